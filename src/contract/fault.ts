@@ -1,0 +1,38 @@
+/**
+ * The one error of this project. Anything that goes wrong becomes a Fault before it is shown to anybody:
+ * `status` is the HTTP status (and the numeric `code` of a management error body), `message` says what was wrong and what
+ * to do about it, `cause` is kept for logs and is never sent.
+ */
+export class Fault extends Error {
+  override readonly name = "Fault";
+  readonly status: number;
+  /** Machine-readable detail for clients that look for it; an open set. */
+  readonly errorCode: string | undefined;
+  /** Extra response headers, such as Retry-After. */
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: number,
+    message: string,
+    options: { cause?: unknown; errorCode?: string; headers?: Record<string, string> } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.status = status;
+    this.errorCode = options.errorCode;
+    this.headers = options.headers ?? {};
+  }
+
+  /** The single conversion point: whatever was thrown, as a Fault. Unknown errors turn into a blank 500. */
+  static from(thrown: unknown): Fault {
+    if (thrown instanceof Fault) return thrown;
+    return new Fault(500, "internal error; the server's log has the details under this request's id", {
+      cause: thrown,
+    });
+  }
+
+  /** The body of every management error and of the runtime's plain endpoints. */
+  toBody(): { code: number; message: string; error_code?: string } {
+    const body = { code: this.status, message: this.message };
+    return this.errorCode === undefined ? body : { ...body, error_code: this.errorCode };
+  }
+}
