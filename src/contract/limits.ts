@@ -22,3 +22,98 @@ export const COMMAND_DEFAULT_MS = 30_000;
 export const COMMAND_OUTPUT_MAX_BYTES = 1024 * 1024;
 export const GUEST_READY_MS = 30_000;
 export const GUEST_CALL_MS = 10_000;
+export const DNS_QUERIES_MAX = 4096;
+export const DNS_TCP_MAX = 256;
+export const DNS_ANSWER_MS = 10_000;
+export const BOOTS_AT_ONCE_MAX = 8;
+export const READY_PER_KIND = 2;
+export const READY_REFILL_DELAY_MS = 100;
+export const LIVENESS_CHECK_MS = 500;
+
+// Control
+/** Sandboxes that expire together are taken down this many at a time. */
+export const TAKEDOWNS_AT_ONCE = 8;
+/** A wall-clock jump is noticed at the latest after this; it also keeps every timer far below the 2^31 ms that timers can hold. */
+export const EXPIRY_SLEEP_MAX_MS = 60_000;
+/** How long expiry waits after the store failed before it asks again. */
+export const EXPIRY_RETRY_MS = 250;
+/** A sandbox that could not be destroyed is tried again after the first of these, doubling up to the second. */
+export const TAKEDOWN_RETRY_MIN_MS = 1_000;
+export const TAKEDOWN_RETRY_MAX_MS = 60_000;
+/** Rows read at a time while a list is filtered by metadata. */
+export const SCAN_BATCH_ROWS = 500;
+export const JSON_DEPTH_MAX = 64;
+export const METADATA_FILTER_PAIRS_MAX = 64;
+export const PAGE_TOKEN_MAX_CHARS = 256;
+export const TEMPLATE_REFERENCE_MAX_CHARS = 256;
+export const VALIDATION_PROBLEMS_SHOWN = 5;
+/** A field's name may be the client's own, and long. */
+export const FIELD_SHOWN_MAX_CHARS = 128;
+/** A longer path is cut in log lines. */
+export const LOGGED_PATH_MAX_CHARS = 256;
+/** The last use of a key is written at most this often. */
+export const KEY_USE_WRITTEN_EVERY_MS = 60_000;
+export const KEY_NAME_MAX_CHARS = 128;
+export const SQLITE_BUSY_MS = 5_000;
+export const POSTGRES_CONNECTIONS_MAX = 10;
+
+// Guest
+export const GUEST_RPC_MESSAGE_MAX_BYTES = 64 * 1024 * 1024;
+export const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;
+export const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
+export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
+/** Counted for each queued chunk besides its bytes, so that a flood of tiny chunks is bounded, too. */
+export const SUBSCRIBER_CHUNK_OVERHEAD_BYTES = 128;
+/** A source that cannot be stopped in time may overfill a listener's buffer by this much before the listener is dropped. */
+export const SUBSCRIBER_OVERFILL_MAX_BYTES = 2 * 1024 * 1024;
+export const SUBSCRIBER_STALLED_MS = 30_000;
+export const SUBSCRIBERS_PER_PROCESS_MAX = 128;
+export const INPUT_SLICE_MAX_BYTES = 64 * 1024;
+export const INPUT_WAITING_MAX_BYTES = 64 * 1024 * 1024;
+export const EXIT_RETENTION_MS = 30_000;
+export const EXITS_RETAINED_MAX = 1024;
+/** How long output is still read after a signalled process is gone while somebody else holds its pipes. */
+export const OUTPUT_DRAIN_AFTER_SIGNAL_MS = 250;
+export const KEEPALIVE_DEFAULT_SECONDS = 90;
+export const KEEPALIVE_MAX_SECONDS = 86_400;
+export const LIST_ENTRIES_MAX = 200_000;
+export const LIST_STAT_PARALLEL = 32;
+export const MULTIPART_HEADER_MAX_BYTES = 64 * 1024;
+export const MULTIPART_BOUNDARY_MAX_BYTES = 70;
+export const MULTIPART_PARTS_MAX = 10_000;
+export const FILE_READ_CHUNK_BYTES = 256 * 1024;
+export const CONTROL_BODY_MAX_BYTES = 4 * 1024 * 1024;
+export const FORWARDERS_MAX = 256;
+export const FORWARD_CONNECTIONS_MAX = 1024;
+export const FORWARD_PROBE_MS = 1_000;
+export const FORWARD_IDLE_MS = 60_000;
+export const FORWARD_BUFFER_MAX_BYTES = 256 * 1024;
+
+// Edge
+/** Bodies to sandboxes are streamed, so their size is not ours to limit; Bun.serve would by default (128 MiB). */
+export const EDGE_REQUEST_BODY_MAX_BYTES = Number.MAX_SAFE_INTEGER;
+/** A body of announced length up to this is passed on whole if it arrives in one piece; all others are streamed. */
+export const EDGE_WHOLE_BODY_MAX_BYTES = 64 * 1024;
+/** How long a refused connection to a sandbox's port is tried again before the port counts as closed. */
+export const EDGE_CONNECT_BUDGET_MS = 1000;
+/** The same for the runtime port, which is always meant to be up: its daemon may be coming back. */
+export const EDGE_RUNTIME_CONNECT_BUDGET_MS = 2000;
+/** Pauses between tries grow by this step up to the maximum: 100, 200, 300, 400, 400 … */
+export const EDGE_CONNECT_PAUSE_STEP_MS = 100;
+export const EDGE_CONNECT_PAUSE_MAX_MS = 400;
+/** How long, and for how many ports, the edge remembers the way to a service on a loopback address. */
+export const EDGE_FORWARD_KEPT_MS = 10_000;
+export const EDGE_FORWARDS_KEPT = 4096;
+/** A path that still changes after so many percent-decodings hides something, and is refused on the runtime port. */
+export const EDGE_PATH_DECODINGS_MAX = 8;
+export const EDGE_HANDSHAKE_HEAD_MAX_BYTES = 64 * 1024;
+export const EDGE_HANDSHAKE_BODY_MAX_BYTES = 64 * 1024;
+export const EDGE_WEBSOCKET_MESSAGE_MAX_BYTES = 16 * 1024 * 1024;
+/** Counted for each fragment of a message besides its bytes, so that a flood of tiny fragments is bounded, too. */
+export const EDGE_WEBSOCKET_FRAGMENT_OVERHEAD_BYTES = 128;
+/** A client that answers no ping for so long is gone. */
+export const EDGE_WEBSOCKET_SILENT_SECONDS = 120;
+/** Above the first the sending side is held back; above the second the connection is given up with code 1013. */
+export const EDGE_WEBSOCKET_QUEUE_PAUSE_BYTES = 1024 * 1024;
+export const EDGE_WEBSOCKET_QUEUE_MAX_BYTES = 32 * 1024 * 1024;
+export const EDGE_WEBSOCKET_CLOSE_MS = 5000;

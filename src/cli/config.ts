@@ -1,0 +1,163 @@
+/**
+ * Settings: environment variables win over the config file, which wins over the defaults. No setting is required. An unknown
+ * one is refused, so that a misspelt name never passes for a setting that works. docs/configuration.md holds the same table;
+ * a test compares the two.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { Fault } from "../contract/fault.ts";
+
+export interface Setting {
+  /** Name in the config file. */
+  key: string;
+  variable: string;
+  /** As written in the documentation. */
+  default: string;
+  description: string;
+}
+
+export const SETTINGS = [
+  {
+    key: "data",
+    variable: "SANDLOT_DATA",
+    default: "/var/lib/sandlot",
+    description: "Folder with everything that lasts: the store, the first API key, the disks of sandboxes.",
+  },
+  {
+    key: "cache",
+    variable: "SANDLOT_CACHE",
+    default: "/var/cache/sandlot",
+    description: "Folder with what set-up makes and can make again: tools, guest, images. Servers may share it.",
+  },
+  {
+    key: "listen",
+    variable: "SANDLOT_LISTEN",
+    default: "127.0.0.1:3000",
+    description: "Address and port of the server, for the management interface and sandbox URLs alike.",
+  },
+  {
+    key: "ready",
+    variable: "SANDLOT_READY",
+    default: "2",
+    description: "How many sandboxes of each built-in template are kept booted, so that a create is fast. 0 to 64.",
+  },
+  {
+    key: "resolver",
+    variable: "SANDLOT_RESOLVER",
+    default: "the machine's own",
+    description: "IPv4 address of the name server that answers the queries of sandboxes.",
+  },
+  {
+    key: "debianMirror",
+    variable: "SANDLOT_DEBIAN_MIRROR",
+    default: "Debian's own",
+    description: "URL of the Debian mirror that set-up takes packages from.",
+  },
+] as const satisfies readonly Setting[];
+
+/** Where the config file is; not itself a setting of it. */
+export const CONFIG_FILE_VARIABLE = "SANDLOT_CONFIG";
+export const CONFIG_FILE_DEFAULT = "/etc/sandlot/config.json";
+
+export interface Config {
+  dataFolder: string;
+  cacheFolder: string;
+  listen: { hostname: string; port: number };
+  readyPerKind: number;
+  resolver: string | undefined;
+  debianMirror: string | undefined;
+}
+
+const READY_MAX = 64;
+
+export function loadConfig(env: Record<string, string | undefined>): Config {
+  const file = readConfigFile(env);
+  refuseUnknown(env);
+  const value = (key: (typeof SETTINGS)[number]["key"]): string | undefined => {
+    const setting = SETTINGS.find((candidate) => candidate.key === key);
+    const fromEnv = setting === undefined ? undefined : env[setting.variable];
+    return fromEnv === undefined || fromEnv === "" ? file[key] : fromEnv;
+  };
+  return {
+    dataFolder: absolute("data", value("data") ?? "/var/lib/sandlot"),
+    cacheFolder: absolute("cache", value("cache") ?? "/var/cache/sandlot"),
+    listen: parseListen(value("listen") ?? "127.0.0.1:3000"),
+    readyPerKind: parseReady(value("ready") ?? "2"),
+    resolver: parseResolver(value("resolver")),
+    debianMirror: value("debianMirror"),
+  };
+}
+
+function readConfigFile(env: Record<string, string | undefined>): Record<string, string> {
+  const named = env[CONFIG_FILE_VARIABLE];
+  const path = named === undefined || named === "" ? CONFIG_FILE_DEFAULT : named;
+  if (!existsSync(path)) {
+    if (path === named) throw new Fault(400, `${CONFIG_FILE_VARIABLE} names ${path}, which does not exist`);
+    return {};
+  }
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(readFileSync(path, "utf8"));
+  } catch (cause) {
+    throw new Fault(400, `the config file ${path} is not valid JSON: ${String(cause)}`, { cause });
+  }
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) {
+    throw new Fault(400, `the config file ${path} must hold one JSON object`);
+  }
+  const values: Record<string, string> = {};
+  for (const [key, value] of Object.entries(parsed)) {
+    if (!SETTINGS.some((setting) => setting.key === key)) {
+      throw new Fault(400, `the config file ${path} has the unknown setting "${key}". Known: ${keys()}`);
+    }
+    if (typeof value !== "string" && typeof value !== "number") {
+      throw new Fault(400, `the config file ${path}: "${key}" must be a string or a number`);
+    }
+    values[key] = String(value);
+  }
+  return values;
+}
+
+function keys(): string {
+  return SETTINGS.map((setting) => setting.key).join(", ");
+}
+
+function refuseUnknown(env: Record<string, string | undefined>): void {
+  const known = new Set<string>([...SETTINGS.map((setting) => setting.variable), CONFIG_FILE_VARIABLE]);
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith("SANDLOT_") || known.has(name)) continue;
+    throw new Fault(400, `the environment has the unknown setting ${name}. Known: ${[...known].join(", ")}`);
+  }
+}
+
+function absolute(key: string, path: string): string {
+  if (!path.startsWith("/") || path.includes("\0") || /[,:\\\s]/.test(path)) {
+    // Overlay mount options are separated by these characters.
+    throw new Fault(400, `${key} must be an absolute path without spaces, commas, colons or backslashes, not "${path}"`);
+  }
+  return path.replace(/\/+$/, "");
+}
+
+export function parseListen(text: string): { hostname: string; port: number } {
+  const match = /^(?:\[([0-9a-fA-F:]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(text);
+  const port = Number(match?.[3]);
+  const hostname = match?.[1] ?? match?.[2];
+  if (hostname === undefined || !(port >= 1 && port <= 65_535)) {
+    throw new Fault(400, `listen must look like 127.0.0.1:3000 or [::1]:3000, not "${text}"`);
+  }
+  return { hostname, port };
+}
+
+function parseReady(text: string): number {
+  const count = Number(text);
+  if (!Number.isInteger(count) || count < 0 || count > READY_MAX) {
+    throw new Fault(400, `ready must be a whole number from 0 to ${READY_MAX}, not "${text}"`);
+  }
+  return count;
+}
+
+function parseResolver(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const parts = text.split(".");
+  const valid = parts.length === 4 && parts.every((part) => /^\d{1,3}$/.test(part) && Number(part) <= 255);
+  if (!valid) throw new Fault(400, `resolver must be an IPv4 address, not "${text}"`);
+  return text;
+}

@@ -1,0 +1,19 @@
+/** `sandlot doctor`: every prerequisite, tested by doing it, one line each. */
+import { examine } from "../host/doctor/doctor.ts";
+import { findingLines } from "../host/doctor/finding.ts";
+import type { Config } from "./config.ts";
+import { currentGuestFolder, demandRoot } from "./prepare.ts";
+
+export async function doctor(config: Config): Promise<number> {
+  demandRoot();
+  return (await examineAndPrint(config, { onlyProblems: false })) ? 0 : 1;
+}
+
+/** Answers whether nothing is broken. */
+export async function examineAndPrint(config: Config, options: { onlyProblems: boolean }): Promise<boolean> {
+  const { dataFolder, cacheFolder } = config;
+  return await examine({ dataFolder, cacheFolder, guestFolder: currentGuestFolder(config) }, (name, finding) => {
+    if (options.onlyProblems && finding.status === "ok") return;
+    for (const line of findingLines(name, finding)) console.log(line);
+  });
+}

@@ -1,0 +1,41 @@
+/** `sandlot down`: stop the server if it runs, end its sandboxes, undo what start-up changed. Data and cache are kept. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { DataFolder } from "../host/data-folder.ts";
+import { startTicks } from "../host/sandbox-record.ts";
+import { takeDown } from "../host/take-down.ts";
+import type { Config } from "./config.ts";
+import { demandRoot } from "./prepare.ts";
+
+const STOP_MS = 30_000;
+const POLL_MS = 50;
+
+export async function down(config: Config): Promise<number> {
+  demandRoot();
+  if (!existsSync(join(config.dataFolder, "server.json"))) {
+    console.log(`sandlot: there is no data folder at ${config.dataFolder}; nothing to do`);
+    return 0;
+  }
+  const data = new DataFolder(config.dataFolder);
+  await stopServer(data);
+  await takeDown(data, config.cacheFolder, { keepData: true });
+  console.log(`sandlot: all sandboxes of ${config.dataFolder} are ended and this machine is as it was; data is kept`);
+  return 0;
+}
+
+/** The server notes its pid and when that process began, so that no other process is ever taken for it. */
+export function serverFile(data: DataFolder): string {
+  return join(data.runFolder, "server.pid");
+}
+
+async function stopServer(data: DataFolder): Promise<void> {
+  const file = serverFile(data);
+  if (!existsSync(file)) return;
+  const [pid = 0, ticks = ""] = readFileSync(file, "utf8").split(" ").map((part, at) => (at === 0 ? Number(part) : part));
+  if (typeof pid !== "number" || pid <= 1 || startTicks(pid) !== ticks) return;
+  process.kill(pid, "SIGTERM");
+  for (const deadline = performance.now() + STOP_MS; startTicks(pid) === ticks; await Bun.sleep(POLL_MS)) {
+    if (performance.now() > deadline) throw new Fault(500, `the server (pid ${pid}) did not stop within ${STOP_MS} ms`);
+  }
+}

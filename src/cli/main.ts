@@ -1,0 +1,74 @@
+/**
+ * The `sandlot` command: up, down, doctor, keys, bench. Each command is a file of its own; this one picks it and turns what
+ * went wrong into a message and an exit code.
+ */
+import { Fault } from "../contract/fault.ts";
+import { bench } from "./bench.ts";
+import { loadConfig } from "./config.ts";
+import { doctor } from "./doctor.ts";
+import { down } from "./down.ts";
+import { keys } from "./keys.ts";
+import { serve } from "./serve.ts";
+import { up } from "./up.ts";
+
+const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B interface
+
+  sandlot up                   set up what is missing, then serve (this is what npm start does)
+  sandlot down                 end all sandboxes and undo what start-up changed on this machine; data is kept
+  sandlot doctor               test every prerequisite by doing it
+  sandlot keys create [NAME]   make an API key and show it once
+  sandlot keys list            show all keys, masked
+  sandlot keys revoke ID       make a key useless at once
+  sandlot keys token [NAME]    make a bearer token (sk_e2b_…) of the operator and show it once
+  sandlot bench                measure, each figure beside its floor or peer
+  sandlot help
+
+Settings are environment variables; docs/configuration.md lists them.`;
+
+async function main(args: readonly string[]): Promise<number> {
+  const [command = "help", ...rest] = args;
+  switch (command) {
+    case "up":
+      takesNone(command, rest);
+      return await up(loadConfig(process.env));
+    case "serve":
+      takesNone(command, rest);
+      return await serve(loadConfig(process.env));
+    case "down":
+      takesNone(command, rest);
+      return await down(loadConfig(process.env));
+    case "doctor":
+      takesNone(command, rest);
+      return await doctor(loadConfig(process.env));
+    case "keys":
+      return await keys(loadConfig(process.env), rest);
+    case "bench":
+      return await bench(loadConfig(process.env), rest);
+    case "help":
+    case "--help":
+    case "-h":
+      console.log(HELP);
+      return 0;
+    default:
+      throw new Fault(400, `there is no command "${command}"; \`sandlot help\` lists them`);
+  }
+}
+
+function takesNone(command: string, rest: readonly string[]): void {
+  if (rest.length > 0) throw new Fault(400, `sandlot ${command} takes no arguments, but got "${rest.join(" ")}"`);
+}
+
+try {
+  process.exit(await main(process.argv.slice(2)));
+} catch (thrown) {
+  if (thrown instanceof Fault) console.error(`sandlot: ${causes(thrown)}`);
+  else console.error(thrown);
+  process.exit(1);
+}
+
+/** The message with what lies behind it: here the reader is the operator. */
+function causes(fault: Fault): string {
+  const parts = [fault.message];
+  for (let cause = fault.cause; cause instanceof Error; cause = cause.cause) parts.push(cause.message);
+  return parts.join("\n  because: ");
+}

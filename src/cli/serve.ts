@@ -1,0 +1,110 @@
+/** The server itself: control, edge and host in one process, on one listener. Started by `up`, inside the mount world. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { BASE_TEMPLATE } from "../contract/base-template.ts";
+import { Fault } from "../contract/fault.ts";
+import { systemClock } from "../control/clock.ts";
+import { createControl } from "../control/control.ts";
+import { ensureFirstRun } from "../control/first-run.ts";
+import { createIds } from "../control/ids.ts";
+import { described, jsonLog, type Log } from "../control/log.ts";
+import { createEdge, type Relay } from "../edge/edge.ts";
+import { DataFolder } from "../host/data-folder.ts";
+import { applySettings } from "../host/host-changes.ts";
+import { Machine } from "../host/machine.ts";
+import { MountWorld } from "../host/mount-world.ts";
+import { startTicks } from "../host/sandbox-record.ts";
+import { BASE_IMAGE } from "../host/setup/base-image.ts";
+import { openStore, type Store } from "../store/store.ts";
+import { banner } from "./banner.ts";
+import type { Config } from "./config.ts";
+import { serverFile } from "./down.ts";
+import { currentGuestFolder, demandRoot } from "./prepare.ts";
+
+/** Bun takes no more. Streams to sandboxes switch it off for themselves. */
+const IDLE_SECONDS = 255;
+
+export async function serve(config: Config): Promise<number> {
+  demandRoot();
+  const data = new DataFolder(config.dataFolder);
+  data.lock();
+  data.makeRunFolder();
+  if (!new MountWorld(data).entered) throw new Fault(500, "serve runs inside the mount world. FIX: use `sandlot up`");
+  writeFileSync(serverFile(data), `${process.pid} ${startTicks(process.pid)}`);
+  applySettings(data);
+
+  const log = jsonLog((line) => process.stderr.write(`${line}\n`));
+  const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
+  const apiKey = await firstApiKey(store, data);
+  const host = await Machine.open({
+    data,
+    cacheFolder: config.cacheFolder,
+    guestFolder: currentGuestFolder(config),
+    resolver: config.resolver,
+    readyPerKind: config.readyPerKind,
+  });
+  const control = createControl({ store, host, clock: systemClock, ids: createIds(), log });
+  const edge = createEdge({ directory: control.directory, log: edgeLog(log) });
+  const server = listen(config, control.handle, edge);
+  await control.start();
+  host.keepReady(await control.builtinKinds());
+  console.log(banner(config.listen, apiKey));
+
+  await stopSignal();
+  // No new requests; those to the management interface are finished, streams to sandboxes are cut. Sandboxes run on, and the
+  // next start finds them.
+  void server.stop(false);
+  await control.close();
+  await server.stop(true);
+  await host.close();
+  await store.close();
+  return 0;
+}
+
+function listen(config: Config, handle: (request: Request) => Promise<Response>, edge: ReturnType<typeof createEdge>) {
+  try {
+    return Bun.serve<Relay>({
+      hostname: config.listen.hostname,
+      port: config.listen.port,
+      idleTimeout: IDLE_SECONDS,
+      // Bodies are bounded where they are read: the management interface has a limit, sandbox traffic has none.
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      fetch(request, server) {
+        const route = edge.route(request);
+        return route === undefined ? handle(request) : edge.handle(request, route, server);
+      },
+      websocket: edge.websocket,
+    });
+  } catch (cause) {
+    const { hostname, port } = config.listen;
+    throw new Fault(500, `cannot listen on ${hostname}:${port}. FIX: free the port, or choose one with SANDLOT_LISTEN`, {
+      cause,
+    });
+  }
+}
+
+/** Made at the very first start; kept in a file that only root can read, for the banner. */
+async function firstApiKey(store: Store, data: DataFolder): Promise<string | undefined> {
+  const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
+  const { firstApiKey: made } = await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, [base]);
+  if (made !== undefined) writeFileSync(data.keyFile, `${made}\n`, { mode: 0o600 });
+  try {
+    return readFileSync(data.keyFile, "utf8").trim();
+  } catch {
+    // The operator may have put it away.
+    return undefined;
+  }
+}
+
+function edgeLog(log: Log) {
+  return (event: string, context: Record<string, unknown>) => {
+    const details = Object.entries(context).map(([name, value]) => [name, described(value)]);
+    log.write({ level: "warn", event, ...Object.fromEntries(details) });
+  };
+}
+
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    process.once("SIGINT", () => resolve());
+    process.once("SIGTERM", () => resolve());
+  });
+}

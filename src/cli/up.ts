@@ -1,0 +1,44 @@
+/** `sandlot up`: make sure that everything is there, then become the server, inside its own mount namespace. */
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { release } from "node:os";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { DataFolder } from "../host/data-folder.ts";
+import { MountWorld } from "../host/mount-world.ts";
+import { replaceProcess } from "../host/syscalls.ts";
+import type { Config } from "./config.ts";
+import { examineAndPrint } from "./doctor.ts";
+import { currentGuestFolder, demandRoot, prepare } from "./prepare.ts";
+
+/** In memory, so that the doctor looks again after a reboot: the kernel may be another. */
+const EXAMINED_FOLDER = "/run/sandlot/examined";
+
+export async function up(config: Config): Promise<number> {
+  demandRoot();
+  await prepare(config);
+  await examineOnce(config);
+  const data = new DataFolder(config.dataFolder);
+  data.lock();
+  data.makeRunFolder();
+  const world = new MountWorld(data);
+  await world.make();
+  const program = join(import.meta.dir, "main.ts");
+  const nsenter = Bun.which("nsenter");
+  if (nsenter === null) throw new Fault(500, "nsenter is missing. FIX: apt-get install util-linux");
+  const [, ...enter] = world.enterCommand;
+  const env = Object.fromEntries(Object.entries(process.env).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]])));
+  replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);
+}
+
+/** The doctor's word holds for one kernel, one set of tools and one guest. */
+async function examineOnce(config: Config): Promise<void> {
+  const about = Bun.hash(JSON.stringify([release(), currentGuestFolder(config), config.dataFolder])).toString(36);
+  const mark = join(EXAMINED_FOLDER, about);
+  if (existsSync(mark)) return;
+  console.error("sandlot: testing this machine");
+  if (!(await examineAndPrint(config, { onlyProblems: true }))) {
+    throw new Fault(500, "this machine cannot run sandboxes yet; the lines above say what to do");
+  }
+  mkdirSync(EXAMINED_FOLDER, { recursive: true });
+  writeFileSync(mark, "");
+}

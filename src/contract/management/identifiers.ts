@@ -1,0 +1,14 @@
+/** How things are called on the management interface. */
+import { z } from "zod";
+
+/** Deprecated on the wire, required by clients: one constant for every sandbox. */
+export const CLIENT_ID = "6532622b";
+
+export const API_KEY_PREFIX = "e2b_";
+export const ACCESS_TOKEN_PREFIX = "sk_e2b_";
+/** Characters after the prefix of a key or token: 20 random bytes in hex. */
+export const SECRET_HEX_CHARS = 40;
+
+export const templateId = z.string().regex(/^[a-z0-9]{20}$/, "must be 20 characters of a-z and 0-9");
+export const sandboxId = z.string().regex(/^[a-z0-9]+$/, "must consist of a-z and 0-9");
+export const dateTime = z.iso.datetime({ offset: true });

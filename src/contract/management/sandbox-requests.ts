@@ -1,0 +1,64 @@
+/** What a client may ask of a sandbox that exists, and of the list of them. */
+import { z } from "zod";
+import {
+  PAGE_MAX,
+  PAGE_TOKEN_MAX_CHARS,
+  REFRESH_DEFAULT_SECONDS,
+  REFRESH_MAX_SECONDS,
+  TEMPLATE_REFERENCE_MAX_CHARS,
+  TIMEOUT_DEFAULT_V2_SECONDS,
+} from "../limits.ts";
+import { dateTime } from "./identifiers.ts";
+
+const memory = z.boolean().nullish().describe("False would start from disk only; not supported yet");
+
+export const connectSandboxV1 = z.object({
+  timeout: z.int32().min(0).describe("Seconds from now until the sandbox ends"),
+  memory,
+});
+
+export const connectSandboxV2 = z.object({
+  timeout: z
+    .int32()
+    .min(1)
+    .nullish()
+    .describe(`Seconds from now that the sandbox lives at least; ${TIMEOUT_DEFAULT_V2_SECONDS} when absent`),
+  memory,
+});
+
+export const setTimeoutRequest = z.object({
+  timeout: z.int32().min(0).describe("Seconds from now until the sandbox ends, shorter or longer than before"),
+});
+
+export const refreshRequest = z.object({
+  duration: z
+    .int()
+    .min(0)
+    .max(REFRESH_MAX_SECONDS)
+    .nullish()
+    .describe(`Seconds from now that the sandbox lives at least; ${REFRESH_DEFAULT_SECONDS} when absent`),
+});
+
+const metadata = z
+  .string()
+  .optional()
+  .describe(
+    "k=v&k2=v2 with keys and values percent-encoded, and the whole percent-encoded again; all pairs must match",
+  );
+
+export const listSandboxesV1Query = z.object({ metadata });
+
+export const listSandboxesV2Query = z.object({
+  metadata,
+  state: z
+    .array(z.enum(["running", "paused"]))
+    .optional()
+    .describe("Comma-separated; both when absent"),
+  order: z.enum(["asc", "desc"]).default("desc").describe("By start time"),
+  startedAfter: dateTime.optional().describe("Inclusive"),
+  template: z.string().max(TEMPLATE_REFERENCE_MAX_CHARS).optional().describe("Template id or [namespace/]alias"),
+  limit: z.int32().min(1).max(PAGE_MAX).default(PAGE_MAX),
+  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the page before"),
+});
+
+export type ListSandboxesV2Query = z.infer<typeof listSandboxesV2Query>;

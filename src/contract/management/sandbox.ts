@@ -1,0 +1,48 @@
+/** What the management interface answers about sandboxes. */
+import { z } from "zod";
+import { dateTime, sandboxId, templateId } from "./identifiers.ts";
+
+/** The answer to create and connect. */
+export const createdSandbox = z.object({
+  templateID: templateId,
+  sandboxID: sandboxId,
+  clientID: z.string().describe("Deprecated; the same for every sandbox"),
+  envdVersion: z.string().describe("Version of the runtime inside the sandbox"),
+  alias: z.string().describe("First alias of the template, empty when it has none"),
+  envdAccessToken: z.string().nullable().describe("Opens the runtime; null when it is open to everybody"),
+  trafficAccessToken: z.string().nullable().describe("Demanded at sandbox addresses; null when traffic is public"),
+  domain: z.null().describe("Deprecated"),
+});
+
+export const listedSandbox = z.object({
+  templateID: templateId,
+  sandboxID: sandboxId,
+  clientID: z.string().describe("Deprecated; the same for every sandbox"),
+  envdVersion: z.string(),
+  alias: z.string(),
+  startedAt: dateTime.describe("Start of the current run"),
+  endAt: dateTime.describe("When the sandbox will end"),
+  cpuCount: z.int32().min(1),
+  memoryMB: z.int32().min(128),
+  diskSizeMB: z.int32().min(0),
+  state: z.enum(["running", "paused"]),
+  metadata: z.record(z.string(), z.string()),
+  volumeMounts: z.array(z.object({ name: z.string(), path: z.string() })),
+});
+
+export const sandboxDetail = listedSandbox.extend({
+  envdAccessToken: z.string().nullable(),
+  allowInternetAccess: z.boolean().nullable().describe("Null when the creator did not say"),
+  domain: z.null().describe("Deprecated"),
+  network: z.object({
+    allowPublicTraffic: z.boolean().optional(),
+    allowOut: z.array(z.string()).optional(),
+    denyOut: z.array(z.string()).optional(),
+    maskRequestHost: z.string().optional(),
+  }),
+  lifecycle: z.object({ autoResume: z.boolean(), onTimeout: z.enum(["kill", "pause"]) }),
+});
+
+export type CreatedSandbox = z.infer<typeof createdSandbox>;
+export type ListedSandbox = z.infer<typeof listedSandbox>;
+export type SandboxDetail = z.infer<typeof sandboxDetail>;

@@ -1,0 +1,19 @@
+/** Time, as everything in control sees it. Injected, so that a test can replay an hour in a millisecond. */
+export interface Clock {
+  /** Milliseconds since 1970. */
+  now(): number;
+  /** Runs `action` once after `delayMs`. Delays above 2^31 ms are the caller's to cut: see EXPIRY_SLEEP_MAX_MS. */
+  after(delayMs: number, action: () => void): Timer;
+}
+
+export interface Timer {
+  cancel(): void;
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  after(delayMs, action) {
+    const timer = setTimeout(action, delayMs);
+    return { cancel: () => clearTimeout(timer) };
+  },
+};

@@ -1,0 +1,160 @@
+/** A whole control for tests: a real SQLite file, a host that only remembers, a clock that the test moves, counted ids. */
+import { expect } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { z } from "zod";
+import { errorBody } from "../contract/management/error-body.ts";
+import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../contract/management/sandbox.ts";
+import { MemoryHost } from "../host/memory-host.ts";
+import { openStore, type Store } from "../store/store.ts";
+import { type Control, createControl } from "./control.ts";
+import { type BuiltinTemplate, ensureFirstRun, type FirstRun } from "./first-run.ts";
+import { createIds, type FillRandom, type Ids } from "./ids.ts";
+import { createApiKey } from "./keys.ts";
+import { jsonLog } from "./log.ts";
+import { ManualClock } from "./manual-clock.ts";
+import { routes } from "./routes.ts";
+
+export const NOW = Date.parse("2027-01-15T08:00:00Z");
+
+export const baseTemplate: BuiltinTemplate = {
+  id: "basetemplate00000000",
+  buildId: "5a4d1075-ba5e-4000-8000-000000000001",
+  alias: "base",
+  image: "base",
+  cpuCount: 2,
+  memoryMB: 1024,
+  diskSizeMB: 10_240,
+  defaultUser: "user",
+  defaultWorkdir: "/home/user",
+};
+
+/** A body as the test expects it to be; `call` has held it to the schema of its route before a test looks into it. */
+export type ReplyBody = CreatedSandbox & SandboxDetail & ListedSandbox[] & z.infer<typeof errorBody>;
+
+export interface Reply {
+  status: number;
+  body: ReplyBody;
+  headers: Headers;
+}
+
+export class ControlFixture implements AsyncDisposable {
+  readonly clock = new ManualClock(NOW);
+  readonly ids: Ids = createIds(countedRandom());
+  readonly logLines: string[] = [];
+  readonly #folder: string;
+  readonly #database: string;
+  readonly host: MemoryHost;
+  store!: Store;
+  control!: Control;
+  firstRun!: FirstRun;
+  apiKey!: string;
+
+  private constructor(folder: string, database: string | undefined, host: MemoryHost) {
+    this.#folder = folder;
+    this.#database = database ?? `sqlite://${folder}/sandlot.db`;
+    this.host = host;
+  }
+
+  /** On a SQLite file of its own unless a database is given. */
+  static async open(host = new MemoryHost(), database?: string): Promise<ControlFixture> {
+    const fixture = new ControlFixture(await mkdtemp(join(tmpdir(), "sandlot-control-")), database, host);
+    await fixture.#boot();
+    fixture.apiKey = fixture.firstRun.firstApiKey ?? "";
+    return fixture;
+  }
+
+  /** As after a crash of the server: the machine and the database stay, everything else is new. */
+  async restart(): Promise<void> {
+    await this.control.close();
+    await this.store.close();
+    await this.#boot();
+  }
+
+  async #boot(): Promise<void> {
+    this.store = await openStore(this.#database, this.clock.now());
+    const log = jsonLog(
+      (line) => this.logLines.push(line),
+      () => this.clock.now(),
+    );
+    this.firstRun = await ensureFirstRun(this, [baseTemplate]);
+    this.control = createControl({ store: this.store, host: this.host, clock: this.clock, ids: this.ids, log });
+    await this.control.start();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.control.close();
+    await this.store.close();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Sends one request and holds the response to what the route table promises. */
+  async call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Reply> {
+    const sent: RequestInit = { method, headers: { "X-API-Key": this.apiKey, ...headers } };
+    if (body !== undefined) sent.body = typeof body === "string" ? body : JSON.stringify(body);
+    const response = await this.control.handle(new Request(`http://localhost${path}`, sent));
+    const text = await response.text();
+    const reply: Reply = {
+      status: response.status,
+      body: text === "" ? undefined : JSON.parse(text),
+      headers: response.headers,
+    };
+    expectPromised(method, path, reply);
+    return reply;
+  }
+
+  async create(body: Record<string, unknown> = {}): Promise<string> {
+    const reply = await this.call("POST", "/sandboxes", { templateID: "base", timeout: 60, ...body });
+    expect(reply.status).toBe(201);
+    return reply.body.sandboxID;
+  }
+
+  async endOf(id: string): Promise<number> {
+    const reply = await this.call("GET", `/sandboxes/${id}`);
+    expect(reply.status).toBe(200);
+    return (Date.parse(reply.body.endAt) - NOW) / 1000;
+  }
+
+  advance(byMs: number): Promise<void> {
+    return this.clock.advance(byMs, () => this.control.settled());
+  }
+
+  /** The key of another team. */
+  async anotherTeam(slug: string): Promise<string> {
+    const id = this.ids.uuid();
+    await this.store.people.addTeam({ id, name: slug, slug, limits: {}, createdAt: NOW });
+    return (await createApiKey(this, { teamId: id, name: "other", createdBy: null })).secret;
+  }
+}
+
+function expectPromised(method: string, path: string, { status, body, headers }: Reply): void {
+  expect(headers.get("x-request-id")).toMatch(/^[0-9a-f]{16}$/);
+  if (status >= 400) {
+    expect(errorBody.parse(body)).toEqual(body);
+    expect(body.code).toBe(status);
+    return;
+  }
+  const segments = path.split("?")[0]?.split("/") ?? [];
+  const route = routes.find(
+    (route) =>
+      route.method === method &&
+      route.path.split("/").length === segments.length &&
+      route.path.split("/").every((segment, at) => segment.startsWith("{") || segment === segments[at]),
+  );
+  const promise = route?.success.find((success) => success.status === status);
+  expect(promise, `${method} ${path} does not promise a ${status}`).toBeDefined();
+  if (promise?.schema === undefined) expect(body).toBeUndefined();
+  else expect(promise.schema.parse(body)).toEqual(body);
+}
+
+function countedRandom(): FillRandom {
+  let state = 1;
+  return (bytes) => {
+    for (let at = 0; at < bytes.length; at++) {
+      state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+      bytes[at] = state >>> 16;
+    }
+    return bytes;
+  };
+}

@@ -1,0 +1,74 @@
+/**
+ * Control: the management interface. It parses requests, decides what happens to sandboxes, tells the host to do it and the
+ * store to remember it. `routes.ts` says what can be asked, `lifecycle.ts` what a sandbox goes through.
+ * It never touches the machine (that is the host's) and never carries a sandbox's traffic (that is the edge's).
+ */
+import type { Host, SandboxKind } from "../host/host.ts";
+import type { Store } from "../store/store.ts";
+import type { Clock } from "./clock.ts";
+import type { Directory } from "./directory.ts";
+import { createDispatch } from "./dispatch.ts";
+import { listBuiltinKinds } from "./first-run.ts";
+import type { Ids } from "./ids.ts";
+import { Lifecycle } from "./lifecycle.ts";
+import type { Log } from "./log.ts";
+import { routes } from "./routes.ts";
+
+export interface Control {
+  /** Answers any request to the management interface; never throws. */
+  handle(request: Request): Promise<Response>;
+  /** For the edge. */
+  directory: Directory;
+  /** Takes back the sandboxes of the run before. Until it is done, requests are answered 503. */
+  start(): Promise<void>;
+  /** What the host should keep ready. */
+  builtinKinds(): Promise<SandboxKind[]>;
+  /** Resolves once no background work, such as ending expired sandboxes, is under way. */
+  settled(): Promise<void>;
+  /** Takes no more requests and waits for those under way. Sandboxes run on; store and host stay open. */
+  close(): Promise<void>;
+}
+
+export interface ControlRooms {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  ids: Ids;
+  log: Log;
+}
+
+export function createControl(rooms: ControlRooms): Control {
+  const { store, host, clock, ids, log } = rooms;
+  const lifecycle = new Lifecycle(rooms);
+  let ready = false;
+  const dispatch = createDispatch(routes, { store, lifecycle, clock, ids, isReady: () => ready }, log);
+  const underWay = new Set<Promise<Response>>();
+
+  return {
+    async handle(request) {
+      const response = dispatch(request);
+      underWay.add(response);
+      try {
+        return await response;
+      } finally {
+        underWay.delete(response);
+      }
+    },
+    directory: {
+      async find(sandboxId) {
+        return lifecycle.mayBeReached(sandboxId) ? host.endpoint(sandboxId) : undefined;
+      },
+    },
+    async start() {
+      await lifecycle.start();
+      ready = true;
+    },
+    builtinKinds: () => listBuiltinKinds(store),
+    settled: () => lifecycle.settled(),
+    async close() {
+      ready = false;
+      await Promise.allSettled(underWay);
+      await lifecycle.close();
+    },
+  };
+}

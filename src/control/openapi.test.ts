@@ -1,0 +1,49 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { ControlFixture } from "./control-fixture.ts";
+import { routes } from "./routes.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+test("the document describes exactly the routes there are", async () => {
+  const response = await f.control.handle(new Request("http://localhost/openapi.json"));
+  expect(response.status).toBe(200);
+  const document = await response.json();
+  expect(document.openapi).toBe("3.1.0");
+  const described = Object.entries<Record<string, Record<string, unknown>>>(document.paths).flatMap(
+    ([path, operations]) => Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  expect(described.toSorted()).toEqual(routes.map((route) => `${route.method} ${route.path}`).toSorted());
+  const ids = Object.values<Record<string, { operationId: string }>>(document.paths)
+    .flatMap((operations) => Object.values(operations))
+    .map((operation) => operation.operationId);
+  expect(new Set(ids).size).toBe(routes.length);
+});
+
+test("an operation says what it takes, what it answers and who may call it", async () => {
+  const document = await (await f.control.handle(new Request("http://localhost/openapi.json"))).json();
+  const create = document.paths["/v2/sandboxes"].post;
+  expect(create.security).toEqual([{ ApiKeyAuth: [] }]);
+  expect(create.requestBody.content["application/json"].schema).toMatchObject({ required: ["templateID"] });
+  expect(create.responses["201"].content["application/json"].schema.required).toContain("envdAccessToken");
+  expect(create.responses["503"].content["application/json"].schema).toEqual({ $ref: "#/components/schemas/Error" });
+  const connect = document.paths["/v2/sandboxes/{sandboxID}/connect"].post;
+  expect(connect.parameters).toEqual([{ name: "sandboxID", in: "path", required: true, schema: { type: "string" } }]);
+  expect(connect.requestBody.required).toBe(false);
+  const limit = document.paths["/v2/sandboxes"].get.parameters.find(
+    (parameter: { name: string }) => parameter.name === "limit",
+  );
+  expect(limit).toMatchObject({
+    in: "query",
+    required: false,
+    schema: { type: "integer", minimum: 1, maximum: 100, default: 100 },
+  });
+  expect(document.paths["/health"].get.security).toEqual([]);
+});
+
+test("every route has one line that says what it does", () => {
+  for (const route of routes) expect(route.summary).toMatch(/^[A-Z][^\n]{5,100}[^.]$/);
+});

@@ -1,0 +1,45 @@
+/** Control on Postgres, where statements really run side by side: the races of a sandbox's life once more. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { MemoryHost } from "../host/memory-host.ts";
+import { type PostgresFixture, postgresPrograms, startPostgres } from "../store/postgres-fixture.ts";
+import { ControlFixture } from "./control-fixture.ts";
+
+const title = postgresPrograms ? "on Postgres" : "on Postgres (not run: its server programs are not on this machine)";
+
+describe.skipIf(postgresPrograms === undefined)(title, () => {
+  let postgres: PostgresFixture;
+  let f: ControlFixture;
+
+  beforeAll(async () => {
+    postgres = await startPostgres(postgresPrograms ?? "");
+    f = await ControlFixture.open(new MemoryHost(), await postgres.freshDatabase());
+  });
+  afterAll(async () => {
+    await f[Symbol.asyncDispose]();
+    await postgres[Symbol.asyncDispose]();
+  });
+
+  test("many creates at once, kills against expiry, each sandbox destroyed once", async () => {
+    const ids = await Promise.all(Array.from({ length: 60 }, () => f.create({ timeout: 10, metadata: { a: "b" } })));
+    expect((await f.call("GET", "/v2/sandboxes?limit=7&metadata=a%3Db")).headers.get("x-total-running")).toBe("60");
+    expect((await f.store.templates.byAlias("", "base"))?.spawnCount).toBe(60);
+    const changes = ids.slice(0, 20).map((id) => f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 30 }));
+    expect((await Promise.all(changes)).every((reply) => reply.status === 204)).toBe(true);
+    const passed = f.advance(10_000);
+    const replies = await Promise.all(ids.map((id) => f.call("DELETE", `/sandboxes/${id}`)));
+    await passed;
+    expect(replies.every((reply) => reply.status === 204 || reply.status === 404)).toBe(true);
+    expect(replies.slice(0, 20).every((reply) => reply.status === 204)).toBe(true);
+    expect(f.host.destroyed.toSorted()).toEqual(ids.toSorted());
+    expect<unknown>((await f.call("GET", "/sandboxes")).body).toEqual([]);
+  });
+
+  test("a restart takes back what runs", async () => {
+    const id = await f.create({ timeout: 60 });
+    await f.restart();
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(200);
+    await f.advance(60_000);
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect(f.host.running).toEqual([]);
+  });
+});

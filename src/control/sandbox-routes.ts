@@ -1,0 +1,196 @@
+/** The routes of sandboxes. */
+import { z } from "zod";
+import { REFRESH_DEFAULT_SECONDS, TIMEOUT_DEFAULT_V1_SECONDS, TIMEOUT_DEFAULT_V2_SECONDS } from "../contract/limits.ts";
+import {
+  type CreateSandboxV1,
+  type CreateSandboxV2,
+  createSandboxV1,
+  createSandboxV2,
+} from "../contract/management/create-sandbox.ts";
+import { createdSandbox, listedSandbox, sandboxDetail } from "../contract/management/sandbox.ts";
+import {
+  connectSandboxV1,
+  connectSandboxV2,
+  listSandboxesV1Query,
+  listSandboxesV2Query,
+  refreshRequest,
+  setTimeoutRequest,
+} from "../contract/management/sandbox-requests.ts";
+import type { Team } from "../store/people.ts";
+import { type Answer, type Rooms, type Route, route } from "./route.ts";
+import { listPage, listRunning } from "./sandbox-list.ts";
+import { sandboxIdFrom } from "./sandbox-path.ts";
+import { asCreated, asDetail, asListed } from "./sandbox-view.ts";
+import { findStartable } from "./template-look-up.ts";
+import { refuseIdempotencyKey, refuseMemoryOverride, refuseUnbuilt } from "./unbuilt-fields.ts";
+
+const created = [{ status: 201, description: "The sandbox is up", schema: createdSandbox }];
+const connected = [{ status: 200, description: "The sandbox was running already", schema: createdSandbox }];
+
+export const sandboxRoutes: readonly Route[] = [
+  route({
+    method: "POST",
+    path: "/sandboxes",
+    auth: "key",
+    summary: "Create a sandbox from a template",
+    deprecated: true,
+    body: { schema: createSandboxV1, required: true },
+    success: created,
+    errors: [404, 503],
+    handle: ({ caller, body }, rooms) =>
+      create(rooms, caller.team, body, {
+        secure: body.secure ?? false,
+        timeoutSeconds: body.timeout ?? TIMEOUT_DEFAULT_V1_SECONDS,
+      }),
+  }),
+  route({
+    method: "POST",
+    path: "/v2/sandboxes",
+    auth: "key",
+    summary: "Create a sandbox from a template; its runtime always demands its token",
+    body: { schema: createSandboxV2, required: true },
+    success: created,
+    errors: [404, 503],
+    async handle({ caller, body, headers }, rooms) {
+      refuseIdempotencyKey(headers);
+      return create(rooms, caller.team, body, {
+        secure: true,
+        timeoutSeconds: body.timeout ?? TIMEOUT_DEFAULT_V2_SECONDS,
+      });
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/sandboxes",
+    auth: "key",
+    summary: "List the team's running sandboxes, newest first",
+    deprecated: true,
+    query: listSandboxesV1Query,
+    success: [{ status: 200, description: "All of them", schema: z.array(listedSandbox) }],
+    async handle({ caller, query }, { store, clock }) {
+      const sandboxes = await listRunning(store, caller.team, query.metadata, clock.now());
+      return { status: 200, body: sandboxes.map(asListed) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v2/sandboxes",
+    auth: "key",
+    summary: "List the team's sandboxes page by page",
+    query: listSandboxesV2Query,
+    success: [
+      {
+        status: 200,
+        description: "One page",
+        schema: z.array(listedSandbox),
+        headers: {
+          "X-Next-Token": "Token of the next page; absent on the last",
+          "X-Total-Running": "Running sandboxes that match, on all pages; absent when running ones were not asked for",
+        },
+      },
+    ],
+    async handle({ caller, query }, { store, clock }) {
+      const page = await listPage(store, caller.team, query, clock.now());
+      const headers: Record<string, string> = {};
+      if (page.nextToken !== undefined) headers["X-Next-Token"] = page.nextToken;
+      if (page.totalRunning !== undefined) headers["X-Total-Running"] = String(page.totalRunning);
+      return { status: 200, body: page.sandboxes.map(asListed), headers };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/sandboxes/{sandboxID}",
+    auth: "key",
+    summary: "Read a sandbox",
+    success: [{ status: 200, description: "The sandbox", schema: sandboxDetail }],
+    async handle({ caller, params }, { lifecycle }) {
+      return { status: 200, body: asDetail(await lifecycle.read(caller.team, idIn(params))) };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/sandboxes/{sandboxID}",
+    auth: "key",
+    summary: "Kill a sandbox",
+    success: [{ status: 204, description: "It is gone, or on its way" }],
+    async handle({ caller, params }, { lifecycle }) {
+      await lifecycle.kill(caller.team, idIn(params));
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/connect",
+    auth: "key",
+    summary: "Connect to a sandbox and set its end to timeout seconds from now",
+    deprecated: true,
+    body: { schema: connectSandboxV1, required: true },
+    success: connected,
+    errors: [409],
+    async handle({ caller, params, body }, { lifecycle }) {
+      refuseMemoryOverride(body);
+      return { status: 200, body: asCreated(await lifecycle.setEnd(caller.team, idIn(params), body.timeout)) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v2/sandboxes/{sandboxID}/connect",
+    auth: "key",
+    summary: "Connect to a sandbox; its end only ever moves to a later time",
+    body: { schema: connectSandboxV2, required: false },
+    success: connected,
+    errors: [409],
+    async handle({ caller, params, body }, { lifecycle }) {
+      refuseMemoryOverride(body);
+      const seconds = body.timeout ?? TIMEOUT_DEFAULT_V2_SECONDS;
+      return { status: 200, body: asCreated(await lifecycle.extendEnd(caller.team, idIn(params), seconds)) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/timeout",
+    auth: "key",
+    summary: "Set the end of a sandbox to timeout seconds from now",
+    body: { schema: setTimeoutRequest, required: true },
+    success: [{ status: 204, description: "Done" }],
+    errors: [409],
+    async handle({ caller, params, body }, { lifecycle }) {
+      await lifecycle.setEnd(caller.team, idIn(params), body.timeout);
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/refreshes",
+    auth: "key",
+    summary: "Keep a sandbox alive for at least duration seconds from now",
+    body: { schema: refreshRequest, required: false },
+    success: [{ status: 204, description: "Done" }],
+    errors: [409],
+    async handle({ caller, params, body }, { lifecycle }) {
+      await lifecycle.extendEnd(caller.team, idIn(params), body.duration ?? REFRESH_DEFAULT_SECONDS);
+      return { status: 204 };
+    },
+  }),
+];
+
+async function create(
+  { store, lifecycle }: Rooms,
+  team: Team,
+  body: CreateSandboxV1 | CreateSandboxV2,
+  decided: { secure: boolean; timeoutSeconds: number },
+): Promise<Answer> {
+  refuseUnbuilt(body);
+  const sandbox = await lifecycle.create(team, await findStartable(store, team, body.templateID), {
+    ...decided,
+    metadata: body.metadata ?? {},
+    envVars: body.envVars ?? {},
+    allowInternetAccess: body.allow_internet_access ?? null,
+    mcp: body.mcp ?? null,
+  });
+  return { status: 201, body: asCreated(sandbox) };
+}
+
+function idIn(params: Readonly<Record<string, string>>): string {
+  return sandboxIdFrom(params.sandboxID ?? "");
+}

@@ -1,0 +1,83 @@
+/** The unmodified JS SDK against this management interface. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { AuthenticationError, NotFoundError, Sandbox, type SandboxInfo } from "e2b";
+import { ControlFixture } from "./control-fixture.ts";
+
+let f: ControlFixture;
+let server: Bun.Server<undefined>;
+let connection: { apiKey: string; apiUrl: string };
+
+beforeAll(async () => {
+  f = await ControlFixture.open();
+  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => f.control.handle(request) });
+  connection = { apiKey: f.apiKey, apiUrl: server.url.origin };
+});
+afterAll(async () => {
+  await server.stop(true);
+  await f[Symbol.asyncDispose]();
+});
+
+async function listed(query: Record<string, unknown> = {}): Promise<SandboxInfo[]> {
+  const paginator = Sandbox.list({ ...connection, ...query });
+  const found: SandboxInfo[] = [];
+  while (paginator.hasNext) found.push(...(await paginator.nextItems()));
+  return found;
+}
+
+describe("the JS SDK", () => {
+  test("creates, reads, prolongs, connects to and kills a sandbox", async () => {
+    const sandbox = await Sandbox.create("base", {
+      ...connection,
+      timeoutMs: 30_000,
+      metadata: { who: "ann" },
+      envs: { A: "b" },
+      allowInternetAccess: false,
+    });
+    const info = await Sandbox.getInfo(sandbox.sandboxId, connection);
+    expect(info).toMatchObject({
+      sandboxId: sandbox.sandboxId,
+      name: "base",
+      state: "running",
+      metadata: { who: "ann" },
+      cpuCount: 2,
+      memoryMB: 1024,
+      lifecycle: { onTimeout: "kill", autoResume: false },
+    });
+    expect(info.endAt.getTime() - info.startedAt.getTime()).toBe(30_000);
+    expect(f.host.requestOf(sandbox.sandboxId)).toMatchObject({ envVars: { A: "b" }, internet: false });
+
+    await Sandbox.setTimeout(sandbox.sandboxId, 90_000, connection);
+    expect((await sandbox.getInfo()).endAt.getTime() - info.startedAt.getTime()).toBe(90_000);
+    const connected = await Sandbox.connect(sandbox.sandboxId, { ...connection, timeoutMs: 10_000 });
+    expect(connected.sandboxId).toBe(sandbox.sandboxId);
+    expect((await sandbox.getInfo()).endAt.getTime() - info.startedAt.getTime()).toBe(90_000);
+
+    expect(await Sandbox.kill(sandbox.sandboxId, connection)).toBe(true);
+    expect(await Sandbox.kill(sandbox.sandboxId, connection)).toBe(false);
+    await expect(Sandbox.getInfo(sandbox.sandboxId, connection)).rejects.toBeInstanceOf(NotFoundError);
+    await expect(Sandbox.connect(sandbox.sandboxId, connection)).rejects.toBeInstanceOf(NotFoundError);
+  });
+
+  test("lists with filters, over pages", async () => {
+    const odd = { "a b": "c&d=é", "p+q": "100%", k: "v" };
+    const made: string[] = [];
+    for (let nth = 0; nth < 5; nth++) {
+      made.unshift((await Sandbox.create({ ...connection, metadata: nth % 2 ? {} : odd })).sandboxId);
+      await f.advance(1);
+    }
+    expect((await listed({ limit: 2 })).map((info) => info.sandboxId)).toEqual(made);
+    const filtered = await listed({ query: { metadata: odd, state: ["running"] }, limit: 2 });
+    expect(filtered.map((info) => info.sandboxId)).toEqual([made[0], made[2], made[4]] as string[]);
+    expect(await listed({ query: { metadata: {} } })).toHaveLength(5);
+    expect(await listed({ query: { state: ["paused"] } })).toEqual([]);
+  });
+
+  test("learns what was wrong", async () => {
+    await expect(Sandbox.create("unknown", connection)).rejects.toThrow('template "unknown" does not exist');
+    await expect(Sandbox.create("base", { ...connection, lifecycle: { onTimeout: "pause" } })).rejects.toThrow(
+      "does not support autoPause",
+    );
+    const stranger = { ...connection, apiKey: `e2b_${"0".repeat(40)}` };
+    await expect(Sandbox.create("base", stranger)).rejects.toBeInstanceOf(AuthenticationError);
+  });
+});

@@ -1,0 +1,51 @@
+/**
+ * Bodies on their way through the edge. They stream as they come; only a short body of announced length that has arrived in
+ * one piece is passed on as that piece, which spares a stream for most requests and lets Bun keep its Content-Length.
+ */
+import { EDGE_WHOLE_BODY_MAX_BYTES } from "../contract/limits.ts";
+
+/** Either bytes or a source of streams, so that it can be offered again as long as nobody has begun to read it. */
+export type CarriedBody = Uint8Array<ArrayBuffer> | (() => ReadableStream<Uint8Array>);
+
+const UNBUFFERED = { highWaterMark: 0 };
+
+/** `announced` is the Content-Length header, if any. */
+export async function carried(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  announced: string | null,
+): Promise<CarriedBody> {
+  const reader = body.getReader();
+  const length = announced === null ? Number.NaN : Number(announced);
+  if (!(length <= EDGE_WHOLE_BODY_MAX_BYTES)) return streams(reader, undefined);
+  // Costs no time: Bun sends a response's head with the first piece of its body, and a request's piece is mostly here.
+  const first = await reader.read();
+  if (first.done) return new Uint8Array();
+  return first.value.length === length ? first.value : streams(reader, first.value);
+}
+
+/**
+ * The rest of a body, after `first`. A wrapped stream rather than the body itself: fetch swallows what has already arrived of
+ * a request's own body even if it is then refused a connection; and Bun.serve prints each break of a response's own body to
+ * stderr, which any sandbox could cause at will, and invents a content type where the service named none.
+ */
+function streams(reader: ReadableStreamDefaultReader<Uint8Array>, first: Uint8Array | undefined) {
+  let begun = false;
+  let unsent = first;
+  const source: UnderlyingDefaultSource<Uint8Array> = {
+    async pull(controller) {
+      begun = true;
+      if (unsent !== undefined) {
+        controller.enqueue(unsent);
+        unsent = undefined;
+        return;
+      }
+      const { done, value } = await reader.read();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    async cancel(reason) {
+      if (begun) await reader.cancel(reason);
+    },
+  };
+  return () => new ReadableStream(source, UNBUFFERED);
+}

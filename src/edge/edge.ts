@@ -1,0 +1,91 @@
+/**
+ * The edge: sandbox URLs. It finds the sandbox that a request names, and carries bytes between the client and that sandbox's
+ * port. It never decides about a sandbox's life, never reads a body, and keeps no connection to a sandbox between requests.
+ *
+ *   sandbox-address  which sandbox and port          reach            the way to that port, loopback services included
+ *   control-path     what is refused on port 49983   http-forward     one HTTP exchange
+ *   refusal          answers of the edge itself      websocket-relay  one WebSocket connection
+ */
+import type { Server, WebSocketHandler } from "bun";
+import { RUNTIME_PORT } from "../contract/runtime-version.ts";
+import type { Directory } from "../control/directory.ts";
+import { internalPath } from "./control-path.ts";
+import { httpAttempt } from "./http-forward.ts";
+import { type EdgeLog, Reach } from "./reach.ts";
+import { type Refusal, refuse } from "./refusal.ts";
+import { addressOf, type Misaddressed, type SandboxAddress } from "./sandbox-address.ts";
+import { isWebSocketUpgrade, type Relay, relayHandler, upgradeThrough } from "./websocket-relay.ts";
+
+export type { EdgeLog } from "./reach.ts";
+export type { Relay } from "./websocket-relay.ts";
+
+/** What `route` found; opaque to the caller. */
+export type EdgeRoute = SandboxAddress | Misaddressed;
+
+export interface Edge {
+  /** Undefined: the request is not for a sandbox. Otherwise hand the result to `handle`. */
+  route(request: Request): EdgeRoute | undefined;
+  /** The answer, or undefined once the connection has become a WebSocket. Never rejects. Consumes the request's headers. */
+  handle(request: Request, route: EdgeRoute, server: Server<Relay>): Promise<Response | undefined>;
+  /** The `websocket` option of the server that calls `handle`. */
+  websocket: WebSocketHandler<Relay>;
+}
+
+export function createEdge({ directory, log }: { directory: Directory; log: EdgeLog }): Edge {
+  const reach = new Reach(directory, log);
+
+  async function handle(request: Request, route: EdgeRoute, server: Server<Relay>): Promise<Response | undefined> {
+    try {
+      if ("problem" in route) return refuse(badRequest(400, route.problem), request.headers);
+      const target = targetOf(request.url);
+      const refusal = refusalFor(request, route, target);
+      if (refusal !== undefined) return refuse(refusal, request.headers);
+      // The server's own idle limit would cut streams that are silent for a while.
+      server.timeout(request, 0);
+      if (isWebSocketUpgrade(request)) return await upgradeThrough(reach, route, target, request, server);
+      const outcome = await reach.to(route, request.signal, httpAttempt(request, target));
+      return "reached" in outcome ? outcome.reached : refuse(outcome.refusal, request.headers);
+    } catch (failure) {
+      log("a request to a sandbox could not be routed", { ...route, failure });
+      return refuse(badRequest(500, "The request could not be routed"), request.headers);
+    }
+  }
+
+  return { route: (request) => addressOf(request.headers), handle, websocket: relayHandler };
+}
+
+/** What can be refused without looking the sandbox up. */
+function refusalFor(request: Request, route: SandboxAddress, target: string): Refusal | undefined {
+  const { method } = request;
+  if (method === "CONNECT" || method === "TRACE") return badRequest(405, `${method} is not supported`);
+  if (!target.startsWith("/")) return badRequest(400, "Invalid request target");
+  if (route.port === RUNTIME_PORT) {
+    const path = internalPath(target);
+    if (path !== undefined) return { reason: "internal-endpoint", path };
+  }
+  if ((method === "GET" || method === "HEAD") && announcesBody(request.headers)) {
+    // Bun.serve hands out no such body; to lose it silently would be worse.
+    return badRequest(501, `A ${method} request with a body is not supported; send it without, or use POST`);
+  }
+  return undefined;
+}
+
+function announcesBody(headers: Headers): boolean {
+  const length = headers.get("content-length");
+  return (length !== null && length !== "0") || headers.has("transfer-encoding");
+}
+
+/**
+ * Path and query of a request's URL. Bun.serve composes the URL from the Host header and the request target, so a target in
+ * absolute form never names another machine here; with no usable host it gives the bare target.
+ */
+function targetOf(url: string): string {
+  const scheme = url.startsWith("/") ? -1 : url.indexOf("://");
+  const start = scheme < 0 ? 0 : url.indexOf("/", scheme + 3);
+  const fragment = url.indexOf("#", start);
+  return fragment < 0 ? url.slice(start) : url.slice(start, fragment);
+}
+
+function badRequest(status: 400 | 405 | 500 | 501, text: string): Refusal {
+  return { reason: "bad-request", status, text };
+}

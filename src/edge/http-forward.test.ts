@@ -1,0 +1,230 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Socket } from "node:net";
+import { EdgeProcess, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./edge-under-test.ts";
+
+let edge: EdgeUnderTest;
+beforeAll(() => {
+  edge = new EdgeUnderTest();
+});
+afterAll(async () => {
+  await edge[Symbol.asyncDispose]();
+});
+
+const OK = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok";
+/** Resolves when the service's side of a connection has ended in any way. */
+const closing = (socket: Socket | undefined) =>
+  new Promise<void>((resolve) => {
+    if (socket === undefined || socket.destroyed) resolve();
+    else socket.once("close", () => resolve());
+  });
+
+const answering = (answer: string) => RawService.start((socket) => void socket.end(answer, "latin1"));
+
+describe("the request reaches the service", () => {
+  test("with method, target and end-to-end headers as they came, Host included", async () => {
+    await using service = await answering(OK);
+    const host = hostOf(service.port);
+    await edge.raw(
+      `PROPFIND /a%2Fb//c?x=%20&y=/../z HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: me\r\nAccept: a/b\r\n` +
+        "Accept-Encoding: br\r\nCookie: k=v\r\nX-Odd: \xe9\r\nX-Access-Token: t\r\n\r\n",
+      (received) => received.endsWith("ok"),
+    );
+    const [line, ...headers] = (service.received[0] ?? "").trimEnd().split("\r\n");
+    expect(line).toBe("PROPFIND /a%2Fb//c?x=%20&y=/../z HTTP/1.1");
+    expect(headers.map((header) => header.replace(/^[^:]*/, (name) => name.toLowerCase())).sort()).toEqual([
+      "accept-encoding: br",
+      "accept: a/b",
+      "connection: close",
+      "content-length: 0",
+      "cookie: k=v",
+      `host: ${host}`,
+      "user-agent: me",
+      "x-access-token: t",
+      "x-odd: \xe9",
+    ]);
+  });
+
+  test("without headers of the connection, of other proxies, and of the control channel", async () => {
+    await using service = await answering(OK);
+    await edge.raw(
+      `GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: keep-alive, X-Mine, Host, b@d\r\nX-Mine: 1\r\n` +
+        "Keep-Alive: 5\r\nTE: trailers\r\nTrailer: x\r\nUpgrade: h2c\r\nProxy-Authorization: p\r\nProxy-Connection: q\r\n" +
+        "Forwarded: for=1\r\nX-Forwarded-For: 1\r\nX-Forwarded-Host: h\r\nX-Forwarded-Proto: https\r\n" +
+        "X-Forwarded-Anything: a\r\nX-Sandlot-Control: secret\r\nExpect: 100-continue\r\nX-Kept: yes\r\n\r\n",
+      (received) => received.endsWith("ok"),
+    );
+    const names = (service.received[0] ?? "")
+      .split("\r\n")
+      .slice(1)
+      .map((line) => line.split(":")[0]?.toLowerCase());
+    expect(names.filter(Boolean).sort()).toEqual(["accept", "connection", "host", "user-agent", "x-kept"]);
+    expect(service.received[0]).not.toMatch(/Bun/);
+  });
+
+  test("on a connection of its own", async () => {
+    await using service = await RawService.start((socket) => void socket.write(OK));
+    for (let round = 0; round < 3; round += 1) expect(await (await edge.fetch(service.port, "/")).text()).toBe("ok");
+    expect(service.sockets.length).toBe(3);
+    await Promise.all(service.sockets.map(closing));
+  });
+
+  test("by the routing headers as by the host name", async () => {
+    await using service = await answering(OK);
+    const response = await fetch(edge.server.url, {
+      headers: { "E2b-Sandbox-Id": SANDBOX, "E2b-Sandbox-Port": String(service.port) },
+    });
+    expect(await response.text()).toBe("ok");
+  });
+
+  test("with its body length, and the body while it is still being sent", async () => {
+    await using service = await RawService.start(() => undefined);
+    const body = new TransformStream<Uint8Array, Uint8Array>();
+    const writer = body.writable.getWriter();
+    const answered = edge.fetch(service.port, "/", { method: "POST", body: body.readable });
+    for (const part of ["first", "second"]) {
+      await writer.write(Buffer.from(part));
+      while (!service.received[0]?.includes(part)) await Bun.sleep(1);
+    }
+    await writer.close();
+    while (!service.received[0]?.endsWith("0\r\n\r\n")) await Bun.sleep(1);
+    service.sockets[0]?.end(OK);
+    expect((await answered).status).toBe(200);
+
+    await using counted = await answering(OK);
+    await edge.fetch(counted.port, "/", { method: "PUT", body: "12345" });
+    expect(counted.received[0]).toMatch(/\r\ncontent-length: 5\r\n/i);
+  });
+});
+
+describe("the response reaches the client", () => {
+  test("with status, headers and every cookie, without headers of the connection", async () => {
+    await using service = await answering(
+      "HTTP/1.1 418 Teapot\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n" +
+        "Connection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nContent-Length: 4\r\n\r\n\x1f\x8bxx",
+    );
+    const received = await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n\r\n`, (text) =>
+      text.endsWith("xx"),
+    );
+    const lines = received.split("\r\n").map((line) => line.toLowerCase());
+    expect(lines[0]).toStartWith("http/1.1 418 ");
+    for (const kept of ["content-encoding: gzip", "set-cookie: a=1", "set-cookie: b=2", "content-length: 4"]) {
+      expect(lines).toContain(kept);
+    }
+    expect(received).not.toMatch(/x-hop|keep-alive|\nconnection/i);
+    expect(received).toEndWith("\x1f\x8bxx");
+  });
+
+  test("without a content type that the service did not give", async () => {
+    await using service = await answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    expect((await edge.fetch(service.port, "/")).headers.get("content-type")).toBeNull();
+  });
+
+  test.each([
+    ["204", "HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n", 204],
+    ["304", 'HTTP/1.1 304 Not Modified\r\nETag: "e"\r\n\r\n', 304],
+    ["302, not followed", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", 302],
+    ["599", "HTTP/1.1 599 Odd\r\nContent-Length: 0\r\n\r\n", 599],
+  ])("when it is a %s", async (_name, answer, status) => {
+    await using service = await answering(answer);
+    const response = await edge.fetch(service.port, "/");
+    expect(response.status).toBe(status);
+    expect(await response.text()).toBe("");
+  });
+
+  test("to HEAD with the length of what is not sent", async () => {
+    await using service = await answering("HTTP/1.1 200 OK\r\nContent-Length: 12345\r\nContent-Type: a/b\r\n\r\n");
+    const response = await edge.fetch(service.port, "/", { method: "HEAD" });
+    expect(response.headers.get("content-length")).toBe("12345");
+    expect(service.received[0]).toStartWith("HEAD / ");
+  });
+
+  test("piece by piece, each before the next exists", async () => {
+    await using service = await RawService.start((socket) => {
+      socket.write(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nzero\r\n",
+      );
+    });
+    const response = await edge.fetch(service.port, "/");
+    const reader = response.body?.getReader();
+    expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe("zero");
+    for (const piece of ["one", "two", "three"]) {
+      service.sockets[0]?.write(`${piece.length.toString(16)}\r\n${piece}\r\n`);
+      const read = await reader?.read();
+      expect(Buffer.from(read?.value ?? []).toString()).toBe(piece);
+    }
+    service.sockets[0]?.end("0\r\n\r\n");
+    expect((await reader?.read())?.done).toBe(true);
+  });
+});
+
+describe("an end on one side reaches the other", () => {
+  test("the client leaves while the service thinks", async () => {
+    const { promise: inService, resolve: arrived } = Promise.withResolvers<void>();
+    await using service = await RawService.start(() => arrived());
+    const leaving = new AbortController();
+    const answered = edge.fetch(service.port, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
+    await inService;
+    const closed = closing(service.sockets[0]);
+    leaving.abort();
+    await closed;
+    expect(await answered).toBe("AbortError");
+  });
+
+  test("the client leaves in the middle of the response", async () => {
+    await using service = await RawService.start((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n");
+    });
+    const leaving = new AbortController();
+    const response = await edge.fetch(service.port, "/", { signal: leaving.signal });
+    const reader = response.body?.getReader();
+    await reader?.read();
+    const closed = closing(service.sockets[0]);
+    leaving.abort();
+    await closed;
+  });
+
+  test.each([
+    ["hangs up within a counted body", "Content-Length: 10\r\n\r\nok", false],
+    ["hangs up within a chunked body", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", false],
+    ["resets within a counted body", "Content-Length: 10\r\n\r\nok", true],
+    ["resets within a chunked body", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", true],
+  ])("the service %s: the client's body breaks", async (_name, rest, reset) => {
+    await using service = await RawService.start((socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n${rest}`);
+    });
+    const response = await edge.fetch(service.port, "/");
+    const reader = response.body?.getReader();
+    expect((await reader?.read())?.value?.length).toBe(2);
+    if (reset) service.sockets[0]?.resetAndDestroy();
+    else service.sockets[0]?.end();
+    await expect(reader?.read()).rejects.toThrow();
+  });
+
+  test.each([
+    ["resets before its answer", (socket: Socket) => void socket.resetAndDestroy()],
+    ["hangs up before its answer", (socket: Socket) => void socket.end()],
+    ["does not speak HTTP", (socket: Socket) => void socket.end("SSH-2.0-x\r\n\r\n")],
+    [
+      "switches protocols unasked",
+      (socket: Socket) => void socket.end("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+    ],
+  ])("the service %s: closed port, and asked once only", async (_name, onHead) => {
+    await using service = await RawService.start(onHead);
+    const response = await edge.fetch(service.port, "/", { method: "POST", body: "x" });
+    expect(response.status).toBe(502);
+    expect(await response.json()).toEqual({
+      sandboxId: SANDBOX,
+      message: "The sandbox is running but port is not open",
+      port: service.port,
+      code: 502,
+    });
+    expect(service.sockets.length).toBe(1);
+  });
+});
+
+test("HTTP_PROXY in the server's environment is not used for sandboxes", async () => {
+  await using service = await answering(OK);
+  await using proxied = await EdgeProcess.start({ HTTP_PROXY: "http://127.0.0.1:1", http_proxy: "http://127.0.0.1:1" });
+  const response = await fetch(`http://127.0.0.1:${proxied.port}/`, { headers: { host: hostOf(service.port) } });
+  expect(await response.text()).toBe("ok");
+});

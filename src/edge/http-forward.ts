@@ -1,0 +1,43 @@
+/**
+ * Carries one HTTP exchange: the request to the sandbox, the response back. Nothing is decoded, no long body is gathered,
+ * and each side's end or failure reaches the other.
+ */
+import { type CarriedBody, carried } from "./carried-body.ts";
+import { towardsClient, towardsSandbox } from "./carried-headers.ts";
+import type { Attempt } from "./reach.ts";
+
+const STATUS_MAX = 599;
+
+/** Prepares a request for forwarding. The attempt may be repeated as long as connections are refused. */
+export function httpAttempt(request: Request, target: string): Attempt<Response> {
+  const { method, headers, signal } = request;
+  towardsSandbox(headers);
+  // A new connection for each request: addresses pass from one sandbox to the next, an idle connection must not.
+  headers.set("connection", "close");
+  let body: CarriedBody | undefined;
+  return async (address, port) => {
+    if (request.body !== null) body ??= await carried(request.body, headers.get("content-length"));
+    const response = await fetch(`http://${address}:${port}${target}`, {
+      method,
+      headers,
+      body: typeof body === "function" ? body() : (body ?? null),
+      signal,
+      keepalive: false,
+      redirect: "manual",
+      decompress: false,
+      // Streams may be silent for hours, and the machine's HTTP_PROXY is not for sandboxes.
+      timeout: false,
+      proxy: false,
+    });
+    return await towardsClientResponse(response);
+  };
+}
+
+async function towardsClientResponse(response: Response): Promise<Response> {
+  const { status, statusText, headers } = response;
+  towardsClient(headers);
+  // A Response cannot be made with a status above 599, though a service may send one.
+  if (response.body === null || status > STATUS_MAX) return response;
+  const body = await carried(response.body, headers.get("content-length"));
+  return new Response(typeof body === "function" ? body() : body, { status, statusText, headers });
+}

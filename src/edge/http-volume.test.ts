@@ -1,0 +1,119 @@
+/** Much data through the edge: whole, in little memory, and no faster than the slower side takes it. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { EdgeProcess, EdgeUnderTest, hostOf, RawService } from "./edge-under-test.ts";
+
+const MIB = 1024 * 1024;
+const VOLUME_BYTES = 256 * MIB;
+const GROWTH_MAX_BYTES = 80 * MIB;
+const PIECE = Buffer.alloc(64 * 1024, "sandlot ");
+/** What sockets and streams on the way may hold of a body that nobody takes. */
+const HELD_MAX_BYTES = 32 * MIB;
+const PIECES = VOLUME_BYTES / PIECE.length;
+
+let edge: EdgeUnderTest;
+beforeAll(() => {
+  edge = new EdgeUnderTest();
+});
+afterAll(async () => {
+  await edge[Symbol.asyncDispose]();
+});
+
+function pieces(count: number): ReadableStream<Uint8Array> {
+  let left = count;
+  return new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        if (left === 0) controller.close();
+        else controller.enqueue(new Uint8Array(PIECE));
+        left -= 1;
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+async function digest(stream: ReadableStream<Uint8Array> | null): Promise<string> {
+  const hasher = new Bun.CryptoHasher("md5");
+  for await (const piece of stream ?? pieces(0)) hasher.update(piece);
+  return hasher.digest("hex");
+}
+
+const service = Bun.serve({
+  port: 0,
+  hostname: "127.0.0.1",
+  maxRequestBodySize: 2 * VOLUME_BYTES,
+  fetch: async ({ method, body }) => new Response(method === "GET" ? pieces(PIECES) : await digest(body)),
+});
+afterAll(() => service.stop(true));
+
+const expected = digest(pieces(PIECES));
+
+test.each(["GET", "POST"])("256 MiB by %s arrive whole, in little memory", async (method) => {
+  await using alone = await EdgeProcess.start();
+  const before = await alone.peakBytes();
+  const response = await fetch(`http://127.0.0.1:${alone.port}/`, {
+    method,
+    headers: { host: hostOf(service.port ?? 0) },
+    ...(method === "POST" && { body: pieces(PIECES) }),
+  });
+  const arrived = method === "POST" ? await response.text() : await digest(response.body);
+  expect(arrived).toBe(await expected);
+  expect((await alone.peakBytes()) - before).toBeLessThan(GROWTH_MAX_BYTES);
+});
+
+test("a client that takes nothing holds the service back", async () => {
+  let written = 0;
+  await using flood = await RawService.start((socket) => {
+    socket.write("HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n\r\n");
+    const pump = () => {
+      while (written < VOLUME_BYTES) {
+        written += PIECE.length;
+        if (!socket.write(PIECE)) return;
+      }
+    };
+    socket.on("drain", pump);
+    pump();
+  });
+  const { promise: begun, resolve } = Promise.withResolvers<void>();
+  const client = await Bun.connect({
+    hostname: "127.0.0.1",
+    port: edge.port,
+    socket: {
+      data(socket) {
+        socket.pause();
+        resolve();
+      },
+    },
+  });
+  client.write(`GET / HTTP/1.1\r\nHost: ${hostOf(flood.port)}\r\n\r\n`);
+  await begun;
+  expect(await settled(() => written)).toBeLessThan(HELD_MAX_BYTES);
+  client.terminate();
+});
+
+test("a service that takes nothing holds the client back", async () => {
+  await using deaf = await RawService.start((socket) => void socket.pause());
+  let taken = 0;
+  const body = pieces(PIECES).pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(piece, controller) {
+        taken += piece.length;
+        controller.enqueue(piece);
+      },
+    }),
+  );
+  const leaving = new AbortController();
+  const answered = edge
+    .fetch(deaf.port, "/", { method: "POST", body, signal: leaving.signal })
+    .catch((failure: Error) => failure.name);
+  while (taken === 0) await Bun.sleep(1);
+  expect(await settled(() => taken)).toBeLessThan(HELD_MAX_BYTES);
+  leaving.abort();
+  expect(await answered).toBe("AbortError");
+});
+
+/** The value once it has stopped to change. */
+async function settled(value: () => number): Promise<number> {
+  for (let last = -1; last !== value(); await Bun.sleep(150)) last = value();
+  return value();
+}

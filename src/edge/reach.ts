@@ -1,0 +1,112 @@
+/**
+ * Finding the way to a port of a sandbox. A service may listen on every address, only on a loopback address, or be about to
+ * start: so a refused connection is tried through the guest's forwarder and then again for a short while.
+ */
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  EDGE_CONNECT_BUDGET_MS,
+  EDGE_CONNECT_PAUSE_MAX_MS,
+  EDGE_CONNECT_PAUSE_STEP_MS,
+  EDGE_RUNTIME_CONNECT_BUDGET_MS,
+} from "../contract/limits.ts";
+import { RUNTIME_PORT } from "../contract/runtime-version.ts";
+import type { Destination, Directory } from "../control/directory.ts";
+import { LoopbackForwards } from "./loopback-forwards.ts";
+import type { Refusal } from "./refusal.ts";
+import type { SandboxAddress } from "./sandbox-address.ts";
+
+/** Something worth an operator's attention that the client is not told. */
+export type EdgeLog = (message: string, context: Record<string, unknown>) => void;
+
+export type Reached<T> = { reached: T } | { refusal: Refusal };
+
+/** One try at an address. It must leave the request untouched when the connection is refused, for it may be made again. */
+export type Attempt<T> = (address: string, port: number) => Promise<T>;
+
+export class Reach {
+  readonly #directory: Directory;
+  readonly #log: EdgeLog;
+  readonly #forwards = new LoopbackForwards();
+
+  constructor(directory: Directory, log: EdgeLog) {
+    this.#directory = directory;
+    this.#log = log;
+  }
+
+  async to<T>(asked: SandboxAddress, signal: AbortSignal, attempt: Attempt<T>): Promise<Reached<T>> {
+    const budgetMs = asked.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
+    const startedMs = performance.now();
+    for (let tries = 1; ; tries += 1) {
+      // Looked up for each try: the sandbox may have ended or moved since the last one.
+      const destination = await this.#directory.find(asked.sandboxId);
+      if (destination === undefined) return { refusal: { reason: "sandbox-not-found", sandboxId: asked.sandboxId } };
+      try {
+        return { reached: await this.#once(asked, destination, attempt) };
+      } catch (failure) {
+        if (!isRefused(failure)) return closed(asked);
+      }
+      const leftMs = startedMs + budgetMs - performance.now();
+      if (leftMs <= 0) return closed(asked);
+      const pauseMs = Math.min(tries * EDGE_CONNECT_PAUSE_STEP_MS, EDGE_CONNECT_PAUSE_MAX_MS, leftMs);
+      if (!(await paused(pauseMs, signal))) return closed(asked);
+    }
+  }
+
+  /** Throws what the last attempt threw; a refusal only if every way was refused. */
+  async #once<T>(asked: SandboxAddress, destination: Destination, attempt: Attempt<T>): Promise<T> {
+    const known = this.#forwards.known(asked, destination);
+    if (known !== undefined) {
+      try {
+        return await attempt(destination.address, known);
+      } catch (failure) {
+        this.#forwards.forget(asked);
+        if (!isRefused(failure)) throw failure;
+      }
+    }
+    try {
+      return await attempt(destination.address, asked.port);
+    } catch (failure) {
+      if (!isRefused(failure) || asked.port === RUNTIME_PORT) throw failure;
+      const port = await this.#ask(asked, destination);
+      if (port === undefined) throw failure;
+      return await this.#through(asked, destination, port, attempt);
+    }
+  }
+
+  async #through<T>(asked: SandboxAddress, destination: Destination, port: number, attempt: Attempt<T>): Promise<T> {
+    try {
+      return await attempt(destination.address, port);
+    } catch (failure) {
+      this.#forwards.forget(asked);
+      throw failure;
+    }
+  }
+
+  async #ask(asked: SandboxAddress, destination: Destination): Promise<number | undefined> {
+    try {
+      return await this.#forwards.ask(asked, destination);
+    } catch (failure) {
+      this.#log("asking a sandbox for the way to a loopback service failed", { ...asked, failure });
+      return undefined;
+    }
+  }
+}
+
+function closed(asked: SandboxAddress): { refusal: Refusal } {
+  return { refusal: { reason: "closed-port", sandboxId: asked.sandboxId, port: asked.port } };
+}
+
+function isRefused(failure: unknown): boolean {
+  return failure instanceof Error && "code" in failure && failure.code === "ECONNREFUSED";
+}
+
+/** False: the client left meanwhile. */
+async function paused(ms: number, signal: AbortSignal): Promise<boolean> {
+  try {
+    await pause(ms, undefined, { signal });
+    return true;
+  } catch (failure) {
+    if (signal.aborted) return false;
+    throw failure;
+  }
+}

@@ -1,0 +1,139 @@
+/**
+ * What the edge answers when it does not carry a request: JSON for programs, a page for people, the same status for both.
+ * Clients compare some messages and read members in the order given here.
+ */
+export type Refusal =
+  | { reason: "sandbox-not-found"; sandboxId: string }
+  | { reason: "closed-port"; sandboxId: string; port: number }
+  | { reason: "internal-endpoint"; path: string }
+  | { reason: "bad-request"; status: 400 | 405 | 500 | 501; text: string };
+
+interface Page {
+  title: string;
+  advice: string;
+}
+
+const NOT_FOUND: Page = {
+  title: "Sandbox Not Found",
+  advice:
+    "It may have reached its time limit, have been stopped, or never have existed. Start a new one and use its address.",
+};
+const CLOSED_PORT: Page = {
+  title: "Closed Port Error",
+  advice:
+    "The sandbox is running, but no service answers on this port. Start one in the sandbox, then reload this page.",
+};
+const INTERNAL: Page = {
+  title: "Endpoint Not Available",
+  advice: "This path is reserved for the server that runs the sandbox and cannot be used from outside.",
+};
+
+/** The answer for a refusal, in the form that suits who asked. */
+export function refuse(refusal: Refusal, asked: Headers): Response {
+  switch (refusal.reason) {
+    case "sandbox-not-found": {
+      const { sandboxId } = refusal;
+      return answer({ sandboxId, message: "The sandbox was not found", code: 502 }, NOT_FOUND, asked);
+    }
+    case "closed-port": {
+      const { sandboxId, port } = refusal;
+      const message = "The sandbox is running but port is not open";
+      return answer({ sandboxId, message, port, code: 502 }, CLOSED_PORT, asked);
+    }
+    case "internal-endpoint": {
+      const message = "This endpoint is not available from outside the sandbox";
+      return answer({ message, path: refusal.path, code: 404 }, INTERNAL, asked);
+    }
+    case "bad-request":
+      return new Response(refusal.text, {
+        status: refusal.status,
+        headers: { "content-type": "text/plain; charset=utf-8" },
+      });
+  }
+}
+
+interface Body {
+  sandboxId?: string;
+  message: string;
+  port?: number;
+  path?: string;
+  code: number;
+}
+
+function answer(body: Body, page: Page, asked: Headers): Response {
+  if (!wantsPage(asked)) {
+    return new Response(JSON.stringify(body), {
+      status: body.code,
+      headers: { "content-type": "application/json; charset=utf-8" },
+    });
+  }
+  return new Response(render(body, page), {
+    status: body.code,
+    headers: {
+      "content-type": "text/html; charset=utf-8",
+      "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
+    },
+  });
+}
+
+const SCRIPTED_MODES: ReadonlySet<string> = new Set(["cors", "no-cors", "same-origin", "websocket"]);
+const BROWSER = /mozilla|chrome|safari|firefox|edge|opera|msie/i;
+
+/** Whether a person's browser navigates here, as opposed to a program or a page's script. */
+export function wantsPage(asked: Headers): boolean {
+  const accept = asked.get("accept")?.toLowerCase() ?? "";
+  if (accept.includes("application/json") && !accept.includes("text/html")) return false;
+  const mode = asked.get("sec-fetch-mode")?.toLowerCase() ?? "";
+  if (SCRIPTED_MODES.has(mode)) return false;
+  if (mode !== "navigate" && (asked.get("x-requested-with") ?? "") !== "") return false;
+  return BROWSER.test(asked.get("user-agent") ?? "");
+}
+
+function render(body: Body, page: Page): string {
+  const facts: string[] = [];
+  if (body.sandboxId !== undefined) facts.push(fact("Sandbox", body.sandboxId));
+  if (body.port !== undefined) facts.push(fact("Port", String(body.port)));
+  if (body.path !== undefined) facts.push(fact("Path", body.path));
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${escapeHtml(page.title)}</title>
+<style>
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center }
+main { max-width: 34rem; padding: 2rem }
+h1 { font-size: 1.4rem; margin: 0 0 .5rem }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; margin: 1.5rem 0 0; font-size: .9rem }
+dt { opacity: .65 }
+dd { margin: 0; font-family: ui-monospace, monospace; overflow-wrap: anywhere }
+</style>
+</head>
+<body>
+<main>
+<h1>${escapeHtml(page.title)}</h1>
+<p>${escapeHtml(body.message)}.</p>
+<p>${escapeHtml(page.advice)}</p>
+<dl>${facts.join("")}${fact("Status", String(body.code))}</dl>
+</main>
+</body>
+</html>
+`;
+}
+
+function fact(name: string, value: string): string {
+  return `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`;
+}
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => ESCAPES[character] ?? "");
+}

@@ -1,0 +1,79 @@
+/**
+ * Which sandbox and port a request is for. Two spellings: the host name `{port}-{sandboxID}.{domain}`, or the headers
+ * E2b-Sandbox-Id and E2b-Sandbox-Port on any other host. A host name of the first kind wins over the headers.
+ */
+export interface SandboxAddress {
+  sandboxId: string;
+  port: number;
+}
+
+/** The sender meant a sandbox but named it wrongly. */
+export interface Misaddressed {
+  problem: string;
+}
+
+const DASH = 45;
+const DOT = 46;
+const COLON = 58;
+const PORT_MAX = 65_535;
+const PORT_DIGITS_MAX = 5;
+
+/** Undefined: the request is for no sandbox, so it belongs to the management interface. */
+export function addressOf(headers: Headers): SandboxAddress | Misaddressed | undefined {
+  const host = headers.get("host");
+  if (host !== null) {
+    const dash = endOfSandboxPort(host);
+    if (dash > 0) return fromHost(host, dash);
+  }
+  const id = headers.get("e2b-sandbox-id");
+  const port = headers.get("e2b-sandbox-port");
+  if (id === null && port === null) return undefined;
+  if (id === null || port === null) return { problem: "missing header" };
+  return validated(id, port);
+}
+
+/** Position of the dash when the host name's first label begins with digits and a dash, and other labels follow; else 0. */
+function endOfSandboxPort(host: string): number {
+  let at = 0;
+  while (at < host.length && isDigit(host.charCodeAt(at))) at += 1;
+  if (at === 0 || host.charCodeAt(at) !== DASH) return 0;
+  return host.indexOf(".", at) > 0 ? at : 0;
+}
+
+function fromHost(host: string, dash: number): SandboxAddress | Misaddressed {
+  // Two Host headers reach us joined by a comma. The service would see both, so whom the sender meant is a guess.
+  if (host.includes(",")) return { problem: "Invalid host" };
+  let end = dash + 1;
+  while (end < host.length && !endsId(host.charCodeAt(end))) end += 1;
+  return validated(host.slice(dash + 1, end), host.slice(0, dash));
+}
+
+/** The id ends at the next dash (older clients add their own id after it) or with the label. */
+function endsId(code: number): boolean {
+  return code === DASH || code === DOT || code === COLON;
+}
+
+function validated(sandboxId: string, portText: string): SandboxAddress | Misaddressed {
+  if (!isSandboxId(sandboxId)) return { problem: "Invalid sandbox ID" };
+  const port = portNumber(portText);
+  return port === undefined ? { problem: "Invalid sandbox port" } : { sandboxId, port };
+}
+
+function isSandboxId(text: string): boolean {
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (!isDigit(code) && (code < 97 || code > 122)) return false;
+  }
+  return text.length > 0;
+}
+
+function portNumber(text: string): number | undefined {
+  if (text.length === 0 || text.length > PORT_DIGITS_MAX) return undefined;
+  for (let at = 0; at < text.length; at += 1) if (!isDigit(text.charCodeAt(at))) return undefined;
+  const port = Number(text);
+  return port >= 1 && port <= PORT_MAX ? port : undefined;
+}
+
+function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57;
+}

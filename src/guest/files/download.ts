@@ -1,0 +1,102 @@
+/**
+ * GET /files: one file, streamed from the disk. Ranges and conditions get the plain bytes; a client that lists gzip gets
+ * the file compressed on the way.
+ */
+import type { Stats } from "node:fs";
+import { open, stat } from "node:fs/promises";
+import { basename } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { FILE_READ_CHUNK_BYTES } from "../../contract/limits.ts";
+import { systemCode } from "../rpc-fault.ts";
+import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
+import { isUnchanged, parseRange, rangeHolds } from "./byte-range.ts";
+import { contentDisposition, sniffType, typeByName } from "./content-headers.ts";
+
+const CONDITIONAL_HEADERS = ["range", "if-modified-since", "if-none-match", "if-range"];
+
+export async function download(request: Request, path: string): Promise<Response> {
+  const file = await regularFile(path);
+  const accepted = request.headers.get("accept-encoding");
+  const plain = CONDITIONAL_HEADERS.some((name) => request.headers.has(name));
+  const encoding = plain ? (acceptsIdentity(accepted) ? "identity" : undefined) : chooseEncoding(accepted);
+  if (encoding === undefined) {
+    throw new Fault(406, `no acceptable encoding in ${JSON.stringify(accepted)}; identity and gzip are available`);
+  }
+  const headers = new Headers({
+    "Content-Disposition": contentDisposition(basename(path)),
+    "Last-Modified": file.mtime.toUTCString(),
+    Vary: "Accept-Encoding",
+  });
+  return encoding === "gzip" ? compressed(path, headers) : plainBytes(request, path, file, headers);
+}
+
+async function regularFile(path: string): Promise<Stats> {
+  const shown = JSON.stringify(path);
+  try {
+    const file = await stat(path);
+    if (file.isDirectory()) throw new Fault(400, `${shown} is a directory; list it instead`);
+    if (!file.isFile()) throw new Fault(400, `${shown} is not a regular file and cannot be downloaded`);
+    return file;
+  } catch (thrown) {
+    const code = systemCode(thrown);
+    if (code === "ENOENT" || code === "ENOTDIR") throw new Fault(404, `there is no file at ${path}`, { cause: thrown });
+    throw code === "" ? thrown : new Fault(500, `${shown} cannot be opened: ${code}`, { cause: thrown });
+  }
+}
+
+function compressed(path: string, headers: Headers): Response {
+  headers.set("Content-Encoding", "gzip");
+  headers.set("Content-Type", typeByName(path) ?? "application/octet-stream");
+  return new Response(chunkStream(path).pipeThrough(new CompressionStream("gzip")), { headers });
+}
+
+async function plainBytes(request: Request, path: string, file: Stats, headers: Headers): Promise<Response> {
+  headers.set("Accept-Ranges", "bytes");
+  if (isUnchanged(request.headers, file.mtimeMs)) return new Response(null, { status: 304, headers });
+  headers.set("Content-Type", typeByName(path) ?? (await sniffType(path)));
+  const asked = rangeHolds(request.headers, file.mtimeMs) ? request.headers.get("range") : null;
+  const range = parseRange(asked, file.size);
+  if (range === "unsatisfiable") {
+    throw new Fault(416, `the range ${JSON.stringify(asked)} is outside of the file's ${file.size} bytes`, {
+      headers: { "Content-Range": `bytes */${file.size}` },
+    });
+  }
+  if (range === "all") {
+    // Files under /proc have no size but do have content.
+    return new Response(file.size === 0 ? chunkStream(path) : Bun.file(path), { headers });
+  }
+  headers.set("Content-Range", `bytes ${range.start}-${range.end}/${file.size}`);
+  return new Response(Bun.file(path).slice(range.start, range.end + 1), { status: 206, headers });
+}
+
+/** The file's bytes, read only when they are asked for; the file is closed at the end, on failure and on abort. */
+function chunkStream(path: string): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const chunks = readChunks(path);
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const next = await chunks.next();
+        if (next.done === true) controller.close();
+        else controller.enqueue(next.value);
+      },
+      async cancel() {
+        await chunks.return(undefined);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+async function* readChunks(path: string): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
+  await using file = await open(path, "r");
+  for (;;) {
+    const { bytesRead, buffer } = await file.read(
+      new Uint8Array(FILE_READ_CHUNK_BYTES),
+      0,
+      FILE_READ_CHUNK_BYTES,
+      null,
+    );
+    if (bytesRead === 0) return;
+    yield buffer.subarray(0, bytesRead);
+  }
+}

@@ -1,0 +1,281 @@
+/** File transfers of a real daemon: what arrives is what was sent, in flat memory, under any name. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { basic, RunningGuest } from "../testing/running-guest.ts";
+
+let guest: RunningGuest;
+let folder: string;
+beforeAll(async () => {
+  guest = await RunningGuest.start();
+  folder = `${guest.folder}/files`;
+  mkdirSync(folder);
+});
+afterAll(() => guest[Symbol.asyncDispose]());
+
+const OCTETS = { "Content-Type": "application/octet-stream" };
+const at = (path: string, more: Record<string, string> = {}) => `/files?${new URLSearchParams({ path, ...more })}`;
+const post = (path: string, body: BodyInit, headers: Record<string, string> = OCTETS) =>
+  guest.fetch(at(path), { method: "POST", headers, body });
+const get = (path: string, headers: Record<string, string> = { "Accept-Encoding": "identity" }) =>
+  guest.fetch(at(path), { headers });
+
+function form(files: [name: string, content: string | Blob][]): FormData {
+  const data = new FormData();
+  for (const [name, content] of files) data.append("file", new Blob([content]), name);
+  return data;
+}
+
+describe("an upload", () => {
+  test("of octets makes the file and its parents for the user", async () => {
+    const path = `${folder}/new/deep/a.bin`;
+    const answer = await guest.fetch(at(path, { username: "daemon" }), { method: "POST", headers: OCTETS, body: "hi" });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get("content-type")).toBe("application/json");
+    expect(await answer.json()).toEqual([{ name: "a.bin", path, type: "file" }]);
+    expect(readFileSync(path, "utf8")).toBe("hi");
+    const { uid, gid, mode } = statSync(path);
+    expect([uid, gid, mode & 0o777, statSync(`${folder}/new`).uid]).toEqual([1, 1, 0o644, 1]);
+  });
+
+  test("takes its user from the parameter, else from the Basic header", async () => {
+    const uid = async (name: string, query: Record<string, string>, headers: Record<string, string>) => {
+      const path = `${folder}/${name}`;
+      await guest.fetch(at(path, query), { method: "POST", headers: { ...OCTETS, ...headers }, body: "" });
+      return statSync(path).uid;
+    };
+    expect(await uid("u1", {}, {})).toBe(0);
+    expect(await uid("u2", {}, basic("daemon"))).toBe(1);
+    expect(await uid("u3", { username: "nobody" }, basic("daemon"))).toBe(
+      statSync("/proc/self").uid === 0 ? 65534 : -1,
+    );
+    const ghost = await guest.fetch(at(`${folder}/u4`, { username: "ghost" }), {
+      method: "POST",
+      headers: OCTETS,
+      body: "",
+    });
+    expect(ghost.status).toBe(401);
+  });
+
+  test.each(["spa ce", "ünï¢ode-日本", "100%25", "line\nbreak", 'quo"te', "a+b&c=d#e"])(
+    "under the name %j",
+    async (name) => {
+      const path = `${folder}/${name}`;
+      expect((await post(path, name)).status).toBe(200);
+      expect(readFileSync(path, "utf8")).toBe(name);
+      expect(await (await get(path)).text()).toBe(name);
+    },
+  );
+
+  test("of several files by their names, relative ones in the home", async () => {
+    const one = `${folder}/one/x.txt`;
+    const two = `${folder}/two y.txt`;
+    const body = form([
+      [one, "1"],
+      [two, "22"],
+    ]);
+    body.append("comment", "not a file");
+    const answer = await guest.fetch("/files", { method: "POST", body });
+    expect(((await answer.json()) as { path: string }[]).map(({ path }) => path)).toEqual([one, two]);
+    expect([readFileSync(one, "utf8"), readFileSync(two, "utf8")]).toEqual(["1", "22"]);
+  });
+
+  test("replaces an existing file in place and keeps its mode", async () => {
+    const path = `${folder}/existing`;
+    writeFileSync(path, "longer than before", { mode: 0o755 });
+    const { ino } = statSync(path);
+    await guest.fetch(at(path), { method: "POST", body: form([["ignored", "short"]]) });
+    expect(readFileSync(path, "utf8")).toBe("short");
+    expect([statSync(path).ino, statSync(path).mode & 0o777]).toEqual([ino, 0o755]);
+  });
+
+  test("through a link whose target is not there yet creates the target", async () => {
+    symlinkSync(`${folder}/target`, `${folder}/dangling`);
+    expect((await post(`${folder}/dangling`, "through")).status).toBe(200);
+    expect(readFileSync(`${folder}/target`, "utf8")).toBe("through");
+  });
+
+  test("in gzip is unpacked, octets and forms alike", async () => {
+    const path = `${folder}/unpacked`;
+    const headers = { ...OCTETS, "Content-Encoding": "gzip" };
+    expect((await post(path, Bun.gzipSync(Buffer.from("packed")), headers)).status).toBe(200);
+    expect(readFileSync(path, "utf8")).toBe("packed");
+    const response = new Response(form([["x", "packed form"]]));
+    const type = response.headers.get("content-type") ?? "";
+    const body = Bun.gzipSync(await response.bytes());
+    await post(path, body, { "Content-Type": type, "Content-Encoding": "gzip" });
+    expect(readFileSync(path, "utf8")).toBe("packed form");
+    expect((await post(`${folder}/damaged`, "no gzip", headers)).status).toBe(400);
+    expect(existsSync(`${folder}/damaged`)).toBe(false);
+  });
+
+  test("that cannot be is refused", async () => {
+    writeFileSync(`${folder}/plain`, "");
+    Bun.spawnSync(["mkfifo", `${folder}/pipe`]);
+    const twice = form([
+      [`${folder}/same`, "1"],
+      [`${folder}/same`, "2"],
+    ]);
+    const status = async (answer: Promise<Response>) => (await answer).status;
+    expect(await status(post(folder, "x"))).toBe(400);
+    expect(await status(post(`${folder}/pipe`, "x"))).toBe(400);
+    expect(await status(post(`${folder}/plain/child`, "x"))).toBe(500);
+    expect(await status(post("", "x"))).toBe(400);
+    expect(await status(post(`${folder}/x`, "x", { "Content-Type": "text/plain" }))).toBe(400);
+    expect(await status(post(`${folder}/x`, "x", { ...OCTETS, "Content-Encoding": "br" }))).toBe(400);
+    expect(await status(guest.fetch("/files", { method: "POST", body: twice }))).toBe(400);
+    expect(readFileSync(`${folder}/same`, "utf8")).toBe("1");
+    const metadata = await post(`${folder}/x`, "x", { ...OCTETS, "X-Metadata-Owner": "me" });
+    expect([metadata.status, await metadata.text()]).toEqual([400, expect.stringContaining("x-metadata-owner")]);
+    expect(existsSync(`${folder}/x`)).toBe(false);
+  });
+
+  test("to a full disk is 507", async () => {
+    const full = `${guest.folder}/full`;
+    mkdirSync(full);
+    expect(Bun.spawnSync(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", full]).exitCode).toBe(0);
+    try {
+      const answer = await post(`${full}/big`, new Uint8Array(1_000_000));
+      expect(answer.status).toBe(507);
+      expect(existsSync(`${full}/big`)).toBe(false);
+    } finally {
+      Bun.spawnSync(["umount", full]);
+    }
+  });
+
+  test("that breaks off leaves nothing it created, and keeps what was there", async () => {
+    for (const name of ["fresh", "present"]) {
+      const path = `${folder}/broken-${name}`;
+      if (name === "present") writeFileSync(path, "x".repeat(1_000_000));
+      const socket = await Bun.connect({ hostname: "127.0.0.1", port: guest.port, socket: { data: () => undefined } });
+      const head = `POST ${at(path)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: 9000\r\n\r\n`;
+      socket.write(`${head}partial`);
+      const size = () => (existsSync(path) ? statSync(path).size : -1);
+      await until(() => size() === 7);
+      socket.terminate();
+      if (name === "fresh") await until(() => size() === -1);
+      else expect(readFileSync(path, "utf8")).toBe("partial");
+    }
+  });
+});
+
+describe("a download", () => {
+  const path = () => `${folder}/ten.html`;
+  beforeAll(() => {
+    writeFileSync(path(), "0123456789");
+    utimesSync(path(), 1_700_000_000, 1_700_000_000);
+  });
+
+  test("plain", async () => {
+    const answer = await get(path());
+    expect(await answer.text()).toBe("0123456789");
+    expect(answer.headers.get("content-type")).toContain("text/html");
+    expect(answer.headers.get("content-length")).toBe("10");
+    expect(answer.headers.get("content-disposition")).toBe('inline; filename="ten.html"');
+    expect(answer.headers.get("vary")).toContain("Accept-Encoding");
+    expect(answer.headers.get("last-modified")).toBe("Tue, 14 Nov 2023 22:13:20 GMT");
+  });
+
+  test("in gzip, also of an empty file", async () => {
+    writeFileSync(`${folder}/empty`, "");
+    for (const [file, content] of [
+      [path(), "0123456789"],
+      [`${folder}/empty`, ""],
+    ] as const) {
+      const answer = await fetch(guest.url + at(file), { headers: { "Accept-Encoding": "gzip" }, decompress: false });
+      expect(answer.headers.get("content-encoding")).toBe("gzip");
+      expect(Buffer.from(Bun.gunzipSync(await answer.bytes())).toString()).toBe(content);
+    }
+    const plain = await get(`${folder}/empty`);
+    expect([plain.status, await plain.text()]).toEqual([200, ""]);
+  });
+
+  test("in part, or not at all when unchanged", async () => {
+    const part = await get(path(), { Range: "bytes=2-4", "Accept-Encoding": "gzip" });
+    expect([part.status, part.headers.get("content-range"), await part.text()]).toEqual([206, "bytes 2-4/10", "234"]);
+    const outside = await get(path(), { Range: "bytes=10-" });
+    expect([outside.status, outside.headers.get("content-range")]).toEqual([416, "bytes */10"]);
+    const unchanged = await get(path(), { "If-Modified-Since": "Tue, 14 Nov 2023 22:13:20 GMT" });
+    expect([unchanged.status, await unchanged.text()]).toEqual([304, ""]);
+    expect((await get(path(), { Range: "bytes=0-1", "Accept-Encoding": "gzip, identity;q=0" })).status).toBe(406);
+  });
+
+  test("of what has no size but content", async () => {
+    expect(await (await get("/proc/version")).text()).toBe(readFileSync("/proc/version", "utf8"));
+  });
+
+  test("that cannot be", async () => {
+    const missing = await get(`${folder}/missing`);
+    expect(missing.status).toBe(404);
+    expect(missing.headers.get("content-type")).toBe("application/json; charset=utf-8");
+    expect(await missing.json()).toEqual({ code: 404, message: expect.stringContaining(`${folder}/missing`) });
+    expect((await get(folder)).status).toBe(400);
+    expect((await get("~ghost/x")).status).toBe(400);
+    expect((await get("/dev/zero")).status).toBe(400);
+    expect((await get(path(), { "Accept-Encoding": "identity;q=0" })).status).toBe(406);
+  });
+});
+
+describe("256 MiB", () => {
+  const SIZE = 256 * 1024 * 1024;
+  const GROWTH_MAX_KIB = 96 * 1024;
+  const source = () => `${guest.folder}/large`;
+
+  beforeAll(() => {
+    writeFileSync(source(), "");
+    truncateSync(source(), SIZE);
+  });
+
+  async function growth(work: () => Promise<void>): Promise<number> {
+    await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
+    const before = await guest.memoryKib();
+    await work();
+    return (await guest.memoryKib()).peak - before.now;
+  }
+
+  const curl = async (...options: string[]) => {
+    const child = Bun.spawn(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code} %{size_download}", ...options]);
+    return new Response(child.stdout).text();
+  };
+
+  test("up as octets and as a form, down plain and in gzip", async () => {
+    const grown = await growth(async () => {
+      const up = guest.url + at(`${folder}/large`);
+      expect(
+        await curl("-H", "Content-Type: application/octet-stream", "--data-binary", `@${source()}`, up),
+      ).toStartWith("200");
+      expect(statSync(`${folder}/large`).size).toBe(SIZE);
+      expect(await curl("-F", `file=@${source()}`, guest.url + at(`${folder}/form`))).toStartWith("200");
+      expect(statSync(`${folder}/form`).size).toBe(SIZE);
+      expect(await curl(up)).toBe(`200 ${SIZE}`);
+      expect(await curl("-H", "Accept-Encoding: gzip", up)).toStartWith("200");
+    });
+    expect(grown).toBeLessThan(GROWTH_MAX_KIB);
+  }, 30_000);
+
+  test("out of a small gzip body", async () => {
+    const bomb = Bun.gzipSync(new Uint8Array(SIZE));
+    const grown = await growth(async () => {
+      const answer = await post(`${folder}/unpacked-large`, bomb, { ...OCTETS, "Content-Encoding": "gzip" });
+      expect(answer.status).toBe(200);
+    });
+    expect(statSync(`${folder}/unpacked-large`).size).toBe(SIZE);
+    expect(grown).toBeLessThan(GROWTH_MAX_KIB);
+  }, 30_000);
+});
+
+async function until(condition: () => boolean): Promise<void> {
+  const began = performance.now();
+  while (!condition()) {
+    if (performance.now() - began > 5_000) throw new Error("waited in vain");
+    await Bun.sleep(2);
+  }
+}

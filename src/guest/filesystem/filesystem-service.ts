@@ -1,0 +1,69 @@
+/**
+ * The Filesystem service of the wire: resolves the paths of a call for its user and hands the work to the tree.
+ */
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import type { Filesystem } from "../../contract/wire/filesystem/filesystem_pb.ts";
+import type { Accounts } from "../accounts.ts";
+import { resolvePath } from "../paths.ts";
+import { callUser } from "../rpc.ts";
+import { refuse } from "../rpc-fault.ts";
+import type { SettingsKeeper } from "../settings.ts";
+import { type Entry, readEntry } from "./entry.ts";
+import { describe, list, makeDirectory, move, remove } from "./tree.ts";
+
+/** Clients of this very name fail on fields that they do not know. */
+const LEGACY_USER_AGENT = "connect-python";
+
+export function filesystemService(settings: SettingsKeeper, accounts: Accounts): ServiceImpl<typeof Filesystem> {
+  const resolve = (path: string, context: HandlerContext) =>
+    resolvePath(path, callUser(context), settings.current.defaultWorkdir);
+  const entryAt = async (path: string, context: HandlerContext) =>
+    present(await describe(path, () => readEntry(path, accounts)), context);
+
+  return {
+    async stat(request, context) {
+      return { entry: await entryAt(resolve(request.path, context), context) };
+    },
+
+    async makeDir(request, context) {
+      const path = resolve(request.path, context);
+      await makeDirectory(path, callUser(context));
+      return { entry: await entryAt(path, context) };
+    },
+
+    async move(request, context) {
+      const destination = resolve(request.destination, context);
+      await move(resolve(request.source, context), destination, callUser(context));
+      return { entry: await entryAt(destination, context) };
+    },
+
+    async listDir(request, context) {
+      const entries = await list(resolve(request.path, context), Math.max(request.depth, 1), accounts);
+      return { entries: entries.map((entry) => present(entry, context)) };
+    },
+
+    async remove(request, context) {
+      await remove(resolve(request.path, context));
+      return {};
+    },
+
+    // biome-ignore lint/correctness/useYield: a stream that only ever refuses has nothing to yield.
+    async *watchDir() {
+      throw notBuilt("WatchDir");
+    },
+    createWatcher: () => Promise.reject(notBuilt("CreateWatcher")),
+    getWatcherEvents: () => Promise.reject(notBuilt("GetWatcherEvents")),
+    removeWatcher: () => Promise.reject(notBuilt("RemoveWatcher")),
+  };
+}
+
+function notBuilt(method: string) {
+  return refuse("unimplemented", `${method}: watching directories is not available in this version of the runtime`);
+}
+
+function present(entry: Entry, context: HandlerContext): Entry {
+  if (context.requestHeader.get("user-agent") !== LEGACY_USER_AGENT) return entry;
+  context.responseHeader.set("X-E2B-Legacy-SDK", "true");
+  const { name, type, path } = entry;
+  return { ...(name === undefined ? {} : { name }), ...(type === undefined ? {} : { type }), path: path ?? "" };
+}

@@ -1,0 +1,168 @@
+/** The order of checks on a real daemon: preflight, token, user, route; and the host's side door. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { fileSignature } from "./file-signature.ts";
+import { basic, RunningGuest, SECRET } from "./testing/running-guest.ts";
+
+let guest: RunningGuest;
+beforeAll(async () => {
+  guest = await RunningGuest.start({ SANDLOT_CPU_COUNT: "3", SANDLOT_MEMORY_MB: "512" });
+});
+afterAll(() => guest[Symbol.asyncDispose]());
+
+const status = async (path: string, init: RequestInit = {}) => (await guest.fetch(path, init)).status;
+
+describe("before it is configured", () => {
+  test("the guest is open and runs as root", async () => {
+    expect(await status("/metrics")).toBe(200);
+    const list = await guest.call("filesystem.Filesystem/Stat", { path: "" });
+    expect(((await list.json()) as { entry: { path: string } }).entry.path).toBe("/root");
+  });
+});
+
+describe("plain routes", () => {
+  test("health", async () => {
+    const answer = await guest.fetch("/health");
+    expect([answer.status, await answer.text(), answer.headers.get("cache-control")]).toEqual([204, "", "no-store"]);
+  });
+
+  test("metrics always have ten fields", async () => {
+    const metrics = (await (await guest.fetch("/metrics")).json()) as Record<string, number>;
+    expect(Object.keys(metrics)).toEqual([
+      "ts",
+      "cpu_count",
+      "cpu_used_pct",
+      "mem_total",
+      "mem_used",
+      "mem_cache",
+      "mem_total_mib",
+      "mem_used_mib",
+      "disk_used",
+      "disk_total",
+    ]);
+    expect(Object.values(metrics).every(Number.isFinite)).toBe(true);
+    expect(metrics).toMatchObject({ cpu_count: 3, mem_total: 512 * 1024 * 1024, mem_total_mib: 512 });
+    expect(metrics.disk_total).toBeGreaterThan(metrics.disk_used ?? Number.NaN);
+  });
+
+  test("other methods and other paths", async () => {
+    expect(await status("/health", { method: "POST" })).toBe(405);
+    for (const path of ["/health", "/files?path=/etc/passwd", "/process.Process/List"]) {
+      expect(await status(path, { method: "HEAD" })).toBe(405);
+    }
+    const call = await guest.fetch("/process.Process/List");
+    expect([call.status, call.headers.get("allow")]).toEqual([405, "POST"]);
+    for (const path of ["/", "/nothing", "/process.Process/Nothing", "/files/", "/toString", "/init"]) {
+      expect(await status(path, { method: "POST" })).toBe(404);
+    }
+  });
+
+  test("an unknown user is refused everywhere, other schemes name nobody", async () => {
+    const ghost = await guest.fetch("/health", { headers: basic("ghost") });
+    expect([ghost.status, ((await ghost.json()) as { code: string }).code]).toEqual([401, "unauthenticated"]);
+    expect(await status("/health", { headers: { Authorization: "Bearer ghost" } })).toBe(204);
+  });
+});
+
+describe("cross-origin requests", () => {
+  test("preflights pass before anybody is asked for a token", async () => {
+    await guest.configure({ accessTokens: ["t"] });
+    const answer = await guest.fetch("/process.Process/List", {
+      method: "OPTIONS",
+      headers: {
+        Origin: "https://app.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "x-access-token,content-type",
+      },
+    });
+    expect(answer.status).toBe(204);
+    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
+    expect(answer.headers.get("access-control-allow-methods")).toBe("HEAD, GET, POST, PUT, PATCH, DELETE");
+    expect(answer.headers.get("access-control-allow-headers")).toBe("x-access-token,content-type");
+    expect(answer.headers.get("access-control-max-age")).toBe("7200");
+    expect(answer.headers.has("access-control-allow-credentials")).toBe(false);
+    await guest.configure({});
+  });
+
+  test("answers, also refusals, may be read by any page", async () => {
+    for (const path of ["/health", "/nothing", "/files?path=/missing"]) {
+      const answer = await guest.fetch(path, { headers: { Origin: "https://app.example" } });
+      expect(answer.headers.get("access-control-allow-origin")).toBe("*");
+      expect(answer.headers.get("access-control-expose-headers")).toContain("X-Content-Type-Options");
+    }
+  });
+});
+
+describe("the access token", () => {
+  beforeAll(() => guest.configure({ accessTokens: ["older-token", "newer-token"] }));
+  afterAll(() => guest.configure({}));
+
+  test.each([undefined, "", "wrong", "newer-toke", "older-token", "newer-token"])("%j", async (token) => {
+    const headers: Record<string, string> = token === undefined ? {} : { "X-Access-Token": token };
+    const opens = token === "older-token" || token === "newer-token";
+    expect(await status("/health", { headers })).toBe(204);
+    expect(await status("/health", { method: "POST", headers })).toBe(opens ? 405 : 401);
+    expect(await status("/metrics", { headers })).toBe(opens ? 200 : 401);
+    expect(await status("/envs", { headers })).toBe(opens ? 200 : 401);
+    expect(await status("/nothing", { headers })).toBe(opens ? 404 : 401);
+    expect(await status("/files?path=/etc/hostname", { headers })).toBe(opens ? 200 : 401);
+    expect(await status("/files?path=/x", { method: "POST", headers })).toBe(opens ? 400 : 401);
+    const call = await guest.call("process.Process/List", {}, headers);
+    expect(call.status).toBe(opens ? 200 : 401);
+    if (!opens) expect(await call.json()).toEqual({ code: 401, message: expect.any(String) });
+  });
+
+  test("a signed link opens one file without it", async () => {
+    const link = (path: string, signed: string) =>
+      `/files?${new URLSearchParams({ path, signature: fileSignature(signed, "read", "", "older-token", undefined) })}`;
+    expect(await status(link("/etc/hostname", "/etc/hostname"))).toBe(200);
+    expect(await status(link("/etc/passwd", "/etc/hostname"))).toBe(401);
+    expect(await status("/files?path=/etc/hostname&signature=v1_&signature_expiration=x")).toBe(400);
+  });
+});
+
+describe("the control channel", () => {
+  const control = (path: string, secret: string | undefined, body = "{}") =>
+    guest.fetch(path, {
+      method: "POST",
+      body,
+      ...(secret === undefined ? {} : { headers: { "x-sandlot-control": secret } }),
+    });
+
+  test("does not exist without the secret", async () => {
+    const unknown = await control("/control/nothing", undefined);
+    for (const secret of [undefined, "", "wrong", `${SECRET}x`]) {
+      const answer = await control("/control/configure", secret);
+      expect([answer.status, await answer.text()]).toEqual([404, await unknown.clone().text()]);
+    }
+  });
+
+  test("answers a ping, refuses nonsense", async () => {
+    expect(await status("/control/ping", { headers: { "x-sandlot-control": SECRET } })).toBe(204);
+    expect((await control("/control/configure", SECRET, "no json")).status).toBe(400);
+    expect((await control("/control/configure", SECRET, '{"sandboxId":1}')).status).toBe(400);
+    expect((await control("/control/forward", SECRET, '{"port":70000}')).status).toBe(400);
+  });
+
+  test("settings replace all earlier ones, are published, and outlive the daemon", async () => {
+    await guest.configure({ envVars: { A: "1" } });
+    await guest.configure({ envVars: { B: "2", E2B_SANDBOX_ID: "forged" }, defaultWorkdir: guest.folder });
+    const envs = { B: "2", E2B_SANDBOX: "true", E2B_SANDBOX_ID: "isandbox1", E2B_TEMPLATE_ID: "template1" };
+    expect(await (await guest.fetch("/envs")).json()).toEqual(envs);
+    expect(readFileSync(`${guest.folder}/state/e2b/.E2B_TEMPLATE_ID`, "utf8")).toBe("template1");
+    const kept = statSync(`${guest.folder}/state/settings.json`).mode & 0o777;
+    expect([kept, statSync(`${guest.folder}/state`).mode & 0o777]).toEqual([0o600, 0o700]);
+
+    await guest.respawn();
+
+    expect(await (await guest.fetch("/envs")).json()).toEqual(envs);
+    const workdir = await guest.call("filesystem.Filesystem/Stat", { path: "" });
+    expect(((await workdir.json()) as { entry: { path: string } }).entry.path).toBe(guest.folder);
+  });
+
+  test("a damaged settings file does not keep the guest down", async () => {
+    writeFileSync(`${guest.folder}/state/settings.json`, "{");
+    expect(await guest.respawn("SIGTERM")).toBe(0);
+    expect(await status("/health")).toBe(204);
+  });
+});

@@ -1,0 +1,133 @@
+/**
+ * Every request enters here and meets the checks in their order: the host's side door, cross-origin preflight, access token, user, route.
+ * It is a plain function from Request to Response, so tests need no socket.
+ */
+import { Fault } from "../contract/fault.ts";
+import { basicUserName, demandToken, demandUser } from "./access.ts";
+import type { Account, Accounts } from "./accounts.ts";
+import type { ControlChannel } from "./control-channel.ts";
+import { allowOrigin, preflightAnswer } from "./cors.ts";
+import { sandboxVariables } from "./environment.ts";
+import { demandFileAccess } from "./file-signature.ts";
+import { download } from "./files/download.ts";
+import { upload } from "./files/upload.ts";
+import { logError } from "./log.ts";
+import type { Meter } from "./metrics.ts";
+import { resolvePath } from "./paths.ts";
+import { errorAnswer, type RpcRoutes } from "./rpc.ts";
+import { toConnectError } from "./rpc-fault.ts";
+import type { SettingsKeeper } from "./settings.ts";
+
+/** What is behind the door. */
+export interface House {
+  settings: SettingsKeeper;
+  accounts: Accounts;
+  control: ControlChannel;
+  rpc: RpcRoutes;
+  meter: Meter;
+}
+
+const UNCACHED = { "Cache-Control": "no-store" };
+const PLAIN_METHODS: Record<string, readonly string[]> = {
+  "/health": ["GET"],
+  "/metrics": ["GET"],
+  "/envs": ["GET"],
+  "/files": ["GET", "POST"],
+};
+
+export async function answer(request: Request, house: House): Promise<Response> {
+  try {
+    const url = new URL(request.url);
+    if (house.control.admits(request, url.pathname)) return await house.control.handle(request, url.pathname);
+    return preflightAnswer(request) ?? allowOrigin(request, await checkedAnswer(request, url, house));
+  } catch (thrown) {
+    return allowOrigin(request, faultAnswer(thrown));
+  }
+}
+
+async function checkedAnswer(request: Request, url: URL, house: House): Promise<Response> {
+  demandAccess(request, url, house);
+  const named = basicUserName(request.headers);
+  const lookup = () => demandUser(house.accounts, named ?? house.settings.current.defaultUser);
+  if (named !== undefined) {
+    try {
+      lookup();
+    } catch (thrown) {
+      return errorAnswer(request, toConnectError(thrown), Fault.from(thrown).status);
+    }
+  }
+  if (house.rpc.has(url.pathname)) return house.rpc.handle(request, url.pathname, lookup);
+  return plainAnswer(request, url, house, named);
+}
+
+function demandAccess(request: Request, url: URL, house: House): void {
+  const tokens = house.settings.current.accessTokens;
+  switch (`${request.method} ${url.pathname}`) {
+    case "GET /health":
+      return;
+    case "GET /files":
+      demandFileAccess(request.headers, url.searchParams, "read", tokens, nowSeconds());
+      return;
+    case "POST /files":
+      demandFileAccess(request.headers, url.searchParams, "write", tokens, nowSeconds());
+      return;
+    default:
+      demandToken(request.headers, tokens);
+  }
+}
+
+async function plainAnswer(request: Request, url: URL, house: House, named: string | undefined): Promise<Response> {
+  const methods = Object.hasOwn(PLAIN_METHODS, url.pathname) ? PLAIN_METHODS[url.pathname] : undefined;
+  if (methods === undefined) return new Response("404 page not found\n", { status: 404, headers: TEXT });
+  if (!methods.includes(request.method)) {
+    return new Response(null, { status: 405, headers: { Allow: methods.join(", ") } });
+  }
+  switch (url.pathname) {
+    case "/health":
+      return new Response(null, { status: 204, headers: UNCACHED });
+    case "/metrics":
+      return Response.json(await house.meter.read(), { headers: UNCACHED });
+    case "/envs":
+      return Response.json(sandboxVariables(house.settings.current), { headers: UNCACHED });
+    default:
+      return fileAnswer(request, url, house, named);
+  }
+}
+
+const TEXT = { "Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff" };
+
+async function fileAnswer(request: Request, url: URL, house: House, named: string | undefined): Promise<Response> {
+  const { defaultUser, defaultWorkdir } = house.settings.current;
+  const account: Account = demandUser(house.accounts, url.searchParams.get("username") || named || defaultUser);
+  const resolve = (path: string) => resolvePath(path, account, defaultWorkdir);
+  const path = url.searchParams.get("path");
+  if (request.method === "GET") return download(request, resolve(path ?? ""));
+  return Response.json(await upload(request, path, resolve, account), {
+    headers: { "Content-Type": "application/json" },
+  });
+}
+
+function nowSeconds(): number {
+  return Math.floor(Date.now() / 1000);
+}
+
+function faultAnswer(thrown: unknown): Response {
+  const fault = Fault.from(thrown);
+  if (fault.status >= 500 && fault.cause !== undefined && !isAbort(fault.cause)) {
+    logError("a request failed", fault.cause, { status: fault.status });
+  }
+  const { code, message } = fault.toBody();
+  return new Response(`${JSON.stringify({ code, message })}\n`, {
+    status: fault.status,
+    headers: {
+      "Content-Type": "application/json; charset=utf-8",
+      "X-Content-Type-Options": "nosniff",
+      ...fault.headers,
+    },
+  });
+}
+
+/** The client went away in the middle; nobody is left to answer and nothing is wrong here. */
+function isAbort(thrown: unknown): boolean {
+  return thrown instanceof Error && thrown.name === "AbortError";
+}

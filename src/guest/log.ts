@@ -1,0 +1,21 @@
+/**
+ * The guest's log: one JSON object per line on stderr, sparse. Never pass a secret or a file's content as a field.
+ */
+export function logError(message: string, thrown: unknown, fields: Record<string, string | number> = {}): void {
+  writeLine({ level: "error", message, ...fields, error: describe(thrown) });
+}
+
+export function logNotice(message: string, fields: Record<string, string | number> = {}): void {
+  writeLine({ level: "info", message, ...fields });
+}
+
+function writeLine(line: Record<string, string | number>): void {
+  process.stderr.write(`${JSON.stringify({ timestamp: new Date().toISOString(), logger: "guest", ...line })}\n`);
+}
+
+/** The text of whatever was thrown, with the causes that led to it. */
+function describe(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return String(thrown);
+  const own = thrown.stack ?? thrown.message;
+  return thrown.cause === undefined ? own : `${own}; caused by ${String(thrown.cause)}`;
+}

@@ -1,0 +1,76 @@
+/**
+ * The guest: the daemon inside every sandbox, on the runtime port. It starts and feeds user processes, carries files, and
+ * tells how the sandbox is doing. It knows nothing of the host beyond the control channel, trusts no request without
+ * its token, and survives whatever a request or a process does.
+ *
+ *   front-door.ts   the order of checks on every request        rpc.ts        Connect calls
+ *   process/        processes, their listeners and terminals    filesystem/   the file tree     files/   file contents
+ */
+import { CONTROL_SECRET_ENV } from "../contract/guest-control.ts";
+import { RUNTIME_PORT } from "../contract/runtime-version.ts";
+import { Accounts } from "./accounts.ts";
+import { ControlChannel } from "./control-channel.ts";
+import { filesystemService } from "./filesystem/filesystem-service.ts";
+import { Forwarders } from "./forwarder.ts";
+import { answer, type House } from "./front-door.ts";
+import { logError } from "./log.ts";
+import { Meter } from "./metrics.ts";
+import { Launcher } from "./process/launcher.ts";
+import { processService } from "./process/process-service.ts";
+import { ProcessTable } from "./process/process-table.ts";
+import { RpcRoutes } from "./rpc.ts";
+import { SettingsKeeper } from "./settings.ts";
+
+/** Bun takes no more; streams switch it off for themselves. */
+const IDLE_CONNECTION_SECONDS = 255;
+
+/** Reads the guest's own variables and removes them, so that nothing of this program can hand them on. */
+function takeVariables(): (name: string) => string | undefined {
+  const own = Object.entries(process.env).filter(([name]) => name.startsWith("SANDLOT_"));
+  for (const [name] of own) delete process.env[name];
+  const taken = new Map(own);
+  return (name) => taken.get(name) || undefined;
+}
+
+function wholeNumber(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined;
+}
+
+function main(): void {
+  process.on("uncaughtException", (thrown) => logError("survived an uncaught exception", thrown));
+  process.on("unhandledRejection", (thrown) => logError("survived an unhandled rejection", thrown));
+  process.on("SIGTERM", () => process.exit(0));
+  process.umask(0o022);
+
+  const variable = takeVariables();
+  const stateFolder = variable("SANDLOT_STATE_DIR");
+  const settings = new SettingsKeeper(stateFolder ?? "/run/sandlot");
+  const accounts = new Accounts();
+  const launcher = new Launcher(settings, process.env.PATH, variable("SANDLOT_SETPRIV"));
+  const house: House = {
+    settings,
+    accounts,
+    control: new ControlChannel(
+      variable(CONTROL_SECRET_ENV),
+      settings,
+      new Forwarders(),
+      stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
+    ),
+    rpc: new RpcRoutes(processService(new ProcessTable(), launcher), filesystemService(settings, accounts)),
+    meter: new Meter(wholeNumber(variable("SANDLOT_CPU_COUNT")), wholeNumber(variable("SANDLOT_MEMORY_MB"))),
+  };
+
+  Bun.serve({
+    hostname: "0.0.0.0",
+    port: wholeNumber(variable("SANDLOT_GUEST_PORT")) ?? RUNTIME_PORT,
+    idleTimeout: IDLE_CONNECTION_SECONDS,
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    fetch(request, server) {
+      // A stream may be silent, and an upload stuck, for longer than any idle limit.
+      server.timeout(request, 0);
+      return answer(request, house);
+    },
+  });
+}
+
+main();

@@ -1,0 +1,66 @@
+/**
+ * From a request to the exact command the kernel runs: whose user and groups, which program, which directory. A change of
+ * user goes through setpriv, which sets all supplementary groups and then becomes the program, so the pid stays the same.
+ */
+import { statSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
+import type { Account } from "../accounts.ts";
+import { refuse, systemCode } from "../rpc-fault.ts";
+
+export interface Command {
+  argv: string[];
+  /** What the program sees as its own name. */
+  argv0: string;
+  cwd: string;
+  env: Record<string, string>;
+}
+
+export interface Identity {
+  uid: number;
+  gid: number;
+  groups: readonly number[];
+}
+
+const SETPRIV_OURS = "/.sandlot/bin/setpriv";
+const SETPRIV_SYSTEM = "/usr/bin/setpriv";
+
+/** The helper that changes user and groups: the one the host mounts, or the machine's own. */
+export function findSetpriv(configured: string | undefined): string {
+  if (configured) return configured;
+  return statSync(SETPRIV_OURS, { throwIfNoEntry: false }) === undefined ? SETPRIV_SYSTEM : SETPRIV_OURS;
+}
+
+export function demandDirectory(cwd: string): void {
+  let isDirectory: boolean;
+  try {
+    isDirectory = statSync(cwd).isDirectory();
+  } catch (thrown) {
+    const why = systemCode(thrown) === "ENOENT" ? "does not exist" : `cannot be entered (${systemCode(thrown)})`;
+    throw refuse("invalid_argument", `the working directory ${JSON.stringify(cwd)} ${why}`, thrown);
+  }
+  if (!isDirectory) throw refuse("invalid_argument", `the working directory ${JSON.stringify(cwd)} is not a directory`);
+}
+
+function sameIdentity(account: Account, own: Identity): boolean {
+  if (account.uid !== own.uid || account.gid !== own.gid) return false;
+  const wanted = new Set(account.groups);
+  const present = new Set([own.gid, ...own.groups]);
+  return wanted.size === present.size && [...wanted].every((gid) => present.has(gid));
+}
+
+/** Run as is when we already are that user and the program can be found; undefined when setpriv has to do it. */
+export function directCommand(command: Command, account: Account, own: Identity): Command | undefined {
+  if (!sameIdentity(account, own)) return undefined;
+  const program = findProgram(command);
+  return program === undefined ? undefined : { ...command, argv: [program, ...command.argv.slice(1)] };
+}
+
+function findProgram({ argv0, cwd, env }: Command): string | undefined {
+  if (argv0.includes("/")) return isAbsolute(argv0) ? argv0 : join(cwd, argv0);
+  return Bun.which(argv0, { PATH: env.PATH ?? "", cwd }) ?? undefined;
+}
+
+export function setprivCommand(command: Command, account: Account, setpriv: string): Command {
+  const change = [`--reuid=${account.uid}`, `--regid=${account.gid}`, `--groups=${account.groups.join(",")}`];
+  return { ...command, argv0: setpriv, argv: [setpriv, ...change, "--", ...command.argv] };
+}

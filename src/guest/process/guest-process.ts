@@ -1,0 +1,134 @@
+/**
+ * One process that a client started, from its first byte of output to the telling of its end. It lives independently of
+ * every connection: it ends by itself, by a signal, or when its lifetime is over.
+ */
+import { writeFileSync } from "node:fs";
+import type { Fault } from "../../contract/fault.ts";
+import {
+  INPUT_WAITING_MAX_BYTES,
+  OUTPUT_CHUNK_MAX_BYTES,
+  OUTPUT_DRAIN_AFTER_SIGNAL_MS,
+  TERMINAL_CHUNK_MAX_BYTES,
+} from "../../contract/limits.ts";
+import type { ProcessConfig } from "../../contract/wire/process/process_pb.ts";
+import { refuse, systemCode } from "../rpc-fault.ts";
+import { Audience } from "./audience.ts";
+import type { Carrier, OutputSink } from "./carrier.ts";
+import { type EndEvent, endEvent } from "./outcome.ts";
+import { SUBSCRIPTION_BOUNDS, type Subscription } from "./subscription.ts";
+
+export type InputKind = "stdin" | "pty";
+
+/** User processes go first when memory runs out; the guest has to survive them. */
+const OOM_SCORE_ADJUST = "100";
+
+export class GuestProcess {
+  readonly config: ProcessConfig | undefined;
+  readonly tag: string | undefined;
+  readonly ended: Promise<EndEvent>;
+  readonly #carrier: Carrier;
+  readonly #audience: Audience;
+  readonly #letGo = Promise.withResolvers<void>();
+  #hasExited = false;
+  #input: Promise<void> = Promise.resolve();
+  #inputWaitingBytes = 0;
+
+  constructor(
+    spawn: (sink: OutputSink) => Carrier,
+    options: { config?: ProcessConfig | undefined; tag?: string | undefined; lifetimeMs?: number | undefined } = {},
+    bounds = SUBSCRIPTION_BOUNDS,
+  ) {
+    this.#audience = new Audience(bounds);
+    this.config = options.config;
+    this.tag = options.tag;
+    this.#carrier = spawn((kind, chunk) =>
+      this.#audience.publish(kind, chunk, kind === "pty" ? TERMINAL_CHUNK_MAX_BYTES : OUTPUT_CHUNK_MAX_BYTES),
+    );
+    raiseOomScore(this.pid);
+    this.ended = this.#watchToTheEnd(options.lifetimeMs);
+  }
+
+  get pid(): number {
+    return this.#carrier.pid;
+  }
+
+  subscribe(): Subscription {
+    return this.#audience.subscribe();
+  }
+
+  /** Writes in the order of the calls; settles when the process's pipe or terminal took the bytes. */
+  async send(kind: InputKind, bytes: Uint8Array): Promise<void> {
+    this.#demandKind(kind);
+    if (this.#inputWaitingBytes > 0 && this.#inputWaitingBytes + bytes.length > INPUT_WAITING_MAX_BYTES) {
+      throw refuse(
+        "resource_exhausted",
+        "too much input is already waiting for this process to read it; try again later",
+      );
+    }
+    this.#inputWaitingBytes += bytes.length;
+    try {
+      await this.#inOrder(() => this.#carrier.write(bytes));
+    } catch (thrown) {
+      throw inputFault(thrown);
+    } finally {
+      this.#inputWaitingBytes -= bytes.length;
+    }
+  }
+
+  async closeStdin(): Promise<void> {
+    await this.#inOrder(() => this.#carrier.closeInput());
+  }
+
+  resize(cols: number, rows: number): void {
+    this.#carrier.resize(cols & 0xffff, rows & 0xffff);
+  }
+
+  /** Signals this one process. Its end is then told even if a descendant keeps its output open. */
+  signal(signal: "SIGKILL" | "SIGTERM"): void {
+    if (!this.#hasExited) this.#carrier.kill(signal);
+    this.#letGo.resolve();
+  }
+
+  async #watchToTheEnd(lifetimeMs: number | undefined): Promise<EndEvent> {
+    const lifetime = lifetimeMs === undefined ? undefined : setTimeout(() => this.signal("SIGKILL"), lifetimeMs);
+    const exit = await this.#carrier.exited;
+    this.#hasExited = true;
+    const givenUp = this.#letGo.promise.then(() => Bun.sleep(OUTPUT_DRAIN_AFTER_SIGNAL_MS));
+    await Promise.race([this.#carrier.outputEnded, givenUp]);
+    clearTimeout(lifetime);
+    this.#carrier.release();
+    const end = endEvent(exit.code, exit.signal);
+    this.#audience.finish({ event: { case: "end", value: end } });
+    return end;
+  }
+
+  #demandKind(kind: InputKind): void {
+    if (kind === "stdin" && this.#carrier.kind === "terminal") {
+      throw refuse("internal", `process ${this.pid} runs in a terminal: send its input as pty, not as stdin`);
+    }
+    if (kind === "pty" && this.#carrier.kind === "pipes") {
+      throw refuse("internal", `process ${this.pid} has no terminal: send its input as stdin, not as pty`);
+    }
+  }
+
+  #inOrder(step: () => Promise<void>): Promise<void> {
+    const turn = this.#input.then(step);
+    // A failed write is told to its own caller; the next one still gets its turn.
+    this.#input = turn.catch(() => undefined);
+    return turn;
+  }
+}
+
+function inputFault(thrown: unknown): Fault | unknown {
+  if (systemCode(thrown) !== "EPIPE") return thrown;
+  return refuse("internal", "the process closed its stdin or ended before the input was written", thrown);
+}
+
+function raiseOomScore(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, OOM_SCORE_ADJUST);
+  } catch (thrown) {
+    // Best effort: the process may be gone already, or the sandbox may forbid it.
+    void thrown;
+  }
+}

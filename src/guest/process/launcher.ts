@@ -1,0 +1,78 @@
+/**
+ * Starts what a client asked for: settles user, directory and environment, then spawns on pipes or in a terminal.
+ */
+import type { StartRequest } from "../../contract/wire/process/process_pb.ts";
+import type { Account } from "../accounts.ts";
+import { processVariables } from "../environment.ts";
+import { resolvePath } from "../paths.ts";
+import { refuse, systemCode } from "../rpc-fault.ts";
+import type { SettingsKeeper } from "../settings.ts";
+import type { Carrier, OutputSink } from "./carrier.ts";
+import { type Command, demandDirectory, directCommand, findSetpriv, type Identity, setprivCommand } from "./command.ts";
+import { GuestProcess } from "./guest-process.ts";
+import { spawnOnPipes } from "./pipes.ts";
+import { spawnInTerminal } from "./terminal.ts";
+
+/** The program is missing or cannot be run: setpriv says so on stderr and exits with 127 or 126, as a shell would. */
+const PROGRAM_FAILURES = new Set(["ENOENT", "EACCES", "ENOEXEC", "ENOTDIR", "ELOOP", "EISDIR"]);
+
+export class Launcher {
+  readonly #settings: SettingsKeeper;
+  readonly #guestPath: string | undefined;
+  readonly #setpriv: string;
+  readonly #own: Identity;
+
+  constructor(settings: SettingsKeeper, guestPath: string | undefined, setpriv: string | undefined) {
+    this.#settings = settings;
+    this.#guestPath = guestPath;
+    this.#setpriv = findSetpriv(setpriv);
+    this.#own = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0, groups: process.getgroups?.() ?? [] };
+  }
+
+  launch(request: StartRequest, account: Account, lifetimeMs: number | undefined): GuestProcess {
+    const command = this.#command(request, account);
+    const size = request.pty?.size;
+    const spawn = (actual: Command, sink: OutputSink): Carrier =>
+      request.pty === undefined
+        ? spawnOnPipes(actual, request.stdin !== false, sink)
+        : spawnInTerminal(actual, (size?.cols ?? 0) & 0xffff, (size?.rows ?? 0) & 0xffff, sink);
+    return new GuestProcess((sink) => this.#spawnAs(account, command, (actual) => spawn(actual, sink)), {
+      config: request.process,
+      tag: request.tag,
+      lifetimeMs,
+    });
+  }
+
+  #command(request: StartRequest, account: Account): Command {
+    const config = request.process;
+    if (config === undefined || config.cmd === "") throw refuse("invalid_argument", "no command to run was given");
+    const settings = this.#settings.current;
+    const cwd = resolvePath(config.cwd ?? "", account, settings.defaultWorkdir);
+    demandDirectory(cwd);
+    return {
+      argv: [config.cmd, ...config.args],
+      argv0: config.cmd,
+      cwd,
+      env: processVariables(account, settings, config.envs, this.#guestPath),
+    };
+  }
+
+  #spawnAs(account: Account, command: Command, spawn: (actual: Command) => Carrier): Carrier {
+    const direct = directCommand(command, account, this.#own);
+    try {
+      if (direct !== undefined) return spawn(direct);
+    } catch (thrown) {
+      if (!PROGRAM_FAILURES.has(systemCode(thrown))) throw startFault(command, thrown);
+    }
+    try {
+      return spawn(setprivCommand(command, account, this.#setpriv));
+    } catch (thrown) {
+      throw startFault(command, thrown);
+    }
+  }
+}
+
+function startFault(command: Command, thrown: unknown): Error {
+  const why = thrown instanceof Error ? thrown.message : String(thrown);
+  return refuse("invalid_argument", `${JSON.stringify(command.argv0)} could not be started: ${why}`, thrown);
+}

@@ -1,0 +1,217 @@
+/** Who hears what of a process, and what a slow listener costs: the queue alone, a process with injected bounds, a real daemon. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { Fault } from "../../contract/fault.ts";
+import { RunningGuest } from "../testing/running-guest.ts";
+import { GuestProcess } from "./guest-process.ts";
+import { spawnOnPipes } from "./pipes.ts";
+import { ProcessTable } from "./process-table.ts";
+import { type ProcessEventInit, Subscription } from "./subscription.ts";
+import { spawnInTerminal } from "./terminal.ts";
+
+const env = { PATH: process.env.PATH ?? "" };
+const command = (script: string) => ({ argv: ["/bin/sh", "-c", script], argv0: "/bin/sh", cwd: "/", env });
+const QUIET_MS = 10_000;
+const chunk = (byte: number, size = 1): ProcessEventInit => ({
+  event: { case: "data", value: { output: { case: "stdout", value: new Uint8Array(size).fill(byte) } } },
+});
+
+function bytesOf(event: ProcessEventInit | "idle" | "closed"): Uint8Array {
+  if (typeof event === "string" || event.event?.case !== "data") return new Uint8Array(0);
+  return event.event.value.output?.value ?? new Uint8Array(0);
+}
+
+/** Reads to the end and says how many bytes there were. */
+async function drain(listener: Subscription): Promise<number> {
+  let total = 0;
+  for (;;) {
+    const next = await listener.take(QUIET_MS);
+    if (next === "closed") return total;
+    total += bytesOf(next).length;
+  }
+}
+
+describe("a listener", () => {
+  const listen = (bufferBytes: number, stalledMs = 60_000) =>
+    new Subscription(() => undefined, { bufferBytes, stalledMs });
+
+  test("gets events in order, then the end", async () => {
+    const listener = listen(10_000);
+    listener.offer(chunk(1), 1);
+    listener.offer(chunk(2), 1);
+    listener.finish({ event: { case: "end", value: { exited: true } } });
+    expect([...bytesOf(await listener.take(QUIET_MS)), ...bytesOf(await listener.take(QUIET_MS))]).toEqual([1, 2]);
+    expect(await listener.take(QUIET_MS)).toEqual({ event: { case: "end", value: { exited: true } } });
+    expect(await listener.take(QUIET_MS)).toBe("closed");
+  });
+
+  test("is idle when nothing comes in time", async () => {
+    expect(await listen(100).take(5)).toBe("idle");
+  });
+
+  test("asks the source to wait while it is full, and no longer", async () => {
+    const listener = listen(1000);
+    const offers = Array.from({ length: 8 }, (_, at) => listener.offer(chunk(at), 1));
+    expect(offers.map((room) => room !== undefined)).toEqual([...Array(7).fill(false), true]);
+    await listener.take(QUIET_MS);
+    await offers[7];
+    expect(listener.offer(chunk(9), 1)).toBeDefined();
+  });
+
+  test("that takes nothing is dropped, and told why", async () => {
+    const listener = listen(100, 20);
+    await listener.offer(chunk(1), 1);
+    const dropped = await listener.take(QUIET_MS).catch((thrown: unknown) => thrown);
+    expect(dropped).toBeInstanceOf(Fault);
+    expect(dropped).toMatchObject({ status: 429, errorCode: "resource_exhausted" });
+  });
+
+  test("that is closed is no burden", async () => {
+    const listener = listen(100);
+    const room = listener.offer(chunk(1), 1);
+    listener.close();
+    await room;
+    expect(listener.offer(chunk(2), 1)).toBeUndefined();
+    expect(await listener.take(QUIET_MS)).toBe("closed");
+  });
+});
+
+describe("the listeners of one process", () => {
+  test("each hear all of it", async () => {
+    const counted = new GuestProcess((sink) => spawnOnPipes(command("head -c 3000000 /dev/zero"), false, sink));
+    const listeners = [counted.subscribe(), counted.subscribe(), counted.subscribe()];
+    expect(await Promise.all(listeners.map(drain))).toEqual([3_000_000, 3_000_000, 3_000_000]);
+  });
+
+  test("without any, output is discarded and the process goes on", async () => {
+    const unheard = new GuestProcess((sink) => spawnOnPipes(command("head -c 3000000 /dev/zero; exit 4"), false, sink));
+    expect((await unheard.ended).exitCode).toBe(4);
+  });
+
+  const carriers = [
+    [
+      "pipes",
+      (script: string) => (sink: Parameters<typeof spawnOnPipes>[2]) => spawnOnPipes(command(script), false, sink),
+    ],
+    [
+      "a terminal",
+      (script: string) => (sink: Parameters<typeof spawnOnPipes>[2]) => spawnInTerminal(command(script), 80, 24, sink),
+    ],
+  ] as const;
+
+  test.each(carriers)("hold the process back on %s while one is slow, and lose nothing", async (_, carrier) => {
+    const bounds = { bufferBytes: 100_000, stalledMs: 60_000 };
+    const bytes = 4_000_000;
+    const source = new GuestProcess(carrier(`head -c ${bytes} /dev/zero; echo; exec sleep 30`), {}, bounds);
+    const [slow, fast] = [source.subscribe(), source.subscribe()];
+    let heard = 0;
+    for (let next = await fast.take(300); next !== "idle"; next = await fast.take(300)) heard += bytesOf(next).length;
+    fast.close();
+    expect(heard).toBeGreaterThan(0);
+    expect(heard).toBeLessThan(bytes / 2);
+    let late = 0;
+    while (late < bytes) late += bytesOf(await slow.take(QUIET_MS)).length;
+    source.signal("SIGKILL");
+    await source.ended;
+  });
+
+  test.each(carriers)("go on without the one that stalled (%s)", async (_, carrier) => {
+    const bounds = { bufferBytes: 100_000, stalledMs: 50 };
+    const source = new GuestProcess(carrier("head -c 2000000 /dev/zero"), {}, bounds);
+    const [stalled, reader] = [source.subscribe(), source.subscribe()];
+    expect(await drain(reader)).toBe(2_000_000);
+    const told = await stalled.take(QUIET_MS).catch((thrown: unknown) => thrown);
+    expect(told).toMatchObject({ errorCode: "resource_exhausted" });
+  });
+});
+
+describe("the memory of the table", () => {
+  const sleeper = (tag?: string) => new GuestProcess((sink) => spawnOnPipes(command("exit 5"), false, sink), { tag });
+  const by = (selector: { case: "pid"; value: number } | { case: "tag"; value: string }) =>
+    ({ $typeName: "process.ProcessSelector", selector }) as const;
+
+  test("keeps an end for a while, then forgets it", async () => {
+    const table = new ProcessTable(100);
+    const gone = sleeper();
+    table.add(gone);
+    await gone.ended;
+    const selector = by({ case: "pid", value: gone.pid });
+    expect(table.find(selector)).toMatchObject({ pid: gone.pid, end: { exitCode: 5 } });
+    expect(() => table.findRunning(selector)).toThrow("no running process");
+    const forgotten = () => {
+      try {
+        table.find(selector);
+        return false;
+      } catch (thrown) {
+        return thrown instanceof Fault;
+      }
+    };
+    const began = performance.now();
+    while (!forgotten()) await Bun.sleep(5);
+    expect(performance.now() - began).toBeLessThan(2_000);
+  });
+
+  test("a new process with the same tag replaces it", async () => {
+    const table = new ProcessTable();
+    const first = sleeper("web");
+    table.add(first);
+    await first.ended;
+    const second = sleeper("web");
+    table.add(second);
+    expect(table.find(by({ case: "tag", value: "web" })).pid).toBe(second.pid);
+    expect(() => table.find(by({ case: "pid", value: first.pid }))).toThrow(Fault);
+    await second.ended;
+  });
+});
+
+describe("a daemon's streams", () => {
+  let guest: RunningGuest;
+  beforeAll(async () => {
+    guest = await RunningGuest.start();
+  });
+  afterAll(() => guest[Symbol.asyncDispose]());
+
+  const kill = (pid: number) =>
+    guest.call("process.Process/SendSignal", { process: { pid }, signal: "SIGNAL_SIGKILL" });
+  const startEvents = (script: string, headers: Record<string, string> = {}) =>
+    guest.stream("process.Process/Start", { process: { cmd: "/bin/sh", args: ["-c", script] } }, headers);
+
+  test("Connect hears from now on, nothing of before", async () => {
+    const first = startEvents("echo before; read go; echo after");
+    const { pid } = (await first.next()).value.json.event.start;
+    expect(atob((await first.next()).value.json.event.data.stdout)).toBe("before\n");
+    const second = guest.stream("process.Process/Connect", { process: { pid } });
+    expect((await second.next()).value.json.event.start.pid).toBe(pid);
+    await guest.call("process.Process/SendInput", { process: { pid }, input: { stdin: btoa("\n") } });
+    expect(atob((await second.next()).value.json.event.data.stdout)).toBe("after\n");
+    expect((await second.next()).value.json.event.end.status).toBe("exit status 0");
+    await first.return(undefined);
+  });
+
+  test("keepalives fill the silence, only after the start", async () => {
+    const events = startEvents("sleep 2.4; echo x", { "Keepalive-Ping-Interval": "1" });
+    const kinds: string[] = [];
+    for await (const { end, json } of events) kinds.push(end ? "trailer" : (Object.keys(json.event)[0] ?? ""));
+    expect(kinds).toEqual(["start", "keepalive", "keepalive", "data", "end", "trailer"]);
+  });
+
+  test("a client that reads nothing holds the process back, and its leaving sets it free", async () => {
+    const stalled = startEvents("trap '' PIPE; exec cat /dev/zero");
+    const { pid } = (await stalled.next()).value.json.event.start;
+    const written = () => Number(/wchar: (\d+)/.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]);
+    let before = -1;
+    while (written() !== before) {
+      before = written();
+      await Bun.sleep(100);
+    }
+    expect((await guest.memoryKib()).now).toBeLessThan(160 * 1024);
+    await stalled.return(undefined);
+    const began = performance.now();
+    while (written() < before + 200_000_000) {
+      expect(performance.now() - began).toBeLessThan(10_000);
+      await Bun.sleep(10);
+    }
+    expect((await guest.memoryKib()).peak).toBeLessThan(200 * 1024);
+    expect((await kill(pid)).status).toBe(200);
+  });
+});

@@ -1,0 +1,149 @@
+/**
+ * The Process service of the wire: turns calls into work on the process table and the table's news into streams.
+ */
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import { KEEPALIVE_DEFAULT_SECONDS, KEEPALIVE_MAX_SECONDS } from "../../contract/limits.ts";
+import {
+  type Process,
+  type ProcessInput,
+  type ProcessSelector,
+  Signal,
+  type StreamInputRequest,
+} from "../../contract/wire/process/process_pb.ts";
+import { callUser } from "../rpc.ts";
+import { refuse } from "../rpc-fault.ts";
+import { GuestProcess } from "./guest-process.ts";
+import type { Launcher } from "./launcher.ts";
+import type { ProcessTable } from "./process-table.ts";
+import type { ProcessEventInit, Subscription } from "./subscription.ts";
+
+export function processService(table: ProcessTable, launcher: Launcher): ServiceImpl<typeof Process> {
+  async function sendInput(selector: ProcessSelector | undefined, input: ProcessInput | undefined): Promise<void> {
+    const target = table.findRunning(selector);
+    const given = input?.input;
+    if (given?.case === undefined) throw refuse("unimplemented", "the input is empty; give stdin or pty bytes");
+    await target.send(given.case, given.value);
+  }
+
+  return {
+    list: () => ({
+      processes: table.list().map((running) => ({
+        pid: running.pid,
+        ...(running.config === undefined ? {} : { config: running.config }),
+        ...(running.tag === undefined ? {} : { tag: running.tag }),
+      })),
+    }),
+
+    async *start(request, context) {
+      context.signal.throwIfAborted();
+      const started = launcher.launch(request, callUser(context), context.timeoutMs());
+      // Same turn of the event loop as the spawn: no output can have been read before this listener exists.
+      const subscription = started.subscribe();
+      table.add(started);
+      yield* narrate(started.pid, subscription, context);
+    },
+
+    async *connect(request, context) {
+      const found = table.find(request.process);
+      if (found instanceof GuestProcess) {
+        yield* narrate(found.pid, found.subscribe(), context);
+        return;
+      }
+      yield { event: startEvent(found.pid) };
+      yield { event: { event: { case: "end", value: found.end } } };
+    },
+
+    update(request) {
+      const target = table.findRunning(request.process);
+      const size = request.pty?.size;
+      if (request.pty !== undefined) target.resize(size?.cols ?? 0, size?.rows ?? 0);
+      return {};
+    },
+
+    async sendInput(request, context) {
+      await untilCallEnds(sendInput(request.process, request.input), context);
+      return {};
+    },
+
+    async streamInput(requests, context) {
+      await untilCallEnds(feed(requests, sendInput, table), context);
+      return {};
+    },
+
+    sendSignal(request) {
+      const target = table.findRunning(request.process);
+      if (request.signal === Signal.SIGKILL) target.signal("SIGKILL");
+      else if (request.signal === Signal.SIGTERM) target.signal("SIGTERM");
+      else throw refuse("unimplemented", `signal ${request.signal} cannot be sent; SIGKILL and SIGTERM can`);
+      return {};
+    },
+
+    async closeStdin(request, context) {
+      await untilCallEnds(table.findRunning(request.process).closeStdin(), context);
+      return {};
+    },
+  };
+}
+
+async function feed(
+  requests: AsyncIterable<StreamInputRequest>,
+  sendInput: (selector: ProcessSelector | undefined, input: ProcessInput | undefined) => Promise<void>,
+  table: ProcessTable,
+): Promise<void> {
+  let target: ProcessSelector | undefined;
+  for await (const { event } of requests) {
+    if (event.case === "start") {
+      table.findRunning(event.value.process);
+      target = event.value.process;
+    } else if (event.case === "data") {
+      if (target === undefined) throw refuse("invalid_argument", "the first message must be start, naming the process");
+      await sendInput(target, event.value.input);
+    }
+  }
+}
+
+/** A process's news as a stream that begins with its pid. The listener is released on every way out. */
+async function* narrate(
+  pid: number,
+  subscription: Subscription,
+  context: HandlerContext,
+): AsyncGenerator<{ event: ProcessEventInit }> {
+  const quietMs = keepaliveMs(context.requestHeader);
+  const hangUp = () => subscription.close();
+  context.signal.addEventListener("abort", hangUp);
+  try {
+    yield { event: startEvent(pid) };
+    for (;;) {
+      const next = await subscription.take(quietMs);
+      if (next === "closed") break;
+      yield { event: next === "idle" ? { event: { case: "keepalive", value: {} } } : next };
+    }
+    context.signal.throwIfAborted();
+  } finally {
+    context.signal.removeEventListener("abort", hangUp);
+    subscription.close();
+  }
+}
+
+function startEvent(pid: number): ProcessEventInit {
+  return { event: { case: "start", value: { pid } } };
+}
+
+export function keepaliveMs(headers: Headers): number {
+  const text = headers.get("keepalive-ping-interval") ?? "";
+  const seconds = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  return Math.min(seconds < 1 ? KEEPALIVE_DEFAULT_SECONDS : seconds, KEEPALIVE_MAX_SECONDS) * 1000;
+}
+
+/** Answers when the work is done or the call's time is over, whichever is first. The work itself goes on. */
+async function untilCallEnds(work: Promise<void>, context: HandlerContext): Promise<void> {
+  const over = Promise.withResolvers<never>();
+  const stop = () => over.reject(context.signal.reason);
+  context.signal.addEventListener("abort", stop);
+  if (context.signal.aborted) stop();
+  try {
+    await Promise.race([work, over.promise]);
+  } finally {
+    context.signal.removeEventListener("abort", stop);
+  }
+}

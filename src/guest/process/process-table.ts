@@ -1,0 +1,86 @@
+/**
+ * Every process that clients started: the running ones, and for a while the ends of those that are gone, so that a client
+ * that lost its connection can still learn the outcome.
+ */
+import { EXIT_RETENTION_MS, EXITS_RETAINED_MAX } from "../../contract/limits.ts";
+import type { ProcessSelector } from "../../contract/wire/process/process_pb.ts";
+import { refuse } from "../rpc-fault.ts";
+import type { GuestProcess } from "./guest-process.ts";
+import type { EndEvent } from "./outcome.ts";
+
+export interface PastProcess {
+  pid: number;
+  tag: string | undefined;
+  end: EndEvent;
+}
+
+export class ProcessTable {
+  /** In the order of their start. Not keyed by pid: a process whose output is held by a descendant may have lost its pid. */
+  readonly #running = new Set<GuestProcess>();
+  readonly #past = new Set<PastProcess>();
+  readonly #retentionMs: number;
+
+  constructor(retentionMs = EXIT_RETENTION_MS) {
+    this.#retentionMs = retentionMs;
+  }
+
+  add(process: GuestProcess): void {
+    this.#forget((past) => past.pid === process.pid || (process.tag !== undefined && past.tag === process.tag));
+    this.#running.add(process);
+    void process.ended.then((end) => this.#retire(process, end));
+  }
+
+  list(): GuestProcess[] {
+    return [...this.#running];
+  }
+
+  findRunning(selector: ProcessSelector | undefined): GuestProcess {
+    const found = this.list().findLast(matcher(selector));
+    if (found === undefined) throw refuse("not_found", `no running process has ${describe(selector)}`);
+    return found;
+  }
+
+  find(selector: ProcessSelector | undefined): GuestProcess | PastProcess {
+    const matches = matcher(selector);
+    const found = this.list().findLast(matches) ?? [...this.#past].findLast(matches);
+    if (found === undefined) throw refuse("not_found", `no process has ${describe(selector)}`);
+    return found;
+  }
+
+  #retire(process: GuestProcess, end: EndEvent): void {
+    this.#running.delete(process);
+    const past: PastProcess = { pid: process.pid, tag: process.tag, end };
+    this.#past.add(past);
+    if (this.#past.size > EXITS_RETAINED_MAX) this.#forgetOldest();
+    setTimeout(() => this.#past.delete(past), this.#retentionMs).unref();
+  }
+
+  #forget(matches: (past: PastProcess) => boolean): void {
+    for (const past of this.#past) if (matches(past)) this.#past.delete(past);
+  }
+
+  #forgetOldest(): void {
+    for (const oldest of this.#past) {
+      this.#past.delete(oldest);
+      return;
+    }
+  }
+}
+
+function matcher(
+  selector: ProcessSelector | undefined,
+): (process: { pid: number; tag: string | undefined }) => boolean {
+  const wanted = selector?.selector;
+  switch (wanted?.case) {
+    case "pid":
+      return (process) => process.pid === wanted.value;
+    case "tag":
+      return (process) => process.tag === wanted.value;
+    default:
+      throw refuse("unimplemented", "the process selector is empty; give a pid or a tag");
+  }
+}
+
+function describe(selector: ProcessSelector | undefined): string {
+  return `${selector?.selector.case} ${JSON.stringify(selector?.selector.value)}`;
+}

@@ -1,0 +1,125 @@
+/**
+ * A process on a pseudo-terminal of its own session. Bun reads the terminal as fast as it can and offers no way to stop, so
+ * a slow listener is passed on to the process by the kernel's flow control: output of the terminal is suspended (as Ctrl-S
+ * does, but not undone by Ctrl-Q) until there is room again.
+ */
+import { dlopen } from "bun:ffi";
+import { closeSync, constants, openSync, readdirSync, readlinkSync } from "node:fs";
+import { INPUT_SLICE_MAX_BYTES } from "../../contract/limits.ts";
+import { logError } from "../log.ts";
+import { refuse, systemCode } from "../rpc-fault.ts";
+import type { Carrier, OutputSink } from "./carrier.ts";
+import type { Command } from "./command.ts";
+
+const TCXONC = 0x540a;
+const SUSPEND_OUTPUT = 0;
+const RESUME_OUTPUT = 1;
+const LIBC_NAMES = ["libc.so.6", "libc.so", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`];
+
+export function spawnInTerminal(command: Command, cols: number, rows: number, sink: OutputSink): Carrier {
+  const ended = Promise.withResolvers<void>();
+  const flow = new TerminalFlow();
+  let drained: (() => void) | undefined;
+  const known = openTerminals();
+  const child = Bun.spawn(command.argv, {
+    argv0: command.argv0,
+    cwd: command.cwd,
+    env: command.env,
+    terminal: {
+      cols,
+      rows,
+      data: (_terminal, chunk) => flow.follow(sink("pty", chunk)),
+      drain: () => drained?.(),
+      exit: () => ended.resolve(),
+    },
+  });
+  flow.path = openTerminals().find((path) => !known.includes(path));
+  const exited = child.exited.then(() => ({ code: child.exitCode, signal: child.signalCode }));
+  return {
+    kind: "terminal",
+    pid: child.pid,
+    exited,
+    outputEnded: ended.promise,
+    async write(bytes) {
+      for (let at = 0; at < bytes.length; at += INPUT_SLICE_MAX_BYTES) {
+        if (child.exitCode !== null || child.signalCode !== null)
+          throw refuse("internal", "the terminal's process is gone");
+        const taken = Promise.withResolvers<void>();
+        drained = taken.resolve;
+        child.terminal?.write(bytes.slice(at, at + INPUT_SLICE_MAX_BYTES));
+        await Promise.race([taken.promise, exited]);
+      }
+    },
+    closeInput: () =>
+      Promise.reject(refuse("unknown", "a terminal has no stdin to close; send the byte 0x04 as pty input")),
+    resize: (newCols, newRows) => child.terminal?.resize(newCols, newRows),
+    kill: (signal) => child.kill(signal),
+    release: () => child.terminal?.close(),
+  };
+}
+
+/** The terminals this program holds open. Read right before and after a spawn, the difference is the new one. */
+function openTerminals(): string[] {
+  return readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      const target = readlinkSync(`/proc/self/fd/${fd}`);
+      return /^\/dev\/pts\/\d+$/.test(target) ? [target] : [];
+    } catch (thrown) {
+      // The descriptor of this very listing is closed again by the time it is looked at.
+      if (systemCode(thrown) === "ENOENT") return [];
+      throw thrown;
+    }
+  });
+}
+
+/** Suspends a terminal's output while any of its listeners waits for room. */
+class TerminalFlow {
+  path: string | undefined;
+  #waiting = 0;
+
+  follow(room: Promise<unknown> | undefined): void {
+    if (room === undefined) return;
+    this.#waiting++;
+    if (this.#waiting === 1) this.#control(SUSPEND_OUTPUT);
+    void room.then(() => {
+      this.#waiting--;
+      if (this.#waiting === 0) this.#control(RESUME_OUTPUT);
+    });
+  }
+
+  /** The terminal is opened only for the moment: a descriptor kept here would hide the end of its output from us. */
+  #control(action: number): void {
+    if (this.path === undefined) return;
+    try {
+      const fd = openSync(this.path, constants.O_RDWR | constants.O_NOCTTY);
+      try {
+        ioctl(fd, TCXONC, action);
+      } finally {
+        closeSync(fd);
+      }
+    } catch (thrown) {
+      // EIO: the session is gone and there is nothing left to hold back. Else listeners are dropped when they overfill.
+      if (systemCode(thrown) !== "EIO") logError("a terminal's output could not be held back", thrown);
+    }
+  }
+}
+
+let loadedIoctl: ((fd: number, request: number, argument: number) => number) | undefined;
+
+function ioctl(fd: number, request: number, argument: number): number {
+  loadedIoctl ??= loadIoctl();
+  return loadedIoctl(fd, request, argument);
+}
+
+function loadIoctl(): (fd: number, request: number, argument: number) => number {
+  let last: unknown;
+  for (const name of LIBC_NAMES) {
+    try {
+      const library = dlopen(name, { ioctl: { args: ["int", "u64", "u64"], returns: "int" } });
+      return (fd, request, argument) => library.symbols.ioctl(fd, BigInt(request), BigInt(argument));
+    } catch (thrown) {
+      last = thrown;
+    }
+  }
+  throw new Error(`no C library under any of ${LIBC_NAMES.join(", ")}`, { cause: last });
+}

@@ -1,0 +1,91 @@
+/**
+ * What the host told this guest. The settings are kept in a file that only root reads, so that a guest that was started
+ * again knows them before the host speaks to it.
+ */
+import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { Fault } from "../contract/fault.ts";
+import type { GuestSettings } from "../contract/guest-control.ts";
+import { logError } from "./log.ts";
+import { systemCode } from "./rpc-fault.ts";
+
+const BEFORE_CONFIGURE: GuestSettings = {
+  sandboxId: "",
+  templateId: "",
+  envVars: {},
+  accessTokens: [],
+  defaultUser: "root",
+  defaultWorkdir: "",
+};
+
+export class SettingsKeeper {
+  readonly #folder: string;
+  #current: GuestSettings;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.#current = readKept(folder) ?? BEFORE_CONFIGURE;
+  }
+
+  get current(): GuestSettings {
+    return this.#current;
+  }
+
+  /** Kept before used: an answer to the host means that a restart will not lose them. */
+  replace(settings: GuestSettings): void {
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    chmodSync(this.#folder, 0o700);
+    const fresh = `${this.#folder}/settings.json.new`;
+    writeFileSync(fresh, JSON.stringify(settings), { mode: 0o600 });
+    renameSync(fresh, `${this.#folder}/settings.json`);
+    this.#current = settings;
+  }
+}
+
+function readKept(folder: string): GuestSettings | undefined {
+  try {
+    return parseSettings(JSON.parse(readFileSync(`${folder}/settings.json`, "utf8")));
+  } catch (thrown) {
+    // A sandbox that starts for the first time has none. A damaged file must not keep the guest down: the host configures it.
+    if (systemCode(thrown) !== "ENOENT") logError("kept settings could not be read", thrown, { folder });
+    return undefined;
+  }
+}
+
+export function parseSettings(json: unknown): GuestSettings {
+  if (typeof json !== "object" || json === null) throw new Fault(400, "settings must be a JSON object");
+  const given = json as Record<string, unknown>;
+  return {
+    sandboxId: text(given, "sandboxId"),
+    templateId: text(given, "templateId"),
+    envVars: textRecord(given, "envVars"),
+    accessTokens: textList(given, "accessTokens"),
+    defaultUser: text(given, "defaultUser"),
+    defaultWorkdir: text(given, "defaultWorkdir"),
+  };
+}
+
+function text(given: Record<string, unknown>, field: string): string {
+  const value = given[field];
+  if (typeof value !== "string") throw new Fault(400, `settings: ${field} must be a string`);
+  return value;
+}
+
+function textList(given: Record<string, unknown>, field: string): string[] {
+  const value = given[field];
+  if (!Array.isArray(value) || !value.every((item) => typeof item === "string" && item !== "")) {
+    throw new Fault(400, `settings: ${field} must be a list of non-empty strings`);
+  }
+  return value;
+}
+
+function textRecord(given: Record<string, unknown>, field: string): Record<string, string> {
+  const value = given[field];
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new Fault(400, `settings: ${field} must be an object`);
+  }
+  const entries = Object.entries(value);
+  if (!entries.every(([, item]) => typeof item === "string")) {
+    throw new Fault(400, `settings: every value of ${field} must be a string`);
+  }
+  return Object.fromEntries(entries);
+}

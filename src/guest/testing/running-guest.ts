@@ -1,0 +1,200 @@
+/**
+ * A real guest for tests: the daemon as a child process on a free port with its own state folder, and the few ways tests
+ * talk to it. Calls are made by hand in JSON, as SDKs do, or through a Connect client in binary.
+ */
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { createFetchClient } from "@connectrpc/connect/protocol";
+import { createTransport } from "@connectrpc/connect/protocol-connect";
+import { CONTROL_SECRET_HEADER, type GuestSettings } from "../../contract/guest-control.ts";
+
+export const SECRET = "test-secret-of-the-host";
+
+export interface StreamedEvent {
+  end: boolean;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever JSON the wire carries.
+  json: any;
+}
+
+export class RunningGuest implements AsyncDisposable {
+  readonly folder: string;
+  readonly port: number;
+  #child: Bun.Subprocess<"ignore", "pipe", "pipe">;
+
+  private constructor(folder: string, port: number, child: Bun.Subprocess<"ignore", "pipe", "pipe">) {
+    this.folder = folder;
+    this.port = port;
+    this.#child = child;
+  }
+
+  static async start(env: Record<string, string> = {}): Promise<RunningGuest> {
+    const folder = await mkdtemp(`${tmpdir()}/sandlot-guest-`);
+    const port = freePort();
+    const guest = new RunningGuest(folder, port, spawnGuest(folder, port, env));
+    await guest.#listening();
+    return guest;
+  }
+
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** Kills the daemon and starts another one on the same port and state, as the sandbox's init would. */
+  async respawn(signal: NodeJS.Signals = "SIGKILL"): Promise<number | null> {
+    this.#child.kill(signal);
+    await this.#child.exited;
+    const exitCode = this.#child.exitCode;
+    this.#child = spawnGuest(this.folder, this.port, {});
+    await this.#listening();
+    return exitCode;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#child.exited;
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    return fetch(this.url + path, init);
+  }
+
+  async configure(settings: Partial<GuestSettings>): Promise<void> {
+    const whole: GuestSettings = {
+      sandboxId: "isandbox1",
+      templateId: "template1",
+      envVars: {},
+      accessTokens: [],
+      defaultUser: "root",
+      defaultWorkdir: "",
+      ...settings,
+    };
+    const answer = await this.control("configure", whole);
+    if (answer.status !== 204) throw new Error(`configure answered ${answer.status}: ${await answer.text()}`);
+  }
+
+  control(operation: string, message: unknown): Promise<Response> {
+    return this.fetch(`/control/${operation}`, {
+      method: "POST",
+      headers: { [CONTROL_SECRET_HEADER]: SECRET },
+      body: JSON.stringify(message),
+    });
+  }
+
+  call(method: string, message: unknown, headers: Record<string, string> = {}): Promise<Response> {
+    return this.fetch(`/${method}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", ...headers },
+      body: JSON.stringify(message),
+    });
+  }
+
+  /** A server stream, envelope by envelope. Leaving the loop early closes the connection. */
+  async *stream(method: string, message: unknown, headers: Record<string, string> = {}): AsyncGenerator<StreamedEvent> {
+    const gone = new AbortController();
+    try {
+      const answer = await this.fetch(`/${method}`, {
+        method: "POST",
+        headers: { "Content-Type": "application/connect+json", ...headers },
+        body: envelope(message),
+        signal: gone.signal,
+      });
+      if (answer.status !== 200 || answer.body === null) throw new Error(`stream answered ${answer.status}`);
+      yield* envelopes(answer.body);
+    } finally {
+      gone.abort();
+    }
+  }
+
+  binaryTransport() {
+    return createTransport({
+      baseUrl: this.url,
+      httpClient: createFetchClient(fetch),
+      useBinaryFormat: true,
+      interceptors: [],
+      acceptCompression: [],
+      sendCompression: null,
+      compressMinBytes: 1024,
+      readMaxBytes: 0xffffffff,
+      writeMaxBytes: 0xffffffff,
+    });
+  }
+
+  /** Resident memory of the daemon, now and at its peak. */
+  async memoryKib(): Promise<{ now: number; peak: number }> {
+    const status = await readFile(`/proc/${this.pid}/status`, "utf8");
+    const field = (name: string) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]);
+    return { now: field("VmRSS"), peak: field("VmHWM") };
+  }
+
+  async #listening(): Promise<void> {
+    for (let attempt = 0; attempt < 2000; attempt++) {
+      if (this.#child.exitCode !== null) throw new Error(await new Response(this.#child.stderr).text());
+      if (await accepts(this.port)) return;
+      await Bun.sleep(2);
+    }
+    throw new Error("the guest does not listen");
+  }
+}
+
+export function basic(user: string): Record<string, string> {
+  return { Authorization: `Basic ${btoa(`${user}:`)}` };
+}
+
+export function envelope(message: unknown): Uint8Array<ArrayBuffer> {
+  const payload = Buffer.from(JSON.stringify(message));
+  const whole = Buffer.alloc(5 + payload.length);
+  whole.writeUInt32BE(payload.length, 1);
+  payload.copy(whole, 5);
+  return new Uint8Array(whole);
+}
+
+export async function* envelopes(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamedEvent> {
+  let pending = Buffer.alloc(0);
+  for await (const chunk of body) {
+    pending = Buffer.concat([pending, chunk]);
+    while (pending.length >= 5 && pending.length >= 5 + pending.readUInt32BE(1)) {
+      const end = 5 + pending.readUInt32BE(1);
+      yield { end: pending[0] === 2, json: JSON.parse(pending.subarray(5, end).toString()) };
+      pending = pending.subarray(end);
+    }
+  }
+  if (pending.length > 0) throw new Error("the stream broke off inside of an envelope");
+}
+
+function spawnGuest(folder: string, port: number, env: Record<string, string>) {
+  return Bun.spawn([process.execPath, `${import.meta.dir}/../main.ts`], {
+    env: {
+      PATH: process.env.PATH ?? "",
+      SANDLOT_GUEST_PORT: String(port),
+      SANDLOT_STATE_DIR: `${folder}/state`,
+      SANDLOT_CONTROL_SECRET: SECRET,
+      ...env,
+    },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+}
+
+function freePort(): number {
+  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: (socket) => void socket.end() } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}
+
+async function accepts(port: number): Promise<boolean> {
+  try {
+    const socket = await Bun.connect({ hostname: "127.0.0.1", port, socket: { data: (early) => void early.end() } });
+    socket.end();
+    return true;
+  } catch {
+    // Not yet: the caller asks again.
+    return false;
+  }
+}

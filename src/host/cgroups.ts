@@ -1,0 +1,76 @@
+/** Cgroups of sandboxes, in whichever layout the machine has: v1 (one tree for each controller), v2, or both. */
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { rmdir } from "node:fs/promises";
+import { basename, join } from "node:path";
+
+const ROOT = "/sys/fs/cgroup";
+const V2_MARK = "cgroup.controllers";
+const REMOVE_ATTEMPTS_MAX = 100;
+const REMOVE_RETRY_MS = 20;
+
+export type CgroupLayout = "v1" | "v2" | "hybrid";
+
+export function cgroupLayout(): CgroupLayout {
+  if (existsSync(join(ROOT, V2_MARK))) return "v2";
+  return existsSync(join(ROOT, "unified", V2_MARK)) ? "hybrid" : "v1";
+}
+
+/** The mounted trees: one on v2, one for each controller on v1. */
+export function cgroupTrees(): string[] {
+  if (existsSync(join(ROOT, V2_MARK))) return [ROOT];
+  const seen = new Set<string>();
+  for (const line of readFileSync("/proc/self/mountinfo", "utf8").split("\n")) {
+    const point = line.split(" ")[4];
+    if (point?.startsWith(`${ROOT}/`) && / - cgroup2? /.test(line)) seen.add(point);
+  }
+  return [...seen];
+}
+
+/** Ends what runs in a cgroup and removes it with all below it, in every tree, but for those named in `keep` and what is below them. */
+export async function removeCgroups(path: string, keep: ReadonlySet<string> = new Set()): Promise<void> {
+  for (const tree of cgroupTrees()) await removeTree(join(tree, path), keep);
+}
+
+async function removeTree(folder: string, keep: ReadonlySet<string>): Promise<boolean> {
+  if (!existsSync(folder)) return true;
+  if (keep.has(basename(folder))) return false;
+  let empty = true;
+  for (const name of readdirSync(folder)) {
+    const path = join(folder, name);
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() && !(await removeTree(path, keep))) empty = false;
+  }
+  return empty && (await endAndRemove(folder));
+}
+
+/** A cgroup with processes cannot be removed, so they are ended first; one that is being unmade may not even have a runtime. */
+async function endAndRemove(folder: string): Promise<boolean> {
+  for (let attempt = 0; attempt < REMOVE_ATTEMPTS_MAX; attempt++) {
+    try {
+      await rmdir(folder);
+      return true;
+    } catch (error) {
+      if (!existsSync(folder)) return true;
+      if ((error as NodeJS.ErrnoException).code !== "EBUSY") throw error;
+    }
+    for (const pid of processesOf(folder)) kill(pid);
+    await Bun.sleep(REMOVE_RETRY_MS);
+  }
+  return false;
+}
+
+function processesOf(folder: string): number[] {
+  try {
+    return readFileSync(join(folder, "cgroup.procs"), "utf8").trim().split("\n").filter(Boolean).map(Number);
+  } catch {
+    // Gone in the meantime, which is what is wanted.
+    return [];
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}

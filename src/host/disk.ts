@@ -1,0 +1,201 @@
+/**
+ * Disks of sandboxes: one sized ext4 image each, cloned from a formatted prototype. The image holds the upper layer of an
+ * overlay over the shared, read-only image layers, so `df` inside tells the sandbox's own size and a full disk is ENOSPC for
+ * that sandbox alone.
+ *
+ * The host's view of a disk is short: it is mounted, the sandbox starts on it, and it is detached from the host again. From
+ * then on the sandbox's own mount namespace is the only thing that holds it, so that its end frees disk, loop device and all.
+ */
+import { chownSync, existsSync, mkdirSync, statfsSync, writeFileSync } from "node:fs";
+import { mkdir, open, readdir, rename, rm, rmdir } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { run } from "./command.ts";
+import { HOST_ID_FIRST } from "./id-range.ts";
+import { mountPoints } from "./mount-world.ts";
+import type { Mounts } from "./mounts.ts";
+import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "./network-plan.ts";
+
+/** Below this much free space no new sandbox is made: the running ones need it. */
+const FREE_MIN_BYTES = 1024 ** 3;
+const POOL_MIN_BYTES = 4 * 1024 ** 3;
+const EXT4_MOUNT = "noinit_itable,discard";
+
+export interface Disk {
+  /** The root filesystem of the sandbox, mounted in this process's view until `release`. */
+  root: string;
+  /** Takes the mounts out of the host's view. */
+  release(): Promise<void>;
+}
+
+export class Disks {
+  readonly #pool: string;
+  readonly #prototypes = new Map<number, Promise<string>>();
+
+  private constructor(
+    readonly mounts: Mounts,
+    pool: string,
+    /** Whether copies share blocks. */
+    readonly reflink: boolean,
+  ) {
+    this.#pool = pool;
+  }
+
+  /** Finds or makes a place where disks can be cloned cheaply; falls back to sparse copies where the kernel has none. */
+  static async open(dataFolder: string, mounts: Mounts): Promise<Disks> {
+    const pool = join(dataFolder, "disks");
+    mkdirSync(pool, { recursive: true, mode: 0o711 });
+    if (!(await canReflink(pool, mounts))) await mountPool(dataFolder, pool, mounts);
+    return new Disks(mounts, pool, await canReflink(pool, mounts));
+  }
+
+  /** Makes the disk of a sandbox and mounts its root below `folder`. */
+  async attach(id: string, sizeMB: number, imageFolder: string, folder: string): Promise<Disk> {
+    this.#demandSpace();
+    await this.#clone(await this.#prototype(sizeMB), this.#imageOf(id));
+    return await this.#mount(id, imageFolder, folder, (disk) => writeIdentity(join(disk, "upper/etc")));
+  }
+
+  /** Mounts the disk that a sandbox already has. */
+  async reattach(id: string, imageFolder: string, folder: string): Promise<Disk> {
+    return await this.#mount(id, imageFolder, folder, () => undefined);
+  }
+
+  async #mount(id: string, imageFolder: string, folder: string, fill: (disk: string) => void): Promise<Disk> {
+    const disk = join(folder, "disk");
+    const root = join(folder, "root");
+    mkdirSync(disk, { mode: 0o711 });
+    mkdirSync(root, { mode: 0o711 });
+    await this.mounts.do({ kind: "loop", image: this.#imageOf(id), target: disk, type: "ext4", options: EXT4_MOUNT });
+    fill(disk);
+    const layers = `lowerdir=${imageFolder},upperdir=${disk}/upper,workdir=${disk}/work`;
+    // index and nfs_export: without them a process with an inotify watch cannot be checkpointed.
+    await this.mounts.do({ kind: "overlay", target: root, options: `${layers},index=on,nfs_export=on` });
+    return { root, release: () => this.releaseMounts(folder) };
+  }
+
+  /** Takes whatever is still mounted below a sandbox's folder out of the host's view. */
+  async releaseMounts(folder: string): Promise<void> {
+    const below = mountPoints().filter((path) => path.startsWith(`${folder}/`));
+    for (const target of below.reverse()) await this.mounts.do({ kind: "detach", target });
+    for (const name of ["root", "disk"]) await rm(join(folder, name), { recursive: true, force: true });
+  }
+
+  async remove(id: string): Promise<void> {
+    await rm(this.#imageOf(id), { force: true });
+  }
+
+  /** Ids of all sandboxes that have a disk. */
+  async list(): Promise<string[]> {
+    return (await readdir(this.#pool)).filter((name) => /^i[a-z0-9]+\.img$/.test(name)).map((name) => name.slice(0, -4));
+  }
+
+  #imageOf(id: string): string {
+    return join(this.#pool, `${id}.img`);
+  }
+
+  #demandSpace(): void {
+    const { bavail, bsize } = statfsSync(this.#pool);
+    if (bavail * bsize >= FREE_MIN_BYTES) return;
+    throw new Fault(
+      503,
+      `Failed to place sandbox: only ${Math.floor((bavail * bsize) / 1024 ** 2)} MiB are free on the disk for sandboxes, ` +
+        `${FREE_MIN_BYTES / 1024 ** 2} MiB are kept for the running ones`,
+      { errorCode: "sandbox_capacity_unavailable" },
+    );
+  }
+
+  async #clone(source: string, target: string): Promise<void> {
+    if (this.reflink && (await this.mounts.do({ kind: "reflink", source, target }))) return;
+    await rm(target, { force: true });
+    await run(["cp", "--sparse=always", source, target]);
+  }
+
+  #prototype(sizeMB: number): Promise<string> {
+    let prototype = this.#prototypes.get(sizeMB);
+    if (prototype === undefined) {
+      prototype = this.#makePrototype(sizeMB);
+      prototype.catch(() => this.#prototypes.delete(sizeMB));
+      this.#prototypes.set(sizeMB, prototype);
+    }
+    return prototype;
+  }
+
+  async #makePrototype(sizeMB: number): Promise<string> {
+    const path = join(this.#pool, `prototype-${sizeMB}.ext4`);
+    if (existsSync(path)) return path;
+    const unfinished = `${path}.unfinished`;
+    await makeSparse(unfinished, sizeMB * 1024 * 1024);
+    await run([
+      ...["mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard"],
+      unfinished,
+    ]);
+    const folder = `${path}.folder`;
+    await mkdir(folder, { recursive: true });
+    await this.mounts.do({ kind: "loop", image: unfinished, target: folder, type: "ext4", options: EXT4_MOUNT });
+    try {
+      await rmdir(join(folder, "lost+found"));
+      for (const name of ["upper", "work"]) mkdirSync(join(folder, name), { mode: 0o755 });
+      chownSync(join(folder, "upper"), HOST_ID_FIRST, HOST_ID_FIRST);
+    } finally {
+      // A plain umount: when it returns, everything is in the file.
+      await run(["umount", folder]);
+    }
+    await rmdir(folder);
+    await rename(unfinished, path);
+    return path;
+  }
+}
+
+/** Files that must differ between sandboxes, or fit our network whatever the image says. The disk is fresh and ours. */
+function writeIdentity(etc: string): void {
+  const machineId = Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("hex");
+  const files: Record<string, string> = {
+    "machine-id": `${machineId}\n`,
+    "resolv.conf": `nameserver ${NAMESERVER_ADDRESS}\n`,
+    hostname: "e2b.local\n",
+    hosts: `127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n${SANDBOX_ADDRESS} e2b.local\n`,
+  };
+  mkdirSync(etc, { mode: 0o755 });
+  chownSync(etc, HOST_ID_FIRST, HOST_ID_FIRST);
+  for (const [name, content] of Object.entries(files)) {
+    const path = join(etc, name);
+    writeFileSync(path, content, { mode: 0o644 });
+    chownSync(path, HOST_ID_FIRST, HOST_ID_FIRST);
+  }
+}
+
+async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
+  const [source, target] = [join(folder, ".reflink-a"), join(folder, ".reflink-b")];
+  writeFileSync(source, "x".repeat(8192));
+  try {
+    return await mounts.do({ kind: "reflink", source, target });
+  } finally {
+    await rm(source, { force: true });
+    await rm(target, { force: true });
+  }
+}
+
+/** A btrfs in a file, for data folders on filesystems that cannot share blocks. Sparse: it takes what sandboxes write. */
+async function mountPool(dataFolder: string, target: string, mounts: Mounts): Promise<void> {
+  const file = join(dataFolder, "disks.btrfs");
+  if (!existsSync(file)) {
+    const { bavail, bsize } = statfsSync(dataFolder);
+    const unfinished = `${file}.unfinished`;
+    await makeSparse(unfinished, Math.max(POOL_MIN_BYTES, Math.floor((bavail * bsize) / 1024 ** 3) * 1024 ** 3));
+    await run(["mkfs.btrfs", "--quiet", "--force", "--metadata", "single", unfinished]);
+    await rename(unfinished, file);
+  }
+  try {
+    await mounts.do({ kind: "loop", image: file, target, type: "btrfs", options: "discard=async" });
+  } catch (cause) {
+    // No btrfs in this kernel: disks are sparse copies then. The doctor says so.
+    console.error(JSON.stringify({ level: "warn", message: "no reflink pool", reason: String(cause) }));
+  }
+}
+
+async function makeSparse(path: string, bytes: number): Promise<void> {
+  const file = await open(path, "w", 0o600);
+  await file.truncate(bytes);
+  await file.close();
+}

@@ -1,0 +1,132 @@
+/** The part of the checkpoint trial that runs inside the mount world. Prints a TrialResult, or the reason on stderr. */
+import { chownSync, mkdirSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { BASE_TEMPLATE } from "../../contract/base-template.ts";
+import { RUNTIME_PORT } from "../../contract/runtime-version.ts";
+import { Crun } from "../crun.ts";
+import { DataFolder } from "../data-folder.ts";
+import type { SandboxKind } from "../host.ts";
+import { HOST_ID_FIRST } from "../id-range.ts";
+import { Machine, type MachineOptions } from "../machine.ts";
+import { readRecord } from "../sandbox-record.ts";
+import { BASE_IMAGE, imageFolder } from "../setup/base-image.ts";
+import { Toolbox } from "../toolbox.ts";
+import type { TrialResult } from "./checkpoint-trial.ts";
+
+const PORT = 4567;
+const ANSWER_MS = 10_000;
+
+/** Holds one of each: a listening socket, an inotify watch, a shell on a terminal, and a word that is only in memory. */
+const WORKLOAD = `
+import ctypes, os, pty, socket, sys
+server = socket.socket()
+server.bind(("0.0.0.0", ${PORT}))
+server.listen()
+libc = ctypes.CDLL(None)
+assert libc.inotify_add_watch(libc.inotify_init(), b"/tmp", 0x100) > 0
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp("bash", ["bash"])
+word = sys.argv[1].encode()
+while True:
+    client, _ = server.accept()
+    client.sendall(word)
+    client.close()
+`;
+
+const [dataPath = "", cacheFolder = "", guestFolder = ""] = process.argv.slice(2);
+const data = new DataFolder(dataPath);
+data.lock();
+data.makeRunFolder();
+const options: MachineOptions = { data, cacheFolder, guestFolder, resolver: undefined, readyPerKind: 0 };
+const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE };
+
+try {
+  console.log(JSON.stringify(await trial()));
+  process.exit(0);
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exit(1);
+}
+
+async function trial(): Promise<TrialResult> {
+  const machine = await Machine.open(options);
+  const { id } = await machine.create({ kind, envVars: {}, accessTokens: [], internet: false });
+  const address = machine.endpoint(id)?.address ?? "";
+  const word = crypto.randomUUID();
+  await startWorkload(address, word);
+  await expectWord(address, word);
+  // The machine would take a checkpointed sandbox for a lost one.
+  await machine.close();
+
+  const folder = join(data.sandboxesFolder, id);
+  const slot = readRecord(folder)?.slot ?? 0;
+  const images = join(folder, "checkpoint");
+  mkdirSync(images, { mode: 0o750 });
+  // CRIU reads the images from inside the user namespace, first still as the machine's root without its powers (the owner),
+  // then as the mapped one (the group).
+  chownSync(images, 0, HOST_ID_FIRST);
+  const crun = new Crun(new Toolbox(cacheFolder), data.crunFolder);
+  const begun = performance.now();
+  await crun.checkpoint(id, images);
+  const written = performance.now();
+
+  const again = await Machine.open(options);
+  const disk = await again.disks.reattach(id, imageFolder(cacheFolder, kind.image), folder);
+  const mounted = performance.now();
+  const pid = await crun.restore(id, folder, images);
+  const restored = performance.now();
+  await again.network.plug(slot, pid);
+  await expectWord(address, word);
+  await disk.release();
+  await again.adopt(new Set());
+  await again.close();
+  return { checkpointMs: Math.round(written - begun), restoreMs: Math.round(restored - mounted) };
+}
+
+/** Through the guest, as every process of a sandbox is started. */
+async function startWorkload(address: string, word: string): Promise<void> {
+  const message = JSON.stringify({
+    process: { cmd: "/usr/bin/python3", args: ["-c", WORKLOAD, word], cwd: "/" },
+    stdin: false,
+  });
+  const payload = new TextEncoder().encode(message);
+  const envelope = new Uint8Array(5 + payload.length);
+  new DataView(envelope.buffer).setUint32(1, payload.length);
+  envelope.set(payload, 5);
+  const response = await fetch(`http://${address}:${RUNTIME_PORT}/process.Process/Start`, {
+    method: "POST",
+    headers: { "content-type": "application/connect+json", "connect-protocol-version": "1" },
+    body: envelope,
+    keepalive: false,
+  });
+  // The stream stays open as long as the process runs; the process does not need it.
+  const reader = response.body?.getReader();
+  await reader?.read();
+  await reader?.cancel();
+}
+
+async function expectWord(address: string, word: string): Promise<void> {
+  const deadline = performance.now() + ANSWER_MS;
+  for (;;) {
+    const answer = await ask(address);
+    if (answer === word) return;
+    if (performance.now() > deadline) throw new Error(`the workload answered ${JSON.stringify(answer)} instead of its word`);
+    await Bun.sleep(20);
+  }
+}
+
+/** What the workload says, or the error as text. */
+function ask(address: string): Promise<string> {
+  return new Promise((resolve) => {
+    let text = "";
+    const socket = connect(PORT, address);
+    socket.setTimeout(ANSWER_MS, () => socket.destroy());
+    socket.on("data", (chunk) => {
+      text += chunk.toString();
+    });
+    socket.on("error", (error) => resolve(error.message));
+    socket.on("close", () => resolve(text));
+  });
+}

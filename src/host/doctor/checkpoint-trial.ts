@@ -1,0 +1,36 @@
+/**
+ * Checkpoints and restores a real sandbox, made the way all sandboxes are made, on a throw-away server of its own: its own
+ * data folder, mount world and tag. Everything is removed again, however it ends.
+ */
+import { mkdirSync, mkdtempSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { attempt } from "../command.ts";
+import { DataFolder } from "../data-folder.ts";
+import { MountWorld } from "../mount-world.ts";
+import { takeDown } from "../take-down.ts";
+import type { DoctorOptions } from "./doctor.ts";
+
+const TRIAL_MS = 120_000;
+const PROGRAM = join(import.meta.dir, "checkpoint-trial-program.ts");
+
+export interface TrialResult {
+  checkpointMs: number;
+  restoreMs: number;
+}
+
+export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult> {
+  mkdirSync(options.dataFolder, { recursive: true, mode: 0o711 });
+  const data = new DataFolder(mkdtempSync(join(options.dataFolder, ".trial-")));
+  data.makeRunFolder();
+  const world = new MountWorld(data);
+  try {
+    await world.make();
+    const command = [...world.enterCommand, process.execPath, PROGRAM, data.path, options.cacheFolder, options.guestFolder];
+    const result = await attempt(command, { timeoutMs: TRIAL_MS });
+    if (result.exitCode !== 0) throw new Fault(500, result.stderr.trim() || "the trial ended without a word");
+    return JSON.parse(result.stdout) as TrialResult;
+  } finally {
+    await takeDown(data, options.cacheFolder, { keepData: false });
+  }
+}

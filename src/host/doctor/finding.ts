@@ -1,0 +1,36 @@
+/** What one check of the doctor found. */
+export type Finding =
+  | { status: "ok"; detail: string }
+  /** Works, but `lost` does not. */
+  | { status: "degraded"; detail: string; lost: string; fix: string }
+  | { status: "broken"; detail: string; fix: string };
+
+export interface Check {
+  name: string;
+  run(): Promise<Finding>;
+}
+
+export function ok(detail: string): Finding {
+  return { status: "ok", detail };
+}
+
+export function degraded(detail: string, lost: string, fix: string): Finding {
+  return { status: "degraded", detail, lost, fix };
+}
+
+export function broken(detail: string, fix: string): Finding {
+  return { status: "broken", detail, fix };
+}
+
+/** One line for each check, and a FIX line where something can be done. */
+export function findingLines(name: string, finding: Finding): string[] {
+  const head = `${finding.status.padEnd(8)} ${name}: ${finding.detail}`;
+  switch (finding.status) {
+    case "ok":
+      return [head];
+    case "degraded":
+      return [`${head}; lost: ${finding.lost}`, `         FIX: ${finding.fix}`];
+    case "broken":
+      return [head, `         FIX: ${finding.fix}`];
+  }
+}

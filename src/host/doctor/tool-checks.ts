@@ -1,0 +1,66 @@
+/** The tools, each made to do what it is needed for. */
+import { existsSync } from "node:fs";
+import { attempt } from "../command.ts";
+import { COMMANDS, missingCommands } from "../setup/packages.ts";
+import { Toolbox } from "../toolbox.ts";
+import { tryCheckpoint } from "./checkpoint-trial.ts";
+import type { DoctorOptions } from "./doctor.ts";
+import { broken, type Check, degraded, ok } from "./finding.ts";
+
+const CRIU_MIN: [number, number] = [4, 2];
+const SET_UP = "run `npm start`, which sets it up";
+
+export function toolChecks(options: DoctorOptions): Check[] {
+  const toolbox = new Toolbox(options.cacheFolder);
+  return [
+    { name: "commands", run: commands },
+    { name: "crun", run: () => crun(toolbox) },
+    { name: "runsc", run: runsc },
+    { name: "CRIU", run: () => criu(toolbox, options) },
+  ];
+}
+
+async function commands() {
+  const missing = missingCommands();
+  if (missing.length === 0) return ok(Object.keys(COMMANDS).join(", "));
+  const packages = [...new Set(missing.map((name) => COMMANDS[name]))].join(" ");
+  return broken(`missing: ${missing.join(", ")}`, `apt-get install ${packages}`);
+}
+
+async function crun(toolbox: Toolbox) {
+  if (!toolbox.ready) return broken("not installed", SET_UP);
+  const result = await attempt([...toolbox.crun, "--version"]);
+  const version = /crun version (\S+)/.exec(result.stdout)?.[1];
+  if (version === undefined) return broken(`does not run: ${result.stderr.trim()}`, SET_UP);
+  if (!result.stdout.includes("+SECCOMP")) return broken(`crun ${version} has no seccomp`, SET_UP);
+  return ok(`version ${version} with seccomp`);
+}
+
+async function runsc() {
+  const result = Bun.which("runsc") === null ? undefined : await attempt(["runsc", "--version"]);
+  if (result?.exitCode === 0) return ok(result.stdout.split("\n")[0] ?? "");
+  return degraded("not installed", "no second wall for untrusted tenants; nothing uses it yet", "apt-get install runsc");
+}
+
+async function criu(toolbox: Toolbox, options: DoctorOptions) {
+  if (!toolbox.ready) return broken("not installed", SET_UP);
+  const result = await attempt([...toolbox.criu, "--version"]);
+  const version = /Version:\s*(\d+)\.(\d+)(\S*)/.exec(result.stdout);
+  if (version === null) return broken(`does not run: ${result.stderr.trim()}`, SET_UP);
+  const [major, minor] = [Number(version[1]), Number(version[2])];
+  const fits = major > CRIU_MIN[0] || (major === CRIU_MIN[0] && minor >= CRIU_MIN[1]);
+  if (!fits) return broken(`version ${major}.${minor} is older than ${CRIU_MIN.join(".")}`, SET_UP);
+  if (!existsSync(options.guestFolder)) return broken("no guest to try it with", SET_UP);
+  const lost = "a pause cannot keep memory";
+  const fix = "use a kernel with CONFIG_CHECKPOINT_RESTORE; the message names what failed";
+  try {
+    const { checkpointMs, restoreMs } = await tryCheckpoint(options);
+    return ok(
+      `version ${major}.${minor}${version[3]}; a sandbox with a listening socket, an inotify watch and a terminal was ` +
+        `written in ${checkpointMs} ms and brought back in ${restoreMs} ms`,
+    );
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return degraded(`a real sandbox could not be checkpointed and restored: ${reason.slice(0, 600)}`, lost, fix);
+  }
+}

@@ -1,0 +1,68 @@
+/** The host's end of the control channel: waits for a guest, configures it, asks it to open a way to a loopback service. */
+import { Fault } from "../contract/fault.ts";
+import {
+  CONTROL_PREFIX,
+  CONTROL_SECRET_HEADER,
+  type ForwardAnswer,
+  type ForwardRequest,
+  type GuestSettings,
+} from "../contract/guest-control.ts";
+import { GUEST_CALL_MS, GUEST_READY_MS } from "../contract/limits.ts";
+import { RUNTIME_PORT } from "../contract/runtime-version.ts";
+
+const RETRY_MS = 4;
+const PING_MS = 1_000;
+/** An answer of a guest is a few bytes; a sandbox that sends more is not our guest any more. */
+const ANSWER_MAX_BYTES = 4096;
+
+export class GuestClient {
+  constructor(
+    readonly address: string,
+    readonly secret: string,
+  ) {}
+
+  /** Answers when the guest does. `alive` tells whether it is worth waiting on. */
+  async ready(alive: () => boolean): Promise<void> {
+    const deadline = performance.now() + GUEST_READY_MS;
+    for (;;) {
+      try {
+        const response = await this.#call("GET", "ping", undefined, PING_MS);
+        if (response.status === 204) return;
+      } catch (error) {
+        if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: error });
+        if (performance.now() > deadline) {
+          throw new Fault(500, `the guest did not answer within ${GUEST_READY_MS} ms`, { cause: error });
+        }
+      }
+      await Bun.sleep(RETRY_MS);
+    }
+  }
+
+  async configure(settings: GuestSettings): Promise<void> {
+    const response = await this.#call("POST", "configure", settings, GUEST_CALL_MS);
+    if (response.status !== 204) throw new Fault(500, `the guest refused its settings with status ${response.status}`);
+  }
+
+  async forward(port: number): Promise<number | undefined> {
+    const request: ForwardRequest = { port };
+    const response = await this.#call("POST", "forward", request, GUEST_CALL_MS);
+    if (response.status !== 200) return undefined;
+    const text = await response.text();
+    if (text.length > ANSWER_MAX_BYTES) return undefined;
+    const answer = JSON.parse(text) as Partial<ForwardAnswer>;
+    const valid = Number.isInteger(answer.port) && Number(answer.port) > 0 && Number(answer.port) < 65_536;
+    return valid ? answer.port : undefined;
+  }
+
+  async #call(method: string, action: string, body: unknown, timeoutMs: number): Promise<Response> {
+    return await fetch(`http://${this.address}:${RUNTIME_PORT}${CONTROL_PREFIX}${action}`, {
+      method,
+      headers: { [CONTROL_SECRET_HEADER]: this.secret, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      redirect: "manual",
+      // Addresses are used again by other sandboxes: a kept connection could reach the wrong one.
+      keepalive: false,
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+  }
+}

@@ -1,0 +1,268 @@
+/**
+ * The Host on this machine, put together from its parts. A sandbox is made in this order, and unmade in the reverse one:
+ *
+ *   slot → disk → bundle → runtime.create → veth → record → runtime.start → guest answers → mounts leave the host's view
+ *
+ * Every step can be undone without the ones after it, so a server that was killed anywhere in between leaves only what
+ * `adopt` finds by name and removes.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { BOOTS_AT_ONCE_MAX, LIVENESS_CHECK_MS } from "../contract/limits.ts";
+import { removeCgroups } from "./cgroups.ts";
+import { Crun } from "./crun.ts";
+import type { DataFolder } from "./data-folder.ts";
+import { Disks } from "./disk.ts";
+import { DnsRelay } from "./dns-relay.ts";
+import { Gate } from "./gate.ts";
+import { GuestClient } from "./guest-client.ts";
+import type { CreatedSandbox, CreateSandbox, Endpoint, Host, SandboxKind } from "./host.ts";
+import { Mounts } from "./mounts.ts";
+import { Network } from "./network.ts";
+import { ociSpec } from "./oci-spec.ts";
+import { openFilesMax } from "./open-files.ts";
+import { ReadyPool } from "./ready-pool.ts";
+import type { Runtime } from "./runtime.ts";
+import { CRIU_CONFIG, CRIU_CONFIG_FILE } from "./criu-config.ts";
+import { isAlive, readRecord, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
+import { imageFolder } from "./setup/base-image.ts";
+import { Toolbox } from "./toolbox.ts";
+
+export interface MachineOptions {
+  data: DataFolder;
+  cacheFolder: string;
+  /** What is mounted into every sandbox. */
+  guestFolder: string;
+  /** Name server to ask instead of the machine's own. */
+  resolver: string | undefined;
+  /** How many booted sandboxes to keep ready for each kind; 0 boots each on demand. */
+  readyPerKind: number;
+}
+
+interface Running {
+  record: SandboxRecord;
+  guest: GuestClient;
+}
+
+export class Machine implements Host {
+  readonly #running = new Map<string, Running>();
+  readonly #ending = new Map<string, Promise<void>>();
+  readonly #lostListeners: ((id: string) => void)[] = [];
+  readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
+  readonly #pool: ReadyPool;
+  readonly #liveness: Timer;
+
+  private constructor(
+    readonly options: MachineOptions,
+    readonly runtime: Runtime,
+    readonly network: Network,
+    readonly disks: Disks,
+    readonly mounts: Mounts,
+    readonly dns: DnsRelay,
+  ) {
+    this.#pool = new ReadyPool(
+      options.readyPerKind,
+      (kind) => this.#boot(kind),
+      (id) => this.destroy(id),
+      (id) => this.#running.has(id),
+    );
+    this.#liveness = setInterval(() => this.#findLost(), LIVENESS_CHECK_MS);
+    this.#liveness.unref();
+  }
+
+  /** The caller holds the data folder's lock and runs inside the mount world. */
+  static async open(options: MachineOptions): Promise<Machine> {
+    const toolbox = new Toolbox(options.cacheFolder);
+    const mounts = new Mounts();
+    const disks = await Disks.open(options.data.path, mounts);
+    const network = new Network(options.data);
+    for (const record of await recordsOf(options.data)) {
+      if (isAlive(record)) network.adopt(record.slot, record.offline);
+    }
+    await network.open();
+    const dns = await DnsRelay.open(network.gateway, options.resolver);
+    writeFileSync(join(options.data.runFolder, CRIU_CONFIG_FILE), CRIU_CONFIG, { mode: 0o644 });
+    const runtime = new Crun(toolbox, options.data.crunFolder);
+    return new Machine(options, runtime, network, disks, mounts, dns);
+  }
+
+  async create(request: CreateSandbox): Promise<CreatedSandbox> {
+    const id = await this.#pool.take(request.kind);
+    try {
+      await this.#handOver(id, request);
+    } catch (cause) {
+      await this.destroy(id);
+      throw cause;
+    }
+    return { id };
+  }
+
+  async destroy(id: string): Promise<void> {
+    const ending = this.#ending.get(id);
+    if (ending !== undefined) return await ending;
+    const slot = this.#running.get(id)?.record.slot;
+    this.#running.delete(id);
+    const end = this.#unmake(id, slot).finally(() => this.#ending.delete(id));
+    this.#ending.set(id, end);
+    await end;
+  }
+
+  endpoint(id: string): Endpoint | undefined {
+    const running = this.#running.get(id);
+    if (running === undefined) return undefined;
+    return { address: running.guest.address, forward: (port) => running.guest.forward(port) };
+  }
+
+  async adopt(ids: ReadonlySet<string>): Promise<ReadonlySet<string>> {
+    const alive = new Set<string>();
+    for (const record of await recordsOf(this.options.data)) {
+      if (!ids.has(record.id) || !isAlive(record)) continue;
+      alive.add(record.id);
+      this.#running.set(record.id, { record, guest: this.#guestOf(record) });
+    }
+    await this.#reap();
+    return alive;
+  }
+
+  onLost(listener: (id: string) => void): void {
+    this.#lostListeners.push(listener);
+  }
+
+  keepReady(kinds: readonly SandboxKind[]): void {
+    this.#pool.keep(kinds);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#liveness);
+    await this.#pool.close();
+    await Promise.allSettled(this.#ending.values());
+    this.network.close();
+    this.dns.close();
+    this.mounts.close();
+  }
+
+  /** A sandbox of this kind that runs and belongs to nobody yet. */
+  async #boot(kind: SandboxKind): Promise<string> {
+    using _place = await this.#boots.enter();
+    const id = newSandboxId();
+    const folder = this.#folderOf(id);
+    const slot = this.network.take();
+    try {
+      mkdirSync(folder, { mode: 0o711 });
+      const image = imageFolder(this.options.cacheFolder, kind.image);
+      const disk = await this.disks.attach(id, kind.diskSizeMB, image, folder);
+      const controlSecret = randomHex(32);
+      const spec = ociSpec({
+        kind,
+        rootFolder: disk.root,
+        guestFolder: this.options.guestFolder,
+        cgroupPath: `${this.options.data.cgroup}/${id}`,
+        controlSecret,
+        criuConfig: join(this.options.data.runFolder, CRIU_CONFIG_FILE),
+        openFilesMax: openFilesMax(),
+      });
+      writeFileSync(join(folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
+      const pid = await this.runtime.create(id, folder);
+      await this.network.plug(slot, pid);
+      const pidStartTicks = startTicks(pid);
+      if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended before it was started");
+      const record: SandboxRecord = { id, slot, pid, pidStartTicks, controlSecret, offline: false };
+      writeRecord(folder, record);
+      await this.runtime.start(id);
+      const guest = this.#guestOf(record);
+      await guest.ready(() => isAlive(record));
+      await disk.release();
+      this.#running.set(id, { record, guest });
+      return id;
+    } catch (cause) {
+      await this.#unmake(id, slot);
+      throw new Fault(500, `Failed to place sandbox: ${cause instanceof Error ? cause.message : String(cause)}`, {
+        cause,
+        errorCode: "sandbox_create_failed",
+      });
+    }
+  }
+
+  /** Makes a booted sandbox the caller's: its walls first, then its settings. */
+  async #handOver(id: string, request: CreateSandbox): Promise<void> {
+    const running = this.#running.get(id);
+    if (running === undefined) throw new Fault(500, `sandbox ${id} ended before it was handed over`);
+    if (!request.internet) {
+      running.record.offline = true;
+      writeRecord(this.#folderOf(id), running.record);
+      await this.network.cutOff(running.record.slot);
+    }
+    await running.guest.configure({
+      sandboxId: id,
+      templateId: request.kind.templateId,
+      envVars: request.envVars,
+      accessTokens: request.accessTokens,
+      defaultUser: request.kind.defaultUser,
+      defaultWorkdir: request.kind.defaultWorkdir,
+    });
+  }
+
+  /** Removes all there may be of a sandbox, whatever step it was in. */
+  async #unmake(id: string, slot: number | undefined): Promise<void> {
+    const folder = this.#folderOf(id);
+    await this.runtime.remove(id);
+    await removeCgroups(`${this.options.data.cgroup}/${id}`);
+    if (slot !== undefined) await this.network.free(slot);
+    await this.disks.releaseMounts(folder);
+    await this.disks.remove(id);
+    await rm(folder, { recursive: true, force: true });
+  }
+
+  /** Removes everything that carries this server's name and belongs to no running sandbox. */
+  async #reap(): Promise<void> {
+    const traces = new Set([
+      ...(await this.runtime.list()),
+      ...(await readdir(this.options.data.sandboxesFolder)),
+      ...(await this.disks.list()),
+    ]);
+    for (const id of traces) {
+      if (this.#running.has(id)) continue;
+      const slot = readRecord(this.#folderOf(id))?.slot;
+      await this.#unmake(id, slot);
+    }
+    await removeCgroups(this.options.data.cgroup, new Set(this.#running.keys()));
+    await this.network.removeInterfaces(new Set([...this.#running.values()].map(({ record }) => record.slot)));
+  }
+
+  #findLost(): void {
+    for (const [id, { record }] of this.#running) {
+      if (isAlive(record)) continue;
+      this.destroy(id).catch((error) => {
+        console.error(JSON.stringify({ level: "error", message: `cannot clean up after ${id}`, reason: String(error) }));
+      });
+      for (const listener of this.#lostListeners) listener(id);
+    }
+  }
+
+  #guestOf(record: SandboxRecord): GuestClient {
+    return new GuestClient(this.network.address(record.slot), record.controlSecret);
+  }
+
+  #folderOf(id: string): string {
+    return join(this.options.data.sandboxesFolder, id);
+  }
+}
+
+async function recordsOf(data: DataFolder): Promise<SandboxRecord[]> {
+  const names = await readdir(data.sandboxesFolder);
+  return names.flatMap((name) => readRecord(join(data.sandboxesFolder, name)) ?? []);
+}
+
+const ID_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
+const ID_LENGTH = 20;
+
+function newSandboxId(): string {
+  const bytes = crypto.getRandomValues(new Uint32Array(ID_LENGTH));
+  return `i${[...bytes].map((value) => ID_LETTERS[value % ID_LETTERS.length]).join("")}`;
+}
+
+function randomHex(bytes: number): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString("hex");
+}

@@ -1,0 +1,121 @@
+/** The OCI description of a sandbox: what its first process sees and may do. Pure: facts in, JSON out. */
+import { existsSync } from "node:fs";
+import { CONTROL_SECRET_ENV } from "../contract/guest-control.ts";
+import { SANDBOX_PIDS_MAX } from "../contract/limits.ts";
+import type { SandboxKind } from "./host.ts";
+import { HOST_ID_FIRST, ID_COUNT } from "./id-range.ts";
+import { seccompProfile } from "./seccomp.ts";
+import { GUEST_MOUNT } from "./toolbox.ts";
+
+export interface SpecInput {
+  kind: SandboxKind;
+  rootFolder: string;
+  guestFolder: string;
+  cgroupPath: string;
+  controlSecret: string;
+  /** How CRIU is to treat what reaches out of the sandbox, for a checkpoint. */
+  criuConfig: string;
+  /** The most files a process here may be allowed to open; the server cannot grant more than it has. */
+  openFilesMax: number;
+}
+
+/**
+ * What root inside may do to things inside. Nothing here reaches past the user namespace; left out are raw sockets, network
+ * administration, mounting, device nodes, tracing and modules.
+ */
+const CAPABILITIES = [
+  ...["CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL"],
+  ...["CAP_NET_BIND_SERVICE", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"],
+];
+
+/** Files that everybody could read otherwise; what the kernel keeps to the machine's root needs no mask. */
+const MASKED_FILES = [
+  ...["/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/modules"],
+  ...["/proc/sched_debug", "/proc/timer_list"],
+];
+
+/** Folders hidden under an empty one. They are bind mounts of ours, since CRIU cannot restore crun's own way of hiding. */
+const HIDDEN_FOLDERS = [
+  ...["/proc/acpi", "/proc/scsi", "/sys/block", "/sys/firmware", "/sys/fs/bpf", "/sys/hypervisor", "/sys/kernel"],
+  ...["/sys/module", "/sys/power"],
+];
+
+const READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+const SHM_MAX = "size=256m";
+const RUN_MAX = "size=64m";
+const CPU_PERIOD_US = 100_000;
+
+export function ociSpec(input: SpecInput) {
+  const { kind } = input;
+  const memoryBytes = kind.memoryMB * 1024 * 1024;
+  const ids = [{ containerID: 0, hostID: HOST_ID_FIRST, size: ID_COUNT }];
+  return {
+    ociVersion: "1.0.2",
+    hostname: "e2b.local",
+    root: { path: input.rootFolder, readonly: false },
+    process: {
+      terminal: false,
+      user: { uid: 0, gid: 0 },
+      cwd: "/",
+      args: [`${GUEST_MOUNT}/bin/init`, "--", `${GUEST_MOUNT}/bin/busybox`, "sh", `${GUEST_MOUNT}/bin/keep-guest`],
+      env: [
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        `${CONTROL_SECRET_ENV}=${input.controlSecret}`,
+        `SANDLOT_CPU_COUNT=${kind.cpuCount}`,
+        `SANDLOT_MEMORY_MB=${kind.memoryMB}`,
+      ],
+      // sudo must work inside; the user namespace is what makes that safe.
+      noNewPrivileges: false,
+      capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES },
+      rlimits: [
+        { type: "RLIMIT_NOFILE", hard: input.openFilesMax, soft: input.openFilesMax },
+        { type: "RLIMIT_CORE", hard: 0, soft: 0 },
+      ],
+    },
+    mounts: [
+      mountPoint("/proc", "proc", ["nosuid", "noexec", "nodev"]),
+      mountPoint("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
+      mountPoint("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
+      mountPoint("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", SHM_MAX]),
+      mountPoint("/run", "tmpfs", ["nosuid", "nodev", "mode=755", RUN_MAX]),
+      mountPoint("/sys", "sysfs", ["nosuid", "noexec", "nodev", "ro"]),
+      mountPoint("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
+      { destination: GUEST_MOUNT, type: "bind", source: input.guestFolder, options: ["bind", "ro", "nosuid", "nodev"] },
+      // A folder that this kernel does not have needs no hiding, and could not be made in sysfs.
+      ...HIDDEN_FOLDERS.filter((path) => existsSync(path)).map((path) => bindMount(`${input.guestFolder}/empty`, path)),
+    ],
+    annotations: { "org.criu.config": input.criuConfig },
+    linux: {
+      namespaces: ["user", "pid", "ipc", "uts", "mount", "network", "cgroup"].map((type) => ({ type })),
+      uidMappings: ids,
+      gidMappings: ids,
+      cgroupsPath: input.cgroupPath,
+      resources: {
+        devices: [{ allow: false, access: "rwm" }],
+        memory: { limit: memoryBytes, swap: memoryBytes },
+        pids: { limit: SANDBOX_PIDS_MAX },
+        cpu: { quota: kind.cpuCount * CPU_PERIOD_US, period: CPU_PERIOD_US },
+      },
+      sysctl: {
+        // ping without raw sockets.
+        "net.ipv4.ping_group_range": `0 ${ID_COUNT - 1}`,
+        // For the interface that is plugged in later; the loopback keeps ::1.
+        "net.ipv6.conf.default.disable_ipv6": "1",
+        // A program that had bound an address of an earlier slot can be restored on another.
+        "net.ipv4.ip_nonlocal_bind": "1",
+      },
+      maskedPaths: MASKED_FILES,
+      readonlyPaths: READ_ONLY,
+      seccomp: seccompProfile(),
+    },
+  };
+}
+
+function bindMount(source: string, destination: string) {
+  return { destination, type: "bind", source, options: ["bind", "ro", "nosuid", "nodev", "noexec"] };
+}
+
+function mountPoint(destination: string, type: string, options: string[]) {
+  return { destination, type, source: type, options };
+}

@@ -1,0 +1,39 @@
+/**
+ * The networks this machine is directly on: its LAN, whatever addresses that uses. Read from the kernel's own table
+ * (/proc/net/route) so that looking again costs nothing.
+ */
+
+/** Wider than this is not a LAN but a way to say "everything" (a VPN, a point-to-point default route). */
+const PREFIX_MIN = 8;
+
+export function onLinkRanges(routeTable: string): string[] {
+  const ranges = new Set<string>();
+  for (const line of routeTable.trim().split("\n").slice(1)) {
+    const [, destination, gateway, , , , , mask] = line.split("\t").map((field) => field.trim());
+    if (destination === undefined || mask === undefined || gateway !== "00000000") continue;
+    const prefix = bits(mask);
+    if (prefix >= PREFIX_MIN) ranges.add(`${dotted(destination)}/${prefix}`);
+  }
+  return [...ranges].sort();
+}
+
+/** The interface through which this machine reaches the outside, if it does. */
+export function defaultRouteDevice(routeTable: string): string | undefined {
+  for (const line of routeTable.trim().split("\n").slice(1)) {
+    const [device, destination] = line.split("\t").map((field) => field.trim());
+    if (destination === "00000000") return device;
+  }
+  return undefined;
+}
+
+/** The kernel prints addresses in hexadecimal, lowest byte first on all machines we run on. */
+function dotted(hex: string): string {
+  return [6, 4, 2, 0].map((at) => Number.parseInt(hex.slice(at, at + 2), 16)).join(".");
+}
+
+function bits(hexMask: string): number {
+  let value = Number.parseInt(hexMask, 16);
+  let count = 0;
+  for (; value !== 0; value = Math.floor(value / 2)) count += value % 2;
+  return count;
+}

@@ -1,0 +1,12 @@
+/** How many files a process here may open: a server without CAP_SYS_RESOURCE cannot give its sandboxes more than it has. */
+import { readFileSync } from "node:fs";
+
+const WANTED = 1_048_576;
+
+export function openFilesMax(): number {
+  const line = readFileSync("/proc/self/limits", "utf8")
+    .split("\n")
+    .find((text) => text.startsWith("Max open files"));
+  const hard = line?.trim().split(/\s+/)[4];
+  return hard === undefined || hard === "unlimited" ? WANTED : Math.min(WANTED, Number(hard));
+}

@@ -1,0 +1,95 @@
+/** The root filesystem of the built-in template `base`: plain Debian packages, no image registry needed. */
+import { chmodSync, existsSync, lchownSync, lstatSync, readdirSync } from "node:fs";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { BASE_TEMPLATE } from "../../contract/base-template.ts";
+import { run } from "../command.ts";
+import { shiftedId } from "../id-range.ts";
+import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../network-plan.ts";
+import { lines } from "./packages.ts";
+import { makeWhole, type SetupStep } from "./step.ts";
+
+const SUITE = "trixie";
+const MAKE_MS = 1_200_000;
+/** Bumped when what is below changes. */
+const VERSION = 1;
+
+const PACKAGES = [
+  ...["bash", "sudo", "git", "curl", "ca-certificates", "python3", "python-is-python3", "python3-pip", "python3-venv"],
+  ...["nodejs", "npm", "procps", "iproute2", "ncurses-bin", "jq", "less", "iputils-ping", "socat", "mount", "util-linux"],
+  ...["login", "passwd", "tzdata", "openssh-client", "unzip", "xz-utils", "file"],
+];
+
+export const BASE_IMAGE = `base-${VERSION}`;
+
+/** Where the root filesystem of an image lies. */
+export function imageFolder(cacheFolder: string, image: string): string {
+  return join(cacheFolder, "images", image);
+}
+
+export function baseImageStep(cacheFolder: string, mirror: string | undefined): SetupStep {
+  const target = imageFolder(cacheFolder, BASE_IMAGE);
+  return {
+    title: "the template base (Debian, about a minute or two)",
+    done: () => existsSync(target),
+    make: (progress) =>
+      makeWhole(target, async (folder) => {
+        await run(
+          [
+            "mmdebstrap",
+            "--variant=apt",
+            `--include=${PACKAGES.join(",")}`,
+            "--aptopt=Apt::Install-Recommends \"false\"",
+            SUITE,
+            folder,
+            ...(mirror === undefined ? [] : [mirror]),
+          ],
+          { timeoutMs: MAKE_MS, onOutput: lines(progress) },
+        );
+        progress("adding the user and the network files");
+        await provision(folder);
+        progress("shifting owners into the sandbox range");
+        shiftOwners(folder);
+      }),
+  };
+}
+
+/** What clients expect of the image beyond its packages. */
+async function provision(root: string): Promise<void> {
+  await run(["chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", "--user-group", "user"]);
+  await run(["chroot", root, "passwd", "--delete", "user"]);
+  await writeFile(join(root, "etc/sudoers.d/user"), "user ALL=(ALL:ALL) NOPASSWD: ALL\n", { mode: 0o440 });
+  await mkdir(join(root, "code"));
+  await run(["chmod", "-R", "a+rwX", join(root, "code"), join(root, "usr/local")]);
+  // mmdebstrap may leave the machine's resolver as a link.
+  await rm(join(root, "etc/resolv.conf"), { force: true });
+  await writeFile(join(root, "etc/resolv.conf"), `nameserver ${NAMESERVER_ADDRESS}\n`);
+  await writeFile(join(root, "etc/hostname"), "e2b.local\n");
+  await writeFile(
+    join(root, "etc/hosts"),
+    `127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n${SANDBOX_ADDRESS} e2b.local\n`,
+  );
+  await writeFile(
+    join(root, ".e2b"),
+    `ENV_ID=${BASE_TEMPLATE.id}\nTEMPLATE_ID=${BASE_TEMPLATE.id}\nBUILD_ID=${BASE_TEMPLATE.buildId}\n`,
+  );
+  await writeFile(join(root, "etc/profile.d/sandlot.sh"), "export SHELL=/bin/bash\n");
+  // Each sandbox gets its own; an image must carry none.
+  await writeFile(join(root, "etc/machine-id"), "");
+  await rm(join(root, "var/lib/dbus/machine-id"), { force: true });
+}
+
+/**
+ * Gives every file the owner it has inside a sandbox. Changing an owner clears set-id bits, so those are put back; it also
+ * drops file capabilities, which is wanted: a sandbox could not use them and programs carrying them would not start.
+ */
+export function shiftOwners(root: string): void {
+  const pending = [root];
+  for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
+    const stat = lstatSync(path);
+    lchownSync(path, shiftedId(stat.uid), shiftedId(stat.gid));
+    if (stat.isSymbolicLink()) continue;
+    if ((stat.mode & 0o6000) !== 0) chmodSync(path, stat.mode & 0o7777);
+    if (stat.isDirectory()) for (const name of readdirSync(path)) pending.push(join(path, name));
+  }
+}

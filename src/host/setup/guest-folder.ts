@@ -1,0 +1,91 @@
+/**
+ * The folder that is mounted read-only into every sandbox: the compiled guest with its own loader and libraries, so that it
+ * runs in any image (Debian, Alpine, one without a shell), and the init that is pid 1.
+ */
+import { copyFile, chmod, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { join, relative } from "node:path";
+import { run } from "../command.ts";
+import { architecture, GUEST_MOUNT, type Toolbox } from "../toolbox.ts";
+import { makeWhole, type SetupStep } from "./step.ts";
+
+const PROJECT = join(import.meta.dir, "../../..");
+const COMPILE_MS = 120_000;
+const LIBRARIES = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libcap-ng.so.0"];
+
+/** Keeps the guest alive: when it ends, for whatever reason, it is back within a second. User processes are not touched. */
+const KEEP_GUEST = `while :; do ${GUEST_MOUNT}/bin/guest; ${GUEST_MOUNT}/bin/busybox sleep 0.2; done\n`;
+
+/** Named by what goes into it, so that a changed guest gets a new folder and running sandboxes keep theirs. */
+export function guestFolder(toolbox: Toolbox): string {
+  const hash = new Bun.CryptoHasher("sha256");
+  for (const file of sourceFiles()) hash.update(relative(PROJECT, file)).update(readFileSync(file));
+  hash.update(readFileSync(join(PROJECT, "package-lock.json"))).update(toolbox.toolFolder).update(KEEP_GUEST);
+  return join(toolbox.cacheFolder, `guest-${hash.digest("hex").slice(0, 16)}`);
+}
+
+function sourceFiles(): string[] {
+  return ["src/guest", "src/contract"].flatMap((folder) =>
+    readdirSync(join(PROJECT, folder), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
+      .sort()
+      .map((name) => join(PROJECT, folder, name)),
+  );
+}
+
+export function guestFolderStep(toolbox: Toolbox): SetupStep {
+  const target = guestFolder(toolbox);
+  return {
+    title: "the guest daemon",
+    done: () => existsSync(target),
+    make: (progress) =>
+      makeWhole(target, async (folder) => {
+        const bin = join(folder, "bin");
+        const lib = join(folder, "lib");
+        // Laid over folders that a sandbox is not to see.
+        await mkdir(join(folder, "empty"));
+        await mkdir(bin);
+        await mkdir(lib);
+        for (const name of [...LIBRARIES, architecture().loader]) {
+          await writeFile(join(lib, name), await readFile(join(toolbox.libraries, name)), { mode: 0o755 });
+        }
+        await copyFile(join(toolbox.toolFolder, "usr/bin/catatonit"), join(bin, "init"));
+        await copyFile(await busybox(toolbox), join(bin, "busybox"));
+        await copyFile(join(toolbox.toolFolder, "usr/bin/setpriv"), join(bin, "setpriv"));
+        await writeFile(join(bin, "keep-guest"), KEEP_GUEST);
+        await relink(join(bin, "setpriv"));
+
+        progress("compiling");
+        const runtime = join(folder, "bun");
+        await copyFile(process.execPath, runtime);
+        await chmod(runtime, 0o755);
+        await relink(runtime);
+        await run(
+          [
+            process.execPath,
+            "build",
+            "--compile",
+            "--bytecode",
+            "--minify-syntax",
+            `--compile-executable-path=${runtime}`,
+            join(PROJECT, "src/guest/main.ts"),
+            `--outfile=${join(bin, "guest")}`,
+          ],
+          { timeoutMs: COMPILE_MS, cwd: PROJECT },
+        );
+        await rm(runtime);
+        for (const name of await readdir(bin)) await chmod(join(bin, name), 0o755);
+      }),
+  };
+}
+
+/** Points a program at the loader and libraries in the guest folder, at the place where every sandbox sees it. */
+async function relink(program: string): Promise<void> {
+  const loader = `${GUEST_MOUNT}/lib/${architecture().loader}`;
+  await run(["patchelf", "--set-interpreter", loader, "--set-rpath", `${GUEST_MOUNT}/lib`, program]);
+}
+
+async function busybox(toolbox: Toolbox): Promise<string> {
+  const merged = join(toolbox.toolFolder, "usr/bin/busybox");
+  return existsSync(merged) ? merged : join(toolbox.toolFolder, "bin/busybox");
+}

@@ -1,0 +1,50 @@
+/** Everything a fresh machine needs before the first start, made once and found again afterwards. */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { lockFile } from "../syscalls.ts";
+import { Toolbox } from "../toolbox.ts";
+import { baseImageStep } from "./base-image.ts";
+import { guestFolderStep } from "./guest-folder.ts";
+import { packagesStep } from "./packages.ts";
+import type { SetupStep } from "./step.ts";
+import { toolFolderStep } from "./tool-folder.ts";
+
+export interface SetupOptions {
+  cacheFolder: string;
+  debianMirror: string | undefined;
+  /** Called when a step begins, with each line it prints, and when it is done. */
+  report: (event: { kind: "begin" | "line" | "end" | "wait"; text: string }) => void;
+}
+
+const LOCK_RETRY_MS = 500;
+
+/** Answers whether anything had to be made. */
+export async function setUp(options: SetupOptions): Promise<boolean> {
+  mkdirSync(options.cacheFolder, { recursive: true, mode: 0o755 });
+  const toolbox = new Toolbox(options.cacheFolder);
+  const steps: (() => SetupStep)[] = [
+    () => packagesStep,
+    () => toolFolderStep(toolbox, options.debianMirror),
+    () => guestFolderStep(toolbox),
+    () => baseImageStep(options.cacheFolder, options.debianMirror),
+  ];
+  if (steps.every((step) => step().done())) return false;
+  await holdCache(options);
+  for (const make of steps) {
+    const step = make();
+    if (step.done()) continue;
+    options.report({ kind: "begin", text: step.title });
+    await step.make((text) => options.report({ kind: "line", text }));
+    options.report({ kind: "end", text: step.title });
+  }
+  return true;
+}
+
+/** Two set-ups on one cache would undo each other's work; the second waits and then finds everything done. */
+async function holdCache(options: SetupOptions): Promise<void> {
+  const path = join(options.cacheFolder, "lock");
+  for (let waited = false; !lockFile(path); waited = true) {
+    if (!waited) options.report({ kind: "wait", text: "another set-up is using the cache folder; waiting for it" });
+    await Bun.sleep(LOCK_RETRY_MS);
+  }
+}

@@ -1,0 +1,21 @@
+/** The part of taking down that runs inside the mount world: end every sandbox, let go of the disks. */
+import { attempt } from "./command.ts";
+import { DataFolder } from "./data-folder.ts";
+import { Machine } from "./machine.ts";
+import { mountPoints } from "./mount-world.ts";
+
+const [dataPath = "", cacheFolder = ""] = process.argv.slice(2);
+const data = new DataFolder(dataPath);
+data.lock();
+data.makeRunFolder();
+try {
+  const machine = await Machine.open({ data, cacheFolder, guestFolder: "", resolver: undefined, readyPerKind: 0 });
+  await machine.adopt(new Set());
+  await machine.close();
+  const below = mountPoints().filter((path) => path.startsWith(`${data.path}/`));
+  for (const path of below.reverse()) await attempt(["umount", "--lazy", path]);
+  process.exit(0);
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exit(1);
+}

@@ -1,0 +1,108 @@
+/**
+ * The two databases behind one small door: SQLite in a file, or Postgres. Whatever differs between them is in this file.
+ */
+import { SQL } from "bun";
+import { Fault } from "../contract/fault.ts";
+import { POSTGRES_CONNECTIONS_MAX, SQLITE_BUSY_MS } from "../contract/limits.ts";
+
+/** What both engines store alike. Truth values are 0 and 1, times are milliseconds, objects are JSON text. */
+export type Value = string | number | null;
+export type Row = Record<string, unknown>;
+
+export interface Result {
+  rows: Row[];
+  /** Rows that the statement touched. */
+  count: number;
+}
+
+export type Statement = (strings: TemplateStringsArray, ...values: Value[]) => Promise<Result>;
+
+export interface Engine {
+  readonly name: "sqlite" | "postgres";
+  sql: Statement;
+  /**
+   * Runs `work` in one transaction. Everything it does must go through the statement it is given: a call to the engine's
+   * own `sql` from inside would wait for the transaction that waits for it.
+   */
+  transaction<T>(work: (sql: Statement) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+/** `sqlite:///path/to/file` or `postgres://user@host/database`. */
+export async function openEngine(url: string): Promise<Engine> {
+  if (url.startsWith("sqlite://")) return openSqlite(url);
+  if (url.startsWith("postgres://") || url.startsWith("postgresql://")) return openPostgres(url);
+  const scheme = url.split(":", 1)[0];
+  throw new Fault(500, `unknown database scheme "${scheme}"; use sqlite://… or postgres://…`);
+}
+
+async function openSqlite(url: string): Promise<Engine> {
+  const db = new SQL(url, { adapter: "sqlite", create: true });
+  try {
+    await db.unsafe("PRAGMA journal_mode = WAL");
+    await db.unsafe(`PRAGMA busy_timeout = ${SQLITE_BUSY_MS}`);
+    await db.unsafe("PRAGMA synchronous = FULL");
+    await db.unsafe("PRAGMA foreign_keys = ON");
+  } catch (cause) {
+    await db.close();
+    throw cause;
+  }
+
+  // Bun keeps one SQLite connection. A statement sent while a transaction is open would become part of that transaction,
+  // and vanish with its rollback. So everything takes its turn.
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const mine = last.then(work);
+    last = mine.then(
+      () => undefined,
+      () => undefined,
+    );
+    return mine;
+  };
+  const direct = statementOn(db);
+  return {
+    name: "sqlite",
+    sql: (strings, ...values) => inTurn(() => direct(strings, ...values)),
+    // IMMEDIATE, because a transaction that reads first and writes later cannot wait for another process to finish.
+    transaction: (work) => inTurn(() => db.begin("IMMEDIATE", (tx) => work(statementOn(tx)))),
+    close: () => inTurn(() => db.close()),
+  };
+}
+
+async function openPostgres(url: string): Promise<Engine> {
+  const db = new SQL(url, { max: POSTGRES_CONNECTIONS_MAX });
+  await db.connect();
+  return {
+    name: "postgres",
+    sql: statementOn(db),
+    transaction: (work) => db.begin((tx) => work(statementOn(tx))),
+    close: () => db.close(),
+  };
+}
+
+function statementOn(db: SQL): Statement {
+  return async (strings, ...values) => {
+    const answer: Row[] & { count?: number | null } = await db(strings, ...values);
+    return { rows: [...answer], count: answer.count ?? 0 };
+  };
+}
+
+/** Postgres gives 64-bit integers as text, SQLite as numbers. */
+export function integer(value: unknown): number {
+  const number = Number(value);
+  if (value === null || !Number.isSafeInteger(number)) throw new Fault(500, "a stored integer cannot be read");
+  return number;
+}
+
+export function integerOrNull(value: unknown): number | null {
+  return value === null ? null : integer(value);
+}
+
+export function text(value: unknown): string {
+  if (typeof value !== "string") throw new Fault(500, "a stored text cannot be read");
+  return value;
+}
+
+export function textOrNull(value: unknown): string | null {
+  return value === null ? null : text(value);
+}

@@ -1,0 +1,124 @@
+/** API keys of teams and access tokens of users. Only hashes are kept, so a stolen database opens nothing. */
+import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
+import { readTeam, type Team } from "./people.ts";
+
+/** What may be shown of a secret after its first display. */
+export interface Mask {
+  /** First characters after the format's own prefix. */
+  prefix: string;
+  suffix: string;
+  /** Length without the format's own prefix. */
+  valueLength: number;
+}
+
+export interface ApiKey {
+  id: string;
+  teamId: string;
+  name: string;
+  mask: Mask;
+  createdAt: number;
+  createdBy: string | null;
+  lastUsedAt: number | null;
+}
+
+export interface AccessToken {
+  id: string;
+  userId: string;
+  name: string;
+  mask: Mask;
+  createdAt: number;
+}
+
+export function keysIn(sql: Statement) {
+  return {
+    async addApiKey(key: ApiKey, hash: string): Promise<void> {
+      await sql`INSERT INTO api_keys
+          (id, team_id, name, hash, mask_prefix, mask_suffix, value_length, created_at, created_by, last_used_at)
+        VALUES (${key.id}, ${key.teamId}, ${key.name}, ${hash}, ${key.mask.prefix}, ${key.mask.suffix},
+          ${key.mask.valueLength}, ${key.createdAt}, ${key.createdBy}, ${key.lastUsedAt})`;
+    },
+
+    /** The key with this hash and the team it opens, in one look-up. */
+    async apiKeyByHash(hash: string): Promise<{ key: ApiKey; team: Team } | undefined> {
+      const { rows } = await sql`SELECT api_keys.*,
+          teams.name AS team_name, teams.slug AS team_slug, teams.limits AS team_limits, teams.created_at AS team_created_at
+        FROM api_keys JOIN teams ON teams.id = api_keys.team_id WHERE api_keys.hash = ${hash}`;
+      const row = rows[0];
+      if (row === undefined) return undefined;
+      const team = readTeam({
+        id: row.team_id,
+        name: row.team_name,
+        slug: row.team_slug,
+        limits: row.team_limits,
+        created_at: row.team_created_at,
+      });
+      return { key: readApiKey(row), team };
+    },
+
+    async apiKeysOf(teamId: string): Promise<ApiKey[]> {
+      const { rows } = await sql`SELECT * FROM api_keys WHERE team_id = ${teamId} ORDER BY created_at, id`;
+      return rows.map(readApiKey);
+    },
+
+    async countApiKeys(teamId: string): Promise<number> {
+      const { rows } = await sql`SELECT COUNT(*) AS keys FROM api_keys WHERE team_id = ${teamId}`;
+      return integer(rows[0]?.keys);
+    },
+
+    /** Says whether there was such a key. */
+    async removeApiKey(teamId: string, id: string): Promise<boolean> {
+      const { count } = await sql`DELETE FROM api_keys WHERE id = ${id} AND team_id = ${teamId}`;
+      return count === 1;
+    },
+
+    async noteApiKeyUse(id: string, at: number): Promise<void> {
+      await sql`UPDATE api_keys SET last_used_at = ${at} WHERE id = ${id}`;
+    },
+
+    async addAccessToken(token: AccessToken, hash: string): Promise<void> {
+      await sql`INSERT INTO access_tokens (id, user_id, name, hash, mask_prefix, mask_suffix, value_length, created_at)
+        VALUES (${token.id}, ${token.userId}, ${token.name}, ${hash}, ${token.mask.prefix}, ${token.mask.suffix},
+          ${token.mask.valueLength}, ${token.createdAt})`;
+    },
+
+    async accessTokenByHash(hash: string): Promise<AccessToken | undefined> {
+      const { rows } = await sql`SELECT * FROM access_tokens WHERE hash = ${hash}`;
+      return rows[0] && readAccessToken(rows[0]);
+    },
+
+    async removeAccessToken(userId: string, id: string): Promise<boolean> {
+      const { count } = await sql`DELETE FROM access_tokens WHERE id = ${id} AND user_id = ${userId}`;
+      return count === 1;
+    },
+  };
+}
+
+function readMask(row: Row): Mask {
+  return {
+    prefix: text(row.mask_prefix),
+    suffix: text(row.mask_suffix),
+    valueLength: integer(row.value_length),
+  };
+}
+
+function readApiKey(row: Row): ApiKey {
+  return {
+    id: text(row.id),
+    teamId: text(row.team_id),
+    name: text(row.name),
+    mask: readMask(row),
+    createdAt: integer(row.created_at),
+    createdBy: textOrNull(row.created_by),
+    lastUsedAt: integerOrNull(row.last_used_at),
+  };
+}
+
+function readAccessToken(row: Row): AccessToken {
+  return {
+    id: text(row.id),
+    userId: text(row.user_id),
+    name: text(row.name),
+    mask: readMask(row),
+    createdAt: integer(row.created_at),
+  };
+}

@@ -1,0 +1,76 @@
+/** Users and the teams they belong to. */
+import { integer, type Row, type Statement, text } from "./engine.ts";
+
+export interface User {
+  id: string;
+  email: string;
+  createdAt: number;
+}
+
+export interface Team {
+  id: string;
+  name: string;
+  /** The namespace of the team's templates. */
+  slug: string;
+  /** What the operator allows this team; an absent member is unlimited. */
+  limits: Record<string, number>;
+  createdAt: number;
+}
+
+export interface Membership {
+  team: Team;
+  isDefault: boolean;
+}
+
+export function peopleIn(sql: Statement) {
+  return {
+    async addUser(user: User): Promise<void> {
+      await sql`INSERT INTO users (id, email, created_at) VALUES (${user.id}, ${user.email}, ${user.createdAt})`;
+    },
+
+    async userByEmail(email: string): Promise<User | undefined> {
+      const { rows } = await sql`SELECT * FROM users WHERE email = ${email}`;
+      return rows[0] && readUser(rows[0]);
+    },
+
+    async addTeam(team: Team): Promise<void> {
+      await sql`INSERT INTO teams (id, name, slug, limits, created_at)
+        VALUES (${team.id}, ${team.name}, ${team.slug}, ${JSON.stringify(team.limits)}, ${team.createdAt})`;
+    },
+
+    async team(id: string): Promise<Team | undefined> {
+      const { rows } = await sql`SELECT * FROM teams WHERE id = ${id}`;
+      return rows[0] && readTeam(rows[0]);
+    },
+
+    async teamBySlug(slug: string): Promise<Team | undefined> {
+      const { rows } = await sql`SELECT * FROM teams WHERE slug = ${slug}`;
+      return rows[0] && readTeam(rows[0]);
+    },
+
+    async join(userId: string, teamId: string, isDefault: boolean): Promise<void> {
+      await sql`INSERT INTO team_members (team_id, user_id, is_default) VALUES (${teamId}, ${userId}, ${isDefault ? 1 : 0})`;
+    },
+
+    async teamsOf(userId: string): Promise<Membership[]> {
+      const { rows } = await sql`SELECT teams.*, team_members.is_default FROM team_members
+        JOIN teams ON teams.id = team_members.team_id
+        WHERE team_members.user_id = ${userId} ORDER BY team_members.is_default DESC, teams.slug`;
+      return rows.map((row) => ({ team: readTeam(row), isDefault: integer(row.is_default) === 1 }));
+    },
+  };
+}
+
+function readUser(row: Row): User {
+  return { id: text(row.id), email: text(row.email), createdAt: integer(row.created_at) };
+}
+
+export function readTeam(row: Row): Team {
+  return {
+    id: text(row.id),
+    name: text(row.name),
+    slug: text(row.slug),
+    limits: JSON.parse(text(row.limits)),
+    createdAt: integer(row.created_at),
+  };
+}

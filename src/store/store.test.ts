@@ -1,0 +1,269 @@
+/** One contract, two engines: everything here is asked of SQLite and of Postgres. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { openEngine } from "./engine.ts";
+import { migrate, migrations } from "./migrations.ts";
+import { type PostgresFixture, postgresPrograms, startPostgres } from "./postgres-fixture.ts";
+import { aSandbox, LATER, NOW, template } from "./rows-fixture.ts";
+import type { ListFilter } from "./sandboxes.ts";
+import { openStore, type Store } from "./store.ts";
+
+let folder: string;
+let postgres: PostgresFixture | undefined;
+let files = 0;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sandlot-store-"));
+  if (postgresPrograms !== undefined) postgres = await startPostgres(postgresPrograms);
+});
+
+afterAll(async () => {
+  await postgres?.[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const engines = [
+  { title: "SQLite", missing: false, fresh: async () => `sqlite://${folder}/${++files}.db` },
+  {
+    title: postgresPrograms ? "Postgres" : "Postgres (not run: its server programs are not on this machine)",
+    missing: postgresPrograms === undefined,
+    fresh: async () => (await postgres?.freshDatabase()) ?? "",
+  },
+];
+
+for (const { title, missing, fresh } of engines) {
+  describe.skipIf(missing)(title, () => {
+    let url: string;
+    let store: Store;
+
+    beforeEach(async () => {
+      url = await fresh();
+      store = await openStore(url, NOW);
+      await store.people.addUser({ id: "user-1", email: "a@localhost", createdAt: NOW });
+      for (const id of ["team-1", "team-2"]) {
+        await store.people.addTeam({ id, name: id, slug: id, limits: { concurrentSandboxes: 3 }, createdAt: NOW });
+      }
+      await store.templates.add(template("template1"));
+    });
+
+    afterEach(() => store.close());
+
+    test("what is written is read back after the store was closed and opened again", async () => {
+      const sandbox = aSandbox("i1", {
+        metadata: { ключ: "värde\u0000", "": "empty name" },
+        envVars: { A: "1=2" },
+        mcp: { servers: [{ deep: [null, 1.5, "x"] }] },
+        allowInternetAccess: false,
+        tokens: ["old", "new"],
+        endAt: NOW + 2_147_483_647_000,
+      });
+      await store.sandboxes.add(sandbox);
+      await store.close();
+      store = await openStore(url, LATER);
+      expect(await store.sandboxes.byId("i1")).toEqual(sandbox);
+      expect(await store.templates.byId("template1")).toEqual(template("template1"));
+      expect((await store.people.team("team-1"))?.limits).toEqual({ concurrentSandboxes: 3 });
+    });
+
+    test("a database from a newer program is refused and left as it was", async () => {
+      const engine = await openEngine(url);
+      try {
+        await engine.sql`INSERT INTO schema_versions (version, title, applied_at) VALUES (${99}, ${"future"}, ${NOW})`;
+      } finally {
+        await engine.close();
+      }
+      const refusal = await openStore(url, LATER).catch((fault: unknown) => fault);
+      expect(refusal).toBeInstanceOf(Fault);
+      expect(String(refusal)).toContain("version 99");
+      expect(String(refusal)).toContain(`up to ${migrations.length}`);
+    });
+
+    test("a migration that breaks off leaves nothing behind and is tried again", async () => {
+      const engine = await openEngine(url);
+      try {
+        const broken = {
+          version: migrations.length + 1,
+          title: "breaks",
+          apply: async (sql: typeof engine.sql) => {
+            await sql`CREATE TABLE half (id TEXT)`;
+            throw new Error("power cut");
+          },
+        };
+        await expect(migrate(engine, NOW, [...migrations, broken])).rejects.toThrow("power cut");
+        const mended = {
+          ...broken,
+          apply: async (sql: typeof engine.sql) => void (await sql`CREATE TABLE half (id TEXT)`),
+        };
+        await migrate(engine, NOW, [...migrations, mended]);
+        const { rows } = await engine.sql`SELECT COUNT(*) AS steps FROM schema_versions`;
+        expect(Number(rows[0]?.steps)).toBe(migrations.length + 1);
+      } finally {
+        await engine.close();
+      }
+    });
+
+    test("a statement outside a transaction survives its rollback", async () => {
+      const inside = Promise.withResolvers<void>();
+      const finish = Promise.withResolvers<void>();
+      const transaction = store.transaction(async (tables) => {
+        await tables.sandboxes.add(aSandbox("iinside"));
+        inside.resolve();
+        await finish.promise;
+        throw new Error("rolled back");
+      });
+      await inside.promise;
+      const outside = store.sandboxes.add(aSandbox("ioutside"));
+      finish.resolve();
+      await expect(transaction).rejects.toThrow("rolled back");
+      await outside;
+      expect(await store.sandboxes.byId("iinside")).toBeUndefined();
+      expect((await store.sandboxes.byId("ioutside"))?.id).toBe("ioutside");
+    });
+
+    test("of many that change the state of one run, exactly one wins", async () => {
+      const sandbox = aSandbox("i1");
+      await store.sandboxes.add(sandbox);
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => store.sandboxes.changeState(sandbox, "running", "killing")),
+      );
+      expect(answers.filter((won) => won)).toHaveLength(1);
+    });
+
+    test("a change that means another run or another state does nothing", async () => {
+      await store.sandboxes.add(aSandbox("i1"));
+      const otherRun = { id: "i1", executionId: "earlier" };
+      expect(await store.sandboxes.changeState(otherRun, "running", "killing")).toBe(false);
+      expect(await store.sandboxes.setEnd(otherRun, LATER, NOW)).toBeUndefined();
+      expect(await store.sandboxes.changeState(aSandbox("i1"), "paused", "killing")).toBe(false);
+      await store.sandboxes.remove(aSandbox("i1"));
+      expect((await store.sandboxes.byId("i1"))?.state).toBe("running");
+    });
+
+    test("expiry takes what is due and nothing else, once", async () => {
+      await store.sandboxes.add(aSandbox("idue", { endAt: NOW }));
+      await store.sandboxes.add(aSandbox("ilater", { endAt: NOW + 1 }));
+      await store.sandboxes.add(aSandbox("ikilling", { endAt: NOW - 5, state: "killing" }));
+      expect(await store.sandboxes.earliestEnd()).toBe(NOW);
+      expect(await store.sandboxes.takeDue(NOW)).toEqual([{ id: "idue", executionId: "run-idue" }]);
+      expect(await store.sandboxes.takeDue(NOW)).toEqual([]);
+      expect(await store.sandboxes.earliestEnd()).toBe(NOW + 1);
+      expect((await store.sandboxes.inState("killing")).map((run) => run.id)).toEqual(["idue", "ikilling"]);
+    });
+
+    test("a kill and an expiry of the same run have one winner", async () => {
+      const sandbox = aSandbox("i1", { endAt: NOW });
+      await store.sandboxes.add(sandbox);
+      const [taken, killed] = await Promise.all([
+        store.sandboxes.takeDue(NOW),
+        store.sandboxes.changeState(sandbox, "running", "killing"),
+      ]);
+      expect(taken.length + Number(killed)).toBe(1);
+    });
+
+    test("an end is set in both directions, extended in one, and not once it has come", async () => {
+      const sandbox = aSandbox("i1", { endAt: NOW + 100 });
+      await store.sandboxes.add(sandbox);
+      expect((await store.sandboxes.setEnd(sandbox, NOW + 50, NOW))?.endAt).toBe(NOW + 50);
+      expect((await store.sandboxes.extendEnd(sandbox, NOW + 20, NOW))?.endAt).toBe(NOW + 50);
+      expect((await store.sandboxes.extendEnd(sandbox, LATER, NOW))?.endAt).toBe(LATER);
+      expect(await store.sandboxes.setEnd(sandbox, LATER + 1, LATER)).toBeUndefined();
+      expect(await store.sandboxes.extendEnd(sandbox, LATER + 1, LATER)).toBeUndefined();
+    });
+
+    test("lists page through equal times without loss, and ascending mirrors descending", async () => {
+      const ids = ["ic", "ia", "ib", "id"];
+      for (const id of ids) await store.sandboxes.add(aSandbox(id, { startedAt: id === "id" ? NOW + 1 : NOW }));
+      await store.sandboxes.add(aSandbox("iother", { teamId: "team-2" }));
+      await store.sandboxes.add(aSandbox("iover", { endAt: NOW }));
+      await store.sandboxes.add(aSandbox("ikilling", { state: "killing" }));
+      await store.sandboxes.add(aSandbox("ipaused", { state: "paused", endAt: NOW, startedAt: NOW - 9 }));
+      const filter: ListFilter = {
+        teamId: "team-1",
+        running: true,
+        paused: true,
+        now: NOW,
+        startedAfter: 0,
+        templateId: undefined,
+      };
+      const all = await pages(filter, "desc", 2);
+      expect(all).toEqual(["id", "ia", "ib", "ic", "ipaused"]);
+      expect(await pages(filter, "asc", 2)).toEqual(all.toReversed());
+      expect(await store.sandboxes.count(filter)).toBe(5);
+      expect(await store.sandboxes.count({ ...filter, paused: false })).toBe(4);
+      expect(await store.sandboxes.count({ ...filter, running: false })).toBe(1);
+      expect(await pages({ ...filter, startedAfter: NOW + 1 }, "desc", 2)).toEqual(["id"]);
+      expect(await pages({ ...filter, templateId: "nothing" }, "desc", 2)).toEqual([]);
+    });
+
+    test("a name belongs to one template in each namespace", async () => {
+      await store.templates.add(template("template2"));
+      expect(await store.templates.addAlias("", "base", "template1")).toBe(true);
+      expect(await store.templates.addAlias("", "base", "template2")).toBe(false);
+      expect(await store.templates.addAlias("team-1", "base", "template2")).toBe(true);
+      expect(await store.templates.addAlias("", "second", "template1")).toBe(true);
+      expect((await store.templates.byAlias("", "base"))?.id).toBe("template1");
+      expect((await store.templates.byAlias("team-1", "base"))?.id).toBe("template2");
+      expect(await store.templates.byAlias("team-2", "base")).toBeUndefined();
+      expect(await store.templates.aliasesOf("template1")).toEqual(["base", "second"]);
+    });
+
+    test("the newest ready build counts, and spawns are counted", async () => {
+      const build = { templateId: "template1", createdAt: NOW };
+      await store.templates.addBuild({ ...build, id: "b1", status: "ready" });
+      await store.templates.addBuild({ ...build, id: "b2", status: "ready", createdAt: NOW + 1 });
+      await store.templates.addBuild({ ...build, id: "b3", status: "building", createdAt: NOW + 2 });
+      expect((await store.templates.newestReadyBuild("template1"))?.id).toBe("b2");
+      expect((await store.templates.readyBuild("template1", "b1"))?.id).toBe("b1");
+      expect(await store.templates.readyBuild("template1", "b3")).toBeUndefined();
+      await Promise.all([store.templates.noteSpawn("template1", NOW), store.templates.noteSpawn("template1", NOW)]);
+      expect(await store.templates.byId("template1")).toMatchObject({
+        spawnCount: 2,
+        lastSpawnedAt: NOW,
+        buildCount: 3,
+      });
+    });
+
+    test("a key is found by its hash until it is removed by its own team", async () => {
+      const mask = { prefix: "ab", suffix: "wxyz", valueLength: 40 };
+      const key = {
+        id: "k1",
+        teamId: "team-1",
+        name: "first",
+        mask,
+        createdAt: NOW,
+        createdBy: "user-1",
+        lastUsedAt: null,
+      };
+      await store.keys.addApiKey(key, "hash-1");
+      expect((await store.keys.apiKeyByHash("hash-1"))?.team.slug).toBe("team-1");
+      await store.keys.noteApiKeyUse("k1", LATER);
+      expect(await store.keys.apiKeysOf("team-1")).toEqual([{ ...key, lastUsedAt: LATER }]);
+      expect(await store.keys.removeApiKey("team-2", "k1")).toBe(false);
+      expect(await store.keys.removeApiKey("team-1", "k1")).toBe(true);
+      expect(await store.keys.apiKeyByHash("hash-1")).toBeUndefined();
+    });
+
+    test("a sandbox of a team or template that does not exist is refused", async () => {
+      await expect(store.sandboxes.add(aSandbox("i1", { teamId: "nobody" }))).rejects.toThrow();
+      await expect(store.sandboxes.add(aSandbox("i1", { templateId: "nothing" }))).rejects.toThrow();
+    });
+
+    async function pages(filter: ListFilter, order: "asc" | "desc", size: number): Promise<string[]> {
+      const ids: string[] = [];
+      let page = await store.sandboxes.list(filter, order, undefined, size);
+      while (page.length > 0) {
+        expect(page.length).toBeLessThanOrEqual(size);
+        ids.push(...page.map((sandbox) => sandbox.id));
+        page = await store.sandboxes.list(filter, order, page.at(-1), size);
+      }
+      return ids;
+    }
+  });
+}
+
+test("an address that is no database is refused by its scheme", async () => {
+  await expect(openStore("mysql://root:secret@host/x", NOW)).rejects.toThrow('unknown database scheme "mysql"');
+});

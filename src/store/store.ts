@@ -1,0 +1,49 @@
+/**
+ * The store: rows in, rows out. It remembers people, keys, templates and sandboxes in SQLite or Postgres, moves a sandbox
+ * from state to state by compare-and-set, and knows how its own tables came to be.
+ * It never decides anything: no clock, no ids, no HTTP, no sandbox is touched from here.
+ */
+import { Fault } from "../contract/fault.ts";
+import { openEngine, type Statement } from "./engine.ts";
+import { keysIn } from "./keys.ts";
+import { migrate } from "./migrations.ts";
+import { peopleIn } from "./people.ts";
+import { sandboxesIn } from "./sandboxes.ts";
+import { templatesIn } from "./templates.ts";
+
+/** The tables, seen through one connection or one transaction. */
+export type Tables = ReturnType<typeof tablesIn>;
+
+export interface Store extends Tables {
+  /** All that `work` does with the tables it is given happens, or nothing of it. It must not use the store itself. */
+  transaction<T>(work: (tables: Tables) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+/** Opens the database at `url` (`sqlite://…`, `postgres://…`) and brings its tables up to date. `now` dates the changes. */
+export async function openStore(url: string, now: number): Promise<Store> {
+  const engine = await openEngine(url).catch((cause) => {
+    if (cause instanceof Fault) throw cause;
+    throw new Fault(500, `the database cannot be opened: ${reasonOf(cause)}`, { cause });
+  });
+  try {
+    await migrate(engine, now);
+  } catch (cause) {
+    await engine.close();
+    if (cause instanceof Fault) throw cause;
+    throw new Fault(500, `the database cannot be brought up to date: ${reasonOf(cause)}`, { cause });
+  }
+  return {
+    ...tablesIn(engine.sql),
+    transaction: (work) => engine.transaction((sql) => work(tablesIn(sql))),
+    close: () => engine.close(),
+  };
+}
+
+function tablesIn(sql: Statement) {
+  return { people: peopleIn(sql), keys: keysIn(sql), templates: templatesIn(sql), sandboxes: sandboxesIn(sql) };
+}
+
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
