@@ -121,8 +121,11 @@ describe("expiry", () => {
     await f.create({ timeout: 1 });
     await f.control.close();
     expect(f.clock.timers).toBe(0);
-    const response = await f.control.handle(new Request("http://localhost/health"));
-    expect(response.status).toBe(503);
+    expect((await f.call("GET", "/health")).status).toBe(503);
+    expect((await f.call("GET", "/sandboxes")).status).toBe(503);
+    expect((await f.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(503);
+    await f.control.start();
+    expect((await f.call("GET", "/health")).status).toBe(200);
   });
 });
 

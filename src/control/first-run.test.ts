@@ -24,7 +24,7 @@ describe("the first run", () => {
     const [before] = await f.control.builtinKinds();
     await ensureFirstRun(f, [{ ...baseTemplate, image: "base-2", memoryMB: 2048 }]);
     expect(before).toMatchObject({ image: "base", memoryMB: 1024, defaultUser: "user", defaultWorkdir: "/home/user" });
-    expect(await f.control.builtinKinds()).toEqual([{ ...before, image: "base-2", memoryMB: 2048 } as never]);
+    expect(await f.control.builtinKinds()).toMatchObject([{ ...before, image: "base-2", memoryMB: 2048 }]);
   });
 
   test("makes a key again when the team has none left", async () => {

@@ -122,6 +122,9 @@ describe("kill", () => {
     expect((await f.call("POST", `/v2/sandboxes/${id}/connect`)).status).toBe(409);
     expect<unknown>((await f.call("GET", "/sandboxes")).body).toEqual([]);
     expect(await f.control.directory.find(id)).toBeUndefined();
+    // Not even when a host were slow to forget it.
+    f.host.endpoint = () => ({ address: "127.0.0.1", forward: async () => undefined });
+    expect(await f.control.directory.find(id)).toBeUndefined();
     held.resolve();
     expect((await first).status).toBe(204);
     expect(f.host.destroyed).toEqual([id]);

@@ -26,7 +26,7 @@ export async function carried(
 /**
  * The rest of a body, after `first`. A wrapped stream rather than the body itself: fetch swallows what has already arrived of
  * a request's own body even if it is then refused a connection; and Bun.serve prints each break of a response's own body to
- * stderr, which any sandbox could cause at will, and invents a content type where the service named none.
+ * stderr, which any sandbox could cause at will.
  */
 function streams(reader: ReadableStreamDefaultReader<Uint8Array>, first: Uint8Array | undefined) {
   let begun = false;

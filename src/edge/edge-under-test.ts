@@ -7,6 +7,9 @@ import { createEdge, type Relay } from "./edge.ts";
 
 export const SANDBOX = "i0123456789abcdefghij";
 
+/** The global class under its Bun type; the DOM's, which the compiler prefers, knows neither headers nor pings. */
+const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket;
+
 export class EdgeUnderTest implements AsyncDisposable {
   readonly server: Server<Relay>;
   readonly logged: string[] = [];
@@ -48,6 +51,14 @@ export class EdgeUnderTest implements AsyncDisposable {
     });
   }
 
+  /** A WebSocket to a port of the sandbox, through the edge. */
+  websocket(port: number, path = "/", headers: Record<string, string> = {}): Bun.WebSocket {
+    const options: Bun.WebSocketOptions = { headers: { ...headers, host: hostOf(port) } };
+    const socket = new BunWebSocket(`ws://127.0.0.1:${this.port}${path}`, options);
+    socket.binaryType = "arraybuffer";
+    return socket;
+  }
+
   /** Sends bytes as they are and gives back all that comes until the server closes or `until` is satisfied. */
   raw(request: string, until: (received: string) => boolean = () => false): Promise<string> {
     return rawExchange(this.port, request, until);
@@ -87,6 +98,20 @@ function rawExchange(port: number, request: string, until: (received: string) =>
       received += `<${failure.message}>`;
     });
     socket.on("close", () => resolve(received));
+  });
+}
+
+/** The next message. */
+export function next(socket: Bun.WebSocket): Promise<string | Uint8Array> {
+  return new Promise((resolve) => {
+    socket.onmessage = ({ data }) => resolve(typeof data === "string" ? data : new Uint8Array(data));
+  });
+}
+
+/** Code and reason with which a WebSocket ended. */
+export function closing(socket: Bun.WebSocket): Promise<string> {
+  return new Promise((resolve) => {
+    socket.onclose = ({ code, reason }) => resolve(`${code} ${reason}`);
   });
 }
 

@@ -3,8 +3,8 @@
  * port. It never decides about a sandbox's life, never reads a body, and keeps no connection to a sandbox between requests.
  *
  *   sandbox-address  which sandbox and port          reach            the way to that port, loopback services included
- *   control-path     what is refused on port 49983   http-forward     one HTTP exchange
- *   refusal          answers of the edge itself      websocket-relay  one WebSocket connection
+ *   control-path     what is refused on port 49983   http-forward     one HTTP exchange; carried-headers, carried-body
+ *   refusal          answers of the edge itself      websocket-relay  one WebSocket; websocket-handshake, websocket-frame
  */
 import type { Server, WebSocketHandler } from "bun";
 import { RUNTIME_PORT } from "../contract/runtime-version.ts";
@@ -27,7 +27,7 @@ export interface Edge {
   route(request: Request): EdgeRoute | undefined;
   /** The answer, or undefined once the connection has become a WebSocket. Never rejects. Consumes the request's headers. */
   handle(request: Request, route: EdgeRoute, server: Server<Relay>): Promise<Response | undefined>;
-  /** The `websocket` option of the server that calls `handle`. */
+  /** The `websocket` option of the server that calls `handle`; its `maxRequestBodySize` is EDGE_REQUEST_BODY_MAX_BYTES. */
   websocket: WebSocketHandler<Relay>;
 }
 

@@ -38,6 +38,8 @@ async function towardsClientResponse(response: Response): Promise<Response> {
   towardsClient(headers);
   // A Response cannot be made with a status above 599, though a service may send one.
   if (response.body === null || status > STATUS_MAX) return response;
-  const body = await carried(response.body, headers.get("content-length"));
+  // To bytes without a type Bun.serve would add one; to a stream it does not.
+  const announced = headers.has("content-type") ? headers.get("content-length") : null;
+  const body = await carried(response.body, announced);
   return new Response(typeof body === "function" ? body() : body, { status, statusText, headers });
 }

@@ -10,10 +10,10 @@ afterEach(async () => {
   await edge[Symbol.asyncDispose]();
 });
 
-const echoingLength = (port = 0) =>
+const echoingLength = (port = 0, hostname = "127.0.0.1") =>
   Bun.serve({
     port,
-    hostname: "127.0.0.1",
+    hostname,
     fetch: async (request) => new Response(`${(await request.arrayBuffer()).byteLength}`),
   });
 
@@ -116,7 +116,7 @@ describe("when the service listens on a loopback address only", () => {
 
   test("a remembered way is not used after the sandbox got another address", async () => {
     const port = await closedPort();
-    await using service = echoingLength();
+    await using service = echoingLength(0, "0.0.0.0");
     edge.forward = async () => service.port;
     expect((await edge.fetch(port, "/")).status).toBe(200);
     edge.sandboxes.set(SANDBOX, "127.0.0.2");

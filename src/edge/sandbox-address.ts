@@ -37,6 +37,8 @@ function endOfSandboxPort(host: string): number {
   let at = 0;
   while (at < host.length && isDigit(host.charCodeAt(at))) at += 1;
   if (at === 0 || host.charCodeAt(at) !== DASH) return 0;
+  // No sandbox id begins with a digit, but names made of an address do: 192-168-1-5.example.com.
+  if (isDigit(host.charCodeAt(at + 1))) return 0;
   return host.indexOf(".", at) > 0 ? at : 0;
 }
 

@@ -1,7 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { Socket } from "node:net";
-import { EDGE_WEBSOCKET_QUEUE_MAX_BYTES } from "../contract/limits.ts";
-import { closedPort, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./edge-under-test.ts";
+import { closedPort, closing, EdgeUnderTest, hostOf, next, RawService, SANDBOX } from "./edge-under-test.ts";
 
 /** What the service saw, in order; awaited by the tests. */
 class Diary {
@@ -58,25 +56,7 @@ afterAll(async () => {
   await edge[Symbol.asyncDispose]();
 });
 
-function open(port: number, path = "/", headers: Record<string, string> = {}): WebSocket {
-  const socket = new WebSocket(`ws://127.0.0.1:${edge.port}${path}`, {
-    headers: { ...headers, host: hostOf(port) },
-  } as never);
-  socket.binaryType = "arraybuffer";
-  return socket;
-}
-
-function next(socket: WebSocket): Promise<string | Uint8Array> {
-  return new Promise((resolve) => {
-    socket.onmessage = ({ data }) => resolve(typeof data === "string" ? data : new Uint8Array(data));
-  });
-}
-
-function closing(socket: WebSocket): Promise<string> {
-  return new Promise((resolve) => {
-    socket.onclose = ({ code, reason }) => resolve(`${code} ${reason}`);
-  });
-}
+const open = (port: number, path = "/", headers: Record<string, string> = {}) => edge.websocket(port, path, headers);
 
 describe("a WebSocket through the edge", () => {
   test("carries the request's headers, the chosen subprotocol, text and binary", async () => {
@@ -152,7 +132,7 @@ describe("a WebSocket through the edge", () => {
     await using service = startService(diary);
     const socket = open(service.port ?? 0);
     await next(socket);
-    (socket as unknown as { terminate(): void }).terminate();
+    socket.terminate();
     await diary.has("close 1006 ");
   });
 
@@ -161,8 +141,7 @@ describe("a WebSocket through the edge", () => {
     await using service = startService(diary);
     const socket = open(service.port ?? 0);
     await next(socket);
-    const client = socket as unknown as { ping(payload: string): void } & EventTarget;
-    client.ping("from client");
+    socket.ping("from client");
     await diary.has("ping from client");
     socket.send("ping");
     await diary.has("pong p");
@@ -226,88 +205,5 @@ describe("a WebSocket that does not come about", () => {
     await using service = await RawService.start((socket) => void socket.end(answer));
     expect(await asked(service.port, "/")).toStartWith("HTTP/1.1 502 ");
     expect(service.sockets.length).toBe(1);
-  });
-});
-
-/** A service that agrees to the handshake by hand, then leaves the connection to the test. */
-function byHand(then: (socket: Socket) => void): Promise<RawService> {
-  return RawService.start((socket, head) => {
-    const key = /sec-websocket-key: (.*)\r\n/i.exec(head)?.[1] ?? "";
-    const accept = new Bun.CryptoHasher("sha1").update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
-    socket.write(
-      `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
-    );
-    then(socket);
-  });
-}
-
-describe("the edge keeps its memory to itself", () => {
-  test("a message above the limit closes the connection with 1009", async () => {
-    await using service = await byHand((socket) => socket.write(Buffer.from([0x82, 127, 0, 0, 0, 1, 0, 0, 0, 0])));
-    expect(await closing(open(service.port))).toStartWith("1009");
-  });
-
-  test("text that is not UTF-8 closes it with 1007", async () => {
-    await using service = await byHand((socket) => socket.write(Buffer.from([0x81, 1, 0xff])));
-    expect(await closing(open(service.port))).toStartWith("1007");
-  });
-
-  test("a service that reads nothing holds the client back", async () => {
-    await using service = await byHand((socket) => socket.pause());
-    const socket = open(service.port);
-    await new Promise((resolve) => {
-      socket.onopen = resolve;
-    });
-    const before = process.memoryUsage.rss();
-    const chunk = new Uint8Array(1024 * 1024);
-    for (let sent = 0; sent < 3 * EDGE_WEBSOCKET_QUEUE_MAX_BYTES; sent += chunk.length) socket.send(chunk);
-    // The client's own buffer holds most of it, since the edge reads no more; both live in this process.
-    await Bun.sleep(100);
-    expect(socket.readyState).toBe(WebSocket.OPEN);
-    expect(socket.bufferedAmount).toBeGreaterThan(EDGE_WEBSOCKET_QUEUE_MAX_BYTES);
-    expect(process.memoryUsage.rss() - before).toBeLessThan(6 * EDGE_WEBSOCKET_QUEUE_MAX_BYTES);
-    let received = 0;
-    const all = new Promise<void>((resolve) => {
-      service.sockets[0]?.removeAllListeners("data");
-      service.sockets[0]?.on("data", (bytes) => {
-        received += bytes.length;
-        if (received >= 3 * EDGE_WEBSOCKET_QUEUE_MAX_BYTES) resolve();
-      });
-    });
-    service.sockets[0]?.resume();
-    await all;
-    socket.close();
-  });
-
-  test("a client that reads nothing holds the service back", async () => {
-    let written = 0;
-    const message = Buffer.concat([Buffer.from([0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0]), Buffer.alloc(65_536)]);
-    await using service = await byHand((socket) => {
-      const pump = () => {
-        while (written < 64 * EDGE_WEBSOCKET_QUEUE_MAX_BYTES) {
-          written += message.length;
-          if (!socket.write(message)) return;
-        }
-      };
-      socket.on("drain", pump);
-      pump();
-    });
-    const socket = open(service.port) as WebSocket & { pause(): boolean; resume(): boolean };
-    await new Promise((resolve) => {
-      socket.onopen = resolve;
-    });
-    socket.pause();
-    let last = -1;
-    while (last !== written) {
-      last = written;
-      await Bun.sleep(100);
-    }
-    expect(written).toBeLessThan(EDGE_WEBSOCKET_QUEUE_MAX_BYTES);
-    expect(socket.readyState).toBe(WebSocket.OPEN);
-    const got = next(socket);
-    socket.resume();
-    expect((await got).length).toBe(65_536);
-    while (written === last) await Bun.sleep(1);
-    (socket as unknown as { terminate(): void }).terminate();
   });
 });

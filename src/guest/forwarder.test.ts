@@ -8,11 +8,23 @@ let onConnection: (socket: Socket) => void;
 const port = () => (service.address() as { port: number }).port;
 
 async function listenOn(host: string): Promise<void> {
-  service = createServer({ allowHalfOpen: true }, (socket) => onConnection(socket));
+  service = createServer({ allowHalfOpen: true }, (socket) => {
+    // The guest looks whether somebody is there by connecting and leaving again.
+    socket.on("error", () => socket.destroy());
+    onConnection(socket);
+  });
   await new Promise<void>((ready) => service.listen(0, host, ready));
 }
 
-beforeEach(() => listenOn("127.0.0.1"));
+/** A service that says nothing and leaves when its client does. */
+const silent = (socket: Socket) => {
+  socket.resume().on("end", () => socket.end());
+};
+
+beforeEach(async () => {
+  onConnection = silent;
+  await listenOn("127.0.0.1");
+});
 afterEach(() => {
   service.close();
 });
@@ -50,7 +62,7 @@ describe("a forwarder", () => {
   test("passes the end of one direction on and keeps the other open", async () => {
     onConnection = (socket) => {
       const chunks: Buffer[] = [];
-      socket.on("data", (chunk) => chunks.push(chunk));
+      socket.on("data", (chunk) => chunks.push(Buffer.from(chunk)));
       socket.on("end", () => socket.end(`heard ${Buffer.concat(chunks)}`));
     };
     const client = reach(await opened());
@@ -66,6 +78,7 @@ describe("a forwarder", () => {
   test("holds a fast sender back and loses nothing", async () => {
     const total = 64 * 1024 * 1024;
     let sent = 0;
+    const outside = await opened();
     onConnection = (socket) => {
       const block = Buffer.alloc(1024 * 1024);
       const pour = () => {
@@ -80,7 +93,7 @@ describe("a forwarder", () => {
       };
       pour();
     };
-    const client = reach(await opened());
+    const client = reach(outside);
     client.pause();
     let before = -1;
     while (sent !== before) {
@@ -99,7 +112,6 @@ describe("a forwarder", () => {
   });
 
   test("that is idle closes, one in use does not", async () => {
-    onConnection = (socket) => socket.resume();
     const outside = await opened(new Forwarders(100));
     const client = reach(outside);
     await new Promise<void>((ready) => client.once("connect", ready));

@@ -165,7 +165,7 @@ const sideHandlers = {
     if (peer.data.waiting.length === 0) peer.end();
   },
   error(socket: Socket<Side>, thrown: Error): void {
-    logError("a forwarded connection broke", thrown);
+    if (!["ECONNRESET", "EPIPE"].includes(systemCode(thrown))) logError("a forwarded connection broke", thrown);
     socket.terminate();
   },
 };

@@ -57,6 +57,20 @@ describe("plain routes", () => {
     }
   });
 
+  test.each(["a b", "[", "x:99999999", "é", ""])("a Host of %j does no harm", async (host) => {
+    const answer = Promise.withResolvers<string>();
+    const socket = await Bun.connect({
+      hostname: "127.0.0.1",
+      port: guest.port,
+      socket: { data: (_, bytes) => answer.resolve(bytes.toString()) },
+    });
+    const body = "{}";
+    const head = `Host: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
+    socket.write(`POST /process.Process/List HTTP/1.1\r\n${head}\r\n\r\n${body}`);
+    expect(await answer.promise).toStartWith("HTTP/1.1 200");
+    socket.end();
+  });
+
   test("an unknown user is refused everywhere, other schemes name nobody", async () => {
     const ghost = await guest.fetch("/health", { headers: basic("ghost") });
     expect([ghost.status, ((await ghost.json()) as { code: string }).code]).toEqual([401, "unauthenticated"]);
@@ -142,6 +156,16 @@ describe("the control channel", () => {
     expect((await control("/control/configure", SECRET, "no json")).status).toBe(400);
     expect((await control("/control/configure", SECRET, '{"sandboxId":1}')).status).toBe(400);
     expect((await control("/control/forward", SECRET, '{"port":70000}')).status).toBe(400);
+  });
+
+  test("forwards to a service on a loopback address, and says when there is none", async () => {
+    const service = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("from inside") });
+    const forward = await guest.control("forward", { port: service.port });
+    const { port } = (await forward.json()) as { port: number };
+    expect(port).not.toBe(service.port ?? port);
+    expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).toBe("from inside");
+    await service.stop(true);
+    expect((await guest.control("forward", { port: service.port })).status).toBe(404);
   });
 
   test("settings replace all earlier ones, are published, and outlive the daemon", async () => {

@@ -15,7 +15,7 @@ import { logError } from "./log.ts";
 import type { Meter } from "./metrics.ts";
 import { resolvePath } from "./paths.ts";
 import { errorAnswer, type RpcRoutes } from "./rpc.ts";
-import { toConnectError } from "./rpc-fault.ts";
+import { isAbort, toConnectError } from "./rpc-fault.ts";
 import type { SettingsKeeper } from "./settings.ts";
 
 /** What is behind the door. */
@@ -37,12 +37,18 @@ const PLAIN_METHODS: Record<string, readonly string[]> = {
 
 export async function answer(request: Request, house: House): Promise<Response> {
   try {
-    const url = new URL(request.url);
+    const url = requestUrl(request);
     if (house.control.admits(request, url.pathname)) return await house.control.handle(request, url.pathname);
     return preflightAnswer(request) ?? allowOrigin(request, await checkedAnswer(request, url, house));
   } catch (thrown) {
     return allowOrigin(request, faultAnswer(thrown));
   }
+}
+
+/** Only path and query matter; a client may have put anything into the Host header, also what is no host at all. */
+function requestUrl(request: Request): URL {
+  const target = request.url.replace(/^https?:\/\/[^/?#]*/i, "");
+  return new URL(`http://guest${target.startsWith("/") ? "" : "/"}${target}`);
 }
 
 async function checkedAnswer(request: Request, url: URL, house: House): Promise<Response> {
@@ -56,7 +62,7 @@ async function checkedAnswer(request: Request, url: URL, house: House): Promise<
       return errorAnswer(request, toConnectError(thrown), Fault.from(thrown).status);
     }
   }
-  if (house.rpc.has(url.pathname)) return house.rpc.handle(request, url.pathname, lookup);
+  if (house.rpc.has(url.pathname)) return house.rpc.handle(request, url, lookup);
   return plainAnswer(request, url, house, named);
 }
 
@@ -125,9 +131,4 @@ function faultAnswer(thrown: unknown): Response {
       ...fault.headers,
     },
   });
-}
-
-/** The client went away in the middle; nobody is left to answer and nothing is wrong here. */
-function isAbort(thrown: unknown): boolean {
-  return thrown instanceof Error && thrown.name === "AbortError";
 }

@@ -73,4 +73,10 @@ function main(): void {
   });
 }
 
-main();
+try {
+  main();
+} catch (thrown) {
+  // A guest that does not listen is of no use: let init start another one.
+  logError("the guest could not start", thrown);
+  process.exit(1);
+}

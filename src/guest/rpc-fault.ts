@@ -33,6 +33,7 @@ function isRpcCode(code: string): code is RpcCode {
 /** Whatever a service threw, as the error its caller sees. An error that nobody foresaw is logged and shown blank. */
 export function toConnectError(thrown: unknown): ConnectError {
   if (thrown instanceof ConnectError) return thrown;
+  if (isAbort(thrown)) return new ConnectError("the client went away", Code.Canceled);
   const fault = Fault.from(thrown);
   if (fault.errorCode !== undefined && isRpcCode(fault.errorCode)) {
     return new ConnectError(fault.message, CODES[fault.errorCode].code, undefined, undefined, fault.cause);
@@ -45,6 +46,11 @@ export function toConnectError(thrown: unknown): ConnectError {
     undefined,
     thrown,
   );
+}
+
+/** The client broke the connection off in the middle: nobody is left to answer and nothing is wrong here. */
+export function isAbort(thrown: unknown): boolean {
+  return thrown instanceof Error && thrown.name === "AbortError";
 }
 
 /** The system's error code (`ENOENT`), or an empty string for errors that are not the system's. */

@@ -87,13 +87,21 @@ describe("a request that breaks the rules", () => {
       400,
       "invalid_argument",
     ]);
-    const stream = await post("/process.Process/Start", "application/connect+json", {}, "xxxxx");
+    const broken = new Uint8Array([0, 0, 0, 0, 1, 0x7b]);
+    const stream = await post("/process.Process/Start", "application/connect+json", {}, broken);
     expect([stream.status, stream.headers.get("content-type")]).toEqual([200, "application/connect+json"]);
     const events = [];
     if (stream.body) for await (const event of envelopes(stream.body)) events.push(event);
     expect(events).toHaveLength(1);
     expect(events[0]).toMatchObject({ end: true, json: { error: { code: "invalid_argument" } } });
   });
+});
+
+test("a message beyond the bound is refused before it is received", async () => {
+  const huge = new Uint8Array([0, 0xff, 0xff, 0xff, 0xff]);
+  const headers = { "Content-Type": "application/connect+proto" };
+  const answer = await guest.fetch("/process.Process/Start", { method: "POST", headers, body: huge });
+  expect(await answer.text()).toContain("resource_exhausted");
 });
 
 test("a stream that fails before its first message is still 200, with the error at its end", async () => {

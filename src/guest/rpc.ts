@@ -18,6 +18,7 @@ import { GUEST_RPC_MESSAGE_MAX_BYTES, INT32_MAX } from "../contract/limits.ts";
 import { Filesystem } from "../contract/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../contract/wire/process/process_pb.ts";
 import type { Account } from "./accounts.ts";
+import { noteGarbage } from "./garbage.ts";
 import { toConnectError } from "./rpc-fault.ts";
 
 const TIMEOUT_HEADER = "connect-timeout-ms";
@@ -58,15 +59,15 @@ export class RpcRoutes {
     return this.#handlers.has(path);
   }
 
-  async handle(request: Request, path: string, user: UserLookup): Promise<Response> {
-    const handler = this.#handlers.get(path);
-    if (handler === undefined) throw new ConnectError(`no method at ${path}`, Code.Unimplemented);
+  async handle(request: Request, url: URL, user: UserLookup): Promise<Response> {
+    const handler = this.#handlers.get(url.pathname);
+    if (handler === undefined) throw new ConnectError(`no method at ${url.pathname}`, Code.Unimplemented);
     const gone = new AbortController();
     request.signal.addEventListener("abort", () => gone.abort(request.signal.reason));
     const answer = await handler({
       httpVersion: "1.1",
       method: request.method,
-      url: request.url,
+      url: url.href,
       header: withBoundedTimeout(request.headers),
       body: bodyChunks(request),
       signal: gone.signal,
@@ -86,7 +87,11 @@ function withBoundedTimeout(headers: Headers): Headers {
 }
 
 async function* bodyChunks(request: Request): AsyncGenerator<Uint8Array> {
-  if (request.body !== null) yield* request.body;
+  if (request.body === null) return;
+  for await (const chunk of request.body) {
+    noteGarbage(chunk.length);
+    yield chunk;
+  }
 }
 
 function demandKnownVersion(headers: Headers): void {
@@ -101,6 +106,8 @@ function demandKnownVersion(headers: Headers): void {
 
 const convertErrors: Interceptor = (next) => async (request) => {
   try {
+    // A call whose time is over before it began must not have an effect.
+    request.signal.throwIfAborted();
     const answer = await next(request);
     return answer.stream ? { ...answer, message: withConvertedErrors(answer.message) } : answer;
   } catch (thrown) {
@@ -137,8 +144,12 @@ function toStream(messages: AsyncIterable<Uint8Array>, gone: AbortController): R
     {
       async pull(controller) {
         const next = await source.next();
-        if (next.done === true) controller.close();
-        else controller.enqueue(next.value);
+        if (next.done === true) {
+          controller.close();
+          return;
+        }
+        controller.enqueue(next.value);
+        noteGarbage(next.value.length);
       },
       cancel(reason) {
         gone.abort(reason ?? new ConnectError("the client went away", Code.Canceled));

@@ -1,5 +1,5 @@
 /** Cgroups of sandboxes, in whichever layout the machine has: v1 (one tree for each controller), v2, or both. */
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 
@@ -31,13 +31,25 @@ export async function removeCgroups(path: string, keep: ReadonlySet<string> = ne
   for (const tree of cgroupTrees()) await removeTree(join(tree, path), keep);
 }
 
+/** The cgroup above all servers goes with the last of them. */
+export async function removeEmptyParents(): Promise<void> {
+  for (const tree of cgroupTrees()) {
+    const parent = join(tree, "sandlot");
+    // The kernel refuses while another server's cgroups are below.
+    if (existsSync(parent) && foldersIn(parent).length === 0) await rmdir(parent).catch(() => undefined);
+  }
+}
+
+function foldersIn(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+}
+
 async function removeTree(folder: string, keep: ReadonlySet<string>): Promise<boolean> {
   if (!existsSync(folder)) return true;
   if (keep.has(basename(folder))) return false;
   let empty = true;
-  for (const name of readdirSync(folder)) {
-    const path = join(folder, name);
-    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() && !(await removeTree(path, keep))) empty = false;
+  for (const name of foldersIn(folder)) {
+    if (!(await removeTree(join(folder, name), keep))) empty = false;
   }
   return empty && (await endAndRemove(folder));
 }

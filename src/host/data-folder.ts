@@ -7,7 +7,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, 
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { NET_COUNT } from "./network-plan.ts";
-import { lockFile } from "./syscalls.ts";
+import { takeLock } from "./syscalls.ts";
 
 const RUN_ROOT = "/run/sandlot";
 const TAG_LENGTH = 4;
@@ -30,11 +30,21 @@ export class DataFolder {
 
   /** Holds the folder until this process ends. */
   lock(): void {
-    if (lockFile(join(this.path, "lock"))) return;
+    if (takeLock(this.#lockFile) !== undefined) return;
     throw new Fault(
       409,
       `another server is running on the data folder ${this.path}. FIX: stop it, or give this one its own with SANDLOT_DATA`,
     );
+  }
+
+  /** True while a server holds the folder. */
+  get inUse(): boolean {
+    using lock = takeLock(this.#lockFile);
+    return lock === undefined;
+  }
+
+  get #lockFile(): string {
+    return join(this.path, "lock");
   }
 
   get runFolder(): string {

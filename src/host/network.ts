@@ -24,6 +24,8 @@ import {
 import { defaultRouteDevice, onLinkRanges } from "./on-link.ts";
 
 const NET_PREFIX = 20;
+/** Begins the name of every sandbox's interface, on whichever server. */
+const ANY_INTERFACE = "slot";
 const ON_LINK_REFRESH_MS = 5_000;
 const MTU_DEFAULT = 1500;
 
@@ -41,7 +43,7 @@ export class Network {
   constructor(data: DataFolder) {
     this.net = data.net();
     this.table = `sandlot_${data.tag}`;
-    this.#interfacePrefix = `sl${data.tag}`;
+    this.#interfacePrefix = `${ANY_INTERFACE}${data.tag}`;
   }
 
   get gateway(): string {
@@ -56,7 +58,7 @@ export class Network {
   async open(): Promise<void> {
     await attempt(["ip", "address", "add", `${this.gateway}/32`, "dev", "lo"]);
     this.#onLink = this.#onLinkElements();
-    this.#mtu = uplinkMtu();
+    this.#mtu = await uplinkMtu();
     await this.#nft(this.#ruleset());
     this.#refresh = setInterval(() => this.#refreshOnLink(), ON_LINK_REFRESH_MS);
     this.#refresh.unref();
@@ -211,7 +213,7 @@ table inet ${this.table} {
     ip saddr @offline drop
     ip daddr @closed drop
     ip daddr @onlink drop
-    oifname "sl*" drop
+    oifname "${ANY_INTERFACE}*" drop
   }
   chain to_sandbox {
     ct state established,related accept
@@ -227,9 +229,12 @@ ${addElements(this.table, "onlink", this.#onLink)}${addElements(this.table, "off
 }
 
 /** Packets of sandboxes leave through the uplink, so they must fit it. */
-function uplinkMtu(): number {
+async function uplinkMtu(): Promise<number> {
   const device = defaultRouteDevice(readFileSync("/proc/net/route", "utf8"));
-  return device === undefined ? MTU_DEFAULT : Number(readFileSync(`/sys/class/net/${device}/mtu`, "utf8"));
+  if (device === undefined) return MTU_DEFAULT;
+  // Not from /sys: what is mounted there may belong to another network namespace.
+  const [link] = JSON.parse(await run(["ip", "-json", "link", "show", "dev", device])) as { mtu?: number }[];
+  return link?.mtu ?? MTU_DEFAULT;
 }
 
 function addElements(table: string, set: string, elements: string): string {

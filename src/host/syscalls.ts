@@ -108,13 +108,18 @@ export function reflink(source: string, target: string): boolean {
   }
 }
 
-/** An exclusive lock that the kernel gives back when this process ends; false when somebody holds it. */
-export function lockFile(path: string): boolean {
+/** An exclusive lock that the kernel gives back when this process ends, if it was not released before. */
+export interface FileLock extends Disposable {
+  path: string;
+}
+
+/** Undefined when another process holds it. */
+export function takeLock(path: string): FileLock | undefined {
   const fd = openSync(path, "a", 0o600);
-  if (libc.flock(fd, LOCK_EX_NB) === 0) return true;
+  if (libc.flock(fd, LOCK_EX_NB) === 0) return { path, [Symbol.dispose]: () => closeSync(fd) };
   const code = errno();
   closeSync(fd);
-  if (code === EAGAIN) return false;
+  if (code === EAGAIN) return undefined;
   throw new Fault(500, `locking ${path} failed with errno ${code}`);
 }
 

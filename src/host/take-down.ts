@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { removeCgroups } from "./cgroups.ts";
+import { removeCgroups, removeEmptyParents } from "./cgroups.ts";
 import { attempt } from "./command.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { undoSettings } from "./host-changes.ts";
@@ -26,7 +26,7 @@ export async function takeDown(data: DataFolder, cacheFolder: string, options: {
     }
     await new Network(data).remove();
     await removeCgroups(data.cgroup);
-    await removeCgroups("/sandlot");
+    await removeEmptyParents();
     await world.remove();
     undoSettings(data);
     await rm(data.runFolder, { recursive: true, force: true });

@@ -114,7 +114,7 @@ export const migrations: readonly Migration[] = [
         cpu_count INTEGER NOT NULL,
         memory_mb INTEGER NOT NULL,
         disk_size_mb INTEGER NOT NULL)`;
-      await sql`CREATE INDEX sandboxes_of_team ON sandboxes (team_id, started_at, id)`;
+      await sql`CREATE INDEX sandboxes_of_team ON sandboxes (team_id, started_at DESC, id)`;
       await sql`CREATE INDEX sandboxes_by_end ON sandboxes (state, end_at)`;
     },
   },

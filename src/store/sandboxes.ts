@@ -146,7 +146,7 @@ export function sandboxesIn(sql: Statement) {
                   OR (${Number(filter.paused)} = 1 AND state = 'paused'))
                 AND started_at >= ${filter.startedAfter}
                 AND (${filter.templateId ?? ""} = '' OR template_id = ${filter.templateId ?? ""})
-                AND (started_at < ${from.startedAt} OR (started_at = ${from.startedAt} AND id > ${from.id}))
+                AND started_at <= ${from.startedAt} AND (started_at < ${from.startedAt} OR id > ${from.id})
               ORDER BY started_at DESC, id ASC LIMIT ${limit}`
           : await sql`SELECT * FROM sandboxes
               WHERE team_id = ${filter.teamId}
@@ -154,7 +154,7 @@ export function sandboxesIn(sql: Statement) {
                   OR (${Number(filter.paused)} = 1 AND state = 'paused'))
                 AND started_at >= ${filter.startedAfter}
                 AND (${filter.templateId ?? ""} = '' OR template_id = ${filter.templateId ?? ""})
-                AND (started_at > ${from.startedAt} OR (started_at = ${from.startedAt} AND id < ${from.id}))
+                AND started_at >= ${from.startedAt} AND (started_at > ${from.startedAt} OR id < ${from.id})
               ORDER BY started_at ASC, id DESC LIMIT ${limit}`;
       return rows.map(readSandbox);
     },

@@ -7,6 +7,7 @@ import { open, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { FILE_READ_CHUNK_BYTES } from "../../contract/limits.ts";
+import { noteGarbage } from "../garbage.ts";
 import { systemCode } from "../rpc-fault.ts";
 import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
 import { isUnchanged, parseRange, rangeHolds } from "./byte-range.ts";
@@ -98,5 +99,6 @@ async function* readChunks(path: string): AsyncGenerator<Uint8Array<ArrayBuffer>
     );
     if (bytesRead === 0) return;
     yield buffer.subarray(0, bytesRead);
+    noteGarbage(bytesRead);
   }
 }

@@ -11,6 +11,7 @@ import { ensureDirectory } from "../filesystem/tree.ts";
 import { logError } from "../log.ts";
 import { systemCode } from "../rpc-fault.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
+import { writeBehind } from "./write-behind.ts";
 
 export interface UploadedFile {
   name: string;
@@ -94,7 +95,7 @@ async function writeFile(path: string, content: AsyncIterable<Uint8Array>, owner
     await using handle = file;
     try {
       await handle.chown(owner.uid, owner.gid);
-      for await (const chunk of content) await writeAll(handle, chunk);
+      await writeBehind(handle, content);
     } catch (thrown) {
       if (created) await removePartial(path, handle);
       throw thrown;
@@ -126,13 +127,6 @@ async function statIfResolvable(path: string): Promise<Stats | undefined> {
   } catch (thrown) {
     if (systemCode(thrown) === "ENOENT") return undefined;
     throw thrown;
-  }
-}
-
-async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
-  for (let at = 0; at < chunk.length; ) {
-    const { bytesWritten } = await file.write(chunk, at, chunk.length - at, null);
-    at += bytesWritten;
   }
 }
 

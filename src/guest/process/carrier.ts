@@ -21,7 +21,7 @@ export interface Carrier {
   resize(cols: number, rows: number): void;
   kill(signal: NodeJS.Signals): void;
   /** Lets go of what belongs to a process whose end was told. */
-  release(): void;
+  release(): Promise<void>;
 }
 
 /** Where a carrier puts output. It must not read on before the returned promise settles. */

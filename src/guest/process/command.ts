@@ -13,6 +13,9 @@ export interface Command {
   argv0: string;
   cwd: string;
   env: Record<string, string>;
+  /** The owner of the pipes or the terminal that the process is connected with. */
+  uid: number;
+  gid: number;
 }
 
 export interface Identity {

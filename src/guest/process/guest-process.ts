@@ -96,7 +96,8 @@ export class GuestProcess {
     const givenUp = this.#letGo.promise.then(() => Bun.sleep(OUTPUT_DRAIN_AFTER_SIGNAL_MS));
     await Promise.race([this.#carrier.outputEnded, givenUp]);
     clearTimeout(lifetime);
-    this.#carrier.release();
+    // Behind any input that is still being written: a descendant may be reading it.
+    void this.#inOrder(() => this.#carrier.release());
     const end = endEvent(exit.code, exit.signal);
     this.#audience.finish({ event: { case: "end", value: end } });
     return end;

@@ -11,7 +11,7 @@ import type { Carrier, OutputSink } from "./carrier.ts";
 import { type Command, demandDirectory, directCommand, findSetpriv, type Identity, setprivCommand } from "./command.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
-import { spawnInTerminal } from "./terminal.ts";
+import { spawnInTerminal, type TerminalSize } from "./terminal.ts";
 
 /** The program is missing or cannot be run: setpriv says so on stderr and exits with 127 or 126, as a shell would. */
 const PROGRAM_FAILURES = new Set(["ENOENT", "EACCES", "ENOEXEC", "ENOTDIR", "ELOOP", "EISDIR"]);
@@ -35,7 +35,7 @@ export class Launcher {
     const spawn = (actual: Command, sink: OutputSink): Carrier =>
       request.pty === undefined
         ? spawnOnPipes(actual, request.stdin !== false, sink)
-        : spawnInTerminal(actual, (size?.cols ?? 0) & 0xffff, (size?.rows ?? 0) & 0xffff, sink);
+        : spawnInTerminal(actual, truncated(size), sink);
     return new GuestProcess((sink) => this.#spawnAs(account, command, (actual) => spawn(actual, sink)), {
       config: request.process,
       tag: request.tag,
@@ -54,6 +54,8 @@ export class Launcher {
       argv0: config.cmd,
       cwd,
       env: processVariables(account, settings, config.envs, this.#guestPath),
+      uid: account.uid,
+      gid: account.gid,
     };
   }
 
@@ -70,6 +72,11 @@ export class Launcher {
       throw startFault(command, thrown);
     }
   }
+}
+
+/** The kernel keeps sizes in 16 bits. */
+function truncated(size: TerminalSize | undefined): TerminalSize {
+  return { cols: (size?.cols ?? 0) & 0xffff, rows: (size?.rows ?? 0) & 0xffff };
 }
 
 function startFault(command: Command, thrown: unknown): Error {

@@ -10,7 +10,14 @@ import { type ProcessEventInit, Subscription } from "./subscription.ts";
 import { spawnInTerminal } from "./terminal.ts";
 
 const env = { PATH: process.env.PATH ?? "" };
-const command = (script: string) => ({ argv: ["/bin/sh", "-c", script], argv0: "/bin/sh", cwd: "/", env });
+const command = (script: string) => ({
+  argv: ["/bin/sh", "-c", script],
+  argv0: "/bin/sh",
+  cwd: "/",
+  env,
+  uid: 0,
+  gid: 0,
+});
 const QUIET_MS = 10_000;
 const chunk = (byte: number, size = 1): ProcessEventInit => ({
   event: { case: "data", value: { output: { case: "stdout", value: new Uint8Array(size).fill(byte) } } },
@@ -95,7 +102,8 @@ describe("the listeners of one process", () => {
     ],
     [
       "a terminal",
-      (script: string) => (sink: Parameters<typeof spawnOnPipes>[2]) => spawnInTerminal(command(script), 80, 24, sink),
+      (script: string) => (sink: Parameters<typeof spawnOnPipes>[2]) =>
+        spawnInTerminal(command(script), { cols: 80, rows: 24 }, sink),
     ],
   ] as const;
 

@@ -1,54 +1,128 @@
 /**
- * A process on pipes. Output is read only as fast as its listeners take it, so a full pipe holds the process back;
- * input is handed over in slices that each wait until the pipe took them.
+ * A process on pipes. They are real pipes (Bun's own are sockets, which a program cannot open as /dev/stdout) and belong to
+ * the process's user. Output is read only as fast as its listeners take it, so a full pipe holds the process back; input
+ * is handed over in slices that each wait until the pipe took them.
  */
+import { closeSync, fchownSync } from "node:fs";
 import { INPUT_SLICE_MAX_BYTES } from "../../contract/limits.ts";
 import { logError } from "../log.ts";
-import { refuse } from "../rpc-fault.ts";
+import { refuse, systemCode } from "../rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
+import { openPipe, setNonBlocking } from "./system-calls.ts";
 
 export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): Carrier {
-  const child = Bun.spawn(command.argv, {
-    argv0: command.argv0,
-    cwd: command.cwd,
-    env: command.env,
-    stdin: withStdin ? "pipe" : "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  const outputEnded = Promise.all([drain(child.stdout, "stdout", sink), drain(child.stderr, "stderr", sink)]);
-  let stdin = withStdin ? child.stdin : undefined;
-  return {
-    kind: "pipes",
-    pid: child.pid,
-    exited: child.exited.then(() => ({ code: child.exitCode, signal: child.signalCode })),
-    outputEnded: outputEnded.then(() => undefined),
-    async write(bytes) {
-      for (let at = 0; at < bytes.length; at += INPUT_SLICE_MAX_BYTES) {
-        if (stdin === undefined) throw refuse("internal", "stdin of this process is not open");
-        await stdin.write(bytes.subarray(at, at + INPUT_SLICE_MAX_BYTES));
-        await stdin.flush();
-      }
-    },
-    async closeInput() {
-      const open = stdin;
-      stdin = undefined;
-      await open?.end();
-    },
-    resize() {
-      throw refuse("internal", "this process has no terminal to resize");
-    },
-    kill: (signal) => child.kill(signal),
-    // The output pipes stay open: a descendant that outlived the process may go on writing, unheard, without dying of it.
-    release: () => void stdin?.end(),
-  };
+  const ends = new PipeEnds(command);
+  try {
+    const input = withStdin ? ends.toChild() : undefined;
+    const stdout = ends.fromChild();
+    const stderr = ends.fromChild();
+    const child = Bun.spawn(command.argv, {
+      argv0: command.argv0,
+      cwd: command.cwd,
+      env: command.env,
+      stdin: input?.theirs ?? "ignore",
+      stdout: stdout.theirs,
+      stderr: stderr.theirs,
+    });
+    ends.closeTheirs();
+    const outputEnded = Promise.all([drain(stdout.ours, "stdout", sink), drain(stderr.ours, "stderr", sink)]);
+    const stdin = new Stdin(input?.ours);
+    return {
+      kind: "pipes",
+      pid: child.pid,
+      exited: child.exited.then(() => ({ code: child.exitCode, signal: child.signalCode })),
+      outputEnded: outputEnded.then(() => undefined),
+      write: (bytes) => stdin.write(bytes),
+      closeInput: () => stdin.close(),
+      resize() {
+        throw refuse("internal", "this process has no terminal to resize");
+      },
+      kill: (signal) => child.kill(signal),
+      // The output pipes stay open: a descendant that outlived the process may go on writing, unheard, without dying of it.
+      release: () => stdin.close(),
+    };
+  } catch (thrown) {
+    ends.closeAll();
+    throw thrown;
+  }
 }
 
-async function drain(output: ReadableStream<Uint8Array>, kind: "stdout" | "stderr", sink: OutputSink): Promise<void> {
+/** The pipes of a process about to start, so that none is left open when the start fails. */
+class PipeEnds {
+  readonly #command: Command;
+  readonly #ours: number[] = [];
+  readonly #theirs: number[] = [];
+
+  constructor(command: Command) {
+    this.#command = command;
+  }
+
+  toChild(): { ours: number; theirs: number } {
+    const { readEnd, writeEnd } = openPipe();
+    return this.#keep(writeEnd, readEnd);
+  }
+
+  fromChild(): { ours: number; theirs: number } {
+    const { readEnd, writeEnd } = openPipe();
+    return this.#keep(readEnd, writeEnd);
+  }
+
+  closeTheirs(): void {
+    for (const fd of this.#theirs.splice(0)) closeSync(fd);
+  }
+
+  closeAll(): void {
+    this.closeTheirs();
+    for (const fd of this.#ours.splice(0)) closeSync(fd);
+  }
+
+  #keep(ours: number, theirs: number): { ours: number; theirs: number } {
+    this.#ours.push(ours);
+    this.#theirs.push(theirs);
+    setNonBlocking(ours);
+    fchownSync(theirs, this.#command.uid, this.#command.gid);
+    return { ours, theirs };
+  }
+}
+
+class Stdin {
+  #open: { fd: number; sink: Bun.FileSink } | undefined;
+
+  constructor(fd: number | undefined) {
+    this.#open = fd === undefined ? undefined : { fd, sink: Bun.file(fd).writer() };
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.length; at += INPUT_SLICE_MAX_BYTES) {
+      if (this.#open === undefined) throw refuse("internal", "stdin of this process is not open");
+      await this.#open.sink.write(bytes.subarray(at, at + INPUT_SLICE_MAX_BYTES));
+      await this.#open.sink.flush();
+    }
+  }
+
+  /** Never called while a write is under way: its bytes would go to whatever gets the descriptor's number next. */
+  async close(): Promise<void> {
+    const open = this.#open;
+    this.#open = undefined;
+    if (open === undefined) return;
+    try {
+      await open.sink.end();
+    } catch (thrown) {
+      // Input that the process never read is lost with it; that is no failure of ours.
+      if (systemCode(thrown) !== "EPIPE") logError("closing a process's stdin failed", thrown);
+    } finally {
+      closeSync(open.fd);
+    }
+  }
+}
+
+async function drain(fd: number, kind: "stdout" | "stderr", sink: OutputSink): Promise<void> {
   try {
-    for await (const chunk of output) await sink(kind, chunk);
+    for await (const chunk of Bun.file(fd).stream()) await sink(kind, chunk);
   } catch (thrown) {
     logError("reading a process's output failed", thrown, { kind });
+  } finally {
+    closeSync(fd);
   }
 }

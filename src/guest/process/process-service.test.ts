@@ -1,5 +1,6 @@
 /** The Process service of a real daemon: starting, ending, feeding and finding processes. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
 import { basic, envelope, envelopes, RunningGuest, type StreamedEvent } from "../testing/running-guest.ts";
 
 let guest: RunningGuest;
@@ -154,6 +155,30 @@ describe("the user of a process", () => {
   });
 });
 
+test.each([{}, basic("daemon")])(
+  "a process may open its own stdin, stdout and stderr by name (%p)",
+  async (headers) => {
+    const script = "cat /dev/stdin; echo out > /dev/stdout; echo err > /dev/stderr";
+    const { pid, rest } = await start({ process: { cmd: "/bin/sh", args: ["-c", script], cwd: "/" } }, headers);
+    await input(pid, "in ");
+    await guest.call("process.Process/CloseStdin", { process: { pid } });
+    expect(await follow(rest)).toMatchObject({ stdout: "in out\n", stderr: "err\n", end: { status: "exit status 0" } });
+  },
+);
+
+test("processes leave no descriptors behind in the guest", async () => {
+  const open = () => readdirSync(`/proc/${guest.pid}/fd`).length;
+  const kinds = [shell("echo x"), { ...shell("true"), stdin: false }, { process: { cmd: "no-such-program" } }];
+  const round = async () => {
+    for (const kind of kinds) await run(kind);
+    await run({ ...shell("echo x"), pty: { size: { cols: 80, rows: 24 } } });
+  };
+  await round();
+  const before = open();
+  for (let count = 0; count < 10; count++) await round();
+  expect(open()).toBeLessThanOrEqual(before + 2);
+});
+
 describe("a start that cannot be", () => {
   test.each([
     ["a directory that is missing", { process: { cmd: "true", cwd: "/nowhere" } }],
@@ -291,7 +316,7 @@ describe("a process in a terminal", () => {
   const terminal = (script: string) => ({ ...shell(script), pty: { size: { cols: 90, rows: 33 } } });
 
   test("has a session, a size and the user's identity", async () => {
-    const script = "stty size; id -un; ps -o sid= -o tty= -p $$; echo $$";
+    const script = "sleep 0.1; stty size < $(tty); id -un; ps -o sid= -o tty= -p $$; echo $$";
     const message = {
       process: { cmd: "/bin/sh", args: ["-c", script], cwd: "/" },
       pty: { size: { cols: 90, rows: 33 } },

@@ -35,7 +35,6 @@ export function processService(table: ProcessTable, launcher: Launcher): Service
     }),
 
     async *start(request, context) {
-      context.signal.throwIfAborted();
       const started = launcher.launch(request, callUser(context), context.timeoutMs());
       // Same turn of the event loop as the spawn: no output can have been read before this listener exists.
       const subscription = started.subscribe();
@@ -111,6 +110,7 @@ async function* narrate(
   const quietMs = keepaliveMs(context.requestHeader);
   const hangUp = () => subscription.close();
   context.signal.addEventListener("abort", hangUp);
+  if (context.signal.aborted) hangUp();
   try {
     yield { event: startEvent(pid) };
     for (;;) {

@@ -3,20 +3,20 @@
  * a slow listener is passed on to the process by the kernel's flow control: output of the terminal is suspended (as Ctrl-S
  * does, but not undone by Ctrl-Q) until there is room again.
  */
-import { dlopen } from "bun:ffi";
-import { closeSync, constants, openSync, readdirSync, readlinkSync } from "node:fs";
+import { chownSync, closeSync, constants, openSync, readdirSync, readlinkSync, statSync } from "node:fs";
 import { INPUT_SLICE_MAX_BYTES } from "../../contract/limits.ts";
-import { logError } from "../log.ts";
+import { logError, logNotice } from "../log.ts";
 import { refuse, systemCode } from "../rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
+import { setTerminalOutput } from "./system-calls.ts";
 
-const TCXONC = 0x540a;
-const SUSPEND_OUTPUT = 0;
-const RESUME_OUTPUT = 1;
-const LIBC_NAMES = ["libc.so.6", "libc.so", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`];
+export interface TerminalSize {
+  cols: number;
+  rows: number;
+}
 
-export function spawnInTerminal(command: Command, cols: number, rows: number, sink: OutputSink): Carrier {
+export function spawnInTerminal(command: Command, size: TerminalSize, sink: OutputSink): Carrier {
   const ended = Promise.withResolvers<void>();
   const flow = new TerminalFlow();
   let drained: (() => void) | undefined;
@@ -26,14 +26,14 @@ export function spawnInTerminal(command: Command, cols: number, rows: number, si
     cwd: command.cwd,
     env: command.env,
     terminal: {
-      cols,
-      rows,
+      ...size,
       data: (_terminal, chunk) => flow.follow(sink("pty", chunk)),
       drain: () => drained?.(),
       exit: () => ended.resolve(),
     },
   });
   flow.path = openTerminals().find((path) => !known.includes(path));
+  handOver(flow.path, command.uid);
   const exited = child.exited.then(() => ({ code: child.exitCode, signal: child.signalCode }));
   return {
     kind: "terminal",
@@ -52,9 +52,12 @@ export function spawnInTerminal(command: Command, cols: number, rows: number, si
     },
     closeInput: () =>
       Promise.reject(refuse("unknown", "a terminal has no stdin to close; send the byte 0x04 as pty input")),
-    resize: (newCols, newRows) => child.terminal?.resize(newCols, newRows),
+    resize(cols, rows) {
+      if (cols === 0 || rows === 0) throw refuse("invalid_argument", "a terminal has at least one column and one row");
+      child.terminal?.resize(cols, rows);
+    },
     kill: (signal) => child.kill(signal),
-    release: () => child.terminal?.close(),
+    release: async () => child.terminal?.close(),
   };
 }
 
@@ -72,6 +75,16 @@ function openTerminals(): string[] {
   });
 }
 
+/** A terminal belongs to whoever sits at it, as after a login: programs such as screen and gpg open it by its name. */
+function handOver(path: string | undefined, uid: number): void {
+  try {
+    if (path !== undefined) chownSync(path, uid, statSync(path).gid);
+  } catch (thrown) {
+    // A program that ended at once took its terminal along.
+    if (systemCode(thrown) !== "ENOENT") logError("a terminal could not be handed to its user", thrown);
+  }
+}
+
 /** Suspends a terminal's output while any of its listeners waits for room. */
 class TerminalFlow {
   path: string | undefined;
@@ -80,20 +93,20 @@ class TerminalFlow {
   follow(room: Promise<unknown> | undefined): void {
     if (room === undefined) return;
     this.#waiting++;
-    if (this.#waiting === 1) this.#control(SUSPEND_OUTPUT);
+    if (this.#waiting === 1) this.#control("suspend");
     void room.then(() => {
       this.#waiting--;
-      if (this.#waiting === 0) this.#control(RESUME_OUTPUT);
+      if (this.#waiting === 0) this.#control("resume");
     });
   }
 
   /** The terminal is opened only for the moment: a descriptor kept here would hide the end of its output from us. */
-  #control(action: number): void {
+  #control(action: "suspend" | "resume"): void {
     if (this.path === undefined) return;
     try {
       const fd = openSync(this.path, constants.O_RDWR | constants.O_NOCTTY);
       try {
-        ioctl(fd, TCXONC, action);
+        if (!setTerminalOutput(fd, action)) logNotice("the kernel refuses flow control of a terminal", { action });
       } finally {
         closeSync(fd);
       }
@@ -102,24 +115,4 @@ class TerminalFlow {
       if (systemCode(thrown) !== "EIO") logError("a terminal's output could not be held back", thrown);
     }
   }
-}
-
-let loadedIoctl: ((fd: number, request: number, argument: number) => number) | undefined;
-
-function ioctl(fd: number, request: number, argument: number): number {
-  loadedIoctl ??= loadIoctl();
-  return loadedIoctl(fd, request, argument);
-}
-
-function loadIoctl(): (fd: number, request: number, argument: number) => number {
-  let last: unknown;
-  for (const name of LIBC_NAMES) {
-    try {
-      const library = dlopen(name, { ioctl: { args: ["int", "u64", "u64"], returns: "int" } });
-      return (fd, request, argument) => library.symbols.ioctl(fd, BigInt(request), BigInt(argument));
-    } catch (thrown) {
-      last = thrown;
-    }
-  }
-  throw new Error(`no C library under any of ${LIBC_NAMES.join(", ")}`, { cause: last });
 }

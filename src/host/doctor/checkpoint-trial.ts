@@ -2,7 +2,7 @@
  * Checkpoints and restores a real sandbox, made the way all sandboxes are made, on a throw-away server of its own: its own
  * data folder, mount world and tag. Everything is removed again, however it ends.
  */
-import { mkdirSync, mkdtempSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { attempt } from "../command.ts";
@@ -12,6 +12,7 @@ import { takeDown } from "../take-down.ts";
 import type { DoctorOptions } from "./doctor.ts";
 
 const TRIAL_MS = 120_000;
+const TRIAL_PREFIX = ".trial-";
 const PROGRAM = join(import.meta.dir, "checkpoint-trial-program.ts");
 
 export interface TrialResult {
@@ -21,7 +22,8 @@ export interface TrialResult {
 
 export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult> {
   mkdirSync(options.dataFolder, { recursive: true, mode: 0o711 });
-  const data = new DataFolder(mkdtempSync(join(options.dataFolder, ".trial-")));
+  await removeStale(options);
+  const data = new DataFolder(mkdtempSync(join(options.dataFolder, TRIAL_PREFIX)));
   data.makeRunFolder();
   const world = new MountWorld(data);
   try {
@@ -32,5 +34,14 @@ export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult
     return JSON.parse(result.stdout) as TrialResult;
   } finally {
     await takeDown(data, options.cacheFolder, { keepData: false });
+  }
+}
+
+/** Trials that were killed half-way. One that is still under way holds its lock and stays. */
+async function removeStale(options: DoctorOptions): Promise<void> {
+  for (const name of readdirSync(options.dataFolder)) {
+    if (!name.startsWith(TRIAL_PREFIX)) continue;
+    const data = new DataFolder(join(options.dataFolder, name));
+    if (!data.inUse) await takeDown(data, options.cacheFolder, { keepData: false });
   }
 }

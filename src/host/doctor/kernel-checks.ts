@@ -137,10 +137,10 @@ async function forwarding() {
   const result = await attempt(["nft", "list", "chain", "ip", "filter", "FORWARD"]);
   if (result.exitCode !== 0 || !result.stdout.includes("policy drop")) return ok("nothing drops what sandboxes send");
   const user = await attempt(["nft", "list", "chain", "ip", "filter", "DOCKER-USER"]);
-  if (user.exitCode === 0 && /iifname "sl\*".*accept/.test(user.stdout)) return ok("sandboxes pass the machine's firewall");
+  if (user.exitCode === 0 && /iifname "slot\*".*accept/.test(user.stdout)) return ok("sandboxes pass the machine's firewall");
   return degraded(
     "another firewall drops what is forwarded (Docker does)",
     "sandboxes reach nothing outside",
-    "iptables -I DOCKER-USER -i sl+ -j ACCEPT; iptables -I DOCKER-USER -o sl+ -j ACCEPT (without Docker: chain FORWARD)",
+    "iptables -I DOCKER-USER -i slot+ -j ACCEPT; iptables -I DOCKER-USER -o slot+ -j ACCEPT (without Docker: chain FORWARD)",
   );
 }

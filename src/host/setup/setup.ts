@@ -1,7 +1,7 @@
 /** Everything a fresh machine needs before the first start, made once and found again afterwards. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { lockFile } from "../syscalls.ts";
+import { type FileLock, takeLock } from "../syscalls.ts";
 import { Toolbox } from "../toolbox.ts";
 import { baseImageStep } from "./base-image.ts";
 import { guestFolderStep } from "./guest-folder.ts";
@@ -29,7 +29,7 @@ export async function setUp(options: SetupOptions): Promise<boolean> {
     () => baseImageStep(options.cacheFolder, options.debianMirror),
   ];
   if (steps.every((step) => step().done())) return false;
-  await holdCache(options);
+  using _lock = await holdCache(options);
   for (const make of steps) {
     const step = make();
     if (step.done()) continue;
@@ -41,9 +41,11 @@ export async function setUp(options: SetupOptions): Promise<boolean> {
 }
 
 /** Two set-ups on one cache would undo each other's work; the second waits and then finds everything done. */
-async function holdCache(options: SetupOptions): Promise<void> {
+async function holdCache(options: SetupOptions): Promise<FileLock> {
   const path = join(options.cacheFolder, "lock");
-  for (let waited = false; !lockFile(path); waited = true) {
+  for (let waited = false; ; waited = true) {
+    const lock = takeLock(path);
+    if (lock !== undefined) return lock;
     if (!waited) options.report({ kind: "wait", text: "another set-up is using the cache folder; waiting for it" });
     await Bun.sleep(LOCK_RETRY_MS);
   }

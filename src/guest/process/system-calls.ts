@@ -1,0 +1,52 @@
+/**
+ * The few calls into the C library that Bun has no function for. Everything here works on raw descriptors: a wrong number
+ * is not caught by anybody, so nothing but this folder may use it.
+ */
+import { dlopen, ptr } from "bun:ffi";
+
+const LIBRARY_NAMES = ["libc.so.6", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`, "libc.so"];
+
+const O_CLOEXEC = 0o2000000;
+const O_NONBLOCK = 0o4000;
+const F_SETFL = 4;
+const TCXONC = 0x540a;
+
+function load() {
+  let last: unknown;
+  for (const name of LIBRARY_NAMES) {
+    try {
+      return dlopen(name, {
+        pipe2: { args: ["ptr", "int"], returns: "int" },
+        fcntl: { args: ["int", "int", "int"], returns: "int" },
+        ioctl: { args: ["int", "u64", "u64"], returns: "int" },
+      }).symbols;
+    } catch (thrown) {
+      last = thrown;
+    }
+  }
+  throw new Error(`there is no C library under any of the names ${LIBRARY_NAMES.join(", ")}`, { cause: last });
+}
+
+let loaded: ReturnType<typeof load> | undefined;
+
+function library(): ReturnType<typeof load> {
+  loaded ??= load();
+  return loaded;
+}
+
+/** A pipe whose ends are closed on exec. */
+export function openPipe(): { readEnd: number; writeEnd: number } {
+  const ends = new Int32Array(2);
+  if (library().pipe2(ptr(ends), O_CLOEXEC) !== 0) throw new Error("no pipe could be made: too many open files");
+  return { readEnd: ends[0] ?? -1, writeEnd: ends[1] ?? -1 };
+}
+
+/** For our end of a pipe only: programs at the other end expect to wait. */
+export function setNonBlocking(fd: number): void {
+  if (library().fcntl(fd, F_SETFL, O_NONBLOCK) !== 0) throw new Error("a pipe could not be made non-blocking");
+}
+
+/** Suspends or resumes the output of a terminal. False when the kernel refuses. */
+export function setTerminalOutput(fd: number, action: "suspend" | "resume"): boolean {
+  return library().ioctl(fd, BigInt(TCXONC), action === "suspend" ? 0n : 1n) === 0;
+}

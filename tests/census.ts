@@ -1,0 +1,147 @@
+/**
+ * Counts everything on the machine that belongs to one server, by looking at the machine rather than asking the server: what
+ * a crash may leave behind must show up here.
+ */
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { cgroupTrees } from "../src/host/cgroups.ts";
+import { attempt } from "../src/host/command.ts";
+
+export interface Census {
+  processes: number;
+  namespaces: number;
+  cgroups: number;
+  mounts: number;
+  loopDevices: number;
+  interfaces: number;
+  offlineElements: number;
+  runFolders: number;
+  disks: number;
+  crunRecords: number;
+}
+
+export const NOTHING: Census = {
+  processes: 0,
+  namespaces: 0,
+  cgroups: 0,
+  mounts: 0,
+  loopDevices: 0,
+  interfaces: 0,
+  offlineElements: 0,
+  runFolders: 0,
+  disks: 0,
+  crunRecords: 0,
+};
+
+export function tagOf(dataFolder: string): string {
+  return (JSON.parse(readFileSync(join(dataFolder, "server.json"), "utf8")) as { tag: string }).tag;
+}
+
+/** Of sandboxes only: what the server itself needs (its pool of disks, its table) is not counted. */
+export async function census(dataFolder: string): Promise<Census> {
+  const tag = tagOf(dataFolder);
+  const runFolder = `/run/sandlot/${tag}`;
+  const processes = processesIn(`/sandlot/${tag}`);
+  const links = await attempt(["ip", "-json", "link", "show"]);
+  const offline = await attempt(["nft", "-j", "list", "set", "inet", `sandlot_${tag}`, "offline"]);
+  return {
+    processes: processes.length,
+    namespaces: namespacesOf(processes),
+    cgroups: cgroupTrees().reduce((sum, tree) => sum + foldersBelow(join(tree, `sandlot/${tag}`)), 0),
+    mounts: mountsBelow(runFolder, `${runFolder}/sandboxes/`),
+    loopDevices: loopDevices(`${dataFolder}/disks/`, /\/i[a-z0-9]+\.img/),
+    interfaces: (JSON.parse(links.stdout) as { ifname: string }[]).filter((l) => l.ifname.startsWith(`slot${tag}-`)).length,
+    offlineElements: offline.exitCode === 0 ? countElements(offline.stdout) : 0,
+    runFolders: namesIn(`${runFolder}/sandboxes`).length,
+    disks: await disksIn(runFolder, dataFolder),
+    crunRecords: namesIn(`${runFolder}/crun`).filter((name) => !name.startsWith(".")).length,
+  };
+}
+
+/** Waits until the census is as expected; loop devices free themselves a moment after the last process is gone. */
+export async function settledCensus(dataFolder: string, wanted: Census, withinMs = 10_000): Promise<Census> {
+  const deadline = performance.now() + withinMs;
+  for (;;) {
+    const now = await census(dataFolder);
+    if (Bun.deepEquals(now, wanted) || performance.now() > deadline) return now;
+    await Bun.sleep(50);
+  }
+}
+
+function processesIn(cgroup: string): number[] {
+  const found = new Set<number>();
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      if (readFileSync(`/proc/${name}/cgroup`, "utf8").includes(`${cgroup}/`)) found.add(Number(name));
+    } catch {
+      // It ended while we looked.
+    }
+  }
+  return [...found];
+}
+
+function namespacesOf(pids: number[]): number {
+  const found = new Set<string>();
+  for (const pid of pids) {
+    for (const kind of ["mnt", "net", "pid", "ipc", "uts", "user", "cgroup"]) {
+      try {
+        found.add(readlinkSync(`/proc/${pid}/ns/${kind}`));
+      } catch {
+        // It ended while we looked.
+      }
+    }
+  }
+  return found.size;
+}
+
+function foldersBelow(folder: string): number {
+  if (!existsSync(folder)) return 0;
+  return readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory()).length;
+}
+
+/** In the machine's own mount table and in the server's. */
+function mountsBelow(runFolder: string, prefix: string): number {
+  const tables = [readFileSync("/proc/self/mountinfo", "utf8")];
+  const server = pidOfServer(runFolder);
+  if (server !== undefined) tables.push(readFileSync(`/proc/${server}/mountinfo`, "utf8"));
+  return tables.join("\n").split("\n").filter((line) => line.split(" ")[4]?.startsWith(prefix)).length;
+}
+
+function pidOfServer(runFolder: string): number | undefined {
+  const file = join(runFolder, "server.pid");
+  if (!existsSync(file)) return undefined;
+  const pid = Number(readFileSync(file, "utf8").split(" ")[0]);
+  return existsSync(`/proc/${pid}/mountinfo`) ? pid : undefined;
+}
+
+function loopDevices(prefix: string, pattern: RegExp): number {
+  return readdirSync("/sys/block").filter((name) => {
+    const file = `/sys/block/${name}/loop/backing_file`;
+    if (!name.startsWith("loop") || !existsSync(file)) return false;
+    const backing = readFileSync(file, "utf8");
+    // Inside the server's mount namespace the path may be shown from the root of the pool.
+    return (backing.startsWith(prefix) || backing.startsWith("/i")) && pattern.test(backing);
+  }).length;
+}
+
+function namesIn(folder: string): string[] {
+  return existsSync(folder) ? readdirSync(folder) : [];
+}
+
+/** The pool of disks is mounted in the server's namespace only. */
+async function disksIn(runFolder: string, dataFolder: string): Promise<number> {
+  const pin = `${runFolder}/world/mnt`;
+  if (!existsSync(pin)) return namesIn(`${dataFolder}/disks`).filter(isDisk).length;
+  const listing = await attempt(["nsenter", `--mount=${pin}`, "--", "ls", `${dataFolder}/disks`]);
+  return listing.stdout.split("\n").filter(isDisk).length;
+}
+
+function isDisk(name: string): boolean {
+  return /^i[a-z0-9]+\.img$/.test(name);
+}
+
+function countElements(json: string): number {
+  const parsed = JSON.parse(json) as { nftables: { set?: { elem?: unknown[] } }[] };
+  return parsed.nftables.reduce((sum, item) => sum + (item.set?.elem?.length ?? 0), 0);
+}

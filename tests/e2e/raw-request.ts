@@ -1,0 +1,68 @@
+/** One HTTP/1.1 request, sent exactly as written: no client library tidies up its path, its method or its Host header. */
+import { connect } from "node:net";
+
+export interface RawRequest {
+  method?: string;
+  /** The request target as it stands in the request line. */
+  target: string;
+  host?: string;
+  headers?: Record<string, string>;
+  body?: string;
+}
+
+export interface RawAnswer {
+  status: number;
+  headers: Headers;
+  body: string;
+}
+
+const ANSWER_MS = 20_000;
+
+export async function rawRequest(serverUrl: string, request: RawRequest): Promise<RawAnswer> {
+  const { hostname, port, host } = new URL(serverUrl);
+  const body = request.body ?? "";
+  const headers = {
+    Host: request.host ?? host,
+    Connection: "close",
+    ...(body === "" ? {} : { "Content-Length": String(Buffer.byteLength(body)) }),
+    ...request.headers,
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const head = `${request.method ?? "GET"} ${request.target} HTTP/1.1\r\n${lines.join("")}\r\n`;
+  return parse(await exchange(hostname, Number(port), head + body));
+}
+
+function exchange(hostname: string, port: number, request: string): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const pieces: Buffer[] = [];
+    const socket = connect(port, hostname, () => socket.write(request));
+    socket.setTimeout(ANSWER_MS, () => socket.destroy(new Error(`no end of the answer within ${ANSWER_MS} ms`)));
+    socket.on("data", (piece: Buffer) => pieces.push(piece));
+    socket.on("error", reject);
+    socket.on("close", () => resolve(Buffer.concat(pieces)));
+  });
+}
+
+function parse(answer: Buffer): RawAnswer {
+  const headEnd = answer.indexOf("\r\n\r\n");
+  if (headEnd < 0) throw new Error(`no HTTP answer: ${answer.toString("latin1").slice(0, 200)}`);
+  const [statusLine = "", ...lines] = answer.subarray(0, headEnd).toString("latin1").split("\r\n");
+  const headers = new Headers();
+  for (const line of lines) headers.append(line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim());
+  const rest = answer.subarray(headEnd + 4);
+  const isChunked = headers.get("transfer-encoding")?.toLowerCase() === "chunked";
+  const body = (isChunked ? unchunked(rest) : rest).toString("utf8");
+  return { status: Number(statusLine.split(" ")[1]), headers, body };
+}
+
+function unchunked(bytes: Buffer): Buffer {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const lineEnd = bytes.indexOf("\r\n", at);
+    const size = Number.parseInt(bytes.subarray(at, lineEnd).toString("latin1"), 16);
+    if (!(size > 0)) break;
+    pieces.push(bytes.subarray(lineEnd + 2, lineEnd + 2 + size));
+    at = lineEnd + 2 + size + 2;
+  }
+  return Buffer.concat(pieces);
+}

@@ -1,0 +1,19 @@
+/** One server for all tests of a file; with its last test it goes, and all its sandboxes with it. */
+import { afterAll, beforeAll } from "bun:test";
+import { newDataFolder, startServer, type TestServer, takeDownServer } from "../server.ts";
+
+export function serverOfFile(name: string): () => TestServer {
+  let server: TestServer | undefined;
+  beforeAll(async () => {
+    server = await startServer(newDataFolder(name));
+  });
+  afterAll(async () => {
+    if (server === undefined) return;
+    await server.stop();
+    await takeDownServer(server.dataFolder);
+  });
+  return () => {
+    if (server === undefined) throw new Error("the server runs only while tests do");
+    return server;
+  };
+}

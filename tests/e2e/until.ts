@@ -1,0 +1,22 @@
+/** Waits for what nobody announces: asks until the answer is yes, and fails loudly when it never is. */
+const ASK_AGAIN_MS = 20;
+
+export async function until(what: string, isSo: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await Bun.sleep(ASK_AGAIN_MS);
+  }
+}
+
+/** What `promise` was rejected with; fails when it was not. */
+export async function refusalOf(promise: Promise<unknown>): Promise<Error> {
+  let value: unknown;
+  try {
+    value = await promise;
+  } catch (error) {
+    if (error instanceof Error) return error;
+    throw new Error(`rejected with something that is no Error: ${String(error)}`);
+  }
+  throw new Error(`should have been refused, but gave ${Bun.inspect(value)}`);
+}

@@ -1,0 +1,49 @@
+/**
+ * `npm test`. Sets up what is missing, cleans up after runs that were killed, and runs every test inside the outer network.
+ * Arguments go to `bun test`. The last line counts what passed and failed.
+ */
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { loadConfig } from "../src/cli/config.ts";
+import { demandRoot, prepare } from "../src/cli/prepare.ts";
+import { makeOuterNetwork, removeStaleNetworks } from "./outer-network.ts";
+import { removeStaleServers, TEST_ROOT } from "./server.ts";
+
+const PROJECT = join(import.meta.dir, "..");
+const TEST_MS = "60000";
+
+demandRoot();
+await prepare(loadConfig(process.env));
+await removeStaleNetworks();
+await removeStaleServers();
+
+const network = await makeOuterNetwork();
+let exitCode = 1;
+try {
+  const args = process.argv.slice(2);
+  const command = [...network.enter, process.execPath, "test", "--timeout", TEST_MS, ...args];
+  const child = Bun.spawn(command, {
+    cwd: PROJECT,
+    env: { ...process.env, SANDLOT_TEST_RUN: String(process.pid) },
+    stdio: ["ignore", "inherit", "pipe"],
+  });
+  const report = await passOn(child.stderr);
+  exitCode = await child.exited;
+  const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}$`, "m").exec(report)?.[1] ?? 0);
+  console.log(`${count("pass")} passed, ${count("fail")} failed`);
+} finally {
+  await network.remove();
+  await rm(join(TEST_ROOT, String(process.pid)), { recursive: true, force: true });
+}
+process.exit(exitCode);
+
+/** Shows the report as it comes and keeps its end. */
+async function passOn(stream: ReadableStream<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder();
+  let kept = "";
+  for await (const chunk of stream) {
+    process.stderr.write(chunk);
+    kept = (kept + decoder.decode(chunk, { stream: true })).slice(-20_000);
+  }
+  return kept;
+}
