@@ -15,7 +15,7 @@ export async function runOnBun(program, args) {
   installPackages();
   const child = spawn(findBun(), [join(project, program), ...args], { stdio: "inherit" });
   // The terminal sends Ctrl-C to the child as well; it decides when to end, and this process follows.
-  process.on("SIGINT", () => {});
+  process.on("SIGINT", () => undefined);
   process.on("SIGTERM", () => child.kill("SIGTERM"));
   const { code, signal } = await new Promise((resolve, reject) => {
     child.on("error", reject);
@@ -26,10 +26,15 @@ export async function runOnBun(program, args) {
 
 /** `npm ci` once for each state of the lock file. */
 function installPackages() {
-  const lock = createHash("sha256").update(readFileSync(join(project, "package-lock.json"))).digest("hex");
+  const lock = createHash("sha256")
+    .update(readFileSync(join(project, "package-lock.json")))
+    .digest("hex");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock) return;
   console.error("sandlot: installing npm packages");
-  const result = spawnSync("npm", ["ci", "--no-audit", "--no-fund"], { cwd: project, stdio: ["ignore", "ignore", "inherit"] });
+  const result = spawnSync("npm", ["ci", "--no-audit", "--no-fund"], {
+    cwd: project,
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   if (result.status !== 0) fail("npm ci failed. FIX: see its message above; run `npm ci` in the project folder");
   writeFileSync(stamp, lock);
 }

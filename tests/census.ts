@@ -50,7 +50,8 @@ export async function census(dataFolder: string): Promise<Census> {
     cgroups: cgroupTrees().reduce((sum, tree) => sum + foldersBelow(join(tree, `sandlot/${tag}`)), 0),
     mounts: mountsBelow(runFolder, `${runFolder}/sandboxes/`),
     loopDevices: loopDevices(`${dataFolder}/disks/`, /\/i[a-z0-9]+\.img/),
-    interfaces: (JSON.parse(links.stdout) as { ifname: string }[]).filter((l) => l.ifname.startsWith(`slot${tag}-`)).length,
+    interfaces: (JSON.parse(links.stdout) as { ifname: string }[]).filter((l) => l.ifname.startsWith(`slot${tag}-`))
+      .length,
     offlineElements: offline.exitCode === 0 ? countElements(offline.stdout) : 0,
     runFolders: namesIn(`${runFolder}/sandboxes`).length,
     disks: await disksIn(runFolder, dataFolder),
@@ -105,7 +106,10 @@ function mountsBelow(runFolder: string, prefix: string): number {
   const tables = [readFileSync("/proc/self/mountinfo", "utf8")];
   const server = pidOfServer(runFolder);
   if (server !== undefined) tables.push(readFileSync(`/proc/${server}/mountinfo`, "utf8"));
-  return tables.join("\n").split("\n").filter((line) => line.split(" ")[4]?.startsWith(prefix)).length;
+  return tables
+    .join("\n")
+    .split("\n")
+    .filter((line) => line.split(" ")[4]?.startsWith(prefix)).length;
 }
 
 function pidOfServer(runFolder: string): number | undefined {

@@ -11,6 +11,14 @@ import { removeStaleServers, TEST_ROOT } from "./server.ts";
 
 const PROJECT = join(import.meta.dir, "..");
 const TEST_MS = "60000";
+/**
+ * Tests of the host mount things themselves, in a namespace that goes with them; and there, as in a server's own, crun must
+ * not see the unified hierarchy of a hybrid cgroup layout.
+ */
+const OWN_MOUNTS = [
+  ...["unshare", "--mount", "--propagation=slave", "sh", "-c"],
+  ...['umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"', "sh"],
+];
 
 demandRoot();
 await prepare(loadConfig(process.env));
@@ -21,7 +29,7 @@ const network = await makeOuterNetwork();
 let exitCode = 1;
 try {
   const args = process.argv.slice(2);
-  const command = [...network.enter, process.execPath, "test", "--timeout", TEST_MS, ...args];
+  const command = [...network.enter, ...OWN_MOUNTS, process.execPath, "test", "--timeout", TEST_MS, ...args];
   const child = Bun.spawn(command, {
     cwd: PROJECT,
     env: { ...process.env, SANDLOT_TEST_RUN: String(process.pid) },

@@ -131,7 +131,10 @@ function refuseUnknown(env: Record<string, string | undefined>): void {
 function absolute(key: string, path: string): string {
   if (!path.startsWith("/") || path.includes("\0") || /[,:\\\s]/.test(path)) {
     // Overlay mount options are separated by these characters.
-    throw new Fault(400, `${key} must be an absolute path without spaces, commas, colons or backslashes, not "${path}"`);
+    throw new Fault(
+      400,
+      `${key} must be an absolute path without spaces, commas, colons or backslashes, not "${path}"`,
+    );
   }
   return path.replace(/\/+$/, "");
 }

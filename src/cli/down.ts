@@ -32,7 +32,9 @@ export function serverFile(data: DataFolder): string {
 async function stopServer(data: DataFolder): Promise<void> {
   const file = serverFile(data);
   if (!existsSync(file)) return;
-  const [pid = 0, ticks = ""] = readFileSync(file, "utf8").split(" ").map((part, at) => (at === 0 ? Number(part) : part));
+  const [pid = 0, ticks = ""] = readFileSync(file, "utf8")
+    .split(" ")
+    .map((part, at) => (at === 0 ? Number(part) : part));
   if (typeof pid !== "number" || pid <= 1 || startTicks(pid) !== ticks) return;
   process.kill(pid, "SIGTERM");
   for (const deadline = performance.now() + STOP_MS; startTicks(pid) === ticks; await Bun.sleep(POLL_MS)) {

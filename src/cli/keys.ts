@@ -13,7 +13,8 @@ import { demandRoot } from "./prepare.ts";
 export async function keys(config: Config, args: readonly string[]): Promise<number> {
   demandRoot();
   const data = new DataFolder(config.dataFolder);
-  if (!existsSync(data.storeFile)) throw new Fault(404, `no server has run on ${config.dataFolder} yet. FIX: npm start`);
+  if (!existsSync(data.storeFile))
+    throw new Fault(404, `no server has run on ${config.dataFolder} yet. FIX: npm start`);
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   const rooms = { store, ids: createIds(), clock: systemClock };
   try {

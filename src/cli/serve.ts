@@ -76,9 +76,13 @@ function listen(config: Config, handle: (request: Request) => Promise<Response>,
     });
   } catch (cause) {
     const { hostname, port } = config.listen;
-    throw new Fault(500, `cannot listen on ${hostname}:${port}. FIX: free the port, or choose one with SANDLOT_LISTEN`, {
-      cause,
-    });
+    throw new Fault(
+      500,
+      `cannot listen on ${hostname}:${port}. FIX: free the port, or choose one with SANDLOT_LISTEN`,
+      {
+        cause,
+      },
+    );
   }
 }
 

@@ -82,7 +82,6 @@ export const MULTIPART_HEADER_MAX_BYTES = 64 * 1024;
 export const MULTIPART_BOUNDARY_MAX_BYTES = 70;
 export const MULTIPART_PARTS_MAX = 10_000;
 export const FILE_READ_CHUNK_BYTES = 256 * 1024;
-export const WRITE_BEHIND_MAX_BYTES = 1024 * 1024;
 /** Bytes carried between two collections of the guest's garbage. */
 export const GARBAGE_MAX_BYTES = 16 * 1024 * 1024;
 export const CONTROL_BODY_MAX_BYTES = 4 * 1024 * 1024;
@@ -90,7 +89,6 @@ export const FORWARDERS_MAX = 256;
 export const FORWARD_CONNECTIONS_MAX = 1024;
 export const FORWARD_PROBE_MS = 1_000;
 export const FORWARD_IDLE_MS = 60_000;
-export const FORWARD_BUFFER_MAX_BYTES = 256 * 1024;
 
 // Edge
 /** Bodies to sandboxes are streamed, so their size is not ours to limit; Bun.serve would by default (128 MiB). */

@@ -1,3 +1,4 @@
+/** Creating a sandbox: what is honoured, what is refused by name, and what is answered when it cannot be placed. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
 import { MemoryHost } from "../host/memory-host.ts";

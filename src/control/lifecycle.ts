@@ -160,17 +160,19 @@ export class Lifecycle {
     try {
       return await this.#rooms.host.create(request);
     } catch (cause) {
+      // Clients look for the phrase at the beginning; and a missing image must not read as a missing template.
       const fault = Fault.from(cause);
-      // Clients look for this phrase; and a missing image must not read as a missing template.
+      const headers = { ...fault.headers };
       if (fault.status === 503 || fault.status === 404) {
         const errorCode = fault.status === 404 ? "sandbox_no_compatible_node" : "sandbox_capacity_unavailable";
-        throw new Fault(503, `Failed to place sandbox: ${fault.message}`, {
-          cause,
-          errorCode,
-          headers: { ...fault.headers },
-        });
+        throw new Fault(503, `Failed to place sandbox: ${fault.message}`, { cause, errorCode, headers });
       }
-      throw fault;
+      // What a tool of the machine said is for the operator, not for a tenant.
+      throw new Fault(500, "Failed to place sandbox: it could not be started; the server's log has the details", {
+        cause,
+        errorCode: "sandbox_create_failed",
+        headers,
+      });
     }
   }
 

@@ -10,7 +10,7 @@ describe("a request is for a sandbox by its host name", () => {
     [`3000-${ID}.localhost:3000`, ID, 3000],
     [`49983-${ID}-6532622b.example.com`, ID, 49983],
     [`1-a.b`, "a", 1],
-    [`65535-0.b`, "0", 65535],
+    [`65535-a0.b`, "a0", 65535],
   ])("%s", (host, sandboxId, port) => {
     expect(addressOf(new Headers({ host }))).toEqual({ sandboxId, port });
   });
@@ -28,6 +28,7 @@ describe("a request is for the management interface", () => {
     "[::1]:3000",
     "api.example.com",
     "my-host.example.com",
+    "192-168-1-5.example.com",
     "3000.example.com",
     `3000x-${ID}.example.com`,
     `-${ID}.example.com`,

@@ -160,12 +160,13 @@ describe("the control channel", () => {
 
   test("forwards to a service on a loopback address, and says when there is none", async () => {
     const service = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("from inside") });
-    const forward = await guest.control("forward", { port: service.port });
+    const inside = service.port;
+    const forward = await guest.control("forward", { port: inside });
     const { port } = (await forward.json()) as { port: number };
-    expect(port).not.toBe(service.port ?? port);
+    expect(port).not.toBe(inside ?? port);
     expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).toBe("from inside");
     await service.stop(true);
-    expect((await guest.control("forward", { port: service.port })).status).toBe(404);
+    expect((await guest.control("forward", { port: inside })).status).toBe(404);
   });
 
   test("settings replace all earlier ones, are published, and outlive the daemon", async () => {

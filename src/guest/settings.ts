@@ -5,7 +5,7 @@
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import type { GuestSettings } from "../contract/guest-control.ts";
-import { logError } from "./log.ts";
+import { logNotice } from "./log.ts";
 import { systemCode } from "./rpc-fault.ts";
 
 const BEFORE_CONFIGURE: GuestSettings = {
@@ -46,7 +46,9 @@ function readKept(folder: string): GuestSettings | undefined {
     return parseSettings(JSON.parse(readFileSync(`${folder}/settings.json`, "utf8")));
   } catch (thrown) {
     // A sandbox that starts for the first time has none. A damaged file must not keep the guest down: the host configures it.
-    if (systemCode(thrown) !== "ENOENT") logError("kept settings could not be read", thrown, { folder });
+    // What a parser says about it is not logged: it may quote the file, and the file holds tokens.
+    const reason = systemCode(thrown) || "they are damaged";
+    if (reason !== "ENOENT") logNotice("kept settings are ignored", { folder, reason });
     return undefined;
   }
 }

@@ -18,12 +18,16 @@ export class DataFolder {
 
   constructor(readonly path: string) {
     mkdirSync(path, { recursive: true, mode: 0o700 });
-    chmodSync(path, 0o711);
+    // Tokens and disks of tenants are in here: for root alone, whatever the folder was before.
+    chmodSync(path, 0o700);
     const identity = join(path, "server.json");
     if (!existsSync(identity)) writeFileSync(identity, `${JSON.stringify({ tag: randomTag() })}\n`, { mode: 0o600 });
     const { tag } = JSON.parse(readFileSync(identity, "utf8")) as { tag?: unknown };
     if (typeof tag !== "string" || !/^[a-z0-9]{4}$/.test(tag)) {
-      throw new Fault(500, `${identity} is damaged: "tag" must be four of [a-z0-9]. FIX: restore it, or remove the folder`);
+      throw new Fault(
+        500,
+        `${identity} is damaged: "tag" must be four of [a-z0-9]. FIX: restore it, or remove the folder`,
+      );
     }
     this.tag = tag;
   }

@@ -6,11 +6,11 @@
  * The host's view of a disk is short: it is mounted, the sandbox starts on it, and it is detached from the host again. From
  * then on the sandbox's own mount namespace is the only thing that holds it, so that its end frees disk, loop device and all.
  */
-import { chownSync, existsSync, mkdirSync, statfsSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { mkdir, open, readdir, rename, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { run } from "./command.ts";
+import { attempt, run } from "./command.ts";
 import { HOST_ID_FIRST } from "./id-range.ts";
 import { mountPoints } from "./mount-world.ts";
 import type { Mounts } from "./mounts.ts";
@@ -45,7 +45,8 @@ export class Disks {
   static async open(dataFolder: string, mounts: Mounts): Promise<Disks> {
     const pool = join(dataFolder, "disks");
     mkdirSync(pool, { recursive: true, mode: 0o711 });
-    if (!(await canReflink(pool, mounts))) await mountPool(dataFolder, pool, mounts);
+    // Without btrfs in the kernel, disks are sparse copies; the doctor says so.
+    if (!(await canReflink(pool, mounts)) && (await hasBtrfs())) await mountPool(dataFolder, pool, mounts);
     return new Disks(mounts, pool, await canReflink(pool, mounts));
   }
 
@@ -87,7 +88,9 @@ export class Disks {
 
   /** Ids of all sandboxes that have a disk. */
   async list(): Promise<string[]> {
-    return (await readdir(this.#pool)).filter((name) => /^i[a-z0-9]+\.img$/.test(name)).map((name) => name.slice(0, -4));
+    return (await readdir(this.#pool))
+      .filter((name) => /^i[a-z0-9]+\.img$/.test(name))
+      .map((name) => name.slice(0, -4));
   }
 
   #imageOf(id: string): string {
@@ -99,9 +102,8 @@ export class Disks {
     if (bavail * bsize >= FREE_MIN_BYTES) return;
     throw new Fault(
       503,
-      `Failed to place sandbox: only ${Math.floor((bavail * bsize) / 1024 ** 2)} MiB are free on the disk for sandboxes, ` +
+      `only ${Math.floor((bavail * bsize) / 1024 ** 2)} MiB are free on the disk for sandboxes, ` +
         `${FREE_MIN_BYTES / 1024 ** 2} MiB are kept for the running ones`,
-      { errorCode: "sandbox_capacity_unavailable" },
     );
   }
 
@@ -186,12 +188,29 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
     await run(["mkfs.btrfs", "--quiet", "--force", "--metadata", "single", unfinished]);
     await rename(unfinished, file);
   }
-  try {
-    await mounts.do({ kind: "loop", image: file, target, type: "btrfs", options: "discard=async" });
-  } catch (cause) {
-    // No btrfs in this kernel: disks are sparse copies then. The doctor says so.
-    console.error(JSON.stringify({ level: "warn", message: "no reflink pool", reason: String(cause) }));
+  const options = "discard=async";
+  const device = loopDeviceOf(file);
+  if (device !== undefined) {
+    // Still in use by sandboxes whose server lost its mount namespace: a second device on the same file would tear it apart.
+    await mounts.do({ kind: "device", device, target, type: "btrfs", options });
+    return;
   }
+  await mounts.do({ kind: "loop", image: file, target, type: "btrfs", options });
+}
+
+function loopDeviceOf(file: string): string | undefined {
+  for (const name of readdirSync("/sys/block")) {
+    const backing = `/sys/block/${name}/loop/backing_file`;
+    if (existsSync(backing) && readFileSync(backing, "utf8").trim() === file) return `/dev/${name}`;
+  }
+  return undefined;
+}
+
+/** As a part of the kernel, or as a module that can be loaded. */
+async function hasBtrfs(): Promise<boolean> {
+  const listed = () => /\bbtrfs$/m.test(readFileSync("/proc/filesystems", "utf8"));
+  if (!listed() && Bun.which("modprobe") !== null) await attempt(["modprobe", "btrfs"]);
+  return listed();
 }
 
 async function makeSparse(path: string, bytes: number): Promise<void> {

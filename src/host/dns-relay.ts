@@ -124,4 +124,3 @@ function machineResolver(): () => string {
 export function firstNameserver(text: string): string | undefined {
   return /^\s*nameserver\s+(\d{1,3}(?:\.\d{1,3}){3})\s*$/m.exec(text)?.[1];
 }
-

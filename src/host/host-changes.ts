@@ -16,9 +16,24 @@ interface Setting {
 }
 
 export const SETTINGS: readonly Setting[] = [
-  { name: "net.ipv4.ip_forward", atLeast: 1, perNetwork: true, why: "packets of sandboxes are forwarded to the outside" },
-  { name: "fs.inotify.max_user_instances", atLeast: 65_536, perNetwork: false, why: "the limit is shared by all sandboxes" },
-  { name: "fs.inotify.max_user_watches", atLeast: 1_048_576, perNetwork: false, why: "the limit is shared by all sandboxes" },
+  {
+    name: "net.ipv4.ip_forward",
+    atLeast: 1,
+    perNetwork: true,
+    why: "packets of sandboxes are forwarded to the outside",
+  },
+  {
+    name: "fs.inotify.max_user_instances",
+    atLeast: 65_536,
+    perNetwork: false,
+    why: "the limit is shared by all sandboxes",
+  },
+  {
+    name: "fs.inotify.max_user_watches",
+    atLeast: 1_048_576,
+    perNetwork: false,
+    why: "the limit is shared by all sandboxes",
+  },
   { name: "kernel.pid_max", atLeast: 4_194_304, perNetwork: false, why: "processes of all sandboxes count together" },
 ];
 

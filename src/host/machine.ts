@@ -6,12 +6,13 @@
  * Every step can be undone without the ones after it, so a server that was killed anywhere in between leaves only what
  * `adopt` finds by name and removes.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { BOOTS_AT_ONCE_MAX, LIVENESS_CHECK_MS } from "../contract/limits.ts";
 import { removeCgroups } from "./cgroups.ts";
+import { CRIU_CONFIG, CRIU_CONFIG_FILE } from "./criu-config.ts";
 import { Crun } from "./crun.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { Disks } from "./disk.ts";
@@ -25,7 +26,6 @@ import { ociSpec } from "./oci-spec.ts";
 import { openFilesMax } from "./open-files.ts";
 import { ReadyPool } from "./ready-pool.ts";
 import type { Runtime } from "./runtime.ts";
-import { CRIU_CONFIG, CRIU_CONFIG_FILE } from "./criu-config.ts";
 import { isAlive, readRecord, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
 import { imageFolder } from "./setup/base-image.ts";
 import { Toolbox } from "./toolbox.ts";
@@ -89,6 +89,9 @@ export class Machine implements Host {
   }
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
+    if (!existsSync(imageFolder(this.options.cacheFolder, request.kind.image))) {
+      throw new Fault(404, `the image "${request.kind.image}" is not on this machine`);
+    }
     const id = await this.#pool.take(request.kind);
     try {
       await this.#handOver(id, request);
@@ -122,7 +125,7 @@ export class Machine implements Host {
       alive.add(record.id);
       this.#running.set(record.id, { record, guest: this.#guestOf(record) });
     }
-    await this.#reap();
+    await this.#reap(alive);
     return alive;
   }
 
@@ -178,10 +181,9 @@ export class Machine implements Host {
       return id;
     } catch (cause) {
       await this.#unmake(id, slot);
-      throw new Fault(500, `Failed to place sandbox: ${cause instanceof Error ? cause.message : String(cause)}`, {
-        cause,
-        errorCode: "sandbox_create_failed",
-      });
+      // No room is not a failure of ours; it says so itself.
+      if (cause instanceof Fault && cause.status === 503) throw cause;
+      throw new Fault(500, `sandbox ${id} could not be booted`, { cause });
     }
   }
 
@@ -215,19 +217,20 @@ export class Machine implements Host {
     await rm(folder, { recursive: true, force: true });
   }
 
-  /** Removes everything that carries this server's name and belongs to no running sandbox. */
-  async #reap(): Promise<void> {
+  /** Removes everything that carries this server's name and belongs to no sandbox in `keep`. */
+  async #reap(keep: ReadonlySet<string>): Promise<void> {
+    const { data } = this.options;
     const traces = new Set([
       ...(await this.runtime.list()),
-      ...(await readdir(this.options.data.sandboxesFolder)),
+      ...(await readdir(data.sandboxesFolder)),
       ...(await this.disks.list()),
     ]);
     for (const id of traces) {
-      if (this.#running.has(id)) continue;
-      const slot = readRecord(this.#folderOf(id))?.slot;
-      await this.#unmake(id, slot);
+      if (keep.has(id)) continue;
+      this.#running.delete(id);
+      await this.#unmake(id, readRecord(this.#folderOf(id))?.slot);
     }
-    await removeCgroups(this.options.data.cgroup, new Set(this.#running.keys()));
+    await removeCgroups(data.cgroup, keep);
     await this.network.removeInterfaces(new Set([...this.#running.values()].map(({ record }) => record.slot)));
   }
 
@@ -235,7 +238,9 @@ export class Machine implements Host {
     for (const [id, { record }] of this.#running) {
       if (isAlive(record)) continue;
       this.destroy(id).catch((error) => {
-        console.error(JSON.stringify({ level: "error", message: `cannot clean up after ${id}`, reason: String(error) }));
+        console.error(
+          JSON.stringify({ level: "error", message: `cannot clean up after ${id}`, reason: String(error) }),
+        );
       });
       for (const listener of this.#lostListeners) listener(id);
     }

@@ -20,6 +20,9 @@ function perform(job: MountJob): boolean {
     case "loop":
       withLoopDevice(job.image, (device) => mount(device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options));
       return true;
+    case "device":
+      mount(job.device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options);
+      return true;
     case "overlay":
       mount("overlay", job.target, "overlay", MS_NODEV, job.options);
       return true;

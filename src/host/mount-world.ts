@@ -7,7 +7,9 @@
  */
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
 import { attempt, run } from "./command.ts";
 import type { DataFolder } from "./data-folder.ts";
 
@@ -42,9 +44,23 @@ export class MountWorld {
       await run(["mount", "--make-private", this.#folder]);
     }
     writeFileSync(this.#pin, "");
-    await run(["unshare", `--mount=${this.#pin}`, "--propagation=slave", "true"]);
+    await this.#makePinned();
     writeFileSync(this.#number, String(statSync(this.#pin).ino));
     if (isMountPoint(HYBRID_UNIFIED)) await run([...this.enterCommand, "umount", HYBRID_UNIFIED]);
+  }
+
+  /**
+   * The kernel only lets a namespace with a higher number be pinned, against loops, but hands numbers out in batches for each
+   * processor. Where this process is itself in a namespace of its own, only some processors have a number that is high enough.
+   */
+  async #makePinned(): Promise<void> {
+    const make = ["unshare", `--mount=${this.#pin}`, "--propagation=slave", "true"];
+    const first = await attempt(make);
+    if (first.exitCode === 0) return;
+    for (let processor = 0; processor < availableParallelism(); processor++) {
+      if ((await attempt(["taskset", "--cpu-list", String(processor), ...make])).exitCode === 0) return;
+    }
+    throw new Fault(500, `cannot make a mount namespace that lasts: ${first.stderr.trim()}`);
   }
 
   /** A command line prefix that runs what follows inside. */

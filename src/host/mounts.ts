@@ -4,6 +4,7 @@ import { Fault } from "../contract/fault.ts";
 export type MountJob =
   /** An image file, attached to a self-freeing loop device and mounted. */
   | { kind: "loop"; image: string; target: string; type: "ext4" | "btrfs"; options: string }
+  | { kind: "device"; device: string; target: string; type: "btrfs"; options: string }
   | { kind: "overlay"; target: string; options: string }
   | { kind: "detach"; target: string }
   /** Answers false where the filesystem cannot share blocks. */

@@ -95,9 +95,7 @@ export class Network {
       this.#taken.add(slot);
       return slot;
     }
-    throw new Fault(503, `Failed to place sandbox: all ${SLOT_LAST - SLOT_FIRST + 1} network slots are in use`, {
-      errorCode: "sandbox_capacity_unavailable",
-    });
+    throw new Fault(503, `all ${SLOT_LAST - SLOT_FIRST + 1} network slots are in use`);
   }
 
   /** A slot of a sandbox that was found running. */
@@ -156,7 +154,9 @@ export class Network {
       await this.#nft(`flush set inet ${this.table} onlink\n${addElements(this.table, "onlink", now)}`);
       this.#onLink = now;
     } catch (error) {
-      console.error(JSON.stringify({ level: "error", message: "cannot refresh on-link networks", reason: String(error) }));
+      console.error(
+        JSON.stringify({ level: "error", message: "cannot refresh on-link networks", reason: String(error) }),
+      );
     }
   }
 

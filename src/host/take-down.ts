@@ -19,11 +19,11 @@ const TAKE_DOWN_MS = 300_000;
 export async function takeDown(data: DataFolder, cacheFolder: string, options: { keepData: boolean }): Promise<void> {
   if (existsSync(data.runFolder)) {
     const world = new MountWorld(data);
-    if (world.exists) {
-      const command = [...world.enterCommand, process.execPath, PROGRAM, data.path, cacheFolder];
-      const result = await attempt(command, { timeoutMs: TAKE_DOWN_MS });
-      if (result.exitCode !== 0) throw new Fault(500, `cannot end all sandboxes: ${result.stderr.trim()}`);
-    }
+    // Sandboxes may have outlived the namespace they were made in; any will do to end them.
+    await world.make();
+    const command = [...world.enterCommand, process.execPath, PROGRAM, data.path, cacheFolder];
+    const result = await attempt(command, { timeoutMs: TAKE_DOWN_MS });
+    if (result.exitCode !== 0) throw new Fault(500, `cannot end all sandboxes: ${result.stderr.trim()}`);
     await new Network(data).remove();
     await removeCgroups(data.cgroup);
     await removeEmptyParents();

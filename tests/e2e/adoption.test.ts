@@ -2,7 +2,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
 import { census, NOTHING, settledCensus, tagOf } from "../census.ts";
-import { newDataFolder, startServer, takeDownServer, type TestServer } from "../server.ts";
+import { newDataFolder, startServer, type TestServer, takeDownServer } from "../server.ts";
 
 const folders: string[] = [];
 afterAll(async () => {
@@ -55,7 +55,9 @@ test("a server killed while it creates sandboxes leaves none behind but those it
     const server = await startServer(data, { SANDLOT_READY: "0" });
     const before = await listed(server);
     const attempts = Array.from({ length: 6 }, () =>
-      Sandbox.create({ ...server.options, timeoutMs: 600_000, retries: 0, allowInternetAccess: false }).catch(() => undefined),
+      Sandbox.create({ ...server.options, timeoutMs: 600_000, retries: 0, allowInternetAccess: false }).catch(
+        () => undefined,
+      ),
     );
     await Bun.sleep(delayMs);
     await server.crash();
@@ -129,7 +131,9 @@ test("a guest that is killed is back within a second, and processes go on", asyn
   const data = folder("guest");
   const server = await startServer(data, { SANDLOT_READY: "0" });
   const sandbox = await Sandbox.create({ ...server.options, envs: { KEPT: "yes" } });
-  await sandbox.commands.run("setsid sh -c 'while :; do date +%s%N > /tmp/tick; sleep 0.05; done' </dev/null >/dev/null 2>&1 &");
+  await sandbox.commands.run(
+    "setsid sh -c 'while :; do date +%s%N > /tmp/tick; sleep 0.05; done' </dev/null >/dev/null 2>&1 &",
+  );
   const before = await sandbox.commands.run("pgrep -f /.sandlot/bin/guest");
   await sandbox.commands.run("sudo pkill -KILL -f '^/.sandlot/bin/guest'").catch(() => undefined);
   const begun = performance.now();

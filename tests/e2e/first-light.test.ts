@@ -1,7 +1,7 @@
 /** The promise of the README: a new user's script works, through the official client, unmodified. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { newDataFolder, startServer, takeDownServer, type TestServer } from "../server.ts";
+import { newDataFolder, startServer, type TestServer, takeDownServer } from "../server.ts";
 
 let server: TestServer;
 beforeAll(async () => {

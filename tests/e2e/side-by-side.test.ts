@@ -75,7 +75,9 @@ test("two servers live side by side, and taking one down leaves the other as it 
   expect((await inOne.commands.run("echo one")).stdout).toBe("one\n");
   // A key of one server opens nothing on the other, and neither knows the other's sandboxes.
   await expect(Sandbox.getInfo(inTwo.sandboxId, one.options)).rejects.toThrow(/not found/i);
-  await expect(Sandbox.getInfo(inTwo.sandboxId, { ...two.options, apiKey: one.apiKey })).rejects.toThrow(/401|unauthorized|key/i);
+  await expect(Sandbox.getInfo(inTwo.sandboxId, { ...two.options, apiKey: one.apiKey })).rejects.toThrow(
+    /401|unauthorized|key/i,
+  );
 
   await takeDownServer(left);
   expect(await census(left)).toEqual(NOTHING);
@@ -91,7 +93,8 @@ test("two servers live side by side, and taking one down leaves the other as it 
   expect((await attempt(["ip", "address", "show", "dev", "lo"])).stdout).not.toContain(`sandlot`);
   // Other servers of this test run may still hold the settings; the ones that were low before are not raised for good.
   const settingsAfter = settingsNow();
-  for (const { name } of SETTINGS) expect(Number(settingsAfter[name])).toBeLessThanOrEqual(Number(settingsBefore[name]));
+  for (const { name } of SETTINGS)
+    expect(Number(settingsAfter[name])).toBeLessThanOrEqual(Number(settingsBefore[name]));
 });
 
 test("data survives taking down: the key still works, ended sandboxes are gone", async () => {
@@ -118,7 +121,11 @@ test("keys are made, listed masked and revoked at once while the server runs", a
   expect(await Sandbox.list({ ...server.options, apiKey: secret }).nextItems()).toEqual([]);
   const listing = await keys("list");
   expect(listing).not.toContain(secret);
-  const id = listing.split("\n").find((line) => line.endsWith("second key"))?.split(" ")[0] ?? "";
+  const id =
+    listing
+      .split("\n")
+      .find((line) => line.endsWith("second key"))
+      ?.split(" ")[0] ?? "";
   await keys("revoke", id);
   await expect(Sandbox.list({ ...server.options, apiKey: secret }).nextItems()).rejects.toThrow();
   expect(await keys("token", "cli")).toMatch(/^sk_e2b_[0-9a-f]{40}$/);

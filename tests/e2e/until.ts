@@ -1,10 +1,14 @@
 /** Waits for what nobody announces: asks until the answer is yes, and fails loudly when it never is. */
 const ASK_AGAIN_MS = 20;
 
-export async function until(what: string, isSo: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
+type What = string | (() => string);
+
+export async function until(what: What, isSo: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
+    if (performance.now() > deadline) {
+      throw new Error(`not within ${withinMs} ms: ${typeof what === "string" ? what : what()}`);
+    }
     await Bun.sleep(ASK_AGAIN_MS);
   }
 }

@@ -1,5 +1,5 @@
 /** The project's files as the house rules see them: paths from the project folder, text, and what the code imports. */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 export const PROJECT = join(import.meta.dir, "../..");
@@ -16,8 +16,8 @@ export interface Import {
   typeOnly: boolean;
 }
 
-/** What nobody commits, or no person wrote. */
-const NOT_OURS = /(^|\/)(node_modules|\.git|dist)\/|\.log$/;
+/** At the top of the project; nobody commits these. */
+const NOT_COMMITTED: ReadonlySet<string> = new Set(["node_modules", ".git", "dist"]);
 const GENERATED = "src/contract/wire/";
 
 export function sourceFiles(): SourceFile[] {
@@ -26,14 +26,17 @@ export function sourceFiles(): SourceFile[] {
 
 /** Everything that is, or could be, committed. */
 export function projectFiles(): SourceFile[] {
-  return filesMatching("**/*");
+  return readdirSync(PROJECT, { withFileTypes: true })
+    .filter(({ name }) => !NOT_COMMITTED.has(name) && !name.endsWith(".log"))
+    .flatMap((entry) => (entry.isDirectory() ? filesMatching(`${entry.name}/**/*`) : [fileAt(entry.name)]));
 }
 
 function filesMatching(pattern: string): SourceFile[] {
-  return [...new Bun.Glob(pattern).scanSync({ cwd: PROJECT, dot: true })]
-    .filter((path) => !NOT_OURS.test(path))
-    .sort()
-    .map((path) => ({ path, text: readText(path) }));
+  return [...new Bun.Glob(pattern).scanSync({ cwd: PROJECT, dot: true })].sort().map(fileAt);
+}
+
+function fileAt(path: string): SourceFile {
+  return { path, text: readText(path) };
 }
 
 export function readText(path: string): string {

@@ -8,10 +8,10 @@ import { basename, dirname } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import type { Account } from "../accounts.ts";
 import { ensureDirectory } from "../filesystem/tree.ts";
+import { noteGarbage } from "../garbage.ts";
 import { logError } from "../log.ts";
 import { systemCode } from "../rpc-fault.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
-import { writeBehind } from "./write-behind.ts";
 
 export interface UploadedFile {
   name: string;
@@ -95,7 +95,7 @@ async function writeFile(path: string, content: AsyncIterable<Uint8Array>, owner
     await using handle = file;
     try {
       await handle.chown(owner.uid, owner.gid);
-      await writeBehind(handle, content);
+      for await (const chunk of content) await writeAll(handle, chunk);
     } catch (thrown) {
       if (created) await removePartial(path, handle);
       throw thrown;
@@ -128,6 +128,14 @@ async function statIfResolvable(path: string): Promise<Stats | undefined> {
     if (systemCode(thrown) === "ENOENT") return undefined;
     throw thrown;
   }
+}
+
+async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
+  for (let at = 0; at < chunk.length; ) {
+    const { bytesWritten } = await file.write(chunk, at, chunk.length - at, null);
+    at += bytesWritten;
+  }
+  noteGarbage(chunk.length);
 }
 
 /** Only the very file this upload made is removed, not one that somebody put in its place meanwhile. */

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
+import { follow, nextPid, nextText, ProcessCalls, shell } from "../testing/process-calls.ts";
 import { RunningGuest } from "../testing/running-guest.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
@@ -174,38 +175,35 @@ describe("the memory of the table", () => {
 
 describe("a daemon's streams", () => {
   let guest: RunningGuest;
+  let processes: ProcessCalls;
   beforeAll(async () => {
     guest = await RunningGuest.start();
+    processes = new ProcessCalls(guest);
   });
   afterAll(() => guest[Symbol.asyncDispose]());
 
-  const kill = (pid: number) =>
-    guest.call("process.Process/SendSignal", { process: { pid }, signal: "SIGNAL_SIGKILL" });
   const startEvents = (script: string, headers: Record<string, string> = {}) =>
-    guest.stream("process.Process/Start", { process: { cmd: "/bin/sh", args: ["-c", script] } }, headers);
+    guest.stream("process.Process/Start", shell(script), headers);
 
   test("Connect hears from now on, nothing of before", async () => {
-    const first = startEvents("echo before; read go; echo after");
-    const { pid } = (await first.next()).value.json.event.start;
-    expect(atob((await first.next()).value.json.event.data.stdout)).toBe("before\n");
-    const second = guest.stream("process.Process/Connect", { process: { pid } });
-    expect((await second.next()).value.json.event.start.pid).toBe(pid);
-    await guest.call("process.Process/SendInput", { process: { pid }, input: { stdin: btoa("\n") } });
-    expect(atob((await second.next()).value.json.event.data.stdout)).toBe("after\n");
-    expect((await second.next()).value.json.event.end.status).toBe("exit status 0");
+    const { pid, rest: first } = await processes.start(shell("echo before; read go; echo after"));
+    expect(await nextText(first, "stdout")).toBe("before\n");
+    const second = processes.connect({ pid });
+    expect(await nextPid(second)).toBe(pid);
+    await processes.input(pid, "\n");
+    expect(await follow(second)).toMatchObject({ stdout: "after\n", stderr: "", end: { status: "exit status 0" } });
     await first.return(undefined);
   });
 
   test("keepalives fill the silence, only after the start", async () => {
     const events = startEvents("sleep 2.4; echo x", { "Keepalive-Ping-Interval": "1" });
     const kinds: string[] = [];
-    for await (const { end, json } of events) kinds.push(end ? "trailer" : (Object.keys(json.event)[0] ?? ""));
+    for await (const { end, json } of events) kinds.push(end ? "trailer" : (Object.keys(json.event ?? {})[0] ?? ""));
     expect(kinds).toEqual(["start", "keepalive", "keepalive", "data", "end", "trailer"]);
   });
 
   test("a client that reads nothing holds the process back, and its leaving sets it free", async () => {
-    const stalled = startEvents("trap '' PIPE; exec cat /dev/zero");
-    const { pid } = (await stalled.next()).value.json.event.start;
+    const { pid, rest: stalled } = await processes.start(shell("trap '' PIPE; exec cat /dev/zero"));
     const written = () => Number(/wchar: (\d+)/.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]);
     let before = -1;
     while (written() !== before) {
@@ -220,6 +218,6 @@ describe("a daemon's streams", () => {
       await Bun.sleep(10);
     }
     expect((await guest.memoryKib()).peak).toBeLessThan(200 * 1024);
-    expect((await kill(pid)).status).toBe(200);
+    expect((await processes.kill(pid)).status).toBe(200);
   });
 });

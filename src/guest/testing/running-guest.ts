@@ -10,10 +10,18 @@ import { CONTROL_SECRET_HEADER, type GuestSettings } from "../../contract/guest-
 
 export const SECRET = "test-secret-of-the-host";
 
+/** One envelope: a message, or the trailer that ends the stream. */
 export interface StreamedEvent {
   end: boolean;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever JSON the wire carries.
-  json: any;
+  json: {
+    event?: {
+      start?: { pid: number };
+      data?: { stdout?: string; stderr?: string; pty?: string };
+      end?: { exitCode?: number; exited?: boolean; status?: string; error?: string };
+      keepalive?: object;
+    };
+    error?: { code: string; message: string };
+  };
 }
 
 export class RunningGuest implements AsyncDisposable {

@@ -112,7 +112,8 @@ async function expectWord(address: string, word: string): Promise<void> {
   for (;;) {
     const answer = await ask(address);
     if (answer === word) return;
-    if (performance.now() > deadline) throw new Error(`the workload answered ${JSON.stringify(answer)} instead of its word`);
+    if (performance.now() > deadline)
+      throw new Error(`the workload answered ${JSON.stringify(answer)} instead of its word`);
     await Bun.sleep(20);
   }
 }

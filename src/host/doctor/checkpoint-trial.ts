@@ -21,14 +21,21 @@ export interface TrialResult {
 }
 
 export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult> {
-  mkdirSync(options.dataFolder, { recursive: true, mode: 0o711 });
+  mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   await removeStale(options);
   const data = new DataFolder(mkdtempSync(join(options.dataFolder, TRIAL_PREFIX)));
   data.makeRunFolder();
   const world = new MountWorld(data);
   try {
     await world.make();
-    const command = [...world.enterCommand, process.execPath, PROGRAM, data.path, options.cacheFolder, options.guestFolder];
+    const command = [
+      ...world.enterCommand,
+      process.execPath,
+      PROGRAM,
+      data.path,
+      options.cacheFolder,
+      options.guestFolder,
+    ];
     const result = await attempt(command, { timeoutMs: TRIAL_MS });
     if (result.exitCode !== 0) throw new Fault(500, result.stderr.trim() || "the trial ended without a word");
     return JSON.parse(result.stdout) as TrialResult;

@@ -35,6 +35,9 @@ async function safely(check: Check): Promise<Finding> {
     return await check.run();
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    return broken(`the check itself failed: ${reason}`, "see the message; if it makes no sense, report it with this line");
+    return broken(
+      `the check itself failed: ${reason}`,
+      "see the message; if it makes no sense, report it with this line",
+    );
   }
 }

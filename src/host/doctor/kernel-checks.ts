@@ -93,7 +93,7 @@ async function overlay() {
 }
 
 async function reflinkPool(dataFolder: string) {
-  mkdirSync(dataFolder, { recursive: true, mode: 0o711 });
+  mkdirSync(dataFolder, { recursive: true, mode: 0o700 });
   const folder = mkdtempSync(join(dataFolder, ".doctor-"));
   try {
     writeFileSync(join(folder, "a"), "x".repeat(8192));
@@ -137,7 +137,8 @@ async function forwarding() {
   const result = await attempt(["nft", "list", "chain", "ip", "filter", "FORWARD"]);
   if (result.exitCode !== 0 || !result.stdout.includes("policy drop")) return ok("nothing drops what sandboxes send");
   const user = await attempt(["nft", "list", "chain", "ip", "filter", "DOCKER-USER"]);
-  if (user.exitCode === 0 && /iifname "slot\*".*accept/.test(user.stdout)) return ok("sandboxes pass the machine's firewall");
+  if (user.exitCode === 0 && /iifname "slot\*".*accept/.test(user.stdout))
+    return ok("sandboxes pass the machine's firewall");
   return degraded(
     "another firewall drops what is forwarded (Docker does)",
     "sandboxes reach nothing outside",

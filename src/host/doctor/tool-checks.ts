@@ -39,7 +39,11 @@ async function crun(toolbox: Toolbox) {
 async function runsc() {
   const result = Bun.which("runsc") === null ? undefined : await attempt(["runsc", "--version"]);
   if (result?.exitCode === 0) return ok(result.stdout.split("\n")[0] ?? "");
-  return degraded("not installed", "no second wall for untrusted tenants; nothing uses it yet", "apt-get install runsc");
+  return degraded(
+    "not installed",
+    "no second wall for untrusted tenants; nothing uses it yet",
+    "apt-get install runsc",
+  );
 }
 
 async function criu(toolbox: Toolbox, options: DoctorOptions) {

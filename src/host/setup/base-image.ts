@@ -16,7 +16,19 @@ const VERSION = 1;
 
 const PACKAGES = [
   ...["bash", "sudo", "git", "curl", "ca-certificates", "python3", "python-is-python3", "python3-pip", "python3-venv"],
-  ...["nodejs", "npm", "procps", "iproute2", "ncurses-bin", "jq", "less", "iputils-ping", "socat", "mount", "util-linux"],
+  ...[
+    "nodejs",
+    "npm",
+    "procps",
+    "iproute2",
+    "ncurses-bin",
+    "jq",
+    "less",
+    "iputils-ping",
+    "socat",
+    "mount",
+    "util-linux",
+  ],
   ...["login", "passwd", "tzdata", "openssh-client", "unzip", "xz-utils", "file"],
 ];
 
@@ -39,7 +51,7 @@ export function baseImageStep(cacheFolder: string, mirror: string | undefined): 
             "mmdebstrap",
             "--variant=apt",
             `--include=${PACKAGES.join(",")}`,
-            "--aptopt=Apt::Install-Recommends \"false\"",
+            '--aptopt=Apt::Install-Recommends "false"',
             SUITE,
             folder,
             ...(mirror === undefined ? [] : [mirror]),

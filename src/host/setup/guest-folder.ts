@@ -2,8 +2,9 @@
  * The folder that is mounted read-only into every sandbox: the compiled guest with its own loader and libraries, so that it
  * runs in any image (Debian, Alpine, one without a shell), and the init that is pid 1.
  */
-import { copyFile, chmod, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { run } from "../command.ts";
 import { architecture, GUEST_MOUNT, type Toolbox } from "../toolbox.ts";
@@ -20,7 +21,10 @@ const KEEP_GUEST = `while :; do ${GUEST_MOUNT}/bin/guest; ${GUEST_MOUNT}/bin/bus
 export function guestFolder(toolbox: Toolbox): string {
   const hash = new Bun.CryptoHasher("sha256");
   for (const file of sourceFiles()) hash.update(relative(PROJECT, file)).update(readFileSync(file));
-  hash.update(readFileSync(join(PROJECT, "package-lock.json"))).update(toolbox.toolFolder).update(KEEP_GUEST);
+  hash
+    .update(readFileSync(join(PROJECT, "package-lock.json")))
+    .update(toolbox.toolFolder)
+    .update(KEEP_GUEST);
   return join(toolbox.cacheFolder, `guest-${hash.digest("hex").slice(0, 16)}`);
 }
 

@@ -13,6 +13,7 @@ export const COMMANDS: Readonly<Record<string, string>> = {
   patchelf: "patchelf",
   nsenter: "util-linux",
   unshare: "util-linux",
+  taskset: "util-linux",
   mount: "mount",
 };
 

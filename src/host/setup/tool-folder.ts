@@ -23,7 +23,7 @@ export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): Se
             "--variant=extract",
             `--include=${PACKAGES.join(",")}`,
             // Mirrors lag behind; this relaxes the date check for this folder only. Signatures are still checked.
-            "--aptopt=Acquire::Check-Valid-Until \"false\"",
+            '--aptopt=Acquire::Check-Valid-Until "false"',
             SUITE,
             folder,
             ...(mirror === undefined ? [] : [mirror]),

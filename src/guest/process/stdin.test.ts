@@ -1,0 +1,87 @@
+/** Input of processes of a real daemon: order, end, backpressure and bounded memory. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { follow, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
+import { envelope, envelopes, RunningGuest, type StreamedEvent } from "../testing/running-guest.ts";
+
+let guest: RunningGuest;
+let processes: ProcessCalls;
+beforeAll(async () => {
+  guest = await RunningGuest.start();
+  processes = new ProcessCalls(guest);
+});
+afterAll(() => guest[Symbol.asyncDispose]());
+
+describe("stdin", () => {
+  test("is fed in order and closed", async () => {
+    const { pid, rest } = await processes.start({ ...shell("cat"), stdin: true });
+    for (const letter of "order") await processes.input(pid, letter);
+    expect((await processes.closeStdin(pid)).status).toBe(200);
+    const told = await follow(rest);
+    expect(told.stdout).toBe("order");
+    expect(told.end).toMatchObject({ status: "exit status 0" });
+  });
+
+  test("closes twice without complaint, and takes nothing afterwards", async () => {
+    const { pid, rest } = await processes.start(shell("exec sleep 30"));
+    const close = () => processes.closeStdin(pid);
+    expect([(await close()).status, (await close()).status]).toEqual([200, 200]);
+    expect(await refusal(processes.input(pid, "late"))).toEqual([500, "internal"]);
+    await processes.kill(pid);
+    await follow(rest);
+  });
+
+  test("is empty when it was not asked for", async () => {
+    expect(await processes.run({ ...shell("cat; echo done"), stdin: false })).toMatchObject({ stdout: "done\n" });
+  });
+
+  test("of a process that does not read takes no more than the pipe holds", async () => {
+    const { pid, rest } = await processes.start(shell("exec sleep 30"));
+    const blocked = guest.call(
+      "process.Process/SendInput",
+      { process: { pid }, input: { stdin: Buffer.alloc(1_000_000).toString("base64") } },
+      { "Connect-Timeout-Ms": "200" },
+    );
+    expect(await refusal(blocked)).toEqual([504, "deadline_exceeded"]);
+    await processes.kill(pid);
+    await follow(rest);
+  });
+
+  test("takes 100 MB by StreamInput without keeping them", async () => {
+    const { pid, rest } = await processes.start(shell("sleep 0.2; wc -c"));
+    const before = await guest.memoryKib();
+    const message = envelope({ data: { input: { stdin: Buffer.alloc(1_000_000, "x").toString("base64") } } });
+    let sent = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (sent === 0) controller.enqueue(envelope({ start: { process: { pid } } }));
+        if (sent++ < 100) controller.enqueue(message);
+        else controller.close();
+      },
+    });
+    const answer = await guest.fetch("/process.Process/StreamInput", {
+      method: "POST",
+      headers: { "Content-Type": "application/connect+json" },
+      body,
+    });
+    const events: StreamedEvent[] = [];
+    if (answer.body) for await (const event of envelopes(answer.body)) events.push(event);
+    expect(events).toEqual([
+      { end: false, json: {} },
+      { end: true, json: {} },
+    ]);
+    await processes.closeStdin(pid);
+    expect((await follow(rest)).stdout.trim()).toBe("100000000");
+    expect((await guest.memoryKib()).peak - before.now).toBeLessThan(96 * 1024);
+  });
+
+  test("data before a target is a mistake of the caller", async () => {
+    const answer = await guest.fetch("/process.Process/StreamInput", {
+      method: "POST",
+      headers: { "Content-Type": "application/connect+json" },
+      body: envelope({ data: { input: { stdin: "" } } }),
+    });
+    const events: StreamedEvent[] = [];
+    if (answer.body) for await (const event of envelopes(answer.body)) events.push(event);
+    expect(events[0]?.json.error?.code).toBe("invalid_argument");
+  });
+});

@@ -1,0 +1,53 @@
+/** Processes in terminals of a real daemon. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { follow, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
+import { basic, RunningGuest } from "../testing/running-guest.ts";
+
+let guest: RunningGuest;
+let processes: ProcessCalls;
+beforeAll(async () => {
+  guest = await RunningGuest.start();
+  processes = new ProcessCalls(guest);
+});
+afterAll(() => guest[Symbol.asyncDispose]());
+
+describe("a process in a terminal", () => {
+  const terminal = (script: string) => ({ ...shell(script), pty: { size: { cols: 90, rows: 33 } } });
+
+  test("has a session, a size and the user's identity", async () => {
+    const script = "sleep 0.1; stty size < $(tty); id -un; ps -o sid= -o tty= -p $$; echo $$";
+    const message = {
+      process: { cmd: "/bin/sh", args: ["-c", script], cwd: "/" },
+      pty: { size: { cols: 90, rows: 33 } },
+    };
+    const { pty, end, pid } = await processes.run(message, basic("daemon"));
+    const [size, user, session, self] = pty.trim().split("\r\n");
+    expect([size, user, self]).toEqual(["33 90", "daemon", String(pid)]);
+    expect(session).toMatch(new RegExp(`^\\s*${pid} pts/`));
+    expect(end).toMatchObject({ status: "exit status 0" });
+  });
+
+  test("takes input, is resized and killed", async () => {
+    const { pid, rest } = await processes.start(
+      terminal("stty -echo; echo ready; read line; stty size; echo got $line; sleep 30"),
+    );
+    expect(await nextText(rest, "pty")).toBe("ready\r\n");
+    const size = { cols: 70_000, rows: 40 };
+    expect((await guest.call("process.Process/Update", { process: { pid }, pty: { size } })).status).toBe(200);
+    expect((await processes.type(pid, "hello\n")).status).toBe(200);
+    let seen = "";
+    while (!seen.includes("got hello")) seen += await nextText(rest, "pty");
+    expect(seen).toContain(`40 ${70_000 & 0xffff}\r\n`);
+    expect(await refusal(processes.input(pid, "x"))).toEqual([500, "internal"]);
+    expect(await refusal(processes.closeStdin(pid))).toEqual([500, "unknown"]);
+    await processes.kill(pid);
+    expect((await follow(rest)).end).toEqual({ exitCode: -1, status: "signal: killed", error: "signal: killed" });
+  });
+
+  test("loses none of its output", async () => {
+    const { pty } = await processes.run(terminal("seq 1 60000"));
+    const lines = pty.trimEnd().split("\r\n");
+    expect(lines).toHaveLength(60_000);
+    expect(lines.every((line, at) => line === String(at + 1))).toBe(true);
+  });
+});

@@ -1,0 +1,185 @@
+/** The promises of the Host interface, held by the machine and by the host that only remembers. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdirSync, rmSync } from "node:fs";
+import { BASE_TEMPLATE } from "../../src/contract/base-template.ts";
+import { Fault } from "../../src/contract/fault.ts";
+import { attempt } from "../../src/host/command.ts";
+import { DataFolder } from "../../src/host/data-folder.ts";
+import type { CreateSandbox, Host, SandboxKind } from "../../src/host/host.ts";
+import { applySettings } from "../../src/host/host-changes.ts";
+import { Machine } from "../../src/host/machine.ts";
+import { MemoryHost } from "../../src/host/memory-host.ts";
+import { BASE_IMAGE, imageFolder, shiftOwners } from "../../src/host/setup/base-image.ts";
+import { guestFolder } from "../../src/host/setup/guest-folder.ts";
+import { takeDown } from "../../src/host/take-down.ts";
+import { Toolbox } from "../../src/host/toolbox.ts";
+import { census, NOTHING, settledCensus } from "../census.ts";
+import { newDataFolder } from "../server.ts";
+
+const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
+const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE };
+const request: CreateSandbox = { kind, envVars: {}, accessTokens: [], internet: true };
+
+interface Subject {
+  host: Host;
+  /** Ends a sandbox's first process behind the host's back. */
+  lose(id: string): Promise<void>;
+}
+
+function openMachine(data: DataFolder, readyPerKind: number): Promise<Machine> {
+  const folder = guestFolder(new Toolbox(CACHE));
+  return Machine.open({ data, cacheFolder: CACHE, guestFolder: folder, resolver: "9.9.9.9", readyPerKind });
+}
+
+const dataFolder = newDataFolder("contract");
+let data: DataFolder;
+let machine: Machine;
+beforeAll(async () => {
+  mkdirSync(dataFolder, { recursive: true });
+  data = new DataFolder(dataFolder);
+  data.makeRunFolder();
+  applySettings(data);
+  machine = await openMachine(data, 0);
+});
+afterAll(async () => {
+  await machine.close();
+  await attempt(["umount", `${dataFolder}/disks`]);
+  await takeDown(data, CACHE, { keepData: false });
+});
+
+const subjects: Record<string, () => Subject> = {
+  machine: () => ({
+    host: machine,
+    async lose(id) {
+      const { pid } = await Bun.file(`${data.sandboxesFolder}/${id}/record.json`).json();
+      process.kill(pid, "SIGKILL");
+    },
+  }),
+  "memory host": () => {
+    const host = new MemoryHost({ images: [BASE_IMAGE] });
+    return { host, lose: async (id) => host.lose(id) };
+  },
+};
+
+describe.each(Object.keys(subjects))("%s", (name) => {
+  const subject = (): Subject => {
+    const make = subjects[name];
+    if (make === undefined) throw new Error(name);
+    return make();
+  };
+
+  test("a created sandbox has an id of the documented form and an endpoint", async () => {
+    const { host } = subject();
+    const { id } = await host.create(request);
+    expect(id).toMatch(/^i[a-z0-9]{20}$/);
+    expect(host.endpoint(id)?.address).toMatch(/^\d+\.\d+\.\d+\.\d+$/);
+    await host.destroy(id);
+  });
+
+  test("two sandboxes never share an id", async () => {
+    const { host } = subject();
+    const made = await Promise.all([host.create(request), host.create(request), host.create(request)]);
+    expect(new Set(made.map(({ id }) => id)).size).toBe(3);
+    await Promise.all(made.map(({ id }) => host.destroy(id)));
+  });
+
+  test("an image that is not on the machine is a 404 that names it", async () => {
+    const { host } = subject();
+    const refused = host.create({ ...request, kind: { ...kind, image: "no-such-image" } });
+    await expect(refused).rejects.toBeInstanceOf(Fault);
+    await expect(refused).rejects.toMatchObject({ status: 404, message: expect.stringContaining("no-such-image") });
+  });
+
+  test("from the call of destroy on, the endpoint is gone; destroying again or the unknown is success", async () => {
+    const { host } = subject();
+    const { id } = await host.create(request);
+    const ended = host.destroy(id);
+    expect(host.endpoint(id)).toBeUndefined();
+    await ended;
+    await host.destroy(id);
+    await host.destroy("i00000000000000000000");
+  });
+
+  test("a sandbox that ends by itself is reported once and forgotten", async () => {
+    const { host, lose } = subject();
+    const { id } = await host.create(request);
+    const lost: string[] = [];
+    const reported = new Promise<void>((resolve) => {
+      host.onLost((which) => {
+        lost.push(which);
+        resolve();
+      });
+    });
+    await lose(id);
+    await reported;
+    expect(host.endpoint(id)).toBeUndefined();
+    await host.destroy(id);
+    expect(lost).toEqual([id]);
+  });
+
+  test("adopt keeps what is asked for, ends the rest, and says what is alive", async () => {
+    const { host } = subject();
+    const kept = await host.create(request);
+    const unwanted = await host.create(request);
+    const alive = await host.adopt(new Set([kept.id, "i99999999999999999999"]));
+    expect([...alive]).toEqual([kept.id]);
+    expect(host.endpoint(kept.id)).toBeDefined();
+    expect(host.endpoint(unwanted.id)).toBeUndefined();
+    await host.destroy(kept.id);
+  });
+});
+
+describe("the machine alone", () => {
+  test("nothing is left of what was created and destroyed", async () => {
+    expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
+    const made = await Promise.all(Array.from({ length: 4 }, () => machine.create({ ...request, internet: false })));
+    const now = await census(dataFolder);
+    expect(now.processes).toBeGreaterThanOrEqual(4);
+    expect(now).toMatchObject({
+      runFolders: 4,
+      disks: 4,
+      loopDevices: 4,
+      interfaces: 4,
+      offlineElements: 4,
+      crunRecords: 4,
+    });
+    // Seven namespaces each, shared with nobody.
+    expect(now.namespaces).toBe(4 * 7);
+    // The host's own view holds no mount of a running sandbox.
+    expect(now.mounts).toBe(0);
+    await Promise.all(made.map(({ id }) => machine.destroy(id)));
+    expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
+  });
+
+  test("a boot that fails half-way leaves nothing", async () => {
+    const impossible = { ...request, kind: { ...kind, diskSizeMB: 0 } };
+    await expect(machine.create(impossible)).rejects.toMatchObject({ status: 500 });
+    const silent = { ...request, kind: { ...kind, image: "broken-test" } };
+    await withImage("broken-test", { ".sandlot": "a file where the guest folder is to be mounted" }, async () => {
+      await expect(machine.create(silent)).rejects.toMatchObject({ status: 500 });
+    });
+    expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
+  });
+
+  test("an image without anything in it, not even a C library, gets a working guest", async () => {
+    await withImage("empty-test", {}, async () => {
+      const { id } = await machine.create({ ...request, kind: { ...kind, image: "empty-test", defaultUser: "root" } });
+      const health = await fetch(`http://${machine.endpoint(id)?.address}:49983/health`, { keepalive: false });
+      expect(health.status).toBe(204);
+      await machine.destroy(id);
+    });
+  });
+});
+
+/** An image of these files, for as long as `use` takes. */
+async function withImage(name: string, files: Record<string, string>, use: () => Promise<void>): Promise<void> {
+  const folder = imageFolder(CACHE, name);
+  mkdirSync(folder);
+  try {
+    for (const [path, content] of Object.entries(files)) await Bun.write(`${folder}/${path}`, content);
+    shiftOwners(folder);
+    await use();
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

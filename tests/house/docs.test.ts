@@ -1,0 +1,229 @@
+/** What the documentation says is what the code does. */
+import { describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { dirname, join, normalize } from "node:path/posix";
+import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS } from "../../src/cli/config.ts";
+import { BASE_TEMPLATE } from "../../src/contract/base-template.ts";
+import { createSandboxV1, createSandboxV2 } from "../../src/contract/management/create-sandbox.ts";
+import { Filesystem } from "../../src/contract/wire/filesystem/filesystem_pb.ts";
+import { Process } from "../../src/contract/wire/process/process_pb.ts";
+import { routes } from "../../src/control/routes.ts";
+import { refuseUnbuilt } from "../../src/control/unbuilt-fields.ts";
+import { allChecks } from "../../src/host/doctor/doctor.ts";
+import { SETTINGS as HOST_SETTINGS } from "../../src/host/host-changes.ts";
+import { COMMANDS } from "../../src/host/setup/packages.ts";
+import { anchors, links, tableRows } from "./markdown.ts";
+import { PROJECT, projectFiles, readText } from "./source-files.ts";
+
+const files = projectFiles();
+const pages = files.filter(({ path }) => path === "README.md" || /^docs\/.*\.md$/.test(path));
+const api = readText("docs/api.md");
+
+describe("configuration.md", () => {
+  test("has the settings, and no others", () => {
+    const rows = tableRows(readText("docs/configuration.md"), ["Variable", "Key", "Default", "Meaning"]);
+    const settings = SETTINGS.map(({ variable, key, default: value, description }) => ({
+      Variable: variable,
+      Key: key,
+      Default: value,
+      Meaning: description,
+    }));
+    expect(rows.filter(({ Variable }) => Variable !== CONFIG_FILE_VARIABLE)).toEqual(settings);
+    expect(rows.find(({ Variable }) => Variable === CONFIG_FILE_VARIABLE)?.Default).toBe(CONFIG_FILE_DEFAULT);
+  });
+});
+
+describe("host-changes.md", () => {
+  const page = readText("docs/host-changes.md");
+
+  test("has the kernel settings, and no others", () => {
+    const settings = HOST_SETTINGS.map(({ name, atLeast, perNetwork, why }) => ({
+      Setting: name,
+      "At least": String(atLeast),
+      Scope: perNetwork ? "network namespace" : "machine",
+      Why: why,
+    }));
+    expect(tableRows(page, ["Setting", "At least", "Scope", "Why"])).toEqual(settings);
+  });
+
+  test("has the packages, and no others", () => {
+    const packages = Object.entries(COMMANDS).map(([Command, Package]) => ({ Command, Package }));
+    expect(tableRows(page, ["Command", "Package"])).toEqual(packages);
+  });
+
+  test("and troubleshooting.md name interfaces as the doctor does", () => {
+    const letThrough = /iptables -I DOCKER-USER -i (\w+)\+ -j ACCEPT/;
+    const [line = "", prefix = ""] = letThrough.exec(readText("src/host/doctor/kernel-checks.ts")) ?? [];
+    expect(prefix).not.toBe("");
+    expect(readText("docs/troubleshooting.md")).toContain(line);
+    expect(page).toContain(`\`${prefix}<mark>-<number>\``);
+  });
+});
+
+describe("troubleshooting.md", () => {
+  test("explains every line of the doctor, in its order", () => {
+    const rows = tableRows(readText("docs/troubleshooting.md"), ["Line", "What it is about", "Usual cause"]);
+    const checks = allChecks({ dataFolder: "/d", cacheFolder: "/c", guestFolder: "/g" });
+    expect(rows.map(({ Line }) => Line)).toEqual(checks.map(({ name }) => name));
+  });
+});
+
+describe("api.md", () => {
+  const endpoints = tableRows(api, ["Endpoint", "What it does", "Auth", "Supported"]);
+
+  test("has every route as supported, and no others", () => {
+    const supported = endpoints.filter(({ Supported }) => Supported === "yes");
+    const built = routes.map(({ method, path, summary, auth }) => ({
+      Endpoint: `${method} ${path}`,
+      "What it does": summary,
+      Auth: auth,
+      Supported: "yes",
+    }));
+    expect(supported).toEqual(built);
+  });
+
+  test("says of each endpoint once whether it is supported", () => {
+    expect(endpoints.filter(({ Supported }) => Supported !== "yes" && Supported !== "not yet")).toEqual([]);
+    const names = endpoints.map(({ Endpoint }) => Endpoint);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  test("names every field of a create request", () => {
+    const honoured = tableRows(api, ["Honoured", "Meaning"]).map(({ Honoured }) => Honoured);
+    const refused = tableRows(api, ["Refused", "For example"]).map(({ Refused }) => Refused);
+    const known = new Set([...Object.keys(createSandboxV1.shape), ...Object.keys(createSandboxV2.shape)]);
+    const named = [...honoured, ...refused].map((field) => field?.split(".")[0]);
+    expect(new Set(named)).toEqual(known as Set<string | undefined>);
+  });
+
+  test("gives for each refused field an example that is refused by its name", () => {
+    for (const { Refused = "", "For example": example = "" } of tableRows(api, ["Refused", "For example"])) {
+      const request = createSandboxV2.parse({ templateID: "base", ...nested(Refused, JSON.parse(example)) });
+      expect(() => refuseUnbuilt(request)).toThrow(`does not support ${Refused} yet`);
+    }
+  });
+
+  test("names every field that is refused", () => {
+    const refused = tableRows(api, ["Refused", "For example"]);
+    const all = refused.map(({ Refused = "", "For example": example = "" }) => nested(Refused, JSON.parse(example)));
+    const everything = all.reduce<Record<string, unknown>>(merged, { templateID: "base" });
+    const message = thrownMessage(() => refuseUnbuilt(createSandboxV2.parse(everything)));
+    expect(message).toContain(refused.map(({ Refused }) => Refused).join(", "));
+    const source = readText("src/control/unbuilt-fields.ts");
+    expect(source.match(/^ {2}"?[\w.]+"?: \(\{/gm)).toHaveLength(refused.length);
+  });
+
+  test("has every RPC, and says which are not built", () => {
+    const rows = tableRows(api, ["RPC", "Supported"]);
+    const methods = [Process, Filesystem].flatMap((service) =>
+      service.methods.map((method) => `${service.typeName}/${method.name}`),
+    );
+    expect(rows.map(({ RPC }) => RPC).sort()).toEqual(methods.sort());
+    const source = readText("src/guest/filesystem/filesystem-service.ts");
+    const unbuilt = [...source.matchAll(/notBuilt\("(\w+)"\)/g)].map(([, name]) => `${Filesystem.typeName}/${name}`);
+    const notYet = rows.filter(({ Supported }) => Supported === "not yet").map(({ RPC }) => RPC);
+    expect(notYet.sort()).toEqual(unbuilt.sort());
+    expect(rows.filter(({ Supported }) => Supported === "yes")).toHaveLength(methods.length - unbuilt.length);
+  });
+
+  test("has the runtime's plain endpoints", () => {
+    const source = readText("src/guest/front-door.ts");
+    const served = [...source.matchAll(/^ {2}"(\/\w+)": \[([^\]]+)\]/gm)].flatMap(([, path, methods = ""]) =>
+      [...methods.matchAll(/\w+/g)].map(([method]) => `${method} ${path}`),
+    );
+    const rows = tableRows(api, ["Endpoint", "What it does", "Supported"]);
+    const supported = rows.filter(({ Supported }) => Supported === "yes").map(({ Endpoint }) => Endpoint);
+    expect(supported).toEqual(served);
+  });
+
+  test("gives the size of the built-in template", () => {
+    const { cpuCount, memoryMB, diskSizeMB } = BASE_TEMPLATE;
+    expect(api.replace(/\s+/g, " ")).toContain(`${cpuCount} CPUs, ${memoryMB} MB of memory, ${diskSizeMB} MB of disk`);
+  });
+});
+
+describe("every page", () => {
+  test("names commands that exist", () => {
+    const { scripts } = JSON.parse(readText("package.json")) as { scripts: Record<string, string> };
+    const main = readText("src/cli/main.ts");
+    const unknown = pages.flatMap(({ path, text }) => {
+      const npm = [...text.matchAll(/\bnpm (?:run )?(start|test|(?<=run )[\w:-]+)/g)]
+        .filter(([, name = ""]) => scripts[name] === undefined)
+        .map(([command]) => `${path}: ${command}`);
+      const own = [...text.matchAll(/`(?:sudo )?(?:node bin\/)?sandlot ([a-z]+)/g)]
+        .filter(([, name]) => !main.includes(`case "${name}":`))
+        .map(([command]) => `${path}: ${command}`);
+      return [...npm, ...own];
+    });
+    expect(unknown).toEqual([]);
+    expect(readText("README.md")).toContain("`npm run bench`");
+  });
+
+  test("links to what is there", () => {
+    const broken = pages.flatMap(({ path, text }) =>
+      links(text)
+        .filter((target) => !/^https?:/.test(target) && !leadsSomewhere(path, target))
+        .map((target) => `${path}: ${target}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  test("is linked from the README", () => {
+    const linked = new Set(links(readText("README.md")).map((target) => target.split("#")[0]));
+    expect(pages.map(({ path }) => path).filter((path) => path !== "README.md" && !linked.has(path))).toEqual([]);
+  });
+});
+
+describe("no file", () => {
+  /** Written in parts, so that this file does not find itself. */
+  const somebodysFolder = new RegExp(`(?<![\\w}.*-])/(?:${["work", "root"].join("|")})/`);
+  const registry = new RegExp(["jfr" + "og", "arti" + "factory", "ver" + "daccio", "nex" + "us"].join("|"), "i");
+  const privateHost = /https?:\/\/[\w.-]+\.(?:internal|corp|lan|intranet)\b/;
+
+  test("names a folder of somebody's machine", () => {
+    expect(matching(somebodysFolder)).toEqual([]);
+  });
+
+  test("names a private registry or host", () => {
+    expect(matching(registry)).toEqual([]);
+    expect(matching(privateHost)).toEqual([]);
+    expect(matching(/^\s*(?:@[\w-]+:)?registry\s*=|"resolved":\s*"(?!https:\/\/registry\.npmjs\.org\/)/m)).toEqual([]);
+  });
+
+  function matching(pattern: RegExp): string[] {
+    return files
+      .filter(({ text }) => pattern.test(text))
+      .map(({ path, text }) => `${path}: ${pattern.exec(text)?.[0]}`);
+  }
+});
+
+/** `a.b` and a value, as `{ a: { b: value } }`. */
+function nested(field: string, value: unknown): Record<string, unknown> {
+  const [outer = "", inner] = field.split(".");
+  return { [outer]: inner === undefined ? value : { [inner]: value } };
+}
+
+function merged(into: Record<string, unknown>, from: Record<string, unknown>): Record<string, unknown> {
+  for (const [name, value] of Object.entries(from)) {
+    const present = into[name];
+    into[name] =
+      typeof present === "object" && typeof value === "object" ? { ...present, ...value } : (value ?? present);
+  }
+  return into;
+}
+
+function thrownMessage(act: () => void): string {
+  try {
+    act();
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown.message : String(thrown);
+  }
+  return "";
+}
+
+function leadsSomewhere(from: string, target: string): boolean {
+  const [file = "", anchor] = target.split("#");
+  const path = file === "" ? from : normalize(join(dirname(from), file));
+  if (!existsSync(join(PROJECT, path))) return false;
+  return anchor === undefined || anchors(readText(path)).has(anchor);
+}
