@@ -30,9 +30,9 @@ export async function up(config: Config): Promise<number> {
   replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);
 }
 
-/** The doctor's word holds for one kernel, one set of tools and one guest. */
+/** The doctor's word holds for one kernel and one guest with its tools. */
 async function examineOnce(config: Config): Promise<void> {
-  const about = Bun.hash(JSON.stringify([release(), currentGuestFolder(config), config.dataFolder])).toString(36);
+  const about = Bun.hash(JSON.stringify([release(), currentGuestFolder(config)])).toString(36);
   const mark = join(EXAMINED_FOLDER, about);
   if (existsSync(mark)) return;
   console.error("sandlot: testing this machine");

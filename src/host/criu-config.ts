@@ -1,7 +1,9 @@
 /** How CRIU treats what reaches out of a sandbox; crun hands the file to it. */
+import { readFileSync } from "node:fs";
+
 export const CRIU_CONFIG_FILE = "criu.conf";
 
-export const CRIU_CONFIG = `
+const ALWAYS = `
 # Bind mounts from the host (the guest folder, devices) are found again by name, not stored.
 external mnt[]:ms
 # The network namespace is made anew and plugged by the host.
@@ -11,3 +13,21 @@ tcp-close
 network-lock skip
 link-remap
 `;
+
+export function criuConfig(): string {
+  return ALWAYS + controllerLines(readFileSync("/proc/self/cgroup", "utf8"));
+}
+
+/**
+ * With cgroup v1, a sandbox is in a cgroup of its own in every tree that has a controller, but in the root of the others
+ * (named ones, and the unified tree of a hybrid layout). CRIU would store those roots with everything below them, that is,
+ * all cgroups of the machine, and make them again on restore; so it is told which trees count. With v2 there is one tree.
+ */
+export function controllerLines(ownCgroups: string): string {
+  const controllers = ownCgroups
+    .trim()
+    .split("\n")
+    .flatMap((line) => (line.split(":")[1] ?? "").split(","))
+    .filter((name) => name !== "" && !name.startsWith("name="));
+  return controllers.map((name) => `cgroup-dump-controller ${name}\n`).join("");
+}

@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { BOOTS_AT_ONCE_MAX, LIVENESS_CHECK_MS } from "../contract/limits.ts";
 import { removeCgroups } from "./cgroups.ts";
-import { CRIU_CONFIG, CRIU_CONFIG_FILE } from "./criu-config.ts";
+import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
 import { Crun } from "./crun.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { Disks } from "./disk.ts";
@@ -83,7 +83,7 @@ export class Machine implements Host {
     }
     await network.open();
     const dns = await DnsRelay.open(network.gateway, options.resolver);
-    writeFileSync(join(options.data.runFolder, CRIU_CONFIG_FILE), CRIU_CONFIG, { mode: 0o644 });
+    writeFileSync(join(options.data.runFolder, CRIU_CONFIG_FILE), criuConfig(), { mode: 0o644 });
     const runtime = new Crun(toolbox, options.data.crunFolder);
     return new Machine(options, runtime, network, disks, mounts, dns);
   }
