@@ -24,14 +24,14 @@ export async function runOnBun(program, args) {
   process.exitCode = code ?? (signal === null ? 1 : 128 + 15);
 }
 
-/** `npm ci` once for each state of the lock file. */
+/** `npm ci` once for each state of the lock file. No package here needs its install script. */
 function installPackages() {
   const lock = createHash("sha256")
     .update(readFileSync(join(project, "package-lock.json")))
     .digest("hex");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock) return;
   console.error("sandlot: installing npm packages");
-  const result = spawnSync("npm", ["ci", "--no-audit", "--no-fund"], {
+  const result = spawnSync("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], {
     cwd: project,
     stdio: ["ignore", "ignore", "inherit"],
   });
@@ -39,7 +39,7 @@ function installPackages() {
   writeFileSync(stamp, lock);
 }
 
-/** npm versions differ in whether they run install scripts, so the binary is in one of two places. */
+/** In its own package, or where an install script that ran before us has moved it. */
 function findBun() {
   const name = process.arch === "arm64" ? "bun-linux-aarch64" : "bun-linux-x64";
   const places = [join(project, "node_modules/@oven", name, "bin/bun"), join(project, "node_modules/bun/bin/bun.exe")];

@@ -2,12 +2,11 @@
  * `npm test`. Sets up what is missing, cleans up after runs that were killed, and runs every test inside the outer network.
  * Arguments go to `bun test`. The last line counts what passed and failed.
  */
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
 import { demandRoot, prepare } from "../src/cli/prepare.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "./outer-network.ts";
-import { removeStaleServers, TEST_ROOT } from "./server.ts";
+import { removeServersOf, removeStaleServers } from "./server.ts";
 
 const PROJECT = join(import.meta.dir, "..");
 const TEST_MS = "60000";
@@ -40,8 +39,8 @@ try {
   const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}$`, "m").exec(report)?.[1] ?? 0);
   console.log(`${count("pass")} passed, ${count("fail")} failed`);
 } finally {
+  await removeServersOf(String(process.pid));
   await network.remove();
-  await rm(join(TEST_ROOT, String(process.pid)), { recursive: true, force: true });
 }
 process.exit(exitCode);
 

@@ -97,13 +97,16 @@ export async function takeDownServer(dataFolder: string): Promise<void> {
 /** Servers of test runs that were killed: whatever they left is taken down before a new run begins. */
 export async function removeStaleServers(): Promise<void> {
   if (!existsSync(TEST_ROOT)) return;
-  for (const pid of readdirSync(TEST_ROOT)) {
-    if (isRunning(Number(pid))) continue;
-    const folder = join(TEST_ROOT, pid);
-    for (const name of readdirSync(folder)) {
-      const dataFolder = join(folder, name);
-      if (existsSync(join(dataFolder, "server.json"))) await takeDownServer(dataFolder);
-    }
-    await rm(folder, { recursive: true, force: true });
+  for (const run of readdirSync(TEST_ROOT)) if (!isRunning(Number(run))) await removeServersOf(run);
+}
+
+/** Takes down whatever servers a run has left, and removes their data. */
+export async function removeServersOf(run: string): Promise<void> {
+  const folder = join(TEST_ROOT, run);
+  if (!existsSync(folder)) return;
+  for (const name of readdirSync(folder)) {
+    const dataFolder = join(folder, name);
+    if (existsSync(join(dataFolder, "server.json"))) await takeDownServer(dataFolder);
   }
+  await rm(folder, { recursive: true, force: true });
 }

@@ -1,4 +1,4 @@
-/** What `up`, `doctor` and `bench` need done first: tools, guest and base image, with progress on the terminal. */
+/** What `up` and the tests need done first: tools, guest and base image, with progress on the terminal. */
 import { Fault } from "../contract/fault.ts";
 import { guestFolder } from "../host/setup/guest-folder.ts";
 import { setUp } from "../host/setup/setup.ts";
@@ -6,6 +6,8 @@ import { Toolbox } from "../host/toolbox.ts";
 import type { Config } from "./config.ts";
 
 const LINE_EVERY_MS = 2_000;
+/** A step that prints nothing for this long is shown to be alive. */
+const SIGN_OF_LIFE_MS = 10_000;
 
 export function demandRoot(): void {
   if (process.getuid?.() !== 0) throw new Fault(403, "this needs root. FIX: sudo npm start");
@@ -15,25 +17,37 @@ export function demandRoot(): void {
 export async function prepare(config: Config): Promise<boolean> {
   let begun = 0;
   let shown = 0;
-  return await setUp({
-    cacheFolder: config.cacheFolder,
-    debianMirror: config.debianMirror,
-    report({ kind, text }) {
-      const now = performance.now();
-      if (kind === "begin") {
-        begun = now;
-        shown = now;
-        console.error(`sandlot: setting up ${text}`);
-      } else if (kind === "line" && now - shown >= LINE_EVERY_MS) {
-        shown = now;
-        console.error(`  ${Math.round((now - begun) / 1000)} s  ${text.slice(0, 100)}`);
-      } else if (kind === "end") {
-        console.error(`  done in ${Math.round((now - begun) / 1000)} s`);
-      } else if (kind === "wait") {
-        console.error(`sandlot: ${text}`);
-      }
-    },
-  });
+  let latest = "";
+  const show = () => {
+    shown = performance.now();
+    console.error(`  ${Math.round((shown - begun) / 1000)} s  ${latest.slice(0, 100)}`);
+  };
+  const alive = setInterval(() => {
+    if (latest !== "" && performance.now() - shown >= SIGN_OF_LIFE_MS) show();
+  }, SIGN_OF_LIFE_MS / 2);
+  try {
+    return await setUp({
+      cacheFolder: config.cacheFolder,
+      debianMirror: config.debianMirror,
+      report({ kind, text }) {
+        const now = performance.now();
+        if (kind === "begin") {
+          [begun, shown, latest] = [now, now, "working"];
+          console.error(`sandlot: setting up ${text}`);
+        } else if (kind === "line") {
+          latest = text;
+          if (now - shown >= LINE_EVERY_MS) show();
+        } else if (kind === "end") {
+          latest = "";
+          console.error(`  done in ${Math.round((now - begun) / 1000)} s`);
+        } else {
+          console.error(`sandlot: ${text}`);
+        }
+      },
+    });
+  } finally {
+    clearInterval(alive);
+  }
 }
 
 export function currentGuestFolder(config: Config): string {

@@ -3,7 +3,8 @@
  *
  * A slot is an address and a veth pair. One end is born inside the sandbox's network namespace as eth0, before its first
  * process runs, and dies with it. The table closes everything that is not plainly the outside: from the first packet on, a
- * sandbox reaches neither this machine, nor its neighbours, nor private networks; forged sources and IPv6 are dropped.
+ * sandbox reaches neither this machine, nor its neighbours, nor private networks; forged sources and IPv6 are dropped. On this
+ * machine only root, that is the server, reaches a sandbox: the edge is the one door for everybody else.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
@@ -218,6 +219,10 @@ table inet ${this.table} {
   chain to_sandbox {
     ct state established,related accept
     drop
+  }
+  chain from_machine {
+    type filter hook output priority filter; policy accept;
+    oifname ${ours} meta skuid != 0 drop
   }
   chain leave {
     type nat hook postrouting priority srcnat; policy accept;

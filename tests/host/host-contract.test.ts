@@ -151,6 +151,15 @@ describe("the machine alone", () => {
     expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
   });
 
+  test("other users of the machine do not reach a sandbox, root does", async () => {
+    const { id } = await machine.create(request);
+    const health = `http://${machine.endpoint(id)?.address}:49983/health`;
+    const curl = ["curl", "--silent", "--max-time", "1", "--write-out", "%{http_code}", health];
+    expect((await attempt(curl)).stdout).toBe("204");
+    expect((await attempt(["setpriv", "--reuid=65534", "--clear-groups", ...curl])).stdout).toBe("000");
+    await machine.destroy(id);
+  });
+
   test("a boot that fails half-way leaves nothing", async () => {
     const impossible = { ...request, kind: { ...kind, diskSizeMB: 0 } };
     await expect(machine.create(impossible)).rejects.toMatchObject({ status: 500 });
