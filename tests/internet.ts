@@ -2,21 +2,27 @@
  * The internet of the tests: answers HTTP on port 80 of every address with "hello from outside", echoes UDP on port 7000, and
  * serves names on port 53 (outside.test is 93.184.215.14, everything else does not exist). Ends with its parent.
  */
-export const OUTSIDE_BYTES = [93, 184, 215, 14];
+import { MUST_BE_CLOSED, NAME_SERVER, OUTSIDE } from "./outer-network.ts";
 
 Bun.serve({ hostname: "::", port: 80, fetch: () => new Response("hello from outside") });
 
-await Bun.udpSocket({
-  hostname: "0.0.0.0",
-  port: 7000,
-  socket: { data: (socket, data, port, address) => void socket.send(data, port, address) },
-});
+// One socket for each address: an answer must come from where the question went.
+const ADDRESSES = [...MUST_BE_CLOSED, OUTSIDE, "2001:db8:1::1"];
+for (const hostname of ADDRESSES) {
+  await Bun.udpSocket({
+    hostname,
+    port: 7000,
+    socket: { data: (socket, data, port, address) => void socket.send(data, port, address), error: () => undefined },
+  });
+}
 
-// One socket for the address that the server asks: an answer must come from where the question went.
 await Bun.udpSocket({
-  hostname: "9.9.9.9",
+  hostname: NAME_SERVER,
   port: 53,
-  socket: { data: (socket, data, port, address) => void socket.send(answer(data), port, address) },
+  socket: {
+    data: (socket, data, port, address) => void socket.send(answer(data), port, address),
+    error: () => undefined,
+  },
 });
 
 /** A minimal answer to a question of one name. */
@@ -37,7 +43,7 @@ function answer(query: Buffer): Buffer {
   header.writeUInt16BE(1, 4);
   const found = known && isAddress;
   header.writeUInt16BE(found ? 1 : 0, 6);
-  const record = Buffer.from([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, ...OUTSIDE_BYTES]);
+  const record = Buffer.from([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, ...OUTSIDE.split(".").map(Number)]);
   return Buffer.concat(found ? [header, question, record] : [header, question]);
 }
 

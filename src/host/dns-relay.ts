@@ -38,12 +38,13 @@ export class DnsRelay {
     this.#upstream = await Bun.udpSocket({
       hostname: "0.0.0.0",
       port: 0,
-      socket: { data: (_, message) => this.#answered(message) },
+      // An answer that cannot be delivered, or a resolver that is not there, is known by the silence that follows.
+      socket: { data: (_, message) => this.#answered(message), error: () => undefined },
     });
     this.#listener = await Bun.udpSocket({
       hostname: address,
       port: 53,
-      socket: { data: (_, message, port, from) => this.#query(message, port, from) },
+      socket: { data: (_, message, port, from) => this.#query(message, port, from), error: () => undefined },
     });
     this.#tcp = this.#listenTcp(address);
   }
@@ -53,7 +54,7 @@ export class DnsRelay {
     const fresh = this.#freshId();
     const timer = setTimeout(() => this.#asked.delete(fresh), DNS_ANSWER_MS);
     this.#asked.set(fresh, { address, port, id: message.readUInt16BE(0), timer });
-    this.#upstream?.send(withId(message, fresh), 53, this.resolver());
+    sendOrForget(this.#upstream, withId(message, fresh), 53, this.resolver());
   }
 
   #answered(message: Buffer): void {
@@ -63,7 +64,7 @@ export class DnsRelay {
     if (asked === undefined) return;
     clearTimeout(asked.timer);
     this.#asked.delete(key);
-    this.#listener?.send(withId(message, asked.id), asked.port, asked.address);
+    sendOrForget(this.#listener, withId(message, asked.id), asked.port, asked.address);
   }
 
   #freshId(): number {
@@ -98,6 +99,18 @@ export class DnsRelay {
     this.#listener?.close();
     this.#upstream?.close();
     this.#tcp?.close();
+  }
+}
+
+/**
+ * A datagram may always get lost, so one that cannot even be sent is no error of ours. Sending also reports what became of
+ * earlier datagrams: a sandbox that asks and closes its socket must not make this one throw.
+ */
+function sendOrForget(socket: Udp | undefined, message: Buffer, port: number, address: string): void {
+  try {
+    socket?.send(message, port, address);
+  } catch {
+    // As if it had been lost on the way.
   }
 }
 

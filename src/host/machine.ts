@@ -65,6 +65,7 @@ export class Machine implements Host {
     this.#pool = new ReadyPool(
       options.readyPerKind,
       (kind) => this.#boot(kind),
+      (kind) => this.#bootAhead(kind),
       (id) => this.destroy(id),
       (id) => this.#running.has(id),
     );
@@ -185,6 +186,13 @@ export class Machine implements Host {
       if (cause instanceof Fault && cause.status === 503) throw cause;
       throw new Fault(500, `sandbox ${id} could not be booted`, { cause });
     }
+  }
+
+  /** The first command of a guest takes longest; one that nobody waits for goes first. */
+  async #bootAhead(kind: SandboxKind): Promise<string> {
+    const id = await this.#boot(kind);
+    await this.#running.get(id)?.guest.rehearse(kind.defaultUser);
+    return id;
   }
 
   /** Makes a booted sandbox the caller's: its walls first, then its settings. */

@@ -3,8 +3,8 @@
  *
  * A slot is an address and a veth pair. One end is born inside the sandbox's network namespace as eth0, before its first
  * process runs, and dies with it. The table closes everything that is not plainly the outside: from the first packet on, a
- * sandbox reaches neither this machine, nor its neighbours, nor private networks; forged sources and IPv6 are dropped. On this
- * machine only root, that is the server, reaches a sandbox: the edge is the one door for everybody else.
+ * sandbox reaches neither this machine, nor its neighbours, nor private networks; forged sources and IPv6 are dropped. What is
+ * closed answers at once that it is, so that no program waits for a time-out. On this machine only root, that is the server, reaches a sandbox: the edge is the one door for everybody else.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
@@ -29,6 +29,8 @@ const NET_PREFIX = 20;
 const ANY_INTERFACE = "slot";
 const ON_LINK_REFRESH_MS = 5_000;
 const MTU_DEFAULT = 1500;
+/** Of one sandbox: more would crowd out the questions of its neighbours. */
+const DNS_RATE = "200/second burst 200 packets";
 
 export class Network {
   readonly net: number;
@@ -180,6 +182,7 @@ table inet ${this.table} {
   set closed { type ipv4_addr; flags interval; auto-merge; elements = { ${CLOSED_RANGES.join(", ")} } }
   set onlink { type ipv4_addr; flags interval; auto-merge; }
   set offline { type ipv4_addr; }
+  set asking { type ipv4_addr; size 65536; flags dynamic; timeout 10s; }
 
   chain arrive {
     type filter hook prerouting priority raw; policy accept;
@@ -194,16 +197,21 @@ table inet ${this.table} {
     iifname ${ours} ${dns} udp dport 53 dnat ip to ${this.gateway}:53
     iifname ${ours} ${dns} tcp dport 53 dnat ip to ${this.gateway}:53
   }
+  chain refuse {
+    meta l4proto tcp reject with tcp reset
+    reject with icmp type admin-prohibited
+  }
   chain here {
     type filter hook input priority filter; policy accept;
     iifname ${ours} jump to_machine
   }
   chain to_machine {
     ct state established,related accept
-    ip saddr @offline drop
+    ip saddr @offline jump refuse
+    udp dport 53 add @asking { ip saddr limit rate over ${DNS_RATE} } drop
     ip daddr ${this.gateway} udp dport 53 accept
     ip daddr ${this.gateway} tcp dport 53 accept
-    drop
+    jump refuse
   }
   chain through {
     type filter hook forward priority filter; policy accept;
@@ -211,10 +219,10 @@ table inet ${this.table} {
     oifname ${ours} jump to_sandbox
   }
   chain to_outside {
-    ip saddr @offline drop
-    ip daddr @closed drop
-    ip daddr @onlink drop
-    oifname "${ANY_INTERFACE}*" drop
+    ip saddr @offline jump refuse
+    ip daddr @closed jump refuse
+    ip daddr @onlink jump refuse
+    oifname "${ANY_INTERFACE}*" jump refuse
   }
   chain to_sandbox {
     ct state established,related accept

@@ -22,6 +22,8 @@ export class ReadyPool {
   constructor(
     readonly perKind: number,
     readonly boot: (kind: SandboxKind) => Promise<string>,
+    /** Like `boot`, with time to spare. */
+    readonly bootAhead: (kind: SandboxKind) => Promise<string>,
     readonly discard: (id: string) => Promise<void>,
     readonly isUsable: (id: string) => boolean,
   ) {}
@@ -67,7 +69,7 @@ export class ReadyPool {
   #refill(shelf: Shelf): void {
     if (this.#closed || shelf.ready.length + shelf.booting >= this.perKind) return;
     shelf.booting++;
-    const work = this.boot(shelf.kind)
+    const work = this.bootAhead(shelf.kind)
       .then((id) => {
         const current = this.#shelves.get(shelfName(shelf.kind));
         if (this.#closed || current !== shelf) return this.discard(id);

@@ -47,7 +47,7 @@ test("oldest first on wish", async () => {
   expect(await list({ order: "asc" })).toEqual(made(0, 1, 2, 3));
 });
 
-test.each([
+test.each<{ limit: number; sizes: number[] }>([
   { limit: 1, sizes: [1, 1, 1, 1] },
   { limit: 2, sizes: [2, 2] },
   { limit: 3, sizes: [3, 1] },

@@ -12,7 +12,7 @@ import { makeWhole, type SetupStep } from "./step.ts";
 const SUITE = "trixie";
 const MAKE_MS = 1_200_000;
 /** Bumped when what is below changes. */
-const VERSION = 1;
+const VERSION = 2;
 
 const PACKAGES = [
   ...["bash", "sudo", "git", "curl", "ca-certificates", "python3", "python-is-python3", "python3-pip", "python3-venv"],
@@ -66,6 +66,33 @@ export function baseImageStep(cacheFolder: string, mirror: string | undefined): 
   };
 }
 
+/**
+ * Every command of a client runs in a login shell, so what this file does is done for each. It does what Debian's does, but
+ * starts no process for it.
+ */
+const PROFILE = `# System-wide settings of login shells.
+if [ "\${EUID:-\$(id -u)}" -eq 0 ]; then
+  PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+else
+  PATH="/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
+fi
+export PATH
+export SHELL=/bin/bash
+
+if [ "\${PS1-}" ]; then
+  if [ "\${BASH-}" ] && [ "\$BASH" != "/bin/sh" ]; then
+    if [ -f /etc/bash.bashrc ]; then . /etc/bash.bashrc; fi
+  else
+    PS1='\$ '
+  fi
+fi
+
+for file in /etc/profile.d/*.sh; do
+  if [ -r "\$file" ]; then . "\$file"; fi
+done
+unset file
+`;
+
 /** What clients expect of the image beyond its packages. */
 async function provision(root: string): Promise<void> {
   await run(["chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", "--user-group", "user"]);
@@ -85,7 +112,7 @@ async function provision(root: string): Promise<void> {
     join(root, ".e2b"),
     `ENV_ID=${BASE_TEMPLATE.id}\nTEMPLATE_ID=${BASE_TEMPLATE.id}\nBUILD_ID=${BASE_TEMPLATE.buildId}\n`,
   );
-  await writeFile(join(root, "etc/profile.d/sandlot.sh"), "export SHELL=/bin/bash\n");
+  await writeFile(join(root, "etc/profile"), PROFILE);
   // Each sandbox gets its own; an image must carry none.
   await writeFile(join(root, "etc/machine-id"), "");
   await rm(join(root, "var/lib/dbus/machine-id"), { force: true });

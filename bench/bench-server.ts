@@ -1,0 +1,114 @@
+/** The server under measurement: started the way a user starts it, inside the outer network, on a folder of its own. */
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../src/contract/fault.ts";
+import { run } from "../src/host/command.ts";
+import { DataFolder } from "../src/host/data-folder.ts";
+import { MountWorld } from "../src/host/mount-world.ts";
+import { isRunning } from "../tests/outer-network.ts";
+import { serverEnv } from "../tests/server.ts";
+
+/** Not in memory: disks of sandboxes lie here. */
+const ROOT = "/var/tmp";
+const FOLDER = /^sandlot-bench-(\d+)$/;
+const COMMAND = [process.execPath, join(import.meta.dir, "../src/cli/main.ts")];
+/** The network is our own, so any port is free. */
+const LISTEN = "127.0.0.1:3000";
+const READY_MS = 60_000;
+const DOWN_MS = 120_000;
+const LOG_SHOWN_CHARS = 4_000;
+
+/** What the server keeps booted, and what the rows wait for between creates. */
+export const READY_SANDBOXES = 2;
+
+export interface Address {
+  url: string;
+  apiKey: string;
+}
+
+export class BenchServer {
+  readonly folder = join(ROOT, `sandlot-bench-${process.pid}`);
+  #child: Bun.Subprocess<"ignore", "pipe", Bun.BunFile> | undefined;
+
+  constructor(
+    /** A command line prefix that leads into the network. */
+    readonly network: readonly string[],
+    readonly cacheFolder: string,
+  ) {}
+
+  async start(interrupted: AbortSignal): Promise<void> {
+    mkdirSync(this.folder, { mode: 0o700 });
+    const log = join(this.folder, "server.log");
+    this.#child = Bun.spawn([...this.network, ...COMMAND, "up"], {
+      env: environment(this.folder, this.cacheFolder),
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: Bun.file(log),
+      // A group of its own: what `up` tries out on this machine before it serves has to end with it.
+      detached: true,
+    });
+    const giveUp = () => this.#kill();
+    const late = setTimeout(giveUp, READY_MS);
+    interrupted.addEventListener("abort", giveUp);
+    const ready = await says(this.#child.stdout, "Sandlot is ready");
+    interrupted.removeEventListener("abort", giveUp);
+    clearTimeout(late);
+    if (ready) return;
+    throw new Fault(500, `the server did not start:\n${readFileSync(log, "utf8").slice(-LOG_SHOWN_CHARS)}`);
+  }
+
+  get address(): Address {
+    return { url: `http://${LISTEN}`, apiKey: readFileSync(join(this.folder, "api-key"), "utf8").trim() };
+  }
+
+  /** A command line prefix that leads into the network and the mount world of the server. */
+  get enter(): string[] {
+    return [...this.network, ...new MountWorld(new DataFolder(this.folder)).enterCommand];
+  }
+
+  async remove(): Promise<void> {
+    await takeDown(this.folder, this.network, this.cacheFolder);
+  }
+
+  #kill(): void {
+    if (this.#child !== undefined && this.#child.exitCode === null) process.kill(-this.#child.pid, "SIGKILL");
+  }
+
+  /** What runs that were killed left behind. */
+  static async removeStale(network: readonly string[], cacheFolder: string): Promise<void> {
+    for (const name of readdirSync(ROOT)) {
+      const pid = Number(FOLDER.exec(name)?.[1]);
+      if (pid > 0 && !isRunning(pid)) await takeDown(join(ROOT, name), network, cacheFolder);
+    }
+  }
+}
+
+async function takeDown(folder: string, network: readonly string[], cacheFolder: string): Promise<void> {
+  if (!existsSync(folder)) return;
+  // The doctor's trial is a server of its own, on a folder in this one.
+  const trials = readdirSync(folder).filter((name) => name.startsWith(".trial-"));
+  for (const path of [...trials.map((name) => join(folder, name)), folder]) {
+    if (!existsSync(join(path, "server.json"))) continue;
+    await run([...network, ...COMMAND, "down"], { env: environment(path, cacheFolder), timeoutMs: DOWN_MS });
+  }
+  await rm(folder, { recursive: true, force: true, maxRetries: 10 });
+}
+
+function environment(folder: string, cacheFolder: string): Record<string, string> {
+  const ready = String(READY_SANDBOXES);
+  return serverEnv(folder, { SANDLOT_CACHE: cacheFolder, SANDLOT_LISTEN: LISTEN, SANDLOT_READY: ready });
+}
+
+/** False: the stream ended without it. */
+async function says(stream: ReadableStream<Uint8Array>, wanted: string): Promise<boolean> {
+  const decoder = new TextDecoder();
+  let text = "";
+  const reader = stream.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return false;
+    text += decoder.decode(value, { stream: true });
+    if (text.includes(wanted)) return true;
+  }
+}

@@ -1,0 +1,67 @@
+/** What a row has at hand: the server, the machine's tools, and the moment in which measuring is fair. */
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../src/contract/fault.ts";
+import { DataFolder } from "../src/host/data-folder.ts";
+import { BASE_IMAGE, imageFolder } from "../src/host/setup/base-image.ts";
+import { Toolbox } from "../src/host/toolbox.ts";
+import { type Address, READY_SANDBOXES } from "./bench-server.ts";
+import type { Options } from "./options.ts";
+
+/** Handed over by main.ts. */
+export interface Task extends Options, Address {
+  dataFolder: string;
+  cacheFolder: string;
+}
+
+const READY_MS = 30_000;
+const POLL_MS = 5;
+
+export class Context {
+  readonly rounds: number;
+  readonly data: DataFolder;
+  readonly toolbox: Toolbox;
+  /** The root filesystem that all sandboxes and all peers have. */
+  readonly image: string;
+  /** What the SDK takes as options. */
+  readonly sdk: { apiUrl: string; sandboxUrl: string; apiKey: string };
+
+  constructor(task: Task) {
+    this.rounds = task.rounds;
+    this.data = new DataFolder(task.dataFolder);
+    this.toolbox = new Toolbox(task.cacheFolder);
+    this.image = imageFolder(task.cacheFolder, BASE_IMAGE);
+    this.sdk = { apiUrl: task.url, sandboxUrl: task.url, apiKey: task.apiKey };
+  }
+
+  /** A call of the management interface as any HTTP client makes it; answers the parsed body, if there is one. */
+  async call(method: "GET" | "POST" | "DELETE", path: string, body?: unknown): Promise<unknown> {
+    const response = await fetch(`${this.sdk.apiUrl}${path}`, {
+      method,
+      headers: { "X-API-Key": this.sdk.apiKey, "Content-Type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Fault(500, `${method} ${path} was answered with ${response.status}: ${text}`);
+    return text === "" ? undefined : JSON.parse(text);
+  }
+
+  /**
+   * Waits until the server has all its sandboxes ready, and so nothing more to do. It tells nobody, so this looks at its run
+   * folder: a sandbox that is ready has a record and no longer any disk in the host's view.
+   */
+  async untilReady(): Promise<void> {
+    const running = (await this.call("GET", "/v2/sandboxes")) as unknown[];
+    const deadline = performance.now() + READY_MS;
+    while (!this.#allBooted(running.length + READY_SANDBOXES)) {
+      if (performance.now() > deadline) throw new Fault(500, `no ready sandbox within ${READY_MS} ms`);
+      await Bun.sleep(POLL_MS);
+    }
+  }
+
+  #allBooted(count: number): boolean {
+    const folders = readdirSync(this.data.sandboxesFolder).map((id) => join(this.data.sandboxesFolder, id));
+    const booted = folders.filter((path) => existsSync(join(path, "record.json")) && !existsSync(join(path, "disk")));
+    return folders.length === count && booted.length === count;
+  }
+}

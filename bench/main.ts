@@ -1,0 +1,62 @@
+/**
+ * The benchmark: every figure of ours beside a floor or a peer, measured in the same run on the same machine. It measures
+ * only what a client can see, changes nothing in the server, and leaves nothing behind, also when it is interrupted.
+ *
+ *   main.ts      the stage: a network without a way out, a server on a folder of its own, and the end of both
+ *   measure.ts   the measuring itself, inside that network and the server's mount world
+ *   rows.ts      what is measured; one file for each row in rows/
+ */
+import { join } from "node:path";
+import { loadConfig } from "../src/cli/config.ts";
+import { Fault } from "../src/contract/fault.ts";
+import { makeOuterNetwork, removeStaleNetworks } from "../tests/outer-network.ts";
+import { BenchServer } from "./bench-server.ts";
+import type { Task } from "./context.ts";
+import { type Options, parseOptions } from "./options.ts";
+
+const MEASURE = join(import.meta.dir, "measure.ts");
+const INTERRUPTED = 130;
+
+const interruption = new AbortController();
+process.on("SIGINT", () => interruption.abort());
+process.on("SIGTERM", () => interruption.abort());
+
+try {
+  process.exit(await stage(parseOptions(process.argv.slice(2)), interruption.signal));
+} catch (thrown) {
+  if (interruption.signal.aborted) process.exit(INTERRUPTED);
+  console.error(thrown instanceof Fault ? `sandlot bench: ${thrown.message}` : thrown);
+  process.exit(1);
+}
+
+async function stage(options: Options, interrupted: AbortSignal): Promise<number> {
+  const { cacheFolder } = loadConfig(process.env);
+  await removeStaleNetworks();
+  const network = await makeOuterNetwork();
+  try {
+    await BenchServer.removeStale(network.enter, cacheFolder);
+    const server = new BenchServer(network.enter, cacheFolder);
+    try {
+      await server.start(interrupted);
+      return await measure(server, options, interrupted);
+    } finally {
+      await server.remove();
+    }
+  } finally {
+    await network.remove();
+  }
+}
+
+async function measure(server: BenchServer, options: Options, interrupted: AbortSignal): Promise<number> {
+  const { folder: dataFolder, cacheFolder } = server;
+  const task: Task = { ...options, ...server.address, dataFolder, cacheFolder };
+  const child = Bun.spawn([...server.enter, process.execPath, MEASURE], {
+    // Not as an argument, which everybody on the machine can read.
+    stdin: new TextEncoder().encode(JSON.stringify(task)),
+    stdout: "inherit",
+    stderr: "inherit",
+    signal: interrupted,
+  });
+  const exitCode = await child.exited;
+  return interrupted.aborted ? INTERRUPTED : exitCode;
+}

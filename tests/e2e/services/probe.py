@@ -1,0 +1,54 @@
+"""Runs inside a sandbox: tries every "kind address port" given, all at once, and prints those that answered."""
+
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+SECONDS = 1.5
+
+
+def tcp(address, port):
+    with socket.create_connection((address, int(port)), SECONDS) as connection:
+        connection.sendall(b"GET / HTTP/1.0\r\nHost: probe\r\n\r\n")
+        return len(connection.recv(1)) > 0
+
+
+def udp(address, port):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(SECONDS)
+        sender.sendto(b"probe", (address, int(port)))
+        return sender.recv(16) == b"probe"
+
+
+def icmp(address, _port):
+    return subprocess.run(["ping", "-c", "1", "-W", "1", address], capture_output=True).returncode == 0
+
+
+def dns(address, port):
+    """Asks for outside.test."""
+    query = bytes.fromhex("12340100000100000000000007") + b"outside" + b"\x04test" + bytes.fromhex("0000010001")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(SECONDS)
+        sender.sendto(query, (address, int(port)))
+        return len(sender.recv(512)) > 12
+
+
+def name(host, _port):
+    return len(socket.getaddrinfo(host, 80)) > 0
+
+
+def answers(probe):
+    kind, address, port = probe.split()
+    try:
+        return globals()[kind](address, port)
+    except OSError:
+        return False
+
+
+with ThreadPoolExecutor(64) as pool:
+    probes = sys.argv[1:]
+    for probe, answered in zip(probes, pool.map(answers, probes)):
+        if answered:
+            print(probe)
