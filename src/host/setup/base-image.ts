@@ -71,7 +71,7 @@ export function baseImageStep(cacheFolder: string, mirror: string | undefined): 
  * starts no process for it.
  */
 const PROFILE = `# System-wide settings of login shells.
-if [ "\${EUID:-\$(id -u)}" -eq 0 ]; then
+if [ "\${EUID:-$(id -u)}" -eq 0 ]; then
   PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 else
   PATH="/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
@@ -80,15 +80,15 @@ export PATH
 export SHELL=/bin/bash
 
 if [ "\${PS1-}" ]; then
-  if [ "\${BASH-}" ] && [ "\$BASH" != "/bin/sh" ]; then
+  if [ "\${BASH-}" ] && [ "$BASH" != "/bin/sh" ]; then
     if [ -f /etc/bash.bashrc ]; then . /etc/bash.bashrc; fi
   else
-    PS1='\$ '
+    PS1='$ '
   fi
 fi
 
 for file in /etc/profile.d/*.sh; do
-  if [ -r "\$file" ]; then . "\$file"; fi
+  if [ -r "$file" ]; then . "$file"; fi
 done
 unset file
 `;
