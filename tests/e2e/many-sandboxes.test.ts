@@ -1,11 +1,12 @@
-/** Fifty sandboxes at once: each is its own, works, and goes. */
+/** Fifty sandboxes at once: each is its own, works, and goes, with nothing left behind. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
+import { census, NOTHING, settledCensus } from "../census.ts";
 import { rawRequest } from "./raw-request.ts";
 import { serverOfFile } from "./server-of-file.ts";
 import { startListening } from "./service.ts";
 
-const server = serverOfFile("many-sandboxes");
+const server = serverOfFile("many-sandboxes", { SANDLOT_READY: "0" });
 const COUNT = 50;
 const numbers = Array.from({ length: COUNT }, (_, at) => at);
 
@@ -50,9 +51,14 @@ test("fifty sandboxes made together all work, know only their own, and are all g
   );
   expect(served.map(({ body }) => body)).toEqual(nonces);
 
+  const during = await census(server().dataFolder);
+  expect(during).toMatchObject({ runFolders: COUNT, disks: COUNT, loopDevices: COUNT, interfaces: COUNT });
+  expect(during.namespaces).toBe(COUNT * 7);
+
   expect(await Promise.all(sandboxes.map((sandbox) => sandbox.kill()))).toEqual(numbers.map(() => true));
   expect(await Promise.all(sandboxes.map((sandbox) => sandbox.isRunning()))).toEqual(numbers.map(() => false));
   expect(await listed()).toEqual(new Set());
+  expect(await settledCensus(server().dataFolder, NOTHING)).toEqual(NOTHING);
 }, 120_000);
 
 test("sandboxes that come and go in waves never mix up", async () => {

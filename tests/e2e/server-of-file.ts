@@ -2,10 +2,10 @@
 import { afterAll, beforeAll } from "bun:test";
 import { newDataFolder, startServer, type TestServer, takeDownServer } from "../server.ts";
 
-export function serverOfFile(name: string): () => TestServer {
+export function serverOfFile(name: string, settings: Record<string, string> = {}): () => TestServer {
   let server: TestServer | undefined;
   beforeAll(async () => {
-    server = await startServer(newDataFolder(name));
+    server = await startServer(newDataFolder(name), settings);
   });
   afterAll(async () => {
     if (server === undefined) return;
