@@ -42,12 +42,17 @@ export class GuestClient {
 
   /** Runs a command of the kind that clients run, to its end. An image without a shell is none the worse for it. */
   async rehearse(user: string): Promise<void> {
-    const message = { process: { cmd: "/bin/bash", args: ["-l", "-c", "true"], cwd: "/" }, stdin: false };
-    const payload = new TextEncoder().encode(JSON.stringify(message));
+    const events = await this.start(["/bin/bash", "-l", "-c", "true"], user);
+    await events.arrayBuffer();
+  }
+
+  /** Starts a process as any client would, while the guest still asks for no token. The answer is its stream of events. */
+  async start([cmd, ...args]: string[], user: string): Promise<Response> {
+    const payload = new TextEncoder().encode(JSON.stringify({ process: { cmd, args, cwd: "/" }, stdin: false }));
     const envelope = new Uint8Array(ENVELOPE_BYTES + payload.length);
     new DataView(envelope.buffer).setUint32(1, payload.length);
     envelope.set(payload, ENVELOPE_BYTES);
-    const response = await fetch(`http://${this.address}:${RUNTIME_PORT}/process.Process/Start`, {
+    return await fetch(`http://${this.address}:${RUNTIME_PORT}/process.Process/Start`, {
       method: "POST",
       headers: { "content-type": "application/connect+json", authorization: `Basic ${btoa(`${user}:`)}` },
       body: envelope,
@@ -55,7 +60,6 @@ export class GuestClient {
       keepalive: false,
       signal: AbortSignal.timeout(GUEST_CALL_MS),
     });
-    await response.arrayBuffer();
   }
 
   async configure(settings: GuestSettings): Promise<void> {

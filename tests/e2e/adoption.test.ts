@@ -1,19 +1,11 @@
 /** Restart and crash: sandboxes that run are found again, everything else is gone, the store is right. */
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
 import { census, NOTHING, settledCensus, tagOf } from "../census.ts";
-import { newDataFolder, startServer, type TestServer, takeDownServer } from "../server.ts";
+import { startServer, type TestServer } from "../server.ts";
+import { foldersOfFile } from "./server-of-file.ts";
 
-const folders: string[] = [];
-afterAll(async () => {
-  for (const folder of folders) await takeDownServer(folder);
-});
-
-function folder(name: string): string {
-  const path = newDataFolder(name);
-  folders.push(path);
-  return path;
-}
+const folder = foldersOfFile();
 
 async function listed(server: TestServer): Promise<string[]> {
   const paginator = Sandbox.list({ ...server.options, limit: 100 });

@@ -17,3 +17,16 @@ export function serverOfFile(name: string, settings: Record<string, string> = {}
     return server;
   };
 }
+
+/** Data folders for servers that a test starts and stops itself; with the file's last test they are taken down. */
+export function foldersOfFile(): (name: string) => string {
+  const folders: string[] = [];
+  afterAll(async () => {
+    for (const folder of folders) await takeDownServer(folder);
+  });
+  return (name) => {
+    const folder = newDataFolder(name);
+    folders.push(folder);
+    return folder;
+  };
+}

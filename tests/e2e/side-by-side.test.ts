@@ -1,24 +1,16 @@
 /** Starting, stopping and taking down: quick the second time, one server to a data folder, and nobody touches the other's. */
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { Sandbox } from "e2b";
 import { attempt } from "../../src/host/command.ts";
 import { SETTINGS } from "../../src/host/host-changes.ts";
 import { census, NOTHING, tagOf } from "../census.ts";
-import { newDataFolder, serverEnv, startServer, takeDownServer } from "../server.ts";
+import { serverEnv, startServer, takeDownServer } from "../server.ts";
+import { foldersOfFile } from "./server-of-file.ts";
 
 const MAIN = `${import.meta.dir}/../../src/cli/main.ts`;
 const SECOND_START_MAX_MS = 3000;
-const folders: string[] = [];
-afterAll(async () => {
-  for (const folder of folders) await takeDownServer(folder);
-});
-
-function folder(name: string): string {
-  const path = newDataFolder(name);
-  folders.push(path);
-  return path;
-}
+const folder = foldersOfFile();
 
 function settingsNow(): Record<string, string> {
   const read = (name: string) => readFileSync(`/proc/sys/${name.replaceAll(".", "/")}`, "utf8").trim();

@@ -3,9 +3,9 @@ import { chownSync, mkdirSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../contract/base-template.ts";
-import { RUNTIME_PORT } from "../../contract/runtime-version.ts";
 import { Crun } from "../crun.ts";
 import { DataFolder } from "../data-folder.ts";
+import { GuestClient } from "../guest-client.ts";
 import type { SandboxKind } from "../host.ts";
 import { HOST_ID_FIRST } from "../id-range.ts";
 import { Machine, type MachineOptions } from "../machine.ts";
@@ -85,24 +85,10 @@ async function trial(): Promise<TrialResult> {
   return { checkpointMs: Math.round(written - begun), restoreMs: Math.round(restored - mounted) };
 }
 
-/** Through the guest, as every process of a sandbox is started. */
+/** Through the guest, as every process of a sandbox is started. It goes on when nobody reads its events any more. */
 async function startWorkload(address: string, word: string): Promise<void> {
-  const message = JSON.stringify({
-    process: { cmd: "/usr/bin/python3", args: ["-c", WORKLOAD, word], cwd: "/" },
-    stdin: false,
-  });
-  const payload = new TextEncoder().encode(message);
-  const envelope = new Uint8Array(5 + payload.length);
-  new DataView(envelope.buffer).setUint32(1, payload.length);
-  envelope.set(payload, 5);
-  const response = await fetch(`http://${address}:${RUNTIME_PORT}/process.Process/Start`, {
-    method: "POST",
-    headers: { "content-type": "application/connect+json", "connect-protocol-version": "1" },
-    body: envelope,
-    keepalive: false,
-  });
-  // The stream stays open as long as the process runs; the process does not need it.
-  const reader = response.body?.getReader();
+  const events = await new GuestClient(address, "").start(["/usr/bin/python3", "-c", WORKLOAD, word], "root");
+  const reader = events.body?.getReader();
   await reader?.read();
   await reader?.cancel();
 }

@@ -9,7 +9,7 @@ import { attempt } from "../command.ts";
 import { DataFolder } from "../data-folder.ts";
 import { MountWorld } from "../mount-world.ts";
 import { takeDown } from "../take-down.ts";
-import type { DoctorOptions } from "./doctor.ts";
+import type { DoctorOptions } from "./finding.ts";
 
 const TRIAL_MS = 120_000;
 const TRIAL_PREFIX = ".trial-";

@@ -1,15 +1,9 @@
 /** Every prerequisite, tested by doing it. */
-import type { Check, Finding } from "./finding.ts";
+import type { Check, DoctorOptions, Finding } from "./finding.ts";
 import { broken } from "./finding.ts";
 import { kernelChecks } from "./kernel-checks.ts";
 import { limitChecks } from "./limit-checks.ts";
 import { toolChecks } from "./tool-checks.ts";
-
-export interface DoctorOptions {
-  dataFolder: string;
-  cacheFolder: string;
-  guestFolder: string;
-}
 
 /** Runs all checks in order and reports each as it is done. Answers whether nothing is broken. */
 export async function examine(

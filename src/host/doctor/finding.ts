@@ -1,9 +1,16 @@
-/** What one check of the doctor found. */
+/** What one check of the doctor is about, and what it found. */
 export type Finding =
   | { status: "ok"; detail: string }
   /** Works, but `lost` does not. */
   | { status: "degraded"; detail: string; lost: string; fix: string }
   | { status: "broken"; detail: string; fix: string };
+
+/** Where the checks look. */
+export interface DoctorOptions {
+  dataFolder: string;
+  cacheFolder: string;
+  guestFolder: string;
+}
 
 export interface Check {
   name: string;

@@ -4,8 +4,7 @@ import { release, tmpdir } from "node:os";
 import { join } from "node:path";
 import { cgroupLayout, cgroupTrees } from "../cgroups.ts";
 import { attempt } from "../command.ts";
-import type { DoctorOptions } from "./doctor.ts";
-import { broken, type Check, degraded, ok } from "./finding.ts";
+import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
 
 const KERNEL_MIN: [number, number] = [5, 11];
 const CAP_SYS_ADMIN = 21n;

@@ -2,8 +2,7 @@
 import { statfsSync } from "node:fs";
 import { readSetting, SETTINGS } from "../host-changes.ts";
 import { openFilesMax } from "../open-files.ts";
-import type { DoctorOptions } from "./doctor.ts";
-import { broken, type Check, degraded, ok } from "./finding.ts";
+import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
 
 const DISK_WANTED_BYTES = 20 * 1024 ** 3;
 const DISK_MIN_BYTES = 4 * 1024 ** 3;

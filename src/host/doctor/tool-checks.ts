@@ -4,8 +4,7 @@ import { attempt } from "../command.ts";
 import { COMMANDS, missingCommands } from "../setup/packages.ts";
 import { Toolbox } from "../toolbox.ts";
 import { tryCheckpoint } from "./checkpoint-trial.ts";
-import type { DoctorOptions } from "./doctor.ts";
-import { broken, type Check, degraded, ok } from "./finding.ts";
+import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
 
 const CRIU_MIN: [number, number] = [4, 2];
 const SET_UP = "run `npm start`, which sets it up";
