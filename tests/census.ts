@@ -49,7 +49,7 @@ export async function census(dataFolder: string): Promise<Census> {
     namespaces: namespacesOf(processes),
     cgroups: cgroupTrees().reduce((sum, tree) => sum + foldersBelow(join(tree, `sandlot/${tag}`)), 0),
     mounts: mountsBelow(runFolder, `${runFolder}/sandboxes/`),
-    loopDevices: loopDevices(`${dataFolder}/disks/`, /\/i[a-z0-9]+\.img/),
+    loopDevices: loopDevices(`${dataFolder}/disks/`, /\/d[0-9a-f]+\.img/),
     interfaces: (JSON.parse(links.stdout) as { ifname: string }[]).filter((l) => l.ifname.startsWith(`slot${tag}-`))
       .length,
     offlineElements: offline.exitCode === 0 ? countElements(offline.stdout) : 0,
@@ -125,7 +125,7 @@ function loopDevices(prefix: string, pattern: RegExp): number {
     if (!name.startsWith("loop") || !existsSync(file)) return false;
     const backing = readFileSync(file, "utf8");
     // Inside the server's mount namespace the path may be shown from the root of the pool.
-    return (backing.startsWith(prefix) || backing.startsWith("/i")) && pattern.test(backing);
+    return (backing.startsWith(prefix) || backing.startsWith("/d")) && pattern.test(backing);
   }).length;
 }
 
@@ -142,7 +142,7 @@ async function disksIn(runFolder: string, dataFolder: string): Promise<number> {
 }
 
 function isDisk(name: string): boolean {
-  return /^i[a-z0-9]+\.img$/.test(name);
+  return /^d[0-9a-f]+\.img$/.test(name);
 }
 
 function countElements(json: string): number {

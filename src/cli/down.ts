@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { DataFolder } from "../host/data-folder.ts";
+import { removeStaleTrials } from "../host/doctor/checkpoint-trial.ts";
 import { startTicks } from "../host/sandbox-record.ts";
 import { takeDown } from "../host/take-down.ts";
 import type { Config } from "./config.ts";
@@ -19,6 +20,7 @@ export async function down(config: Config): Promise<number> {
   }
   const data = new DataFolder(config.dataFolder);
   await stopServer(data);
+  await removeStaleTrials(config.dataFolder, config.cacheFolder);
   await takeDown(data, config.cacheFolder, { keepData: true });
   console.log(`sandlot: all sandboxes of ${config.dataFolder} are ended and this machine is as it was; data is kept`);
   return 0;

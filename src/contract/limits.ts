@@ -11,6 +11,8 @@ export const REFRESH_DEFAULT_SECONDS = 15;
 export const REFRESH_MAX_SECONDS = 3600;
 export const INT32_MAX = 2_147_483_647;
 export const PAGE_MAX = 100;
+export const ENV_VARIABLE_MAX_BYTES = 128 * 1024;
+export const ENV_TOTAL_MAX_BYTES = 1024 * 1024;
 
 // Sandboxes
 export const ACCESS_TOKENS_KEPT = 16;
@@ -22,9 +24,12 @@ export const COMMAND_DEFAULT_MS = 30_000;
 export const COMMAND_OUTPUT_MAX_BYTES = 1024 * 1024;
 export const GUEST_READY_MS = 30_000;
 export const GUEST_CALL_MS = 10_000;
-export const DNS_QUERIES_MAX = 4096;
-export const DNS_TCP_MAX = 256;
-export const DNS_ANSWER_MS = 10_000;
+/** Questions under way, of all sandboxes and of one; the oldest gives way. */
+export const DNS_QUERIES_MAX = 1024;
+export const DNS_QUERIES_PER_SANDBOX_MAX = 64;
+export const DNS_CONNECTIONS_MAX = 512;
+export const DNS_CONNECTIONS_PER_SANDBOX_MAX = 8;
+export const DNS_ANSWER_MS = 5_000;
 export const BOOTS_AT_ONCE_MAX = 8;
 export const READY_PER_KIND = 2;
 export const READY_REFILL_DELAY_MS = 100;
@@ -56,6 +61,13 @@ export const KEY_USE_WRITTEN_EVERY_MS = 60_000;
 export const KEY_NAME_MAX_CHARS = 128;
 export const SQLITE_BUSY_MS = 5_000;
 export const POSTGRES_CONNECTIONS_MAX = 10;
+
+/** Guesses at signed links: after so many misses in a window, a client waits. */
+export const LINK_MISSES_MAX = 30;
+export const LINK_MISSES_WINDOW_MS = 60_000;
+export const LINK_CLIENTS_MAX = 10_000;
+/** How many sandboxes a link is compared with, the newest first. */
+export const LINK_SANDBOXES_MAX = 10_000;
 
 // Guest
 export const GUEST_RPC_MESSAGE_MAX_BYTES = 64 * 1024 * 1024;
@@ -89,6 +101,18 @@ export const FORWARDERS_MAX = 256;
 export const FORWARD_CONNECTIONS_MAX = 1024;
 export const FORWARD_PROBE_MS = 1_000;
 export const FORWARD_IDLE_MS = 60_000;
+/** What a name of an extended attribute leaves for a key behind `user.e2b.`. */
+export const FILE_METADATA_KEY_MAX_BYTES = 246;
+/** All keys with their prefixes and all values of one upload. */
+export const FILE_METADATA_MAX_BYTES = 4096;
+/** Programs may have put more at a file than an upload can; what is beyond this is not shown. */
+export const ENTRY_METADATA_MAX_BYTES = 64 * 1024;
+export const COMPOSE_BODY_MAX_BYTES = 4 * 1024 * 1024;
+export const COMPOSE_SOURCES_MAX = 10_000;
+/** Copied in one go while nothing else runs; a few milliseconds also from a cold disk. */
+export const COMPOSE_SLICE_BYTES = 1024 * 1024;
+/** Copied before the disk is waited for: a writer with too much unwritten behind it is stopped by the kernel, and all else with it. */
+export const COMPOSE_UNWRITTEN_MAX_BYTES = 32 * 1024 * 1024;
 
 // Edge
 /** Bodies to sandboxes are streamed, so their size is not ours to limit; Bun.serve would by default (128 MiB). */

@@ -13,6 +13,7 @@ import type { Ids } from "./ids.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import type { Log } from "./log.ts";
 import { routes } from "./routes.ts";
+import { SignedLinks } from "./signed-links.ts";
 
 export interface Control {
   /** Answers any request to the management interface; never throws. */
@@ -40,6 +41,7 @@ export interface ControlRooms {
 export function createControl(rooms: ControlRooms): Control {
   const { store, host, clock, ids, log } = rooms;
   const lifecycle = new Lifecycle(rooms);
+  const signedLinks = new SignedLinks(rooms);
   let ready = false;
   const dispatch = createDispatch(routes, { store, lifecycle, clock, ids, isReady: () => ready }, log);
   const underWay = new Set<Promise<Response>>();
@@ -58,6 +60,7 @@ export function createControl(rooms: ControlRooms): Control {
       async find(sandboxId) {
         return lifecycle.mayBeReached(sandboxId) ? host.endpoint(sandboxId) : undefined;
       },
+      findSigned: (link, client) => signedLinks.find(link, client),
     },
     async start() {
       await lifecycle.start();

@@ -1,7 +1,12 @@
-/** What the edge may ask control: where a sandbox is. (Waking a paused one joins here.) */
+/** What the edge may ask control: where a sandbox is, and whose a signed link is. (Waking a paused one joins here.) */
+import type { SignedLink } from "../contract/file-signature.ts";
+
 export interface Directory {
   /** Undefined: unknown, ended, or not running. */
   find(sandboxId: string): Promise<Destination | undefined>;
+
+  /** The running sandbox that a signed file link opens. Fault 429 when `client` has guessed too often. */
+  findSigned(link: SignedLink, client: string): Promise<string | undefined>;
 }
 
 export interface Destination {

@@ -120,7 +120,9 @@ function paramsOf(route: Route, request: Request): Record<string, string> {
 
 /** The path as it was sent, still encoded. */
 function rawPath(request: Request): string {
-  const pathAt = request.url.indexOf("/", request.url.indexOf("://") + 3);
+  // Without a usable Host header the URL is the bare target.
+  const bare = request.url.startsWith("/");
+  const pathAt = bare ? 0 : request.url.indexOf("/", request.url.indexOf("://") + 3);
   const end = request.url.slice(pathAt).search(/[?#]/);
   return pathAt < 0 ? "/" : request.url.slice(pathAt, end < 0 ? undefined : pathAt + end);
 }

@@ -26,7 +26,7 @@ export async function carried(
 /**
  * The rest of a body, after `first`. A wrapped stream rather than the body itself: fetch swallows what has already arrived of
  * a request's own body even if it is then refused a connection; and Bun.serve prints each break of a response's own body to
- * stderr, which any sandbox could cause at will.
+ * stderr with the URL, signature and all, which any sandbox could cause at will.
  */
 function streams(reader: ReadableStreamDefaultReader<Uint8Array>, first: Uint8Array | undefined) {
   let begun = false;
@@ -39,9 +39,10 @@ function streams(reader: ReadableStreamDefaultReader<Uint8Array>, first: Uint8Ar
         unsent = undefined;
         return;
       }
-      const { done, value } = await reader.read();
-      if (done) controller.close();
-      else controller.enqueue(value);
+      const piece = await reader.read().catch(() => undefined);
+      if (piece === undefined) controller.error(new Error("the body broke off"));
+      else if (piece.done) controller.close();
+      else controller.enqueue(piece.value);
     },
     async cancel(reason) {
       if (begun) await reader.cancel(reason);

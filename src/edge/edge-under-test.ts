@@ -18,6 +18,7 @@ export class EdgeUnderTest implements AsyncDisposable {
   forwardsAsked = 0;
   sandboxes = new Map<string, string>([[SANDBOX, "127.0.0.1"]]);
   forward: (port: number) => Promise<number | undefined> = async () => undefined;
+  findSigned: Directory["findSigned"] = async () => undefined;
 
   constructor() {
     const edge = createEdge({ directory: this.#directory(), log: (message) => this.logged.push(message) });
@@ -78,6 +79,7 @@ export class EdgeUnderTest implements AsyncDisposable {
           },
         };
       },
+      findSigned: async (link, client) => this.findSigned(link, client),
     };
   }
 }

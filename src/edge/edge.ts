@@ -7,6 +7,8 @@
  *   refusal          answers of the edge itself      websocket-relay  one WebSocket; websocket-handshake, websocket-frame
  */
 import type { Server, WebSocketHandler } from "bun";
+import { Fault } from "../contract/fault.ts";
+import type { SignedLink } from "../contract/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime-version.ts";
 import type { Directory } from "../control/directory.ts";
 import { internalPath } from "./control-path.ts";
@@ -14,13 +16,14 @@ import { httpAttempt } from "./http-forward.ts";
 import { type EdgeLog, Reach } from "./reach.ts";
 import { type Refusal, refuse } from "./refusal.ts";
 import { addressOf, type Misaddressed, type SandboxAddress } from "./sandbox-address.ts";
+import { signedLinkOf } from "./signed-link.ts";
 import { isWebSocketUpgrade, type Relay, relayHandler, upgradeThrough } from "./websocket-relay.ts";
 
 export type { EdgeLog } from "./reach.ts";
 export type { Relay } from "./websocket-relay.ts";
 
 /** What `route` found; opaque to the caller. */
-export type EdgeRoute = SandboxAddress | Misaddressed;
+export type EdgeRoute = SandboxAddress | Misaddressed | { signed: SignedLink };
 
 export interface Edge {
   /** Undefined: the request is not for a sandbox. Otherwise hand the result to `handle`. */
@@ -37,6 +40,7 @@ export function createEdge({ directory, log }: { directory: Directory; log: Edge
   async function handle(request: Request, route: EdgeRoute, server: Server<Relay>): Promise<Response | undefined> {
     try {
       if ("problem" in route) return refuse(badRequest(400, route.problem), request.headers);
+      if ("signed" in route) return await handleSigned(request, route.signed, server);
       const target = targetOf(request.url);
       const refusal = refusalFor(request, route, target);
       if (refusal !== undefined) return refuse(refusal, request.headers);
@@ -46,12 +50,37 @@ export function createEdge({ directory, log }: { directory: Directory; log: Edge
       const outcome = await reach.to(route, request.signal, httpAttempt(request, target));
       return "reached" in outcome ? outcome.reached : refuse(outcome.refusal, request.headers);
     } catch (failure) {
-      log("a request to a sandbox could not be routed", { ...route, failure });
+      log("a request to a sandbox could not be routed", { ...namedIn(route), failure });
       return refuse(badRequest(500, "The request could not be routed"), request.headers);
     }
   }
 
-  return { route: (request) => addressOf(request.headers), handle, websocket: relayHandler };
+  async function handleSigned(
+    request: Request,
+    link: SignedLink,
+    server: Server<Relay>,
+  ): Promise<Response | undefined> {
+    try {
+      const sandboxId = await directory.findSigned(link, server.requestIP(request)?.address ?? "");
+      if (sandboxId === undefined) throw new Fault(401, "invalid signature");
+      return await handle(request, { sandboxId, port: RUNTIME_PORT }, server);
+    } catch (thrown) {
+      const fault = Fault.from(thrown);
+      if (fault.status === 500) throw thrown;
+      return Response.json(fault.toBody(), { status: fault.status, headers: fault.headers });
+    }
+  }
+
+  return {
+    route: (request) => addressOf(request.headers) ?? signedLinkWrapped(request),
+    handle,
+    websocket: relayHandler,
+  };
+}
+
+function signedLinkWrapped(request: Request): { signed: SignedLink } | undefined {
+  const link = signedLinkOf(request);
+  return link && { signed: link };
 }
 
 /** What can be refused without looking the sandbox up. */
@@ -84,6 +113,11 @@ function targetOf(url: string): string {
   const start = scheme < 0 ? 0 : url.indexOf("/", scheme + 3);
   const fragment = url.indexOf("#", start);
   return fragment < 0 ? url.slice(start) : url.slice(start, fragment);
+}
+
+/** For the log: a link would carry its signature there. */
+function namedIn(route: EdgeRoute): Record<string, unknown> {
+  return "signed" in route ? {} : { ...route };
 }
 
 function badRequest(status: 400 | 405 | 500 | 501, text: string): Refusal {

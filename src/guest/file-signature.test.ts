@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { demandFileAccess, fileSignature } from "./file-signature.ts";
+import { fileSignature } from "../contract/file-signature.ts";
+import { demandFileAccess } from "./file-signature.ts";
 
 const TOKEN = "0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0";
 const VECTOR = "v1_gUtH/s9YCJWgCizjfUxuWfhFE4QSydOWEIIvfLwDr6E";
@@ -10,7 +11,9 @@ function access(query: Record<string, string>, headers: Record<string, string> =
 }
 
 test("the signature of the check vector", () => {
-  expect(fileSignature("hello.txt", "read", "user", TOKEN, undefined)).toBe(VECTOR);
+  expect(fileSignature({ path: "hello.txt", operation: "read", username: "user", expiration: undefined }, TOKEN)).toBe(
+    VECTOR,
+  );
 });
 
 describe("a signed link", () => {
@@ -34,7 +37,7 @@ describe("a signed link", () => {
   test("lasts to the end of its last second", () => {
     const until = (second: number) => ({
       path: "a",
-      signature: fileSignature("a", "read", "", TOKEN, second),
+      signature: fileSignature({ path: "a", operation: "read", username: "", expiration: second }, TOKEN),
       signature_expiration: String(second),
     });
     expect(access(until(NOW))).not.toThrow();

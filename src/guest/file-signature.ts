@@ -3,22 +3,8 @@
  * values as they were given, not what they resolve to.
  */
 import { Fault } from "../contract/fault.ts";
+import { type FileOperation, fileSignature } from "../contract/file-signature.ts";
 import { ACCESS_TOKEN_HEADER, demandToken, matchesAny } from "./access.ts";
-
-export type FileOperation = "read" | "write";
-
-export function fileSignature(
-  path: string,
-  operation: FileOperation,
-  username: string,
-  token: string,
-  expiration: number | undefined,
-): string {
-  const parts = [path, operation, username, token];
-  if (expiration !== undefined) parts.push(String(expiration));
-  const digest = new Bun.CryptoHasher("sha256").update(parts.join(":")).digest("base64");
-  return `v1_${digest.replace(/=+$/, "")}`;
-}
 
 /** The token header decides when it is there; only without it may a signature open the file. */
 export function demandFileAccess(
@@ -38,9 +24,8 @@ export function demandFileAccess(
   if (given === null) {
     throw new Fault(401, "this sandbox is secured: send X-Access-Token, or sign the link with the signature parameter");
   }
-  const path = query.get("path") ?? "";
-  const username = query.get("username") ?? "";
-  const valid = tokens.map((token) => fileSignature(path, operation, username, token, expiration));
+  const link = { path: query.get("path") ?? "", username: query.get("username") ?? "", operation, expiration };
+  const valid = tokens.map((token) => fileSignature(link, token));
   if (!matchesAny(given, valid)) throw new Fault(401, "invalid signature");
   if (expiration !== undefined && expiration < nowSeconds) throw new Fault(401, "signature is already expired");
 }

@@ -1,7 +1,7 @@
 /** The order of checks on a real daemon: preflight, token, user, route; and the host's side door. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
-import { fileSignature } from "./file-signature.ts";
+import { fileSignature } from "../contract/file-signature.ts";
 import { basic, RunningGuest, SECRET } from "./testing/running-guest.ts";
 
 let guest: RunningGuest;
@@ -128,7 +128,7 @@ describe("the access token", () => {
 
   test("a signed link opens one file without it", async () => {
     const link = (path: string, signed: string) =>
-      `/files?${new URLSearchParams({ path, signature: fileSignature(signed, "read", "", "older-token", undefined) })}`;
+      `/files?${new URLSearchParams({ path, signature: fileSignature({ path: signed, operation: "read", username: "", expiration: undefined }, "older-token") })}`;
     expect(await status(link("/etc/hostname", "/etc/hostname"))).toBe(200);
     expect(await status(link("/etc/passwd", "/etc/hostname"))).toBe(401);
     expect(await status("/files?path=/etc/hostname&signature=v1_&signature_expiration=x")).toBe(400);

@@ -7,7 +7,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, 
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { NET_COUNT } from "./network-plan.ts";
-import { takeLock } from "./syscalls.ts";
+import { takeLock, waitForLock } from "./syscalls.ts";
 
 const RUN_ROOT = "/run/sandlot";
 const TAG_LENGTH = 4;
@@ -87,6 +87,7 @@ export class DataFolder {
   /** Which of the machine's slot nets is this server's; the choice lasts as long as the run folder. */
   net(): number {
     const own = join(this.runFolder, "net");
+    using _lock = waitForLock(join(RUN_ROOT, "nets.lock"));
     if (existsSync(own)) return Number(readFileSync(own, "utf8"));
     const taken = new Set(otherServers(this.tag).map((folder) => Number(readText(join(folder, "net")) ?? -1)));
     for (let net = 0; net < NET_COUNT; net++) {

@@ -50,24 +50,32 @@ export class Disks {
     return new Disks(mounts, pool, await canReflink(pool, mounts));
   }
 
-  /** Makes the disk of a sandbox and mounts its root below `folder`. */
-  async attach(id: string, sizeMB: number, imageFolder: string, folder: string): Promise<Disk> {
+  /**
+   * A name for a new disk. It says nothing about its sandbox: the kernel shows the files behind loop devices to everybody,
+   * and who knows the id of a sandbox can reach its ports.
+   */
+  static newName(): string {
+    return `d${Buffer.from(crypto.getRandomValues(new Uint8Array(10))).toString("hex")}`;
+  }
+
+  /** Makes a disk and mounts the root of its sandbox below `folder`. */
+  async attach(name: string, sizeMB: number, imageFolder: string, folder: string): Promise<Disk> {
     this.#demandSpace();
-    await this.#clone(await this.#prototype(sizeMB), this.#imageOf(id));
-    return await this.#mount(id, imageFolder, folder, (disk) => writeIdentity(join(disk, "upper/etc")));
+    await this.#clone(await this.#prototype(sizeMB), this.#imageOf(name));
+    return await this.#mount(name, imageFolder, folder, (disk) => writeIdentity(join(disk, "upper/etc")));
   }
 
-  /** Mounts the disk that a sandbox already has. */
-  async reattach(id: string, imageFolder: string, folder: string): Promise<Disk> {
-    return await this.#mount(id, imageFolder, folder, () => undefined);
+  /** Mounts a disk that exists. */
+  async reattach(name: string, imageFolder: string, folder: string): Promise<Disk> {
+    return await this.#mount(name, imageFolder, folder, () => undefined);
   }
 
-  async #mount(id: string, imageFolder: string, folder: string, fill: (disk: string) => void): Promise<Disk> {
+  async #mount(name: string, imageFolder: string, folder: string, fill: (disk: string) => void): Promise<Disk> {
     const disk = join(folder, "disk");
     const root = join(folder, "root");
     mkdirSync(disk, { mode: 0o711 });
     mkdirSync(root, { mode: 0o711 });
-    await this.mounts.do({ kind: "loop", image: this.#imageOf(id), target: disk, type: "ext4", options: EXT4_MOUNT });
+    await this.mounts.do({ kind: "loop", image: this.#imageOf(name), target: disk, type: "ext4", options: EXT4_MOUNT });
     fill(disk);
     const layers = `lowerdir=${imageFolder},upperdir=${disk}/upper,workdir=${disk}/work`;
     // index and nfs_export: without them a process with an inotify watch cannot be checkpointed.
@@ -82,19 +90,19 @@ export class Disks {
     for (const name of ["root", "disk"]) await rm(join(folder, name), { recursive: true, force: true });
   }
 
-  async remove(id: string): Promise<void> {
-    await rm(this.#imageOf(id), { force: true });
+  async remove(name: string): Promise<void> {
+    await rm(this.#imageOf(name), { force: true });
   }
 
-  /** Ids of all sandboxes that have a disk. */
+  /** Names of all disks. */
   async list(): Promise<string[]> {
     return (await readdir(this.#pool))
-      .filter((name) => /^i[a-z0-9]+\.img$/.test(name))
+      .filter((name) => /^d[0-9a-f]+\.img$/.test(name))
       .map((name) => name.slice(0, -4));
   }
 
-  #imageOf(id: string): string {
-    return join(this.#pool, `${id}.img`);
+  #imageOf(name: string): string {
+    return join(this.#pool, `${name}.img`);
   }
 
   #demandSpace(): void {

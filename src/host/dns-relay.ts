@@ -1,28 +1,37 @@
 /**
  * Answers the name queries of sandboxes by asking the machine's own resolver, which may itself be in a range that is closed
- * to sandboxes. Bytes are passed on unread but for the query's id, which is replaced so that answers find their way back.
+ * to sandboxes. Each question goes out on a socket of its own that hears the resolver alone, under an id of its own, and what
+ * comes back must repeat the question: nobody can slip an answer in. Questions and connections are bounded for each sandbox,
+ * so that one that asks without end does not silence the others.
  */
 import { readFileSync, statSync } from "node:fs";
 import { connect, createServer, type Server } from "node:net";
-import { DNS_ANSWER_MS, DNS_QUERIES_MAX, DNS_TCP_MAX } from "../contract/limits.ts";
+import {
+  DNS_ANSWER_MS,
+  DNS_CONNECTIONS_MAX,
+  DNS_CONNECTIONS_PER_SANDBOX_MAX,
+  DNS_QUERIES_MAX,
+  DNS_QUERIES_PER_SANDBOX_MAX,
+} from "../contract/limits.ts";
+import { Tally } from "./tally.ts";
 
 const RESOLVER_FILE = "/etc/resolv.conf";
 const FALLBACK = "1.1.1.1";
-const MESSAGE_MIN_BYTES = 12;
+const DNS_PORT = 53;
+const HEADER_BYTES = 12;
 
+type Listener = Bun.udp.Socket<"buffer">;
+
+/** A question that waits for its answer. */
 interface Asked {
-  address: string;
-  port: number;
-  id: number;
-  timer: Timer;
+  close(): void;
 }
 
-type Udp = Bun.udp.Socket<"buffer">;
-
 export class DnsRelay {
-  readonly #asked = new Map<number, Asked>();
-  #listener: Udp | undefined;
-  #upstream: Udp | undefined;
+  readonly #asked = new Set<Asked>();
+  readonly #questions = new Tally(DNS_QUERIES_PER_SANDBOX_MAX);
+  readonly #connections = new Tally(DNS_CONNECTIONS_PER_SANDBOX_MAX);
+  #listener: Listener | undefined;
   #tcp: Server | undefined;
 
   private constructor(readonly resolver: () => string) {}
@@ -30,88 +39,107 @@ export class DnsRelay {
   /** `resolver` overrides the machine's own. */
   static async open(address: string, resolver: string | undefined): Promise<DnsRelay> {
     const relay = new DnsRelay(resolver === undefined ? machineResolver() : () => resolver);
-    await relay.#listen(address);
+    relay.#listener = await Bun.udpSocket({
+      hostname: address,
+      port: DNS_PORT,
+      socket: {
+        data: (_, message, port, from) => void relay.#ask(message, port, from),
+        // Word that a sandbox did not wait for an answer: no error of ours.
+        error: () => undefined,
+      },
+    });
+    relay.#tcp = relay.#listenTcp(address);
     return relay;
   }
 
-  async #listen(address: string): Promise<void> {
-    this.#upstream = await Bun.udpSocket({
-      hostname: "0.0.0.0",
-      port: 0,
-      // An answer that cannot be delivered, or a resolver that is not there, is known by the silence that follows.
-      socket: { data: (_, message) => this.#answered(message), error: () => undefined },
-    });
-    this.#listener = await Bun.udpSocket({
-      hostname: address,
-      port: 53,
-      socket: { data: (_, message, port, from) => this.#query(message, port, from), error: () => undefined },
-    });
-    this.#tcp = this.#listenTcp(address);
-  }
-
-  #query(message: Buffer, port: number, address: string): void {
-    if (message.length < MESSAGE_MIN_BYTES || this.#asked.size >= DNS_QUERIES_MAX) return;
-    const fresh = this.#freshId();
-    const timer = setTimeout(() => this.#asked.delete(fresh), DNS_ANSWER_MS);
-    this.#asked.set(fresh, { address, port, id: message.readUInt16BE(0), timer });
-    sendOrForget(this.#upstream, withId(message, fresh), 53, this.resolver());
-  }
-
-  #answered(message: Buffer): void {
-    if (message.length < MESSAGE_MIN_BYTES) return;
-    const key = message.readUInt16BE(0);
-    const asked = this.#asked.get(key);
-    if (asked === undefined) return;
-    clearTimeout(asked.timer);
-    this.#asked.delete(key);
-    sendOrForget(this.#listener, withId(message, asked.id), asked.port, asked.address);
-  }
-
-  #freshId(): number {
-    for (;;) {
-      const id = crypto.getRandomValues(new Uint16Array(1))[0] ?? 0;
-      if (!this.#asked.has(id)) return id;
+  async #ask(message: Buffer, port: number, address: string): Promise<void> {
+    const question = questionOf(message);
+    if (question === undefined || !this.#questions.add(address)) return;
+    if (this.#asked.size >= DNS_QUERIES_MAX) this.#asked.values().next().value?.close();
+    const id = crypto.getRandomValues(new Uint16Array(1))[0] ?? 0;
+    const ended = Promise.withResolvers<void>();
+    const asked: Asked = { close: ended.resolve };
+    this.#asked.add(asked);
+    const timer = setTimeout(asked.close, DNS_ANSWER_MS);
+    try {
+      const socket = await Bun.udpSocket({
+        connect: { hostname: this.resolver(), port: DNS_PORT },
+        socket: {
+          data: (_, answer) => {
+            if (answer.length < HEADER_BYTES || answer.readUInt16BE(0) !== id) return;
+            if (!questionOf(answer)?.equals(question)) return;
+            this.#reply(withId(answer, message.readUInt16BE(0)), port, address);
+            asked.close();
+          },
+          // Nobody is there: the sandbox learns it by the silence.
+          error: asked.close,
+        },
+      });
+      try {
+        socket.send(withId(message, id));
+        await ended.promise;
+      } finally {
+        socket.close();
+      }
+    } catch {
+      // No way to the resolver at all: again, silence tells.
+    } finally {
+      clearTimeout(timer);
+      this.#asked.delete(asked);
+      this.#questions.remove(address);
     }
   }
 
-  /** Long answers come over TCP: a plain splice to the resolver. */
+  /** A datagram may always get lost, so one that cannot even be sent is no error of ours. */
+  #reply(answer: Buffer, port: number, address: string): void {
+    try {
+      this.#listener?.send(answer, port, address);
+    } catch {
+      // As if it had been lost on the way.
+    }
+  }
+
+  /** Long answers come over TCP: a plain splice to the resolver, for a bounded time. */
   #listenTcp(address: string): Server {
     const server = createServer((client) => {
-      const upstream = connect(53, this.resolver());
+      const from = client.remoteAddress ?? "";
+      if (!this.#connections.add(from)) return void client.destroy();
+      const upstream = connect(DNS_PORT, this.resolver());
       const end = () => {
         client.destroy();
         upstream.destroy();
       };
-      for (const socket of [client, upstream]) {
-        socket.setTimeout(DNS_ANSWER_MS, end);
-        socket.on("error", end);
-        socket.on("close", end);
-      }
+      const timer = setTimeout(end, DNS_ANSWER_MS);
+      client.on("close", () => {
+        clearTimeout(timer);
+        this.#connections.remove(from);
+      });
+      for (const socket of [client, upstream]) socket.on("error", end).on("close", end);
       client.pipe(upstream).pipe(client);
     });
-    server.maxConnections = DNS_TCP_MAX;
-    server.listen(53, address);
+    server.maxConnections = DNS_CONNECTIONS_MAX;
+    server.listen(DNS_PORT, address);
     return server;
   }
 
   close(): void {
-    for (const { timer } of this.#asked.values()) clearTimeout(timer);
+    for (const asked of this.#asked) asked.close();
     this.#listener?.close();
-    this.#upstream?.close();
     this.#tcp?.close();
   }
 }
 
-/**
- * A datagram may always get lost, so one that cannot even be sent is no error of ours. Sending also reports what became of
- * earlier datagrams: a sandbox that asks and closes its socket must not make this one throw.
- */
-function sendOrForget(socket: Udp | undefined, message: Buffer, port: number, address: string): void {
-  try {
-    socket?.send(message, port, address);
-  } catch {
-    // As if it had been lost on the way.
+/** The first question of a message, as bytes; undefined when the message is not one. */
+export function questionOf(message: Buffer): Buffer | undefined {
+  if (message.length < HEADER_BYTES || message.readUInt16BE(4) < 1) return undefined;
+  let at = HEADER_BYTES;
+  for (let length = message[at]; length !== 0; length = message[at]) {
+    // Past the end, or a pointer, which has no place in a question.
+    if (length === undefined || length > 63) return undefined;
+    at += length + 1;
   }
+  const end = at + 5;
+  return end <= message.length ? message.subarray(HEADER_BYTES, end) : undefined;
 }
 
 function withId(message: Buffer, id: number): Buffer {
@@ -135,5 +163,5 @@ function machineResolver(): () => string {
 }
 
 export function firstNameserver(text: string): string | undefined {
-  return /^\s*nameserver\s+(\d{1,3}(?:\.\d{1,3}){3})\s*$/m.exec(text)?.[1];
+  return /^\s*nameserver\s+([\d.]+|[\da-f:]+)\s*$/im.exec(text)?.[1];
 }

@@ -27,14 +27,11 @@ export class GuestClient {
   async ready(alive: () => boolean): Promise<void> {
     const deadline = performance.now() + GUEST_READY_MS;
     for (;;) {
-      try {
-        const response = await this.#call("GET", "ping", undefined, PING_MS);
-        if (response.status === 204) return;
-      } catch (error) {
-        if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: error });
-        if (performance.now() > deadline) {
-          throw new Fault(500, `the guest did not answer within ${GUEST_READY_MS} ms`, { cause: error });
-        }
+      const answer = await this.#call("GET", "ping", undefined, PING_MS).catch((error: unknown) => error);
+      if (answer instanceof Response && answer.status === 204) return;
+      if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: answer });
+      if (performance.now() > deadline) {
+        throw new Fault(500, `the guest did not answer within ${GUEST_READY_MS} ms`, { cause: answer });
       }
       await Bun.sleep(RETRY_MS);
     }
@@ -43,7 +40,7 @@ export class GuestClient {
   /** Runs a command of the kind that clients run, to its end. An image without a shell is none the worse for it. */
   async rehearse(user: string): Promise<void> {
     const events = await this.start(["/bin/bash", "-l", "-c", "true"], user);
-    await events.arrayBuffer();
+    await boundedText(events);
   }
 
   /** Starts a process as any client would, while the guest still asks for no token. The answer is its stream of events. */
@@ -57,6 +54,7 @@ export class GuestClient {
       headers: { "content-type": "application/connect+json", authorization: `Basic ${btoa(`${user}:`)}` },
       body: envelope,
       redirect: "manual",
+      decompress: false,
       keepalive: false,
       signal: AbortSignal.timeout(GUEST_CALL_MS),
     });
@@ -71,9 +69,7 @@ export class GuestClient {
     const request: ForwardRequest = { port };
     const response = await this.#call("POST", "forward", request, GUEST_CALL_MS);
     if (response.status !== 200) return undefined;
-    const text = await response.text();
-    if (text.length > ANSWER_MAX_BYTES) return undefined;
-    const answer = JSON.parse(text) as Partial<ForwardAnswer>;
+    const answer = JSON.parse(await boundedText(response)) as Partial<ForwardAnswer>;
     const valid = Number.isInteger(answer.port) && Number(answer.port) > 0 && Number(answer.port) < 65_536;
     return valid ? answer.port : undefined;
   }
@@ -84,9 +80,22 @@ export class GuestClient {
       headers: { [CONTROL_SECRET_HEADER]: this.secret, "content-type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       redirect: "manual",
+      decompress: false,
       // Addresses are used again by other sandboxes: a kept connection could reach the wrong one.
       keepalive: false,
       signal: AbortSignal.timeout(timeoutMs),
     });
   }
+}
+
+/** Root in the sandbox may have put anything in the guest's place: no more is taken from it than a guest would say. */
+async function boundedText(response: Response): Promise<string> {
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk, { stream: true });
+    // Leaving the loop cancels the rest.
+    if (text.length > ANSWER_MAX_BYTES) throw new Fault(500, `the guest said more than ${ANSWER_MAX_BYTES} bytes`);
+  }
+  return text;
 }

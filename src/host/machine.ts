@@ -11,7 +11,7 @@ import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { BOOTS_AT_ONCE_MAX, LIVENESS_CHECK_MS } from "../contract/limits.ts";
-import { removeCgroups } from "./cgroups.ts";
+import { cgroupLayout, removeCgroups } from "./cgroups.ts";
 import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
 import { Crun } from "./crun.ts";
 import type { DataFolder } from "./data-folder.ts";
@@ -106,9 +106,9 @@ export class Machine implements Host {
   async destroy(id: string): Promise<void> {
     const ending = this.#ending.get(id);
     if (ending !== undefined) return await ending;
-    const slot = this.#running.get(id)?.record.slot;
+    const record = this.#running.get(id)?.record ?? readRecord(this.#folderOf(id));
     this.#running.delete(id);
-    const end = this.#unmake(id, slot).finally(() => this.#ending.delete(id));
+    const end = this.#unmake(id, record?.slot, record?.disk).finally(() => this.#ending.delete(id));
     this.#ending.set(id, end);
     await end;
   }
@@ -153,16 +153,18 @@ export class Machine implements Host {
     const id = newSandboxId();
     const folder = this.#folderOf(id);
     const slot = this.network.take();
+    const diskName = Disks.newName();
     try {
       mkdirSync(folder, { mode: 0o711 });
       const image = imageFolder(this.options.cacheFolder, kind.image);
-      const disk = await this.disks.attach(id, kind.diskSizeMB, image, folder);
+      const disk = await this.disks.attach(diskName, kind.diskSizeMB, image, folder);
       const controlSecret = randomHex(32);
       const spec = ociSpec({
         kind,
         rootFolder: disk.root,
         guestFolder: this.options.guestFolder,
         cgroupPath: `${this.options.data.cgroup}/${id}`,
+        cgroupV1: cgroupLayout() !== "v2",
         controlSecret,
         criuConfig: join(this.options.data.runFolder, CRIU_CONFIG_FILE),
         openFilesMax: openFilesMax(),
@@ -172,7 +174,7 @@ export class Machine implements Host {
       await this.network.plug(slot, pid);
       const pidStartTicks = startTicks(pid);
       if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended before it was started");
-      const record: SandboxRecord = { id, slot, pid, pidStartTicks, controlSecret, offline: false };
+      const record: SandboxRecord = { id, slot, disk: diskName, pid, pidStartTicks, controlSecret, offline: false };
       writeRecord(folder, record);
       await this.runtime.start(id);
       const guest = this.#guestOf(record);
@@ -181,7 +183,7 @@ export class Machine implements Host {
       this.#running.set(id, { record, guest });
       return id;
     } catch (cause) {
-      await this.#unmake(id, slot);
+      await this.#unmake(id, slot, diskName);
       // No room is not a failure of ours; it says so itself.
       if (cause instanceof Fault && cause.status === 503) throw cause;
       throw new Fault(500, `sandbox ${id} could not be booted`, { cause });
@@ -191,7 +193,11 @@ export class Machine implements Host {
   /** The first command of a guest takes longest; one that nobody waits for goes first. */
   async #bootAhead(kind: SandboxKind): Promise<string> {
     const id = await this.#boot(kind);
-    await this.#running.get(id)?.guest.rehearse(kind.defaultUser);
+    // It is as good a sandbox without; under load a rehearsal may take too long.
+    await this.#running
+      .get(id)
+      ?.guest.rehearse(kind.defaultUser)
+      .catch(() => undefined);
     return id;
   }
 
@@ -214,30 +220,32 @@ export class Machine implements Host {
     });
   }
 
-  /** Removes all there may be of a sandbox, whatever step it was in. */
-  async #unmake(id: string, slot: number | undefined): Promise<void> {
+  /**
+   * Removes all there may be of a sandbox, whatever step it was in. The slot comes last: once it is free it may be another's,
+   * and the record, which would have it freed again, must be gone by then.
+   */
+  async #unmake(id: string, slot: number | undefined, disk: string | undefined): Promise<void> {
     const folder = this.#folderOf(id);
     await this.runtime.remove(id);
     await removeCgroups(`${this.options.data.cgroup}/${id}`);
-    if (slot !== undefined) await this.network.free(slot);
     await this.disks.releaseMounts(folder);
-    await this.disks.remove(id);
+    if (disk !== undefined) await this.disks.remove(disk);
     await rm(folder, { recursive: true, force: true });
+    if (slot !== undefined) await this.network.free(slot);
   }
 
   /** Removes everything that carries this server's name and belongs to no sandbox in `keep`. */
   async #reap(keep: ReadonlySet<string>): Promise<void> {
     const { data } = this.options;
-    const traces = new Set([
-      ...(await this.runtime.list()),
-      ...(await readdir(data.sandboxesFolder)),
-      ...(await this.disks.list()),
-    ]);
+    const traces = new Set([...(await this.runtime.list()), ...(await readdir(data.sandboxesFolder))]);
     for (const id of traces) {
       if (keep.has(id)) continue;
       this.#running.delete(id);
-      await this.#unmake(id, readRecord(this.#folderOf(id))?.slot);
+      const record = readRecord(this.#folderOf(id));
+      await this.#unmake(id, record?.slot, record?.disk);
     }
+    const disks = new Set([...this.#running.values()].map(({ record }) => record.disk));
+    for (const name of await this.disks.list()) if (!disks.has(name)) await this.disks.remove(name);
     await removeCgroups(data.cgroup, keep);
     await this.network.removeInterfaces(new Set([...this.#running.values()].map(({ record }) => record.slot)));
   }

@@ -29,6 +29,8 @@ const NET_PREFIX = 20;
 const ANY_INTERFACE = "slot";
 const ON_LINK_REFRESH_MS = 5_000;
 const MTU_DEFAULT = 1500;
+/** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
+const CONNECTIONS_MAX = 8192;
 /** Of one sandbox: more would crowd out the questions of its neighbours. */
 const DNS_RATE = "200/second burst 200 packets";
 
@@ -182,6 +184,7 @@ table inet ${this.table} {
   set closed { type ipv4_addr; flags interval; auto-merge; elements = { ${CLOSED_RANGES.join(", ")} } }
   set onlink { type ipv4_addr; flags interval; auto-merge; }
   set offline { type ipv4_addr; }
+  set connections { type ipv4_addr; size 65536; flags dynamic; }
   set asking { type ipv4_addr; size 65536; flags dynamic; timeout 10s; }
 
   chain arrive {
@@ -220,6 +223,7 @@ table inet ${this.table} {
   }
   chain to_outside {
     ip saddr @offline jump refuse
+    ct state new add @connections { ip saddr ct count over ${CONNECTIONS_MAX} } jump refuse
     ip daddr @closed jump refuse
     ip daddr @onlink jump refuse
     oifname "${ANY_INTERFACE}*" jump refuse

@@ -12,6 +12,7 @@ export interface SpecInput {
   rootFolder: string;
   guestFolder: string;
   cgroupPath: string;
+  cgroupV1: boolean;
   controlSecret: string;
   /** How CRIU is to treat what reaches out of the sandbox, for a checkpoint. */
   criuConfig: string;
@@ -30,17 +31,20 @@ const CAPABILITIES = [
 
 /** Files that everybody could read otherwise; what the kernel keeps to the machine's root needs no mask. */
 const MASKED_FILES = [
-  ...["/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/modules"],
-  ...["/proc/sched_debug", "/proc/timer_list"],
+  ...["/proc/cmdline", "/proc/diskstats", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys"],
+  ...["/proc/key-users", "/proc/modules", "/proc/partitions", "/proc/sched_debug", "/proc/swaps", "/proc/timer_list"],
 ];
 
 /** Folders hidden under an empty one. They are bind mounts of ours, since CRIU cannot restore crun's own way of hiding. */
-const HIDDEN_FOLDERS = [
-  ...["/proc/acpi", "/proc/scsi", "/sys/block", "/sys/firmware", "/sys/fs/bpf", "/sys/hypervisor", "/sys/kernel"],
-  ...["/sys/module", "/sys/power"],
-];
+const HIDDEN_FOLDERS = ["/proc/acpi", "/proc/driver", "/proc/fs", "/proc/scsi"];
 
-const READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+/**
+ * All that a sandbox sees of the machine's sysfs: how many processors and memory nodes there are. The rest names the disks of
+ * every other sandbox in a dozen places, so /sys is a bare folder of ours with just these in it.
+ */
+const SHOWN_IN_SYS = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
+
+const READ_ONLY = ["/proc/bus", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 const SHM_MAX = "size=256m";
 const RUN_MAX = "size=64m";
@@ -79,10 +83,11 @@ export function ociSpec(input: SpecInput) {
       mountPoint("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
       mountPoint("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", SHM_MAX]),
       mountPoint("/run", "tmpfs", ["nosuid", "nodev", "mode=755", RUN_MAX]),
-      mountPoint("/sys", "sysfs", ["nosuid", "noexec", "nodev", "ro"]),
+      bindMount(`${input.guestFolder}/sys`, "/sys"),
+      ...SHOWN_IN_SYS.filter((path) => existsSync(path)).map((path) => bindMount(path, path)),
       mountPoint("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
       { destination: GUEST_MOUNT, type: "bind", source: input.guestFolder, options: ["bind", "ro", "nosuid", "nodev"] },
-      // A folder that this kernel does not have needs no hiding, and could not be made in sysfs.
+      // A folder that this kernel does not have needs no hiding, and could not be made in proc.
       ...HIDDEN_FOLDERS.filter((path) => existsSync(path)).map((path) => bindMount(`${input.guestFolder}/empty`, path)),
     ],
     annotations: { "org.criu.config": input.criuConfig },
@@ -93,7 +98,8 @@ export function ociSpec(input: SpecInput) {
       cgroupsPath: input.cgroupPath,
       resources: {
         devices: [{ allow: false, access: "rwm" }],
-        memory: { limit: memoryBytes, swap: memoryBytes },
+        // With cgroup v1, what waits in TCP sockets is counted apart, and not at all without a limit.
+        memory: { limit: memoryBytes, swap: memoryBytes, ...(input.cgroupV1 ? { kernelTCP: memoryBytes / 4 } : {}) },
         pids: { limit: SANDBOX_PIDS_MAX },
         cpu: { quota: kind.cpuCount * CPU_PERIOD_US, period: CPU_PERIOD_US },
       },

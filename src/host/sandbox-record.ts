@@ -8,6 +8,8 @@ import { join } from "node:path";
 export interface SandboxRecord {
   id: string;
   slot: number;
+  /** Name of its disk. */
+  disk: string;
   pid: number;
   /** Start time of `pid` in clock ticks since boot: a pid that was given to another process does not match. */
   pidStartTicks: string;

@@ -47,6 +47,10 @@ const AF_INET6 = 10;
 const AF_NETLINK = 16;
 const NETLINK_ROUTE = 0;
 
+/** The default of a type, ICMP, TCP, UDP, ICMPv6. Others (SCTP, MPTCP, UDP-Lite …) would have the kernel load modules. */
+const INTERNET_PROTOCOLS = [0, 1, 6, 17, 58];
+const PROTOCOL_LAST = 58;
+
 const EPERM = 1;
 const ENOSYS = 38;
 const EPROTONOSUPPORT = 93;
@@ -92,8 +96,10 @@ export function seccompProfile() {
       allow(ALLOWED.trim().split(/\s+/)),
       allow(["clone"], [{ index: 0, value: CLONE_NEW_FLAGS, valueTwo: 0, op: "SCMP_CMP_MASKED_EQ" }]),
       allow(["socket"], [equals(0, AF_UNIX)]),
-      allow(["socket"], [equals(0, AF_INET)]),
-      allow(["socket"], [equals(0, AF_INET6)]),
+      ...[AF_INET, AF_INET6].flatMap((family) => [
+        ...INTERNET_PROTOCOLS.map((protocol) => allow(["socket"], [equals(0, family), equals(2, protocol)])),
+        refuse(["socket"], EPROTONOSUPPORT, [equals(0, family), { index: 2, value: PROTOCOL_LAST, op: "SCMP_CMP_GT" }]),
+      ]),
       allow(["socket"], [equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)]),
       allow(["personality"], [equals(0, PER_LINUX)]),
       allow(["personality"], [equals(0, PERSONALITY_QUERY)]),

@@ -22,7 +22,8 @@ export const MS_NODEV = 4;
 export const MS_NOATIME = 1024;
 
 const MNT_DETACH = 2;
-const LOCK_EX_NB = 2 | 4;
+const LOCK_EX = 2;
+const LOCK_EX_NB = LOCK_EX | 4;
 const EBUSY = 16;
 const EAGAIN = 11;
 const LOOP_CTL_GET_FREE = 0x4c82n;
@@ -111,6 +112,13 @@ export function reflink(source: string, target: string): boolean {
 /** An exclusive lock that the kernel gives back when this process ends, if it was not released before. */
 export interface FileLock extends Disposable {
   path: string;
+}
+
+/** Waits for a lock that is only ever held for a moment. */
+export function waitForLock(path: string): FileLock {
+  const fd = openSync(path, "a", 0o600);
+  if (libc.flock(fd, LOCK_EX) !== 0) failed(`locking ${path}`);
+  return { path, [Symbol.dispose]: () => closeSync(fd) };
 }
 
 /** Undefined when another process holds it. */

@@ -114,6 +114,13 @@ export function sandboxesIn(sql: Statement) {
       return rows.map(readRun);
     },
 
+    /** Running sandboxes that have tokens, the newest first. */
+    async secured(now: number, limit: number): Promise<{ id: string; tokens: string[] }[]> {
+      const { rows } = await sql`SELECT id, tokens FROM sandboxes
+        WHERE state = 'running' AND secure = 1 AND end_at > ${now} ORDER BY started_at DESC, id ASC LIMIT ${limit}`;
+      return rows.map((row) => ({ id: text(row.id), tokens: JSON.parse(text(row.tokens)) }));
+    },
+
     async earliestEnd(): Promise<number | undefined> {
       const { rows } = await sql`SELECT MIN(end_at) AS end_at FROM sandboxes WHERE state = 'running'`;
       return integerOrNull(rows[0]?.end_at ?? null) ?? undefined;

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../src/contract/base-template.ts";
-import { removeCgroups } from "../../src/host/cgroups.ts";
+import { cgroupLayout, removeCgroups } from "../../src/host/cgroups.ts";
 import { run } from "../../src/host/command.ts";
 import { Crun } from "../../src/host/crun.ts";
 import { HOST_ID_FIRST } from "../../src/host/id-range.ts";
@@ -44,6 +44,7 @@ function bundleOf(id: string): string {
     rootFolder: join(folder, "root"),
     guestFolder: guestFolder(toolbox),
     cgroupPath: `/sandlot-test-${process.pid}/${id}`,
+    cgroupV1: cgroupLayout() !== "v2",
     controlSecret: "secret",
     criuConfig: join(folder, "criu.conf"),
     openFilesMax: 1024,

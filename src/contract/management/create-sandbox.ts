@@ -3,7 +3,13 @@
  * it; members that are not named here are ignored.
  */
 import { z } from "zod";
-import { TEMPLATE_REFERENCE_MAX_CHARS, TIMEOUT_DEFAULT_V1_SECONDS, TIMEOUT_DEFAULT_V2_SECONDS } from "../limits.ts";
+import {
+  ENV_TOTAL_MAX_BYTES,
+  ENV_VARIABLE_MAX_BYTES,
+  TEMPLATE_REFERENCE_MAX_CHARS,
+  TIMEOUT_DEFAULT_V1_SECONDS,
+  TIMEOUT_DEFAULT_V2_SECONDS,
+} from "../limits.ts";
 
 const NUL = "\u0000";
 
@@ -13,7 +19,19 @@ const variableName = z.string().refine((name) => name !== "" && !name.includes("
   error: 'names of variables must not be empty and must hold neither "=" nor NUL',
 });
 const variableValue = z.string().refine((value) => !value.includes(NUL), { error: "must not hold NUL" });
-const envVars = z.record(variableName, variableValue);
+/** The kernel takes no single variable above 128 KiB; more than the total would leave no room for a command's arguments. */
+const envVars = z
+  .record(variableName, variableValue)
+  .refine((given) => Object.entries(given).every(([name, value]) => bytes(name, value) < ENV_VARIABLE_MAX_BYTES), {
+    error: `no variable may take more than ${ENV_VARIABLE_MAX_BYTES} bytes, name and value together`,
+  })
+  .refine((given) => Object.entries(given).reduce((sum, [n, v]) => sum + bytes(n, v), 0) <= ENV_TOTAL_MAX_BYTES, {
+    error: `all variables together may take ${ENV_TOTAL_MAX_BYTES} bytes`,
+  });
+
+function bytes(name: string, value: string): number {
+  return Buffer.byteLength(name) + Buffer.byteLength(value) + 2;
+}
 
 const network = z.looseObject({
   allowPublicTraffic: z.boolean().nullish(),

@@ -61,7 +61,8 @@ async function trial(): Promise<TrialResult> {
   await machine.close();
 
   const folder = join(data.sandboxesFolder, id);
-  const slot = readRecord(folder)?.slot ?? 0;
+  const record = readRecord(folder);
+  if (record === undefined) throw new Error("the sandbox has no record");
   const images = join(folder, "checkpoint");
   mkdirSync(images, { mode: 0o750 });
   // CRIU reads the images from inside the user namespace, first still as the machine's root without its powers (the owner),
@@ -73,11 +74,11 @@ async function trial(): Promise<TrialResult> {
   const written = performance.now();
 
   const again = await Machine.open(options);
-  const disk = await again.disks.reattach(id, imageFolder(cacheFolder, kind.image), folder);
+  const disk = await again.disks.reattach(record.disk, imageFolder(cacheFolder, kind.image), folder);
   const mounted = performance.now();
   const pid = await crun.restore(id, folder, images);
   const restored = performance.now();
-  await again.network.plug(slot, pid);
+  await again.network.plug(record.slot, pid);
   await expectWord(address, word);
   await disk.release();
   await again.adopt(new Set());

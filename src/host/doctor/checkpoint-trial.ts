@@ -22,7 +22,7 @@ export interface TrialResult {
 
 export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult> {
   mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
-  await removeStale(options);
+  await removeStaleTrials(options.dataFolder, options.cacheFolder);
   const data = new DataFolder(mkdtempSync(join(options.dataFolder, TRIAL_PREFIX)));
   data.makeRunFolder();
   const world = new MountWorld(data);
@@ -45,10 +45,10 @@ export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult
 }
 
 /** Trials that were killed half-way. One that is still under way holds its lock and stays. */
-async function removeStale(options: DoctorOptions): Promise<void> {
-  for (const name of readdirSync(options.dataFolder)) {
+export async function removeStaleTrials(dataFolder: string, cacheFolder: string): Promise<void> {
+  for (const name of readdirSync(dataFolder)) {
     if (!name.startsWith(TRIAL_PREFIX)) continue;
-    const data = new DataFolder(join(options.dataFolder, name));
-    if (!data.inUse) await takeDown(data, options.cacheFolder, { keepData: false });
+    const data = new DataFolder(join(dataFolder, name));
+    if (!data.inUse) await takeDown(data, cacheFolder, { keepData: false });
   }
 }

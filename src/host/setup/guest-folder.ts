@@ -24,7 +24,7 @@ export function guestFolder(toolbox: Toolbox): string {
   hash
     .update(readFileSync(join(PROJECT, "package-lock.json")))
     .update(toolbox.toolFolder)
-    .update(KEEP_GUEST);
+    .update(readFileSync(import.meta.path));
   return join(toolbox.cacheFolder, `guest-${hash.digest("hex").slice(0, 16)}`);
 }
 
@@ -48,6 +48,10 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
         const lib = join(folder, "lib");
         // Laid over folders that a sandbox is not to see.
         await mkdir(join(folder, "empty"));
+        // The /sys of every sandbox: places for what is shown in it.
+        for (const path of ["devices/system/cpu", "devices/system/node", "fs/cgroup", "class/net"]) {
+          await mkdir(join(folder, "sys", path), { recursive: true });
+        }
         await mkdir(bin);
         await mkdir(lib);
         for (const name of [...LIBRARIES, architecture().loader]) {

@@ -1,0 +1,31 @@
+/** A signed file link that names no sandbox: `/files?path=…&signature=…` on an address that all sandboxes share. */
+import type { FileOperation, SignedLink } from "../contract/file-signature.ts";
+
+const PATH = "/files";
+
+/** Undefined: the request is not such a link. */
+export function signedLinkOf(request: Request): SignedLink | undefined {
+  // Cheap first: this is asked of every request to the management interface.
+  if (!request.url.includes("signature=")) return undefined;
+  const operation = operationOf(request);
+  const url = URL.parse(request.url);
+  const signature = url?.searchParams.get("signature");
+  if (operation === undefined || url?.pathname !== PATH || signature === undefined || signature === null)
+    return undefined;
+  const expiration = url.searchParams.get("signature_expiration");
+  return {
+    path: url.searchParams.get("path") ?? "",
+    username: url.searchParams.get("username") ?? "",
+    operation,
+    // What is not a number was signed by nobody; the runtime has the words for it.
+    expiration: expiration === null || expiration === "" ? undefined : Number(expiration),
+    signature,
+  };
+}
+
+/** A browser asks first whether it may; that question concerns the sandbox of the request that follows. */
+function operationOf(request: Request): FileOperation | undefined {
+  const method = request.method === "OPTIONS" ? request.headers.get("access-control-request-method") : request.method;
+  if (method === "GET") return "read";
+  return method === "POST" ? "write" : undefined;
+}
