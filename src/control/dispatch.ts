@@ -86,7 +86,7 @@ async function serve(route: Route, request: Request, rooms: Rooms, exchange: Exc
   return route.run(
     {
       params: paramsOf(route, request),
-      search: new URL(request.url).searchParams,
+      search: searchOf(request),
       headers: request.headers,
       json: route.body === undefined ? undefined : await readJson(request),
       caller,
@@ -125,6 +125,12 @@ function rawPath(request: Request): string {
   const pathAt = bare ? 0 : request.url.indexOf("/", request.url.indexOf("://") + 3);
   const end = request.url.slice(pathAt).search(/[?#]/);
   return pathAt < 0 ? "/" : request.url.slice(pathAt, end < 0 ? undefined : pathAt + end);
+}
+
+function searchOf(request: Request): URLSearchParams {
+  const [written = ""] = request.url.split("#", 1);
+  const at = written.indexOf("?");
+  return new URLSearchParams(at < 0 ? "" : written.slice(at + 1));
 }
 
 function shortened(path: string): string {

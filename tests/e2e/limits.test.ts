@@ -64,6 +64,13 @@ test("a fork bomb stays inside, and the guest still answers", async () => {
   await neighbourAnswers();
 });
 
+test("what waits in its TCP sockets is limited, too", async () => {
+  const file = "/sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes";
+  const { stdout } = await neighbour.commands.run(`cat ${file} 2>/dev/null || echo v2`);
+  // With cgroup v2 it counts as memory like any other.
+  expect(["v2", String((1024 * 1024 * 1024) / 4)]).toContain(stdout.trim());
+});
+
 test("a sandbox gets the processors of its template and no more", async () => {
   const usage = await neighbour.commands.run(
     "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null; true",

@@ -32,6 +32,12 @@ export async function rawRequest(serverUrl: string, request: RawRequest): Promis
   return parse(await exchange(hostname, Number(port), head + body));
 }
 
+/** The same with nothing added: the whole request as it is given. */
+export async function rawText(serverUrl: string, text: string): Promise<RawAnswer> {
+  const { hostname, port } = new URL(serverUrl);
+  return parse(await exchange(hostname, Number(port), text));
+}
+
 function exchange(hostname: string, port: number, request: string): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const pieces: Buffer[] = [];

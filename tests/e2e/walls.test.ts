@@ -157,6 +157,28 @@ describe("what a sandbox sees", () => {
     expect(text).not.toContain("WRITTEN");
   });
 
+  test("nothing of its neighbours: their ids stand nowhere in /proc and /sys", async () => {
+    const neighbour = await Sandbox.create(server.options);
+    const hunt = [
+      "import os, sys",
+      "wanted, looked = sys.argv[1].encode(), 0",
+      'for top in ["/sys"] + ["/proc/" + name for name in os.listdir("/proc") if not name.isdigit() and "self" not in name]:',
+      "    files = [top] if os.path.isfile(top) else [os.path.join(at, name) for at, _, names in os.walk(top) for name in names]",
+      "    for path in files:",
+      "        try: content = os.read(os.open(path, os.O_RDONLY | os.O_NONBLOCK), 1 << 20)",
+      "        except OSError: continue",
+      "        looked += 1",
+      '        if wanted in content: print("found in", path)',
+      'print("looked" if looked > 100 else looked)',
+    ].join("\n");
+    await sandbox.files.write("/tmp/hunt.py", hunt);
+    expect((await asRoot(`python3 /tmp/hunt.py ${neighbour.sandboxId}`)).text.trim()).toBe("looked");
+    expect((await asRoot("ls /sys/class/block /sys/dev /sys/devices/virtual 2>/dev/null | wc -l")).text.trim()).toBe(
+      "0",
+    );
+    await neighbour.kill();
+  });
+
   test("no device but the harmless ones, and none can be made", async () => {
     const { text } = await asRoot(
       'for f in /dev/*; do if [ ! -L "$f" ] && { [ -b "$f" ] || [ -c "$f" ]; }; then echo "$f"; fi; done',
