@@ -229,3 +229,16 @@ describe("create", () => {
     expect<unknown>((await f.call("GET", "/sandboxes")).body).toEqual([]);
   });
 });
+
+test.each([
+  ["one variable above what the kernel takes", { BIG: "x".repeat(128 * 1024) }],
+  [
+    "all variables together",
+    Object.fromEntries(Array.from({ length: 11 }, (_, at) => [`V${at}`, "x".repeat(100_000)])),
+  ],
+])("variables that no process could be started with are refused: %s", async (_, envVars) => {
+  await using fixture = await ControlFixture.open();
+  const { status, body } = await fixture.call("POST", "/sandboxes", { templateID: "base", envVars });
+  expect(status).toBe(400);
+  expect(body.message).toContain("envVars");
+});

@@ -150,3 +150,30 @@ test("part of a file can be asked for, as by a player or a download that goes on
   expect(answer.headers.get("content-range")).toBe("bytes 5-6/14");
   expect(await answer.text()).toBe("is");
 });
+
+/** Follows a link as it stands: at the one address of all sandboxes, which does not say whose it is. */
+function followAsItStands(link: string, init: RequestInit = {}): Promise<Response> {
+  return fetch(link, init);
+}
+
+test("a link works as it stands, without a word of whose it is, while other sandboxes run", async () => {
+  const other = await Sandbox.create(server().options);
+  await other.files.write("shared.txt", "of another");
+  const link = await sandbox.downloadUrl("shared.txt");
+  expect(new URL(link).origin).toBe(server().url);
+  expect(await (await followAsItStands(link)).text()).toBe("what is shared");
+  expect(await (await followAsItStands(await other.downloadUrl("shared.txt"))).text()).toBe("of another");
+  const upload = await sandbox.uploadUrl("uploaded.txt", { useSignatureExpiration: 60 });
+  const headers = { "content-type": "application/octet-stream" };
+  const question = { ...headers, origin: "https://page.test", "access-control-request-method": "POST" };
+  expect((await followAsItStands(upload, { method: "OPTIONS", headers: question })).status).toBe(204);
+  expect((await followAsItStands(upload, { method: "POST", headers, body: "through the link" })).status).toBe(200);
+  expect(await sandbox.files.read("uploaded.txt")).toBe("through the link");
+  await expectRefused(
+    await followAsItStands(changed(link, (query) => query.set("path", "private.txt"))),
+    "invalid signature",
+  );
+  await expectRefused(await followAsItStands(upload));
+  await other.kill();
+  await expectRefused(await followAsItStands(await other.downloadUrl("shared.txt")), "invalid signature");
+});
