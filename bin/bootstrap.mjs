@@ -9,10 +9,11 @@ const project = dirname(dirname(fileURLToPath(import.meta.url)));
 const stamp = join(project, "node_modules/.sandlot-installed");
 const BUN_MIN_BYTES = 10_000_000;
 
-export async function runOnBun(program, args) {
+/** `development`: with the packages that only tests and benchmarks use. */
+export async function runOnBun(program, args, { development }) {
   if (process.platform !== "linux") fail(`Sandlot runs on Linux; this is ${process.platform}`);
   if (Number(process.versions.node.split(".")[0]) < 20) fail(`Node 20 or later is needed; this is ${process.version}`);
-  installPackages();
+  installPackages(development);
   const child = spawn(findBun(), [join(project, program), ...args], { stdio: "inherit" });
   // The terminal sends Ctrl-C to the child as well; it decides when to end, and this process follows.
   process.on("SIGINT", () => undefined);
@@ -25,18 +26,23 @@ export async function runOnBun(program, args) {
 }
 
 /** `npm ci` once for each state of the lock file. No package here needs its install script. */
-function installPackages() {
+function installPackages(development) {
   const lock = createHash("sha256")
     .update(readFileSync(join(project, "package-lock.json")))
     .digest("hex");
-  if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock) return;
+  const installed = existsSync(stamp) ? readFileSync(stamp, "utf8") : "";
+  if (installed === `${lock} all` || (!development && installed === `${lock} some`)) return;
   console.error("sandlot: installing npm packages");
-  const result = spawnSync("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], {
-    cwd: project,
-    stdio: ["ignore", "ignore", "inherit"],
-  });
+  const result = spawnSync(
+    "npm",
+    ["ci", ...(development ? [] : ["--omit=dev"]), "--ignore-scripts", "--no-audit", "--no-fund"],
+    {
+      cwd: project,
+      stdio: ["ignore", "ignore", "inherit"],
+    },
+  );
   if (result.status !== 0) fail("npm ci failed. FIX: see its message above; run `npm ci` in the project folder");
-  writeFileSync(stamp, lock);
+  writeFileSync(stamp, `${lock} ${development ? "all" : "some"}`);
 }
 
 /** In its own package, or where an install script that ran before us has moved it. */
