@@ -57,7 +57,7 @@ export async function serve(config: Config): Promise<number> {
   await server.stop(true);
   await host.close();
   await store.close();
-  console.log("sandlot: stopped. Sandboxes run on until their time and are served again at the next start.");
+  console.log("sandlot: stopped. Sandboxes run on and are served again at the next start; `sandlot down` ends them.");
   return 0;
 }
 

@@ -24,6 +24,7 @@ import { Mounts } from "./mounts.ts";
 import { Network } from "./network.ts";
 import { ociSpec } from "./oci-spec.ts";
 import { openFilesMax } from "./open-files.ts";
+import { Processors } from "./processors.ts";
 import { ReadyPool } from "./ready-pool.ts";
 import type { Runtime } from "./runtime.ts";
 import { isAlive, readRecord, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
@@ -50,6 +51,7 @@ export class Machine implements Host {
   readonly #running = new Map<string, Running>();
   readonly #ending = new Map<string, Promise<void>>();
   readonly #lostListeners: ((id: string) => void)[] = [];
+  readonly #processors = new Processors();
   readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
   readonly #pool: ReadyPool;
   readonly #liveness: Timer;
@@ -165,6 +167,7 @@ export class Machine implements Host {
         guestFolder: this.options.guestFolder,
         cgroupPath: `${this.options.data.cgroup}/${id}`,
         cgroupV1: cgroupLayout() !== "v2",
+        processors: this.#processors.take(kind.cpuCount),
         controlSecret,
         criuConfig: join(this.options.data.runFolder, CRIU_CONFIG_FILE),
         openFilesMax: openFilesMax(),

@@ -13,6 +13,8 @@ export interface SpecInput {
   guestFolder: string;
   cgroupPath: string;
   cgroupV1: boolean;
+  /** List of the processors it may run on; undefined for all. */
+  processors: string | undefined;
   controlSecret: string;
   /** How CRIU is to treat what reaches out of the sandbox, for a checkpoint. */
   criuConfig: string;
@@ -101,7 +103,11 @@ export function ociSpec(input: SpecInput) {
         // With cgroup v1, what waits in TCP sockets is counted apart, and not at all without a limit.
         memory: { limit: memoryBytes, swap: memoryBytes, ...(input.cgroupV1 ? { kernelTCP: memoryBytes / 4 } : {}) },
         pids: { limit: SANDBOX_PIDS_MAX },
-        cpu: { quota: kind.cpuCount * CPU_PERIOD_US, period: CPU_PERIOD_US },
+        cpu: {
+          quota: kind.cpuCount * CPU_PERIOD_US,
+          period: CPU_PERIOD_US,
+          ...(input.processors === undefined ? {} : { cpus: input.processors }),
+        },
       },
       sysctl: {
         // ping without raw sockets.

@@ -1,6 +1,6 @@
 /** The promises of the Host interface, held by the machine and by the host that only remembers. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { BASE_TEMPLATE } from "../../src/contract/base-template.ts";
 import { Fault } from "../../src/contract/fault.ts";
 import { attempt } from "../../src/host/command.ts";
@@ -9,6 +9,7 @@ import type { CreateSandbox, Host, SandboxKind } from "../../src/host/host.ts";
 import { applySettings } from "../../src/host/host-changes.ts";
 import { Machine } from "../../src/host/machine.ts";
 import { MemoryHost } from "../../src/host/memory-host.ts";
+import { parseList } from "../../src/host/processors.ts";
 import { BASE_IMAGE, imageFolder, shiftOwners } from "../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../src/host/setup/guest-folder.ts";
 import { takeDown } from "../../src/host/take-down.ts";
@@ -168,6 +169,14 @@ describe("the machine alone", () => {
       await expect(machine.create(silent)).rejects.toMatchObject({ status: 500 });
     });
     expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
+  });
+
+  test("a sandbox with fewer processors than the machine counts just those", async () => {
+    const { id } = await machine.create({ ...request, kind: { ...kind, cpuCount: 1 } });
+    const { pid } = await Bun.file(`${data.sandboxesFolder}/${id}/record.json`).json();
+    const allowed = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "";
+    expect(parseList(allowed)).toHaveLength(1);
+    await machine.destroy(id);
   });
 
   test("an image without anything in it, not even a C library, gets a working guest", async () => {

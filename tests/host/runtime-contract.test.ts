@@ -45,6 +45,7 @@ function bundleOf(id: string): string {
     guestFolder: guestFolder(toolbox),
     cgroupPath: `/sandlot-test-${process.pid}/${id}`,
     cgroupV1: cgroupLayout() !== "v2",
+    processors: undefined,
     controlSecret: "secret",
     criuConfig: join(folder, "criu.conf"),
     openFilesMax: 1024,

@@ -1,0 +1,33 @@
+/**
+ * Which processors a sandbox runs on. One that has fewer than the machine is given that many and no others, so that programs
+ * inside count the right number (`nproc`, thread pools); sandboxes take turns around the machine, so that none is crowded.
+ */
+import { readFileSync } from "node:fs";
+
+const PRESENT = "/sys/devices/system/cpu/online";
+
+export class Processors {
+  #next = 0;
+
+  constructor(readonly online: readonly number[] = parseList(readFileSync(PRESENT, "utf8"))) {}
+
+  /** A list as the kernel takes it; undefined when a sandbox of this size may run on all of them. */
+  take(count: number): string | undefined {
+    if (count >= this.online.length) return undefined;
+    const first = this.#next;
+    this.#next = (this.#next + count) % this.online.length;
+    return Array.from({ length: count }, (_, at) => this.online[(first + at) % this.online.length]).join(",");
+  }
+}
+
+/** The kernel's way to write a list: `0-3,5`. */
+export function parseList(text: string): number[] {
+  return text
+    .trim()
+    .split(",")
+    .filter((part) => part !== "")
+    .flatMap((part) => {
+      const [first = 0, last = first] = part.split("-").map(Number);
+      return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+    });
+}
