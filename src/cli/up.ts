@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { release } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
+import { REQUESTS_TO_SANDBOXES_MAX } from "../contract/limits.ts";
 import { DataFolder } from "../host/data-folder.ts";
 import { MountWorld } from "../host/mount-world.ts";
 import { replaceProcess } from "../host/syscalls.ts";
@@ -27,6 +28,8 @@ export async function up(config: Config): Promise<number> {
   if (nsenter === null) throw new Fault(500, "nsenter is missing. FIX: apt-get install util-linux");
   const [, ...enter] = world.enterCommand;
   const env = Object.fromEntries(Object.entries(process.env).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]])));
+  // Bun lets a process have 256 requests of its own under way by default; each open stream to a sandbox is one.
+  env.BUN_CONFIG_MAX_HTTP_REQUESTS = String(REQUESTS_TO_SANDBOXES_MAX);
   replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);
 }
 

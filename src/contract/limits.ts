@@ -17,6 +17,8 @@ export const ENV_TOTAL_MAX_BYTES = 1024 * 1024;
 // Sandboxes
 export const ACCESS_TOKENS_KEPT = 16;
 export const SANDBOX_PIDS_MAX = 4096;
+/** Of these, the processes of one ordinary user can never take the last few: root needs them to end a fork bomb. */
+export const SANDBOX_PIDS_FOR_ROOT = 256;
 export const DISK_DEFAULT_MB = 10_240;
 
 // Host work
@@ -71,6 +73,8 @@ export const LINK_SANDBOXES_MAX = 10_000;
 
 // Guest
 export const GUEST_RPC_MESSAGE_MAX_BYTES = 64 * 1024 * 1024;
+/** Outside of its strings a JSON message takes many times its size in memory once it is parsed. */
+export const GUEST_JSON_STRUCTURE_MAX_BYTES = 4 * 1024 * 1024;
 export const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;
 export const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
 export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
@@ -101,6 +105,20 @@ export const FORWARDERS_MAX = 256;
 export const FORWARD_CONNECTIONS_MAX = 1024;
 export const FORWARD_PROBE_MS = 1_000;
 export const FORWARD_IDLE_MS = 60_000;
+/** Each has an inotify instance of its own. The first bounds streams and polling watchers together. */
+export const WATCHERS_MAX = 256;
+export const POLLING_WATCHERS_MAX = 128;
+export const WATCHED_DIRECTORIES_MAX = 65_536;
+/** While a new directory is looked into, each level above it is held open. */
+export const WATCH_DEPTH_MAX = 256;
+/** Events that a client has not taken yet: of one watcher, and of all together. */
+export const WATCHER_BUFFER_MAX_BYTES = 16 * 1024 * 1024;
+export const WATCHERS_BUFFERS_MAX_BYTES = 64 * 1024 * 1024;
+/** Counted for each event, and for its entry, besides their texts. */
+export const WATCHER_EVENT_OVERHEAD_BYTES = 256;
+export const WATCHER_ENTRY_OVERHEAD_BYTES = 1024;
+/** Events on their way from a watcher's buffer to its stream. */
+export const WATCHER_TAKE_EVENTS = 64;
 /** What a name of an extended attribute leaves for a key behind `user.e2b.`. */
 export const FILE_METADATA_KEY_MAX_BYTES = 246;
 /** All keys with their prefixes and all values of one upload. */
@@ -109,12 +127,11 @@ export const FILE_METADATA_MAX_BYTES = 4096;
 export const ENTRY_METADATA_MAX_BYTES = 64 * 1024;
 export const COMPOSE_BODY_MAX_BYTES = 4 * 1024 * 1024;
 export const COMPOSE_SOURCES_MAX = 10_000;
-/** Copied in one go while nothing else runs; a few milliseconds also from a cold disk. */
 export const COMPOSE_SLICE_BYTES = 1024 * 1024;
-/** Copied before the disk is waited for: a writer with too much unwritten behind it is stopped by the kernel, and all else with it. */
-export const COMPOSE_UNWRITTEN_MAX_BYTES = 32 * 1024 * 1024;
 
 // Edge
+/** Requests and streams to all sandboxes at once; the most that Bun takes. */
+export const REQUESTS_TO_SANDBOXES_MAX = 65_336;
 /** Bodies to sandboxes are streamed, so their size is not ours to limit; Bun.serve would by default (128 MiB). */
 export const EDGE_REQUEST_BODY_MAX_BYTES = Number.MAX_SAFE_INTEGER;
 /** A body of announced length up to this is passed on whole if it arrives in one piece; all others are streamed. */
