@@ -16,9 +16,18 @@ export interface Task extends Options, Address {
 
 const READY_MS = 30_000;
 const POLL_MS = 5;
+/** A heavy round takes about as long as so many others. */
+const HEAVY = 5;
+const MIB = 1024 ** 2;
 
 export class Context {
   readonly rounds: number;
+  /** For rows that move so many bytes that a few rounds say enough. */
+  readonly heavyRounds: number;
+  /** Whether heavy rows take their full size and time. */
+  readonly long: boolean;
+  /** What a heavy row moves in one round. */
+  readonly heavyBytes: number;
   readonly data: DataFolder;
   readonly toolbox: Toolbox;
   /** The root filesystem that all sandboxes and all peers have. */
@@ -28,6 +37,9 @@ export class Context {
 
   constructor(task: Task) {
     this.rounds = task.rounds;
+    this.heavyRounds = Math.ceil(task.rounds / HEAVY);
+    this.long = task.long;
+    this.heavyBytes = (task.long ? 1024 : 256) * MIB;
     this.data = new DataFolder(task.dataFolder);
     this.toolbox = new Toolbox(task.cacheFolder);
     this.image = imageFolder(task.cacheFolder, BASE_IMAGE);

@@ -17,7 +17,8 @@ try {
 
 async function measure(task: Task): Promise<number> {
   const context = new Context(task);
-  const report: Report = { at: new Date().toISOString(), machine: machineFacts(), rounds: task.rounds, rows: [] };
+  const { rounds, long } = task;
+  const report: Report = { at: new Date().toISOString(), machine: machineFacts(), rounds, long, rows: [] };
   for (const row of ROWS.filter(({ name }) => task.rows.includes(name))) {
     console.error(`sandlot bench: ${row.what}`);
     report.rows.push(figuresOf(row, await row.run(context)));

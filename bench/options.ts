@@ -8,25 +8,33 @@ export interface Options {
   rounds: number;
   /** Names of the rows to run. */
   rows: string[];
+  /** The full sizes and times of the heavy rows. */
+  long: boolean;
   /** Where the figures are written besides the terminal. */
   jsonFile: string | undefined;
 }
 
 const ROUNDS_DEFAULT = 20;
 const ROUNDS_MAX = 10_000;
-const USAGE = "sandlot bench takes --rounds N, --row NAME and --json FILE";
+const USAGE = "sandlot bench takes --rounds N, --row NAME, --long and --json FILE";
 
 export function parseOptions(args: readonly string[]): Options {
-  const options: Options = { rounds: ROUNDS_DEFAULT, rows: ROWS.map((row) => row.name), jsonFile: undefined };
-  for (let at = 0; at < args.length; at += 2) {
-    const [name = "", value] = args.slice(at, at + 2);
-    if (!["--rounds", "--row", "--json"].includes(name)) throw new Fault(400, `"${name}" is not known; ${USAGE}`);
-    if (value === undefined || value === "") throw new Fault(400, `${name} needs a value; ${USAGE}`);
-    if (name === "--rounds") options.rounds = parseRounds(value);
-    if (name === "--row") options.rows = [demandRow(value)];
-    if (name === "--json") options.jsonFile = resolve(value);
+  const rows = ROWS.map((row) => row.name);
+  const options: Options = { rounds: ROUNDS_DEFAULT, rows, long: false, jsonFile: undefined };
+  const left = [...args];
+  for (let name = left.shift(); name !== undefined; name = left.shift()) {
+    if (name === "--long") options.long = true;
+    else if (name === "--rounds") options.rounds = parseRounds(demandValue(name, left.shift()));
+    else if (name === "--row") options.rows = [demandRow(demandValue(name, left.shift()))];
+    else if (name === "--json") options.jsonFile = resolve(demandValue(name, left.shift()));
+    else throw new Fault(400, `"${name}" is not known; ${USAGE}`);
   }
   return options;
+}
+
+function demandValue(name: string, value: string | undefined): string {
+  if (value === undefined || value === "") throw new Fault(400, `${name} needs a value; ${USAGE}`);
+  return value;
 }
 
 function parseRounds(text: string): number {

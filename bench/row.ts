@@ -7,29 +7,49 @@ export interface Row {
   /** For `--row`. */
   name: string;
   what: string;
-  /** The floor or peer that stands beside it. */
-  peer: string;
-  /** "cost" is ours ÷ peer: bounds are the most it may be. "speed" is peer ÷ ours: bounds are the least it may be. */
-  ratio: "cost" | "speed";
-  /** Missed: the benchmark fails. */
-  atLeast: number;
-  aim: number;
+  /** Absent: nothing stands beside it, and only its promises are judged. */
+  beside?: Beside;
   run(context: Context): Promise<Outcome>;
 }
 
-/** `notes` are further figures of the same run, for the reader. */
-export type Outcome = (Pairs & { notes?: string[] }) | { notMeasured: string };
+export interface Beside {
+  /** The floor or peer. */
+  peer: string;
+  /** "cost" is ours ÷ peer: bounds are the most it may be. "speed" is peer ÷ ours: bounds are the least it may be. */
+  ratio: "cost" | "speed";
+  /** Absent: nobody has asked for any. */
+  bounds?: Bounds;
+}
 
-export type Verdict = "reached" | "within" | "missed";
+export interface Bounds {
+  /** Missed: the benchmark fails. */
+  atLeast: number;
+  aim: number;
+}
 
-export function ratioOf(row: Pick<Row, "ratio">, pairs: Pairs): number {
+export type Outcome = Measured | { notMeasured: string };
+
+export interface Measured {
+  /** Times of both sides; absent in a row that stands alone. */
+  pairs?: Pairs;
+  /** Further figures of the same run, for the reader. */
+  notes?: string[];
+  /** What was promised besides and did not hold: one is enough to miss the row. */
+  broken?: string[];
+}
+
+/** "measured" is a row that nobody has asked anything of. */
+export type Verdict = "reached" | "within" | "missed" | "measured";
+
+export function ratioOf({ ratio }: Pick<Beside, "ratio">, pairs: Pairs): number {
   const [ours, peer] = [summary(pairs.ours).median, summary(pairs.peer).median];
-  return row.ratio === "cost" ? ours / peer : peer / ours;
+  return ratio === "cost" ? ours / peer : peer / ours;
 }
 
 /** "reached" the aim, "within" what is asked at least, or "missed". */
-export function verdictOn(row: Pick<Row, "ratio" | "atLeast" | "aim">, ratio: number): Verdict {
-  const satisfies = (bound: number) => (row.ratio === "cost" ? ratio <= bound : ratio >= bound);
-  if (satisfies(row.aim)) return "reached";
-  return satisfies(row.atLeast) ? "within" : "missed";
+export function verdictOn({ ratio: kind, bounds }: Omit<Beside, "peer">, ratio: number): Verdict {
+  if (bounds === undefined) return "measured";
+  const satisfies = (bound: number) => (kind === "cost" ? ratio <= bound : ratio >= bound);
+  if (satisfies(bounds.aim)) return "reached";
+  return satisfies(bounds.atLeast) ? "within" : "missed";
 }

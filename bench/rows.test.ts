@@ -3,13 +3,15 @@ import { describe, expect, test } from "bun:test";
 import { tableRows } from "../tests/house/markdown.ts";
 import { readText } from "../tests/house/source-files.ts";
 import { parseOptions } from "./options.ts";
-import { ratioOf, verdictOn } from "./row.ts";
+import { figuresOf } from "./report.ts";
+import { type Beside, type Row, ratioOf, verdictOn } from "./row.ts";
 import { ROWS } from "./rows.ts";
 import { interleave, quantile } from "./samples.ts";
+import { EnvelopeCounter } from "./start-stream.ts";
 
 describe("a row", () => {
-  const cost = { ratio: "cost", atLeast: 4, aim: 2 } as const;
-  const speed = { ratio: "speed", atLeast: 3, aim: 8 } as const;
+  const cost = { ratio: "cost", bounds: { atLeast: 4, aim: 2 } } as const;
+  const speed = { ratio: "speed", bounds: { atLeast: 3, aim: 8 } } as const;
   const pairs = { ours: [10, 20, 30], peer: [100, 40, 10] };
 
   test("that costs is judged by ours ÷ peer, the lower the better", () => {
@@ -23,22 +25,60 @@ describe("a row", () => {
   });
 
   test("aims higher than it demands", () => {
-    for (const row of ROWS) expect(verdictOn(row, row.aim)).toBe("reached");
-    for (const row of ROWS) expect(verdictOn(row, row.atLeast)).toBe("within");
+    const bounded = ROWS.flatMap(({ beside }) => (beside?.bounds ? [{ beside, ...beside.bounds }] : []));
+    for (const { beside, aim } of bounded) expect(verdictOn(beside, aim)).toBe("reached");
+    for (const { beside, atLeast } of bounded) expect(verdictOn(beside, atLeast)).toBe("within");
+  });
+
+  test("without bounds is measured, and one without a peer reaches what it promises", () => {
+    const run = () => Promise.reject(new Error("not to be run"));
+    const compared: Row = { name: "a", what: "a", beside: { peer: "b", ratio: "speed" }, run };
+    expect(figuresOf(compared, { pairs })).toMatchObject({ ratio: 2, verdict: "measured" });
+    expect(figuresOf({ name: "a", what: "a", run }, { notes: ["c"] })).toMatchObject({ verdict: "reached" });
+  });
+
+  test("is missed when it breaks a promise, however good the ratio", () => {
+    const run = () => Promise.reject(new Error("not to be run"));
+    const row: Row = { name: "a", what: "a", beside: { peer: "b", ...speed }, run };
+    const good = { ours: [1], peer: [10] };
+    expect(figuresOf(row, { pairs: good })).toMatchObject({ verdict: "reached" });
+    expect(figuresOf(row, { pairs: good, broken: ["it grew"] })).toMatchObject({ verdict: "missed" });
   });
 
   test("is in docs/benchmarks.md as it is here", () => {
     const documented = tableRows(readText("docs/benchmarks.md"), ["Row", "Measured", "Beside", "At least", "Aim"]);
-    const sign = (ratio: "cost" | "speed") => (ratio === "cost" ? "≤" : "≥");
     expect(documented).toEqual(
-      ROWS.map(({ name, what, peer, ratio, atLeast, aim }) => ({
+      ROWS.map(({ name, what, beside }) => ({
         Row: name,
         Measured: what,
-        Beside: peer,
-        "At least": `${sign(ratio)} ${atLeast} ×`,
-        Aim: `${sign(ratio)} ${aim} ×`,
+        Beside: beside?.peer ?? "—",
+        "At least": bound(beside, "atLeast"),
+        Aim: bound(beside, "aim"),
       })),
     );
+  });
+
+  function bound(beside: Beside | undefined, name: "atLeast" | "aim"): string {
+    const value = beside?.bounds?.[name];
+    return value === undefined ? "—" : `${beside?.ratio === "cost" ? "≤" : "≥"} ${value} ×`;
+  }
+});
+
+describe("a stream of envelopes", () => {
+  const stream = [0, 0, 0, 0, 2, 7, 7, 0, 0, 0, 0, 1, 7, 2, 0, 0, 0, 2, 123, 125];
+
+  test("is counted alike in whatever pieces it comes", () => {
+    for (const size of [1, 3, 7, stream.length]) {
+      const counter = new EnvelopeCounter();
+      for (let at = 0; at < stream.length; at += size) counter.take(Uint8Array.from(stream.slice(at, at + size)));
+      expect(counter).toMatchObject({ messages: 2, bytes: 3, endedWell: true });
+    }
+  });
+
+  test("that breaks off or ends with an error has not ended well", () => {
+    const counter = new EnvelopeCounter();
+    counter.take(Uint8Array.from(stream.slice(0, -1)));
+    expect(counter.endedWell).toBe(false);
   });
 });
 
@@ -61,10 +101,11 @@ describe("samples", () => {
 });
 
 describe("the command line", () => {
-  test("names rounds, one row and a file", () => {
-    const options = parseOptions(["--rounds", "3", "--row", "create", "--json", "/tmp/figures.json"]);
-    expect(options).toEqual({ rounds: 3, rows: ["create"], jsonFile: "/tmp/figures.json" });
-    expect(parseOptions([])).toEqual({ rounds: 20, rows: ROWS.map(({ name }) => name), jsonFile: undefined });
+  test("names rounds, one row, the long run and a file", () => {
+    const options = parseOptions(["--rounds", "3", "--row", "create", "--long", "--json", "/tmp/figures.json"]);
+    expect(options).toEqual({ rounds: 3, rows: ["create"], long: true, jsonFile: "/tmp/figures.json" });
+    const rows = ROWS.map(({ name }) => name);
+    expect(parseOptions([])).toEqual({ rounds: 20, rows, long: false, jsonFile: undefined });
   });
 
   test("is refused when it says anything else", () => {

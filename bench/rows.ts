@@ -1,7 +1,11 @@
 /** Every row of the benchmark, in the order in which they are run and shown. */
 import type { Row } from "./row.ts";
 import { create } from "./rows/create.ts";
+import { download } from "./rows/download.ts";
 import { firstOutput } from "./rows/first-output.ts";
+import { output } from "./rows/output.ts";
 import { roundTrip } from "./rows/round-trip.ts";
+import { streams } from "./rows/streams.ts";
+import { upload } from "./rows/upload.ts";
 
-export const ROWS: readonly Row[] = [create, firstOutput, roundTrip];
+export const ROWS: readonly Row[] = [create, firstOutput, roundTrip, download, upload, output, streams];

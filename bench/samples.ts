@@ -19,9 +19,10 @@ export async function interleave(
   rounds: number,
   ours: () => Promise<number>,
   peer: () => Promise<number>,
+  warmUpRounds = WARM_UP_ROUNDS,
 ): Promise<Pairs> {
   const pairs: Pairs = { ours: [], peer: [] };
-  for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
+  for (let round = -warmUpRounds; round < rounds; round++) {
     const [oursMs, peerMs] = [await ours(), await peer()];
     if (round < 0) continue;
     pairs.ours.push(oursMs);

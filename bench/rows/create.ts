@@ -7,10 +7,11 @@ import { interleave, secondTimed, timed } from "../samples.ts";
 export const create: Row = {
   name: "create",
   what: "create through the API, one at a time",
-  peer: "crun run of true on the same root",
-  ratio: "cost",
-  atLeast: 4,
-  aim: 2,
+  beside: {
+    peer: "crun run of true on the same root",
+    ratio: "cost",
+    bounds: { atLeast: 4, aim: 2 },
+  },
   async run(context) {
     await using floor = await PlainContainer.make(context);
     const createOne = async () => {
@@ -23,7 +24,7 @@ export const create: Row = {
       await context.untilReady();
       return ms;
     };
-    return await interleave(context.rounds, createOne, () => secondTimed(() => floor.run()));
+    return { pairs: await interleave(context.rounds, createOne, () => secondTimed(() => floor.run())) };
   },
 };
 

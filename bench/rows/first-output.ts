@@ -8,10 +8,11 @@ import { interleave, summary, timed } from "../samples.ts";
 export const firstOutput: Row = {
   name: "first-output",
   what: "create → first command's output through the SDK",
-  peer: "podman run --rm --network=none, same root, to its output",
-  ratio: "speed",
-  atLeast: 3,
-  aim: 8,
+  beside: {
+    peer: "podman run --rm --network=none, same root, to its output",
+    ratio: "speed",
+    bounds: { atLeast: 3, aim: 8 },
+  },
   async run(context) {
     const program = findPodman();
     if (program === undefined) return { notMeasured: PODMAN_MISSING };
@@ -37,6 +38,6 @@ export const firstOutput: Row = {
         return outputMs;
       },
     );
-    return { ...pairs, notes: [`podman run to its end, with --rm: median ${summary(toTheEnd).median.toFixed(1)} ms`] };
+    return { pairs, notes: [`podman run to its end, with --rm: median ${summary(toTheEnd).median.toFixed(1)} ms`] };
   },
 };

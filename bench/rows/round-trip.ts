@@ -7,21 +7,23 @@ import { interleave, secondTimed } from "../samples.ts";
 export const roundTrip: Row = {
   name: "round-trip",
   what: 'commands.run("true") round trip through the SDK',
-  peer: "crun exec … /bin/bash -l -c true in the same sandbox",
-  ratio: "cost",
-  atLeast: 1.5,
-  aim: 0.8,
+  beside: {
+    peer: "crun exec … /bin/bash -l -c true in the same sandbox",
+    ratio: "cost",
+    bounds: { atLeast: 1.5, aim: 0.8 },
+  },
   async run(context) {
     const sandbox = await Sandbox.create(context.sdk);
     try {
       await context.untilReady();
       const ours = () => sandbox.commands.run("true");
       const peer = () => execInSandbox(context, sandbox.sandboxId, ["/bin/bash", "-l", "-c", "true"]);
-      return await interleave(
+      const pairs = await interleave(
         context.rounds,
         () => secondTimed(ours),
         () => secondTimed(peer),
       );
+      return { pairs };
     } finally {
       await sandbox.kill();
     }

@@ -111,6 +111,8 @@ export const POLLING_WATCHERS_MAX = 128;
 export const WATCHED_DIRECTORIES_MAX = 65_536;
 /** While a new directory is looked into, each level above it is held open. */
 export const WATCH_DEPTH_MAX = 256;
+/** Found in a directory that has appeared. As many events fill the buffer of a watcher. */
+export const WATCH_DISCOVERIES_MAX = 65_536;
 /** Events that a client has not taken yet: of one watcher, and of all together. */
 export const WATCHER_BUFFER_MAX_BYTES = 16 * 1024 * 1024;
 export const WATCHERS_BUFFERS_MAX_BYTES = 64 * 1024 * 1024;

@@ -6,6 +6,9 @@ import { Fault } from "../contract/fault.ts";
 import { type FileOperation, fileSignature } from "../contract/file-signature.ts";
 import { ACCESS_TOKEN_HEADER, demandToken, matchesAny } from "./access.ts";
 
+/** What let a request in: nothing was asked for, a token, or the signature of a link. */
+export type Opening = "open" | "token" | "signature";
+
 /** The token header decides when it is there; only without it may a signature open the file. */
 export function demandFileAccess(
   headers: Headers,
@@ -13,12 +16,12 @@ export function demandFileAccess(
   operation: FileOperation,
   tokens: readonly string[],
   nowSeconds: number,
-): void {
+): Opening {
   const expiration = parseExpiration(query.get("signature_expiration"));
-  if (tokens.length === 0) return;
+  if (tokens.length === 0) return "open";
   if (headers.has(ACCESS_TOKEN_HEADER)) {
     demandToken(headers, tokens);
-    return;
+    return "token";
   }
   const given = query.get("signature");
   if (given === null) {
@@ -28,6 +31,7 @@ export function demandFileAccess(
   const valid = tokens.map((token) => fileSignature(link, token));
   if (!matchesAny(given, valid)) throw new Fault(401, "invalid signature");
   if (expiration !== undefined && expiration < nowSeconds) throw new Fault(401, "signature is already expired");
+  return "signature";
 }
 
 function parseExpiration(text: string | null): number | undefined {

@@ -8,7 +8,9 @@ import type { Account, Accounts } from "./accounts.ts";
 import type { ControlChannel } from "./control-channel.ts";
 import { allowOrigin, preflightAnswer } from "./cors.ts";
 import { sandboxVariables } from "./environment.ts";
-import { demandFileAccess } from "./file-signature.ts";
+import { demandFileAccess, type Opening } from "./file-signature.ts";
+import { compose } from "./files/compose.ts";
+import { readComposeRequest } from "./files/compose-request.ts";
 import { download } from "./files/download.ts";
 import { upload } from "./files/upload.ts";
 import { logError } from "./log.ts";
@@ -33,6 +35,7 @@ const PLAIN_METHODS: Record<string, readonly string[]> = {
   "/metrics": ["GET"],
   "/envs": ["GET"],
   "/files": ["GET", "POST"],
+  "/files/compose": ["POST"],
 };
 
 export async function answer(request: Request, house: House): Promise<Response> {
@@ -52,8 +55,9 @@ function requestUrl(request: Request): URL {
 }
 
 async function checkedAnswer(request: Request, url: URL, house: House): Promise<Response> {
-  demandAccess(request, url, house);
-  const named = basicUserName(request.headers);
+  const openedBy = demandAccess(request, url, house);
+  // Who signed a link said whose file it is; who follows it has no say.
+  const named = openedBy === "signature" ? undefined : basicUserName(request.headers);
   const lookup = () => demandUser(house.accounts, named ?? house.settings.current.defaultUser);
   if (named !== undefined) {
     try {
@@ -66,19 +70,18 @@ async function checkedAnswer(request: Request, url: URL, house: House): Promise<
   return plainAnswer(request, url, house, named);
 }
 
-function demandAccess(request: Request, url: URL, house: House): void {
+function demandAccess(request: Request, url: URL, house: House): Opening {
   const tokens = house.settings.current.accessTokens;
   switch (`${request.method} ${url.pathname}`) {
     case "GET /health":
-      return;
+      return "open";
     case "GET /files":
-      demandFileAccess(request.headers, url.searchParams, "read", tokens, nowSeconds());
-      return;
+      return demandFileAccess(request.headers, url.searchParams, "read", tokens, nowSeconds());
     case "POST /files":
-      demandFileAccess(request.headers, url.searchParams, "write", tokens, nowSeconds());
-      return;
+      return demandFileAccess(request.headers, url.searchParams, "write", tokens, nowSeconds());
     default:
       demandToken(request.headers, tokens);
+      return tokens.length === 0 ? "open" : "token";
   }
 }
 
@@ -95,6 +98,8 @@ async function plainAnswer(request: Request, url: URL, house: House, named: stri
       return Response.json(await house.meter.read(), { headers: UNCACHED });
     case "/envs":
       return Response.json(sandboxVariables(house.settings.current), { headers: UNCACHED });
+    case "/files/compose":
+      return composeAnswer(request, house, named);
     default:
       return fileAnswer(request, url, house, named);
   }
@@ -111,6 +116,15 @@ async function fileAnswer(request: Request, url: URL, house: House, named: strin
   return Response.json(await upload(request, path, resolve, account), {
     headers: { "Content-Type": "application/json" },
   });
+}
+
+async function composeAnswer(request: Request, house: House, named: string | undefined): Promise<Response> {
+  const { sources, destination, username } = await readComposeRequest(request);
+  const { defaultUser, defaultWorkdir } = house.settings.current;
+  const owner = demandUser(house.accounts, username || named || defaultUser);
+  const resolve = (path: string) => resolvePath(path, owner, defaultWorkdir);
+  const composition = { sources: sources.map(resolve), destination: resolve(destination), owner };
+  return Response.json(await compose(composition, request.signal), { headers: { "Content-Type": "application/json" } });
 }
 
 function nowSeconds(): number {

@@ -1,6 +1,10 @@
 /**
- * How much of its share the sandbox uses. The cgroup's own counters come first (version 2, then 1); /proc is the fallback
- * for a guest outside of any cgroup.
+ * How much of its share the sandbox uses. The cgroup's own counters come first (version 2, then 1); /proc, which tells of the whole
+ * machine, is the fallback for a guest outside of any cgroup.
+ *
+ * Memory is cut in two. The cache is what the kernel keeps of files on disks and drops when the room is needed. Used is all
+ * the rest that is charged to the sandbox: memory of processes, of the kernel on their behalf, and of files in tmpfs, which
+ * are counted among the cached by the kernel but cannot be dropped.
  */
 import { readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
@@ -8,7 +12,14 @@ import { availableParallelism } from "node:os";
 import { systemCode } from "./rpc-fault.ts";
 
 const MIB = 1024 * 1024;
-const CGROUP = "/sys/fs/cgroup";
+
+/** Where the counters are; tests have folders of their own. */
+const SYSTEM: MetricsFolders = { cgroup: "/sys/fs/cgroup", proc: "/proc" };
+
+export interface MetricsFolders {
+  cgroup: string;
+  proc: string;
+}
 
 export interface Metrics {
   ts: number;
@@ -24,18 +35,28 @@ export interface Metrics {
 }
 
 export class Meter {
+  readonly #folders: MetricsFolders;
   readonly #cpuCount: number;
   readonly #memoryTotal: number | undefined;
+  readonly #nowMs: () => number;
   #lastCpu: { usedMs: number; atMs: number };
 
-  constructor(cpuCount: number | undefined, memoryMb: number | undefined) {
+  /** What the host gave the sandbox; where it says nothing, the cgroup's limit or the machine's size is taken. */
+  constructor(
+    cpuCount: number | undefined,
+    memoryMb: number | undefined,
+    folders: MetricsFolders = SYSTEM,
+    nowMs: () => number = () => performance.now(),
+  ) {
+    this.#folders = folders;
     this.#cpuCount = cpuCount ?? availableParallelism();
     this.#memoryTotal = memoryMb === undefined ? undefined : memoryMb * MIB;
-    this.#lastCpu = { usedMs: cpuUsedMs(), atMs: performance.now() };
+    this.#nowMs = nowMs;
+    this.#lastCpu = { usedMs: cpuUsedMs(folders), atMs: nowMs() };
   }
 
   async read(): Promise<Metrics> {
-    const memory = readMemory(this.#memoryTotal);
+    const memory = readMemory(this.#folders, this.#memoryTotal);
     const disk = await statfs("/");
     return {
       ts: Math.floor(Date.now() / 1000),
@@ -51,9 +72,9 @@ export class Meter {
     };
   }
 
-  /** Over all processors, since the previous reading. */
+  /** Over all processors, since the previous reading; counters that were set back (a sandbox that was restored) count as idle. */
   #cpuPercent(): number {
-    const now = { usedMs: cpuUsedMs(), atMs: performance.now() };
+    const now = { usedMs: cpuUsedMs(this.#folders), atMs: this.#nowMs() };
     const available = (now.atMs - this.#lastCpu.atMs) * this.#cpuCount;
     const percent = available <= 0 ? 0 : (100 * (now.usedMs - this.#lastCpu.usedMs)) / available;
     this.#lastCpu = now;
@@ -61,19 +82,20 @@ export class Meter {
   }
 }
 
-function cpuUsedMs(): number {
-  const v2 = counter(readIfThere(`${CGROUP}/cpu.stat`), "usage_usec");
+function cpuUsedMs({ cgroup, proc }: MetricsFolders): number {
+  const v2 = counter(readIfThere(`${cgroup}/cpu.stat`), "usage_usec");
   if (v2 !== undefined) return v2 / 1000;
-  for (const controller of ["cpuacct", "cpu,cpuacct"]) {
-    const v1 = readIfThere(`${CGROUP}/${controller}/cpuacct.usage`);
-    if (v1 !== undefined) return Number(v1) / 1e6;
+  // Where the two controllers are mounted together, either name may be missing.
+  for (const controller of ["cpuacct", "cpu,cpuacct", "cpuacct,cpu"]) {
+    const v1 = wholeNumber(readIfThere(`${cgroup}/${controller}/cpuacct.usage`));
+    if (v1 !== undefined) return v1 / 1e6;
   }
-  return procCpuUsedMs();
+  return procCpuUsedMs(readIfThere(`${proc}/stat`));
 }
 
-function procCpuUsedMs(): number {
+function procCpuUsedMs(stat = "cpu"): number {
   const tickMs = 10;
-  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = (readIfThere("/proc/stat") ?? "cpu")
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = stat
     .split("\n", 1)
     .join()
     .split(/\s+/)
@@ -88,24 +110,51 @@ interface Memory {
   cache: number;
 }
 
-function readMemory(configuredTotal: number | undefined): Memory {
-  const machine = readIfThere("/proc/meminfo") ?? "";
-  const total = configuredTotal ?? kilobytes(machine, "MemTotal");
-  const usage = cgroupMemory();
-  if (usage !== undefined) return { total, used: Math.max(0, usage.current - usage.cache), cache: usage.cache };
-  const cache = kilobytes(machine, "Cached") + kilobytes(machine, "Buffers");
-  return { total, used: Math.max(0, total - kilobytes(machine, "MemFree") - cache), cache };
+function readMemory({ cgroup, proc }: MetricsFolders, configuredTotal: number | undefined): Memory {
+  const machine = readIfThere(`${proc}/meminfo`) ?? "";
+  const machineTotal = kilobytes(machine, "MemTotal");
+  const charged = chargedMemory(cgroup);
+  if (charged === undefined) {
+    const cache = Math.max(
+      0,
+      kilobytes(machine, "Cached") + kilobytes(machine, "Buffers") - kilobytes(machine, "Shmem"),
+    );
+    const used = Math.max(0, machineTotal - kilobytes(machine, "MemFree") - cache);
+    return { total: configuredTotal ?? machineTotal, used, cache };
+  }
+  // The counters are not read at one instant, and those of v1 lag behind one another.
+  const cache = Math.min(charged.current, Math.max(0, charged.file - charged.shmem));
+  const limit = Math.min(charged.limit ?? machineTotal, machineTotal || Number.POSITIVE_INFINITY);
+  return { total: configuredTotal ?? limit, used: charged.current - cache, cache };
 }
 
-function cgroupMemory(): { current: number; cache: number } | undefined {
-  const v2 = readIfThere(`${CGROUP}/memory.current`);
+interface ChargedMemory {
+  current: number;
+  file: number;
+  shmem: number;
+  limit: number | undefined;
+}
+
+function chargedMemory(cgroup: string): ChargedMemory | undefined {
+  const v2 = wholeNumber(readIfThere(`${cgroup}/memory.current`));
   if (v2 !== undefined) {
-    return { current: Number(v2), cache: counter(readIfThere(`${CGROUP}/memory.stat`), "file") ?? 0 };
+    const stat = readIfThere(`${cgroup}/memory.stat`);
+    const limit = wholeNumber(readIfThere(`${cgroup}/memory.max`));
+    return { current: v2, file: counter(stat, "file") ?? 0, shmem: counter(stat, "shmem") ?? 0, limit };
   }
-  const v1 = readIfThere(`${CGROUP}/memory/memory.usage_in_bytes`);
+  const v1 = wholeNumber(readIfThere(`${cgroup}/memory/memory.usage_in_bytes`));
   if (v1 === undefined) return undefined;
-  const stat = readIfThere(`${CGROUP}/memory/memory.stat`);
-  return { current: Number(v1), cache: counter(stat, "total_cache") ?? counter(stat, "cache") ?? 0 };
+  const stat = readIfThere(`${cgroup}/memory/memory.stat`);
+  const limit = wholeNumber(readIfThere(`${cgroup}/memory/memory.limit_in_bytes`));
+  // The total_ counters include the cgroups below, as the usage does.
+  const file = counter(stat, "total_cache") ?? counter(stat, "cache") ?? 0;
+  const shmem = counter(stat, "total_shmem") ?? counter(stat, "shmem") ?? 0;
+  return { current: v1, file, shmem, limit };
+}
+
+/** Undefined for what is not there and for words such as "max". */
+function wholeNumber(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d+\s*$/.test(text) ? Number(text) : undefined;
 }
 
 function counter(text: string | undefined, name: string): number | undefined {

@@ -20,10 +20,11 @@ import { Process } from "../contract/wire/process/process_pb.ts";
 import type { Account } from "./accounts.ts";
 import { noteGarbage } from "./garbage.ts";
 import { toConnectError } from "./rpc-fault.ts";
+import { blameSender, endOfStream, knownEnvelopes, strictJson } from "./strict-messages.ts";
 
 const TIMEOUT_HEADER = "connect-timeout-ms";
-const END_OF_STREAM_FLAG = 0x02;
-const ENVELOPE_HEAD_BYTES = 5;
+const STREAM_TYPE = /^application\/connect\+(json|proto)\b/i;
+const BINARY_TYPE = /^application\/(connect\+)?proto\b/i;
 
 /** The user on whose behalf a call is made; looked up only when a method asks for it. */
 type UserLookup = () => Account;
@@ -48,6 +49,7 @@ export class RpcRoutes {
       grpcWeb: false,
       connect: true,
       readMaxBytes: GUEST_RPC_MESSAGE_MAX_BYTES,
+      jsonOptions: strictJson,
       requestGate: (context) => demandKnownVersion(context.requestHeader),
       interceptors: [convertErrors],
     });
@@ -62,6 +64,7 @@ export class RpcRoutes {
   async handle(request: Request, url: URL, user: UserLookup): Promise<Response> {
     const handler = this.#handlers.get(url.pathname);
     if (handler === undefined) throw new ConnectError(`no method at ${url.pathname}`, Code.Unimplemented);
+    const type = request.headers.get("content-type") ?? "";
     const gone = new AbortController();
     request.signal.addEventListener("abort", () => gone.abort(request.signal.reason));
     const answer = await handler({
@@ -69,11 +72,11 @@ export class RpcRoutes {
       method: request.method,
       url: url.href,
       header: withBoundedTimeout(request.headers),
-      body: bodyChunks(request),
+      body: STREAM_TYPE.test(type) ? knownEnvelopes(bodyChunks(request)) : bodyChunks(request),
       signal: gone.signal,
       contextValues: createContextValues().set(userKey, user),
     });
-    return toResponse(answer, handler, gone);
+    return toResponse(BINARY_TYPE.test(type) ? await blameSender(answer) : answer, handler, gone);
   }
 }
 
@@ -163,11 +166,8 @@ function toStream(messages: AsyncIterable<Uint8Array>, gone: AbortController): R
 export function errorAnswer(request: Request, error: ConnectError, status: number): Response {
   const json = Buffer.from(errorToJsonBytes(error, undefined));
   const type = request.headers.get("content-type") ?? "";
-  if (!/^application\/connect\+(json|proto)\b/i.test(type)) {
+  if (!STREAM_TYPE.test(type)) {
     return new Response(json, { status, headers: { "Content-Type": "application/json" } });
   }
-  const end = Buffer.concat([Buffer.alloc(ENVELOPE_HEAD_BYTES), Buffer.from('{"error":'), json, Buffer.from("}")]);
-  end.writeUInt8(END_OF_STREAM_FLAG, 0);
-  end.writeUInt32BE(end.length - ENVELOPE_HEAD_BYTES, 1);
-  return new Response(end, { status: 200, headers: { "Content-Type": type } });
+  return new Response(endOfStream(`{"error":${json}}`), { status: 200, headers: { "Content-Type": type } });
 }

@@ -1,6 +1,7 @@
 /**
  * What the host told this guest. The settings are kept in a file that only root reads, so that a guest that was started
- * again knows them before the host speaks to it.
+ * again knows them before the host speaks to it. When they are there but cannot be read, nobody knows who may enter: the
+ * guest stays closed until the host has spoken.
  */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
@@ -23,7 +24,7 @@ export class SettingsKeeper {
 
   constructor(folder: string) {
     this.#folder = folder;
-    this.#current = readKept(folder) ?? BEFORE_CONFIGURE;
+    this.#current = readKept(folder);
   }
 
   get current(): GuestSettings {
@@ -41,16 +42,44 @@ export class SettingsKeeper {
   }
 }
 
-function readKept(folder: string): GuestSettings | undefined {
+function readKept(folder: string): GuestSettings {
   try {
     return parseSettings(JSON.parse(readFileSync(`${folder}/settings.json`, "utf8")));
   } catch (thrown) {
-    // A sandbox that starts for the first time has none. A damaged file must not keep the guest down: the host configures it.
-    // What a parser says about it is not logged: it may quote the file, and the file holds tokens.
-    const reason = systemCode(thrown) || "they are damaged";
-    if (reason !== "ENOENT") logNotice("kept settings are ignored", { folder, reason });
-    return undefined;
+    // A sandbox that starts for the first time has none.
+    if (systemCode(thrown) === "ENOENT") return BEFORE_CONFIGURE;
+    // What a parser says about them is not logged: it may quote the file, and the file holds tokens.
+    logNotice("the kept settings are unusable; closed until the host configures", {
+      folder,
+      reason: systemCode(thrown) || "they are damaged",
+    });
+    return CLOSED;
   }
+}
+
+/**
+ * Settings that refuse whoever looks into them. The refusal comes at the last moment, so that a request that needs none of
+ * them (the health check, whose door has a list of tokens at hand and does not read it) is answered all the same.
+ */
+const CLOSED: GuestSettings = {
+  sandboxId: "",
+  templateId: "",
+  accessTokens: new Proxy<string[]>([], { get: refuseToLook }),
+  get envVars() {
+    return refuseToLook();
+  },
+  get defaultUser() {
+    return refuseToLook();
+  },
+  get defaultWorkdir() {
+    return refuseToLook();
+  },
+};
+
+function refuseToLook(): never {
+  throw new Fault(503, "this sandbox's settings were damaged: it answers nobody until its server configures it again", {
+    headers: { "Retry-After": "1" },
+  });
 }
 
 export function parseSettings(json: unknown): GuestSettings {

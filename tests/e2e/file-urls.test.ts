@@ -177,3 +177,10 @@ test("a link works as it stands, without a word of whose it is, while other sand
   await other.kill();
   await expectRefused(await followAsItStands(await other.downloadUrl("shared.txt")), "invalid signature");
 });
+
+test("who follows a link cannot make it another user's", async () => {
+  await sandbox.files.write("/root/shared.txt", "of root", { user: "root" });
+  const authorization = `Basic ${btoa("root:")}`;
+  const answer = await follow(await sandbox.downloadUrl("shared.txt"), { headers: { authorization } });
+  expect(await answer.text()).toBe("what is shared");
+});

@@ -128,7 +128,7 @@ describe("api.md", () => {
 
   test("has the runtime's plain endpoints", () => {
     const source = readText("src/guest/front-door.ts");
-    const served = [...source.matchAll(/^ {2}"(\/\w+)": \[([^\]]+)\]/gm)].flatMap(([, path, methods = ""]) =>
+    const served = [...source.matchAll(/^ {2}"(\/[\w/]+)": \[([^\]]+)\]/gm)].flatMap(([, path, methods = ""]) =>
       [...methods.matchAll(/\w+/g)].map(([method]) => `${method} ${path}`),
     );
     const rows = tableRows(api, ["Endpoint", "What it does", "Supported"]);

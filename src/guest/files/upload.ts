@@ -1,29 +1,41 @@
 /**
  * POST /files: files written in place while they arrive. A file that an upload created is removed again when the upload
- * breaks off; a file that was there before keeps what had arrived.
+ * breaks off; a file that was there before keeps what had arrived. What holds for uploads to one file at the same time
+ * is said in overlapping-uploads.ts.
  */
 import { constants, type Stats } from "node:fs";
-import { type FileHandle, lstat, open, stat, unlink } from "node:fs/promises";
+import { type FileHandle, open, readlink, stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import type { Account } from "../accounts.ts";
+import { type Metadata, replaceMetadata } from "../extended-attributes.ts";
 import { ensureDirectory } from "../filesystem/tree.ts";
 import { noteGarbage } from "../garbage.ts";
-import { logError } from "../log.ts";
 import { systemCode } from "../rpc-fault.ts";
+import { parseMetadata } from "./file-metadata.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
+import { OverlappingUploads } from "./overlapping-uploads.ts";
+import { removePartial, writeFault } from "./write-failure.ts";
 
 export interface UploadedFile {
   name: string;
   path: string;
   type: "file";
+  /** Only when there is some and the file system keeps it. */
+  metadata?: Metadata;
 }
 
-const METADATA_PREFIX = "x-metadata-";
 const FILE_MODE = 0o666;
-const DISK_FULL = new Set(["ENOSPC", "EDQUOT"]);
 
 type Resolve = (path: string) => string;
+
+/** What every file of one request gets. */
+interface Belongings {
+  owner: Account;
+  metadata: Metadata;
+}
+
+const uploads = new OverlappingUploads();
 
 export async function upload(
   request: Request,
@@ -31,25 +43,17 @@ export async function upload(
   resolve: Resolve,
   owner: Account,
 ): Promise<UploadedFile[]> {
-  refuseMetadata(request.headers);
+  const belongings = { owner, metadata: parseMetadata(request.headers) };
   const type = request.headers.get("content-type") ?? "";
   if (/^application\/octet-stream\s*(;|$)/i.test(type)) {
     if (path === null || path === "") throw new Fault(400, "an octet-stream upload needs the path parameter");
-    return [await writeFile(resolve(path), decodedBody(request), owner)];
+    return [await writeFile(resolve(path), decodedBody(request), belongings)];
   }
-  if (/^multipart\//i.test(type)) return writeParts(request, parseBoundary(type), path, resolve, owner);
+  if (/^multipart\//i.test(type)) return writeParts(request, parseBoundary(type), path, resolve, belongings);
   throw new Fault(
     400,
     `uploads are application/octet-stream or multipart/form-data, not ${JSON.stringify(type || "untyped")}`,
   );
-}
-
-function refuseMetadata(headers: Headers): void {
-  for (const name of headers.keys()) {
-    if (name.startsWith(METADATA_PREFIX)) {
-      throw new Fault(400, `the header ${name} asks for file metadata, which this version of the runtime cannot store`);
-    }
-  }
 }
 
 async function writeParts(
@@ -57,7 +61,7 @@ async function writeParts(
   boundary: string,
   path: string | null,
   resolve: Resolve,
-  owner: Account,
+  belongings: Belongings,
 ): Promise<UploadedFile[]> {
   const written = new Map<string, UploadedFile>();
   for await (const part of readParts(decodedBody(request), boundary)) {
@@ -67,7 +71,7 @@ async function writeParts(
     const target = resolve(given);
     if (written.has(target))
       throw new Fault(400, `two parts of this upload are for the same path ${JSON.stringify(target)}`);
-    written.set(target, await writeFile(target, part.content, owner));
+    written.set(target, await writeFile(target, part.content, belongings));
   }
   return [...written.values()];
 }
@@ -88,36 +92,76 @@ async function* decodedBody(request: Request): AsyncGenerator<Uint8Array> {
   }
 }
 
-async function writeFile(path: string, content: AsyncIterable<Uint8Array>, owner: Account): Promise<UploadedFile> {
+async function writeFile(
+  path: string,
+  content: AsyncIterable<Uint8Array>,
+  belongings: Belongings,
+): Promise<UploadedFile> {
   try {
-    await ensureDirectory(dirname(path), owner);
-    const { file, created } = await openForWriting(path);
+    await ensureDirectory(dirname(path), belongings.owner);
+    const { file, createdAt } = await openForWriting(path);
     await using handle = file;
-    try {
-      await handle.chown(owner.uid, owner.gid);
-      for await (const chunk of content) await writeAll(handle, chunk);
-    } catch (thrown) {
-      if (created) await removePartial(path, handle);
-      throw thrown;
-    }
+    const { stored } = await fill({ file: handle, path, createdAt }, content, belongings);
+    const { metadata } = belongings;
+    const kept = stored && Object.keys(metadata).length > 0 ? { metadata } : {};
+    return { name: basename(path), path, type: "file", ...kept };
   } catch (thrown) {
     throw writeFault(path, thrown);
   }
-  return { name: basename(path), path, type: "file" };
 }
 
-async function openForWriting(path: string): Promise<{ file: FileHandle; created: boolean }> {
-  const write = constants.O_WRONLY | constants.O_CREAT;
+interface Opened {
+  file: FileHandle;
+  path: string;
+  /** Where the file itself is, when it was not there before. */
+  createdAt: string | undefined;
+}
+
+async function fill(
+  { file, path, createdAt }: Opened,
+  content: AsyncIterable<Uint8Array>,
+  { owner, metadata }: Belongings,
+): Promise<{ stored: boolean }> {
+  const present = await file.stat({ bigint: true });
+  // It was one when it was looked at, and something else may have taken its name before it was opened.
+  if (!present.isFile()) throw notRegular(path);
+  using upload = uploads.enter(present);
   try {
-    return { file: await open(path, write | constants.O_EXCL, FILE_MODE), created: true };
+    // First of all: an upload whose metadata finds no room leaves the file as it was.
+    const stored = replaceMetadata(file.fd, metadata);
+    await file.chown(owner.uid, owner.gid);
+    if (createdAt === undefined || present.size > 0n) await file.truncate(0);
+    let length = 0;
+    for await (const chunk of content) {
+      await writeAll(file, chunk);
+      length += chunk.length;
+    }
+    if (upload.overlapped) await file.truncate(length);
+    return { stored };
+  } catch (thrown) {
+    if (createdAt !== undefined && !upload.overlapped) await removePartial(createdAt, file);
+    throw thrown;
+  }
+}
+
+async function openForWriting(path: string): Promise<Omit<Opened, "path">> {
+  // A pipe that takes the place of the file between two looks must not make anybody wait.
+  const write = constants.O_WRONLY | constants.O_CREAT | constants.O_NONBLOCK;
+  try {
+    return { file: await open(path, write | constants.O_EXCL, FILE_MODE), createdAt: path };
   } catch (thrown) {
     if (systemCode(thrown) !== "EEXIST") throw thrown;
   }
   const present = await statIfResolvable(path);
   if (present?.isDirectory()) throw new Fault(400, `${JSON.stringify(path)} is a directory`);
   // Opening a pipe or a device could block for ever or change the machine.
-  if (present !== undefined && !present.isFile()) throw new Fault(400, `${JSON.stringify(path)} is not a regular file`);
-  return { file: await open(path, write | constants.O_TRUNC, FILE_MODE), created: false };
+  if (present !== undefined && !present.isFile()) throw notRegular(path);
+  const file = await open(path, write, FILE_MODE);
+  return { file, createdAt: present === undefined ? await readlink(`/proc/self/fd/${file.fd}`) : undefined };
+}
+
+function notRegular(path: string): Fault {
+  return new Fault(400, `${JSON.stringify(path)} is not a regular file`);
 }
 
 /** A link whose target does not exist yet is fine: the file is created through it. */
@@ -136,25 +180,4 @@ async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
     at += bytesWritten;
   }
   noteGarbage(chunk.length);
-}
-
-/** Only the very file this upload made is removed, not one that somebody put in its place meanwhile. */
-async function removePartial(path: string, file: FileHandle): Promise<void> {
-  try {
-    const [ours, present] = await Promise.all([file.stat(), lstat(path)]);
-    if (ours.dev === present.dev && ours.ino === present.ino) await unlink(path);
-  } catch (thrown) {
-    if (systemCode(thrown) !== "ENOENT") logError("a broken-off upload could not be removed", thrown);
-  }
-}
-
-function writeFault(path: string, thrown: unknown): unknown {
-  const code = systemCode(thrown);
-  if (code === "" || code === "ABORT_ERR") return thrown;
-  if (DISK_FULL.has(code)) {
-    return new Fault(507, `the sandbox's disk is full; ${JSON.stringify(path)} could not be written`, {
-      cause: thrown,
-    });
-  }
-  return new Fault(500, `${JSON.stringify(path)} could not be written: ${code}`, { cause: thrown });
 }

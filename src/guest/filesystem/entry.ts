@@ -8,6 +8,7 @@ import { basename } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type EntryInfoSchema, FileType } from "../../contract/wire/filesystem/filesystem_pb.ts";
 import type { Accounts } from "../accounts.ts";
+import { readMetadata } from "../extended-attributes.ts";
 import { logError } from "../log.ts";
 import { systemCode } from "../rpc-fault.ts";
 import { permissionText } from "./permissions.ts";
@@ -33,6 +34,7 @@ export async function readEntry(path: string, accounts: Accounts): Promise<Entry
     group: accounts.groupName(Number(own.gid)),
     ...(own.mtimeNs === 0n ? {} : { modifiedTime: timestamp(own.mtimeNs) }),
     ...(link === undefined ? {} : { symlinkTarget: link.path }),
+    ...(own.isFile() || own.isDirectory() ? { metadata: readMetadata(path) } : {}),
   };
 }
 

@@ -158,13 +158,3 @@ test("Remove deletes whole trees, links but not their targets, and what is not t
   expect([existsSync(`${home}/tree`), lstatSync(`${home}/kept`).isFile()]).toEqual([false, true]);
   expect((await call("Remove", { path: `${home}/tree` })).status).toBe(200);
 });
-
-test("watching says that it is not built", async () => {
-  const message = { path: home };
-  for (const method of ["CreateWatcher", "GetWatcherEvents", "RemoveWatcher"]) {
-    expect(await call(method, message)).toMatchObject({ status: 501, code: "unimplemented" });
-  }
-  const stream = guest.stream("filesystem.Filesystem/WatchDir", message);
-  expect((await stream.next()).value).toMatchObject({ end: true, json: { error: { code: "unimplemented" } } });
-  await stream.return(undefined);
-});

@@ -1,15 +1,17 @@
 /**
- * The Filesystem service of the wire: resolves the paths of a call for its user and hands the work to the tree.
+ * The Filesystem service of the wire: resolves the paths of a call for its user and hands the work to the tree
+ * and the watchers.
  */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { Filesystem } from "../../contract/wire/filesystem/filesystem_pb.ts";
 import type { Accounts } from "../accounts.ts";
 import { resolvePath } from "../paths.ts";
 import { callUser } from "../rpc.ts";
-import { refuse } from "../rpc-fault.ts";
 import type { SettingsKeeper } from "../settings.ts";
 import { type Entry, readEntry } from "./entry.ts";
 import { describe, list, makeDirectory, move, remove } from "./tree.ts";
+import { watchCalls } from "./watching/watch-calls.ts";
+import { Watchers } from "./watching/watchers.ts";
 
 /** Clients of this very name fail on fields that they do not know. */
 const LEGACY_USER_AGENT = "connect-python";
@@ -47,23 +49,19 @@ export function filesystemService(settings: SettingsKeeper, accounts: Accounts):
       return {};
     },
 
-    // biome-ignore lint/correctness/useYield: a stream that only ever refuses has nothing to yield.
-    async *watchDir() {
-      throw notBuilt("WatchDir");
-    },
-    createWatcher: () => Promise.reject(notBuilt("CreateWatcher")),
-    getWatcherEvents: () => Promise.reject(notBuilt("GetWatcherEvents")),
-    removeWatcher: () => Promise.reject(notBuilt("RemoveWatcher")),
+    ...watchCalls(new Watchers(accounts), resolve, (context) => !isLegacy(context)),
   };
 }
 
-function notBuilt(method: string) {
-  return refuse("unimplemented", `${method}: watching directories is not available in this version of the runtime`);
+/** Clients of this very name are told that they are, in every answer. */
+function isLegacy(context: HandlerContext): boolean {
+  if (context.requestHeader.get("user-agent") !== LEGACY_USER_AGENT) return false;
+  context.responseHeader.set("X-E2B-Legacy-SDK", "true");
+  return true;
 }
 
 function present(entry: Entry, context: HandlerContext): Entry {
-  if (context.requestHeader.get("user-agent") !== LEGACY_USER_AGENT) return entry;
-  context.responseHeader.set("X-E2B-Legacy-SDK", "true");
+  if (!isLegacy(context)) return entry;
   const { name, type, path } = entry;
   return { ...(name === undefined ? {} : { name }), ...(type === undefined ? {} : { type }), path: path ?? "" };
 }

@@ -2,7 +2,6 @@
  * One process that a client started, from its first byte of output to the telling of its end. It lives independently of
  * every connection: it ends by itself, by a signal, or when its lifetime is over.
  */
-import { writeFileSync } from "node:fs";
 import type { Fault } from "../../contract/fault.ts";
 import {
   INPUT_WAITING_MAX_BYTES,
@@ -18,9 +17,6 @@ import { type EndEvent, endEvent } from "./outcome.ts";
 import { SUBSCRIPTION_BOUNDS, type Subscription } from "./subscription.ts";
 
 export type InputKind = "stdin" | "pty";
-
-/** User processes go first when memory runs out; the guest has to survive them. */
-const OOM_SCORE_ADJUST = "100";
 
 export class GuestProcess {
   readonly config: ProcessConfig | undefined;
@@ -44,7 +40,6 @@ export class GuestProcess {
     this.#carrier = spawn((kind, chunk) =>
       this.#audience.publish(kind, chunk, kind === "pty" ? TERMINAL_CHUNK_MAX_BYTES : OUTPUT_CHUNK_MAX_BYTES),
     );
-    raiseOomScore(this.pid);
     this.ended = this.#watchToTheEnd(options.lifetimeMs);
   }
 
@@ -123,13 +118,4 @@ export class GuestProcess {
 function inputFault(thrown: unknown): Fault | unknown {
   if (systemCode(thrown) !== "EPIPE") return thrown;
   return refuse("internal", "the process closed its stdin or ended before the input was written", thrown);
-}
-
-function raiseOomScore(pid: number): void {
-  try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, OOM_SCORE_ADJUST);
-  } catch (thrown) {
-    // Best effort: the process may be gone already, or the sandbox may forbid it.
-    void thrown;
-  }
 }

@@ -11,10 +11,19 @@ import type { Carrier, OutputSink } from "./carrier.ts";
 import { type Command, demandDirectory, directCommand, findSetpriv, type Identity, setprivCommand } from "./command.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
+import { startBehindTheGuest } from "./precedence.ts";
 import { spawnInTerminal, type TerminalSize } from "./terminal.ts";
 
 /** The program is missing or cannot be run: setpriv says so on stderr and exits with 127 or 126, as a shell would. */
 const PROGRAM_FAILURES = new Set(["ENOENT", "EACCES", "ENOEXEC", "ENOTDIR", "ELOOP", "EISDIR"]);
+
+/** Nothing is wrong with the request: the sandbox has run out of something, and may have it again later. */
+const SHORTAGES: Record<string, string> = {
+  EAGAIN: "room for another process",
+  ENOMEM: "memory",
+  EMFILE: "descriptors for open files",
+  ENFILE: "descriptors for open files",
+};
 
 export class Launcher {
   readonly #settings: SettingsKeeper;
@@ -62,12 +71,12 @@ export class Launcher {
   #spawnAs(account: Account, command: Command, spawn: (actual: Command) => Carrier): Carrier {
     const direct = directCommand(command, account, this.#own);
     try {
-      if (direct !== undefined) return spawn(direct);
+      if (direct !== undefined) return startBehindTheGuest(account.uid, () => spawn(direct));
     } catch (thrown) {
       if (!PROGRAM_FAILURES.has(systemCode(thrown))) throw startFault(command, thrown);
     }
     try {
-      return spawn(setprivCommand(command, account, this.#setpriv));
+      return startBehindTheGuest(account.uid, () => spawn(setprivCommand(command, account, this.#setpriv)));
     } catch (thrown) {
       throw startFault(command, thrown);
     }
@@ -80,6 +89,16 @@ function truncated(size: TerminalSize | undefined): TerminalSize {
 }
 
 function startFault(command: Command, thrown: unknown): Error {
+  const program = JSON.stringify(command.argv0);
+  const short = SHORTAGES[systemCode(thrown)];
+  if (short !== undefined) {
+    const advice = "end something first, or try again later";
+    return refuse(
+      "resource_exhausted",
+      `${program} could not be started: the sandbox has no ${short} left; ${advice}`,
+      thrown,
+    );
+  }
   const why = thrown instanceof Error ? thrown.message : String(thrown);
-  return refuse("invalid_argument", `${JSON.stringify(command.argv0)} could not be started: ${why}`, thrown);
+  return refuse("invalid_argument", `${program} could not be started: ${why}`, thrown);
 }

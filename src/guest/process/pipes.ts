@@ -9,6 +9,7 @@ import { logError } from "../log.ts";
 import { refuse, systemCode } from "../rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
+import { fallBehindTheGuest } from "./precedence.ts";
 import { openPipe, setNonBlocking } from "./system-calls.ts";
 
 export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): Carrier {
@@ -25,6 +26,7 @@ export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputS
       stdout: stdout.theirs,
       stderr: stderr.theirs,
     });
+    fallBehindTheGuest(child.pid);
     ends.closeTheirs();
     const outputEnded = Promise.all([drain(stdout.ours, "stdout", sink), drain(stderr.ours, "stderr", sink)]);
     const stdin = new Stdin(input?.ours);

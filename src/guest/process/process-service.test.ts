@@ -1,203 +1,213 @@
-/** The Process service of a real daemon: starting, ending and finding processes. */
-
+/** The Process service of a real daemon, in both encodings: starting, ending and finding processes. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
+import { ENCODINGS, type Speaker, speaking } from "../testing/encodings.ts";
 import { follow, nextPid, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
 import { basic, RunningGuest } from "../testing/running-guest.ts";
 
 let guest: RunningGuest;
-let processes: ProcessCalls;
 beforeAll(async () => {
   guest = await RunningGuest.start({ SANDLOT_LEAK: "must not be seen" });
-  processes = new ProcessCalls(guest);
   await guest.configure({ envVars: { FROM_SANDBOX: "yes", E2B_SANDBOX: "forged" } });
 });
 afterAll(() => guest[Symbol.asyncDispose]());
 
-describe("the end of a process", () => {
-  test("that succeeds", async () => {
-    const told = await processes.run(shell("echo out; echo err >&2"));
-    expect(told).toMatchObject({ stdout: "out\n", stderr: "err\n", end: { exited: true, status: "exit status 0" } });
-    expect(told.error).toBeUndefined();
-    expect(Object.keys(told.end ?? {}).sort()).toEqual(["exited", "status"]);
+describe.each(ENCODINGS)("in %s,", (encoding) => {
+  let speaker: Speaker;
+  let processes: ProcessCalls;
+  beforeAll(() => {
+    speaker = speaking(guest, encoding);
+    processes = new ProcessCalls(speaker);
   });
 
-  test("that fails", async () => {
-    const { end } = await processes.run(shell("exit 7"));
-    expect(end).toEqual({ exitCode: 7, exited: true, status: "exit status 7", error: "exit status 7" });
+  describe("the end of a process", () => {
+    test("that succeeds", async () => {
+      const told = await processes.run(shell("echo out; echo err >&2"));
+      expect(told).toMatchObject({ stdout: "out\n", stderr: "err\n", end: { exited: true, status: "exit status 0" } });
+      expect(told.error).toBeUndefined();
+      expect(Object.keys(told.end ?? {}).sort()).toEqual(["exited", "status"]);
+    });
+
+    test("that fails", async () => {
+      const { end } = await processes.run(shell("exit 7"));
+      expect(end).toEqual({ exitCode: 7, exited: true, status: "exit status 7", error: "exit status 7" });
+    });
+
+    test("by a signal", async () => {
+      const { end } = await processes.run(shell("kill -TERM $$"));
+      expect(end).toEqual({ exitCode: -1, status: "signal: terminated", error: "signal: terminated" });
+    });
+
+    test.each([{}, basic("daemon")])("whose program does not exist (%p)", async (headers) => {
+      const told = await processes.run({ process: { cmd: "no-such-program" } }, headers);
+      expect(told.pid).toBeGreaterThan(0);
+      expect(told.stderr).toContain("no-such-program");
+      expect(told.end).toMatchObject({ exitCode: 127, exited: true });
+    });
+
+    test("waits for a descendant that holds the output", async () => {
+      const told = await processes.run(shell("(sleep 0.3; echo late) & exit 2"));
+      expect(told).toMatchObject({ stdout: "late\n", end: { exitCode: 2 } });
+    });
+
+    test("does not wait for the holder of the output after a signal", async () => {
+      const { pid, rest } = await processes.start(shell("sleep 30 & echo $!; sleep 30"));
+      const sleeper = Number(await nextText(rest, "stdout"));
+      const killed = await processes.kill(pid);
+      expect(killed.status).toBe(200);
+      const { end } = await follow(rest);
+      expect(end).toEqual({ exitCode: -1, status: "signal: killed", error: "signal: killed" });
+      process.kill(sleeper, "SIGKILL");
+    });
   });
 
-  test("by a signal", async () => {
-    const { end } = await processes.run(shell("kill -TERM $$"));
-    expect(end).toEqual({ exitCode: -1, status: "signal: terminated", error: "signal: terminated" });
+  describe("the lifetime of a process", () => {
+    test("ends with Connect-Timeout-Ms, and so does the call", async () => {
+      const { pid, rest } = await processes.start(shell("exec sleep 30"), { "Connect-Timeout-Ms": "200" });
+      expect((await follow(rest)).error?.code).toBe("deadline_exceeded");
+      const after = await follow(processes.connect({ pid }));
+      expect(after.end).toMatchObject({ exitCode: -1, status: "signal: killed" });
+    });
+
+    test("does not depend on the connection", async () => {
+      const { pid, rest } = await processes.start(shell("exec sleep 30"), { "Connect-Timeout-Ms": "400" });
+      await rest.return(undefined);
+      const later = await follow(processes.connect({ pid }));
+      expect(later).toMatchObject({ pid, end: { status: "signal: killed" } });
+    });
+
+    test("of zero starts nothing", async () => {
+      const told = await processes.run(shell("echo ran"), { "Connect-Timeout-Ms": "0" });
+      expect([told.pid, told.stdout, told.error?.code]).toEqual([0, "", "deadline_exceeded"]);
+    });
+
+    test("beyond what timers hold is not cut to nothing", async () => {
+      const told = await processes.run(shell("sleep 0.05; echo done"), { "Connect-Timeout-Ms": "9999999999" });
+      expect(told).toMatchObject({ stdout: "done\n", end: { exited: true } });
+    });
   });
 
-  test.each([{}, basic("daemon")])("whose program does not exist (%p)", async (headers) => {
-    const told = await processes.run({ process: { cmd: "no-such-program" } }, headers);
-    expect(told.pid).toBeGreaterThan(0);
-    expect(told.stderr).toContain("no-such-program");
-    expect(told.end).toMatchObject({ exitCode: 127, exited: true });
+  describe("the user of a process", () => {
+    test("is root with root's basics by default", async () => {
+      const { stdout } = await processes.run(shell("id -u; pwd; env | sort"));
+      const [uid, cwd, ...variables] = stdout.trim().split("\n");
+      expect([uid, cwd]).toEqual(["0", "/root"]);
+      const names = variables.map((line) => line.split("=")[0]).filter((name) => name !== "_" && name !== "PWD");
+      expect(names.filter((name) => name !== "OLDPWD" && name !== "SHLVL")).toEqual([
+        "E2B_SANDBOX",
+        "E2B_SANDBOX_ID",
+        "E2B_TEMPLATE_ID",
+        "FROM_SANDBOX",
+        "HOME",
+        "LOGNAME",
+        "PATH",
+        "USER",
+      ]);
+      expect(variables).toContain("E2B_SANDBOX=true");
+    });
+
+    test("is the named one, with gid and all groups", async () => {
+      const message = { process: { cmd: "/bin/sh", args: ["-c", "id -u; id -g; id -G; echo $HOME $USER"], cwd: "/" } };
+      const told = await processes.run(message, basic("daemon"));
+      const expected = Bun.spawnSync(["id", "-G", "daemon"]).stdout.toString().trim();
+      expect(told.stdout.trim().split("\n")).toEqual(["1", "1", expected, "/usr/sbin daemon"]);
+    });
+
+    test("is refused when there is no such user", async () => {
+      expect((await processes.run(shell("true"), basic("ghost"))).error?.code).toBe("unauthenticated");
+      expect(await refusal(speaker.call("process.Process/List", {}, basic("ghost")))).toEqual([401, "unauthenticated"]);
+    });
   });
 
-  test("waits for a descendant that holds the output", async () => {
-    const told = await processes.run(shell("(sleep 0.3; echo late) & exit 2"));
-    expect(told).toMatchObject({ stdout: "late\n", end: { exitCode: 2 } });
+  test.each([{}, basic("daemon")])(
+    "a process may open its own stdin, stdout and stderr by name (%p)",
+    async (headers) => {
+      const script = "cat /dev/stdin; echo out > /dev/stdout; echo err > /dev/stderr";
+      const { pid, rest } = await processes.start(
+        { process: { cmd: "/bin/sh", args: ["-c", script], cwd: "/" } },
+        headers,
+      );
+      await processes.input(pid, "in ");
+      await processes.closeStdin(pid);
+      expect(await follow(rest)).toMatchObject({
+        stdout: "in out\n",
+        stderr: "err\n",
+        end: { status: "exit status 0" },
+      });
+    },
+  );
+
+  test("processes leave no descriptors behind in the guest", async () => {
+    const open = () => readdirSync(`/proc/${guest.pid}/fd`).length;
+    const kinds = [shell("echo x"), { ...shell("true"), stdin: false }, { process: { cmd: "no-such-program" } }];
+    const round = async () => {
+      for (const kind of kinds) await processes.run(kind);
+      await processes.run({ ...shell("echo x"), pty: { size: { cols: 80, rows: 24 } } });
+    };
+    await round();
+    const before = open();
+    for (let count = 0; count < 10; count++) await round();
+    expect(open()).toBeLessThanOrEqual(before + 2);
   });
 
-  test("does not wait for the holder of the output after a signal", async () => {
-    const { pid, rest } = await processes.start(shell("sleep 30 & echo $!; sleep 30"));
-    const sleeper = Number(await nextText(rest, "stdout"));
-    const killed = await processes.kill(pid);
-    expect(killed.status).toBe(200);
-    const { end } = await follow(rest);
-    expect(end).toEqual({ exitCode: -1, status: "signal: killed", error: "signal: killed" });
-    process.kill(sleeper, "SIGKILL");
-  });
-});
-
-describe("the lifetime of a process", () => {
-  test("ends with Connect-Timeout-Ms, and so does the call", async () => {
-    const { pid, rest } = await processes.start(shell("exec sleep 30"), { "Connect-Timeout-Ms": "200" });
-    expect((await follow(rest)).error?.code).toBe("deadline_exceeded");
-    const after = await follow(processes.connect({ pid }));
-    expect(after.end).toMatchObject({ exitCode: -1, status: "signal: killed" });
+  describe("a start that cannot be", () => {
+    test.each([
+      ["a directory that is missing", { process: { cmd: "true", cwd: "/nowhere" } }],
+      ["a directory that is a file", { process: { cmd: "true", cwd: "/etc/passwd" } }],
+      ["another user's home", { process: { cmd: "true", cwd: "~ghost" } }],
+      ["no command", { process: { cmd: "" } }],
+      ["no process at all", {}],
+    ])("%s", async (_, message) => {
+      expect((await processes.run(message)).error?.code).toBe("invalid_argument");
+    });
   });
 
-  test("does not depend on the connection", async () => {
-    const { pid, rest } = await processes.start(shell("exec sleep 30"), { "Connect-Timeout-Ms": "400" });
-    await rest.return(undefined);
-    const later = await follow(processes.connect({ pid }));
-    expect(later).toMatchObject({ pid, end: { status: "signal: killed" } });
-  });
-
-  test("of zero starts nothing", async () => {
-    const told = await processes.run(shell("echo ran"), { "Connect-Timeout-Ms": "0" });
-    expect([told.pid, told.stdout, told.error?.code]).toEqual([0, "", "deadline_exceeded"]);
-  });
-
-  test("beyond what timers hold is not cut to nothing", async () => {
-    const told = await processes.run(shell("sleep 0.05; echo done"), { "Connect-Timeout-Ms": "9999999999" });
-    expect(told).toMatchObject({ stdout: "done\n", end: { exited: true } });
-  });
-});
-
-describe("the user of a process", () => {
-  test("is root with root's basics by default", async () => {
-    const { stdout } = await processes.run(shell("id -u; pwd; env | sort"));
-    const [uid, cwd, ...variables] = stdout.trim().split("\n");
-    expect([uid, cwd]).toEqual(["0", "/root"]);
-    const names = variables.map((line) => line.split("=")[0]).filter((name) => name !== "_" && name !== "PWD");
-    expect(names.filter((name) => name !== "OLDPWD" && name !== "SHLVL")).toEqual([
-      "E2B_SANDBOX",
-      "E2B_SANDBOX_ID",
-      "E2B_TEMPLATE_ID",
-      "FROM_SANDBOX",
-      "HOME",
-      "LOGNAME",
-      "PATH",
-      "USER",
-    ]);
-    expect(variables).toContain("E2B_SANDBOX=true");
-  });
-
-  test("is the named one, with gid and all groups", async () => {
-    const message = { process: { cmd: "/bin/sh", args: ["-c", "id -u; id -g; id -G; echo $HOME $USER"], cwd: "/" } };
-    const told = await processes.run(message, basic("daemon"));
-    const expected = Bun.spawnSync(["id", "-G", "daemon"]).stdout.toString().trim();
-    expect(told.stdout.trim().split("\n")).toEqual(["1", "1", expected, "/usr/sbin daemon"]);
-  });
-
-  test("is refused when there is no such user", async () => {
-    expect((await processes.run(shell("true"), basic("ghost"))).error?.code).toBe("unauthenticated");
-    expect(await refusal(guest.call("process.Process/List", {}, basic("ghost")))).toEqual([401, "unauthenticated"]);
-  });
-
-  test("makes a better victim than the guest when memory runs out", async () => {
-    expect((await processes.run(shell("sleep 0.1; cat /proc/self/oom_score_adj"))).stdout).toBe("100\n");
-  });
-});
-
-test.each([{}, basic("daemon")])(
-  "a process may open its own stdin, stdout and stderr by name (%p)",
-  async (headers) => {
-    const script = "cat /dev/stdin; echo out > /dev/stdout; echo err > /dev/stderr";
-    const { pid, rest } = await processes.start(
-      { process: { cmd: "/bin/sh", args: ["-c", script], cwd: "/" } },
-      headers,
-    );
-    await processes.input(pid, "in ");
-    await processes.closeStdin(pid);
-    expect(await follow(rest)).toMatchObject({ stdout: "in out\n", stderr: "err\n", end: { status: "exit status 0" } });
-  },
-);
-
-test("processes leave no descriptors behind in the guest", async () => {
-  const open = () => readdirSync(`/proc/${guest.pid}/fd`).length;
-  const kinds = [shell("echo x"), { ...shell("true"), stdin: false }, { process: { cmd: "no-such-program" } }];
-  const round = async () => {
-    for (const kind of kinds) await processes.run(kind);
-    await processes.run({ ...shell("echo x"), pty: { size: { cols: 80, rows: 24 } } });
-  };
-  await round();
-  const before = open();
-  for (let count = 0; count < 10; count++) await round();
-  expect(open()).toBeLessThanOrEqual(before + 2);
-});
-
-describe("a start that cannot be", () => {
-  test.each([
-    ["a directory that is missing", { process: { cmd: "true", cwd: "/nowhere" } }],
-    ["a directory that is a file", { process: { cmd: "true", cwd: "/etc/passwd" } }],
-    ["another user's home", { process: { cmd: "true", cwd: "~ghost" } }],
-    ["no command", { process: { cmd: "" } }],
-    ["no process at all", {}],
-  ])("%s", async (_, message) => {
-    expect((await processes.run(message)).error?.code).toBe("invalid_argument");
-  });
-});
-
-describe("finding a process", () => {
-  test("List echoes what Start was given, for running processes only", async () => {
-    const config = { cmd: "/bin/sleep", args: ["30"], envs: { A: "1" }, cwd: "~" };
-    const { pid, rest } = await processes.start({ process: config, tag: "listed" });
-    const list = async () => ((await (await guest.call("process.Process/List", {})).json()) as Listed).processes ?? [];
-    interface Listed {
-      processes?: { pid: number }[];
-    }
-    expect((await list()).find((each) => each.pid === pid)).toEqual({ config, pid, tag: "listed" } as { pid: number });
-    await processes.kill(pid);
-    await follow(rest);
-    expect((await list()).some((each) => each.pid === pid)).toBe(false);
-  });
-
-  test("a tag is found among other tags", async () => {
-    const started = await Promise.all(
-      ["red", "green", "blue"].map((tag) => processes.start({ process: { cmd: "/bin/sleep", args: ["30"] }, tag })),
-    );
-    for (const [index, tag] of ["red", "green", "blue"].entries()) {
-      const connection = processes.connect({ tag });
-      expect(await nextPid(connection)).toBe(started[index]?.pid ?? Number.NaN);
-      await connection.return(undefined);
-    }
-    for (const { pid, rest } of started) {
+  describe("finding a process", () => {
+    test("List echoes what Start was given, for running processes only", async () => {
+      const config = { cmd: "/bin/sleep", args: ["30"], envs: { A: "1" }, cwd: "~" };
+      const { pid, rest } = await processes.start({ process: config, tag: "listed" });
+      const list = async () =>
+        ((await (await speaker.call("process.Process/List", {})).json()) as Listed).processes ?? [];
+      interface Listed {
+        processes?: { pid: number }[];
+      }
+      expect((await list()).find((each) => each.pid === pid)).toEqual({ config, pid, tag: "listed" } as {
+        pid: number;
+      });
       await processes.kill(pid);
       await follow(rest);
-    }
-  });
+      expect((await list()).some((each) => each.pid === pid)).toBe(false);
+    });
 
-  test("answers by the table of errors", async () => {
-    expect(await refusal(processes.kill(4_000_000))).toEqual([404, "not_found"]);
-    expect(await refusal(guest.call("process.Process/SendSignal", { signal: 9 }))).toEqual([501, "unimplemented"]);
-    const { pid, rest } = await processes.start(shell("exec sleep 30"));
-    const of = { process: { pid } };
-    expect(await refusal(processes.kill(pid, "SIGNAL_UNSPECIFIED"))).toEqual([501, "unimplemented"]);
-    expect(await refusal(guest.call("process.Process/SendInput", of))).toEqual([501, "unimplemented"]);
-    const pty = { ...of, input: { pty: "eA==" } };
-    expect(await refusal(guest.call("process.Process/SendInput", pty))).toEqual([500, "internal"]);
-    const resize = { ...of, pty: { size: { cols: 1, rows: 1 } } };
-    expect(await refusal(guest.call("process.Process/Update", resize))).toEqual([500, "internal"]);
-    expect((await guest.call("process.Process/Update", of)).status).toBe(200);
-    await processes.kill(pid, "SIGNAL_SIGTERM");
-    expect((await follow(rest)).end).toMatchObject({ status: "signal: terminated" });
+    test("a tag is found among other tags", async () => {
+      const started = await Promise.all(
+        ["red", "green", "blue"].map((tag) => processes.start({ process: { cmd: "/bin/sleep", args: ["30"] }, tag })),
+      );
+      for (const [index, tag] of ["red", "green", "blue"].entries()) {
+        const connection = processes.connect({ tag });
+        expect(await nextPid(connection)).toBe(started[index]?.pid ?? Number.NaN);
+        await connection.return(undefined);
+      }
+      for (const { pid, rest } of started) {
+        await processes.kill(pid);
+        await follow(rest);
+      }
+    });
+
+    test("answers by the table of errors", async () => {
+      expect(await refusal(processes.kill(4_000_000))).toEqual([404, "not_found"]);
+      expect(await refusal(speaker.call("process.Process/SendSignal", { signal: 9 }))).toEqual([501, "unimplemented"]);
+      const { pid, rest } = await processes.start(shell("exec sleep 30"));
+      const of = { process: { pid } };
+      expect(await refusal(processes.kill(pid, "SIGNAL_UNSPECIFIED"))).toEqual([501, "unimplemented"]);
+      expect(await refusal(speaker.call("process.Process/SendInput", of))).toEqual([501, "unimplemented"]);
+      const pty = { ...of, input: { pty: "eA==" } };
+      expect(await refusal(speaker.call("process.Process/SendInput", pty))).toEqual([500, "internal"]);
+      const resize = { ...of, pty: { size: { cols: 1, rows: 1 } } };
+      expect(await refusal(speaker.call("process.Process/Update", resize))).toEqual([500, "internal"]);
+      expect((await speaker.call("process.Process/Update", of)).status).toBe(200);
+      await processes.kill(pid, "SIGNAL_SIGTERM");
+      expect((await follow(rest)).end).toMatchObject({ status: "signal: terminated" });
+    });
   });
 });

@@ -10,6 +10,8 @@ const O_CLOEXEC = 0o2000000;
 const O_NONBLOCK = 0o4000;
 const F_SETFL = 4;
 const TCXONC = 0x540a;
+const RLIMIT_NPROC = 6;
+const PRIO_PROCESS = 0;
 
 function load() {
   let last: unknown;
@@ -19,6 +21,9 @@ function load() {
         pipe2: { args: ["ptr", "int"], returns: "int" },
         fcntl: { args: ["int", "int", "int"], returns: "int" },
         ioctl: { args: ["int", "u64", "u64"], returns: "int" },
+        getrlimit: { args: ["int", "ptr"], returns: "int" },
+        setrlimit: { args: ["int", "ptr"], returns: "int" },
+        setpriority: { args: ["int", "int", "int"], returns: "int" },
       }).symbols;
     } catch (thrown) {
       last = thrown;
@@ -37,7 +42,9 @@ function library(): ReturnType<typeof load> {
 /** A pipe whose ends are closed on exec. */
 export function openPipe(): { readEnd: number; writeEnd: number } {
   const ends = new Int32Array(2);
-  if (library().pipe2(ptr(ends), O_CLOEXEC) !== 0) throw new Error("no pipe could be made: too many open files");
+  if (library().pipe2(ptr(ends), O_CLOEXEC) !== 0) {
+    throw Object.assign(new Error("no pipe could be made: too many open files"), { code: "EMFILE" });
+  }
   return { readEnd: ends[0] ?? -1, writeEnd: ends[1] ?? -1 };
 }
 
@@ -49,4 +56,20 @@ export function setNonBlocking(fd: number): void {
 /** Suspends or resumes the output of a terminal. False when the kernel refuses. */
 export function setTerminalOutput(fd: number, action: "suspend" | "resume"): boolean {
   return library().ioctl(fd, BigInt(TCXONC), action === "suspend" ? 0n : 1n) === 0;
+}
+
+/** Lowers how many processes its user may have, for this one and what it starts, until the returned function is called. */
+export function lowerProcessesMax(count: number): (() => void) | undefined {
+  const [now, hardest] = [0, 1];
+  const before = new BigUint64Array(2);
+  if (library().getrlimit(RLIMIT_NPROC, ptr(before)) !== 0) return undefined;
+  if ((before[now] ?? 0n) <= BigInt(count)) return undefined;
+  const lower = new BigUint64Array([BigInt(count), before[hardest] ?? 0n]);
+  if (library().setrlimit(RLIMIT_NPROC, ptr(lower)) !== 0) return undefined;
+  return () => void library().setrlimit(RLIMIT_NPROC, ptr(before));
+}
+
+/** False when the kernel refuses, or the process is gone. */
+export function setNiceness(pid: number, niceness: number): boolean {
+  return library().setpriority(PRIO_PROCESS, pid, niceness) === 0;
 }

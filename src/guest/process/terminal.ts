@@ -9,6 +9,7 @@ import { logError, logNotice } from "../log.ts";
 import { refuse, systemCode } from "../rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
+import { fallBehindTheGuest } from "./precedence.ts";
 import { setTerminalOutput } from "./system-calls.ts";
 
 export interface TerminalSize {
@@ -32,6 +33,7 @@ export function spawnInTerminal(command: Command, size: TerminalSize, sink: Outp
       exit: () => ended.resolve(),
     },
   });
+  fallBehindTheGuest(child.pid);
   flow.path = openTerminals().find((path) => !known.includes(path));
   handOver(flow.path, command.uid);
   const exited = child.exited.then(() => ({ code: child.exitCode, signal: child.signalCode }));

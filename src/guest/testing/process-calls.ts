@@ -1,7 +1,8 @@
 /**
  * What tests of processes do all the time: start one, follow it to its end, feed it, kill it.
  */
-import type { RunningGuest, StreamedEvent } from "./running-guest.ts";
+import type { Speaker } from "./encodings.ts";
+import type { StreamedEvent } from "./running-guest.ts";
 
 /** All that a stream told, put together. */
 export interface Told {
@@ -14,9 +15,9 @@ export interface Told {
 }
 
 export class ProcessCalls {
-  readonly #guest: RunningGuest;
+  readonly #guest: Speaker;
 
-  constructor(guest: RunningGuest) {
+  constructor(guest: Speaker) {
     this.#guest = guest;
   }
 
@@ -30,8 +31,11 @@ export class ProcessCalls {
     return { pid: await nextPid(rest), rest };
   }
 
-  connect(selector: { pid: number } | { tag: string }): AsyncGenerator<StreamedEvent> {
-    return this.#guest.stream("process.Process/Connect", { process: selector });
+  connect(
+    selector: { pid: number } | { tag: string },
+    headers: Record<string, string> = {},
+  ): AsyncGenerator<StreamedEvent> {
+    return this.#guest.stream("process.Process/Connect", { process: selector }, headers);
   }
 
   input(pid: number, stdin: string): Promise<Response> {

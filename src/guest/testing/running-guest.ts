@@ -2,11 +2,13 @@
  * A real guest for tests: the daemon as a child process on a free port with its own state folder, and the few ways tests
  * talk to it. Calls are made by hand in JSON, as SDKs do, or through a Connect client in binary.
  */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { chown, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { createFetchClient } from "@connectrpc/connect/protocol";
 import { createTransport } from "@connectrpc/connect/protocol-connect";
 import { CONTROL_SECRET_HEADER, type GuestSettings } from "../../contract/guest-control.ts";
+
+const NOBODY = 65_534;
 
 export const SECRET = "test-secret-of-the-host";
 
@@ -27,18 +29,32 @@ export interface StreamedEvent {
 export class RunningGuest implements AsyncDisposable {
   readonly folder: string;
   readonly port: number;
+  /** What the daemon has logged so far. */
+  log = "";
   #child: Bun.Subprocess<"ignore", "pipe", "pipe">;
 
   private constructor(folder: string, port: number, child: Bun.Subprocess<"ignore", "pipe", "pipe">) {
     this.folder = folder;
     this.port = port;
     this.#child = child;
+    void this.#keepLog();
   }
 
   static async start(env: Record<string, string> = {}): Promise<RunningGuest> {
+    return RunningGuest.#startIn(await mkdtemp(`${tmpdir()}/sandlot-guest-`), env, []);
+  }
+
+  /** A guest that can harm nobody, whatever it is asked to do: for requests that nobody has read before. */
+  static async startHarmless(): Promise<RunningGuest> {
     const folder = await mkdtemp(`${tmpdir()}/sandlot-guest-`);
+    await chown(folder, NOBODY, NOBODY);
+    const harmless = ["--clear-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
+    return RunningGuest.#startIn(folder, {}, ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, ...harmless]);
+  }
+
+  static async #startIn(folder: string, env: Record<string, string>, through: string[]): Promise<RunningGuest> {
     const port = freePort();
-    const guest = new RunningGuest(folder, port, spawnGuest(folder, port, env));
+    const guest = new RunningGuest(folder, port, spawnGuest(folder, port, env, through));
     await guest.#listening();
     return guest;
   }
@@ -57,6 +73,7 @@ export class RunningGuest implements AsyncDisposable {
     await this.#child.exited;
     const exitCode = this.#child.exitCode;
     this.#child = spawnGuest(this.folder, this.port, {});
+    void this.#keepLog();
     await this.#listening();
     return exitCode;
   }
@@ -139,9 +156,13 @@ export class RunningGuest implements AsyncDisposable {
     return { now: field("VmRSS"), peak: field("VmHWM") };
   }
 
+  async #keepLog(): Promise<void> {
+    for await (const chunk of this.#child.stderr) this.log += Buffer.from(chunk).toString();
+  }
+
   async #listening(): Promise<void> {
     for (let attempt = 0; attempt < 2000; attempt++) {
-      if (this.#child.exitCode !== null) throw new Error(await new Response(this.#child.stderr).text());
+      if (this.#child.exitCode !== null) throw new Error(this.log);
       if (await accepts(this.port)) return;
       await Bun.sleep(2);
     }
@@ -154,28 +175,38 @@ export function basic(user: string): Record<string, string> {
 }
 
 export function envelope(message: unknown): Uint8Array<ArrayBuffer> {
-  const payload = Buffer.from(JSON.stringify(message));
+  return envelopeOf(Buffer.from(JSON.stringify(message)));
+}
+
+export function envelopeOf(payload: Uint8Array, flags = 0): Uint8Array<ArrayBuffer> {
   const whole = Buffer.alloc(5 + payload.length);
+  whole.writeUInt8(flags, 0);
   whole.writeUInt32BE(payload.length, 1);
-  payload.copy(whole, 5);
+  whole.set(payload, 5);
   return new Uint8Array(whole);
 }
 
 export async function* envelopes(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamedEvent> {
+  for await (const { flags, payload } of frames(body)) {
+    yield { end: flags === 2, json: JSON.parse(payload.toString()) };
+  }
+}
+
+export async function* frames(body: ReadableStream<Uint8Array>): AsyncGenerator<{ flags: number; payload: Buffer }> {
   let pending = Buffer.alloc(0);
   for await (const chunk of body) {
     pending = Buffer.concat([pending, chunk]);
     while (pending.length >= 5 && pending.length >= 5 + pending.readUInt32BE(1)) {
       const end = 5 + pending.readUInt32BE(1);
-      yield { end: pending[0] === 2, json: JSON.parse(pending.subarray(5, end).toString()) };
+      yield { flags: pending.readUInt8(0), payload: pending.subarray(5, end) };
       pending = pending.subarray(end);
     }
   }
   if (pending.length > 0) throw new Error("the stream broke off inside of an envelope");
 }
 
-function spawnGuest(folder: string, port: number, env: Record<string, string>) {
-  return Bun.spawn([process.execPath, `${import.meta.dir}/../main.ts`], {
+function spawnGuest(folder: string, port: number, env: Record<string, string>, through: string[] = []) {
+  return Bun.spawn([...through, process.execPath, `${import.meta.dir}/../main.ts`], {
     env: {
       PATH: process.env.PATH ?? "",
       SANDLOT_GUEST_PORT: String(port),

@@ -1,0 +1,73 @@
+/** What `download` and `upload` have in common: a file, a sandbox with nginx beside its guest, and an eye on memory. */
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { BASE_TEMPLATE } from "../src/contract/base-template.ts";
+import { run } from "../src/host/command.ts";
+import { BenchSandbox } from "./bench-sandbox.ts";
+import type { Context } from "./context.ts";
+import { type Transfer, transferMs } from "./curl.ts";
+import { findNginx, NGINX_MISSING, Nginx } from "./nginx.ts";
+import { PeakGrowth } from "./resident-memory.ts";
+import type { Beside, Outcome } from "./row.ts";
+import { interleave, type Pairs, summary } from "./samples.ts";
+
+const WARM_UP_ROUNDS = 1;
+const MEMORY_GROWTH_MAX_BYTES = 64 * 1024 ** 2;
+const MIB = 1024 ** 2;
+
+export const BESIDE_NGINX: Beside = {
+  peer: "curl to nginx in the same sandbox's network, on its disk",
+  ratio: "speed",
+  bounds: { atLeast: 0.4, aim: 0.8 },
+};
+
+export interface Sides {
+  ours: Transfer;
+  peer: Transfer;
+  /** Between two transfers, untimed. */
+  clear?(): Promise<void>;
+}
+
+/** Names of the file in the sandbox, and of the same on the host. */
+export interface Place {
+  name: string;
+  inSandbox: string;
+  hostView: string;
+  source: string;
+}
+
+export async function compareWithNginx(
+  context: Context,
+  sides: (sandbox: BenchSandbox, nginx: Nginx, place: Place) => Promise<Sides>,
+): Promise<Outcome> {
+  const program = findNginx();
+  if (program === undefined) return { notMeasured: NGINX_MISSING };
+  await using sandbox = await BenchSandbox.make(context);
+  await using nginx = await Nginx.start(program, sandbox, BASE_TEMPLATE.defaultWorkdir);
+  const name = "bench.bin";
+  const inSandbox = join(BASE_TEMPLATE.defaultWorkdir, name);
+  const place = { name, inSandbox, hostView: join(sandbox.root, inSandbox), source: join(context.data.path, name) };
+  try {
+    const { ours, peer, clear } = await sides(sandbox, nginx, place);
+    const memory = new PeakGrowth(sandbox.pids);
+    const carry = (transfer: Transfer) => async () => {
+      await clear?.();
+      return await transferMs(transfer);
+    };
+    const pairs = await interleave(context.heavyRounds, carry(ours), carry(peer), WARM_UP_ROUNDS);
+    const { note, broken } = memory.judge(MEMORY_GROWTH_MAX_BYTES);
+    return { pairs, notes: [throughput(pairs, context.heavyBytes), note], broken };
+  } finally {
+    await rm(place.source, { force: true });
+  }
+}
+
+/** Bytes that nothing on the way can shorten. */
+export async function makeFile(path: string, bytes: number): Promise<void> {
+  await run(["dd", "if=/dev/urandom", `of=${path}`, "bs=1M", `count=${bytes / MIB}`, "status=none"]);
+}
+
+export function throughput({ ours, peer }: Pairs, bytes: number): string {
+  const perSecond = (samples: number[]) => `${(bytes / MIB / (summary(samples).median / 1000)).toFixed(0)} MiB/s`;
+  return `${bytes / MIB} MiB: ${perSecond(ours)}, peer ${perSecond(peer)}`;
+}

@@ -1,0 +1,204 @@
+/**
+ * POST /files/compose: files joined in their order into one, which appears whole or not at all. The parts are removed when the
+ * whole is safe on the disk; until then, and on every failure, they and what was at the destination stay as they were.
+ */
+import { type BigIntStats, constants } from "node:fs";
+import { type FileHandle, open, rename, stat, unlink } from "node:fs/promises";
+import { basename, dirname, normalize } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import type { Account } from "../accounts.ts";
+import { ensureDirectory } from "../filesystem/tree.ts";
+import { logError } from "../log.ts";
+import { systemCode } from "../rpc-fault.ts";
+import { Appender, type ReadSlice, readSlice } from "./append-file.ts";
+import { removePartial, writeFault } from "./write-failure.ts";
+
+export interface ComposedFile {
+  name: string;
+  path: string;
+  type: "file";
+}
+
+/** Absolute paths: what a request comes to for its user. */
+export interface Composition {
+  sources: readonly string[];
+  destination: string;
+  owner: Account;
+}
+
+interface Source {
+  path: string;
+  found: BigIntStats;
+}
+
+const FILE_MODE = 0o666;
+const NAME_MAX_BYTES = 255;
+
+/** The client may go away while the parts are copied; from the renaming on, the work is finished without it. */
+export async function compose(
+  composition: Composition,
+  signal: AbortSignal,
+  read: ReadSlice = readSlice,
+): Promise<ComposedFile> {
+  const { destination } = composition;
+  demandNotAmong(composition);
+  const sources = await findSources(composition.sources);
+  await demandReplaceable(destination, sources);
+  try {
+    await ensureDirectory(dirname(destination), composition.owner);
+    await writeBeside(composition, sources, signal, read);
+  } catch (thrown) {
+    throw writeFault(destination, thrown);
+  }
+  if (await isSafeOnDisk(dirname(destination))) for (const source of sources) await removeSource(source);
+  return { name: basename(destination), path: destination, type: "file" };
+}
+
+function demandNotAmong({ sources, destination }: Composition): void {
+  if (destination.endsWith("/")) throw new Fault(400, `the destination ${quote(destination)} names a directory`);
+  if (sources.some((source) => normalize(source) === normalize(destination))) throw destinationIsSource(destination);
+}
+
+async function findSources(paths: readonly string[]): Promise<Source[]> {
+  const found = new Map<string, Source>();
+  for (const path of paths) {
+    const source = { path, found: await regularFile(path) };
+    const same = found.get(identity(source.found));
+    if (same !== undefined) throw namedTwice(same.path, path);
+    found.set(identity(source.found), source);
+  }
+  return [...found.values()];
+}
+
+/** Looked at before it is opened, since opening a device can already do something. Links are followed. */
+async function regularFile(path: string): Promise<BigIntStats> {
+  try {
+    const found = await stat(path, { bigint: true });
+    if (!found.isFile()) throw notRegular(path);
+    return found;
+  } catch (thrown) {
+    const code = systemCode(thrown);
+    if (code === "ENOENT" || code === "ENOTDIR") throw new Fault(404, `there is no file at ${path}`, { cause: thrown });
+    if (code === "ELOOP" || code === "ENAMETOOLONG") {
+      throw new Fault(400, `${quote(path)} leads nowhere: ${code}`, { cause: thrown });
+    }
+    throw code === "" ? thrown : new Fault(500, `${quote(path)} cannot be read: ${code}`, { cause: thrown });
+  }
+}
+
+/** A link at the destination is replaced itself, as renaming does; what it points to stays. */
+async function demandReplaceable(destination: string, sources: readonly Source[]): Promise<void> {
+  let present: BigIntStats;
+  try {
+    present = await stat(destination, { bigint: true });
+  } catch (thrown) {
+    // Nothing is there, or nothing can be: making the file will tell.
+    if (systemCode(thrown) !== "") return;
+    throw thrown;
+  }
+  if (present.isDirectory()) throw new Fault(400, `the destination ${quote(destination)} is a directory`);
+  if (!present.isFile()) throw notRegular(destination);
+  if (sources.some(({ found }) => identity(found) === identity(present))) throw destinationIsSource(destination);
+}
+
+async function writeBeside(
+  { destination, owner }: Composition,
+  sources: readonly Source[],
+  signal: AbortSignal,
+  read: ReadSlice,
+): Promise<void> {
+  const temporary = temporaryPath(destination);
+  const create = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+  await using file = await open(temporary, create, FILE_MODE);
+  try {
+    await file.chown(owner.uid, owner.gid);
+    const appender = new Appender(file, signal, read);
+    for (const source of sources) await appendSource(source, appender);
+    await file.sync();
+    signal.throwIfAborted();
+    await rename(temporary, destination);
+  } catch (thrown) {
+    await removePartial(temporary, file);
+    throw thrown;
+  }
+}
+
+/** Beside the destination, so that it can be renamed to it; a name too long for the addition is left out. */
+function temporaryPath(destination: string): string {
+  const addition = `.e2b-compose.${crypto.randomUUID()}.tmp`;
+  const fits = Buffer.byteLength(basename(destination) + addition) <= NAME_MAX_BYTES;
+  return fits ? destination + addition : `${dirname(destination)}/${addition}`;
+}
+
+async function appendSource(source: Source, appender: Appender): Promise<void> {
+  await using file = await openFound(source);
+  const copied = await appender.append(file, Number(source.found.size));
+  const isWhole = source.found.size === 0n || BigInt(copied) === source.found.size;
+  if (!isWhole || !isUnchanged(source.found, await file.stat({ bigint: true }))) throw changed(source.path);
+}
+
+/** What was opened counts, not what had the name a moment ago; and opening what turns out to be a pipe must not wait. */
+async function openFound({ path, found }: Source): Promise<FileHandle> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  try {
+    const opened = await file.stat({ bigint: true });
+    if (!opened.isFile()) throw notRegular(path);
+    if (!isUnchanged(found, opened)) throw changed(path);
+    return file;
+  } catch (thrown) {
+    await file.close();
+    throw thrown;
+  }
+}
+
+/** Without this, a machine that stops now could come back without the new name and, after the removals, without the parts. */
+async function isSafeOnDisk(directory: string): Promise<boolean> {
+  try {
+    await using handle = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY);
+    await handle.sync();
+    return true;
+  } catch (thrown) {
+    // Not every file system can sync a directory, and then there is nothing to wait for.
+    if (systemCode(thrown) === "EINVAL") return true;
+    logError("the parts of a composed file are kept: the directory could not be written to the disk", thrown);
+    return false;
+  }
+}
+
+/** What took the part's place meanwhile, or was written to it after it was copied, is not ours to remove. */
+async function removeSource({ path, found }: Source): Promise<void> {
+  try {
+    if (isUnchanged(found, await stat(path, { bigint: true }))) await unlink(path);
+  } catch (thrown) {
+    if (systemCode(thrown) !== "ENOENT") logError("a part of a composed file could not be removed", thrown);
+  }
+}
+
+function identity(file: BigIntStats): string {
+  return `${file.dev}:${file.ino}`;
+}
+
+function isUnchanged(before: BigIntStats, now: BigIntStats): boolean {
+  return identity(before) === identity(now) && before.size === now.size && before.mtimeNs === now.mtimeNs;
+}
+
+function notRegular(path: string): Fault {
+  return new Fault(400, `${quote(path)} is not a regular file`);
+}
+
+function namedTwice(first: string, second: string): Fault {
+  const names = first === second ? quote(first) : `${quote(first)} and ${quote(second)}`;
+  return new Fault(400, `a file is named twice (${names}); each source is removed afterwards, so it can be used once`);
+}
+
+function destinationIsSource(destination: string): Fault {
+  return new Fault(400, `the destination ${quote(destination)} is also a source; compose into another file`);
+}
+
+function changed(path: string): Fault {
+  return new Fault(500, `${quote(path)} changed while it was being copied; nothing was done`);
+}
+
+function quote(path: string): string {
+  return JSON.stringify(path);
+}

@@ -1,0 +1,46 @@
+/**
+ * The X-Metadata headers of an upload. Each names a key and its value; together they are the whole metadata of the files that
+ * come with them.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { FILE_METADATA_KEY_MAX_BYTES, FILE_METADATA_MAX_BYTES } from "../../contract/limits.ts";
+import { METADATA_PREFIX, type Metadata } from "../extended-attributes.ts";
+
+const HEADER_PREFIX = "x-metadata-";
+const PRINTABLE = /^[\x20-\x7e]*$/;
+
+/**
+ * Header names arrive in lower case, which is what keys are. A header that was sent more than once arrives as one value with commas
+ * in between: Bun joins them, as HTTP allows, and nothing tells the parts from a value that has commas itself.
+ */
+export function parseMetadata(headers: Headers): Metadata {
+  const entries: [key: string, value: string][] = [];
+  let total = 0;
+  for (const [name, value] of headers) {
+    if (!name.startsWith(HEADER_PREFIX)) continue;
+    const key = name.slice(HEADER_PREFIX.length).toLowerCase();
+    demandPair(key, value);
+    total += METADATA_PREFIX.length + key.length + value.length;
+    entries.push([key, value]);
+  }
+  if (total > FILE_METADATA_MAX_BYTES) {
+    throw new Fault(
+      400,
+      `the metadata takes ${total} bytes with ${METADATA_PREFIX.length} for each key; at most ${FILE_METADATA_MAX_BYTES} are allowed`,
+    );
+  }
+  return Object.fromEntries(entries);
+}
+
+function demandPair(key: string, value: string): void {
+  if (key === "") throw new Fault(400, "a metadata header is X-Metadata- followed by a key, and the key is missing");
+  if (key.length > FILE_METADATA_KEY_MAX_BYTES) {
+    throw new Fault(400, `a metadata key has at most ${FILE_METADATA_KEY_MAX_BYTES} bytes, this one has ${key.length}`);
+  }
+  if (!PRINTABLE.test(key)) {
+    throw new Fault(400, `the metadata key ${JSON.stringify(key)} must be of printable ASCII characters`);
+  }
+  if (!PRINTABLE.test(value)) {
+    throw new Fault(400, `the value of the metadata key ${JSON.stringify(key)} must be of printable ASCII characters`);
+  }
+}

@@ -1,0 +1,179 @@
+/** Uploads that break off, or meet at one file, on a real daemon. Files are written in place; this is what holds all the same. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { RunningGuest } from "../testing/running-guest.ts";
+
+let guest: RunningGuest;
+let folder: string;
+beforeAll(async () => {
+  guest = await RunningGuest.start();
+  folder = `${guest.folder}/files`;
+});
+afterAll(() => guest[Symbol.asyncDispose]());
+beforeEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+});
+
+const target = (path: string) => `/files?${new URLSearchParams({ path })}`;
+const whole = (path: string, body: string) =>
+  guest.fetch(target(path), { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body });
+const size = (path: string) => (existsSync(path) ? statSync(path).size : -1);
+
+/** An upload of so many bytes that sends them only when it is told to. */
+async function begin(path: string, length: number, head = "Content-Type: application/octet-stream") {
+  const answer = Promise.withResolvers<string>();
+  const socket = await Bun.connect({
+    hostname: "127.0.0.1",
+    port: guest.port,
+    socket: { data: (_, bytes) => answer.resolve(bytes.toString()), close: () => answer.resolve("closed") },
+  });
+  socket.write(`POST ${target(path)} HTTP/1.1\r\nHost: x\r\n${head}\r\nContent-Length: ${length}\r\n\r\n`);
+  return {
+    send: (text: string) => socket.write(text),
+    breakOff: () => socket.terminate(),
+    answered: async () => {
+      const status = (await answer.promise).split(" ")[1];
+      socket.end();
+      return Number(status);
+    },
+  };
+}
+
+describe("an upload that breaks off", () => {
+  test.each([
+    ["a file", (path: string) => path],
+    [
+      "a link to nothing yet",
+      (path: string) => {
+        symlinkSync(path, `${path}-link`);
+        return `${path}-link`;
+      },
+    ],
+  ])("removes the part of what it created, through %s", async (_what, place) => {
+    const path = `${folder}/fresh`;
+    const upload = await begin(place(path), 9000);
+    upload.send("partial");
+    await until(() => size(path) === 7);
+    upload.breakOff();
+    await until(() => size(path) === -1);
+  });
+
+  test("inside of a form keeps the files before it, and removes its own", async () => {
+    const part = (name: string, content: string) =>
+      `--b\r\nContent-Disposition: form-data; name="file"; filename="${folder}/${name}"\r\n\r\n${content}`;
+    const upload = await begin("", 9000, "Content-Type: multipart/form-data; boundary=b");
+    upload.send(`${part("one", "first")}\r\n${part("two", "x".repeat(100))}`);
+    await until(() => size(`${folder}/two`) > 0);
+    upload.breakOff();
+    await until(() => size(`${folder}/two`) === -1);
+    expect(readdirSync(folder)).toEqual(["one"]);
+    expect(readFileSync(`${folder}/one`, "utf8")).toBe("first");
+  });
+
+  // Seen to fail without `overlapped` at the removal: the file of the upload that was answered 200 was gone.
+  test("takes nothing from another one that wrote to the file it created", async () => {
+    const path = `${folder}/shared`;
+    const first = await begin(path, 9000);
+    first.send("first");
+    await until(() => size(path) === 5);
+    expect((await whole(path, "the second")).status).toBe(200);
+    first.breakOff();
+    await answersAfterwards(path);
+    expect(readFileSync(path, "utf8")).toBe("the second");
+  });
+});
+
+describe("two uploads to one file at the same time", () => {
+  // Seen to fail without the truncation at the end: the short one, though last, left the tail of the long one.
+  test.each(["by one name", "by two hard links", "by a link"])(
+    "leave the length of the one that ends last, %s",
+    async (how) => {
+      const path = `${folder}/one`;
+      const other = `${folder}/${how === "by one name" ? "one" : "two"}`;
+      writeFileSync(path, "before");
+      if (how === "by two hard links") linkSync(path, other);
+      if (how === "by a link") symlinkSync(path, other);
+      const short = await begin(path, 10);
+      short.send("s".repeat(5));
+      await until(() => readFileSync(path, "utf8") === "sssss");
+      const long = await begin(other, 1000);
+      long.send("l".repeat(1000));
+      expect(await long.answered()).toBe(200);
+      short.send("s".repeat(5));
+      expect(await short.answered()).toBe(200);
+      // Each byte is of one of the two, since they write in place.
+      expect(readFileSync(path, "utf8")).toBe("lllllsssss");
+    },
+  );
+
+  test("leave the long one whole when it ends last", async () => {
+    const path = `${folder}/one`;
+    const long = await begin(path, 1000);
+    long.send("l".repeat(5));
+    await until(() => size(path) === 5);
+    expect((await whole(path, "short")).status).toBe(200);
+    long.send("l".repeat(995));
+    expect(await long.answered()).toBe(200);
+    expect(readFileSync(path, "utf8")).toBe(`short${"l".repeat(995)}`);
+  });
+
+  test("and many of them at once leave the length of one", async () => {
+    const path = `${folder}/many`;
+    const bodies = Array.from({ length: 20 }, (_, at) => String.fromCharCode(97 + at).repeat(50_000 + at * 20_000));
+    const answers = await Promise.all(bodies.map((body) => whole(path, body)));
+    expect(answers.map(({ status }) => status)).toEqual(bodies.map(() => 200));
+    expect(bodies.map(({ length }) => length)).toContain(size(path));
+  });
+
+  test("to different files do not know of each other", async () => {
+    const slow = await begin(`${folder}/slow`, 4);
+    slow.send("sl");
+    await until(() => size(`${folder}/slow`) === 2);
+    expect((await whole(`${folder}/quick`, "quick")).status).toBe(200);
+    slow.send("ow");
+    expect(await slow.answered()).toBe(200);
+    expect([readFileSync(`${folder}/slow`, "utf8"), readFileSync(`${folder}/quick`, "utf8")]).toEqual([
+      "slow",
+      "quick",
+    ]);
+  });
+});
+
+// Seen to fail with the length set at the end of every upload.
+test("what a program adds to a file while it is uploaded stays when nobody else uploads it", async () => {
+  const path = `${folder}/log`;
+  const upload = await begin(path, 6);
+  upload.send("one");
+  await until(() => size(path) === 3);
+  writeFileSync(path, "......", { flag: "a" });
+  upload.send("two");
+  expect(await upload.answered()).toBe(200);
+  expect(readFileSync(path, "utf8")).toBe("onetwo...");
+});
+
+/** A later upload of the same daemon is answered only after it has seen the connection break. */
+async function answersAfterwards(path: string): Promise<void> {
+  for (let at = 0; at < 20; at++) {
+    expect((await whole(`${path}-later`, "x")).status).toBe(200);
+    await Bun.sleep(5);
+  }
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  const began = performance.now();
+  while (!condition()) {
+    if (performance.now() - began > 5_000) throw new Error("waited in vain");
+    await Bun.sleep(2);
+  }
+}

@@ -1,0 +1,31 @@
+/**
+ * What happens when a file could not be written to its end: the part that is there goes, and the client hears why.
+ */
+import { type FileHandle, lstat, unlink } from "node:fs/promises";
+import { Fault } from "../../contract/fault.ts";
+import { logError } from "../log.ts";
+import { systemCode } from "../rpc-fault.ts";
+
+const DISK_FULL = new Set(["ENOSPC", "EDQUOT"]);
+
+/** Only the very file that was being written is removed, not one that somebody put in its place meanwhile. */
+export async function removePartial(path: string, file: FileHandle): Promise<void> {
+  try {
+    const [ours, present] = await Promise.all([file.stat({ bigint: true }), lstat(path, { bigint: true })]);
+    if (ours.dev === present.dev && ours.ino === present.ino) await unlink(path);
+  } catch (thrown) {
+    if (systemCode(thrown) !== "ENOENT")
+      logError("a file that was not written to its end could not be removed", thrown);
+  }
+}
+
+export function writeFault(path: string, thrown: unknown): unknown {
+  const code = systemCode(thrown);
+  if (code === "" || code === "ABORT_ERR") return thrown;
+  if (DISK_FULL.has(code)) {
+    return new Fault(507, `the sandbox's disk is full; ${JSON.stringify(path)} could not be written`, {
+      cause: thrown,
+    });
+  }
+  return new Fault(500, `${JSON.stringify(path)} could not be written: ${code}`, { cause: thrown });
+}

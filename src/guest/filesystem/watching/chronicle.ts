@@ -1,0 +1,128 @@
+/**
+ * Turns what the kernel says into what the wire says, and keeps the tree true on the way: directories that appear are put
+ * under watch, those that are renamed keep it under their new name, those that leave lose it.
+ */
+import { EventType } from "../../../contract/wire/filesystem/filesystem_pb.ts";
+import { refuse } from "../../rpc-fault.ts";
+import { eventTypes } from "./event-kinds.ts";
+import { IN, type Inotify, type InotifyEvent } from "./inotify.ts";
+import type { Surveyor } from "./surveyor.ts";
+import type { Place, WatchedDirectory, WatchedTree } from "./watched-tree.ts";
+
+/** An event without its entry. */
+export interface Notice {
+  name: string;
+  type: EventType;
+}
+
+const APPEARED = IN.CREATE | IN.MOVED_TO;
+const DISAPPEARED = IN.DELETE | IN.MOVED_FROM;
+
+export class Chronicle {
+  readonly #inotify: Inotify;
+  readonly #tree: WatchedTree;
+  /** Absent when only one directory is watched. */
+  readonly #surveyor: Surveyor | undefined;
+  /** Names that a look into a directory has told already, though the kernel may be about to tell them, too. */
+  readonly #announced = new Map<WatchedDirectory, Set<string>>();
+  /** Directories whose announced names need not be remembered once the mark in the queue is reached. */
+  readonly #fences = new Map<number, Set<WatchedDirectory>>();
+  /** Where to look again: something was renamed there, or above, of which the kernel has not told yet. */
+  readonly #unsettled = new Map<WatchedDirectory, Set<string>>();
+
+  constructor(inotify: Inotify, tree: WatchedTree, surveyor: Surveyor | undefined) {
+    this.#inotify = inotify;
+    this.#tree = tree;
+    this.#surveyor = surveyor;
+  }
+
+  /** Adds to `notices`. What was added before it throws is still true. */
+  async tell(events: readonly InotifyEvent[], notices: Notice[]): Promise<void> {
+    for (const event of events) {
+      if ((event.mask & IN.Q_OVERFLOW) !== 0) throw overflow();
+      const directory = this.#tree.find(event.wd);
+      if ((event.mask & IN.IGNORED) !== 0) this.#noteIgnored(event.wd, directory);
+      else if (directory === undefined) continue;
+      else if (event.name === "") this.#tellOfItself(directory, event.mask, notices);
+      else await this.#tellOfChild(directory, event, notices);
+    }
+    if (this.#surveyor !== undefined && this.#unsettled.size > 0) await this.#settle(this.#surveyor, notices);
+  }
+
+  #noteIgnored(wd: number, directory: WatchedDirectory | undefined): void {
+    for (const passed of this.#fences.get(wd) ?? []) this.#announced.delete(passed);
+    this.#fences.delete(wd);
+    if (directory !== undefined) this.#tree.forget(directory);
+  }
+
+  /** Of directories below the root their parents tell. */
+  #tellOfItself(directory: WatchedDirectory, mask: number, notices: Notice[]): void {
+    const hasMoved = (mask & IN.MOVE_SELF) !== 0;
+    if (directory === this.#tree.root) {
+      for (const type of eventTypes(mask)) notices.push({ name: ".", type });
+      // Whoever asked for this path has nothing there any more.
+      if (hasMoved) this.#release(this.#tree.forget(directory));
+    } else if (hasMoved) {
+      this.#release(this.#tree.settle(directory));
+    }
+  }
+
+  async #tellOfChild(directory: WatchedDirectory, event: InotifyEvent, notices: Notice[]): Promise<void> {
+    const { mask, name, cookie } = event;
+    const wasAnnounced = this.#announced.get(directory)?.has(name) === true;
+    if ((mask & (APPEARED | DISAPPEARED)) !== 0) this.#announced.get(directory)?.delete(name);
+    if ((mask & APPEARED) === 0 || !wasAnnounced) {
+      const path = this.#tree.pathOf(directory, name);
+      for (const type of eventTypes(mask)) notices.push({ name: path, type });
+    }
+    if ((mask & IN.ISDIR) === 0 || this.#surveyor === undefined) return;
+    if ((mask & DISAPPEARED) !== 0) this.#unsettled.get(directory)?.delete(name);
+    if ((mask & IN.MOVED_FROM) !== 0) this.#tree.leave(directory, name, cookie);
+    if ((mask & IN.MOVED_TO) !== 0) this.#tree.arrive(cookie, directory, name);
+    if ((mask & APPEARED) !== 0) await this.#explore(this.#surveyor, { directory, name }, notices);
+  }
+
+  /** More has been told now: places that were not to be reached may be, unless that is still to come. */
+  async #settle(surveyor: Surveyor, notices: Notice[]): Promise<void> {
+    const unsettled = [...this.#unsettled];
+    this.#unsettled.clear();
+    for (const [directory, names] of unsettled) {
+      if (this.#tree.find(directory.wd) !== directory) continue;
+      for (const name of names) await this.#explore(surveyor, { directory, name }, notices);
+    }
+  }
+
+  /**
+   * Tells what is already inside of a directory that has appeared. The kernel may have the same names in its queue: they are
+   * passed over up to a mark put there now. Nobody has heard of them before the mark, so nobody misses anything.
+   */
+  async #explore(surveyor: Surveyor, place: Place, notices: Notice[]): Promise<void> {
+    const { discoveries, unsettled } = await surveyor.survey(place);
+    for (const { directory, name } of unsettled) named(this.#unsettled, directory).add(name);
+    if (discoveries.length === 0) return;
+    const announcing = new Set<WatchedDirectory>();
+    for (const found of discoveries) {
+      notices.push({ name: this.#tree.pathOf(found.directory, found.name), type: EventType.CREATE });
+      named(this.#announced, found.directory).add(found.name);
+      announcing.add(found.directory);
+    }
+    this.#fences.set(this.#inotify.fence(), announcing);
+  }
+
+  #release(numbers: readonly number[]): void {
+    for (const wd of numbers) this.#inotify.remove(wd);
+  }
+}
+
+function named(names: Map<WatchedDirectory, Set<string>>, directory: WatchedDirectory): Set<string> {
+  const known = names.get(directory) ?? new Set();
+  names.set(directory, known);
+  return known;
+}
+
+function overflow() {
+  return refuse(
+    "internal",
+    "events were lost: more happened at once than the kernel keeps (fs.inotify.max_queued_events); watch again, and look at the directory",
+  );
+}

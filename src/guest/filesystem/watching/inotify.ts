@@ -1,0 +1,162 @@
+/**
+ * The kernel's own news of directories: the three inotify calls that Bun has no function for, and the layout of what a
+ * descriptor of theirs delivers. A wrong descriptor number is not caught by anybody, so it never leaves this file.
+ */
+import { dlopen, read as memory } from "bun:ffi";
+import { closeSync } from "node:fs";
+import { getSystemErrorName } from "node:util";
+
+const LIBRARY_NAMES = ["libc.so.6", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`, "libc.so"];
+
+const IN_CLOEXEC = 0o2000000;
+const IN_NONBLOCK = 0o4000;
+const HEAD_BYTES = 16;
+
+/** The bits of an event, as in <sys/inotify.h>. */
+export const IN = {
+  MODIFY: 0x2,
+  ATTRIB: 0x4,
+  MOVED_FROM: 0x40,
+  MOVED_TO: 0x80,
+  CREATE: 0x100,
+  DELETE: 0x200,
+  DELETE_SELF: 0x400,
+  MOVE_SELF: 0x800,
+  UNMOUNT: 0x2000,
+  Q_OVERFLOW: 0x4000,
+  IGNORED: 0x8000,
+  ONLYDIR: 0x1000000,
+  ISDIR: 0x40000000,
+} as const;
+
+const DIRECTORY_MASK =
+  IN.MODIFY |
+  IN.ATTRIB |
+  IN.MOVED_FROM |
+  IN.MOVED_TO |
+  IN.CREATE |
+  IN.DELETE |
+  IN.DELETE_SELF |
+  IN.MOVE_SELF |
+  IN.ONLYDIR;
+
+/** A file, and only directories are watched: it is never one of them. It exists as long as this program runs. */
+const FENCE_FILE = "/proc/self/exe";
+
+export interface InotifyEvent {
+  wd: number;
+  mask: number;
+  /** The same for the two halves of one rename. */
+  cookie: number;
+  /** Empty when the event is about the watched directory itself. */
+  name: string;
+}
+
+function load() {
+  let last: unknown;
+  for (const name of LIBRARY_NAMES) {
+    try {
+      return dlopen(name, {
+        inotify_init1: { args: ["int"], returns: "int" },
+        inotify_add_watch: { args: ["int", "cstring", "u32"], returns: "int" },
+        inotify_rm_watch: { args: ["int", "int"], returns: "int" },
+        __errno_location: { args: [], returns: "ptr" },
+      }).symbols;
+    } catch (thrown) {
+      last = thrown;
+    }
+  }
+  throw new Error(`there is no C library under any of the names ${LIBRARY_NAMES.join(", ")}`, { cause: last });
+}
+
+let loaded: ReturnType<typeof load> | undefined;
+
+function library(): ReturnType<typeof load> {
+  loaded ??= load();
+  return loaded;
+}
+
+/** Carries the system's code (`ENOSPC`), as errors of node:fs do. */
+class SystemCallError extends Error {
+  readonly code: string;
+
+  constructor(call: string) {
+    const location = library().__errno_location();
+    const code = location === null ? "EUNKNOWN" : getSystemErrorName(-memory.i32(location, 0));
+    super(`${call}: ${code}`);
+    this.code = code;
+  }
+}
+
+/** One inotify instance. After `close` it does nothing any more. */
+export class Inotify {
+  readonly #fd: number;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  #closed = false;
+
+  constructor() {
+    this.#fd = library().inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (this.#fd < 0) throw new SystemCallError("inotify_init1");
+    // Bun polls a duplicate of the descriptor in its event loop; no thread waits in a read.
+    this.#reader = Bun.file(this.#fd).stream().getReader();
+  }
+
+  /** Watches a directory. The same directory again, by whatever path, gives the same number. */
+  add(path: string): number {
+    return this.#add(path, DIRECTORY_MASK);
+  }
+
+  /** The kernel has already dropped the watches of directories that were deleted, so a refusal is no failure. */
+  remove(wd: number): void {
+    if (!this.#closed) library().inotify_rm_watch(this.#fd, wd);
+  }
+
+  /** Puts a mark into the queue behind all that happened until now: an IGNORED event with the returned number. */
+  fence(): number {
+    const wd = this.#add(FENCE_FILE, IN.DELETE_SELF);
+    this.remove(wd);
+    return wd;
+  }
+
+  /** What happened, as much at a time as the kernel had queued. Ends after `close`. */
+  async *batches(): AsyncGenerator<InotifyEvent[]> {
+    for (;;) {
+      const { done, value } = await this.#reader.read();
+      if (done) return;
+      yield parseEvents(value);
+    }
+  }
+
+  /** Ends a pending read, too. Safe to call more than once. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    closeSync(this.#fd);
+    await this.#reader.cancel();
+  }
+
+  #add(path: string, mask: number): number {
+    if (this.#closed) throw new Error("this inotify instance is closed");
+    const wd = library().inotify_add_watch(this.#fd, Buffer.from(`${path}\0`), mask);
+    if (wd < 0) throw new SystemCallError("inotify_add_watch");
+    return wd;
+  }
+}
+
+export function parseEvents(bytes: Uint8Array): InotifyEvent[] {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const events: InotifyEvent[] = [];
+  for (let at = 0; at < buffer.length; ) {
+    const nameAt = at + HEAD_BYTES;
+    const end = nameAt + buffer.readUInt32LE(at + 12);
+    const zero = buffer.indexOf(0, nameAt);
+    events.push({
+      wd: buffer.readInt32LE(at),
+      mask: buffer.readUInt32LE(at + 4),
+      cookie: buffer.readUInt32LE(at + 8),
+      name: buffer.toString("utf8", nameAt, zero < 0 ? end : Math.min(zero, end)),
+    });
+    at = end;
+  }
+  return events;
+}

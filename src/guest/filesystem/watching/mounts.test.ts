@@ -1,0 +1,37 @@
+/** Which file systems are refused or left out. */
+import { expect, test } from "bun:test";
+import { mountsLeftOut, networkTypeName, parseMounts } from "./mounts.ts";
+
+test.each([
+  ["NFS", 0x6969],
+  ["CIFS", 0xff534d42],
+  ["CIFS", 0xff534d42 | 0],
+  ["SMB", 0x517b],
+  ["SMB2", 0xfe534d42],
+  ["FUSE", 0x65735546],
+])("%s is a network file system", (name, type) => {
+  expect(networkTypeName(type)).toBe(name);
+});
+
+test.each([
+  ["ext4", 0xef53],
+  ["tmpfs", 0x01021994],
+  ["overlay", 0x794c7630],
+  ["btrfs", 0x9123683e],
+])("%s is none", (_, type) => {
+  expect(networkTypeName(type)).toBeUndefined();
+});
+
+test("the table of mounts is read with spaces in its paths", () => {
+  const text =
+    "36 35 98:0 / /mnt/with\\040space rw,noatime master:1 - nfs4 host:/x rw\n22 1 0:21 / /proc rw - proc proc rw\n";
+  expect(parseMounts(text)).toEqual([
+    { point: "/mnt/with space", type: "nfs4" },
+    { point: "/proc", type: "proc" },
+  ]);
+});
+
+test("a watch of everything leaves out what never tells anything", async () => {
+  expect(await mountsLeftOut("/", true)).toContain("/proc");
+  expect(await mountsLeftOut("/usr", true)).toEqual(new Set());
+});

@@ -1,0 +1,62 @@
+/**
+ * File systems that cannot be watched: changes made elsewhere on a network file system are never told, and pseudo file systems
+ * such as /proc tell nothing at all.
+ */
+import { readFile, realpath, statfs } from "node:fs/promises";
+import { refuse } from "../../rpc-fault.ts";
+
+/** By the type that statfs tells. */
+const NETWORK_TYPES: ReadonlyMap<number, string> = new Map([
+  [0x6969, "NFS"],
+  [0xff534d42, "CIFS"],
+  [0x517b, "SMB"],
+  [0xfe534d42, "SMB2"],
+  [0x65735546, "FUSE"],
+]);
+
+/** By the name in the table of mounts. */
+const NETWORK_NAME = /^(?:nfs4?|cifs|smb3|smbfs|fuse|fuseblk|fuse\..+)$/;
+const PSEUDO_NAME =
+  /^(?:proc|sysfs|cgroup2?|devpts|mqueue|debugfs|tracefs|securityfs|bpf|configfs|pstore|binfmt_misc)$/;
+
+/** The name of a network file system's type, undefined for all others. */
+export function networkTypeName(type: number): string | undefined {
+  return NETWORK_TYPES.get(type >>> 0);
+}
+
+export async function refuseNetworkMount(path: string): Promise<void> {
+  const name = networkTypeName((await statfs(path)).type);
+  if (name === undefined) return;
+  throw refuse(
+    "invalid_argument",
+    `${JSON.stringify(path)} is on a network file system (${name}), where changes made elsewhere go unnoticed; ` +
+      "set allow_network_mounts to watch it all the same",
+  );
+}
+
+/** Mount points below a directory that are left out when it is watched with all below it, as paths that begin with `base`. */
+export async function mountsLeftOut(base: string, withNetwork: boolean): Promise<Set<string>> {
+  const real = withSlash(await realpath(base));
+  const points = parseMounts(await readFile("/proc/self/mountinfo", "utf8"))
+    .filter(({ type }) => PSEUDO_NAME.test(type) || (!withNetwork && NETWORK_NAME.test(type)))
+    .filter(({ point }) => point.startsWith(real));
+  return new Set(points.map(({ point }) => withSlash(base) + point.slice(real.length)));
+}
+
+export function parseMounts(text: string): { point: string; type: string }[] {
+  return text.split("\n").flatMap((line) => {
+    const [mount = "", source = ""] = line.split(" - ");
+    const point = mount.split(" ")[4];
+    const type = source.split(" ")[0];
+    return point && type ? [{ point: unescaped(point), type }] : [];
+  });
+}
+
+/** Spaces and the like are written as octal numbers. */
+function unescaped(point: string): string {
+  return point.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
+}
+
+function withSlash(path: string): string {
+  return path.endsWith("/") ? path : `${path}/`;
+}

@@ -1,0 +1,166 @@
+/**
+ * Puts directories under watch together with all below them. Each is opened first, then watched and looked into through the open
+ * descriptor, so that a rename of it or of a directory above it in the meantime makes no difference. The watch comes before
+ * the look: what appears later is told by the kernel, what appeared earlier is seen.
+ */
+import { constants } from "node:fs";
+import { type FileHandle, open, readdir } from "node:fs/promises";
+import { WATCH_DEPTH_MAX, WATCH_DISCOVERIES_MAX, WATCHED_DIRECTORIES_MAX } from "../../../contract/limits.ts";
+import { logError } from "../../log.ts";
+import { refuse, systemCode } from "../../rpc-fault.ts";
+import type { Inotify } from "./inotify.ts";
+import type { Place, WatchedDirectory, WatchedTree } from "./watched-tree.ts";
+
+/** The root may be given as a link; below it links are not followed. */
+const ROOT_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;
+const OPEN_FLAGS = ROOT_FLAGS | constants.O_NOFOLLOW;
+/** Deleted, moved away, or replaced by something that is no directory. */
+const GONE: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ELOOP"]);
+const FORBIDDEN: ReadonlySet<string> = new Set(["EACCES", "EPERM"]);
+
+export interface Findings {
+  /** What was not known before, parents first. */
+  discoveries: Place[];
+  /** Where to look again once the kernel has told more: a rename happened that it has not told yet. */
+  unsettled: Place[];
+}
+
+export class Surveyor {
+  readonly #inotify: Inotify;
+  readonly #tree: WatchedTree;
+  /** Absolute path of the tree's root. */
+  readonly #base: string;
+
+  constructor(inotify: Inotify, tree: WatchedTree, base: string) {
+    this.#inotify = inotify;
+    this.#tree = tree;
+    this.#base = base.endsWith("/") ? base : `${base}/`;
+  }
+
+  /** Watches everything that is below the root, except below the given absolute paths. */
+  async surveyAll(skipped: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+    await using root = await open(this.#base, ROOT_FLAGS);
+    await this.#lookInto(root, this.#tree.root, 0, {
+      admits: ({ directory, name }) => {
+        signal.throwIfAborted();
+        return !skipped.has(this.#pathOf(directory, name));
+      },
+      found: () => undefined,
+      unsettled: () => undefined,
+    });
+  }
+
+  /** A directory is said to be at this place. If it was not watched before, it is from now on, with all that is in it. */
+  async survey({ directory, name }: Place): Promise<Findings> {
+    const findings: Findings = { discoveries: [], unsettled: [] };
+    const visit: Visit = {
+      admits: () => true,
+      found(place) {
+        if (findings.discoveries.push(place) <= WATCH_DISCOVERIES_MAX) return;
+        throw refuse(
+          "resource_exhausted",
+          `a directory with more than ${WATCH_DISCOVERIES_MAX} files below it was moved in, more than can be told at once; watch again`,
+        );
+      },
+      unsettled: (place) => findings.unsettled.push(place),
+    };
+    await using parent = await this.#open(directory);
+    if (parent !== undefined) {
+      await this.#enter(parent, { directory, name }, 0, visit);
+    } else if (directory !== this.#tree.root) {
+      // If even the root is elsewhere, one above it was renamed, and of that the kernel never tells.
+      await using root = await this.#open(this.#tree.root);
+      if (root !== undefined) visit.unsettled({ directory, name });
+    }
+    return findings;
+  }
+
+  /** Undefined when the directory is not where it is thought to be. */
+  async #open(directory: WatchedDirectory): Promise<FileHandle | undefined> {
+    const flags = directory === this.#tree.root ? ROOT_FLAGS : OPEN_FLAGS;
+    const handle = await openUnlessGone(this.#pathOf(directory), flags);
+    if (handle === undefined || (await this.#is(handle, directory))) return handle;
+    await handle.close();
+    return undefined;
+  }
+
+  #pathOf(directory: WatchedDirectory, name?: string): string {
+    return this.#base + this.#tree.pathOf(directory, name);
+  }
+
+  /** The kernel knows its directories: a known one gets the number it has. */
+  async #is(handle: FileHandle, directory: WatchedDirectory): Promise<boolean> {
+    const wd = await this.#add(handle);
+    if (wd !== undefined && this.#tree.find(wd) === undefined) this.#inotify.remove(wd);
+    return wd === directory.wd;
+  }
+
+  async #enter(parent: FileHandle, place: Place, depth: number, visit: Visit): Promise<void> {
+    const handle = await openUnlessGone(`${pathOf(parent)}/${place.name}`);
+    if (handle === undefined) return;
+    try {
+      const wd = await this.#add(handle);
+      if (wd === undefined) return;
+      const { directory, isNew, unsettled } = this.#tree.place(wd, place.directory, place.name);
+      if (unsettled !== undefined) visit.unsettled(unsettled);
+      if (isNew) await this.#lookInto(handle, directory, depth, visit);
+    } finally {
+      await handle.close();
+    }
+  }
+
+  async #lookInto(handle: FileHandle, directory: WatchedDirectory, depth: number, visit: Visit): Promise<void> {
+    const children = await unlessGone(() => readdir(pathOf(handle), { withFileTypes: true }));
+    for (const child of children ?? []) {
+      const place = { directory, name: child.name };
+      if (!visit.admits(place)) continue;
+      visit.found(place);
+      if (!child.isDirectory()) continue;
+      if (depth >= WATCH_DEPTH_MAX) {
+        throw refuse(
+          "resource_exhausted",
+          `directories are watched down to ${WATCH_DEPTH_MAX} levels; watch a lower one`,
+        );
+      }
+      await this.#enter(handle, place, depth + 1, visit);
+    }
+  }
+
+  async #add(handle: FileHandle): Promise<number | undefined> {
+    if (this.#tree.size >= WATCHED_DIRECTORIES_MAX) {
+      throw refuse(
+        "resource_exhausted",
+        `one watcher covers at most ${WATCHED_DIRECTORIES_MAX} directories; watch a smaller tree`,
+      );
+    }
+    return await unlessGone(async () => this.#inotify.add(pathOf(handle)));
+  }
+}
+
+/** What to do with each entry of a directory that is looked into. */
+interface Visit {
+  admits(place: Place): boolean;
+  found(place: Place): void;
+  unsettled(place: Place): void;
+}
+
+/** The open directory itself, whatever it is called by now. */
+function pathOf(handle: FileHandle): string {
+  return `/proc/self/fd/${handle.fd}`;
+}
+
+function openUnlessGone(path: string, flags = OPEN_FLAGS): Promise<FileHandle | undefined> {
+  return unlessGone(() => open(path, flags));
+}
+
+/** What is gone need not be watched; what may not be watched is left out, with a word to the log. */
+async function unlessGone<T>(step: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await step();
+  } catch (thrown) {
+    if (GONE.has(systemCode(thrown))) return undefined;
+    if (!FORBIDDEN.has(systemCode(thrown))) throw thrown;
+    logError("a directory may not be watched", thrown);
+    return undefined;
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * One directory under watch, alone or with all below it: reads the kernel's news until it is closed or fails, and keeps the
+ * events for whoever takes them.
+ */
+import { stat } from "node:fs/promises";
+import { Fault } from "../../../contract/fault.ts";
+import { LIST_STAT_PARALLEL } from "../../../contract/limits.ts";
+import type { Accounts } from "../../accounts.ts";
+import { logError } from "../../log.ts";
+import { refuse, systemCode } from "../../rpc-fault.ts";
+import { type Entry, readEntry } from "../entry.ts";
+import { describe } from "../tree.ts";
+import { Chronicle, type Notice } from "./chronicle.ts";
+import type { EventBuffer } from "./event-buffer.ts";
+import { leavesEntry } from "./event-kinds.ts";
+import { Inotify } from "./inotify.ts";
+import { mountsLeftOut, refuseNetworkMount } from "./mounts.ts";
+import { Surveyor } from "./surveyor.ts";
+import { WatchedTree } from "./watched-tree.ts";
+
+export interface WatchOptions {
+  recursive: boolean;
+  includeEntry: boolean;
+  allowNetworkMounts: boolean;
+}
+
+export class Watch {
+  readonly events: EventBuffer;
+  readonly #base: string;
+  readonly #inotify: Inotify;
+  readonly #accounts: Accounts | undefined;
+  #closed = false;
+
+  private constructor(base: string, inotify: Inotify, events: EventBuffer, accounts: Accounts | undefined) {
+    this.#base = base;
+    this.#inotify = inotify;
+    this.events = events;
+    this.#accounts = accounts;
+  }
+
+  /** Settles when every directory is under watch. `signal` ends the attempt, not the watch. */
+  static async open(
+    base: string,
+    options: WatchOptions,
+    events: EventBuffer,
+    accounts: Accounts,
+    signal: AbortSignal,
+  ): Promise<Watch> {
+    const top = await describe(base, () => stat(base));
+    if (!top.isDirectory()) throw refuse("invalid_argument", `${JSON.stringify(base)} is not a directory`);
+    if (!options.allowNetworkMounts) await refuseNetworkMount(base);
+    const inotify = attempt(base, () => new Inotify());
+    try {
+      const tree = new WatchedTree(attempt(base, () => inotify.add(base)));
+      const surveyor = options.recursive ? new Surveyor(inotify, tree, base) : undefined;
+      await surveyor?.surveyAll(await mountsLeftOut(base, options.allowNetworkMounts), signal);
+      signal.throwIfAborted();
+      const watch = new Watch(base, inotify, events, options.includeEntry ? accounts : undefined);
+      void watch.#follow(new Chronicle(inotify, tree, surveyor));
+      return watch;
+    } catch (thrown) {
+      await inotify.close();
+      throw foreseen(thrown, base);
+    }
+  }
+
+  /** Lets go of everything in the kernel. Safe to call more than once. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.events.close();
+    await this.#inotify.close();
+  }
+
+  async #follow(chronicle: Chronicle): Promise<void> {
+    try {
+      for await (const batch of this.#inotify.batches()) {
+        const notices: Notice[] = [];
+        try {
+          await chronicle.tell(batch, notices);
+        } finally {
+          await this.#deliver(notices);
+        }
+      }
+    } catch (thrown) {
+      if (this.#closed) return;
+      this.events.fail(Fault.from(foreseen(thrown, this.#base)));
+      await this.#inotify.close();
+    }
+  }
+
+  async #deliver(notices: readonly Notice[]): Promise<void> {
+    for (let at = 0; at < notices.length; at += LIST_STAT_PARALLEL) {
+      const some = notices.slice(at, at + LIST_STAT_PARALLEL);
+      const entries = await this.#entries(some);
+      for (const notice of some) {
+        const entry = leavesEntry(notice.type) ? entries.get(notice.name) : undefined;
+        this.events.add(entry === undefined ? notice : { ...notice, entry });
+      }
+    }
+  }
+
+  /** What is now at the places of which the notices tell. */
+  async #entries(notices: readonly Notice[]): Promise<Map<string, Entry>> {
+    const entries = new Map<string, Entry>();
+    const accounts = this.#accounts;
+    if (accounts === undefined) return entries;
+    const names = new Set(notices.filter(({ type }) => leavesEntry(type)).map(({ name }) => name));
+    const look = async (name: string) => {
+      const entry = await entryUnlessGone(name === "." ? this.#base : joined(this.#base, name), accounts);
+      if (entry !== undefined) entries.set(name, entry);
+    };
+    await Promise.all([...names].map(look));
+    return entries;
+  }
+}
+
+async function entryUnlessGone(path: string, accounts: Accounts): Promise<Entry | undefined> {
+  try {
+    return await readEntry(path, accounts);
+  } catch (thrown) {
+    // Gone again, or not to be read: the event is told without it.
+    if (systemCode(thrown) === "") logError("an entry could not be described", thrown);
+    return undefined;
+  }
+}
+
+function joined(base: string, name: string): string {
+  return base.endsWith("/") ? base + name : `${base}/${name}`;
+}
+
+function attempt<T>(base: string, step: () => T): T {
+  try {
+    return step();
+  } catch (thrown) {
+    throw foreseen(thrown, base);
+  }
+}
+
+const EXHAUSTED: ReadonlyMap<string, string> = new Map([
+  ["ENOSPC", "the kernel's limit of watched directories is reached (fs.inotify.max_user_watches)"],
+  ["EMFILE", "the limit of watchers (fs.inotify.max_user_instances) or of open files is reached"],
+  ["ENFILE", "the machine's limit of open files is reached"],
+  ["ENOMEM", "the kernel has no memory left for another watch"],
+]);
+
+/** The system's refusals in words; everything else as it is. */
+function foreseen(thrown: unknown, base: string): unknown {
+  const code = systemCode(thrown);
+  if (code === "" || thrown instanceof Fault) return thrown;
+  const path = JSON.stringify(base);
+  const exhausted = EXHAUSTED.get(code);
+  if (exhausted !== undefined) {
+    return refuse("resource_exhausted", `cannot watch ${path}: ${exhausted}; remove a watcher or watch less`, thrown);
+  }
+  if (code === "ENOENT" || code === "ENOTDIR") return refuse("not_found", `there is nothing at ${path}`, thrown);
+  return refuse("internal", `cannot watch ${path}: ${code}`, thrown);
+}

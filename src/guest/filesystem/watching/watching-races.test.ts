@@ -1,0 +1,108 @@
+/**
+ * Directories that change faster than a daemon can look. "Seen to fail" names the weakening of the daemon under which a test failed.
+ */
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
+import { mkdirSync, readdirSync } from "node:fs";
+import { RunningGuest } from "../../testing/running-guest.ts";
+import { put, StreamedWatch } from "./watch-fixture.ts";
+
+let guest: RunningGuest;
+let home: string;
+let count = 0;
+beforeAll(async () => {
+  guest = await RunningGuest.start();
+});
+afterAll(() => guest[Symbol.asyncDispose]());
+beforeEach(() => {
+  home = `${guest.folder}/case-${count++}`;
+  mkdirSync(home);
+});
+
+const watched = (name: string) => `${home}/${name}`;
+const watch = () => StreamedWatch.open(guest, { path: home, recursive: true });
+/** Faster than a shell, which starts a program for each step. */
+const python = (script: string) => {
+  const done = Bun.spawnSync(["python3", "-c", `import ctypes, os, random, shutil\n${script}`], { cwd: home });
+  if (done.exitCode !== 0) throw new Error(done.stderr.toString());
+};
+
+// Seen to fail: without the look into new directories it loses names, without the memory of what was announced it tells some twice.
+test("a watched tree loses nothing of what is made faster than it can look, and tells nothing twice", async () => {
+  await using told = await watch();
+  python(`
+for round in range(20):
+  os.makedirs(f"{round}/b/c")
+  for at in range(200): open(f"{round}/b/c/{at}", "x").close()
+  os.mkdir(f"{round}/b/d")`);
+  const files = Array.from({ length: 200 }, (_, at) => `/b/c/${at}`);
+  const paths = Array.from({ length: 20 }, (_, round) =>
+    ["", "/b", "/b/c", "/b/d", ...files].map((path) => `CREATE ${round}${path}`),
+  );
+  expect((await told.shown()).toSorted()).toEqual(paths.flat().toSorted());
+});
+
+// Seen to fail, on a busy machine: with places that could not be reached not looked at again.
+test("it loses nothing when a new directory is renamed at once, as installers do", async () => {
+  await using told = await watch();
+  for (let round = 0; round < 20; round++) {
+    python(`os.makedirs("tmp/x/y"); os.rename("tmp", "done-${round}")`);
+    await told.events();
+    put(watched(`done-${round}/x/y/f`));
+    expect(await told.shown()).toEqual([`CREATE done-${round}/x/y/f`]);
+  }
+});
+
+// Seen to fail: as the one before, with new directories opened by their path alone, and with any directory at a path taken for the
+// one that was known there.
+test("it keeps up with one name that many directories have, one after the other", async () => {
+  await using told = await watch();
+  python(`
+for at in range(200):
+  os.makedirs("tmp/x/y")
+  os.rename("tmp", f"done-{at}")`);
+  await told.events();
+  for (let at = 0; at < 200; at++) put(watched(`done-${at}/x/y/f`));
+  expect(await told.shown()).toEqual(Array.from({ length: 200 }, (_, at) => `CREATE done-${at}/x/y/f`));
+});
+
+// Seen to fail: without the look at the place that was left.
+test("it keeps apart two directories that change places", async () => {
+  mkdirSync(watched("a/of-a"), { recursive: true });
+  mkdirSync(watched("b/of-b"), { recursive: true });
+  await using told = await watch();
+  python(`assert ctypes.CDLL(None).renameat2(-100, b"a", -100, b"b", 2) == 0`);
+  await told.events();
+  put(watched("a/of-b/f"));
+  put(watched("b/of-a/f"));
+  expect(await told.shown()).toEqual(["CREATE a/of-b/f", "CREATE b/of-a/f"]);
+});
+
+/** Makes, moves and removes directories in a small space of names, so that they get into each other's way. */
+const tumult = (seed: number) => `
+random.seed(${seed})
+def directories():
+  return ["."] + [os.path.join(top, name) for top, names, _ in os.walk(".") for name in names]
+for _ in range(400):
+  known = directories()
+  target = os.path.join(random.choice(known), random.choice("abcd"))
+  try:
+    act = random.random()
+    if act < 0.5 and target.count("/") < 6: os.makedirs(target + random.choice(["", "/a", "/a/b"]))
+    elif act < 0.9: os.rename(random.choice(known[1:] or ["none"]), target)
+    else: shutil.rmtree(random.choice(known[1:] or ["none"]))
+  except OSError: pass
+`;
+
+// Seen to fail: without the look into new directories.
+test.each([1, 2, 3, 4, 5, 6, 7, 8])(
+  "after a tumult (seed %d) every directory is watched under its name",
+  async (seed) => {
+    await using told = await watch();
+    python(tumult(seed));
+    await told.events();
+    const left = readdirSync(home, { recursive: true }).map((name) => `${name}/file`);
+    for (const name of left) put(watched(name));
+    expect((await told.shown()).toSorted()).toEqual(left.map((name) => `CREATE ${name}`).toSorted());
+    expect(left.length).toBeGreaterThan(0);
+  },
+);

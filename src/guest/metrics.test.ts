@@ -1,0 +1,145 @@
+/** The numbers of a sandbox, read from folders that look like those of the kernel. */
+import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { dirname } from "node:path";
+import { Meter } from "./metrics.ts";
+
+const MIB = 1024 * 1024;
+const FIELDS = [
+  ...["ts", "cpu_count", "cpu_used_pct", "mem_total", "mem_used", "mem_cache", "mem_total_mib", "mem_used_mib"],
+  ...["disk_used", "disk_total"],
+];
+const UNLIMITED_V1 = "9223372036854771712";
+
+const folder = mkdtempSync(`${tmpdir()}/sandlot-metrics-`);
+const folders = { cgroup: `${folder}/cgroup`, proc: `${folder}/proc` };
+let nowMs = 0;
+afterAll(() => rmSync(folder, { recursive: true }));
+beforeEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+  nowMs = 1000;
+  put("proc/meminfo", "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nBuffers: 1024 kB\nCached: 3072 kB\nShmem: 1024 kB\n");
+  put("proc/stat", "cpu  100 10 50 9999 77 3 2 0 0 0\ncpu0 1 1 1 1\n");
+});
+
+function put(path: string, content: string | number): void {
+  mkdirSync(dirname(`${folder}/${path}`), { recursive: true });
+  writeFileSync(`${folder}/${path}`, `${content}\n`);
+}
+
+const meter = (cpus?: number, memoryMb?: number) => new Meter(cpus, memoryMb, folders, () => nowMs);
+
+/** How each layout writes down CPU time in milliseconds and memory in MiB. */
+const layouts = [
+  {
+    layout: "version 2",
+    cpu: (ms: number) => put("cgroup/cpu.stat", `usage_usec ${ms * 1000}\nuser_usec 1\nsystem_usec 2`),
+    memory: (current: number, file: number, shmem: number) => {
+      put("cgroup/memory.current", current * MIB);
+      put("cgroup/memory.stat", `anon 1\nfile ${file * MIB}\nfile_mapped 5\nshmem ${shmem * MIB}`);
+    },
+    limit: (mib: number | undefined) => put("cgroup/memory.max", mib === undefined ? "max" : mib * MIB),
+  },
+  ...["cpuacct", "cpu,cpuacct"].map((controller) => ({
+    layout: `version 1 with ${controller}`,
+    cpu: (ms: number) => put(`cgroup/${controller}/cpuacct.usage`, ms * 1_000_000),
+    memory: (current: number, file: number, shmem: number) => {
+      put("cgroup/memory/memory.usage_in_bytes", current * MIB);
+      const stat = `cache 1\nshmem 1\nrss 5\ntotal_cache ${file * MIB}\ntotal_shmem ${shmem * MIB}\ntotal_rss 5`;
+      put("cgroup/memory/memory.stat", stat);
+    },
+    limit: (mib: number | undefined) =>
+      put("cgroup/memory/memory.limit_in_bytes", mib === undefined ? UNLIMITED_V1 : mib * MIB),
+  })),
+];
+
+describe.each(layouts)("a cgroup of $layout", ({ cpu, memory, limit }) => {
+  beforeEach(() => {
+    cpu(5000);
+    memory(300, 100, 0);
+    limit(undefined);
+  });
+
+  test("CPU is what was used of all processors since the reading before", async () => {
+    const of = meter(2, 512);
+    const after = async (wallMs: number, usedMs: number) => {
+      nowMs += wallMs;
+      cpu(usedMs);
+      return (await of.read()).cpu_used_pct;
+    };
+    expect(await after(1000, 5500)).toBe(25);
+    expect(await after(1000, 5500)).toBe(0);
+    expect(await after(1000, 7500)).toBe(100);
+    expect(await after(3000, 7501)).toBe(0.02);
+    // The kernel's clock and ours are read one after the other.
+    expect(await after(1000, 9600)).toBe(100);
+    expect(await after(0, 9700)).toBe(0);
+    // Restored from an earlier moment.
+    expect(await after(1000, 100)).toBe(0);
+    expect(await after(1000, 1100)).toBe(50);
+  });
+
+  test("memory is used or cache; files in tmpfs are used", async () => {
+    expect(await meter(1, 512).read()).toMatchObject({
+      mem_total: 512 * MIB,
+      mem_used: 200 * MIB,
+      mem_cache: 100 * MIB,
+      mem_total_mib: 512,
+      mem_used_mib: 200,
+    });
+    memory(300, 100, 60);
+    expect(await meter(1, 512).read()).toMatchObject({ mem_used: 260 * MIB, mem_cache: 40 * MIB });
+  });
+
+  test("memory is never negative", async () => {
+    memory(50, 80, 0);
+    expect(await meter().read()).toMatchObject({ mem_used: 0, mem_cache: 50 * MIB });
+    memory(50, 10, 20);
+    expect(await meter().read()).toMatchObject({ mem_used: 50 * MIB, mem_cache: 0 });
+  });
+
+  test("the size is what the host said, else the limit, else the machine's", async () => {
+    expect((await meter().read()).mem_total).toBe(8192 * MIB);
+    limit(256);
+    expect((await meter().read()).mem_total).toBe(256 * MIB);
+    expect((await meter(1, 128).read()).mem_total).toBe(128 * MIB);
+    expect((await meter().read()).cpu_count).toBe(availableParallelism());
+  });
+
+  test("all ten fields are there", async () => {
+    const metrics = await meter().read();
+    expect(Object.keys(metrics)).toEqual(FIELDS);
+    expect(Object.values(metrics).every((value) => Number.isFinite(value) && value >= 0)).toBe(true);
+  });
+});
+
+describe("without any cgroup", () => {
+  test("the machine's own numbers are told", async () => {
+    const of = meter(1);
+    put("proc/stat", "cpu  130 20 60 99999 77 3 2 0 0 0");
+    nowMs += 1000;
+    expect(await of.read()).toMatchObject({
+      cpu_used_pct: 50,
+      mem_total: 8192 * MIB,
+      mem_used: 4093 * MIB,
+      mem_cache: 3 * MIB,
+    });
+  });
+
+  test("and without /proc all ten fields are there, too", async () => {
+    rmSync(folder, { recursive: true });
+    const metrics = await meter().read();
+    expect(Object.keys(metrics)).toEqual(FIELDS);
+    expect(Object.values(metrics).every((value) => Number.isFinite(value) && value >= 0)).toBe(true);
+  });
+});
+
+test("the disk is that of the root folder", async () => {
+  const { stdout } = Bun.spawnSync(["stat", "-f", "-c", "%b %S", "/"]);
+  const [blocks = 0, size = 0] = stdout.toString().trim().split(" ").map(Number);
+  const { disk_total, disk_used } = await meter().read();
+  expect(disk_total).toBe(blocks * size);
+  expect(disk_used).toBeGreaterThan(0);
+  expect(disk_used).toBeLessThanOrEqual(disk_total);
+});

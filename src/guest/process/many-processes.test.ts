@@ -1,0 +1,98 @@
+/** Many processes of one daemon, and what they leave behind: a hundred at once, tags that several bear, orphans. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { follow, nextPid, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
+import { RunningGuest } from "../testing/running-guest.ts";
+
+let guest: RunningGuest;
+let processes: ProcessCalls;
+beforeAll(async () => {
+  guest = await RunningGuest.start();
+  processes = new ProcessCalls(guest);
+});
+afterAll(() => guest[Symbol.asyncDispose]());
+
+// Seen to fail with a table that knows no more than 64 processes.
+test("a hundred processes at once each have their own input, output and end", async () => {
+  const numbers = Array.from({ length: 100 }, (_, at) => at);
+  const started = await Promise.all(
+    numbers.map((at) => processes.start(shell(`read -r word; echo ${at} $word; exit ${at}`))),
+  );
+  const listed = (await (await guest.call("process.Process/List", {})).json()) as { processes: { pid: number }[] };
+  expect(new Set(listed.processes.map(({ pid }) => pid))).toEqual(new Set(started.map(({ pid }) => pid)));
+  await Promise.all(started.map(({ pid }, at) => processes.input(pid, `word-${at}\n`)));
+  const told = await Promise.all(started.map(({ rest }) => follow(rest)));
+  expect(told.map(({ stdout, end }) => [stdout, end?.exitCode ?? 0])).toEqual(
+    numbers.map((at) => [`${at} word-${at}\n`, at]),
+  );
+});
+
+// Seen to fail with a search that takes the first process of the tag.
+test("of several processes with one tag the newest is meant, and after its end the one before", async () => {
+  const sleeper = { ...shell("exec sleep 300"), tag: "same" };
+  const first = await processes.start(sleeper);
+  await using _other = await startedAs("another");
+  const second = await processes.start(sleeper);
+  const meant = async () => {
+    const connection = processes.connect({ tag: "same" });
+    const pid = await nextPid(connection);
+    await connection.return(undefined);
+    return pid;
+  };
+  expect(await meant()).toBe(second.pid);
+  await processes.kill(second.pid);
+  await follow(second.rest);
+  expect(await meant()).toBe(first.pid);
+  await processes.kill(first.pid);
+  await follow(first.rest);
+  expect(await refusal(guest.call("process.Process/SendSignal", { process: { tag: "same" }, signal: 9 }))).toEqual([
+    404,
+    "not_found",
+  ]);
+});
+
+async function startedAs(tag: string): Promise<AsyncDisposable> {
+  const { pid, rest } = await processes.start({ ...shell("exec sleep 300"), tag });
+  return {
+    async [Symbol.asyncDispose]() {
+      await processes.kill(pid);
+      await follow(rest);
+    },
+  };
+}
+
+// Seen to fail with a lifetime that is forgotten at the exit of the process itself: the end was never told.
+test("the end of a lifetime is also the end of waiting for an orphan that holds the output", async () => {
+  const { pid, rest } = await processes.start(shell("sleep 300 & echo $!; exit 3"), { "Connect-Timeout-Ms": "600" });
+  const orphan = Number(await nextText(rest, "stdout"));
+  expect((await follow(rest)).error?.code).toBe("deadline_exceeded");
+  expect((await follow(processes.connect({ pid }))).end).toMatchObject({ exitCode: 3, exited: true });
+  process.kill(orphan, "SIGKILL");
+});
+
+// Seen to fail with a daemon that reads no more once the end was told: the orphan died of SIGPIPE.
+test("an orphan may go on writing when the end of its parent was told", async () => {
+  const trace = `${guest.folder}/orphan`;
+  const script = `(trap '' TERM; echo ready; while [ ! -e ${trace}.go ]; do sleep 0.05; done; echo unheard; sleep 0.1; echo unheard && echo lived > ${trace}) & wait`;
+  const { pid, rest } = await processes.start(shell(script));
+  expect(await nextText(rest, "stdout")).toBe("ready\n");
+  await processes.kill(pid);
+  expect((await follow(rest)).end).toMatchObject({ status: "signal: killed" });
+  await Bun.write(`${trace}.go`, "");
+  const deadline = performance.now() + 3_000;
+  while (!(await Bun.file(trace).exists())) {
+    expect(performance.now()).toBeLessThan(deadline);
+    await Bun.sleep(20);
+  }
+});
+
+test.each([
+  ["HUP", "hangup"],
+  ["INT", "interrupt"],
+  ["KILL", "killed"],
+  ["SEGV", "segmentation fault"],
+  ["USR1", "user defined signal 1"],
+  ["TERM", "terminated"],
+])("a process that ends by SIG%s says so", async (name, text) => {
+  const { end } = await processes.run(shell(`ulimit -c 0; kill -${name} $$`));
+  expect(end).toEqual({ exitCode: -1, status: `signal: ${text}`, error: `signal: ${text}` });
+});

@@ -1,0 +1,71 @@
+/** What a process writes, byte by byte, to one listener and to several: in both encodings, from a real daemon. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { ENCODINGS, speaking } from "../testing/encodings.ts";
+import { nextPid, ProcessCalls, shell } from "../testing/process-calls.ts";
+import { RunningGuest, type StreamedEvent } from "../testing/running-guest.ts";
+
+const GROWTH_MAX_KIB = 64 * 1024;
+let guest: RunningGuest;
+beforeAll(async () => {
+  guest = await RunningGuest.start();
+});
+afterAll(() => guest[Symbol.asyncDispose]());
+
+const bytesOf = ({ json }: StreamedEvent) => Buffer.from(json.event?.data?.stdout ?? "", "base64");
+
+/** All of stdout. For a while it may be slow. */
+async function collect(events: AsyncIterable<StreamedEvent>, slowMs = 0): Promise<{ bytes: number; digest: string }> {
+  const hash = new Bun.CryptoHasher("sha256");
+  let bytes = 0;
+  const slowUntil = performance.now() + slowMs;
+  for await (const event of events) {
+    const chunk = bytesOf(event);
+    hash.update(chunk);
+    bytes += chunk.length;
+    if (performance.now() < slowUntil) await Bun.sleep(20);
+  }
+  return { bytes, digest: hash.digest("hex") };
+}
+
+describe.each(ENCODINGS)("in %s,", (encoding) => {
+  test("every byte there is arrives as it was written", async () => {
+    const all = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+    const octal = [...all].map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
+    const heard: Buffer[] = [];
+    const script = `printf '${octal}'`;
+    for await (const event of speaking(guest, encoding).stream("process.Process/Start", shell(script))) {
+      heard.push(bytesOf(event));
+    }
+    expect(Buffer.concat(heard)).toEqual(all);
+  });
+
+  // Seen to fail with a daemon that makes text of each chunk.
+  test("a character that is written in two halves arrives in two halves", async () => {
+    const processes = new ProcessCalls(speaking(guest, encoding));
+    const script = "printf '\\342\\202'; read -r _; printf '\\254'";
+    const { pid, rest } = await processes.start(shell(script));
+    const first = (await rest.next()).value;
+    expect(first && bytesOf(first)).toEqual(Buffer.from([0xe2, 0x82]));
+    await processes.input(pid, "\n");
+    const second = (await rest.next()).value;
+    expect(second && bytesOf(second)).toEqual(Buffer.from([0xac]));
+    await rest.return(undefined);
+  });
+});
+
+// Seen to fail with a Subscription of unbounded buffer (memory) and with one that drops what it has no room for (bytes).
+test("a flood reaches three listeners in full, also the slow one, and the daemon's memory is bounded", async () => {
+  const processes = new ProcessCalls(guest);
+  const bytes = 100_000_000;
+  const before = await guest.memoryKib();
+  const script = `read -r _; head -c ${bytes} /dev/zero | tr '\\0' x | tee ${guest.folder}/flood`;
+  const { pid, rest } = await processes.start(shell(script));
+  const [other, slow] = [processes.connect({ pid }), processes.connect({ pid })];
+  await Promise.all([nextPid(other), nextPid(slow)]);
+  await processes.input(pid, "\n");
+  const heard = await Promise.all([collect(rest), collect(other), collect(slow, 2_000)]);
+  const written = new Bun.CryptoHasher("sha256").update(await Bun.file(`${guest.folder}/flood`).bytes()).digest("hex");
+  const all = { bytes, digest: written };
+  expect(heard).toEqual([all, all, all]);
+  expect((await guest.memoryKib()).peak - before.now).toBeLessThan(GROWTH_MAX_KIB);
+}, 30_000);

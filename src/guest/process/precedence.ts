@@ -1,0 +1,58 @@
+/**
+ * What puts user processes behind the guest when a sandbox runs out of something: they are the first to be ended when memory
+ * is short, they get the processors after it, and those of ordinary users cannot take the last places for processes, so
+ * that root can still start what ends them. The guest can only lower others, never raise itself.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { SANDBOX_PIDS_FOR_ROOT, SANDBOX_PIDS_MAX } from "../../contract/limits.ts";
+import { logError, logNotice } from "../log.ts";
+import { systemCode } from "../rpc-fault.ts";
+import { lowerProcessesMax, setNiceness } from "./system-calls.ts";
+
+const OWN_OOM_SCORE = "/proc/self/oom_score_adj";
+/** Ahead of the guest whatever their sizes: in a sandbox of little memory the guest is large beside what runs there. */
+const USER_OOM_SCORE = "1000";
+/** While it starts one, the guest itself has this: less than those that run already, or a start in need would be its end. */
+const STARTING_OOM_SCORE = "500";
+/**
+ * A twenty-eighth of the guest's share each: thousands of them leave it enough to answer within a second (with 10 they do not
+ * always). Users still have four steps to set their own processes apart.
+ */
+const USER_NICENESS = 15;
+
+/**
+ * Runs `spawn` so that what it starts is behind the guest from its first moment on: a process inherits these, and the guest
+ * takes its own back. (A process that was lowered after its start may have children by then that were not.)
+ */
+export function startBehindTheGuest<T>(uid: number, spawn: () => T): T {
+  using _score = raisedOomScore();
+  using _places = uid === 0 ? undefined : fewerProcesses();
+  return spawn();
+}
+
+/** The rest, which a process cannot inherit, for the guest must not have it. To be called right after the spawn. */
+export function fallBehindTheGuest(pid: number): void {
+  if (!setNiceness(pid, USER_NICENESS)) logNotice("a process kept the guest's priority", { pid });
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, USER_OOM_SCORE);
+  } catch (thrown) {
+    // It may be over already. If not, it has the score that it was started with.
+    if (systemCode(thrown) !== "ENOENT") logError("a process kept the score that it was started with", thrown, { pid });
+  }
+}
+
+function raisedOomScore(): Disposable | undefined {
+  try {
+    const own = readFileSync(OWN_OOM_SCORE, "utf8");
+    writeFileSync(OWN_OOM_SCORE, STARTING_OOM_SCORE);
+    return { [Symbol.dispose]: () => writeFileSync(OWN_OOM_SCORE, own) };
+  } catch (thrown) {
+    logError("a process is not preferred when memory runs out", thrown);
+    return undefined;
+  }
+}
+
+function fewerProcesses(): Disposable | undefined {
+  const restore = lowerProcessesMax(SANDBOX_PIDS_MAX - SANDBOX_PIDS_FOR_ROOT);
+  return restore === undefined ? undefined : { [Symbol.dispose]: restore };
+}

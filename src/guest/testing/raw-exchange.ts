@@ -1,0 +1,89 @@
+/**
+ * Bytes as given on a connection of their own, and whatever comes back: for requests that no HTTP client would send.
+ */
+export interface RawAnswer {
+  /** 0 when the guest answered nothing. */
+  status: number;
+  head: string;
+  body: Buffer;
+  /** The guest closed the connection; otherwise the test stopped waiting. */
+  closed: boolean;
+}
+
+export interface RawOptions {
+  /** Says that no more will come, and still listens. */
+  halfClose?: boolean;
+  withinMs?: number;
+}
+
+export async function rawExchange(
+  port: number,
+  bytes: Uint8Array,
+  { halfClose = false, withinMs = 2000 }: RawOptions = {},
+): Promise<RawAnswer> {
+  const received: Buffer[] = [];
+  const over = Promise.withResolvers<boolean>();
+  let sent = 0;
+  const sendMore = (socket: Bun.Socket) => {
+    while (sent < bytes.length) {
+      const taken = socket.write(bytes.subarray(sent));
+      if (taken <= 0) return;
+      sent += taken;
+    }
+    if (halfClose) socket.shutdown();
+  };
+  const socket = await Bun.connect({
+    hostname: "127.0.0.1",
+    port,
+    allowHalfOpen: halfClose,
+    socket: {
+      open: sendMore,
+      drain: sendMore,
+      data: (_, chunk) => void received.push(Buffer.from(chunk)),
+      end: () => over.resolve(true),
+      close: () => over.resolve(true),
+      error: () => over.resolve(true),
+    },
+  });
+  const timer = setTimeout(() => over.resolve(false), withinMs);
+  const closed = await over.promise;
+  clearTimeout(timer);
+  socket.terminate();
+  return parseAnswer(Buffer.concat(received), closed);
+}
+
+function parseAnswer(bytes: Buffer, closed: boolean): RawAnswer {
+  const headEnd = bytes.indexOf("\r\n\r\n");
+  const head = (headEnd === -1 ? bytes : bytes.subarray(0, headEnd)).toString("latin1");
+  const body = headEnd === -1 ? Buffer.alloc(0) : bytes.subarray(headEnd + 4);
+  return {
+    status: Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1] ?? 0),
+    head,
+    body: /^transfer-encoding: *chunked/im.test(head) ? unchunked(body) : body,
+    closed,
+  };
+}
+
+function unchunked(body: Buffer): Buffer {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < body.length; ) {
+    const lineEnd = body.indexOf("\r\n", at);
+    const size = Number.parseInt(body.subarray(at, lineEnd).toString("latin1"), 16);
+    if (lineEnd === -1 || !(size > 0)) break;
+    pieces.push(body.subarray(lineEnd + 2, lineEnd + 2 + size));
+    at = lineEnd + 2 + size + 2;
+  }
+  return Buffer.concat(pieces);
+}
+
+/** A request with the given head lines, closed after its answer. */
+export function rawRequest(path: string, headers: Record<string, string>, body: Uint8Array | string): Buffer {
+  const payload = Buffer.from(body);
+  const lines = Object.entries({
+    Host: "guest",
+    Connection: "close",
+    "Content-Length": String(payload.length),
+    ...headers,
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  return Buffer.concat([Buffer.from(`POST ${path} HTTP/1.1\r\n${lines.join("")}\r\n`), payload]);
+}

@@ -1,0 +1,140 @@
+/**
+ * The guest beside processes that take everything a sandbox has: it answers through the edge all the while, it is not the one
+ * to die, root can end the attack from inside, and then all is as before.
+ */
+import { expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { SANDBOX_PIDS_FOR_ROOT, SANDBOX_PIDS_MAX } from "../../src/contract/limits.ts";
+import { serverOfFile } from "./server-of-file.ts";
+import { refusalOf, until } from "./until.ts";
+
+const ANSWER_MAX_MS = 1_000;
+const WATCHED_MS = 4_000;
+const server = serverOfFile("attacked-guest", { SANDLOT_READY: "0" });
+
+const newSandbox = () => Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+const asRoot = async (sandbox: Sandbox, script: string) =>
+  (await sandbox.commands.run(script, { user: "root", timeoutMs: 20_000 })).stdout.trim();
+/** Whoever starts root's commands is the guest. */
+const guestPid = (sandbox: Sandbox) => asRoot(sandbox, "echo $PPID");
+
+const END_ALL_OF_USER = `python3 -c '
+import os, pwd, signal
+os.setuid(pwd.getpwnam("user").pw_uid)
+os.kill(-1, signal.SIGKILL)'`;
+
+async function health(sandbox: Sandbox): Promise<{ status: number; ms: number }> {
+  const begun = performance.now();
+  const answer = await fetch(`${server().url}/health`, {
+    headers: { host: `49983-${sandbox.sandboxId}.anything.test` },
+    signal: AbortSignal.timeout(10 * ANSWER_MAX_MS),
+  });
+  return { status: answer.status, ms: performance.now() - begun };
+}
+
+/** Asks again and again for a while. */
+async function watchHealth(sandbox: Sandbox): Promise<void> {
+  const deadline = performance.now() + WATCHED_MS;
+  const asked: { status: number; ms: number }[] = [];
+  while (performance.now() < deadline) {
+    asked.push(await health(sandbox));
+    await Bun.sleep(20);
+  }
+  expect(asked.filter(({ status, ms }) => status !== 204 || ms > ANSWER_MAX_MS)).toEqual([]);
+}
+
+async function worksAgain(sandbox: Sandbox, formerGuest: string): Promise<void> {
+  expect((await sandbox.commands.run("echo $((20 + 22)) | cat > again; cat again")).stdout).toBe("42\n");
+  expect(await guestPid(sandbox)).toBe(formerGuest);
+  await sandbox.kill();
+}
+
+// Seen to fail without fewerProcesses() (root could not start anything) and with niceness 0 and 10 (1.0 s and 1.6 s).
+test("a fork bomb", async () => {
+  const sandbox = await newSandbox();
+  const guest = await guestPid(sandbox);
+  await sandbox.commands.run("bomb() { bomb | bomb & }; bomb; sleep 60", { background: true, timeoutMs: 0 });
+  await watchHealth(sandbox);
+  const count = "cat /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current 2>/dev/null; true";
+  await until(
+    "the bomb has all places but root's",
+    async () => Number(await asRoot(sandbox, count)) > SANDBOX_PIDS_MAX - 2 * SANDBOX_PIDS_FOR_ROOT,
+    20_000,
+  );
+  await watchHealth(sandbox);
+  await asRoot(sandbox, END_ALL_OF_USER);
+  await worksAgain(sandbox, guest);
+});
+
+// Seen to fail with startFault() without its table: invalid_argument, with the words of posix_spawn.
+test("a fork bomb of root's: commands are refused for what they are refused for", async () => {
+  const sandbox = await newSandbox();
+  const guest = await guestPid(sandbox);
+  const script =
+    "import os, time\nwhile True:\n try:\n  if os.fork() == 0: time.sleep(8); os._exit(0)\n except OSError: time.sleep(0.01)";
+  await sandbox.files.write("/tmp/bomb.py", script);
+  const bomb = await sandbox.commands.run("exec python3 /tmp/bomb.py", {
+    user: "root",
+    background: true,
+    timeoutMs: 0,
+  });
+  bomb.wait().catch(() => undefined);
+  await until("there is no place left", async () => {
+    const told = await sandbox.commands.run("true", { timeoutMs: 5_000 }).catch((error: Error) => error);
+    return told instanceof Error && told.message.includes("room for another process");
+  });
+  await watchHealth(sandbox);
+  expect(await bomb.kill()).toBe(true);
+  await until(
+    "the last of its children is gone",
+    async () => {
+      const told = await sandbox.commands.run("ls | cat", { timeoutMs: 5_000 }).catch((error: Error) => error);
+      return !(told instanceof Error);
+    },
+    20_000,
+  );
+  await worksAgain(sandbox, guest);
+});
+
+// Seen to fail with a guest that has the users' own score while it starts a command: it was killed, being the largest.
+test.each([
+  [
+    "many small processes",
+    "import os, time\nfor _ in range(1500):\n if os.fork() == 0: x = bytearray(2 << 20); time.sleep(60)\ntime.sleep(60)",
+  ],
+  ["a few large ones", "import os, time\nfor _ in range(4): os.fork()\nx = bytearray(200 << 20)\ntime.sleep(60)"],
+])("a memory bomb of %s", async (_, script) => {
+  const sandbox = await newSandbox();
+  const guest = await guestPid(sandbox);
+  await sandbox.files.write("bomb.py", script);
+  await sandbox.commands.run("while :; do python3 bomb.py; done", { background: true, timeoutMs: 0 });
+  await watchHealth(sandbox);
+  const kills = "cat /sys/fs/cgroup/memory/memory.oom_control /sys/fs/cgroup/memory.events 2>/dev/null; true";
+  // Root's own commands die before the guest, too: what ends the attack may need more than one try.
+  await until("root has ended the attack", () =>
+    asRoot(sandbox, END_ALL_OF_USER).then(
+      () => true,
+      () => false,
+    ),
+  );
+  expect(await asRoot(sandbox, kills)).toMatch(/oom_kill [1-9]/);
+  await worksAgain(sandbox, guest);
+});
+
+// Seen to fail with a guest that notes each command in a file of the sandbox before it starts it.
+test("a full disk", async () => {
+  const sandbox = await newSandbox();
+  const guest = await guestPid(sandbox);
+  const fill = await asRoot(
+    sandbox,
+    "fallocate -l 9G /most; dd if=/dev/zero of=/rest bs=1M 2>&1; dd if=/dev/zero of=/last bs=1 2>&1; true",
+  );
+  expect(fill).toContain("No space left on device");
+  await watchHealth(sandbox);
+  expect((await refusalOf(sandbox.files.write("/root/big", "x".repeat(1 << 20), { user: "root" }))).message).toMatch(
+    /disk is full/,
+  );
+  expect((await sandbox.commands.run("echo still runs")).stdout).toBe("still runs\n");
+  await asRoot(sandbox, "rm -f /most /rest /last");
+  await worksAgain(sandbox, guest);
+});
