@@ -5,11 +5,14 @@
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
 import { demandRoot, prepare } from "../src/cli/prepare.ts";
+import { installPackages } from "../src/host/setup/packages.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "./outer-network.ts";
 import { removeServersOf, removeStaleServers } from "./server.ts";
 
 const PROJECT = join(import.meta.dir, "..");
 const TEST_MS = "60000";
+/** What tests call on the machine itself, beyond what the server needs, with the Debian package of each. */
+const TOOLS_OF_TESTS = { bash: "bash", curl: "curl", git: "git", python3: "python3" };
 /**
  * Tests of the host mount things themselves, in a namespace that goes with them; and there, as in a server's own, crun must
  * not see the unified hierarchy of a hybrid cgroup layout.
@@ -21,6 +24,7 @@ const OWN_MOUNTS = [
 
 demandRoot();
 await prepare(loadConfig(process.env));
+await installPackages((line) => console.error(`  ${line}`), TOOLS_OF_TESTS);
 await removeStaleNetworks();
 await removeStaleServers();
 

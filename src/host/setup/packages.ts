@@ -20,18 +20,19 @@ export const COMMANDS: Readonly<Record<string, string>> = {
 const DEBIAN_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const INSTALL_MS = 600_000;
 
-export function missingCommands(): string[] {
-  return Object.keys(COMMANDS).filter((name) => Bun.which(name, { PATH: MINIMAL_ENV.PATH ?? "" }) === null);
+export function missingCommands(commands = COMMANDS): string[] {
+  return Object.keys(commands).filter((name) => Bun.which(name, { PATH: MINIMAL_ENV.PATH ?? "" }) === null);
 }
 
-async function missingPackages(): Promise<string[]> {
-  const packages = new Set(missingCommands().map((name) => COMMANDS[name] ?? name));
+async function missingPackages(commands: Readonly<Record<string, string>>): Promise<string[]> {
+  const packages = new Set(missingCommands(commands).map((name) => commands[name] ?? name));
   if (!(await Bun.file(DEBIAN_KEYRING).exists())) packages.add("debian-archive-keyring");
   return [...packages];
 }
 
-export async function installPackages(progress: (line: string) => void): Promise<void> {
-  const packages = await missingPackages();
+/** Makes sure of these commands, each with the package that brings it. */
+export async function installPackages(progress: (line: string) => void, commands = COMMANDS): Promise<void> {
+  const packages = await missingPackages(commands);
   if (packages.length === 0) return;
   const fix = `FIX: install these packages with your package manager: ${packages.join(" ")}`;
   if (Bun.which("apt-get") === null) throw new Fault(500, `this machine has no apt-get. ${fix}`);
@@ -53,7 +54,7 @@ export async function installPackages(progress: (line: string) => void): Promise
 export const packagesStep: SetupStep = {
   title: "system tools",
   done: () => missingCommands().length === 0,
-  make: installPackages,
+  make: (progress) => installPackages(progress),
 };
 
 /** Turns chunks of output into whole lines. */
