@@ -34,10 +34,14 @@ test("on a machine that can run sandboxes, every line is ok or degraded, and CRI
 
 test("what is missing is broken, with the exact fix, and the exit code says so", async () => {
   const nft = Bun.which("nft") ?? "";
-  const { exitCode, stdout } = await doctor(newDataFolder("doctor-broken"), [nft]);
+  const dataFolder = newDataFolder("doctor-broken");
+  const before = readdirSync("/run/sandlot");
+  const { exitCode, stdout } = await doctor(dataFolder, [nft]);
   expect(exitCode).toBe(1);
   expect(stdout).toMatch(/^broken +nftables: /m);
   expect(stdout).toMatch(/^broken +commands: missing: nft\n +FIX: apt-get install nftables$/m);
+  expect(readdirSync(dataFolder)).toEqual([]);
+  expect(readdirSync("/run/sandlot")).toEqual(before);
 });
 
 test("without root it says so", async () => {

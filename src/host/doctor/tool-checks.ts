@@ -55,6 +55,8 @@ async function criu(toolbox: Toolbox, options: DoctorOptions) {
   if (!fits) return broken(`version ${major}.${minor} is older than ${CRIU_MIN.join(".")}`, SET_UP);
   if (!existsSync(options.guestFolder)) return broken("no guest to try it with", SET_UP);
   const lost = "a pause cannot keep memory";
+  // A trial that cannot make its network cannot take it down again either.
+  if (missingCommands().length > 0) return degraded("not tried, for commands are missing", lost, "see the line above");
   const fix = "use a kernel with CONFIG_CHECKPOINT_RESTORE; the message names what failed";
   try {
     const { checkpointMs, restoreMs } = await tryCheckpoint(options);
