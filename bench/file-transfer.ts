@@ -12,7 +12,7 @@ import type { Beside, Outcome } from "./row.ts";
 import { interleave, type Pairs, summary } from "./samples.ts";
 
 const WARM_UP_ROUNDS = 1;
-const MEMORY_GROWTH_MAX_BYTES = 64 * 1024 ** 2;
+const MEMORY_GROWTH_MAX_BYTES = 40 * 1024 ** 2;
 const MIB = 1024 ** 2;
 
 export const BESIDE_NGINX: Beside = {

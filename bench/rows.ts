@@ -3,9 +3,15 @@ import type { Row } from "./row.ts";
 import { create } from "./rows/create.ts";
 import { download } from "./rows/download.ts";
 import { firstOutput } from "./rows/first-output.ts";
+import { fork, forkMany } from "./rows/fork.ts";
 import { output } from "./rows/output.ts";
+import { pause, pauseDirty } from "./rows/pause.ts";
+import { resume } from "./rows/resume.ts";
 import { roundTrip } from "./rows/round-trip.ts";
 import { streams } from "./rows/streams.ts";
 import { upload } from "./rows/upload.ts";
 
-export const ROWS: readonly Row[] = [create, firstOutput, roundTrip, download, upload, output, streams];
+export const ROWS: readonly Row[] = [
+  ...[create, firstOutput, roundTrip, download, upload, output, streams],
+  ...[pause, pauseDirty, resume, fork, forkMany],
+];

@@ -49,7 +49,7 @@ export async function census(dataFolder: string): Promise<Census> {
     namespaces: namespacesOf(processes),
     cgroups: cgroupTrees().reduce((sum, tree) => sum + foldersBelow(join(tree, `sandlot/${tag}`)), 0),
     mounts: mountsBelow(runFolder, `${runFolder}/sandboxes/`),
-    loopDevices: loopDevices(`${dataFolder}/disks/`, /\/d[0-9a-f]+\.img/),
+    loopDevices: await loopDevicesOn(`${dataFolder}/disks`, runFolder),
     interfaces: (JSON.parse(links.stdout) as { ifname: string }[]).filter((l) => l.ifname.startsWith(`slot${tag}-`))
       .length,
     offlineElements: offline.exitCode === 0 ? countElements(offline.stdout) : 0,
@@ -85,7 +85,7 @@ function processesIn(cgroup: string): number[] {
 function namespacesOf(pids: number[]): number {
   const found = new Set<string>();
   for (const pid of pids) {
-    for (const kind of ["mnt", "net", "pid", "ipc", "uts", "user", "cgroup"]) {
+    for (const kind of ["mnt", "net", "pid", "ipc", "uts", "user", "cgroup", "time"]) {
       try {
         found.add(readlinkSync(`/proc/${pid}/ns/${kind}`));
       } catch {
@@ -119,25 +119,31 @@ function pidOfServer(runFolder: string): number | undefined {
   return existsSync(`/proc/${pid}/mountinfo`) ? pid : undefined;
 }
 
-function loopDevices(prefix: string, pattern: RegExp): number {
-  return readdirSync("/sys/block").filter((name) => {
-    const file = `/sys/block/${name}/loop/backing_file`;
-    if (!name.startsWith("loop") || !existsSync(file)) return false;
-    const backing = readFileSync(file, "utf8");
-    // Inside the server's mount namespace the path may be shown from the root of the pool.
-    return (backing.startsWith(prefix) || backing.startsWith("/d")) && pattern.test(backing);
+/** Those that hold a disk in this pool, deleted or not: the file's name alone could be another server's. */
+async function loopDevicesOn(pool: string, runFolder: string): Promise<number> {
+  const device = await inWorld(runFolder, ["stat", "--format", "%d", pool]);
+  const listed = await attempt(["losetup", "--list", "--json", "--output", "NAME,BACK-FILE,BACK-MAJ:MIN"]);
+  if (device.exitCode !== 0 || listed.stdout.trim() === "") return 0;
+  const { loopdevices } = JSON.parse(listed.stdout) as { loopdevices: Record<string, string | null>[] };
+  return loopdevices.filter((loop) => {
+    const [major = 0, minor = 0] = (loop["back-maj:min"] ?? "").split(":").map(Number);
+    const number = (minor & 0xff) + major * 256 + (minor >>> 8) * 2 ** 20;
+    return number === Number(device.stdout) && /\/d[0-9a-f]+\.img/.test(loop["back-file"] ?? "");
   }).length;
+}
+
+/** The pool of disks is mounted in the server's namespace only. */
+async function inWorld(runFolder: string, command: string[]) {
+  const pin = `${runFolder}/world/mnt`;
+  return await attempt(existsSync(pin) ? ["nsenter", `--mount=${pin}`, "--", ...command] : command);
 }
 
 function namesIn(folder: string): string[] {
   return existsSync(folder) ? readdirSync(folder) : [];
 }
 
-/** The pool of disks is mounted in the server's namespace only. */
 async function disksIn(runFolder: string, dataFolder: string): Promise<number> {
-  const pin = `${runFolder}/world/mnt`;
-  if (!existsSync(pin)) return namesIn(`${dataFolder}/disks`).filter(isDisk).length;
-  const listing = await attempt(["nsenter", `--mount=${pin}`, "--", "ls", `${dataFolder}/disks`]);
+  const listing = await inWorld(runFolder, ["ls", `${dataFolder}/disks`]);
   return listing.stdout.split("\n").filter(isDisk).length;
 }
 

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
 import { demandRoot, prepare } from "../src/cli/prepare.ts";
 import { installPackages } from "../src/host/setup/packages.ts";
+import { imageSteps } from "./host/workloads/images.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "./outer-network.ts";
 import { removeServersOf, removeStaleServers } from "./server.ts";
 
@@ -23,7 +24,9 @@ const OWN_MOUNTS = [
 ];
 
 demandRoot();
-await prepare(loadConfig(process.env));
+const args = process.argv.slice(2);
+const config = loadConfig(settingsOfServer(process.env));
+await prepare(config, imageSteps(config, args));
 await installPackages((line) => console.error(`  ${line}`), TOOLS_OF_TESTS);
 await removeStaleNetworks();
 await removeStaleServers();
@@ -31,7 +34,6 @@ await removeStaleServers();
 const network = await makeOuterNetwork();
 let exitCode = 1;
 try {
-  const args = process.argv.slice(2);
   const command = [...network.enter, ...OWN_MOUNTS, process.execPath, "test", "--timeout", TEST_MS, ...args];
   const child = Bun.spawn(command, {
     cwd: PROJECT,
@@ -47,6 +49,11 @@ try {
   await network.remove();
 }
 process.exit(exitCode);
+
+/** SANDLOT_TEST_LONG, SANDLOT_TEST_SEED and the like are for tests, not for a server. */
+function settingsOfServer(env: Record<string, string | undefined>): Record<string, string | undefined> {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^SANDLOT_(TEST|STORM)_/.test(name)));
+}
 
 /** Shows the report as it comes and keeps its end. */
 async function passOn(stream: ReadableStream<Uint8Array>): Promise<string> {

@@ -26,7 +26,8 @@ export interface TestServer {
   crash(): Promise<void>;
 }
 
-let nextPort = 20_000 + (process.pid % 20_000);
+/** Below the ports that the kernel gives to clients. */
+let nextPort = 10_000 + (process.pid % 10_000);
 
 export function newDataFolder(name: string): string {
   return join(TEST_ROOT, String(process.env.SANDLOT_TEST_RUN ?? process.pid), name);

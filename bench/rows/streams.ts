@@ -1,8 +1,8 @@
 /** Many streams at once, held for a while: none may break, and nobody may gather memory. */
 import { BenchSandbox } from "../bench-sandbox.ts";
-import { mib, residentBytes } from "../resident-memory.ts";
+import { growth } from "../memory-growth.ts";
+import { residentBytes } from "../resident-memory.ts";
 import type { Row } from "../row.ts";
-import { quantile } from "../samples.ts";
 import { EnvelopeCounter, startStream } from "../start-stream.ts";
 
 const STREAMS = 200;
@@ -10,8 +10,6 @@ const TOLD_EVERY_SECONDS = 2;
 /** A stream that is silent for so long is broken, too. */
 const SILENT_MS = 3 * TOLD_EVERY_SECONDS * 1000;
 const SAMPLE_MS = 250;
-const GROWTH_SHARE = 0.1;
-const GROWTH_BYTES = 8 * 1024 ** 2;
 /** One half prints lines, the other is silent and lives on keepalives. */
 const TALKING = ["/bin/sh", "-c", `while echo line; do sleep ${TOLD_EVERY_SECONDS}; done`];
 const SILENT = ["/bin/sleep", "infinity"];
@@ -79,12 +77,4 @@ class HeldStream {
     }
     this.#ended = true;
   }
-}
-
-/** Between the first quarter of the time and the last. */
-function growth(name: string, samples: readonly number[]): { text: string; tooMuch: boolean } {
-  const quarter = Math.max(1, Math.floor(samples.length / 4));
-  const [before, after] = [quantile(samples.slice(0, quarter), 0.5), quantile(samples.slice(-quarter), 0.5)];
-  const text = `memory of the ${name}: ${mib(before)} MiB in the first quarter, ${mib(after)} MiB in the last`;
-  return { text, tooMuch: after > before * (1 + GROWTH_SHARE) + GROWTH_BYTES };
 }

@@ -21,6 +21,7 @@ test("without a setting the documented defaults hold", () => {
     readyPerKind: 2,
     resolver: undefined,
     debianMirror: undefined,
+    allowWebhooksInside: false,
   });
 });
 

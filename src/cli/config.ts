@@ -52,6 +52,12 @@ export const SETTINGS = [
     default: "Debian's own",
     description: "URL of the Debian mirror that set-up takes packages from.",
   },
+  {
+    key: "webhooksInside",
+    variable: "SANDLOT_WEBHOOKS_INSIDE",
+    default: "refuse",
+    description: "Whether webhooks may lead to addresses of this machine and private networks: allow or refuse.",
+  },
 ] as const satisfies readonly Setting[];
 
 /** Where the config file is; not itself a setting of it. */
@@ -65,6 +71,7 @@ export interface Config {
   readyPerKind: number;
   resolver: string | undefined;
   debianMirror: string | undefined;
+  allowWebhooksInside: boolean;
 }
 
 const READY_MAX = 64;
@@ -84,6 +91,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     readyPerKind: parseReady(value("ready") ?? "2"),
     resolver: parseResolver(value("resolver")),
     debianMirror: value("debianMirror"),
+    allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside") ?? "refuse", "allow", "refuse"),
   };
 }
 
@@ -155,6 +163,12 @@ function parseReady(text: string): number {
     throw new Fault(400, `ready must be a whole number from 0 to ${READY_MAX}, not "${text}"`);
   }
   return count;
+}
+
+/** True for the first of the two words. */
+function parseChoice(key: string, text: string, yes: string, no: string): boolean {
+  if (text !== yes && text !== no) throw new Fault(400, `${key} must be ${yes} or ${no}, not "${text}"`);
+  return text === yes;
 }
 
 function parseResolver(text: string | undefined): string | undefined {

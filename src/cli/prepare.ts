@@ -2,6 +2,7 @@
 import { Fault } from "../contract/fault.ts";
 import { guestFolder } from "../host/setup/guest-folder.ts";
 import { setUp } from "../host/setup/setup.ts";
+import type { SetupStep } from "../host/setup/step.ts";
 import { Toolbox } from "../host/toolbox.ts";
 import type { Config } from "./config.ts";
 
@@ -14,7 +15,7 @@ export function demandRoot(): void {
 }
 
 /** Answers whether anything had to be made. */
-export async function prepare(config: Config): Promise<boolean> {
+export async function prepare(config: Config, further: readonly SetupStep[] = []): Promise<boolean> {
   let begun = 0;
   let shown = 0;
   let latest = "";
@@ -29,6 +30,7 @@ export async function prepare(config: Config): Promise<boolean> {
     return await setUp({
       cacheFolder: config.cacheFolder,
       debianMirror: config.debianMirror,
+      further,
       report({ kind, text }) {
         const now = performance.now();
         if (kind === "begin") {

@@ -42,7 +42,8 @@ export async function serve(config: Config): Promise<number> {
     resolver: config.resolver,
     readyPerKind: config.readyPerKind,
   });
-  const control = createControl({ store, host, clock: systemClock, ids: createIds(), log });
+  const chronicle = { allowWebhooksInside: config.allowWebhooksInside };
+  const control = createControl({ store, host, clock: systemClock, ids: createIds(), log, chronicle });
   const edge = createEdge({ directory: control.directory, log: edgeLog(log) });
   const server = listen(config, control.handle, edge);
   await control.start();

@@ -5,8 +5,12 @@
  *   POST {prefix}configure  GuestSettings   → 204   replaces all settings
  *   POST {prefix}forward    ForwardRequest  → 200 ForwardAnswer, 404 when nothing listens on that port on a loopback address
  *   GET  {prefix}ping                       → 204
+ *   GET  {prefix}journal    ?journal&after  → 200 JournalMessages, one in a line, for as long as the host listens;
+ *                                             SETTINGS_LOST_STATUS from a guest that was started again and found its settings damaged
  */
 export const CONTROL_PREFIX = "/control/";
+/** The guest has to be configured again before it answers anybody. */
+export const SETTINGS_LOST_STATUS = 409;
 export const CONTROL_SECRET_HEADER = "x-sandlot-control";
 /** The guest's environment variable that holds the secret. */
 export const CONTROL_SECRET_ENV = "SANDLOT_CONTROL_SECRET";
@@ -30,4 +34,33 @@ export interface ForwardRequest {
 /** A port on the sandbox's network address that carries bytes to the asked port on a loopback address. */
 export interface ForwardAnswer {
   port: number;
+}
+
+/**
+ * What the guest says on the journal's stream. It begins with a greeting that names the journal: a guest that was started anew
+ * has a new one, whose numbers begin again. A host that names the journal it knows, and the number it has, gets what came
+ * after; any other gets all that is kept. The oldest entries make way for new ones, and a gap says how many did.
+ * A new listener takes the place of the one before.
+ */
+export type JournalMessage = JournalGreeting | JournalEntry | JournalGap;
+
+export interface JournalGreeting {
+  journal: string;
+}
+
+export interface JournalEntry {
+  /** Rises by one from entry to entry. */
+  seq: number;
+  /** Milliseconds since 1970, by the sandbox's clock. */
+  at: number;
+  level: "debug" | "info" | "warn" | "error";
+  logger: string;
+  message: string;
+  fields: Record<string, string>;
+}
+
+export interface JournalGap {
+  /** The newest that is missing. */
+  seq: number;
+  dropped: number;
 }

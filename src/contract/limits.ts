@@ -36,6 +36,29 @@ export const BOOTS_AT_ONCE_MAX = 8;
 export const READY_PER_KIND = 2;
 export const READY_REFILL_DELAY_MS = 100;
 export const LIVENESS_CHECK_MS = 500;
+export const FREEZE_MS = 10_000;
+export const CHECKPOINT_MS = 300_000;
+export const RESTORE_MS = 300_000;
+/** A restore in which nothing moves for so long never will; how often it is looked at. */
+export const RESTORE_STALLED_MS = 5_000;
+export const STALL_CHECK_MS = 500;
+/** Written and read back at the same time, on the whole machine: each keeps a processor and the disk busy. */
+export const CHECKPOINTS_AT_ONCE_MAX = 2;
+export const RESTORES_AT_ONCE_MAX = 4;
+/** A memory image is at most so many times as large as the sandbox's memory: processes that share some are written one by one. */
+export const IMAGE_PER_MEMORY_MAX = 16;
+export const IMAGE_WATCH_MS = 250;
+/** How long CRIU may take to write a sandbox: so much for any, and more for each byte there is. */
+export const IMAGE_BASE_MS = 30_000;
+export const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
+/** And from when it is told to stop until it is made to. */
+export const IMAGE_STOP_MS = 5_000;
+/** A deleted file that a process still holds open is kept in the memory image up to this size. */
+export const DELETED_FILE_MAX_BYTES = 1024 ** 3;
+/** Of a file of a memory image, digested in one step. */
+export const DIGEST_SLICE_BYTES = 4 * 1024 * 1024;
+/** How many lines of a tool's complaint are looked at. */
+export const TOOL_LOG_MAX_BYTES = 4 * 1024 * 1024;
 
 // Control
 /** Sandboxes that expire together are taken down this many at a time. */
@@ -47,6 +70,25 @@ export const EXPIRY_RETRY_MS = 250;
 /** A sandbox that could not be destroyed is tried again after the first of these, doubling up to the second. */
 export const TAKEDOWN_RETRY_MIN_MS = 1_000;
 export const TAKEDOWN_RETRY_MAX_MS = 60_000;
+/** How long, and through how many changes, a call waits for a sandbox that is between two states. */
+export const TRANSITION_WAIT_MS = 60_000;
+export const TRANSITION_ROUNDS_MAX = 3;
+/** How often a kill looks again when a new run has begun under its hands. */
+export const KILL_ROUNDS_MAX = 16;
+/** Sandboxes that are due for a pause together are paused this many at a time. */
+export const AUTO_PAUSES_AT_ONCE = 4;
+/** A pause at the end of a timeout that cannot be done is put off so often and for so long; then memory is given up. */
+export const AUTO_PAUSE_PUT_OFFS_MAX = 3;
+export const AUTO_PAUSE_PUT_OFF_MS = 300_000;
+/** What traffic wakes lives at least this long. */
+export const WAKE_MIN_SECONDS = 300;
+export const FORK_COUNT_MAX = 100;
+export const FORKS_AT_ONCE = 8;
+/** A checkpoint that could not be removed is tried again after the first of these, doubling up to the second. */
+export const DISCARD_RETRY_MIN_MS = 1_000;
+export const DISCARD_RETRY_MAX_MS = 60_000;
+export const DISCARDS_AT_ONCE = 4;
+export const TEMPLATE_NAME_MAX_CHARS = 128;
 /** Rows read at a time while a list is filtered by metadata. */
 export const SCAN_BATCH_ROWS = 500;
 export const JSON_DEPTH_MAX = 64;
@@ -100,6 +142,12 @@ export const MULTIPART_PARTS_MAX = 10_000;
 export const FILE_READ_CHUNK_BYTES = 256 * 1024;
 /** Bytes carried between two collections of the guest's garbage. */
 export const GARBAGE_MAX_BYTES = 16 * 1024 * 1024;
+/** Counted for each message of a stream besides its bytes: what making it leaves behind, whatever its size. */
+export const GARBAGE_PER_MESSAGE_BYTES = 8 * 1024;
+/** A smaller piece is not worth the work of freeing it by hand. */
+export const DISCARDED_PIECE_MIN_BYTES = 16 * 1024;
+/** What a sandbox shows of its memory is measured at most this often. */
+export const MEMORY_FILE_EVERY_MS = 1_000;
 export const CONTROL_BODY_MAX_BYTES = 4 * 1024 * 1024;
 export const FORWARDERS_MAX = 256;
 export const FORWARD_CONNECTIONS_MAX = 1024;
@@ -129,7 +177,87 @@ export const FILE_METADATA_MAX_BYTES = 4096;
 export const ENTRY_METADATA_MAX_BYTES = 64 * 1024;
 export const COMPOSE_BODY_MAX_BYTES = 4 * 1024 * 1024;
 export const COMPOSE_SOURCES_MAX = 10_000;
-export const COMPOSE_SLICE_BYTES = 1024 * 1024;
+/** What the guest keeps of its journal for a host that does not listen; the oldest entries go first. */
+export const JOURNAL_KEPT_MAX_BYTES = 512 * 1024;
+/** One line on its way to the host. Texts are cut to fit when they are noted, so an honest line never gets there. */
+export const JOURNAL_LINE_MAX_BYTES = 16 * 1024;
+export const JOURNAL_TEXT_MAX_CHARS = 1024;
+export const JOURNAL_FIELDS_MAX = 24;
+export const JOURNAL_FIELD_NAME_MAX_CHARS = 64;
+/** Entries of so long go together; whoever caused them does not wait. */
+export const JOURNAL_GATHER_MS = 1;
+export const JOURNAL_PIECE_MAX_BYTES = 64 * 1024;
+/** What the host takes from one sandbox's journal: at once, and each second for good. Above, it hangs up for a while. */
+export const JOURNAL_BURST_MAX_BYTES = 1024 * 1024;
+export const JOURNAL_BYTES_PER_SECOND = 32 * 1024;
+/** Pauses before the host listens again double from the first to the second. */
+export const JOURNAL_RETRY_MIN_MS = 100;
+export const JOURNAL_RETRY_MAX_MS = 5_000;
+
+// What is remembered of sandboxes: logs, metrics, events
+/** Nothing of it is kept or shown for longer. */
+export const CHRONICLE_KEPT_MS = 7 * 24 * 3600 * 1000;
+/** What is too old, or too much, is removed in rounds this far apart, in steps of so many rows. */
+export const CHRONICLE_SWEEP_MS = 60_000;
+export const CHRONICLE_SWEEP_ROWS = 200;
+export const CHRONICLE_SWEEP_STEPS = 50;
+/** Lines and events go to the store together with those of the next few milliseconds. */
+export const LOG_FLUSH_MS = 100;
+export const EVENT_FLUSH_MS = 25;
+/** The oldest lines of a sandbox go first. */
+export const LOG_LINES_PER_SANDBOX_MAX = 20_000;
+export const LOG_BYTES_PER_SANDBOX_MAX = 8 * 1024 * 1024;
+export const LOG_BYTES_PER_TEAM_MAX = 512 * 1024 * 1024;
+/** Lines of one sandbox that wait for the store; more are dropped, and a line says how many. */
+export const LOG_WAITING_MAX_LINES = 5_000;
+export const LOG_WAITING_MAX_BYTES = 2 * 1024 * 1024;
+/** What the guests of one team may add, however many they are: at once, and each second for good. */
+export const LOG_TEAM_BURST_MAX_BYTES = 16 * 1024 * 1024;
+export const LOG_TEAM_BYTES_PER_SECOND = 256 * 1024;
+/** Sandboxes whose lines are written in one transaction. */
+export const LOG_PAGES_PER_WRITE = 32;
+export const LOG_QUERY_DEFAULT = 1000;
+export const LOG_SEARCH_MAX_CHARS = 256;
+/** Sandboxes whose logs control has at hand; of others it reads again where they end. */
+export const LOG_SANDBOXES_KNOWN_MAX = 10_000;
+export const METRIC_EVERY_MS = 5_000;
+/** A new sandbox is measured first after this. */
+export const METRIC_FIRST_MS = 1_000;
+/** Samples lie together in blocks of so long, which are written so often. */
+export const METRIC_BLOCK_MS = 600_000;
+export const METRIC_WRITE_MS = 60_000;
+export const METRIC_BLOCKS_PER_WRITE = 32;
+export const METRIC_SANDBOXES_MAX = 100;
+/** Sandboxes measured before others get their turn on the processor. */
+export const METRIC_TURN = 16;
+export const MEASURE_DISK_MS = 1_000;
+export const EVENT_PAGE_DEFAULT = 10;
+/** Events that wait for the store. */
+export const EVENTS_WAITING_MAX = 10_000;
+export const EVENTS_PER_WRITE = 64;
+/** Metadata of a sandbox that is longer is not repeated in its events: each is stored, and a short request makes one. */
+export const EVENT_METADATA_MAX_CHARS = 16 * 1024;
+export const WEBHOOKS_PER_TEAM_MAX = 20;
+export const WEBHOOK_URL_MAX_CHARS = 2048;
+export const WEBHOOK_NAME_MAX_CHARS = 128;
+export const WEBHOOK_SECRET_MAX_CHARS = 256;
+/** Deliveries under way: of all, of one team, to one webhook. A slow receiver holds up nobody but itself. */
+export const DELIVERIES_AT_ONCE = 64;
+export const DELIVERIES_PER_TEAM_AT_ONCE = 8;
+export const DELIVERIES_PER_WEBHOOK_AT_ONCE = 2;
+export const DELIVERY_ATTEMPTS_MAX = 4;
+export const DELIVERY_RETRY_MS = 10_000;
+/** From the look-up of the name to the first line of the answer. */
+export const DELIVERY_MS = 10_000;
+/** Nothing after it matters. */
+export const DELIVERY_ANSWER_MAX_BYTES = 8 * 1024;
+/** Deliveries of one webhook that are still to be made; later events are recorded as failed. */
+export const DELIVERIES_WAITING_MAX = 1_000;
+export const DELIVERIES_KEPT_MAX = 10_000;
+export const DELIVERY_PAGE_DEFAULT = 25;
+/** How long deliveries rest after the store failed. */
+export const DELIVERY_STORE_RETRY_MS = 1_000;
+export const WEBHOOK_STATS_BUCKETS = 24;
 
 // Edge
 /** Requests and streams to all sandboxes at once; the most that Bun takes. */
@@ -138,6 +266,14 @@ export const REQUESTS_TO_SANDBOXES_MAX = 65_336;
 export const EDGE_REQUEST_BODY_MAX_BYTES = Number.MAX_SAFE_INTEGER;
 /** A body of announced length up to this is passed on whole if it arrives in one piece; all others are streamed. */
 export const EDGE_WHOLE_BODY_MAX_BYTES = 64 * 1024;
+/** Of one download, between the sandbox's connection and the client's: above this the sandbox is held back. */
+export const EDGE_ANSWER_WAITING_MAX_BYTES = 2 * 1024 * 1024;
+/** Counted for each waiting piece besides its bytes, so that a trickle of tiny pieces is bounded, too. */
+export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;
+/** A smaller piece is not worth the work of freeing it by hand. */
+export const EDGE_RELEASED_PIECE_MIN_BYTES = 16 * 1024;
+export const EDGE_CHUNK_LINE_MAX_BYTES = 1024;
+export const EDGE_CHUNK_TRAILER_MAX_LINES = 64;
 /** How long a refused connection to a sandbox's port is tried again before the port counts as closed. */
 export const EDGE_CONNECT_BUDGET_MS = 1000;
 /** The same for the runtime port, which is always meant to be up: its daemon may be coming back. */
@@ -150,7 +286,7 @@ export const EDGE_FORWARD_KEPT_MS = 10_000;
 export const EDGE_FORWARDS_KEPT = 4096;
 /** A path that still changes after so many percent-decodings hides something, and is refused on the runtime port. */
 export const EDGE_PATH_DECODINGS_MAX = 8;
-export const EDGE_HANDSHAKE_HEAD_MAX_BYTES = 64 * 1024;
+export const EDGE_ANSWER_HEAD_MAX_BYTES = 64 * 1024;
 export const EDGE_HANDSHAKE_BODY_MAX_BYTES = 64 * 1024;
 export const EDGE_WEBSOCKET_MESSAGE_MAX_BYTES = 16 * 1024 * 1024;
 /** Counted for each fragment of a message besides its bytes, so that a flood of tiny fragments is bounded, too. */

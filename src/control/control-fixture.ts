@@ -6,16 +6,21 @@ import { join } from "node:path";
 import type { z } from "zod";
 import { errorBody } from "../contract/management/error-body.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../contract/management/sandbox.ts";
+import type { Snapshot } from "../contract/management/snapshot.ts";
 import { MemoryHost } from "../host/memory-host.ts";
+import type { Sandbox } from "../store/sandboxes.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { type Control, createControl } from "./control.ts";
 import { type BuiltinTemplate, ensureFirstRun, type FirstRun } from "./first-run.ts";
 import { createIds, type FillRandom, type Ids } from "./ids.ts";
+import type { Journal } from "./journal.ts";
 import { createApiKey } from "./keys.ts";
 import { jsonLog } from "./log.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { routes } from "./routes.ts";
+import type { Message } from "./webhook-post.ts";
 
+const PASSING_STEP_MS = 500;
 export const NOW = Date.parse("2027-01-15T08:00:00Z");
 
 export const baseTemplate: BuiltinTemplate = {
@@ -31,7 +36,7 @@ export const baseTemplate: BuiltinTemplate = {
 };
 
 /** A body as the test expects it to be; `call` has held it to the schema of its route before a test looks into it. */
-export type ReplyBody = CreatedSandbox & SandboxDetail & ListedSandbox[] & z.infer<typeof errorBody>;
+export type ReplyBody = CreatedSandbox & SandboxDetail & ListedSandbox[] & Snapshot & z.infer<typeof errorBody>;
 
 export interface Reply {
   status: number;
@@ -41,8 +46,15 @@ export interface Reply {
 
 export class ControlFixture implements AsyncDisposable {
   readonly clock = new ManualClock(NOW);
+  /** Of what goes on beside: writing logs, measuring, delivering. It stands still unless a test lets it run. */
+  readonly leisure = new ManualClock(NOW);
+  /** Messages to webhooks, and what their receivers answer. */
+  readonly posted: Message[] = [];
+  receive: (message: Message) => Promise<number> = async () => 200;
   readonly ids: Ids = createIds(countedRandom());
   readonly logLines: string[] = [];
+  /** What the journal was told: the event, the sandbox and the note; `warn` for a warning. */
+  readonly told: { event: string; sandbox: Sandbox; note: string | undefined }[] = [];
   readonly #folder: string;
   readonly #database: string;
   readonly host: MemoryHost;
@@ -79,8 +91,24 @@ export class ControlFixture implements AsyncDisposable {
       () => this.clock.now(),
     );
     this.firstRun = await ensureFirstRun(this, [baseTemplate]);
-    this.control = createControl({ store: this.store, host: this.host, clock: this.clock, ids: this.ids, log });
+    const { store, host, clock, ids, journal } = this;
+    const post = (message: Message) => {
+      this.posted.push(message);
+      return this.receive(message);
+    };
+    const chronicle = { leisure: this.leisure, post };
+    this.control = createControl({ store, host, clock, ids, log, journal, chronicle });
     await this.control.start();
+  }
+
+  readonly journal: Journal = {
+    tell: (event, sandbox, note) => void this.told.push({ event, sandbox, note }),
+    warn: (sandbox, note) => void this.told.push({ event: "warn", sandbox, note }),
+  };
+
+  /** The events of one sandbox, in order. */
+  eventsOf(id: string): string[] {
+    return this.told.filter(({ sandbox }) => sandbox.id === id).map(({ event }) => event);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -120,6 +148,16 @@ export class ControlFixture implements AsyncDisposable {
     return this.clock.advance(byMs, () => this.control.settled());
   }
 
+  /** Time passes for everybody alike. */
+  async passBy(byMs: number): Promise<void> {
+    for (let left = byMs; left > 0; left -= PASSING_STEP_MS) {
+      const step = Math.min(left, PASSING_STEP_MS);
+      await this.advance(step);
+      await this.leisure.advance(step, () => this.control.settled());
+      await this.control.settled();
+    }
+  }
+
   /** The key of another team. */
   async anotherTeam(slug: string): Promise<string> {
     const id = this.ids.uuid();
@@ -148,13 +186,22 @@ function expectPromised(method: string, path: string, { status, body, headers }:
   else expect(promise.schema.parse(body)).toEqual(body);
 }
 
+/** The same bytes in every run of a test, and no repetition within one. */
 function countedRandom(): FillRandom {
-  let state = 1;
+  const random = seededRandom(1);
   return (bytes) => {
-    for (let at = 0; at < bytes.length; at++) {
-      state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
-      bytes[at] = state >>> 16;
-    }
+    for (let at = 0; at < bytes.length; at++) bytes[at] = random() * 256;
     return bytes;
+  };
+}
+
+/** Numbers from 0 up to 1, without 1, that a seed replays. */
+export function seededRandom(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x9e3779b9) | 0;
+    let mixed = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97);
+    return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32;
   };
 }

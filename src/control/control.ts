@@ -5,11 +5,13 @@
  */
 import type { Host, SandboxKind } from "../host/host.ts";
 import type { Store } from "../store/store.ts";
+import { Chronicle, type ChronicleOptions } from "./chronicle.ts";
 import type { Clock } from "./clock.ts";
 import type { Directory } from "./directory.ts";
 import { createDispatch } from "./dispatch.ts";
 import { listBuiltinKinds } from "./first-run.ts";
 import type { Ids } from "./ids.ts";
+import { bothJournals, type Journal } from "./journal.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import type { Log } from "./log.ts";
 import { routes } from "./routes.ts";
@@ -36,14 +38,19 @@ export interface ControlRooms {
   clock: Clock;
   ids: Ids;
   log: Log;
+  /** Told what happens to sandboxes, besides the chronicle. */
+  journal?: Journal;
+  chronicle?: ChronicleOptions;
 }
 
 export function createControl(rooms: ControlRooms): Control {
-  const { store, host, clock, ids, log } = rooms;
-  const lifecycle = new Lifecycle(rooms);
+  const { store, clock, ids, log } = rooms;
+  const chronicle = new Chronicle(rooms, rooms.chronicle);
+  const journal = rooms.journal === undefined ? chronicle : bothJournals(chronicle, rooms.journal);
+  const lifecycle = new Lifecycle({ ...rooms, journal });
   const signedLinks = new SignedLinks(rooms);
   let ready = false;
-  const dispatch = createDispatch(routes, { store, lifecycle, clock, ids, isReady: () => ready }, log);
+  const dispatch = createDispatch(routes, { store, lifecycle, chronicle, clock, ids, isReady: () => ready }, log);
   const underWay = new Set<Promise<Response>>();
 
   return {
@@ -57,21 +64,26 @@ export function createControl(rooms: ControlRooms): Control {
       }
     },
     directory: {
-      async find(sandboxId) {
-        return lifecycle.mayBeReached(sandboxId) ? host.endpoint(sandboxId) : undefined;
-      },
+      find: async (sandboxId) => lifecycle.find(sandboxId),
+      wake: (sandboxId, request) => lifecycle.wake(sandboxId, request),
       findSigned: (link, client) => signedLinks.find(link, client),
     },
     async start() {
       await lifecycle.start();
+      chronicle.start();
       ready = true;
     },
     builtinKinds: () => listBuiltinKinds(store),
-    settled: () => lifecycle.settled(),
+    async settled() {
+      await lifecycle.settled();
+      await chronicle.settled();
+    },
     async close() {
       ready = false;
+      lifecycle.beginClose();
       await Promise.allSettled(underWay);
       await lifecycle.close();
+      await chronicle.close();
     },
   };
 }

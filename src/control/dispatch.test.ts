@@ -1,6 +1,7 @@
 /** What every response has in common, whatever was asked. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { REQUEST_BODY_MAX_BYTES } from "../contract/limits.ts";
+import { Chronicle } from "./chronicle.ts";
 import { ControlFixture } from "./control-fixture.ts";
 import { createDispatch } from "./dispatch.ts";
 import { Lifecycle } from "./lifecycle.ts";
@@ -141,7 +142,8 @@ describe("what a route gets and gives", () => {
   const ask = (path: string) => {
     const log = jsonLog(() => undefined);
     const lifecycle = new Lifecycle({ ...f, log });
-    const rooms = { store: f.store, lifecycle, clock: f.clock, ids: f.ids, isReady: () => true };
+    const chronicle = new Chronicle({ ...f, log });
+    const rooms = { store: f.store, lifecycle, chronicle, clock: f.clock, ids: f.ids, isReady: () => true };
     return createDispatch(routes, rooms, log)(new Request(`http://localhost${path}`));
   };
 

@@ -174,9 +174,7 @@ describe("after a restart", () => {
     const id = await f.create();
     const row = await f.store.sandboxes.byId(id);
     await f.control.close();
-    expect(await f.store.sandboxes.changeState({ id, executionId: row?.executionId ?? "" }, "running", "killing")).toBe(
-      true,
-    );
+    expect((await f.store.sandboxes.kill({ id, executionId: row?.executionId ?? "" }))?.state).toBe("killing");
     await f.restart();
     await f.control.settled();
     expect(f.host.running).toEqual([]);

@@ -1,10 +1,10 @@
 /**
- * Ends sandboxes on time. One timer is armed for the earliest end; when it fires, one statement takes all that are due, so a
+ * Ends or pauses sandboxes on time. One timer is armed for the earliest end; when it fires, one statement takes all that are due, so a
  * thousand ends in the same second change state together. The rows are the truth: a timer that fires too early finds nothing
  * and is armed again.
  */
 import { EXPIRY_RETRY_MS, EXPIRY_SLEEP_MAX_MS } from "../contract/limits.ts";
-import type { SandboxRun } from "../store/sandboxes.ts";
+import type { Sandbox } from "../store/sandboxes.ts";
 import type { Store } from "../store/store.ts";
 import type { Background } from "./background.ts";
 import type { Clock, Timer } from "./clock.ts";
@@ -21,8 +21,8 @@ export function createExpiry(rooms: {
   clock: Clock;
   log: Log;
   background: Background;
-  /** Gets what expiry has moved to `killing`. */
-  onTaken(runs: SandboxRun[]): void;
+  /** Gets what expiry has moved to `killing` or `pausing`. */
+  onTaken(sandboxes: Sandbox[]): void;
 }): Expiry {
   const { store, clock, log, background, onTaken } = rooms;
   let armedFor = Number.POSITIVE_INFINITY;

@@ -1,199 +1,283 @@
 /**
  * The life of a sandbox, as one state machine.
  *
- *   from      trigger                              to        act                        then
- *   (none)    create                               running   host.create before         row, expiry armed
- *   running   kill, end reached, lost by the host  killing   host.destroy               row removed
- *   running   set timeout, refresh, connect        running   —                          new end, expiry armed
- *   killing   start after a crash, retry           (none)    host.destroy               row removed
+ *   from          trigger                              to            act                          then
+ *   (none)        create, fork                         running       host.create before           row, expiry armed
+ *   running       set timeout, refresh, connect        running       —                            new end, expiry armed
+ *   running       pause, end reached with autoPause    pausing       host.pause                   paused; running if it failed
+ *   paused        connect, resume, wake                resuming      host.resume                  running; paused if it failed
+ *   running       snapshot, fork                       snapshotting  host.snapshot                running
+ *   running       kill, end reached, lost by the host  killing       host.destroy                 row removed
+ *   paused        kill                                 killing       host.removeCheckpoint        row removed
+ *   pausing, resuming, snapshotting: kill              as it is      the wish is noted            killing when that is done
+ *   killing       start after a crash, retry           (none)        destroy, remove checkpoint   row removed
  *
  * The order is always: decide, act, record. To decide is one compare-and-set on (id, state, execution id); only who won it
  * acts. Create has no row to decide on, so it acts first and undoes the act when the row cannot be written.
- * From `endAt` on a sandbox is over for every reader, also in the few milliseconds before its row says so.
+ * `standing.ts` says what a row means to readers, `recovery.ts` what a start makes of what it finds.
  */
 import { Fault } from "../contract/fault.ts";
-import type { CreatedSandbox, CreateSandbox, Host } from "../host/host.ts";
+import { KILL_ROUNDS_MAX, TRANSITION_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../contract/limits.ts";
 import type { Team } from "../store/people.ts";
 import type { Sandbox, SandboxRun } from "../store/sandboxes.ts";
-import type { Store } from "../store/store.ts";
-import { Background } from "./background.ts";
-import type { Clock } from "./clock.ts";
-import { createExpiry, type Expiry } from "./expiry.ts";
-import type { Ids } from "./ids.ts";
-import { described, type Log } from "./log.ts";
-import { createTakedown, type Takedown } from "./takedown.ts";
-import { kindOf, type StartableTemplate } from "./template-look-up.ts";
-
-export interface Wish {
-  timeoutSeconds: number;
-  metadata: Record<string, string>;
-  envVars: Record<string, string>;
-  secure: boolean;
-  allowInternetAccess: boolean | null;
-  mcp: Record<string, unknown> | null;
-}
-
-export interface LifecycleRooms {
-  store: Store;
-  host: Host;
-  clock: Clock;
-  ids: Ids;
-  log: Log;
-}
+import { Births, type Wish } from "./births.ts";
+import { capture } from "./captures.ts";
+import type { Destination, Wake, WakeRequest } from "./directory.ts";
+import { Life, type LifecycleRooms } from "./life.ts";
+import { Pauses } from "./pauses.ts";
+import { recover } from "./recovery.ts";
+import { Resumes, type ResumeWish } from "./resumes.ts";
+import { beingEnded, inTransition, notFound, shownState, standingOf } from "./standing.ts";
+import type { StartableTemplate } from "./template-look-up.ts";
+import { admit, wakeRefusal } from "./wake.ts";
 
 export class Lifecycle {
-  readonly #rooms: LifecycleRooms;
-  readonly #background: Background;
-  readonly #expiry: Expiry;
-  readonly #takedown: Takedown;
-  /** Ids whose rows are `running`, so that the edge need not ask the store for every request. */
-  readonly #running = new Set<string>();
+  readonly #life: Life;
+  readonly #births: Births;
+  readonly #pauses: Pauses;
+  readonly #resumes: Resumes;
 
   constructor(rooms: LifecycleRooms) {
-    this.#rooms = rooms;
-    this.#background = new Background(rooms.log);
-    const shared = { ...rooms, background: this.#background };
-    this.#takedown = createTakedown(shared);
-    this.#expiry = createExpiry({ ...shared, onTaken: (runs) => this.#takeDown(runs) });
-    rooms.host.onLost((id) => this.#background.run("loss of a sandbox not recorded", () => this.#lost(id)));
+    this.#life = new Life(rooms, (due) => this.#pauses.enqueue(due));
+    this.#births = new Births(this.#life);
+    this.#pauses = new Pauses(this.#life);
+    this.#resumes = new Resumes(this.#life);
+    rooms.host.onLost((id) => this.#life.background.run("loss of a sandbox not recorded", () => this.#lost(id)));
   }
 
-  /** Takes back what ran before a restart. Nothing else may be called before it is done. */
-  async start(): Promise<void> {
-    const { store, host } = this.#rooms;
-    const running = await store.sandboxes.inState("running");
-    const interrupted = await store.sandboxes.inState("killing");
-    const alive = await host.adopt(new Set(running.map((run) => run.id)));
-    for (const run of running) {
-      if (alive.has(run.id)) this.#running.add(run.id);
-      else if (await store.sandboxes.changeState(run, "running", "killing")) interrupted.push(run);
-    }
-    this.#takedown.enqueue(interrupted);
-    const next = await store.sandboxes.earliestEnd();
-    if (next !== undefined) this.#expiry.noteEnd(next);
+  /** Takes back what there was before a restart. Nothing else may be called before it is done. */
+  start(): Promise<void> {
+    return recover(this.#life);
   }
 
-  async create(team: Team, from: StartableTemplate, wish: Wish): Promise<Sandbox> {
-    const { host, clock, ids, log } = this.#rooms;
-    const createdAt = clock.now();
-    const tokens = wish.secure ? [ids.runtimeToken()] : [];
-    const { id } = await this.#place({
-      kind: kindOf(from.template),
-      envVars: wish.envVars,
-      accessTokens: tokens,
-      internet: wish.allowInternetAccess !== false,
-    });
-    // The expiry clock starts when the sandbox is up, however long that took.
-    const startedAt = clock.now();
-    const sandbox: Sandbox = {
-      id,
-      teamId: team.id,
-      templateId: from.template.id,
-      buildId: from.build.id,
-      alias: from.alias,
-      state: "running",
-      executionId: ids.uuid(),
-      createdAt,
-      startedAt,
-      endAt: startedAt + wish.timeoutSeconds * 1000,
-      metadata: wish.metadata,
-      envVars: wish.envVars,
-      secure: wish.secure,
-      tokens,
-      allowInternetAccess: wish.allowInternetAccess,
-      mcp: wish.mcp,
-      cpuCount: from.template.cpuCount,
-      memoryMB: from.template.memoryMB,
-      diskSizeMB: from.template.diskSizeMB,
-    };
-    await this.#record(sandbox);
-    // Lost before there was a row to say so: the host has told us in vain.
-    if (host.endpoint(id) === undefined && (await this.#end(sandbox))) {
-      throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
-    }
-    log.write({ level: "info", event: "sandbox created", sandbox: id, team: team.slug, template: from.template.id });
-    return sandbox;
+  create(team: Team, from: StartableTemplate, wish: Wish): Promise<Sandbox> {
+    return this.#births.fromTemplate(team, from, wish);
   }
 
-  /** The team's sandbox while it can be used, or a Fault 404. */
+  /** The team's sandbox while it is running or paused, or a Fault 404. */
   async read(team: Team, id: string): Promise<Sandbox> {
     const sandbox = await this.#row(team, id);
-    if (!this.#isRunning(sandbox)) throw notFound(id);
+    if (shownState(sandbox, this.#life.clock.now()) === undefined) throw notFound(id);
     return sandbox;
   }
 
-  async setEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
-    return this.#changeEnd(team, id, (run, now) => this.#rooms.store.sandboxes.setEnd(run, now + seconds * 1000, now));
+  setEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
+    return this.#changeEnd(team, id, (run, now) => this.#life.store.sandboxes.setEnd(run, now + seconds * 1000, now));
   }
 
   /** As `setEnd`, but never to an earlier time. */
-  async extendEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
+  extendEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
     return this.#changeEnd(team, id, (run, now) =>
-      this.#rooms.store.sandboxes.extendEnd(run, now + seconds * 1000, now),
+      this.#life.store.sandboxes.extendEnd(run, now + seconds * 1000, now),
     );
   }
 
-  /** Returns when the sandbox is gone, or when somebody else is already ending it. */
+  /** Running: its end is set or extended. Paused: it is resumed, with that end. Says which it was. */
+  connect(
+    team: Team,
+    id: string,
+    wish: { seconds: number; memory: boolean; onlyExtend: boolean },
+  ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
+    const { journal, store } = this.#life;
+    const { sandboxes } = store;
+    const endIn = (now: number) => now + wish.seconds * 1000;
+    return this.#bringUp(id, {
+      look: () => this.#row(team, id),
+      resume: { seconds: wish.seconds, memory: wish.memory, mintToken: false },
+      running: async (run, now) => {
+        const change = wish.onlyExtend ? sandboxes.extendEnd : sandboxes.setEnd;
+        const changed = await change(run, endIn(now), now);
+        if (changed !== undefined && changed.endAt !== run.endAt) journal.tell("updated", changed, newEnd(changed));
+        return changed;
+      },
+      // Who joined a start that another asked for gets no less time than it asked for itself.
+      joined: (run, now) => sandboxes.extendEnd(run, endIn(now), now),
+    });
+  }
+
+  /** Fault 409 when it is running already. */
+  async resume(team: Team, id: string, wish: Omit<ResumeWish, "mintToken">): Promise<Sandbox> {
+    const running = async () => {
+      throw new Fault(409, `sandbox "${id}" is running already`);
+    };
+    const { sandbox } = await this.#bringUp(id, {
+      look: async () => {
+        const row = await this.#row(team, id);
+        if (standingOf(row, this.#life.clock.now()) === "over") throw notFound(id);
+        return row.state === "snapshotting" ? running() : row;
+      },
+      resume: { ...wish, mintToken: true },
+      running,
+      joined: async (sandbox) => sandbox,
+    });
+    return sandbox;
+  }
+
+  async pause(team: Team, id: string, memory: boolean): Promise<void> {
+    const sandbox = await this.#atRest(team, id, { onPaused: `sandbox "${id}" is paused already` });
+    if (!(await this.#pauses.now(sandbox, memory))) throw inTransition(id);
+  }
+
+  /** `use` gets the name of a checkpoint of the running sandbox, to record it or to discard it. */
+  async snapshot<T>(
+    team: Team,
+    id: string,
+    memory: boolean,
+    use: (sandbox: Sandbox, checkpoint: string) => Promise<T>,
+  ): Promise<T> {
+    const sandbox = await this.#atRest(team, id, {});
+    const checkpoint = await capture(this.#life, sandbox, { memory });
+    if (checkpoint === undefined) throw inTransition(id);
+    try {
+      return await use(sandbox, checkpoint);
+    } catch (error) {
+      this.discard([checkpoint]);
+      throw error;
+    }
+  }
+
+  /** Copies of a running sandbox, each with an id and tokens of its own; or why there is none. */
+  async fork(team: Team, id: string, count: number, seconds: number): Promise<(Sandbox | Fault)[]> {
+    const sandbox = await this.#atRest(team, id, { onPaused: `sandbox "${id}" is paused; resume it first` });
+    const checkpoint = await capture(this.#life, sandbox, { memory: true, temporary: true });
+    if (checkpoint === undefined) throw inTransition(id);
+    try {
+      this.#life.journal.tell("checkpointed", sandbox, `forked, ${count} times`);
+      return await this.#births.fromSandbox(sandbox, checkpoint, count, seconds);
+    } finally {
+      this.discard([checkpoint]);
+    }
+  }
+
+  /** Removes, in its own time, checkpoints that no row names any more. */
+  discard(checkpoints: readonly string[]): void {
+    this.#life.discards.enqueue(checkpoints);
+  }
+
+  /** For those who made the checkpoint of a snapshot known. */
+  noteSnapshot(sandbox: Sandbox, note: string): void {
+    this.#life.journal.tell("checkpointed", sandbox, note);
+  }
+
+  /** Returns when the sandbox is gone, or when somebody else is already ending it, or after a while when it will be. */
   async kill(team: Team, id: string): Promise<void> {
-    const sandbox = await this.#row(team, id);
-    if (sandbox.state === "running") await this.#end(sandbox);
+    const { store, presence } = this.#life;
+    let sandbox: Sandbox | undefined = await this.#row(team, id);
+    for (let round = 0; round < KILL_ROUNDS_MAX; round++) {
+      if (sandbox === undefined || sandbox.state === "killing" || sandbox.killWanted) return;
+      const killed = await store.sandboxes.kill(sandbox);
+      if (killed?.state === "killing") return this.#life.end(killed, "killed");
+      if (killed !== undefined) {
+        presence.end(id);
+        this.#pauses.hurry(id);
+        return this.#gone(killed);
+      }
+      // Lost to another kill, or to a resume that began a new run in between.
+      sandbox = await store.sandboxes.byId(id);
+    }
+    throw inTransition(id);
   }
 
   /** Never waits and never asks the store. */
-  mayBeReached(id: string): boolean {
-    return this.#running.has(id);
+  find(id: string): Destination | undefined {
+    const ended = this.#life.presence.reachable(id);
+    const endpoint = ended && this.#life.host.endpoint(id);
+    return endpoint && ended && { address: endpoint.address, forward: (port) => endpoint.forward(port), ended };
+  }
+
+  /** The way to a sandbox that `find` did not know: it is waited for, and woken if that is allowed. */
+  async wake(id: string, request: WakeRequest): Promise<Wake> {
+    try {
+      await this.#bringUp(id, {
+        look: async () => admit(await this.#life.store.sandboxes.byId(id), id, request, this.#life.clock.now()),
+        resume: (sandbox) => ({
+          seconds: Math.max(WAKE_MIN_SECONDS, sandbox.timeoutSeconds),
+          memory: true,
+          mintToken: false,
+          note: `woken by a request to port ${request.port}`,
+        }),
+        running: async (sandbox) => sandbox,
+        joined: async (sandbox) => sandbox,
+      });
+    } catch (error) {
+      return { refused: wakeRefusal(error) };
+    }
+    const destination = this.find(id);
+    if (destination !== undefined) return { destination };
+    // It ran a moment ago: either somebody has just taken it in hand, or the host has just lost it.
+    return { refused: this.#life.presence.isHidden(id) ? "in-transition" : "not-found" };
   }
 
   /** Resolves once no background work is under way. */
   settled(): Promise<void> {
-    return this.#background.settled();
+    return this.#life.background.settled();
+  }
+
+  /** From now on calls that wait for something give up. */
+  beginClose(): void {
+    this.#life.beginClose();
   }
 
   /** Stops the timers and waits for what is under way. Sandboxes run on. */
   async close(): Promise<void> {
-    this.#expiry.close();
-    this.#takedown.close();
-    await this.#background.settled();
+    this.#pauses.close();
+    await this.#life.close();
   }
 
-  async #place(request: CreateSandbox): Promise<CreatedSandbox> {
-    try {
-      return await this.#rooms.host.create(request);
-    } catch (cause) {
-      // Clients look for the phrase at the beginning; and a missing image must not read as a missing template.
-      const fault = Fault.from(cause);
-      const headers = { ...fault.headers };
-      if (fault.status === 503 || fault.status === 404) {
-        const errorCode = fault.status === 404 ? "sandbox_no_compatible_node" : "sandbox_capacity_unavailable";
-        throw new Fault(503, `Failed to place sandbox: ${fault.message}`, { cause, errorCode, headers });
+  /** The sandbox running: as it is, or started, or after waiting for whoever has it in hand. Bounded in time and rounds. */
+  async #bringUp(
+    id: string,
+    how: {
+      look(): Promise<Sandbox>;
+      resume: ResumeWish | ((sandbox: Sandbox) => ResumeWish);
+      /** Undefined: it does not run any more, so look again. */
+      running(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
+      joined(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
+    },
+  ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
+    const { clock, changes, expiry, presence } = this.#life;
+    const deadline = clock.now() + TRANSITION_WAIT_MS;
+    for (let round = 0; round <= TRANSITION_ROUNDS_MAX; round++) {
+      using watch = changes.watch(id);
+      const sandbox = await how.look();
+      const now = clock.now();
+      const standing = standingOf(sandbox, now);
+      if (standing === "over") throw beingEnded(id);
+      // Hidden though its row says that it runs: whoever gave up a pause is about to show it again.
+      if (standing === "running" && !presence.isHidden(id)) {
+        const running = await how.running(sandbox, now);
+        if (running === undefined) continue;
+        expiry.noteEnd(running.endAt);
+        return { sandbox: running, resumed: false };
       }
-      // What a tool of the machine said is for the operator, not for a tenant.
-      throw new Fault(500, "Failed to place sandbox: it could not be started; the server's log has the details", {
-        cause,
-        errorCode: "sandbox_create_failed",
-        headers,
-      });
+      const underWay = this.#resumes.underWay(sandbox);
+      if (underWay !== undefined) {
+        const started = await underWay;
+        if (started === undefined) continue;
+        const joined = (await how.joined(started, clock.now())) ?? started;
+        expiry.noteEnd(joined.endAt);
+        return { sandbox: joined, resumed: true };
+      }
+      if (standing === "paused") {
+        const wish = typeof how.resume === "function" ? how.resume(sandbox) : how.resume;
+        const started = await this.#resumes.start(sandbox, wish);
+        if (started !== undefined) return { sandbox: started, resumed: true };
+        continue;
+      }
+      this.#pauses.hurry(id);
+      if (!(await watch.within(waitLeft(deadline, clock.now())))) break;
     }
+    throw inTransition(id);
   }
 
-  async #record(sandbox: Sandbox): Promise<void> {
-    const { store, host, log } = this.#rooms;
-    // Before the row, so that an expiry that comes between the two finds it to take out.
-    this.#running.add(sandbox.id);
-    try {
-      await store.transaction(async (tables) => {
-        await tables.sandboxes.add(sandbox);
-        await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
-      });
-    } catch (error) {
-      this.#running.delete(sandbox.id);
-      await host.destroy(sandbox.id).catch((second: unknown) => {
-        const event = "sandbox without a row could not be destroyed; the next start removes it";
-        log.write({ level: "error", event, sandbox: sandbox.id, error: described(second) });
-      });
-      throw error;
-    }
-    this.#expiry.noteEnd(sandbox.endAt);
+  /** The team's sandbox if it runs and nobody has it in hand. */
+  async #atRest(team: Team, id: string, say: { onPaused?: string }): Promise<Sandbox> {
+    const sandbox = await this.#row(team, id);
+    const standing = standingOf(sandbox, this.#life.clock.now());
+    if (standing === "running") return sandbox;
+    if (standing === "between") throw inTransition(id);
+    if (standing === "paused" && say.onPaused !== undefined) throw new Fault(409, say.onPaused);
+    throw notFound(id);
   }
 
   async #changeEnd(
@@ -201,46 +285,49 @@ export class Lifecycle {
     id: string,
     change: (run: SandboxRun, now: number) => Promise<Sandbox | undefined>,
   ): Promise<Sandbox> {
+    const { clock, expiry, journal } = this.#life;
     const sandbox = await this.#row(team, id);
-    const changed = this.#isRunning(sandbox) ? await change(sandbox, this.#rooms.clock.now()) : undefined;
-    if (changed === undefined) throw new Fault(409, `sandbox "${id}" is being ended; create another one`);
-    this.#expiry.noteEnd(changed.endAt);
+    const now = clock.now();
+    const standing = standingOf(sandbox, now);
+    if (standing === "paused") throw new Fault(404, `sandbox "${id}" is paused; resume it first`);
+    if (standing === "between") throw inTransition(id);
+    const changed = standing === "running" ? await change(sandbox, now) : undefined;
+    if (changed === undefined) throw standing === "running" ? inTransition(id) : beingEnded(id);
+    expiry.noteEnd(changed.endAt);
+    if (changed.endAt !== sandbox.endAt) journal.tell("updated", changed, newEnd(changed));
     return changed;
   }
 
-  /** True: this call ended it. */
-  async #end(run: SandboxRun): Promise<boolean> {
-    if (!(await this.#rooms.store.sandboxes.changeState(run, "running", "killing"))) return false;
-    this.#running.delete(run.id);
-    await this.#takedown.finish({ id: run.id, executionId: run.executionId });
-    return true;
+  /** Waits for the end of a run whose kill is wanted. */
+  async #gone(run: SandboxRun): Promise<void> {
+    const { store, clock, changes } = this.#life;
+    const deadline = clock.now() + TRANSITION_WAIT_MS;
+    for (;;) {
+      using watch = changes.watch(run.id);
+      const row = await store.sandboxes.byId(run.id);
+      if (row === undefined || row.executionId !== run.executionId) return;
+      if (!(await watch.within(waitLeft(deadline, clock.now())))) return;
+    }
   }
 
   async #lost(id: string): Promise<void> {
-    const { store, log } = this.#rooms;
-    const sandbox = await store.sandboxes.byId(id);
-    if (sandbox === undefined || sandbox.state !== "running") return;
-    log.write({ level: "warn", event: "sandbox lost", sandbox: id });
-    await this.#end(sandbox);
-  }
-
-  #takeDown(runs: SandboxRun[]): void {
-    for (const run of runs) this.#running.delete(run.id);
-    this.#takedown.enqueue(runs);
+    const sandbox = await this.#life.store.sandboxes.byId(id);
+    if (sandbox?.state === "running") await this.#life.lost(sandbox);
   }
 
   async #row(team: Team, id: string): Promise<Sandbox> {
-    const sandbox = await this.#rooms.store.sandboxes.byId(id);
+    const sandbox = await this.#life.store.sandboxes.byId(id);
     // Somebody else's sandbox is as unknown as none.
     if (sandbox === undefined || sandbox.teamId !== team.id) throw notFound(id);
     return sandbox;
   }
-
-  #isRunning(sandbox: Sandbox): boolean {
-    return sandbox.state === "running" && sandbox.endAt > this.#rooms.clock.now();
-  }
 }
 
-function notFound(id: string): Fault {
-  return new Fault(404, `sandbox "${id}" does not exist, or it has ended`);
+/** Never longer than the whole wait, also when the wall clock has been set back. */
+function waitLeft(deadline: number, now: number): number {
+  return Math.min(deadline - now, TRANSITION_WAIT_MS);
+}
+
+function newEnd({ endAt }: Sandbox): string {
+  return `its timeout ends at ${new Date(endAt).toISOString()}`;
 }

@@ -21,6 +21,12 @@ export class ManualClock implements Clock {
     return { cancel: () => this.#timers.delete(timer) };
   }
 
+  /** Somebody sets the wall clock: the time of day is another, but no time has passed. */
+  jump(byMs: number): void {
+    this.#now += byMs;
+    for (const timer of this.#timers) timer.at += byMs;
+  }
+
   get timers(): number {
     return this.#timers.size;
   }

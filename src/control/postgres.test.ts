@@ -34,6 +34,30 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
     expect<unknown>((await f.call("GET", "/sandboxes")).body).toEqual([]);
   });
 
+  test("pauses, resumes, snapshots and kills of the same sandboxes: one winner each, nothing stuck, lost or leaked", async () => {
+    for (let round = 0; round < 12; round++) {
+      const id = await f.create({ timeout: 60, autoPause: true, autoResume: { enabled: true } });
+      const calls = ["pause", "resume", "pause", "fork", "snapshots", "resume", "pause"].map((path, nth) =>
+        Bun.sleep(nth * (round % 4)).then(() => f.call("POST", `/sandboxes/${id}/${path}`, {})),
+      );
+      calls.push(Bun.sleep(5 * (round % 5)).then(() => f.call("POST", `/v2/sandboxes/${id}/connect`)));
+      if (round % 3 === 0) calls.push(Bun.sleep(2 * round).then(() => f.call("DELETE", `/sandboxes/${id}`)));
+      const statuses = (await Promise.all(calls)).map(({ status }) => status);
+      expect(statuses.filter((status) => ![200, 201, 204, 404, 409].includes(status))).toEqual([]);
+    }
+    await f.control.settled();
+    for (const state of ["pausing", "resuming", "snapshotting", "killing"] as const) {
+      expect(await f.store.sandboxes.inState(state)).toEqual([]);
+    }
+    const running = await f.store.sandboxes.inState("running");
+    expect(f.host.running.toSorted()).toEqual(running.map(({ id }) => id).toSorted());
+    const paused = (await f.store.sandboxes.inState("paused")).flatMap(({ checkpoint }) => checkpoint ?? []);
+    const kept = [...paused, ...(await f.store.templates.checkpoints())];
+    expect(f.host.checkpoints.toSorted()).toEqual(kept.toSorted());
+    expect(f.host.collisions).toEqual([]);
+    for (const { id } of running) await f.call("DELETE", `/sandboxes/${id}`);
+  }, 30_000);
+
   test("a restart takes back what runs", async () => {
     const id = await f.create({ timeout: 60 });
     await f.restart();

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { Fault } from "../contract/fault.ts";
 import type { Store } from "../store/store.ts";
 import type { Authentication, Callers } from "./authentication.ts";
+import type { Chronicle } from "./chronicle.ts";
 import type { Clock } from "./clock.ts";
 import type { Ids } from "./ids.ts";
 import type { Lifecycle } from "./lifecycle.ts";
@@ -16,6 +17,7 @@ import { parseWith } from "./schema-failure.ts";
 export interface Rooms {
   store: Store;
   lifecycle: Lifecycle;
+  chronicle: Chronicle;
   clock: Clock;
   ids: Ids;
   isReady(): boolean;

@@ -3,10 +3,15 @@ import { z } from "zod";
 import { Fault } from "../contract/fault.ts";
 import { health } from "../contract/management/health.ts";
 import { listedTeam } from "../contract/management/team.ts";
+import { eventRoutes } from "./event-routes.ts";
 import { createApiKey } from "./keys.ts";
+import { logRoutes } from "./log-routes.ts";
+import { metricRoutes } from "./metric-routes.ts";
 import { openApiDocument } from "./openapi.ts";
 import { type Route, route } from "./route.ts";
 import { sandboxRoutes } from "./sandbox-routes.ts";
+import { snapshotRoutes } from "./snapshot-routes.ts";
+import { webhookRoutes } from "./webhook-routes.ts";
 
 /** Made at the first request for it; the routes do not change. */
 let document: ReturnType<typeof openApiDocument> | undefined;
@@ -54,4 +59,13 @@ const serverRoutes: readonly Route[] = [
   }),
 ];
 
-export const routes: readonly Route[] = [...serverRoutes, ...sandboxRoutes];
+export const routes: readonly Route[] = [
+  ...serverRoutes,
+  // Before those of one sandbox: "metrics" is no id.
+  ...metricRoutes,
+  ...sandboxRoutes,
+  ...snapshotRoutes,
+  ...logRoutes,
+  ...eventRoutes,
+  ...webhookRoutes,
+];

@@ -1,5 +1,6 @@
 /** The routes of sandboxes. */
 import { z } from "zod";
+import { Fault } from "../contract/fault.ts";
 import { REFRESH_DEFAULT_SECONDS, TIMEOUT_DEFAULT_V1_SECONDS, TIMEOUT_DEFAULT_V2_SECONDS } from "../contract/limits.ts";
 import {
   type CreateSandboxV1,
@@ -13,7 +14,9 @@ import {
   connectSandboxV2,
   listSandboxesV1Query,
   listSandboxesV2Query,
+  pauseSandbox,
   refreshRequest,
+  resumeSandbox,
   setTimeoutRequest,
 } from "../contract/management/sandbox-requests.ts";
 import type { Team } from "../store/people.ts";
@@ -22,10 +25,13 @@ import { listPage, listRunning } from "./sandbox-list.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { asCreated, asDetail, asListed } from "./sandbox-view.ts";
 import { findStartable } from "./template-look-up.ts";
-import { refuseIdempotencyKey, refuseMemoryOverride, refuseUnbuilt } from "./unbuilt-fields.ts";
+import { refuseIdempotencyKey, refuseUnbuilt } from "./unbuilt-fields.ts";
 
 const created = [{ status: 201, description: "The sandbox is up", schema: createdSandbox }];
-const connected = [{ status: 200, description: "The sandbox was running already", schema: createdSandbox }];
+const connected = [
+  { status: 200, description: "The sandbox was running already", schema: createdSandbox },
+  { status: 201, description: "The sandbox was paused and has been resumed", schema: createdSandbox },
+];
 
 export const sandboxRoutes: readonly Route[] = [
   route({
@@ -68,8 +74,9 @@ export const sandboxRoutes: readonly Route[] = [
     query: listSandboxesV1Query,
     success: [{ status: 200, description: "All of them", schema: z.array(listedSandbox) }],
     async handle({ caller, query }, { store, clock }) {
-      const sandboxes = await listRunning(store, caller.team, query.metadata, clock.now());
-      return { status: 200, body: sandboxes.map(asListed) };
+      const now = clock.now();
+      const sandboxes = await listRunning(store, caller.team, query.metadata, now);
+      return { status: 200, body: sandboxes.map((sandbox) => asListed(sandbox, now)) };
     },
   }),
   route({
@@ -90,11 +97,12 @@ export const sandboxRoutes: readonly Route[] = [
       },
     ],
     async handle({ caller, query }, { store, clock }) {
-      const page = await listPage(store, caller.team, query, clock.now());
+      const now = clock.now();
+      const page = await listPage(store, caller.team, query, now);
       const headers: Record<string, string> = {};
       if (page.nextToken !== undefined) headers["X-Next-Token"] = page.nextToken;
       if (page.totalRunning !== undefined) headers["X-Total-Running"] = String(page.totalRunning);
-      return { status: 200, body: page.sandboxes.map(asListed), headers };
+      return { status: 200, body: page.sandboxes.map((sandbox) => asListed(sandbox, now)), headers };
     },
   }),
   route({
@@ -103,15 +111,15 @@ export const sandboxRoutes: readonly Route[] = [
     auth: "key",
     summary: "Read a sandbox",
     success: [{ status: 200, description: "The sandbox", schema: sandboxDetail }],
-    async handle({ caller, params }, { lifecycle }) {
-      return { status: 200, body: asDetail(await lifecycle.read(caller.team, idIn(params))) };
+    async handle({ caller, params }, { lifecycle, clock }) {
+      return { status: 200, body: asDetail(await lifecycle.read(caller.team, idIn(params)), clock.now()) };
     },
   }),
   route({
     method: "DELETE",
     path: "/sandboxes/{sandboxID}",
     auth: "key",
-    summary: "Kill a sandbox",
+    summary: "Kill a sandbox, running or paused",
     success: [{ status: 204, description: "It is gone, or on its way" }],
     async handle({ caller, params }, { lifecycle }) {
       await lifecycle.kill(caller.team, idIn(params));
@@ -122,28 +130,58 @@ export const sandboxRoutes: readonly Route[] = [
     method: "POST",
     path: "/sandboxes/{sandboxID}/connect",
     auth: "key",
-    summary: "Connect to a sandbox and set its end to timeout seconds from now",
+    summary: "Connect to a sandbox, resume it if paused, set its end to timeout seconds from now",
     deprecated: true,
     body: { schema: connectSandboxV1, required: true },
     success: connected,
-    errors: [409],
-    async handle({ caller, params, body }, { lifecycle }) {
-      refuseMemoryOverride(body);
-      return { status: 200, body: asCreated(await lifecycle.setEnd(caller.team, idIn(params), body.timeout)) };
-    },
+    errors: [409, 422, 503],
+    handle: ({ caller, params, body }, rooms) =>
+      connect(rooms, caller.team, params, { ...body, timeout: body.timeout, onlyExtend: false }),
   }),
   route({
     method: "POST",
     path: "/v2/sandboxes/{sandboxID}/connect",
     auth: "key",
-    summary: "Connect to a sandbox; its end only ever moves to a later time",
+    summary: "Connect to a sandbox, resume it if paused; its end only ever moves to a later time",
     body: { schema: connectSandboxV2, required: false },
     success: connected,
-    errors: [409],
+    errors: [409, 422, 503],
+    handle: ({ caller, params, body }, rooms) =>
+      connect(rooms, caller.team, params, {
+        ...body,
+        timeout: body.timeout ?? TIMEOUT_DEFAULT_V2_SECONDS,
+        onlyExtend: true,
+      }),
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/pause",
+    auth: "key",
+    summary: "Pause a sandbox, with its memory unless told otherwise",
+    body: { schema: pauseSandbox, required: false },
+    success: [{ status: 204, description: "It is paused, and what it was is safe" }],
+    errors: [409, 422, 503, 507],
     async handle({ caller, params, body }, { lifecycle }) {
-      refuseMemoryOverride(body);
-      const seconds = body.timeout ?? TIMEOUT_DEFAULT_V2_SECONDS;
-      return { status: 200, body: asCreated(await lifecycle.extendEnd(caller.team, idIn(params), seconds)) };
+      await lifecycle.pause(caller.team, idIn(params), body.memory ?? true);
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/resume",
+    auth: "key",
+    summary: "Resume a paused sandbox; the answer has a new token",
+    deprecated: true,
+    body: { schema: resumeSandbox, required: false },
+    success: [{ status: 201, description: "The sandbox is up again", schema: createdSandbox }],
+    errors: [409, 422, 503],
+    async handle({ caller, params, body }, { lifecycle }) {
+      const sandbox = await lifecycle.resume(caller.team, idIn(params), {
+        seconds: body.timeout ?? TIMEOUT_DEFAULT_V1_SECONDS,
+        memory: body.memory ?? true,
+        autoPause: body.autoPause ?? undefined,
+      });
+      return { status: 201, body: asCreated(sandbox) };
     },
   }),
   route({
@@ -181,14 +219,41 @@ async function create(
   decided: { secure: boolean; timeoutSeconds: number },
 ): Promise<Answer> {
   refuseUnbuilt(body);
+  refuseForgetful(body);
   const sandbox = await lifecycle.create(team, await findStartable(store, team, body.templateID), {
     ...decided,
     metadata: body.metadata ?? {},
     envVars: body.envVars ?? {},
     allowInternetAccess: body.allow_internet_access ?? null,
     mcp: body.mcp ?? null,
+    autoPause: body.autoPause ?? false,
+    autoPauseMemory: body.autoPauseMemory ?? true,
+    autoResume: body.autoResume?.enabled ?? false,
   });
   return { status: 201, body: asCreated(sandbox) };
+}
+
+/** A pause without memory must be one that happens, and traffic cannot end it: a boot is nothing to be surprised by. */
+function refuseForgetful({ autoPause, autoPauseMemory, autoResume }: CreateSandboxV1 | CreateSandboxV2): void {
+  if (autoPauseMemory !== false) return;
+  if (!autoPause) throw new Fault(400, "autoPauseMemory: false means nothing without autoPause; set that to true");
+  if (autoResume?.enabled) {
+    throw new Fault(400, "autoPauseMemory: false cannot be combined with autoResume; leave out one of them");
+  }
+}
+
+async function connect(
+  { lifecycle }: Rooms,
+  team: Team,
+  params: Readonly<Record<string, string>>,
+  asked: { timeout: number; memory?: boolean | null | undefined; onlyExtend: boolean },
+): Promise<Answer> {
+  const { sandbox, resumed } = await lifecycle.connect(team, idIn(params), {
+    seconds: asked.timeout,
+    memory: asked.memory ?? true,
+    onlyExtend: asked.onlyExtend,
+  });
+  return { status: resumed ? 201 : 200, body: asCreated(sandbox) };
 }
 
 function idIn(params: Readonly<Record<string, string>>): string {

@@ -3,6 +3,7 @@ import { CLIENT_ID } from "../contract/management/identifiers.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../contract/management/sandbox.ts";
 import { RUNTIME_VERSION } from "../contract/runtime-version.ts";
 import type { Sandbox } from "../store/sandboxes.ts";
+import { shownState } from "./standing.ts";
 
 export function asCreated(sandbox: Sandbox): CreatedSandbox {
   return {
@@ -17,7 +18,9 @@ export function asCreated(sandbox: Sandbox): CreatedSandbox {
   };
 }
 
-export function asListed(sandbox: Sandbox): ListedSandbox {
+/** The state that clients are shown: they know running and paused, and what is paused ended when it was. */
+export function asListed(sandbox: Sandbox, now: number): ListedSandbox {
+  const state = shownState(sandbox, now) ?? "running";
   return {
     templateID: sandbox.templateId,
     sandboxID: sandbox.id,
@@ -25,24 +28,24 @@ export function asListed(sandbox: Sandbox): ListedSandbox {
     envdVersion: RUNTIME_VERSION,
     alias: sandbox.alias,
     startedAt: new Date(sandbox.startedAt).toISOString(),
-    endAt: new Date(sandbox.endAt).toISOString(),
+    endAt: new Date(state === "paused" ? (sandbox.pausedAt ?? sandbox.endAt) : sandbox.endAt).toISOString(),
     cpuCount: sandbox.cpuCount,
     memoryMB: sandbox.memoryMB,
     diskSizeMB: sandbox.diskSizeMB,
-    state: sandbox.state === "paused" || sandbox.state === "pausing" ? "paused" : "running",
+    state,
     metadata: sandbox.metadata,
     volumeMounts: [],
   };
 }
 
-export function asDetail(sandbox: Sandbox): SandboxDetail {
+export function asDetail(sandbox: Sandbox, now: number): SandboxDetail {
   return {
-    ...asListed(sandbox),
+    ...asListed(sandbox, now),
     envdAccessToken: newestToken(sandbox),
     allowInternetAccess: sandbox.allowInternetAccess,
     domain: null,
     network: {},
-    lifecycle: { autoResume: false, onTimeout: "kill" },
+    lifecycle: { autoResume: sandbox.autoResume, onTimeout: sandbox.autoPause ? "pause" : "kill" },
   };
 }
 

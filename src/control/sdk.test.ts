@@ -72,12 +72,73 @@ describe("the JS SDK", () => {
     expect(await listed({ query: { state: ["paused"] } })).toEqual([]);
   });
 
+  test("pauses, resumes by connecting, and is told when there is nothing to pause", async () => {
+    const sandbox = await Sandbox.create("base", { ...connection, timeoutMs: 60_000 });
+    const contents = f.host.contentsOf(sandbox.sandboxId);
+    expect(await sandbox.pause()).toBe(true);
+    expect(await Sandbox.pause(sandbox.sandboxId, connection)).toBe(false);
+    expect((await sandbox.getInfo()).state).toBe("paused");
+    expect((await listed({ query: { state: ["paused"] } })).map((info) => info.sandboxId)).toEqual([sandbox.sandboxId]);
+    const again = await Sandbox.connect(sandbox.sandboxId, { ...connection, timeoutMs: 90_000 });
+    expect((await again.getInfo()).state).toBe("running");
+    expect(f.host.contentsOf(sandbox.sandboxId)).toEqual(contents ?? fail());
+    await sandbox.pause({ keepMemory: false });
+    await Sandbox.connect(sandbox.sandboxId, connection);
+    expect(f.host.contentsOf(sandbox.sandboxId)?.disk).toBe(contents?.disk ?? -1);
+    expect(f.host.contentsOf(sandbox.sandboxId)?.boot).not.toBe(contents?.boot ?? -1);
+    await sandbox.pause();
+    expect(await Sandbox.kill(sandbox.sandboxId, connection)).toBe(true);
+  });
+
+  test("has its lifecycle options honoured", async () => {
+    const sandbox = await Sandbox.create("base", {
+      ...connection,
+      timeoutMs: 5_000,
+      lifecycle: { onTimeout: "pause", autoResume: true },
+    });
+    expect((await sandbox.getInfo()).lifecycle).toEqual({ onTimeout: "pause", autoResume: true });
+    await f.advance(5_000);
+    expect((await sandbox.getInfo()).state).toBe("paused");
+    await sandbox.kill();
+  });
+
+  test("forks", async () => {
+    const sandbox = await Sandbox.create("base", { ...connection, timeoutMs: 60_000, metadata: { who: "ann" } });
+    const forks = await sandbox.fork({ count: 3, timeoutMs: 30_000 });
+    expect(forks).toHaveLength(3);
+    const copies = forks.filter((copy): copy is Sandbox => !(copy instanceof Error));
+    for (const copy of copies) {
+      expect(f.host.contentsOf(copy.sandboxId)).toEqual(f.host.contentsOf(sandbox.sandboxId) ?? fail());
+      expect((await copy.getInfo()).metadata).toEqual({ who: "ann" });
+    }
+    expect(new Set(copies.map(({ sandboxId }) => sandboxId)).size).toBe(3);
+    for (const { sandboxId } of await listed()) await Sandbox.kill(sandboxId, connection);
+  });
+
+  test("makes, lists, uses and deletes snapshots", async () => {
+    const sandbox = await Sandbox.create("base", { ...connection, timeoutMs: 60_000 });
+    const unnamed = await sandbox.createSnapshot();
+    await f.advance(1);
+    const named = await sandbox.createSnapshot({ name: "mine:v1" });
+    expect(named.snapshotId).toBe("default/mine:v1");
+    const shown = await Sandbox.listSnapshots({ ...connection, sandboxId: sandbox.sandboxId }).nextItems();
+    expect(shown.map(({ snapshotId }) => snapshotId)).toEqual([named.snapshotId, unnamed.snapshotId]);
+    const copy = await Sandbox.create(unnamed.snapshotId, connection);
+    expect(f.host.contentsOf(copy.sandboxId)).toEqual(f.host.contentsOf(sandbox.sandboxId) ?? fail());
+    await copy.kill();
+    expect(await Sandbox.deleteSnapshot(unnamed.snapshotId, connection)).toBe(true);
+    expect(await Sandbox.deleteSnapshot(named.snapshotId, connection)).toBe(true);
+    expect(await Sandbox.deleteSnapshot(named.snapshotId, connection)).toBe(false);
+    expect(await Sandbox.listSnapshots(connection).nextItems()).toEqual([]);
+  });
+
   test("learns what was wrong", async () => {
     await expect(Sandbox.create("unknown", connection)).rejects.toThrow('template "unknown" does not exist');
-    await expect(Sandbox.create("base", { ...connection, lifecycle: { onTimeout: "pause" } })).rejects.toThrow(
-      "does not support autoPause",
-    );
     const stranger = { ...connection, apiKey: `e2b_${"0".repeat(40)}` };
     await expect(Sandbox.create("base", stranger)).rejects.toBeInstanceOf(AuthenticationError);
   });
 });
+
+function fail(): never {
+  throw new Error("the host does not know its sandbox");
+}

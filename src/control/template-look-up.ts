@@ -21,14 +21,20 @@ export async function findStartable(store: Store, team: Team, written: string): 
     throw new Fault(404, `template ${JSON.stringify(written.trim())} does not exist, or this team cannot use it`);
   }
   const tag = reference.tag ?? DEFAULT_TAG;
-  const build =
-    tag === DEFAULT_TAG
-      ? await store.templates.newestReadyBuild(template.id)
-      : await store.templates.readyBuild(template.id, tag);
+  const build = await findBuild(store, template, tag);
   if (build === undefined)
     throw new Fault(404, `template "${reference.name}" has no finished build with the tag "${tag}"`);
   const [alias = ""] = await store.templates.aliasesOf(template.id);
   return { template, build, alias };
+}
+
+/** A build under its tag, or by its id. What is built in has no tags: its newest build is its default. */
+async function findBuild(store: Store, template: Template, tag: string): Promise<Build | undefined> {
+  const tagged = await store.templates.taggedBuild(template.id, tag);
+  if (tagged !== undefined) return tagged;
+  if (tag !== DEFAULT_TAG) return store.templates.readyBuild(template.id, tag);
+  const newest = await store.templates.newestReadyBuild(template.id);
+  return newest?.checkpoint === null ? newest : undefined;
 }
 
 /** For filters: undefined when there is no such template. A tag would mean nothing there and is refused. */

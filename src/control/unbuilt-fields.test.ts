@@ -8,9 +8,6 @@ beforeAll(async () => {
 afterAll(() => f[Symbol.asyncDispose]());
 
 const refused: [string, Record<string, unknown>][] = [
-  ["autoPause", { autoPause: true }],
-  ["autoPauseMemory", { autoPauseMemory: false }],
-  ["autoResume", { autoResume: { enabled: true } }],
   ["network.allowPublicTraffic", { network: { allowPublicTraffic: false } }],
   ["network.allowOut", { network: { allowOut: ["1.1.1.1"] } }],
   ["network.denyOut", { network: { denyOut: ["0.0.0.0/0"] } }],
@@ -61,14 +58,4 @@ test("Idempotency-Key is refused where it would mean something, and ignored else
   const v2 = await f.call("POST", "/v2/sandboxes", { templateID: "base" }, key);
   expect([v2.status, v2.body.message.includes("Idempotency-Key")]).toEqual([400, true]);
   expect((await f.call("POST", "/sandboxes", { templateID: "base" }, key)).status).toBe(201);
-});
-
-test("connect without memory is refused by name", async () => {
-  const id = await f.create();
-  for (const path of [`/sandboxes/${id}/connect`, `/v2/sandboxes/${id}/connect`]) {
-    const reply = await f.call("POST", path, { timeout: 60, memory: false });
-    expect([reply.status, reply.body.error_code]).toEqual([400, "sandbox_memory_override_disabled"]);
-    expect(reply.body.message).toContain("memory");
-    expect((await f.call("POST", path, { timeout: 60, memory: true })).status).toBe(200);
-  }
 });

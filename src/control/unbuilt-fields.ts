@@ -9,9 +9,6 @@ type Request = CreateSandboxV1 | CreateSandboxV2;
 
 /** Whether a request asks for the field, by the field's name as clients write it. */
 const asksFor: Readonly<Record<string, (request: Request) => boolean>> = {
-  autoPause: ({ autoPause }) => autoPause === true,
-  autoPauseMemory: ({ autoPauseMemory }) => autoPauseMemory === false,
-  autoResume: ({ autoResume }) => autoResume?.enabled === true,
   "network.allowPublicTraffic": ({ network }) => network?.allowPublicTraffic === false,
   "network.allowOut": ({ network }) => hasEntries(network?.allowOut),
   "network.denyOut": ({ network }) => hasEntries(network?.denyOut),
@@ -31,14 +28,6 @@ export function refuseUnbuilt(request: Request): void {
 export function refuseIdempotencyKey(headers: Headers): void {
   if (headers.has("idempotency-key")) {
     throw new Fault(400, "this server does not support the header Idempotency-Key yet; leave it out");
-  }
-}
-
-export function refuseMemoryOverride(request: { memory?: boolean | null | undefined } | undefined): void {
-  if (request?.memory === false) {
-    throw new Fault(400, "this server does not support memory: false yet; leave it out", {
-      errorCode: "sandbox_memory_override_disabled",
-    });
   }
 }
 

@@ -3,6 +3,7 @@
  * one piece is passed on as that piece, which spares a stream for most requests and lets Bun keep its Content-Length.
  */
 import { EDGE_WHOLE_BODY_MAX_BYTES } from "../contract/limits.ts";
+import { releasePiece } from "./release-piece.ts";
 
 /** Either bytes or a source of streams, so that it can be offered again as long as nobody has begun to read it. */
 export type CarriedBody = Uint8Array<ArrayBuffer> | (() => ReadableStream<Uint8Array>);
@@ -28,12 +29,19 @@ export async function carried(
  * a request's own body even if it is then refused a connection; and Bun.serve prints each break of a response's own body to
  * stderr with the URL, signature and all, which any sandbox could cause at will.
  */
-function streams(reader: ReadableStreamDefaultReader<Uint8Array>, first: Uint8Array | undefined) {
+function streams(
+  reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
+  first: Uint8Array<ArrayBuffer> | undefined,
+) {
   let begun = false;
+  let passedOn: Uint8Array<ArrayBuffer> | undefined;
   let unsent = first;
   const source: UnderlyingDefaultSource<Uint8Array> = {
     async pull(controller) {
       begun = true;
+      // Whoever asks for the next piece has taken the last.
+      releasePiece(passedOn);
+      passedOn = undefined;
       if (unsent !== undefined) {
         controller.enqueue(unsent);
         unsent = undefined;
@@ -42,7 +50,10 @@ function streams(reader: ReadableStreamDefaultReader<Uint8Array>, first: Uint8Ar
       const piece = await reader.read().catch(() => undefined);
       if (piece === undefined) controller.error(new Error("the body broke off"));
       else if (piece.done) controller.close();
-      else controller.enqueue(piece.value);
+      else {
+        passedOn = piece.value;
+        controller.enqueue(piece.value);
+      }
     },
     async cancel(reason) {
       if (begun) await reader.cancel(reason);

@@ -19,6 +19,10 @@ export class EdgeUnderTest implements AsyncDisposable {
   sandboxes = new Map<string, string>([[SANDBOX, "127.0.0.1"]]);
   forward: (port: number) => Promise<number | undefined> = async () => undefined;
   findSigned: Directory["findSigned"] = async () => undefined;
+  /** Sandboxes that `find` does not know are unknown to `wake`, too, unless a test says otherwise. */
+  wake: Directory["wake"] = async () => ({ refused: "not-found" });
+  /** Aborted: the run of every sandbox is over. */
+  ended = new AbortController();
 
   constructor() {
     const edge = createEdge({ directory: this.#directory(), log: (message) => this.logged.push(message) });
@@ -61,24 +65,29 @@ export class EdgeUnderTest implements AsyncDisposable {
   }
 
   /** Sends bytes as they are and gives back all that comes until the server closes or `until` is satisfied. */
-  raw(request: string, until: (received: string) => boolean = () => false): Promise<string> {
-    return rawExchange(this.port, request, until);
+  raw(request: string, until: (received: string) => boolean = () => false, more?: MoreBytes): Promise<string> {
+    return rawExchange(this.port, request, until, more);
+  }
+
+  destination(address: string): Destination {
+    return {
+      address,
+      forward: (port) => {
+        this.forwardsAsked += 1;
+        return this.forward(port);
+      },
+      ended: this.ended.signal,
+    };
   }
 
   #directory(): Directory {
     return {
-      find: async (id): Promise<Destination | undefined> => {
+      find: async (id) => {
         this.lookups += 1;
         const address = this.sandboxes.get(id);
-        if (address === undefined) return undefined;
-        return {
-          address,
-          forward: (port) => {
-            this.forwardsAsked += 1;
-            return this.forward(port);
-          },
-        };
+        return address === undefined ? undefined : this.destination(address);
       },
+      wake: async (id, request) => this.wake(id, request),
       findSigned: async (link, client) => this.findSigned(link, client),
     };
   }
@@ -88,10 +97,24 @@ export function hostOf(port: number): string {
   return `${port}-${SANDBOX}.example.com`;
 }
 
-function rawExchange(port: number, request: string, until: (received: string) => boolean): Promise<string> {
+/** Sent after a pause. */
+interface MoreBytes {
+  afterMs: number;
+  text: string;
+}
+
+function rawExchange(
+  port: number,
+  request: string,
+  until: (received: string) => boolean,
+  more?: MoreBytes,
+): Promise<string> {
   return new Promise((resolve) => {
     let received = "";
-    const socket = net.connect(port, "127.0.0.1", () => socket.write(request, "latin1"));
+    const socket = net.connect(port, "127.0.0.1", () => {
+      socket.write(request, "latin1");
+      if (more !== undefined) setTimeout(() => socket.write(more.text, "latin1"), more.afterMs);
+    });
     socket.on("data", (bytes) => {
       received += bytes.toString("latin1");
       if (until(received)) socket.destroy();

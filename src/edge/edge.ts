@@ -1,10 +1,11 @@
 /**
- * The edge: sandbox URLs. It finds the sandbox that a request names, and carries bytes between the client and that sandbox's
- * port. It never decides about a sandbox's life, never reads a body, and keeps no connection to a sandbox between requests.
+ * The edge: sandbox URLs. It finds the sandbox that a request names, has it woken if need be, and carries bytes between the
+ * client and that sandbox's port. It never decides about a sandbox's life, never reads a body, and keeps no connection to a sandbox between requests.
  *
  *   sandbox-address  which sandbox and port          reach            the way to that port, loopback services included
  *   control-path     what is refused on port 49983   http-forward     one HTTP exchange; carried-headers, carried-body
  *   refusal          answers of the edge itself      websocket-relay  one WebSocket; websocket-handshake, websocket-frame
+ *                                                    file-download    one file from the guest; answer-head, answer-body
  */
 import type { Server, WebSocketHandler } from "bun";
 import { Fault } from "../contract/fault.ts";
@@ -47,7 +48,7 @@ export function createEdge({ directory, log }: { directory: Directory; log: Edge
       // The server's own idle limit would cut streams that are silent for a while.
       server.timeout(request, 0);
       if (isWebSocketUpgrade(request)) return await upgradeThrough(reach, route, target, request, server);
-      const outcome = await reach.to(route, request.signal, httpAttempt(request, target));
+      const outcome = await reach.to(route, request, httpAttempt(request, target));
       return "reached" in outcome ? outcome.reached : refuse(outcome.refusal, request.headers);
     } catch (failure) {
       log("a request to a sandbox could not be routed", { ...namedIn(route), failure });
@@ -106,13 +107,15 @@ function announcesBody(headers: Headers): boolean {
 
 /**
  * Path and query of a request's URL. Bun.serve composes the URL from the Host header and the request target, so a target in
- * absolute form never names another machine here; with no usable host it gives the bare target.
+ * absolute form never names another machine here; with no usable host it gives the bare target, and that undecoded. What is not
+ * ASCII is escaped: cut to one byte on its way to a sandbox, a letter such as U+010A would be the end of a line.
  */
 function targetOf(url: string): string {
   const scheme = url.startsWith("/") ? -1 : url.indexOf("://");
   const start = scheme < 0 ? 0 : url.indexOf("/", scheme + 3);
   const fragment = url.indexOf("#", start);
-  return fragment < 0 ? url.slice(start) : url.slice(start, fragment);
+  const target = fragment < 0 ? url.slice(start) : url.slice(start, fragment);
+  return target.toWellFormed().replace(/[^!-~]+/g, encodeURIComponent);
 }
 
 /** For the log: a link would carry its signature there. */

@@ -4,18 +4,21 @@
  */
 import { type CarriedBody, carried } from "./carried-body.ts";
 import { towardsClient, towardsSandbox } from "./carried-headers.ts";
+import { downloadFile, isFileDownload } from "./file-download.ts";
 import type { Attempt } from "./reach.ts";
 
 const STATUS_MAX = 599;
 
 /** Prepares a request for forwarding. The attempt may be repeated as long as connections are refused. */
 export function httpAttempt(request: Request, target: string): Attempt<Response> {
-  const { method, headers, signal } = request;
+  const { method, headers } = request;
   towardsSandbox(headers);
   // A new connection for each request: addresses pass from one sandbox to the next, an idle connection must not.
   headers.set("connection", "close");
   let body: CarriedBody | undefined;
-  return async (address, port) => {
+  return async (address, port, ended) => {
+    const signal = AbortSignal.any([request.signal, ended]);
+    if (isFileDownload(method, port, target)) return await downloadFile({ address, port, target, headers, signal });
     if (request.body !== null) body ??= await carried(request.body, headers.get("content-length"));
     const response = await fetch(`http://${address}:${port}${target}`, {
       method,

@@ -4,7 +4,7 @@ import { EdgeProcess, EdgeUnderTest, hostOf, RawService } from "./edge-under-tes
 
 const MIB = 1024 * 1024;
 const VOLUME_BYTES = 256 * MIB;
-const GROWTH_MAX_BYTES = 80 * MIB;
+const GROWTH_MAX_BYTES = 32 * MIB;
 const PIECE = Buffer.alloc(64 * 1024, "sandlot ");
 /** What sockets and streams on the way may hold of a body that nobody takes. */
 const HELD_MAX_BYTES = 32 * MIB;
@@ -48,6 +48,7 @@ afterAll(() => service.stop(true));
 
 const expected = digest(pieces(PIECES));
 
+// Seen to fail with bodies gathered before they are sent.
 test.each(["GET", "POST"])("256 MiB by %s arrive whole, in little memory", async (method) => {
   await using alone = await EdgeProcess.start();
   const before = await alone.peakBytes();
@@ -61,6 +62,7 @@ test.each(["GET", "POST"])("256 MiB by %s arrive whole, in little memory", async
   expect((await alone.peakBytes()) - before).toBeLessThan(GROWTH_MAX_BYTES);
 });
 
+// Seen to fail with a stream that buffers what it likes, as does the one below.
 test("a client that takes nothing holds the service back", async () => {
   let written = 0;
   await using flood = await RawService.start((socket) => {

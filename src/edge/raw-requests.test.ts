@@ -20,6 +20,7 @@ afterAll(async () => {
 const SMUGGLED = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
 const headed = (text: string) => text.includes("\r\n\r\n");
 
+// Such requests end in Bun's own parser; nothing of ours could be weakened to let one through.
 describe("a request whose length is ambiguous is refused and not forwarded", () => {
   test.each([
     ["length and chunks", "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
@@ -40,6 +41,7 @@ describe("a request whose length is ambiguous is refused and not forwarded", () 
   });
 });
 
+// Seen to fail without the refusal in edge.ts.
 test.each(["GET", "HEAD"])("a %s with a body is refused, and its body is not taken for a request", async (method) => {
   const body = `GET /smuggled HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n\r\n`;
   const next = `GET /next HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\n\r\n`;
@@ -71,6 +73,7 @@ test("two Host headers are refused", async () => {
 });
 
 describe("the edge is no open proxy", () => {
+  // Seen to fail, as TRACE below, without the refusal by method.
   test("CONNECT is refused for a sandbox, and is management's business otherwise", async () => {
     const host = hostOf(service.port);
     expect(await edge.raw(`CONNECT ${host}:80 HTTP/1.1\r\nHost: ${host}\r\n\r\n`, headed)).toStartWith("HTTP/1.1 405 ");
@@ -97,6 +100,7 @@ describe("the edge is no open proxy", () => {
     expect(elsewhere.received).toEqual([]);
   });
 
+  // Seen to fail with the target resolved against the address as a URL.
   test.each(["//evil.example/x", "/@evil.example/", "/\\evil.example", "/:80@evil.example/"])(
     "the target %s stays a path",
     async (target) => {
@@ -120,10 +124,39 @@ describe("the edge is no open proxy", () => {
   );
 });
 
+// Seen to fail: without a usable Host, Bun hands out a target undecoded, and these letters end in the bytes of CR, LF, space and "c".
+describe("letters that look like line ends when cut to a byte stay letters", () => {
+  const smuggled = "/x\u0120HTTP/1.1\u010d\u010ainjected:\u0120yes\u010d\u010a\u010d\u010aPOST\u0120/smuggled";
+  /** In UTF-8, for an exchange that sends one byte for each letter. */
+  const sent = (target: string) => Buffer.from(target).toString("latin1");
+  const routed = (port: number) => `Host:\r\nE2b-Sandbox-Id: ${SANDBOX}\r\nE2b-Sandbox-Port: ${port}\r\n`;
+  const upgrade =
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+  test.each([
+    ["a plain request", "Connection: close\r\n"],
+    ["a WebSocket", upgrade],
+  ])("in the target of %s", async (_name, more) => {
+    const request = `GET ${sent(smuggled)} HTTP/1.1\r\n${routed(service.port)}${more}\r\n`;
+    await edge.raw(request, (text) => text.endsWith("ok"));
+    expect(service.received.length).toBe(1);
+    expect(service.received[0]).toStartWith("GET /x%C4%A0HTTP/1.1%C4%8D%C4%8Ainjected:%C4%A0yes");
+    expect(service.received[0]).not.toContain("\ninjected:");
+  });
+
+  test("and a path of the control channel is not spelled with them", async () => {
+    const request = `GET ${sent("/\u0163ontrol/ping")} HTTP/1.1\r\n${routed(service.port)}${upgrade}\r\n`;
+    await edge.raw(request, (text) => text.endsWith("ok"));
+    expect(service.received[0]).toStartWith("GET /%C5%A3ontrol/ping HTTP/1.1\r\n");
+  });
+});
+
 test.each([
   ["bad id", "3000-A_B.example.com", "Invalid sandbox ID"],
   ["port 0", `0-${SANDBOX}.example.com`, "Invalid sandbox port"],
   ["port 65536", `65536-${SANDBOX}.example.com`, "Invalid sandbox port"],
+  ["letter of another alphabet", "3000-\u00fcber.example.com", "Invalid sandbox ID"],
 ])("a host name with a %s is answered 400 in plain text", async (_name, host, text) => {
   const response = await fetch(edge.server.url, { headers: { host } });
   expect(response.status).toBe(400);

@@ -1,5 +1,6 @@
 /**
- * Finding the way to a port of a sandbox. A service may listen on every address, only on a loopback address, or be about to
+ * Finding the way to a port of a sandbox. A sandbox that is not to be reached just now is waited for, and woken if it may be. A
+ * service may listen on every address, only on a loopback address, or be about to
  * start: so a refused connection is tried through the guest's forwarder and then again for a short while.
  */
 import { setTimeout as pause } from "node:timers/promises";
@@ -8,20 +9,36 @@ import {
   EDGE_CONNECT_PAUSE_MAX_MS,
   EDGE_CONNECT_PAUSE_STEP_MS,
   EDGE_RUNTIME_CONNECT_BUDGET_MS,
+  TRANSITION_ROUNDS_MAX,
 } from "../contract/limits.ts";
 import { RUNTIME_PORT } from "../contract/runtime-version.ts";
-import type { Destination, Directory } from "../control/directory.ts";
+import type { Destination, Directory, WakeRefusal } from "../control/directory.ts";
 import { LoopbackForwards } from "./loopback-forwards.ts";
 import type { Refusal } from "./refusal.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
+
+const ACCESS_TOKEN_HEADER = "x-access-token";
+
+const REASONS = {
+  "not-found": "sandbox-not-found",
+  forbidden: "resume-forbidden",
+  "in-transition": "sandbox-in-transition",
+  "limit-reached": "limit-reached",
+} as const satisfies Record<WakeRefusal, Refusal["reason"]>;
 
 /** Something worth an operator's attention that the client is not told. */
 export type EdgeLog = (message: string, context: Record<string, unknown>) => void;
 
 export type Reached<T> = { reached: T } | { refusal: Refusal };
 
-/** One try at an address. It must leave the request untouched when the connection is refused, for it may be made again. */
-export type Attempt<T> = (address: string, port: number) => Promise<T>;
+/**
+ * One try at an address. It must leave the request untouched when the connection is refused, for it may be made again. What it
+ * carries must end when `ended` is aborted: the sandbox is gone then, perhaps without a word.
+ */
+export type Attempt<T> = (address: string, port: number, ended: AbortSignal) => Promise<T>;
+
+/** Who asks: until when an answer is of use, and with which token. */
+export type Asking = Pick<Request, "headers" | "signal">;
 
 export class Reach {
   readonly #directory: Directory;
@@ -33,17 +50,25 @@ export class Reach {
     this.#log = log;
   }
 
-  async to<T>(asked: SandboxAddress, signal: AbortSignal, attempt: Attempt<T>): Promise<Reached<T>> {
+  async to<T>(asked: SandboxAddress, { headers, signal }: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
     const budgetMs = asked.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
-    const startedMs = performance.now();
+    let startedMs = performance.now();
+    let wakes = 0;
     for (let tries = 1; ; tries += 1) {
       // Looked up for each try: the sandbox may have ended or moved since the last one.
-      const destination = await this.#directory.find(asked.sandboxId);
-      if (destination === undefined) return { refusal: { reason: "sandbox-not-found", sandboxId: asked.sandboxId } };
+      let destination = await this.#directory.find(asked.sandboxId);
+      if (destination === undefined) {
+        const woken = await this.#wake(asked, headers);
+        if ("refusal" in woken) return woken;
+        if (++wakes > TRANSITION_ROUNDS_MAX) return inTransition(asked);
+        ({ destination } = woken);
+        // Its services have been away, too: they get the same time to answer again.
+        startedMs = performance.now();
+      }
       try {
         return { reached: await this.#once(asked, destination, attempt) };
       } catch (failure) {
-        if (!isRefused(failure)) return closed(asked);
+        if (!isRefused(failure)) return destination.ended.aborted ? notFound(asked) : closed(asked);
       }
       const leftMs = startedMs + budgetMs - performance.now();
       if (leftMs <= 0) return closed(asked);
@@ -52,19 +77,27 @@ export class Reach {
     }
   }
 
+  async #wake(
+    { sandboxId, port }: SandboxAddress,
+    headers: Headers,
+  ): Promise<{ destination: Destination } | { refusal: Refusal }> {
+    const woken = await this.#directory.wake(sandboxId, { port, accessToken: headers.get(ACCESS_TOKEN_HEADER) });
+    return "destination" in woken ? woken : { refusal: { reason: REASONS[woken.refused], sandboxId } };
+  }
+
   /** Throws what the last attempt threw; a refusal only if every way was refused. */
   async #once<T>(asked: SandboxAddress, destination: Destination, attempt: Attempt<T>): Promise<T> {
     const known = this.#forwards.known(asked, destination);
     if (known !== undefined) {
       try {
-        return await attempt(destination.address, known);
+        return await attempt(destination.address, known, destination.ended);
       } catch (failure) {
         this.#forwards.forget(asked);
         if (!isRefused(failure)) throw failure;
       }
     }
     try {
-      return await attempt(destination.address, asked.port);
+      return await attempt(destination.address, asked.port, destination.ended);
     } catch (failure) {
       if (!isRefused(failure) || asked.port === RUNTIME_PORT) throw failure;
       const port = await this.#ask(asked, destination);
@@ -75,7 +108,7 @@ export class Reach {
 
   async #through<T>(asked: SandboxAddress, destination: Destination, port: number, attempt: Attempt<T>): Promise<T> {
     try {
-      return await attempt(destination.address, port);
+      return await attempt(destination.address, port, destination.ended);
     } catch (failure) {
       this.#forwards.forget(asked);
       throw failure;
@@ -94,6 +127,14 @@ export class Reach {
 
 function closed(asked: SandboxAddress): { refusal: Refusal } {
   return { refusal: { reason: "closed-port", sandboxId: asked.sandboxId, port: asked.port } };
+}
+
+function notFound({ sandboxId }: SandboxAddress): { refusal: Refusal } {
+  return { refusal: { reason: "sandbox-not-found", sandboxId } };
+}
+
+function inTransition({ sandboxId }: SandboxAddress): { refusal: Refusal } {
+  return { refusal: { reason: "sandbox-in-transition", sandboxId } };
 }
 
 function isRefused(failure: unknown): boolean {

@@ -3,7 +3,7 @@
  * Clients compare some messages and read members in the order given here.
  */
 export type Refusal =
-  | { reason: "sandbox-not-found"; sandboxId: string }
+  | { reason: "sandbox-not-found" | "resume-forbidden" | "sandbox-in-transition" | "limit-reached"; sandboxId: string }
   | { reason: "closed-port"; sandboxId: string; port: number }
   | { reason: "internal-endpoint"; path: string }
   | { reason: "bad-request"; status: 400 | 405 | 500 | 501; text: string };
@@ -23,6 +23,20 @@ const CLOSED_PORT: Page = {
   advice:
     "The sandbox is running, but no service answers on this port. Start one in the sandbox, then reload this page.",
 };
+const FORBIDDEN: Page = {
+  title: "Unable to Resume Sandbox",
+  advice:
+    "The sandbox is paused, and this request carries no token that may resume it. Resume it with its SDK or API key.",
+};
+const IN_TRANSITION: Page = {
+  title: "Sandbox Still Transitioning",
+  advice: "The sandbox is being paused or copied. Reload this page in a moment.",
+};
+const LIMIT_REACHED: Page = {
+  title: "Sandbox Limit Reached",
+  advice:
+    "The sandbox is paused, and its team runs as many sandboxes as it may. End another one, then reload this page.",
+};
 const INTERNAL: Page = {
   title: "Endpoint Not Available",
   advice: "This path is reserved for the server that runs the sandbox and cannot be used from outside.",
@@ -34,6 +48,18 @@ export function refuse(refusal: Refusal, asked: Headers): Response {
     case "sandbox-not-found": {
       const { sandboxId } = refusal;
       return answer({ sandboxId, message: "The sandbox was not found", code: 502 }, NOT_FOUND, asked);
+    }
+    case "resume-forbidden": {
+      const message = "The sandbox is paused and cannot be resumed with these credentials";
+      return answer({ sandboxId: refusal.sandboxId, message, code: 403 }, FORBIDDEN, asked);
+    }
+    case "sandbox-in-transition": {
+      const message = "The sandbox is still being paused or copied; try again in a moment";
+      return answer({ sandboxId: refusal.sandboxId, message, code: 409 }, IN_TRANSITION, asked);
+    }
+    case "limit-reached": {
+      const message = "The sandbox is paused and its team has reached its limit of running sandboxes";
+      return answer({ sandboxId: refusal.sandboxId, message, code: 429 }, LIMIT_REACHED, asked);
     }
     case "closed-port": {
       const { sandboxId, port } = refusal;

@@ -8,7 +8,7 @@ import { EDGE_WEBSOCKET_CLOSE_MS } from "../contract/limits.ts";
 const KEEPALIVE_MS = 20_000;
 
 export interface SandboxSocketListener {
-  data(bytes: Buffer): void;
+  data(bytes: Buffer<ArrayBuffer>): void;
   /** All that waited has been sent. */
   drained(): void;
   /** Called once, however the connection ended. */
@@ -18,11 +18,12 @@ export interface SandboxSocketListener {
 export class SandboxSocket {
   #socket: Socket<SandboxSocket> | undefined;
   #listener: SandboxSocketListener | undefined;
-  #early: Buffer[] = [];
+  #early: Buffer<ArrayBuffer>[] = [];
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #ending = false;
   #closed = false;
+  #release: (() => void) | undefined;
 
   /** Rejects with code ECONNREFUSED when nobody listens there. */
   static async dial(address: string, port: number): Promise<SandboxSocket> {
@@ -36,7 +37,8 @@ export class SandboxSocket {
           socket.setNoDelay(true);
           socket.setKeepAlive(true, KEEPALIVE_MS);
         },
-        data: (socket, bytes) => socket.data.#received(bytes),
+        // Its own copy: what a socket hands out is never shared memory, though its type leaves that open.
+        data: (socket, bytes) => socket.data.#received(bytes as Buffer<ArrayBuffer>),
         drain: (socket) => socket.data.#flush(),
         close: (socket) => socket.data.#ended(),
         // Bun reports a failed connection here and then closes it; the close is what counts.
@@ -61,7 +63,7 @@ export class SandboxSocket {
   }
 
   /** Puts the listener off; `unread` is what it got but has no use for. */
-  unlisten(unread: Buffer): void {
+  unlisten(unread: Buffer<ArrayBuffer>): void {
     this.#listener = undefined;
     if (unread.length > 0) this.#early.unshift(unread);
     this.pause();
@@ -97,7 +99,16 @@ export class SandboxSocket {
     if (!this.#closed) this.#socket?.terminate();
   }
 
-  #received(bytes: Buffer): void {
+  /** The connection is cut when the signal is aborted. */
+  endWith(signal: AbortSignal): void {
+    const cut = () => this.terminate();
+    this.#release = () => signal.removeEventListener("abort", cut);
+    signal.addEventListener("abort", cut);
+    if (signal.aborted) cut();
+    else if (this.#closed) this.#release();
+  }
+
+  #received(bytes: Buffer<ArrayBuffer>): void {
     if (this.#listener === undefined) this.#early.push(bytes);
     else this.#listener.data(bytes);
   }
@@ -127,6 +138,7 @@ export class SandboxSocket {
   #ended(): void {
     if (this.#closed) return;
     this.#closed = true;
+    this.#release?.();
     this.#waiting = [];
     this.#waitingBytes = 0;
     this.#listener?.closed();

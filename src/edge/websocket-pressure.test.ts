@@ -25,6 +25,7 @@ function byHand(then: (socket: Socket) => void): Promise<RawService> {
 }
 
 describe("the edge keeps its memory to itself", () => {
+  // Seen to fail without the bound on a message.
   test("a message above the limit closes the connection with 1009", async () => {
     await using service = await byHand((socket) => socket.write(Buffer.from([0x82, 127, 0, 0, 0, 1, 0, 0, 0, 0])));
     expect(await closing(edge.websocket(service.port))).toStartWith("1009");
@@ -35,6 +36,7 @@ describe("the edge keeps its memory to itself", () => {
     expect(await closing(edge.websocket(service.port))).toStartWith("1007");
   });
 
+  // Seen to fail without the pause.
   test("a service that reads nothing holds the client back", async () => {
     await using service = await byHand((socket) => socket.pause());
     const socket = edge.websocket(service.port);

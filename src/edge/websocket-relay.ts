@@ -39,7 +39,11 @@ export async function upgradeThrough(
   server: Server<Relay>,
 ): Promise<Response | undefined> {
   const asked = handshakeRequest(request, target);
-  const outcome = await reach.to(route, request.signal, (address, port) => shakeHands(address, port, asked, request));
+  const outcome = await reach.to(route, request, async (address, port, ended) => {
+    const handshake = await shakeHands(address, port, asked, request, ended);
+    if ("socket" in handshake) handshake.socket.endWith(ended);
+    return handshake;
+  });
   if ("refusal" in outcome) return refuse(outcome.refusal, request.headers);
   if ("declined" in outcome.reached) return outcome.reached.declined;
   const { socket, headers } = outcome.reached;

@@ -1,14 +1,22 @@
 /**
- * The host's side door: configure, forward, ping. It opens only with the secret that host and guest share; without it the
+ * The host's side door: configure, forward, ping, journal. It opens only with the secret that host and guest share; without it the
  * paths do not exist.
  */
 
 import { Fault } from "../contract/fault.ts";
-import { CONTROL_PREFIX, CONTROL_SECRET_HEADER, type ForwardAnswer } from "../contract/guest-control.ts";
+import {
+  CONTROL_PREFIX,
+  CONTROL_SECRET_HEADER,
+  type ForwardAnswer,
+  SETTINGS_LOST_STATUS,
+} from "../contract/guest-control.ts";
 import { CONTROL_BODY_MAX_BYTES } from "../contract/limits.ts";
 import { matchesAny } from "./access.ts";
 import { publishInternalVariables } from "./environment.ts";
 import type { Forwarders } from "./forwarder.ts";
+import type { Journal } from "./journal/journal.ts";
+import type { MemoryFile } from "./memory-file.ts";
+import { takeOwnIdentity } from "./own-identity.ts";
 import { parseSettings, type SettingsKeeper } from "./settings.ts";
 
 const PORT_MAX = 65_535;
@@ -17,12 +25,23 @@ export class ControlChannel {
   readonly #secret: string | undefined;
   readonly #settings: SettingsKeeper;
   readonly #forwarders: Forwarders;
+  readonly #journal: Journal;
+  readonly #memoryFile: MemoryFile;
   readonly #variablesFolder: string;
 
-  constructor(secret: string | undefined, settings: SettingsKeeper, forwarders: Forwarders, variablesFolder: string) {
+  constructor(
+    secret: string | undefined,
+    settings: SettingsKeeper,
+    forwarders: Forwarders,
+    journal: Journal,
+    memoryFile: MemoryFile,
+    variablesFolder: string,
+  ) {
     this.#secret = secret;
     this.#settings = settings;
     this.#forwarders = forwarders;
+    this.#journal = journal;
+    this.#memoryFile = memoryFile;
     this.#variablesFolder = variablesFolder;
   }
 
@@ -36,6 +55,8 @@ export class ControlChannel {
     switch (`${request.method} ${path.slice(CONTROL_PREFIX.length)}`) {
       case "GET ping":
         return new Response(null, { status: 204 });
+      case "GET journal":
+        return this.#listen(new URL(request.url, "http://guest").searchParams);
       case "POST configure":
         return this.#configure(await readJson(request));
       case "POST forward":
@@ -47,9 +68,24 @@ export class ControlChannel {
 
   #configure(json: unknown): Response {
     const settings = parseSettings(json);
+    // Booted ahead of time, or a copy: what happened until now did not happen in this sandbox.
+    if (settings.sandboxId !== this.#settings.sandboxId) this.#journal.beginAnew();
+    if (this.#settings.sandboxId !== "" && settings.sandboxId !== this.#settings.sandboxId) takeOwnIdentity();
     this.#settings.replace(settings);
     publishInternalVariables(settings, this.#variablesFolder);
+    // A sandbox that was paused until now has a new one, in which nothing is true yet.
+    this.#memoryFile.write();
     return new Response(null, { status: 204 });
+  }
+
+  /** A host hears by this that settings were lost: it is here, always, soon after a guest was started again. */
+  #listen(query: URLSearchParams): Response {
+    if (this.#settings.areLost) {
+      throw new Fault(SETTINGS_LOST_STATUS, "this guest's settings were damaged: configure it before you listen");
+    }
+    const after = query.get("after") ?? "";
+    const stream = this.#journal.listen(query.get("journal") ?? "", /^\d{1,15}$/.test(after) ? Number(after) : 0);
+    return new Response(stream, { headers: { "Content-Type": "application/x-ndjson" } });
   }
 
   async #forward(json: unknown): Promise<Response> {

@@ -59,6 +59,7 @@ describe("a forwarder", () => {
     client.destroy();
   });
 
+  // Seen to fail with the whole connection ended at the first end.
   test("passes the end of one direction on and keeps the other open", async () => {
     onConnection = (socket) => {
       const chunks: Buffer[] = [];
@@ -75,6 +76,7 @@ describe("a forwarder", () => {
     expect(heard).toBe("heard everything");
   });
 
+  // Seen to fail without the pause, and with what a socket did not take thrown away.
   test("holds a fast sender back and loses nothing", async () => {
     const total = 64 * 1024 * 1024;
     let sent = 0;
@@ -111,6 +113,7 @@ describe("a forwarder", () => {
     client.destroy();
   });
 
+  // Seen to fail with a forwarder that never closes.
   test("that is idle closes, one in use does not", async () => {
     const outside = await opened(new Forwarders(100));
     const client = reach(outside);

@@ -12,7 +12,9 @@ import { demandFileAccess, type Opening } from "./file-signature.ts";
 import { compose } from "./files/compose.ts";
 import { readComposeRequest } from "./files/compose-request.ts";
 import { download } from "./files/download.ts";
-import { upload } from "./files/upload.ts";
+import { type UploadedFile, upload } from "./files/upload.ts";
+import { notingFiles } from "./journal/file-notes.ts";
+import type { Journal } from "./journal/journal.ts";
 import { logError } from "./log.ts";
 import type { Meter } from "./metrics.ts";
 import { resolvePath } from "./paths.ts";
@@ -27,6 +29,7 @@ export interface House {
   control: ControlChannel;
   rpc: RpcRoutes;
   meter: Meter;
+  journal: Journal;
 }
 
 const UNCACHED = { "Cache-Control": "no-store" };
@@ -71,10 +74,11 @@ async function checkedAnswer(request: Request, url: URL, house: House): Promise<
 }
 
 function demandAccess(request: Request, url: URL, house: House): Opening {
+  const asked = `${request.method} ${url.pathname}`;
+  // Before anybody looks into the settings, which may be lost.
+  if (asked === "GET /health") return "open";
   const tokens = house.settings.current.accessTokens;
-  switch (`${request.method} ${url.pathname}`) {
-    case "GET /health":
-      return "open";
+  switch (asked) {
     case "GET /files":
       return demandFileAccess(request.headers, url.searchParams, "read", tokens, nowSeconds());
     case "POST /files":
@@ -112,8 +116,14 @@ async function fileAnswer(request: Request, url: URL, house: House, named: strin
   const account: Account = demandUser(house.accounts, url.searchParams.get("username") || named || defaultUser);
   const resolve = (path: string) => resolvePath(path, account, defaultWorkdir);
   const path = url.searchParams.get("path");
-  if (request.method === "GET") return download(request, resolve(path ?? ""));
-  return Response.json(await upload(request, path, resolve, account), {
+  const facts = { path: resolve(path ?? ""), user: account.name };
+  if (request.method === "GET") {
+    const status = (answer: Response) => ({ status: answer.status });
+    return notingFiles(house.journal, "download", facts, () => download(request, facts.path), status);
+  }
+  const send = () => upload(request, path, resolve, account);
+  const names = (files: UploadedFile[]) => ({ files: files.length, path: files.map((file) => file.path).join(", ") });
+  return Response.json(await notingFiles(house.journal, "upload", facts, send, names), {
     headers: { "Content-Type": "application/json" },
   });
 }
@@ -124,7 +134,11 @@ async function composeAnswer(request: Request, house: House, named: string | und
   const owner = demandUser(house.accounts, username || named || defaultUser);
   const resolve = (path: string) => resolvePath(path, owner, defaultWorkdir);
   const composition = { sources: sources.map(resolve), destination: resolve(destination), owner };
-  return Response.json(await compose(composition, request.signal), { headers: { "Content-Type": "application/json" } });
+  const facts = { path: composition.destination, sources: sources.length, user: owner.name };
+  const work = () => compose(composition, request.signal);
+  return Response.json(await notingFiles(house.journal, "compose", facts, work), {
+    headers: { "Content-Type": "application/json" },
+  });
 }
 
 function nowSeconds(): number {

@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import type { JsonValue } from "@bufbuild/protobuf";
+import { createWatcher } from "./filesystem/watching/watch-fixture.ts";
 import { describeMethod, ENCODINGS, encode } from "./testing/encodings.ts";
 import { rawExchange } from "./testing/raw-exchange.ts";
 import { Dice, mutate, type PlainRequest } from "./testing/request-mutations.ts";
@@ -16,14 +17,16 @@ const ANSWER_MS = 60;
 const MEMORY_MAX_KIB = 256 * 1024;
 
 let guest: RunningGuest;
+let watcher: string;
 beforeAll(async () => {
   guest = await RunningGuest.startHarmless();
   await guest.configure({ defaultUser: "nobody", defaultWorkdir: guest.folder });
   writeFileSync(`${guest.folder}/file`, "content");
+  watcher = await createWatcher(guest, { path: "", recursive: true });
 });
 afterAll(() => guest[Symbol.asyncDispose]());
 
-const CALLS: [method: string, message: JsonValue][] = [
+const callsOf = (watcherId: string): [method: string, message: JsonValue][] => [
   ["process.Process/List", {}],
   ["process.Process/Start", { process: { cmd: "/bin/sleep", args: ["0.5"], envs: { A: "1" }, cwd: "/" }, tag: "t" }],
   ["process.Process/Start", { process: { cmd: "/bin/cat" }, pty: { size: { cols: 80, rows: 24 } }, stdin: true }],
@@ -40,16 +43,22 @@ const CALLS: [method: string, message: JsonValue][] = [
   ["filesystem.Filesystem/MakeDir", { path: "made/here" }],
   ["filesystem.Filesystem/Move", { source: "made/here", destination: "moved" }],
   ["filesystem.Filesystem/Remove", { path: "moved" }],
+  ["filesystem.Filesystem/WatchDir", { path: "", recursive: true, includeEntry: true }],
+  ["filesystem.Filesystem/WatchDir", { path: "made", allowNetworkMounts: true }],
+  ["filesystem.Filesystem/CreateWatcher", { path: "", recursive: true, includeEntry: true }],
+  ["filesystem.Filesystem/GetWatcherEvents", { watcherId }],
+  ["filesystem.Filesystem/GetWatcherEvents", { watcherId: "w00000000000000000000" }],
+  ["filesystem.Filesystem/RemoveWatcher", { watcherId: "w00000000000000000000" }],
 ];
 
-function corpus(): PlainRequest[] {
+function corpus(watcherId: string): PlainRequest[] {
   const authorization = Object.entries(basic("nobody"));
   const common: [string, string][] = [
     ...authorization,
     ["Connect-Protocol-Version", "1"],
     ["Connect-Timeout-Ms", "500"],
   ];
-  const calls = CALLS.flatMap(([name, message]) =>
+  const calls = callsOf(watcherId).flatMap(([name, message]) =>
     ENCODINGS.map((encoding): PlainRequest => {
       const isStream = describeMethod(name).methodKind !== "unary";
       const payload = encode(name, message, encoding);
@@ -76,12 +85,12 @@ function corpus(): PlainRequest[] {
 }
 
 // Seen to fail with a daemon that ends on what is thrown in a timer (pid), with an Update that reads a size where none was
-// given (unforeseen), and with half a megabyte kept of each call (memory).
+// given (unforeseen), with events read of a watcher that nobody knows (unforeseen), and with half a megabyte kept of each call (memory).
 test(`${REQUESTS} damaged requests leave the daemon as it was`, async () => {
   const seed = Number(process.env.FUZZ_SEED ?? crypto.getRandomValues(new Uint32Array(1))[0]);
   console.log(`FUZZ_SEED=${seed}`);
   const dice = new Dice(seed);
-  const requests = corpus();
+  const requests = corpus(watcher);
   const queue = Array.from({ length: REQUESTS }, (_, number) => ({
     number,
     bytes: mutate(dice.pick(requests), dice),

@@ -1,8 +1,9 @@
 /**
  * Bytes that pass through leave garbage, and JavaScript's collector is in no hurry while the machine has memory left. Inside of
- * a small sandbox the guest's garbage is the user's memory, so it is collected after every so many bytes.
+ * a small sandbox the guest's garbage is the user's memory, so it is freed by hand where that is safe, and collected after every
+ * so many bytes where it is not.
  */
-import { GARBAGE_MAX_BYTES } from "../contract/limits.ts";
+import { DISCARDED_PIECE_MIN_BYTES, GARBAGE_MAX_BYTES } from "../contract/limits.ts";
 
 let sinceLastCollection = 0;
 
@@ -11,4 +12,15 @@ export function noteGarbage(bytes: number): void {
   if (sinceLastCollection < GARBAGE_MAX_BYTES) return;
   sinceLastCollection = 0;
   Bun.gc(true);
+}
+
+/**
+ * For a piece of a body that nobody reads any more: its memory is free at once, and it is empty afterwards. A piece of a larger
+ * buffer is left to the collector, for somebody else may hold another part.
+ */
+export function discard(piece: Uint8Array): void {
+  const { buffer, length } = piece;
+  const isWhole = length === buffer.byteLength && buffer instanceof ArrayBuffer;
+  if (isWhole && length >= DISCARDED_PIECE_MIN_BYTES) buffer.transfer(0);
+  else noteGarbage(length);
 }

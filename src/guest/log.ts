@@ -1,12 +1,21 @@
 /**
  * The guest's log: one JSON object per line on stderr, sparse. Never pass a secret or a file's content as a field.
  */
+let mirror: ((level: "error" | "info", message: string) => void) | undefined;
+
+/** What is logged is also told to `listener`, without its details: those are for whoever runs the machine. */
+export function mirrorLog(listener: typeof mirror): void {
+  mirror = listener;
+}
+
 export function logError(message: string, thrown: unknown, fields: Record<string, string | number> = {}): void {
   writeLine({ level: "error", message, ...fields, error: describe(thrown) });
+  mirror?.("error", message);
 }
 
 export function logNotice(message: string, fields: Record<string, string | number> = {}): void {
   writeLine({ level: "info", message, ...fields });
+  mirror?.("info", message);
 }
 
 function writeLine(line: Record<string, string | number>): void {

@@ -5,6 +5,7 @@
  *
  *   front-door.ts   the order of checks on every request        rpc.ts        Connect calls
  *   process/        processes, their listeners and terminals    filesystem/   the file tree     files/   file contents
+ *   journal/        what happened, for the sandbox's log
  */
 import { CONTROL_SECRET_ENV } from "../contract/guest-control.ts";
 import { RUNTIME_PORT } from "../contract/runtime-version.ts";
@@ -13,8 +14,11 @@ import { ControlChannel } from "./control-channel.ts";
 import { filesystemService } from "./filesystem/filesystem-service.ts";
 import { Forwarders } from "./forwarder.ts";
 import { answer, type House } from "./front-door.ts";
-import { logError } from "./log.ts";
+import { Journal } from "./journal/journal.ts";
+import { logError, mirrorLog } from "./log.ts";
+import { MemoryFile } from "./memory-file.ts";
 import { Meter } from "./metrics.ts";
+import { takeOwnIdentity } from "./own-identity.ts";
 import { Launcher } from "./process/launcher.ts";
 import { processService } from "./process/process-service.ts";
 import { ProcessTable } from "./process/process-table.ts";
@@ -44,9 +48,15 @@ function main(): void {
 
   const variable = takeVariables();
   const stateFolder = variable("SANDLOT_STATE_DIR");
+  const journal = new Journal();
+  mirrorLog((level, message) => journal.note("runtime", level, message));
   const settings = new SettingsKeeper(stateFolder ?? "/run/sandlot");
+  if (settings.sandboxId !== "") journal.note("runtime", "warn", "The runtime was started again");
+  else if (variable("SANDLOT_COPY") !== undefined) takeOwnIdentity();
   const accounts = new Accounts();
   const launcher = new Launcher(settings, process.env.PATH, variable("SANDLOT_SETPRIV"));
+  const meter = new Meter(wholeNumber(variable("SANDLOT_CPU_COUNT")), wholeNumber(variable("SANDLOT_MEMORY_MB")));
+  const memoryFile = new MemoryFile(variable("SANDLOT_MEMORY_FILE"), () => meter.memory());
   const house: House = {
     settings,
     accounts,
@@ -54,10 +64,16 @@ function main(): void {
       variable(CONTROL_SECRET_ENV),
       settings,
       new Forwarders(),
+      journal,
+      memoryFile,
       stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
     ),
-    rpc: new RpcRoutes(processService(new ProcessTable(), launcher), filesystemService(settings, accounts)),
-    meter: new Meter(wholeNumber(variable("SANDLOT_CPU_COUNT")), wholeNumber(variable("SANDLOT_MEMORY_MB"))),
+    rpc: new RpcRoutes(
+      processService(new ProcessTable(), launcher, journal, memoryFile),
+      filesystemService(settings, accounts, journal),
+    ),
+    meter,
+    journal,
   };
 
   Bun.serve({

@@ -9,6 +9,7 @@
 import { readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { availableParallelism } from "node:os";
+import type { MemoryUse } from "../contract/meminfo.ts";
 import { systemCode } from "./rpc-fault.ts";
 
 const MIB = 1024 * 1024;
@@ -55,8 +56,12 @@ export class Meter {
     this.#lastCpu = { usedMs: cpuUsedMs(folders), atMs: nowMs() };
   }
 
+  memory(): MemoryUse {
+    return readMemory(this.#folders, this.#memoryTotal);
+  }
+
   async read(): Promise<Metrics> {
-    const memory = readMemory(this.#folders, this.#memoryTotal);
+    const memory = this.memory();
     const disk = await statfs("/");
     return {
       ts: Math.floor(Date.now() / 1000),
@@ -104,28 +109,28 @@ function procCpuUsedMs(stat = "cpu"): number {
   return (user + nice + system + irq + softirq) * tickMs;
 }
 
-interface Memory {
-  total: number;
-  used: number;
-  cache: number;
-}
-
-function readMemory({ cgroup, proc }: MetricsFolders, configuredTotal: number | undefined): Memory {
-  const machine = readIfThere(`${proc}/meminfo`) ?? "";
-  const machineTotal = kilobytes(machine, "MemTotal");
+/** In a sandbox /proc/meminfo is a file that root there can make huge; nobody needs to look at it then. */
+function readMemory({ cgroup, proc }: MetricsFolders, configuredTotal: number | undefined): MemoryUse {
   const charged = chargedMemory(cgroup);
-  if (charged === undefined) {
-    const cache = Math.max(
-      0,
-      kilobytes(machine, "Cached") + kilobytes(machine, "Buffers") - kilobytes(machine, "Shmem"),
-    );
-    const used = Math.max(0, machineTotal - kilobytes(machine, "MemFree") - cache);
-    return { total: configuredTotal ?? machineTotal, used, cache };
-  }
+  if (charged === undefined) return machineMemory(readIfThere(`${proc}/meminfo`) ?? "", configuredTotal);
   // The counters are not read at one instant, and those of v1 lag behind one another.
   const cache = Math.min(charged.current, Math.max(0, charged.file - charged.shmem));
-  const limit = Math.min(charged.limit ?? machineTotal, machineTotal || Number.POSITIVE_INFINITY);
-  return { total: configuredTotal ?? limit, used: charged.current - cache, cache };
+  const used = charged.current - cache;
+  const total = configuredTotal ?? smallerLimit(charged.limit, readIfThere(`${proc}/meminfo`) ?? "");
+  return { total, used, cache, shared: Math.min(used, charged.shmem) };
+}
+
+function smallerLimit(limit: number | undefined, meminfo: string): number {
+  const machine = kilobytes(meminfo, "MemTotal");
+  return Math.min(limit ?? machine, machine || Number.POSITIVE_INFINITY);
+}
+
+function machineMemory(meminfo: string, configuredTotal: number | undefined): MemoryUse {
+  const total = kilobytes(meminfo, "MemTotal");
+  const shared = kilobytes(meminfo, "Shmem");
+  const cache = Math.max(0, kilobytes(meminfo, "Cached") + kilobytes(meminfo, "Buffers") - shared);
+  const used = Math.max(0, total - kilobytes(meminfo, "MemFree") - cache);
+  return { total: configuredTotal ?? total, used, cache, shared: Math.min(used, shared) };
 }
 
 interface ChargedMemory {

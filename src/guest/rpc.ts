@@ -14,7 +14,7 @@ import {
 } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
-import { GUEST_RPC_MESSAGE_MAX_BYTES, INT32_MAX } from "../contract/limits.ts";
+import { GARBAGE_PER_MESSAGE_BYTES, GUEST_RPC_MESSAGE_MAX_BYTES, INT32_MAX } from "../contract/limits.ts";
 import { Filesystem } from "../contract/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../contract/wire/process/process_pb.ts";
 import type { Account } from "./accounts.ts";
@@ -152,7 +152,7 @@ function toStream(messages: AsyncIterable<Uint8Array>, gone: AbortController): R
           return;
         }
         controller.enqueue(next.value);
-        noteGarbage(next.value.length);
+        noteGarbage(next.value.length + GARBAGE_PER_MESSAGE_BYTES);
       },
       cancel(reason) {
         gone.abort(reason ?? new ConnectError("the client went away", Code.Canceled));

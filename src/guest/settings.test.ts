@@ -1,6 +1,7 @@
 /** Settings that cannot be read: the guest does not know who may enter, so nobody may until the host has configured it again. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { SETTINGS_LOST_STATUS } from "../contract/guest-control.ts";
 import { envelope, RunningGuest, SECRET } from "./testing/running-guest.ts";
 
 const TOKEN = "the-token-of-the-sandbox";
@@ -74,6 +75,8 @@ describe.each(DAMAGES)("a settings file that is %s", (_, damage) => {
     expect((await guest.fetch("/health")).status).toBe(204);
     const ping = await guest.fetch("/control/ping", { headers: { "x-sandlot-control": SECRET } });
     expect(ping.status).toBe(204);
+    const journal = await guest.fetch("/control/journal", { headers: { "x-sandlot-control": SECRET } });
+    expect(journal.status).toBe(SETTINGS_LOST_STATUS);
     await secure();
     expect((await guest.fetch("/envs")).status).toBe(401);
     expect((await guest.fetch("/envs", { headers: { "X-Access-Token": TOKEN } })).status).toBe(200);

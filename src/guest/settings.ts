@@ -20,15 +20,33 @@ const BEFORE_CONFIGURE: GuestSettings = {
 
 export class SettingsKeeper {
   readonly #folder: string;
-  #current: GuestSettings;
+  /** Undefined: they were damaged. */
+  #current: GuestSettings | undefined;
 
   constructor(folder: string) {
     this.#folder = folder;
     this.#current = readKept(folder);
   }
 
+  /** Fault 503 when nobody knows them. */
   get current(): GuestSettings {
-    return this.#current;
+    if (this.#current !== undefined) return this.#current;
+    throw new Fault(
+      503,
+      "this sandbox's settings were damaged: it answers nobody until its server configures it again",
+      {
+        headers: { "Retry-After": "1" },
+      },
+    );
+  }
+
+  get areLost(): boolean {
+    return this.#current === undefined;
+  }
+
+  /** Empty before the sandbox is somebody's, and while nobody knows. */
+  get sandboxId(): string {
+    return this.#current?.sandboxId ?? "";
   }
 
   /** Kept before used: an answer to the host means that a restart will not lose them. */
@@ -42,7 +60,7 @@ export class SettingsKeeper {
   }
 }
 
-function readKept(folder: string): GuestSettings {
+function readKept(folder: string): GuestSettings | undefined {
   try {
     return parseSettings(JSON.parse(readFileSync(`${folder}/settings.json`, "utf8")));
   } catch (thrown) {
@@ -53,33 +71,8 @@ function readKept(folder: string): GuestSettings {
       folder,
       reason: systemCode(thrown) || "they are damaged",
     });
-    return CLOSED;
+    return undefined;
   }
-}
-
-/**
- * Settings that refuse whoever looks into them. The refusal comes at the last moment, so that a request that needs none of
- * them (the health check, whose door has a list of tokens at hand and does not read it) is answered all the same.
- */
-const CLOSED: GuestSettings = {
-  sandboxId: "",
-  templateId: "",
-  accessTokens: new Proxy<string[]>([], { get: refuseToLook }),
-  get envVars() {
-    return refuseToLook();
-  },
-  get defaultUser() {
-    return refuseToLook();
-  },
-  get defaultWorkdir() {
-    return refuseToLook();
-  },
-};
-
-function refuseToLook(): never {
-  throw new Fault(503, "this sandbox's settings were damaged: it answers nobody until its server configures it again", {
-    headers: { "Retry-After": "1" },
-  });
 }
 
 export function parseSettings(json: unknown): GuestSettings {

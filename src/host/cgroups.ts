@@ -1,18 +1,28 @@
 /** Cgroups of sandboxes, in whichever layout the machine has: v1 (one tree for each controller), v2, or both. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 
 const ROOT = "/sys/fs/cgroup";
 const V2_MARK = "cgroup.controllers";
 const REMOVE_ATTEMPTS_MAX = 100;
-const REMOVE_RETRY_MS = 20;
+/** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */
+const REMOVE_RETRY_MIN_MS = 1;
+const REMOVE_RETRY_MAX_MS = 20;
 
 export type CgroupLayout = "v1" | "v2" | "hybrid";
 
 export function cgroupLayout(): CgroupLayout {
   if (existsSync(join(ROOT, V2_MARK))) return "v2";
   return existsSync(join(ROOT, "unified", V2_MARK)) ? "hybrid" : "v1";
+}
+
+/** Those of v1 that have a name and no controller. */
+export function namedTrees(): string[] {
+  if (existsSync(join(ROOT, V2_MARK))) return [];
+  const lines = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
+  const named = lines.filter((line) => / - cgroup \S+ (\S+,)?name=/.test(line)).map((line) => line.split(" ")[4] ?? "");
+  return [...new Set(named)].filter((point) => point.startsWith(`${ROOT}/`));
 }
 
 /** The mounted trees: one on v2, one for each controller on v1. */
@@ -24,6 +34,41 @@ export function cgroupTrees(): string[] {
     if (point?.startsWith(`${ROOT}/`) && / - cgroup2? /.test(line)) seen.add(point);
   }
   return [...seen];
+}
+
+/**
+ * Makes a cgroup that only holds others, so that they can be limited. crun does this for what it makes; CRIU takes it for
+ * granted. With v1, a new cpuset is empty; with v2, the controllers have to be passed on from level to level.
+ */
+export function makeParentCgroup(path: string): void {
+  const levels = path.split("/").filter(Boolean);
+  for (const tree of cgroupTrees()) {
+    let folder = tree;
+    for (const level of ["", ...levels]) {
+      const above = folder;
+      folder = join(folder, level);
+      mkdirSync(folder, { recursive: true });
+      if (existsSync(join(folder, V2_MARK))) passControllersOn(folder);
+      else if (level !== "")
+        for (const file of ["cpuset.cpus", "cpuset.mems"]) inherit(join(above, file), join(folder, file));
+    }
+  }
+}
+
+function inherit(from: string, to: string): void {
+  if (existsSync(to) && readFileSync(to, "utf8").trim() === "") writeFileSync(to, readFileSync(from, "utf8"));
+}
+
+function passControllersOn(folder: string): void {
+  const wanted = readFileSync(join(folder, V2_MARK), "utf8").trim().split(" ").filter(Boolean);
+  // One at a time: some cannot be passed on where processes are, and the others still can.
+  for (const controller of wanted) {
+    try {
+      writeFileSync(join(folder, "cgroup.subtree_control"), `+${controller}`);
+    } catch {
+      // The sandbox runs without this limit or fails to start with a word about it.
+    }
+  }
 }
 
 /** Ends what runs in a cgroup and removes it with all below it, in every tree, but for those named in `keep` and what is below them. */
@@ -65,9 +110,16 @@ async function endAndRemove(folder: string): Promise<boolean> {
       if ((error as NodeJS.ErrnoException).code !== "EBUSY") throw error;
     }
     for (const pid of processesOf(folder)) kill(pid);
-    await Bun.sleep(REMOVE_RETRY_MS);
+    letGo(folder);
+    await Bun.sleep(Math.min(REMOVE_RETRY_MIN_MS * 2 ** attempt, REMOVE_RETRY_MAX_MS));
   }
   return false;
+}
+
+/** With cgroup v1, what is frozen does not even end. */
+function letGo(folder: string): void {
+  const state = join(folder, "freezer.state");
+  if (existsSync(state)) writeFileSync(state, "THAWED");
 }
 
 function processesOf(folder: string): number[] {

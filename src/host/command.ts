@@ -14,6 +14,8 @@ export interface CommandOptions {
   env?: Record<string, string>;
   /** Sees each chunk of output as it comes, for progress on long steps. */
   onOutput?: (text: string) => void;
+  /** Called when the command itself has ended; what it started may still hold its output, and would be waited for. */
+  onExit?: (exitCode: number) => Promise<void>;
 }
 
 export interface CommandResult {
@@ -45,7 +47,10 @@ export async function attempt(argv: readonly string[], options: CommandOptions =
     const [stdout, stderr, exitCode] = await Promise.all([
       collect(child.stdout, options.onOutput),
       collect(child.stderr, options.onOutput),
-      child.exited,
+      child.exited.then(async (code) => {
+        await options.onExit?.(code);
+        return code;
+      }),
     ]);
     if (timedOut) throw new Fault(500, `${commandLine(argv)} did not end within ${timeoutMs} ms and was killed`);
     return { exitCode, stdout, stderr };

@@ -1,4 +1,4 @@
-/** How CRIU treats what reaches out of a sandbox; crun hands the file to it. */
+/** How CRIU treats what reaches out of a sandbox. */
 import { readFileSync } from "node:fs";
 
 export const CRIU_CONFIG_FILE = "criu.conf";
@@ -8,8 +8,10 @@ const ALWAYS = `
 external mnt[]:ms
 # The network namespace is made anew and plugged by the host.
 empty-ns net
-tcp-close
-# Nothing to hold back: connections are closed, and the sandbox is unplugged while it is stopped.
+# Connections within the sandbox are kept with what is on its way; the host closes those to the outside afterwards.
+tcp-established
+skip-in-flight
+# On a restore the host holds packets back itself.
 network-lock skip
 link-remap
 `;

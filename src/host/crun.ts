@@ -8,7 +8,8 @@ import type { Toolbox } from "./toolbox.ts";
 
 const CREATE_MS = 20_000;
 const REMOVE_MS = 20_000;
-const CHECKPOINT_MS = 120_000;
+/** crun may have been killed the first time. */
+const REMOVE_TRIES_MAX = 2;
 
 export class Crun implements Runtime {
   readonly #command: string[];
@@ -34,25 +35,15 @@ export class Crun implements Runtime {
   }
 
   async remove(id: string): Promise<void> {
-    const result = await this.#silent(["delete", "--force", id], undefined, REMOVE_MS);
-    if (result.exitCode !== 0 && (await this.list()).includes(id)) {
-      throw new Fault(500, `crun could not remove ${id}: ${result.stderr}`);
+    // One that CRIU has made was never crun's.
+    if (!(await this.list()).includes(id)) return;
+    let said = "";
+    for (let tries = 0; tries < REMOVE_TRIES_MAX; tries++) {
+      const result = await this.#silent(["delete", "--force", id], undefined, REMOVE_MS);
+      if (result.exitCode === 0 || !(await this.list()).includes(id)) return;
+      said = result.stderr;
     }
-  }
-
-  /** Writes memory and processes into `imageFolder` and ends the sandbox; its disk stays. */
-  async checkpoint(id: string, imageFolder: string): Promise<void> {
-    const folders = ["--image-path", imageFolder, "--work-path", imageFolder];
-    await this.#must(["checkpoint", ...folders, "--file-locks", id], undefined, CHECKPOINT_MS);
-  }
-
-  /** Brings a checkpoint back to life on a mounted root; its network is a fresh, unplugged one. Answers the new pid. */
-  async restore(id: string, bundle: string, imageFolder: string): Promise<number> {
-    const pidFile = join(bundle, "pid");
-    const folders = ["--image-path", imageFolder, "--work-path", imageFolder, "--bundle", bundle];
-    const args = ["restore", ...folders, "--detach", "--pid-file", pidFile, "--file-locks", id];
-    await this.#must(args, bundle, CHECKPOINT_MS);
-    return Number.parseInt(await readFile(pidFile, "utf8"), 10);
+    throw new Fault(500, `crun could not remove ${id}: ${said}`);
   }
 
   async list(): Promise<string[]> {

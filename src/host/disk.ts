@@ -11,6 +11,7 @@ import { mkdir, open, readdir, rename, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { attempt, run } from "./command.ts";
+import { HOSTNAME } from "./hostname.ts";
 import { HOST_ID_FIRST } from "./id-range.ts";
 import { mountPoints } from "./mount-world.ts";
 import type { Mounts } from "./mounts.ts";
@@ -19,6 +20,10 @@ import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "./network-plan.ts";
 /** Below this much free space no new sandbox is made: the running ones need it. */
 const FREE_MIN_BYTES = 1024 ** 3;
 const POOL_MIN_BYTES = 4 * 1024 ** 3;
+/** As statfs(2) tells it. */
+const BTRFS = 0x9123683e;
+const POOL_RELEASE_MS = 20_000;
+const POOL_LOOK_EVERY_MS = 20;
 const EXT4_MOUNT = "noinit_itable,discard";
 
 export interface Disk {
@@ -45,6 +50,13 @@ export class Disks {
   static async open(dataFolder: string, mounts: Mounts): Promise<Disks> {
     const pool = join(dataFolder, "disks");
     mkdirSync(pool, { recursive: true, mode: 0o711 });
+    if (isPoolBroken(dataFolder)) {
+      throw new Fault(
+        500,
+        `the disks of sandboxes below ${dataFolder} can only be read since an error, most often because the disk under them was ` +
+          "full. FIX: free space there, then `sandlot down`, which ends what still runs, and start again. What is paused is kept",
+      );
+    }
     // Without btrfs in the kernel, disks are sparse copies; the doctor says so.
     if (!(await canReflink(pool, mounts)) && (await hasBtrfs())) await mountPool(dataFolder, pool, mounts);
     return new Disks(mounts, pool, await canReflink(pool, mounts));
@@ -60,14 +72,21 @@ export class Disks {
 
   /** Makes a disk and mounts the root of its sandbox below `folder`. */
   async attach(name: string, sizeMB: number, imageFolder: string, folder: string): Promise<Disk> {
-    this.#demandSpace();
-    await this.#clone(await this.#prototype(sizeMB), this.#imageOf(name));
+    this.demandSpace(0);
+    await this.#clone(await this.#prototype(sizeMB), this.imageOf(name));
     return await this.#mount(name, imageFolder, folder, (disk) => writeIdentity(join(disk, "upper/etc")));
   }
 
-  /** Mounts a disk that exists. */
-  async reattach(name: string, imageFolder: string, folder: string): Promise<Disk> {
+  /** The same with a copy of the disk in the file `source`. */
+  async attachCopy(name: string, source: string, imageFolder: string, folder: string): Promise<Disk> {
+    this.demandSpace(0);
+    await this.#clone(source, this.imageOf(name));
     return await this.#mount(name, imageFolder, folder, () => undefined);
+  }
+
+  /** A folder on the same filesystem, so that disks are cloned between the two without copying. */
+  get checkpointsFolder(): string {
+    return join(this.#pool, "checkpoints");
   }
 
   async #mount(name: string, imageFolder: string, folder: string, fill: (disk: string) => void): Promise<Disk> {
@@ -75,7 +94,7 @@ export class Disks {
     const root = join(folder, "root");
     mkdirSync(disk, { mode: 0o711 });
     mkdirSync(root, { mode: 0o711 });
-    await this.mounts.do({ kind: "loop", image: this.#imageOf(name), target: disk, type: "ext4", options: EXT4_MOUNT });
+    await this.mounts.do({ kind: "loop", image: this.imageOf(name), target: disk, type: "ext4", options: EXT4_MOUNT });
     fill(disk);
     const layers = `lowerdir=${imageFolder},upperdir=${disk}/upper,workdir=${disk}/work`;
     // index and nfs_export: without them a process with an inotify watch cannot be checkpointed.
@@ -91,7 +110,7 @@ export class Disks {
   }
 
   async remove(name: string): Promise<void> {
-    await rm(this.#imageOf(name), { force: true });
+    await rm(this.imageOf(name), { force: true });
   }
 
   /** Names of all disks. */
@@ -101,18 +120,22 @@ export class Disks {
       .map((name) => name.slice(0, -4));
   }
 
-  #imageOf(name: string): string {
+  imageOf(name: string): string {
     return join(this.#pool, `${name}.img`);
   }
 
-  #demandSpace(): void {
-    const { bavail, bsize } = statfsSync(this.#pool);
-    if (bavail * bsize >= FREE_MIN_BYTES) return;
-    throw new Fault(
-      503,
-      `only ${Math.floor((bavail * bsize) / 1024 ** 2)} MiB are free on the disk for sandboxes, ` +
-        `${FREE_MIN_BYTES / 1024 ** 2} MiB are kept for the running ones`,
-    );
+  /** Fault 503 when `bytes` more would leave less than the running sandboxes may need. */
+  demandSpace(bytes: number): void {
+    // A pool in a file is as full as the filesystem under that file, too.
+    for (const folder of [this.#pool, join(this.#pool, "..")]) {
+      const { bavail, bsize } = statfsSync(folder);
+      if (bavail * bsize >= FREE_MIN_BYTES + bytes) continue;
+      throw new Fault(
+        503,
+        `only ${Math.floor((bavail * bsize) / 1024 ** 2)} MiB are free on the disk for sandboxes, ` +
+          `${FREE_MIN_BYTES / 1024 ** 2} MiB are kept for the running ones`,
+      );
+    }
   }
 
   async #clone(source: string, target: string): Promise<void> {
@@ -163,8 +186,8 @@ function writeIdentity(etc: string): void {
   const files: Record<string, string> = {
     "machine-id": `${machineId}\n`,
     "resolv.conf": `nameserver ${NAMESERVER_ADDRESS}\n`,
-    hostname: "e2b.local\n",
-    hosts: `127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n${SANDBOX_ADDRESS} e2b.local\n`,
+    hostname: `${HOSTNAME}\n`,
+    hosts: `127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n${SANDBOX_ADDRESS} ${HOSTNAME}\n`,
   };
   mkdirSync(etc, { mode: 0o755 });
   chownSync(etc, HOST_ID_FIRST, HOST_ID_FIRST);
@@ -176,6 +199,8 @@ function writeIdentity(etc: string): void {
 }
 
 async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
+  // Known without trying, which takes space: a server must also start, and be taken down, where there is none left.
+  if (statfsSync(folder).type === BTRFS) return true;
   const [source, target] = [join(folder, ".reflink-a"), join(folder, ".reflink-b")];
   writeFileSync(source, "x".repeat(8192));
   try {
@@ -204,6 +229,28 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
     return;
   }
   await mounts.do({ kind: "loop", image: file, target, type: "btrfs", options });
+}
+
+/** After an error the kernel lets a filesystem be read only, until it is mounted anew. */
+export function isPoolBroken(dataFolder: string): boolean {
+  const pool = join(dataFolder, "disks");
+  if (!mountPoints().includes(pool)) return false;
+  const probe = join(pool, ".writable");
+  try {
+    writeFileSync(probe, "");
+    return false;
+  } catch (error) {
+    return ["EROFS", "EIO"].includes((error as NodeJS.ErrnoException).code ?? "");
+  }
+}
+
+/** Nothing may run on it any more. Resolves when it can be mounted anew. */
+export async function releasePool(dataFolder: string): Promise<void> {
+  await run(["umount", "--lazy", join(dataFolder, "disks")]);
+  const deadline = performance.now() + POOL_RELEASE_MS;
+  while (loopDeviceOf(join(dataFolder, "disks.btrfs")) !== undefined && performance.now() < deadline) {
+    await Bun.sleep(POOL_LOOK_EVERY_MS);
+  }
 }
 
 function loopDeviceOf(file: string): string | undefined {

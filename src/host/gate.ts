@@ -1,21 +1,48 @@
-/** Lets a bounded number in at once; the others wait in line. `using place = await gate.enter()` leaves by itself. */
+/**
+ * Lets a bounded number in at once; the others wait in line. `using place = await gate.enter()` leaves by itself. Where owners are
+ * named, a place that becomes free goes to the one who has the fewest, so that nobody's long line keeps the others out.
+ */
 export class Gate {
   #free: number;
-  readonly #line: (() => void)[] = [];
+  readonly #line: { owner: string; go: () => void }[] = [];
+  readonly #inside = new Map<string, number>();
 
   constructor(places: number) {
     this.#free = places;
   }
 
-  async enter(): Promise<Disposable> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => this.#line.push(resolve));
-    return { [Symbol.dispose]: () => this.#leave() };
+  async enter(owner = ""): Promise<Disposable> {
+    if (this.#free > 0) this.#take(owner);
+    // Whoever leaves takes the place for the next: between the two nobody else can.
+    else await new Promise<void>((go) => this.#line.push({ owner, go }));
+    return { [Symbol.dispose]: () => this.#leave(owner) };
   }
 
-  #leave(): void {
-    const next = this.#line.shift();
-    if (next === undefined) this.#free++;
-    else next();
+  #take(owner: string): void {
+    this.#free--;
+    this.#inside.set(owner, this.#placesOf(owner) + 1);
+  }
+
+  #leave(owner: string): void {
+    this.#free++;
+    const left = this.#placesOf(owner) - 1;
+    if (left > 0) this.#inside.set(owner, left);
+    else this.#inside.delete(owner);
+    const next = this.#next();
+    if (next === undefined) return;
+    this.#take(next.owner);
+    next.go();
+  }
+
+  #next(): { owner: string; go: () => void } | undefined {
+    let best = 0;
+    for (const [at, { owner }] of this.#line.entries()) {
+      if (this.#placesOf(owner) < this.#placesOf(this.#line[best]?.owner ?? "")) best = at;
+    }
+    return this.#line.splice(best, 1)[0];
+  }
+
+  #placesOf(owner: string): number {
+    return this.#inside.get(owner) ?? 0;
   }
 }

@@ -1,4 +1,5 @@
 /** The host's end of the control channel: waits for a guest, configures it, asks it to open a way to a loopback service. */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import {
   CONTROL_PREFIX,
@@ -20,9 +21,11 @@ const ANSWER_MAX_BYTES = 4096;
 const ENVELOPE_BYTES = 5;
 
 export class GuestClient {
+  /** With a file for the settings they can be told again, also by a server that was started since. */
   constructor(
     readonly address: string,
     readonly secret: string,
+    readonly settingsFile?: string,
   ) {}
 
   /** Answers when the guest does. `alive` tells whether it is worth waiting on. */
@@ -64,6 +67,17 @@ export class GuestClient {
   }
 
   async configure(settings: GuestSettings): Promise<void> {
+    if (this.settingsFile !== undefined) writeFileSync(this.settingsFile, JSON.stringify(settings), { mode: 0o600 });
+    await this.#tell(settings);
+  }
+
+  /** For a guest that has lost its settings; one that was never given any is left as it is. */
+  async reconfigure(): Promise<void> {
+    if (this.settingsFile === undefined || !existsSync(this.settingsFile)) return;
+    await this.#tell(JSON.parse(readFileSync(this.settingsFile, "utf8")));
+  }
+
+  async #tell(settings: GuestSettings): Promise<void> {
     const response = await this.#call("POST", "configure", settings, GUEST_CALL_MS);
     if (response.status !== 204) throw new Fault(500, `the guest refused its settings with status ${response.status}`);
   }

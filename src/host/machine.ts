@@ -1,35 +1,55 @@
 /**
- * The Host on this machine, put together from its parts. A sandbox is made in this order, and unmade in the reverse one:
- *
- *   slot → disk → bundle → runtime.create → veth → record → runtime.start → guest answers → mounts leave the host's view
- *
- * Every step can be undone without the ones after it, so a server that was killed anywhere in between leaves only what
- * `adopt` finds by name and removes.
+ * The Host on this machine, put together from its parts. A sandbox is made by booting.ts, or by reviving.ts when it comes from a
+ * checkpoint with memory; checkpointing.ts writes those, and clearing.ts takes away what is left. Every step can be undone
+ * without the ones after it, so a server that was killed anywhere in between leaves only what `adopt` finds by name and removes.
  */
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { readdir, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { BOOTS_AT_ONCE_MAX, LIVENESS_CHECK_MS } from "../contract/limits.ts";
-import { cgroupLayout, removeCgroups } from "./cgroups.ts";
-import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
+import { BOOTS_AT_ONCE_MAX, LIVENESS_CHECK_MS, RESTORES_AT_ONCE_MAX } from "../contract/limits.ts";
+import { boot, type Origin } from "./booting.ts";
+import { cgroupLayout, makeParentCgroup } from "./cgroups.ts";
+import { Checkpointing } from "./checkpointing.ts";
+import { Checkpoints } from "./checkpoints.ts";
+import { Clearing } from "./clearing.ts";
+import { Criu } from "./criu.ts";
+import { endRestores, waitForDump } from "./criu-leftovers.ts";
 import { Crun } from "./crun.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { Disks } from "./disk.ts";
 import { DnsRelay } from "./dns-relay.ts";
+import { killFrozen, thaw } from "./freezer.ts";
 import { Gate } from "./gate.ts";
 import { GuestClient } from "./guest-client.ts";
-import type { CreatedSandbox, CreateSandbox, Endpoint, Host, SandboxKind } from "./host.ts";
+import { GuestJournals } from "./guest-journal.ts";
+import { GuestPages } from "./guest-pages.ts";
+import type {
+  Belongings,
+  CheckpointOptions,
+  CreatedSandbox,
+  CreateSandbox,
+  Endpoint,
+  Host,
+  LogReader,
+  ResumeSandbox,
+  SandboxKind,
+  Usage,
+} from "./host.ts";
+import { hostnameOfCopy } from "./hostname.ts";
+import { demandFit, type MachineFacts, machineFacts } from "./manifest.ts";
 import { Mounts } from "./mounts.ts";
 import { Network } from "./network.ts";
-import { ociSpec } from "./oci-spec.ts";
-import { openFilesMax } from "./open-files.ts";
 import { Processors } from "./processors.ts";
 import { ReadyPool } from "./ready-pool.ts";
+import { revive } from "./reviving.ts";
 import type { Runtime } from "./runtime.ts";
-import { isAlive, readRecord, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
+import { newSandboxId } from "./sandbox-id.ts";
+import { isAlive, readRecord, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { imageFolder } from "./setup/base-image.ts";
 import { Toolbox } from "./toolbox.ts";
+import { Turns } from "./turns.ts";
+import { UsageMeter } from "./usage.ts";
 
 export interface MachineOptions {
   data: DataFolder;
@@ -49,10 +69,16 @@ interface Running {
 
 export class Machine implements Host {
   readonly #running = new Map<string, Running>();
-  readonly #ending = new Map<string, Promise<void>>();
+  readonly #turns = new Turns();
   readonly #lostListeners: ((id: string) => void)[] = [];
-  readonly #processors = new Processors();
+  readonly #journals = new GuestJournals();
+  readonly #meter = new UsageMeter();
   readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
+  readonly #restores = new Gate(RESTORES_AT_ONCE_MAX);
+  readonly #checkpointing: Checkpointing;
+  readonly #facts: MachineFacts;
+  readonly #clearing: Clearing;
+  readonly #parts;
   readonly #pool: ReadyPool;
   readonly #liveness: Timer;
 
@@ -63,7 +89,14 @@ export class Machine implements Host {
     readonly disks: Disks,
     readonly mounts: Mounts,
     readonly dns: DnsRelay,
+    readonly criu: Criu,
+    readonly checkpoints: Checkpoints,
   ) {
+    const { data } = options;
+    this.#parts = { runtime, network, disks, mounts, processors: new Processors(), pages: new GuestPages(mounts) };
+    this.#clearing = new Clearing({ data, runtime, network, disks, checkpoints });
+    this.#facts = machineFacts(criu.version, cgroupLayout());
+    this.#checkpointing = new Checkpointing({ data, network, disks, criu, checkpoints, facts: this.#facts });
     this.#pool = new ReadyPool(
       options.readyPerKind,
       (kind) => this.#boot(kind),
@@ -86,18 +119,21 @@ export class Machine implements Host {
     }
     await network.open();
     const dns = await DnsRelay.open(network.gateway, options.resolver);
-    writeFileSync(join(options.data.runFolder, CRIU_CONFIG_FILE), criuConfig(), { mode: 0o644 });
+    const criu = await Criu.open(toolbox, options.data);
     const runtime = new Crun(toolbox, options.data.crunFolder);
-    return new Machine(options, runtime, network, disks, mounts, dns);
+    const checkpoints = new Checkpoints(disks.checkpointsFolder);
+    return new Machine(options, runtime, network, disks, mounts, dns, criu, checkpoints);
   }
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
-    if (!existsSync(imageFolder(this.options.cacheFolder, request.kind.image))) {
-      throw new Fault(404, `the image "${request.kind.image}" is not on this machine`);
-    }
-    const id = await this.#pool.take(request.kind);
+    this.#demandImage(request.kind);
+    const id = request.checkpoint === undefined ? await this.#pool.take(request.kind) : newSandboxId();
     try {
+      if (request.checkpoint !== undefined) {
+        await this.#bring({ ...request, id, checkpoint: request.checkpoint, memory: true }, true);
+      }
       await this.#handOver(id, request);
+      this.#journals.follow(id, this.#demandRunning(id).guest, true);
     } catch (cause) {
       await this.destroy(id);
       throw cause;
@@ -105,14 +141,65 @@ export class Machine implements Host {
     return { id };
   }
 
+  async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
+    await this.#turns.take(id, async () => {
+      const running = this.#demandRunning(id);
+      this.#running.delete(id);
+      this.#journals.leave(id);
+      try {
+        writeRecord(this.#folderOf(id), { ...running.record, pausingInto: name });
+        await this.#checkpointing.write(running.record, name, options, "stays frozen");
+      } catch (cause) {
+        this.#running.set(id, running);
+        this.#journals.follow(id, running.guest);
+        writeRecord(this.#folderOf(id), running.record);
+        throw cause;
+      }
+      // From here on the checkpoint is the sandbox. What cannot be cleared away now is cleared by the next resume or start.
+      await killFrozen(running.record.cgroup)
+        .then(() => this.#clearing.unmake(id, running.record.slot, running.record.disk))
+        .catch((error) => complain(`cannot clear away what is left of ${id}, which is paused`, error));
+    });
+  }
+
+  async resume(request: ResumeSandbox): Promise<void> {
+    const { id } = request;
+    await this.#turns.take(id, async () => {
+      this.#demandImage(request.kind);
+      if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
+      if (existsSync(this.#folderOf(id))) await this.#clearing.unmakeById(id);
+      try {
+        await this.#bring(request, false);
+        await this.#handOver(id, request);
+        this.#journals.follow(id, this.#demandRunning(id).guest);
+      } catch (cause) {
+        this.#running.delete(id);
+        await this.#clearing.unmakeById(id);
+        throw cause;
+      }
+    });
+  }
+
+  async snapshot(id: string, name: string, options: CheckpointOptions): Promise<void> {
+    await this.#turns.take(id, async () => {
+      await this.#checkpointing.write(this.#demandRunning(id).record, name, options, "goes on");
+    });
+  }
+
+  async removeCheckpoint(name: string): Promise<void> {
+    await this.checkpoints.remove(name);
+  }
+
   async destroy(id: string): Promise<void> {
-    const ending = this.#ending.get(id);
-    if (ending !== undefined) return await ending;
-    const record = this.#running.get(id)?.record ?? readRecord(this.#folderOf(id));
+    // At once, not when its turn has come.
+    const record = this.#running.get(id)?.record;
     this.#running.delete(id);
-    const end = this.#unmake(id, record?.slot, record?.disk).finally(() => this.#ending.delete(id));
-    this.#ending.set(id, end);
-    await end;
+    this.#journals.leaveSoon(id);
+    await this.#turns.take(id, async () => {
+      this.#running.delete(id);
+      if (record === undefined) await this.#clearing.unmakeById(id);
+      else await this.#clearing.unmake(id, record.slot, record.disk);
+    });
   }
 
   endpoint(id: string): Endpoint | undefined {
@@ -121,19 +208,40 @@ export class Machine implements Host {
     return { address: running.guest.address, forward: (port) => running.guest.forward(port) };
   }
 
-  async adopt(ids: ReadonlySet<string>): Promise<ReadonlySet<string>> {
-    const alive = new Set<string>();
-    for (const record of await recordsOf(this.options.data)) {
-      if (!ids.has(record.id) || !isAlive(record)) continue;
-      alive.add(record.id);
-      this.#running.set(record.id, { record, guest: this.#guestOf(record) });
+  async adopt(keep: Belongings): Promise<Belongings> {
+    const { data } = this.options;
+    await endRestores(data);
+    const kept = new Map<string, SandboxRecord>();
+    for (const record of await recordsOf(data)) {
+      if (!keep.sandboxes.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
+      // A checkpoint that a killed server had begun is nobody's; whoever is in it goes on.
+      await waitForDump(data, record.id);
+      thaw(record.cgroup);
+      kept.set(record.id, record);
+      const guest = this.#guestOf(record);
+      this.#running.set(record.id, { record, guest });
+      this.#journals.follow(record.id, guest);
+      this.#parts.pages
+        .hold(record.guestFolder)
+        .catch((error) => complain("an earlier guest is not held in memory", error));
     }
-    await this.#reap(alive);
-    return alive;
+    for (const id of this.#running.keys()) if (!kept.has(id)) this.#running.delete(id);
+    await this.#clearing.reap(kept);
+    const checkpoints = await this.#clearing.reapCheckpoints(keep.checkpoints);
+    return { sandboxes: new Set(kept.keys()), checkpoints };
   }
 
   onLost(listener: (id: string) => void): void {
     this.#lostListeners.push(listener);
+  }
+
+  onLog(reader: LogReader): void {
+    this.#journals.tell(reader);
+  }
+
+  measure(ids: readonly string[]): Promise<ReadonlyMap<string, Usage>> {
+    const records = ids.flatMap((id) => this.#running.get(id)?.record ?? []);
+    return this.#meter.readAll(records.filter(isAlive));
   }
 
   keepReady(kinds: readonly SandboxKind[]): void {
@@ -142,8 +250,9 @@ export class Machine implements Host {
 
   async close(): Promise<void> {
     clearInterval(this.#liveness);
+    this.#journals.close();
     await this.#pool.close();
-    await Promise.allSettled(this.#ending.values());
+    await this.#turns.settled();
     this.network.close();
     this.dns.close();
     this.mounts.close();
@@ -151,46 +260,15 @@ export class Machine implements Host {
 
   /** A sandbox of this kind that runs and belongs to nobody yet. */
   async #boot(kind: SandboxKind): Promise<string> {
-    using _place = await this.#boots.enter();
     const id = newSandboxId();
-    const folder = this.#folderOf(id);
-    const slot = this.network.take();
-    const diskName = Disks.newName();
-    try {
-      mkdirSync(folder, { mode: 0o711 });
-      const image = imageFolder(this.options.cacheFolder, kind.image);
-      const disk = await this.disks.attach(diskName, kind.diskSizeMB, image, folder);
-      const controlSecret = randomHex(32);
-      const spec = ociSpec({
-        kind,
-        rootFolder: disk.root,
-        guestFolder: this.options.guestFolder,
-        cgroupPath: `${this.options.data.cgroup}/${id}`,
-        cgroupV1: cgroupLayout() !== "v2",
-        processors: this.#processors.take(kind.cpuCount),
-        controlSecret,
-        criuConfig: join(this.options.data.runFolder, CRIU_CONFIG_FILE),
-        openFilesMax: openFilesMax(),
-      });
-      writeFileSync(join(folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
-      const pid = await this.runtime.create(id, folder);
-      await this.network.plug(slot, pid);
-      const pidStartTicks = startTicks(pid);
-      if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended before it was started");
-      const record: SandboxRecord = { id, slot, disk: diskName, pid, pidStartTicks, controlSecret, offline: false };
-      writeRecord(folder, record);
-      await this.runtime.start(id);
-      const guest = this.#guestOf(record);
-      await guest.ready(() => isAlive(record));
-      await disk.release();
-      this.#running.set(id, { record, guest });
-      return id;
-    } catch (cause) {
-      await this.#unmake(id, slot, diskName);
-      // No room is not a failure of ours; it says so itself.
-      if (cause instanceof Fault && cause.status === 503) throw cause;
-      throw new Fault(500, `sandbox ${id} could not be booted`, { cause });
-    }
+    await this.#bootAs(id, kind, undefined, false);
+    return id;
+  }
+
+  async #bootAs(id: string, kind: SandboxKind, origin: Origin | undefined, offline: boolean): Promise<void> {
+    using _place = await this.#boots.enter();
+    const { processors, pages, ...parts } = this.#parts;
+    this.#enter(await boot({ ...this.#places(id, kind), ...parts, processors, pages, id, kind, origin, offline }));
   }
 
   /** The first command of a guest takes longest; one that nobody waits for goes first. */
@@ -204,11 +282,47 @@ export class Machine implements Host {
     return id;
   }
 
+  /** What is in a checkpoint runs, under the id that is asked for. */
+  async #bring(request: ResumeSandbox, copy: boolean): Promise<void> {
+    const { folder, manifest } = this.checkpoints.read(request.checkpoint);
+    const { id, kind } = request;
+    const offline = !request.internet;
+    const { memory } = manifest;
+    const hostname = copy ? hostnameOfCopy(id) : manifest.hostname;
+    if (!request.memory || memory === undefined)
+      return await this.#bootAs(id, kind, { disk: folder, hostname, copy }, offline);
+    demandFit(memory, this.#facts);
+    await this.checkpoints.demandIntact(request.checkpoint, folder, memory.files);
+    await this.#parts.pages.hold(memory.guestFolder);
+    using _place = await this.#restores.enter();
+    makeParentCgroup(this.options.data.cgroup);
+    const { network, disks, mounts, criu } = this;
+    const parts = { ...this.#places(id, kind), network, disks, mounts, criu };
+    this.#enter(await revive({ ...parts, id, kind, checkpoint: folder, memory, offline, hostname }));
+  }
+
+  /** What the making of a sandbox needs to know of this machine. */
+  #places(id: string, kind: SandboxKind) {
+    const { data, cacheFolder, guestFolder } = this.options;
+    return {
+      folder: this.#folderOf(id),
+      cgroup: `${data.cgroup}/${id}`,
+      imageFolder: imageFolder(cacheFolder, kind.image),
+      guestFolder,
+      guestOf: (record: SandboxRecord) => this.#guestOf(record),
+      unmake: (slot: number, disk: string) => this.#clearing.unmake(id, slot, disk),
+    };
+  }
+
+  #enter(record: SandboxRecord): void {
+    this.#running.set(record.id, { record, guest: this.#guestOf(record) });
+  }
+
   /** Makes a booted sandbox the caller's: its walls first, then its settings. */
   async #handOver(id: string, request: CreateSandbox): Promise<void> {
     const running = this.#running.get(id);
     if (running === undefined) throw new Fault(500, `sandbox ${id} ended before it was handed over`);
-    if (!request.internet) {
+    if (!request.internet && !running.record.offline) {
       running.record.offline = true;
       writeRecord(this.#folderOf(id), running.record);
       await this.network.cutOff(running.record.slot);
@@ -223,50 +337,32 @@ export class Machine implements Host {
     });
   }
 
-  /**
-   * Removes all there may be of a sandbox, whatever step it was in. The slot comes last: once it is free it may be another's,
-   * and the record, which would have it freed again, must be gone by then.
-   */
-  async #unmake(id: string, slot: number | undefined, disk: string | undefined): Promise<void> {
-    const folder = this.#folderOf(id);
-    await this.runtime.remove(id);
-    await removeCgroups(`${this.options.data.cgroup}/${id}`);
-    await this.disks.releaseMounts(folder);
-    if (disk !== undefined) await this.disks.remove(disk);
-    await rm(folder, { recursive: true, force: true });
-    if (slot !== undefined) await this.network.free(slot);
-  }
-
-  /** Removes everything that carries this server's name and belongs to no sandbox in `keep`. */
-  async #reap(keep: ReadonlySet<string>): Promise<void> {
-    const { data } = this.options;
-    const traces = new Set([...(await this.runtime.list()), ...(await readdir(data.sandboxesFolder))]);
-    for (const id of traces) {
-      if (keep.has(id)) continue;
-      this.#running.delete(id);
-      const record = readRecord(this.#folderOf(id));
-      await this.#unmake(id, record?.slot, record?.disk);
-    }
-    const disks = new Set([...this.#running.values()].map(({ record }) => record.disk));
-    for (const name of await this.disks.list()) if (!disks.has(name)) await this.disks.remove(name);
-    await removeCgroups(data.cgroup, keep);
-    await this.network.removeInterfaces(new Set([...this.#running.values()].map(({ record }) => record.slot)));
-  }
-
   #findLost(): void {
     for (const [id, { record }] of this.#running) {
       if (isAlive(record)) continue;
-      this.destroy(id).catch((error) => {
-        console.error(
-          JSON.stringify({ level: "error", message: `cannot clean up after ${id}`, reason: String(error) }),
-        );
-      });
+      this.destroy(id).catch((error) => complain(`cannot clean up after ${id}`, error));
       for (const listener of this.#lostListeners) listener(id);
     }
   }
 
+  #isInCheckpoint({ pausingInto }: SandboxRecord): boolean {
+    return pausingInto !== undefined && this.checkpoints.has(pausingInto);
+  }
+
+  #demandRunning(id: string): Running {
+    const running = this.#running.get(id);
+    if (running === undefined) throw new Fault(404, `sandbox ${id} does not run on this machine`);
+    return running;
+  }
+
+  #demandImage(kind: SandboxKind): void {
+    if (existsSync(imageFolder(this.options.cacheFolder, kind.image))) return;
+    throw new Fault(404, `the image "${kind.image}" is not on this machine`);
+  }
+
   #guestOf(record: SandboxRecord): GuestClient {
-    return new GuestClient(this.network.address(record.slot), record.controlSecret);
+    const settingsFile = join(this.#folderOf(record.id), "settings.json");
+    return new GuestClient(this.network.address(record.slot), record.controlSecret, settingsFile);
   }
 
   #folderOf(id: string): string {
@@ -279,14 +375,6 @@ async function recordsOf(data: DataFolder): Promise<SandboxRecord[]> {
   return names.flatMap((name) => readRecord(join(data.sandboxesFolder, name)) ?? []);
 }
 
-const ID_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
-const ID_LENGTH = 20;
-
-function newSandboxId(): string {
-  const bytes = crypto.getRandomValues(new Uint32Array(ID_LENGTH));
-  return `i${[...bytes].map((value) => ID_LETTERS[value % ID_LETTERS.length]).join("")}`;
-}
-
-function randomHex(bytes: number): string {
-  return Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString("hex");
+function complain(message: string, reason: unknown): void {
+  console.error(JSON.stringify({ level: "error", message, reason: String(reason) }));
 }

@@ -1,6 +1,15 @@
 /** The thread on which blocking mount work happens, so that the server's own thread never waits for a disk. */
 import type { MountJob, MountOutcome } from "./mounts.ts";
-import { detachMount, MS_NOATIME, MS_NODEV, mount, reflink, withLoopDevice } from "./syscalls.ts";
+import {
+  detachMount,
+  holdInMemory,
+  MS_NOATIME,
+  MS_NODEV,
+  MS_NOSUID,
+  mount,
+  reflink,
+  withLoopDevice,
+} from "./syscalls.ts";
 
 declare const self: Worker;
 
@@ -26,10 +35,15 @@ function perform(job: MountJob): boolean {
     case "overlay":
       mount("overlay", job.target, "overlay", MS_NODEV, job.options);
       return true;
+    case "tmpfs":
+      mount("tmpfs", job.target, "tmpfs", MS_NODEV | MS_NOSUID, job.options);
+      return true;
     case "detach":
       detachMount(job.target);
       return true;
     case "reflink":
       return reflink(job.source, job.target);
+    case "hold":
+      return holdInMemory(job.path);
   }
 }

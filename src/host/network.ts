@@ -10,6 +10,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import { attempt, run } from "./command.ts";
 import type { DataFolder } from "./data-folder.ts";
+import { HOST_ID_FIRST } from "./id-range.ts";
 import {
   CLOSED_RANGES,
   GATEWAY_MAC,
@@ -22,9 +23,12 @@ import {
   SLOT_LAST,
   slotAddress,
 } from "./network-plan.ts";
+import { namespaceSettings } from "./oci-spec.ts";
 import { defaultRouteDevice, onLinkRanges } from "./on-link.ts";
 
 const NET_PREFIX = 20;
+/** Inside a sandbox that is being restored, for that moment. */
+const HOLD = "sandlot_hold";
 /** Begins the name of every sandbox's interface, on whichever server. */
 const ANY_INTERFACE = "slot";
 const ON_LINK_REFRESH_MS = 5_000;
@@ -33,6 +37,14 @@ const MTU_DEFAULT = 1500;
 const CONNECTIONS_MAX = 8192;
 /** Of one sandbox: more would crowd out the questions of its neighbours. */
 const DNS_RATE = "200/second burst 200 packets";
+
+/** What is known of the sockets of a sandbox that is being restored. */
+export interface SocketsBefore {
+  /** Where the sandbox was reached. */
+  address: string;
+  /** Whether there are TCP connections among them. */
+  connected: boolean;
+}
 
 export class Network {
   readonly net: number;
@@ -91,6 +103,19 @@ export class Network {
     }
   }
 
+  /** A free slot; if it can be had, the one with this address. */
+  takeFor(address: string): number {
+    const slot = this.#slotOf(address);
+    if (slot === undefined || this.#taken.has(slot)) return this.take();
+    this.#taken.add(slot);
+    return slot;
+  }
+
+  #slotOf(address: string): number | undefined {
+    for (let slot = SLOT_FIRST; slot <= SLOT_LAST; slot++) if (this.address(slot) === address) return slot;
+    return undefined;
+  }
+
   take(): number {
     for (let tried = SLOT_FIRST; tried <= SLOT_LAST; tried++) {
       const slot = this.#next;
@@ -111,30 +136,83 @@ export class Network {
 
   /** Connects the network namespace of process `pid` to the slot. */
   async plug(slot: number, pid: number): Promise<void> {
-    const outer = `${this.#interfacePrefix}-${slot}`;
+    await run(["ip", "-batch", "-"], { stdin: this.#outerEnd(slot, String(pid)) });
+    writeFileSync(`/proc/sys/net/ipv6/conf/${this.#interface(slot)}/disable_ipv6`, "1");
+    await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "ip", "-batch", "-"], { stdin: this.#innerEnd(slot) });
+  }
+
+  /**
+   * The same as shell commands, for a sandbox that is being restored: its network namespace, the one of the process
+   * $CRTOOLS_INIT_PID, has just been made and lacks the settings of the one before. Sockets may be bound to the address that
+   * the sandbox had; while they are restored it has to be there. And until all of them are, no packet may arrive: one that
+   * finds the other end missing would break the connection. `settle` ends both.
+   */
+  plugCommands(slot: number, before: SocketsBefore): string {
+    const settings = Object.entries(namespaceSettings(HOST_ID_FIRST)).map(
+      ([name, value]) => `echo "${value}" > /proc/sys/${name.replaceAll(".", "/")}`,
+    );
+    const { address } = before;
+    const alsoBefore = address === this.address(slot) ? [] : [`address add ${address}/32 dev lo`];
+    return [
+      `ip -batch - <<END\n${this.#outerEnd(slot, "$CRTOOLS_INIT_PID")}\nEND`,
+      `echo 1 > /proc/sys/net/ipv6/conf/${this.#interface(slot)}/disable_ipv6`,
+      'exec nsenter --net="/proc/$CRTOOLS_INIT_PID/ns/net" -- /bin/sh -e <<END',
+      ...settings,
+      // The setting for new interfaces came too late for this one.
+      "echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6",
+      ...(before.connected
+        ? [`nft 'table inet ${HOLD} { chain input { type filter hook input priority raw; policy drop; }; }'`]
+        : []),
+      `ip -batch - <<INNER\n${[this.#innerEnd(slot), ...alsoBefore].join("\n")}\nINNER`,
+      "END",
+    ].join("\n");
+  }
+
+  /**
+   * After a restore: connections within the sandbox go on. Those to the outside are closed: their other ends have long given
+   * up, or belong to the sandbox that this one is a copy of. It also gets its name, in the same breath. On a kernel that cannot close them they lead nowhere and time out.
+   */
+  async settle(slot: number, pid: number, before: SocketsBefore, hostname: string): Promise<void> {
     const address = this.address(slot);
-    await run(["ip", "-batch", "-"], {
-      stdin: [
-        `link add ${outer} address ${GATEWAY_MAC} mtu ${this.#mtu} type veth ` +
-          `peer name eth0 address ${SANDBOX_MAC} mtu ${this.#mtu} netns ${pid}`,
-        `link set ${outer} addrgenmode none`,
-        `link set ${outer} up`,
-        `route replace ${address}/32 dev ${outer} src ${this.gateway}`,
-        `neighbor replace ${address} lladdr ${SANDBOX_MAC} dev ${outer} nud permanent`,
-      ].join("\n"),
-    });
-    writeFileSync(`/proc/sys/net/ipv6/conf/${outer}/disable_ipv6`, "1");
-    await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "ip", "-batch", "-"], {
-      stdin: [
-        "link set lo up",
-        `address add ${SANDBOX_ADDRESS}/32 dev eth0`,
-        `address add ${address}/32 dev eth0`,
-        "link set eth0 addrgenmode none",
-        "link set eth0 up",
-        `neighbor replace ${NAMESERVER_ADDRESS} lladdr ${GATEWAY_MAC} dev eth0 nud permanent`,
-        `route add default via ${NAMESERVER_ADDRESS} dev eth0 src ${address} onlink`,
-      ].join("\n"),
-    });
+    const within = ["127.0.0.0/8", "[::1]", SANDBOX_ADDRESS, address, before.address].map((each) => `dst ${each}`);
+    const commands = [
+      `ss --kill --no-header --tcp --udp --numeric state connected 'not ( ${within.join(" or ")} )' > /dev/null || true`,
+      ...(before.connected ? [`nft delete table inet ${HOLD}`] : []),
+      ...(before.address === address ? [] : [`ip address del ${before.address}/32 dev lo`]),
+      `echo ${hostname} > /proc/sys/kernel/hostname`,
+    ];
+    const inside = [`--net=/proc/${pid}/ns/net`, `--uts=/proc/${pid}/ns/uts`];
+    await run(["nsenter", ...inside, "--", "/bin/sh", "-ec", commands.join("\n")]);
+  }
+
+  #interface(slot: number): string {
+    return `${this.#interfacePrefix}-${slot}`;
+  }
+
+  #outerEnd(slot: number, netns: string): string {
+    const outer = this.#interface(slot);
+    const address = this.address(slot);
+    return [
+      `link add ${outer} address ${GATEWAY_MAC} mtu ${this.#mtu} type veth ` +
+        `peer name eth0 address ${SANDBOX_MAC} mtu ${this.#mtu} netns ${netns}`,
+      `link set ${outer} addrgenmode none`,
+      `link set ${outer} up`,
+      `route replace ${address}/32 dev ${outer} src ${this.gateway}`,
+      `neighbor replace ${address} lladdr ${SANDBOX_MAC} dev ${outer} nud permanent`,
+    ].join("\n");
+  }
+
+  #innerEnd(slot: number): string {
+    const address = this.address(slot);
+    return [
+      "link set lo up",
+      `address add ${SANDBOX_ADDRESS}/32 dev eth0`,
+      `address add ${address}/32 dev eth0`,
+      "link set eth0 addrgenmode none",
+      "link set eth0 up",
+      `neighbor replace ${NAMESERVER_ADDRESS} lladdr ${GATEWAY_MAC} dev eth0 nud permanent`,
+      `route add default via ${NAMESERVER_ADDRESS} dev eth0 src ${address} onlink`,
+    ].join("\n");
   }
 
   /** Cuts a sandbox off from everything but connections that this machine opens to it. */
@@ -143,9 +221,13 @@ export class Network {
     await this.#nft(`add element inet ${this.table} offline { ${this.address(slot)} }\n`);
   }
 
-  /** Gives a slot back. The veth pair is gone with the sandbox's namespace; one that was never plugged has none. */
+  /** The veth pair goes with the sandbox's namespace, but not at once; one that was never plugged has none. */
+  async unplug(slot: number): Promise<void> {
+    await attempt(["ip", "link", "delete", this.#interface(slot)]);
+  }
+
+  /** Gives a slot back that is unplugged. */
   async free(slot: number): Promise<void> {
-    await attempt(["ip", "link", "delete", `${this.#interfacePrefix}-${slot}`]);
     if (this.#offline.delete(slot)) {
       await this.#nft(`delete element inet ${this.table} offline { ${this.address(slot)} }\n`);
     }

@@ -10,14 +10,19 @@ import { GUEST_MOUNT } from "./toolbox.ts";
 export interface SpecInput {
   kind: SandboxKind;
   rootFolder: string;
+  /** Shown as /proc/meminfo, and kept true by the guest; undefined shows the machine's. */
+  memoryFile?: string;
   guestFolder: string;
   cgroupPath: string;
   cgroupV1: boolean;
   /** List of the processors it may run on; undefined for all. */
   processors: string | undefined;
   controlSecret: string;
-  /** How CRIU is to treat what reaches out of the sandbox, for a checkpoint. */
-  criuConfig: string;
+  /** A file with the identity of this boot, shown inside as the kernel's: the real one is the same in all sandboxes. */
+  bootIdFile: string;
+  hostname: string;
+  /** It has the disk of another sandbox, and must become somebody else. */
+  copy: boolean;
   /** The most files a process here may be allowed to open; the server cannot grant more than it has. */
   openFilesMax: number;
 }
@@ -48,6 +53,22 @@ const SHOWN_IN_SYS = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
 
 const READ_ONLY = ["/proc/bus", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
+/**
+ * Of the network namespace. A restored sandbox gets a new one, in which the host sets them again; it calls the first group
+ * inside by another number.
+ */
+export function namespaceSettings(firstGroup: number): Record<string, string> {
+  return {
+    // ping without raw sockets.
+    "net.ipv4.ping_group_range": `${firstGroup} ${firstGroup + ID_COUNT - 1}`,
+    // For the interface that is plugged in later; the loopback keeps ::1.
+    "net.ipv6.conf.default.disable_ipv6": "1",
+    // A program that had bound an address of an earlier slot can be restored on another.
+    "net.ipv4.ip_nonlocal_bind": "1",
+  };
+}
+
+const MEMORY_FILE = "/proc/meminfo";
 const SHM_MAX = "size=256m";
 const RUN_MAX = "size=64m";
 const CPU_PERIOD_US = 100_000;
@@ -58,7 +79,7 @@ export function ociSpec(input: SpecInput) {
   const ids = [{ containerID: 0, hostID: HOST_ID_FIRST, size: ID_COUNT }];
   return {
     ociVersion: "1.0.2",
-    hostname: "e2b.local",
+    hostname: input.hostname,
     root: { path: input.rootFolder, readonly: false },
     process: {
       terminal: false,
@@ -70,6 +91,8 @@ export function ociSpec(input: SpecInput) {
         `${CONTROL_SECRET_ENV}=${input.controlSecret}`,
         `SANDLOT_CPU_COUNT=${kind.cpuCount}`,
         `SANDLOT_MEMORY_MB=${kind.memoryMB}`,
+        ...(input.copy ? ["SANDLOT_COPY=1"] : []),
+        ...(input.memoryFile === undefined ? [] : [`SANDLOT_MEMORY_FILE=${MEMORY_FILE}`]),
       ],
       // sudo must work inside; the user namespace is what makes that safe.
       noNewPrivileges: false,
@@ -81,6 +104,7 @@ export function ociSpec(input: SpecInput) {
     },
     mounts: [
       mountPoint("/proc", "proc", ["nosuid", "noexec", "nodev"]),
+      ...(input.memoryFile === undefined ? [] : [writableBindMount(input.memoryFile, MEMORY_FILE)]),
       mountPoint("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
       mountPoint("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
       mountPoint("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", SHM_MAX]),
@@ -89,12 +113,12 @@ export function ociSpec(input: SpecInput) {
       ...SHOWN_IN_SYS.filter((path) => existsSync(path)).map((path) => bindMount(path, path)),
       mountPoint("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
       { destination: GUEST_MOUNT, type: "bind", source: input.guestFolder, options: ["bind", "ro", "nosuid", "nodev"] },
+      bindMount(input.bootIdFile, "/proc/sys/kernel/random/boot_id"),
       // A folder that this kernel does not have needs no hiding, and could not be made in proc.
       ...HIDDEN_FOLDERS.filter((path) => existsSync(path)).map((path) => bindMount(`${input.guestFolder}/empty`, path)),
     ],
-    annotations: { "org.criu.config": input.criuConfig },
     linux: {
-      namespaces: ["user", "pid", "ipc", "uts", "mount", "network", "cgroup"].map((type) => ({ type })),
+      namespaces: ["user", "pid", "ipc", "uts", "mount", "network", "cgroup", "time"].map((type) => ({ type })),
       uidMappings: ids,
       gidMappings: ids,
       cgroupsPath: input.cgroupPath,
@@ -109,14 +133,7 @@ export function ociSpec(input: SpecInput) {
           ...(input.processors === undefined ? {} : { cpus: input.processors }),
         },
       },
-      sysctl: {
-        // ping without raw sockets.
-        "net.ipv4.ping_group_range": `0 ${ID_COUNT - 1}`,
-        // For the interface that is plugged in later; the loopback keeps ::1.
-        "net.ipv6.conf.default.disable_ipv6": "1",
-        // A program that had bound an address of an earlier slot can be restored on another.
-        "net.ipv4.ip_nonlocal_bind": "1",
-      },
+      sysctl: namespaceSettings(0),
       maskedPaths: MASKED_FILES,
       readonlyPaths: READ_ONLY,
       seccomp: seccompProfile(),
@@ -124,8 +141,23 @@ export function ociSpec(input: SpecInput) {
   };
 }
 
+/** What is mounted from the machine: where it is inside, and what it is outside. */
+export function mountedFromOutside(spec: ReturnType<typeof ociSpec>): { inside: string; outside: string }[] {
+  const bound = spec.mounts.filter(({ type }) => type === "bind");
+  const masked = spec.linux.maskedPaths.filter((path) => existsSync(path));
+  return [
+    ...bound.map(({ destination, source }) => ({ inside: destination, outside: source })),
+    ...masked.map((path) => ({ inside: path, outside: "/dev/null" })),
+  ];
+}
+
 function bindMount(source: string, destination: string) {
   return { destination, type: "bind", source, options: ["bind", "ro", "nosuid", "nodev", "noexec"] };
+}
+
+/** By root inside; the file's own mode keeps others out. */
+function writableBindMount(source: string, destination: string) {
+  return { destination, type: "bind", source, options: ["bind", "rw", "nosuid", "nodev", "noexec"] };
 }
 
 function mountPoint(destination: string, type: string, options: string[]) {

@@ -4,17 +4,27 @@
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { SandboxKind } from "./host.ts";
+import type { OutsideMount } from "./manifest.ts";
 
 export interface SandboxRecord {
   id: string;
   slot: number;
   /** Name of its disk. */
   disk: string;
+  cgroup: string;
   pid: number;
   /** Start time of `pid` in clock ticks since boot: a pid that was given to another process does not match. */
   pidStartTicks: string;
   controlSecret: string;
   offline: boolean;
+  kind: SandboxKind;
+  hostname: string;
+  guestFolder: string;
+  /** What is mounted from outside, for the next checkpoint. */
+  mounts: OutsideMount[];
+  /** The checkpoint that it is being paused into. Once there is one, the sandbox is in it and what still stands here is over. */
+  pausingInto?: string;
 }
 
 export function writeRecord(folder: string, record: SandboxRecord): void {

@@ -16,12 +16,12 @@ fork fremovexattr fsetxattr fstat fstatfs fsync ftruncate futex futex_requeue fu
 getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid getppid
 getpriority getrandom getresgid getresuid getrlimit get_robust_list getrusage getsid getsockname getsockopt get_thread_area
 gettid gettimeofday getuid getxattr getxattrat inotify_add_watch inotify_init inotify_init1 inotify_rm_watch ioctl
-io_cancel io_destroy io_getevents io_pgetevents ioprio_get ioprio_set io_setup io_submit kill landlock_add_rule
-landlock_create_ruleset landlock_restrict_self lchown lgetxattr link linkat listen listxattr listxattrat llistxattr
+io_cancel io_destroy io_getevents io_pgetevents ioprio_get ioprio_set io_setup io_submit kill
+lchown lgetxattr link linkat listen listxattr listxattrat llistxattr
 lremovexattr lseek lsetxattr lstat madvise map_shadow_stack membarrier memfd_create mincore mkdir mkdirat mknod mknodat mlock
-mlock2 mlockall mmap mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink mremap mseal msgctl
+mlock2 mlockall mmap mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink mremap msgctl
 msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep newfstatat open openat openat2 pause pidfd_open
-pidfd_send_signal pipe pipe2 pkey_alloc pkey_free pkey_mprotect poll ppoll prctl pread64 preadv preadv2 prlimit64
+pidfd_send_signal pipe pipe2 poll ppoll prctl pread64 preadv preadv2 prlimit64
 process_mrelease pselect6 ptrace pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg
 remap_file_pages removexattr removexattrat rename renameat renameat2 restart_syscall riscv_hwprobe rmdir rseq
 rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo
@@ -35,8 +35,15 @@ timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times
 utime utimensat utimes vfork vmsplice wait4 waitid write writev chroot
 `;
 
-/** Answered "no such call" rather than "not permitted", so that libraries fall back to what is allowed. */
-const ABSENT = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"];
+/**
+ * Answered "no such call" rather than "not permitted", so that libraries fall back to what is allowed. The second line has walls
+ * that a program builds for itself and that a pause cannot keep: it must not believe in a wall that is gone after a resume.
+ */
+const ABSENT = [
+  ...["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"],
+  ...["landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "mseal"],
+  ...["pkey_alloc", "pkey_free", "pkey_mprotect"],
+];
 
 /** Every flag of clone that would make a namespace. */
 const CLONE_NEW_FLAGS = 0x7e020000;

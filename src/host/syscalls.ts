@@ -4,7 +4,7 @@
  * tenant's.
  */
 import { dlopen, FFIType, ptr, read } from "bun:ffi";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, fstatSync, openSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 
 const libc = dlopen("libc.so.6", {
@@ -12,6 +12,11 @@ const libc = dlopen("libc.so.6", {
   umount2: { args: [FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
   ioctl: { args: [FFIType.i32, FFIType.u64, FFIType.u64], returns: FFIType.i32 },
   flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+  mmap: {
+    args: [FFIType.ptr, FFIType.u64, FFIType.i32, FFIType.i32, FFIType.i32, FFIType.i64],
+    returns: FFIType.i64,
+  },
+  mlock: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
   __errno_location: { args: [], returns: FFIType.ptr },
 }).symbols;
@@ -31,6 +36,9 @@ const LOOP_CONFIGURE = 0x4c0an;
 const FICLONE = 0x40049409n;
 const LO_FLAGS_AUTOCLEAR = 4;
 const LOOP_ATTEMPTS_MAX = 64;
+const PROT_READ = 1;
+const MAP_SHARED = 1;
+const MAP_POPULATE = 0x8000;
 
 function errno(): number {
   const location = libc.__errno_location();
@@ -106,6 +114,23 @@ export function reflink(source: string, target: string): boolean {
     }
   } finally {
     closeSync(sourceFd);
+  }
+}
+
+/**
+ * Reads a file into memory and keeps it there until this process ends. False: it has been read, but may be dropped again,
+ * for the machine does not let us lock so much.
+ */
+export function holdInMemory(path: string): boolean {
+  const fd = openSync(path, "r");
+  try {
+    const { size } = fstatSync(fd);
+    if (size === 0) return true;
+    const at = libc.mmap(null, BigInt(size), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0n);
+    if (at === -1n) failed(`mapping ${path}`);
+    return libc.mlock(at, BigInt(size)) === 0;
+  } finally {
+    closeSync(fd);
   }
 }
 

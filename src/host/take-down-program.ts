@@ -1,6 +1,8 @@
 /** The part of taking down that runs inside the mount world: end every sandbox, let go of the disks. */
+import { removeCgroups } from "./cgroups.ts";
 import { attempt } from "./command.ts";
 import { DataFolder } from "./data-folder.ts";
+import { isPoolBroken, releasePool } from "./disk.ts";
 import { Machine } from "./machine.ts";
 import { mountPoints } from "./mount-world.ts";
 
@@ -9,8 +11,12 @@ const data = new DataFolder(dataPath);
 data.lock();
 data.makeRunFolder();
 try {
+  if (isPoolBroken(data.path)) {
+    await removeCgroups(data.cgroup);
+    await releasePool(data.path);
+  }
   const machine = await Machine.open({ data, cacheFolder, guestFolder: "", resolver: undefined, readyPerKind: 0 });
-  await machine.adopt(new Set());
+  await machine.adopt({ sandboxes: new Set(), checkpoints: new Set(await machine.checkpoints.list()) });
   await machine.close();
   const below = mountPoints().filter((path) => path.startsWith(`${data.path}/`));
   for (const path of below.reverse()) await attempt(["umount", "--lazy", path]);

@@ -21,8 +21,11 @@ export function architecture() {
   return found;
 }
 
-/** Bumped when the set of packages in the tool folder changes, so that an old folder is not taken for the new one. */
-const TOOL_FOLDER = "tools-1";
+/** Bumped when what is in the tool folder changes, so that an old folder is not taken for the new one. */
+const TOOL_FOLDER = "tools-2";
+
+/** Names the file with the commands that `actionScript` runs. */
+export const ACTION_SCRIPT_ENV = "SANDLOT_ACTION_SCRIPT";
 
 export class Toolbox {
   readonly toolFolder: string;
@@ -53,7 +56,12 @@ export class Toolbox {
     return this.through("usr/sbin/criu");
   }
 
-  /** A folder for PATH in which `criu` is found by its plain name, as crun looks for it. */
+  /** What CRIU calls at every stage of its work; it takes the name of a program, and no arguments. */
+  get actionScript(): string {
+    return join(this.binFolder, "action-script");
+  }
+
+  /** A folder for PATH: `criu` is found in it by its plain name, as crun looks for it, and what CRIU itself looks for. */
   get binFolder(): string {
     return join(this.toolFolder, "sandlot-bin");
   }

@@ -52,7 +52,9 @@ async function openSqlite(url: string): Promise<Engine> {
   // and vanish with its rollback. So everything takes its turn.
   let last: Promise<unknown> = Promise.resolve();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const mine = last.then(work);
+    const mine = last.then(work).catch((error: unknown) => {
+      throw explained(error);
+    });
     last = mine.then(
       () => undefined,
       () => undefined,
@@ -67,6 +69,12 @@ async function openSqlite(url: string): Promise<Engine> {
     transaction: (work) => inTurn(() => db.begin("IMMEDIATE", (tx) => work(statementOn(tx)))),
     close: () => inTurn(() => db.close()),
   };
+}
+
+/** Somebody else, such as a backup or a shell, may hold the file for longer than is waited for. */
+function explained(error: unknown): unknown {
+  const isBusy = (error as { code?: unknown } | null)?.code === "SQLITE_BUSY";
+  return isBusy ? new Fault(503, "the store is locked by another process; try again", { cause: error }) : error;
 }
 
 async function openPostgres(url: string): Promise<Engine> {

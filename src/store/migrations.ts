@@ -118,6 +118,97 @@ export const migrations: readonly Migration[] = [
       await sql`CREATE INDEX sandboxes_by_end ON sandboxes (state, end_at)`;
     },
   },
+  {
+    version: 4,
+    title: "checkpoints: paused sandboxes and snapshots",
+    async apply(sql) {
+      await sql`ALTER TABLE sandboxes ADD COLUMN checkpoint TEXT`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN checkpoint_memory INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN paused_at BIGINT`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN kill_wanted INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN pause_failures INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN timeout_seconds BIGINT NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN auto_pause INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN auto_pause_memory INTEGER NOT NULL DEFAULT 1`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN auto_resume INTEGER NOT NULL DEFAULT 0`;
+      await sql`CREATE INDEX sandboxes_of_template ON sandboxes (template_id)`;
+      await sql`ALTER TABLE templates ADD COLUMN deleted_at BIGINT`;
+      await sql`ALTER TABLE builds ADD COLUMN checkpoint TEXT`;
+      await sql`ALTER TABLE builds ADD COLUMN source_sandbox TEXT`;
+      await sql`ALTER TABLE builds ADD COLUMN env_vars TEXT NOT NULL DEFAULT '{}'`;
+      await sql`CREATE TABLE template_tags (
+        template_id TEXT NOT NULL REFERENCES templates (id) ON DELETE CASCADE,
+        tag TEXT NOT NULL,
+        build_id TEXT NOT NULL REFERENCES builds (id) ON DELETE CASCADE,
+        created_at BIGINT NOT NULL,
+        PRIMARY KEY (template_id, tag))`;
+    },
+  },
+  {
+    version: 5,
+    title: "logs, metrics, events and webhooks",
+    async apply(sql) {
+      // No reference to sandboxes or templates: all of this outlives them.
+      await sql`CREATE TABLE log_pages (
+        sandbox_id TEXT NOT NULL,
+        first_at BIGINT NOT NULL,
+        last_at BIGINT NOT NULL,
+        team_id TEXT NOT NULL,
+        line_count INTEGER NOT NULL,
+        byte_count INTEGER NOT NULL,
+        position TEXT NOT NULL,
+        lines TEXT NOT NULL,
+        PRIMARY KEY (sandbox_id, first_at))`;
+      await sql`CREATE INDEX log_pages_by_age ON log_pages (last_at)`;
+      await sql`CREATE INDEX log_pages_of_team ON log_pages (team_id, last_at, byte_count)`;
+      await sql`CREATE TABLE metric_blocks (
+        sandbox_id TEXT NOT NULL,
+        block_at BIGINT NOT NULL,
+        team_id TEXT NOT NULL,
+        step_ms INTEGER NOT NULL,
+        samples TEXT NOT NULL,
+        PRIMARY KEY (sandbox_id, block_at))`;
+      await sql`CREATE INDEX metric_blocks_by_age ON metric_blocks (step_ms, block_at)`;
+      await sql`CREATE INDEX metric_blocks_by_time ON metric_blocks (block_at)`;
+      await sql`CREATE TABLE sandbox_events (
+        id TEXT PRIMARY KEY,
+        team_id TEXT NOT NULL,
+        sandbox_id TEXT NOT NULL,
+        execution_id TEXT NOT NULL,
+        template_id TEXT NOT NULL,
+        build_id TEXT NOT NULL,
+        type TEXT NOT NULL,
+        at BIGINT NOT NULL,
+        position BIGINT NOT NULL,
+        detail TEXT NOT NULL)`;
+      await sql`CREATE INDEX events_of_team ON sandbox_events (team_id, position)`;
+      await sql`CREATE INDEX events_of_sandbox ON sandbox_events (sandbox_id, position)`;
+      await sql`CREATE INDEX events_by_age ON sandbox_events (at)`;
+      await sql`CREATE TABLE webhooks (
+        id TEXT PRIMARY KEY,
+        team_id TEXT NOT NULL REFERENCES teams (id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        url TEXT NOT NULL,
+        events TEXT NOT NULL,
+        secret TEXT NOT NULL,
+        enabled INTEGER NOT NULL,
+        created_at BIGINT NOT NULL)`;
+      await sql`CREATE INDEX webhooks_of_team ON webhooks (team_id, created_at)`;
+      await sql`CREATE TABLE webhook_deliveries (
+        id TEXT PRIMARY KEY,
+        webhook_id TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
+        event_id TEXT NOT NULL,
+        event_type TEXT NOT NULL,
+        sandbox_id TEXT NOT NULL,
+        event_at BIGINT NOT NULL,
+        status TEXT NOT NULL,
+        next_at BIGINT NOT NULL,
+        attempts TEXT NOT NULL)`;
+      await sql`CREATE INDEX deliveries_of_webhook ON webhook_deliveries (webhook_id, event_at, id)`;
+      await sql`CREATE INDEX deliveries_due ON webhook_deliveries (status, webhook_id, next_at)`;
+      await sql`CREATE INDEX deliveries_by_age ON webhook_deliveries (event_at)`;
+    },
+  },
 ];
 
 /** Brings the database to the newest version, each step in a transaction of its own. */

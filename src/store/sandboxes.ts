@@ -1,11 +1,13 @@
 /**
  * Sandbox rows. Every change of state is one compare-and-set on (id, state, execution id) whose answer says who won:
- * kill, expiry, loss and whatever comes later may race, and exactly one of them goes on to act.
+ * kill, expiry, pause, resume, snapshot and loss may race, and exactly one of them goes on to act.
+ * A kill that comes while another has a sandbox in hand leaves a wish in the row; whoever finishes carries it out, because
+ * every `finish…` and `abandon…` goes to `killing` instead when it finds the wish.
  */
+import { AUTO_PAUSE_PUT_OFFS_MAX } from "../contract/limits.ts";
 import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
 
-/** `pausing`, `paused` and `snapshotting` have their place here; nothing enters them yet. */
-export type SandboxState = "running" | "killing" | "pausing" | "paused" | "snapshotting";
+export type SandboxState = "running" | "pausing" | "paused" | "resuming" | "snapshotting" | "killing";
 
 export interface Sandbox {
   id: string;
@@ -18,8 +20,28 @@ export interface Sandbox {
   /** Changes with every run, so that a late answer about an earlier run cannot touch this one. */
   executionId: string;
   createdAt: number;
+  /** Start of the current or last run. */
   startedAt: number;
+  /** When the run ends, or would have ended had it not been paused. */
   endAt: number;
+  /** When the pause began; null while it runs. */
+  pausedAt: number | null;
+  /** Where a paused sandbox is, or where it is being written to; null while it runs. */
+  checkpoint: string | null;
+  /** Whether the checkpoint holds memory, or only files. */
+  checkpointMemory: boolean;
+  /** Somebody wants it killed as soon as what is under way is done. */
+  killWanted: boolean;
+  /** Pauses at the end of this run's timeout that could not be done. */
+  pauseFailures: number;
+  /** As given at create, for when traffic wakes it. */
+  timeoutSeconds: number;
+  /** At the end of its timeout it is paused, not killed. */
+  autoPause: boolean;
+  /** Whether that pause keeps memory. */
+  autoPauseMemory: boolean;
+  /** Traffic wakes it. */
+  autoResume: boolean;
   metadata: Record<string, string>;
   envVars: Record<string, string>;
   secure: boolean;
@@ -39,11 +61,24 @@ export interface SandboxRun {
   executionId: string;
 }
 
+/** A run that is to be taken down, with the checkpoint that goes with it. */
+export interface EndedRun extends SandboxRun {
+  checkpoint: string | null;
+}
+
+/** What a new run starts with. */
+export interface NewRun {
+  startedAt: number;
+  endAt: number;
+  tokens: string[];
+  autoPause: boolean;
+}
+
 export interface ListFilter {
   teamId: string;
   running: boolean;
   paused: boolean;
-  /** Running sandboxes whose end has come by now are left out. */
+  /** Running sandboxes whose end has come by now count as paused if they are to be, else they are left out. */
   now: number;
   /** Inclusive; 0 for all. */
   startedAfter: number;
@@ -62,10 +97,14 @@ export function sandboxesIn(sql: Statement) {
     async add(sandbox: Sandbox): Promise<void> {
       const internet = sandbox.allowInternetAccess === null ? null : Number(sandbox.allowInternetAccess);
       await sql`INSERT INTO sandboxes (id, team_id, template_id, build_id, alias, state, execution_id, created_at,
-          started_at, end_at, metadata, env_vars, secure, tokens, allow_internet_access, mcp, cpu_count, memory_mb,
-          disk_size_mb)
+          started_at, end_at, paused_at, checkpoint, checkpoint_memory, kill_wanted, pause_failures, timeout_seconds,
+          auto_pause, auto_pause_memory, auto_resume, metadata, env_vars, secure, tokens, allow_internet_access, mcp,
+          cpu_count, memory_mb, disk_size_mb)
         VALUES (${sandbox.id}, ${sandbox.teamId}, ${sandbox.templateId}, ${sandbox.buildId}, ${sandbox.alias},
           ${sandbox.state}, ${sandbox.executionId}, ${sandbox.createdAt}, ${sandbox.startedAt}, ${sandbox.endAt},
+          ${sandbox.pausedAt}, ${sandbox.checkpoint}, ${Number(sandbox.checkpointMemory)},
+          ${Number(sandbox.killWanted)}, ${sandbox.pauseFailures}, ${sandbox.timeoutSeconds},
+          ${Number(sandbox.autoPause)}, ${Number(sandbox.autoPauseMemory)}, ${Number(sandbox.autoResume)},
           ${JSON.stringify(sandbox.metadata)}, ${JSON.stringify(sandbox.envVars)}, ${sandbox.secure ? 1 : 0},
           ${JSON.stringify(sandbox.tokens)}, ${internet}, ${sandbox.mcp && JSON.stringify(sandbox.mcp)},
           ${sandbox.cpuCount}, ${sandbox.memoryMB}, ${sandbox.diskSizeMB})`;
@@ -76,18 +115,117 @@ export function sandboxesIn(sql: Statement) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** True: this call made the change. False: another did, or the run is over. */
-    async changeState(run: SandboxRun, from: SandboxState, to: SandboxState): Promise<boolean> {
-      const { count } = await sql`UPDATE sandboxes SET state = ${to}
-        WHERE id = ${run.id} AND state = ${from} AND execution_id = ${run.executionId}`;
-      return count === 1;
+    /**
+     * Ends the run, whatever it is at: at rest it goes to `killing`, otherwise the wish is noted. The row as it is then;
+     * undefined: another has done it already, or the run is over.
+     */
+    async kill(run: SandboxRun): Promise<Sandbox | undefined> {
+      const { rows } = await sql`UPDATE sandboxes SET kill_wanted = 1,
+          state = CASE WHEN state IN ('running', 'paused') THEN 'killing' ELSE state END
+        WHERE id = ${run.id} AND state <> 'killing' AND execution_id = ${run.executionId} AND kill_wanted = 0 RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
     },
 
-    /** All running sandboxes whose end has come go to `killing` in one step. Those that this call moved are answered. */
-    async takeDue(now: number): Promise<SandboxRun[]> {
+    /** As `kill`, but only what runs: its end came by itself, so a pause or snapshot under way will find out. */
+    async endRunning(run: SandboxRun): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET state = 'killing'
-        WHERE state = 'running' AND end_at <= ${now} RETURNING id, execution_id`;
-      return rows.map(readRun);
+        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
+    },
+
+    /**
+     * All running sandboxes whose end has come leave that state in one step, to `pausing` if they are to be paused and to
+     * `killing` if not. Those that this call moved are answered.
+     */
+    async takeDue(now: number): Promise<Sandbox[]> {
+      const { rows } = await sql`UPDATE sandboxes SET
+          state = CASE WHEN auto_pause = 1 THEN 'pausing' ELSE 'killing' END,
+          paused_at = CASE WHEN auto_pause = 1 THEN ${now} ELSE paused_at END,
+          checkpoint = CASE WHEN auto_pause = 1 THEN execution_id || '-' || pause_failures ELSE checkpoint END,
+          checkpoint_memory = CASE WHEN auto_pause = 1 AND auto_pause_memory = 1
+            AND pause_failures < ${AUTO_PAUSE_PUT_OFFS_MAX} THEN 1 ELSE 0 END
+        WHERE state = 'running' AND end_at <= ${now} RETURNING *`;
+      return rows.map(readSandbox);
+    },
+
+    /** `running` → `pausing`. Undefined: it does not run any more, or its end has come. */
+    async beginPause(
+      run: SandboxRun,
+      to: { checkpoint: string; memory: boolean; now: number },
+    ): Promise<Sandbox | undefined> {
+      const { rows } = await sql`UPDATE sandboxes SET state = 'pausing', checkpoint = ${to.checkpoint},
+          checkpoint_memory = ${Number(to.memory)}, paused_at = ${to.now}
+        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${to.now}
+        RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
+    },
+
+    /** `pausing` → `paused`. */
+    async finishPause(run: SandboxRun): Promise<Sandbox | undefined> {
+      const { rows } = await sql`UPDATE sandboxes SET
+          state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'paused' END
+        WHERE id = ${run.id} AND state = 'pausing' AND execution_id = ${run.executionId} RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
+    },
+
+    /** `pausing` → `running`, with the end it had. */
+    async abandonPause(run: SandboxRun): Promise<Sandbox | undefined> {
+      const { rows } = await sql`UPDATE sandboxes SET
+          state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
+          checkpoint = NULL, checkpoint_memory = 0, paused_at = NULL
+        WHERE id = ${run.id} AND state = 'pausing' AND execution_id = ${run.executionId} RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
+    },
+
+    /** As `abandonPause`, after a pause that nobody is there to be told about: it is tried again at `endAt`. */
+    async putOffPause(run: SandboxRun, endAt: number): Promise<Sandbox | undefined> {
+      const { rows } = await sql`UPDATE sandboxes SET
+          state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
+          checkpoint = NULL, checkpoint_memory = 0, paused_at = NULL,
+          end_at = ${endAt}, pause_failures = pause_failures + 1
+        WHERE id = ${run.id} AND state = 'pausing' AND execution_id = ${run.executionId} RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
+    },
+
+    /** `paused` → `resuming`, under the execution id of the run that begins. */
+    async beginResume(run: SandboxRun, executionId: string): Promise<Sandbox | undefined> {
+      const { rows } = await sql`UPDATE sandboxes SET state = 'resuming', execution_id = ${executionId}
+        WHERE id = ${run.id} AND state = 'paused' AND execution_id = ${run.executionId} RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
+    },
+
+    /** `resuming` → `running`. Without a wish to kill it, the row no longer names the checkpoint. */
+    async finishResume(run: SandboxRun, to: NewRun): Promise<Sandbox | undefined> {
+      const { rows } = await sql`UPDATE sandboxes SET
+          state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
+          checkpoint = CASE WHEN kill_wanted = 1 THEN checkpoint ELSE NULL END,
+          checkpoint_memory = 0, paused_at = NULL, pause_failures = 0, started_at = ${to.startedAt}, end_at = ${to.endAt},
+          tokens = ${JSON.stringify(to.tokens)}, auto_pause = ${Number(to.autoPause)}
+        WHERE id = ${run.id} AND state = 'resuming' AND execution_id = ${run.executionId} RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
+    },
+
+    /** `resuming` → `paused`: it is where it was. */
+    async abandonResume(run: SandboxRun): Promise<Sandbox | undefined> {
+      const { rows } = await sql`UPDATE sandboxes SET
+          state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'paused' END
+        WHERE id = ${run.id} AND state = 'resuming' AND execution_id = ${run.executionId} RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
+    },
+
+    /** `running` → `snapshotting`. Undefined: it does not run any more, or its end has come. */
+    async beginSnapshot(run: SandboxRun, now: number): Promise<Sandbox | undefined> {
+      const { rows } = await sql`UPDATE sandboxes SET state = 'snapshotting'
+        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
+    },
+
+    /** `snapshotting` → `running`, whether there is a snapshot or not. */
+    async finishSnapshot(run: SandboxRun): Promise<Sandbox | undefined> {
+      const { rows } = await sql`UPDATE sandboxes SET
+          state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END
+        WHERE id = ${run.id} AND state = 'snapshotting' AND execution_id = ${run.executionId} RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
     },
 
     /** A running sandbox gets a new end. Undefined: it is not running any more, or its end has come. */
@@ -109,15 +247,22 @@ export function sandboxesIn(sql: Statement) {
         WHERE id = ${run.id} AND state = 'killing' AND execution_id = ${run.executionId}`;
     },
 
-    async inState(state: SandboxState): Promise<SandboxRun[]> {
-      const { rows } = await sql`SELECT id, execution_id FROM sandboxes WHERE state = ${state} ORDER BY id`;
-      return rows.map(readRun);
+    async inState(state: SandboxState): Promise<Sandbox[]> {
+      const { rows } = await sql`SELECT * FROM sandboxes WHERE state = ${state} ORDER BY id`;
+      return rows.map(readSandbox);
     },
 
-    /** Running sandboxes that have tokens, the newest first. */
+    /** How many sandboxes there are of a template, other than those that are being ended. */
+    async countOf(templateId: string): Promise<number> {
+      const { rows } = await sql`SELECT COUNT(*) AS sandboxes FROM sandboxes
+        WHERE template_id = ${templateId} AND state <> 'killing' AND kill_wanted = 0`;
+      return integer(rows[0]?.sandboxes);
+    },
+
+    /** Sandboxes that run and have tokens, the newest first. */
     async secured(now: number, limit: number): Promise<{ id: string; tokens: string[] }[]> {
       const { rows } = await sql`SELECT id, tokens FROM sandboxes
-        WHERE state = 'running' AND secure = 1 AND end_at > ${now} ORDER BY started_at DESC, id ASC LIMIT ${limit}`;
+        WHERE state IN ('running', 'snapshotting') AND secure = 1 AND kill_wanted = 0 AND end_at > ${now} ORDER BY started_at DESC, id ASC LIMIT ${limit}`;
       return rows.map((row) => ({ id: text(row.id), tokens: JSON.parse(text(row.tokens)) }));
     },
 
@@ -129,8 +274,10 @@ export function sandboxesIn(sql: Statement) {
     async count(filter: ListFilter): Promise<number> {
       const { rows } = await sql`SELECT COUNT(*) AS sandboxes FROM sandboxes
         WHERE team_id = ${filter.teamId}
-          AND ((${Number(filter.running)} = 1 AND state = 'running' AND end_at > ${filter.now})
-            OR (${Number(filter.paused)} = 1 AND state = 'paused'))
+          AND kill_wanted = 0
+          AND ((${Number(filter.running)} = 1 AND state IN ('running', 'snapshotting') AND end_at > ${filter.now})
+            OR (${Number(filter.paused)} = 1 AND (state IN ('pausing', 'paused', 'resuming')
+              OR (state IN ('running', 'snapshotting') AND auto_pause = 1 AND end_at <= ${filter.now}))))
           AND started_at >= ${filter.startedAfter}
           AND (${filter.templateId ?? ""} = '' OR template_id = ${filter.templateId ?? ""})`;
       return integer(rows[0]?.sandboxes);
@@ -149,16 +296,20 @@ export function sandboxesIn(sql: Statement) {
         order === "desc"
           ? await sql`SELECT * FROM sandboxes
               WHERE team_id = ${filter.teamId}
-                AND ((${Number(filter.running)} = 1 AND state = 'running' AND end_at > ${filter.now})
-                  OR (${Number(filter.paused)} = 1 AND state = 'paused'))
+                AND kill_wanted = 0
+                AND ((${Number(filter.running)} = 1 AND state IN ('running', 'snapshotting') AND end_at > ${filter.now})
+                  OR (${Number(filter.paused)} = 1 AND (state IN ('pausing', 'paused', 'resuming')
+                    OR (state IN ('running', 'snapshotting') AND auto_pause = 1 AND end_at <= ${filter.now}))))
                 AND started_at >= ${filter.startedAfter}
                 AND (${filter.templateId ?? ""} = '' OR template_id = ${filter.templateId ?? ""})
                 AND started_at <= ${from.startedAt} AND (started_at < ${from.startedAt} OR id > ${from.id})
               ORDER BY started_at DESC, id ASC LIMIT ${limit}`
           : await sql`SELECT * FROM sandboxes
               WHERE team_id = ${filter.teamId}
-                AND ((${Number(filter.running)} = 1 AND state = 'running' AND end_at > ${filter.now})
-                  OR (${Number(filter.paused)} = 1 AND state = 'paused'))
+                AND kill_wanted = 0
+                AND ((${Number(filter.running)} = 1 AND state IN ('running', 'snapshotting') AND end_at > ${filter.now})
+                  OR (${Number(filter.paused)} = 1 AND (state IN ('pausing', 'paused', 'resuming')
+                    OR (state IN ('running', 'snapshotting') AND auto_pause = 1 AND end_at <= ${filter.now}))))
                 AND started_at >= ${filter.startedAfter}
                 AND (${filter.templateId ?? ""} = '' OR template_id = ${filter.templateId ?? ""})
                 AND started_at >= ${from.startedAt} AND (started_at > ${from.startedAt} OR id < ${from.id})
@@ -166,10 +317,6 @@ export function sandboxesIn(sql: Statement) {
       return rows.map(readSandbox);
     },
   };
-}
-
-function readRun(row: Row): SandboxRun {
-  return { id: text(row.id), executionId: text(row.execution_id) };
 }
 
 function readSandbox(row: Row): Sandbox {
@@ -186,6 +333,15 @@ function readSandbox(row: Row): Sandbox {
     createdAt: integer(row.created_at),
     startedAt: integer(row.started_at),
     endAt: integer(row.end_at),
+    pausedAt: integerOrNull(row.paused_at),
+    checkpoint: textOrNull(row.checkpoint),
+    checkpointMemory: integer(row.checkpoint_memory) === 1,
+    killWanted: integer(row.kill_wanted) === 1,
+    pauseFailures: integer(row.pause_failures),
+    timeoutSeconds: integer(row.timeout_seconds),
+    autoPause: integer(row.auto_pause) === 1,
+    autoPauseMemory: integer(row.auto_pause_memory) === 1,
+    autoResume: integer(row.auto_resume) === 1,
     metadata: JSON.parse(text(row.metadata)),
     envVars: JSON.parse(text(row.env_vars)),
     secure: integer(row.secure) === 1,

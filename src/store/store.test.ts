@@ -8,7 +8,7 @@ import { openEngine } from "./engine.ts";
 import { migrate, migrations } from "./migrations.ts";
 import { type PostgresFixture, postgresPrograms, startPostgres } from "./postgres-fixture.ts";
 import { aSandbox, LATER, NOW, template } from "./rows-fixture.ts";
-import type { ListFilter } from "./sandboxes.ts";
+import type { ListFilter, Sandbox } from "./sandboxes.ts";
 import { openStore, type Store } from "./store.ts";
 
 let folder: string;
@@ -127,17 +127,31 @@ for (const { title, missing, fresh } of engines) {
       const sandbox = aSandbox("i1");
       await store.sandboxes.add(sandbox);
       const answers = await Promise.all(
-        Array.from({ length: 20 }, () => store.sandboxes.changeState(sandbox, "running", "killing")),
+        Array.from({ length: 20 }, (_, nth) =>
+          nth % 2 === 0
+            ? store.sandboxes.kill(sandbox)
+            : store.sandboxes.beginPause(sandbox, { checkpoint: `c${nth}`, memory: true, now: NOW }),
+        ),
       );
-      expect(answers.filter((won) => won)).toHaveLength(1);
+      const winners = answers.filter((row) => row !== undefined);
+      // A kill may still leave its wish with whoever began to pause.
+      expect(winners.map(({ state }) => state)).toEqual(winners.length === 1 ? ["killing"] : ["pausing", "pausing"]);
+      expect(winners.length).toBeLessThanOrEqual(2);
     });
 
     test("a change that means another run or another state does nothing", async () => {
       await store.sandboxes.add(aSandbox("i1"));
       const otherRun = { id: "i1", executionId: "earlier" };
-      expect(await store.sandboxes.changeState(otherRun, "running", "killing")).toBe(false);
+      expect(await store.sandboxes.kill(otherRun)).toBeUndefined();
+      expect(await store.sandboxes.endRunning(otherRun)).toBeUndefined();
+      const to = { checkpoint: "c1", memory: true, now: NOW };
+      expect(await store.sandboxes.beginPause(otherRun, to)).toBeUndefined();
+      expect(await store.sandboxes.beginSnapshot(otherRun, NOW)).toBeUndefined();
       expect(await store.sandboxes.setEnd(otherRun, LATER, NOW)).toBeUndefined();
-      expect(await store.sandboxes.changeState(aSandbox("i1"), "paused", "killing")).toBe(false);
+      for (const wrong of ["finishPause", "abandonPause", "abandonResume", "finishSnapshot"] as const) {
+        expect(await store.sandboxes[wrong](aSandbox("i1"))).toBeUndefined();
+      }
+      expect(await store.sandboxes.beginResume(aSandbox("i1"), "next")).toBeUndefined();
       await store.sandboxes.remove(aSandbox("i1"));
       expect((await store.sandboxes.byId("i1"))?.state).toBe("running");
     });
@@ -147,7 +161,7 @@ for (const { title, missing, fresh } of engines) {
       await store.sandboxes.add(aSandbox("ilater", { endAt: NOW + 1 }));
       await store.sandboxes.add(aSandbox("ikilling", { endAt: NOW - 5, state: "killing" }));
       expect(await store.sandboxes.earliestEnd()).toBe(NOW);
-      expect(await store.sandboxes.takeDue(NOW)).toEqual([{ id: "idue", executionId: "run-idue" }]);
+      expect(await store.sandboxes.takeDue(NOW)).toEqual([aSandbox("idue", { endAt: NOW, state: "killing" })]);
       expect(await store.sandboxes.takeDue(NOW)).toEqual([]);
       expect(await store.sandboxes.earliestEnd()).toBe(NOW + 1);
       expect((await store.sandboxes.inState("killing")).map((run) => run.id)).toEqual(["idue", "ikilling"]);
@@ -156,11 +170,123 @@ for (const { title, missing, fresh } of engines) {
     test("a kill and an expiry of the same run have one winner", async () => {
       const sandbox = aSandbox("i1", { endAt: NOW });
       await store.sandboxes.add(sandbox);
-      const [taken, killed] = await Promise.all([
-        store.sandboxes.takeDue(NOW),
-        store.sandboxes.changeState(sandbox, "running", "killing"),
+      const [taken, killed] = await Promise.all([store.sandboxes.takeDue(NOW), store.sandboxes.kill(sandbox)]);
+      expect(taken.length + (killed === undefined ? 0 : 1)).toBe(1);
+    });
+
+    test("expiry pauses what is to be paused, with memory until that has failed too often", async () => {
+      const due = { endAt: NOW, autoPause: true };
+      await store.sandboxes.add(aSandbox("ipause", due));
+      await store.sandboxes.add(aSandbox("itried", { ...due, pauseFailures: 3 }));
+      await store.sandboxes.add(aSandbox("ifiles", { ...due, autoPauseMemory: false }));
+      const taken = await store.sandboxes.takeDue(NOW + 7);
+      const facts = taken.map(({ id, state, checkpoint, checkpointMemory, pausedAt }) => [
+        id,
+        state,
+        checkpoint,
+        checkpointMemory,
+        pausedAt,
       ]);
-      expect(taken.length + Number(killed)).toBe(1);
+      expect(facts.sort()).toEqual([
+        ["ifiles", "pausing", "run-ifiles-0", false, NOW + 7],
+        ["ipause", "pausing", "run-ipause-0", true, NOW + 7],
+        ["itried", "pausing", "run-itried-3", false, NOW + 7],
+      ]);
+    });
+
+    test("a run is paused, resumed as another run, and put off", async () => {
+      const { sandboxes } = store;
+      const first = aSandbox("i1");
+      await sandboxes.add(first);
+      const begun = await sandboxes.beginPause(first, { checkpoint: "c1", memory: true, now: NOW });
+      expect(begun).toEqual({ ...first, state: "pausing", checkpoint: "c1", checkpointMemory: true, pausedAt: NOW });
+      expect((await sandboxes.abandonPause(first)) ?? {}).toEqual(first);
+      await sandboxes.beginPause(first, { checkpoint: "c2", memory: false, now: NOW });
+      const paused = await sandboxes.finishPause(first);
+      expect(paused).toEqual({ ...first, state: "paused", checkpoint: "c2", pausedAt: NOW });
+      expect(await sandboxes.beginResume(first, "run-2")).toEqual({
+        ...first,
+        ...paused,
+        state: "resuming",
+        executionId: "run-2",
+      });
+      const second = { id: "i1", executionId: "run-2" };
+      expect((await sandboxes.abandonResume(second))?.state).toBe("paused");
+      await sandboxes.beginResume(second, "run-3");
+      const third = { id: "i1", executionId: "run-3" };
+      const to = { startedAt: NOW + 1, endAt: LATER + 1, tokens: ["t"], autoPause: true };
+      const running: Sandbox = { ...first, ...to, executionId: "run-3" };
+      expect(await sandboxes.finishResume(third, to)).toEqual(running);
+      await sandboxes.takeDue(LATER + 1);
+      const putOff = await sandboxes.putOffPause(third, LATER + 9);
+      expect(putOff).toEqual({ ...running, endAt: LATER + 9, pauseFailures: 1 });
+      await sandboxes.beginSnapshot(third, NOW);
+      expect((await sandboxes.finishSnapshot(third)) ?? {}).toEqual(putOff ?? {});
+    });
+
+    test("a kill that finds it in somebody's hands is carried out by whoever lets go", async () => {
+      const { sandboxes } = store;
+      const to = { checkpoint: "c1", memory: true, now: NOW };
+      const lets = {
+        ifinishpause: sandboxes.finishPause,
+        iabandonpause: sandboxes.abandonPause,
+        iputoff: (run: Sandbox) => sandboxes.putOffPause(run, LATER),
+        ifinishsnapshot: sandboxes.finishSnapshot,
+      };
+      for (const [id, letGo] of Object.entries(lets)) {
+        const run = aSandbox(id);
+        await sandboxes.add(run);
+        await (id === "ifinishsnapshot" ? sandboxes.beginSnapshot(run, NOW) : sandboxes.beginPause(run, to));
+        expect((await sandboxes.kill(run))?.killWanted).toBe(true);
+        expect(await sandboxes.kill(run)).toBeUndefined();
+        expect((await letGo(run))?.state).toBe("killing");
+      }
+      for (const id of ["ifinishresume", "iabandonresume"]) {
+        await sandboxes.add(aSandbox(id, { state: "resuming", checkpoint: "c1", pausedAt: NOW }));
+        const run = aSandbox(id);
+        await sandboxes.kill(run);
+        const fresh = { startedAt: NOW, endAt: LATER, tokens: [], autoPause: false };
+        const ended =
+          id === "ifinishresume" ? await sandboxes.finishResume(run, fresh) : await sandboxes.abandonResume(run);
+        expect([ended?.state, ended?.checkpoint]).toEqual(["killing", "c1"]);
+      }
+      expect(await sandboxes.countOf("template1")).toBe(0);
+    });
+
+    test("a tag means the build it was given last, and snapshots are listed by it", async () => {
+      const { templates } = store;
+      const own = { ...template("owntemplate000000000"), teamId: "team-1" };
+      await templates.add(own);
+      await templates.addAlias("team-1", "own", own.id);
+      const build = { templateId: own.id, status: "ready" as const, createdAt: NOW };
+      await templates.addBuild({ ...build, id: "b1", checkpoint: "c1", sourceSandbox: "i1", envVars: { A: "b" } });
+      await templates.addBuild({ ...build, id: "b2", checkpoint: "c2", sourceSandbox: "i2" });
+      await templates.tagBuild(own.id, "default", "b1", NOW);
+      await templates.tagBuild(own.id, "v1", "b1", NOW);
+      await templates.tagBuild(own.id, "default", "b2", NOW + 1);
+      expect(await templates.taggedBuild(own.id, "v1")).toEqual({
+        ...build,
+        id: "b1",
+        checkpoint: "c1",
+        sourceSandbox: "i1",
+        envVars: { A: "b" },
+      });
+      expect((await templates.taggedBuild(own.id, "default"))?.id).toBe("b2");
+      const all = { teamId: "team-1", sandboxId: undefined, templateId: undefined, tag: undefined };
+      const [first] = await templates.snapshots(all, undefined, 1);
+      expect(first).toEqual({ templateId: own.id, tag: "default", createdAt: NOW + 1 });
+      expect(await templates.snapshots(all, first, 5)).toEqual([{ templateId: own.id, tag: "v1", createdAt: NOW }]);
+      expect(await templates.snapshots({ ...all, sandboxId: "i1" }, undefined, 5)).toHaveLength(1);
+      expect(await templates.snapshots({ ...all, tag: "v1" }, undefined, 5)).toHaveLength(1);
+      expect(await templates.snapshots({ ...all, teamId: "team-2" }, undefined, 5)).toEqual([]);
+      expect((await templates.checkpoints()).sort()).toEqual(["c1", "c2"]);
+      await templates.delete(own.id, LATER);
+      expect(await templates.byId(own.id)).toBeUndefined();
+      expect(await templates.byAlias("team-1", "own")).toBeUndefined();
+      expect((await templates.everById(own.id))?.id).toBe(own.id);
+      expect(await templates.checkpoints()).toEqual([]);
+      expect((await templates.checkpointsOf(own.id)).sort()).toEqual(["c1", "c2"]);
+      expect(await templates.snapshots(all, undefined, 5)).toEqual([]);
     });
 
     test("an end is set in both directions, extended in one, and not once it has come", async () => {
@@ -179,7 +305,11 @@ for (const { title, missing, fresh } of engines) {
       await store.sandboxes.add(aSandbox("iother", { teamId: "team-2" }));
       await store.sandboxes.add(aSandbox("iover", { endAt: NOW }));
       await store.sandboxes.add(aSandbox("ikilling", { state: "killing" }));
+      await store.sandboxes.add(aSandbox("iwanted", { state: "pausing", killWanted: true }));
       await store.sandboxes.add(aSandbox("ipaused", { state: "paused", endAt: NOW, startedAt: NOW - 9 }));
+      await store.sandboxes.add(aSandbox("ipausing", { state: "pausing", startedAt: NOW - 8 }));
+      await store.sandboxes.add(aSandbox("idue", { autoPause: true, endAt: NOW, startedAt: NOW - 7 }));
+      await store.sandboxes.add(aSandbox("icopied", { state: "snapshotting", startedAt: NOW - 6 }));
       const filter: ListFilter = {
         teamId: "team-1",
         running: true,
@@ -189,11 +319,11 @@ for (const { title, missing, fresh } of engines) {
         templateId: undefined,
       };
       const all = await pages(filter, "desc", 2);
-      expect(all).toEqual(["id", "ia", "ib", "ic", "ipaused"]);
+      expect(all).toEqual(["id", "ia", "ib", "ic", "icopied", "idue", "ipausing", "ipaused"]);
       expect(await pages(filter, "asc", 2)).toEqual(all.toReversed());
-      expect(await store.sandboxes.count(filter)).toBe(5);
-      expect(await store.sandboxes.count({ ...filter, paused: false })).toBe(4);
-      expect(await store.sandboxes.count({ ...filter, running: false })).toBe(1);
+      expect(await store.sandboxes.count(filter)).toBe(8);
+      expect(await store.sandboxes.count({ ...filter, paused: false })).toBe(5);
+      expect(await store.sandboxes.count({ ...filter, running: false })).toBe(3);
       expect(await pages({ ...filter, startedAfter: NOW + 1 }, "desc", 2)).toEqual(["id"]);
       expect(await pages({ ...filter, templateId: "nothing" }, "desc", 2)).toEqual([]);
     });

@@ -1,15 +1,19 @@
 /**
- * The store: rows in, rows out. It remembers people, keys, templates and sandboxes in SQLite or Postgres, moves a sandbox
- * from state to state by compare-and-set, and knows how its own tables came to be.
+ * The store: rows in, rows out. It remembers people, keys, templates, sandboxes and what happened to them in SQLite or
+ * Postgres, moves a sandbox from state to state by compare-and-set, and knows how its own tables came to be.
  * It never decides anything: no clock, no ids, no HTTP, no sandbox is touched from here.
  */
 import { Fault } from "../contract/fault.ts";
 import { openEngine, type Statement } from "./engine.ts";
 import { keysIn } from "./keys.ts";
+import { metricBlocksIn } from "./metric-blocks.ts";
 import { migrate } from "./migrations.ts";
 import { peopleIn } from "./people.ts";
+import { sandboxEventsIn } from "./sandbox-events.ts";
+import { sandboxLogsIn } from "./sandbox-logs.ts";
 import { sandboxesIn } from "./sandboxes.ts";
 import { templatesIn } from "./templates.ts";
+import { webhooksIn } from "./webhooks.ts";
 
 /** The tables, seen through one connection or one transaction. */
 export type Tables = ReturnType<typeof tablesIn>;
@@ -41,7 +45,16 @@ export async function openStore(url: string, now: number): Promise<Store> {
 }
 
 function tablesIn(sql: Statement) {
-  return { people: peopleIn(sql), keys: keysIn(sql), templates: templatesIn(sql), sandboxes: sandboxesIn(sql) };
+  return {
+    people: peopleIn(sql),
+    keys: keysIn(sql),
+    templates: templatesIn(sql),
+    sandboxes: sandboxesIn(sql),
+    sandboxLogs: sandboxLogsIn(sql),
+    metricBlocks: metricBlocksIn(sql),
+    sandboxEvents: sandboxEventsIn(sql),
+    webhooks: webhooksIn(sql),
+  };
 }
 
 function reasonOf(cause: unknown): string {

@@ -29,6 +29,30 @@ export interface Build {
   templateId: string;
   status: "waiting" | "building" | "ready" | "error" | "uploaded";
   createdAt: number;
+  /** A snapshot: its sandboxes start as copies of what is in this checkpoint. Null: they boot from the template's image. */
+  checkpoint: string | null;
+  /** The sandbox that a snapshot is of. */
+  sourceSandbox: string | null;
+  /** Variables that its sandboxes have besides their own. */
+  envVars: Record<string, string>;
+}
+
+/** A build that is no snapshot needs to say nothing about one. */
+export type NewBuild = Pick<Build, "id" | "templateId" | "status" | "createdAt"> & Partial<Build>;
+
+/** A build under a tag of its template, as lists of snapshots show it. */
+export interface TaggedSnapshot {
+  templateId: string;
+  tag: string;
+  createdAt: number;
+}
+
+export interface SnapshotFilter {
+  teamId: string;
+  /** Of this sandbox; undefined for all. */
+  sandboxId: string | undefined;
+  templateId: string | undefined;
+  tag: string | undefined;
 }
 
 /** What a start decides anew about a template. */
@@ -49,6 +73,12 @@ export function templatesIn(sql: Statement) {
     },
 
     async byId(id: string): Promise<Template | undefined> {
+      const { rows } = await sql`SELECT * FROM templates WHERE id = ${id} AND deleted_at IS NULL`;
+      return rows[0] && readTemplate(rows[0]);
+    },
+
+    /** Also one that has been deleted, for the sake of the sandboxes that were made from it. */
+    async everById(id: string): Promise<Template | undefined> {
       const { rows } = await sql`SELECT * FROM templates WHERE id = ${id}`;
       return rows[0] && readTemplate(rows[0]);
     },
@@ -91,9 +121,10 @@ export function templatesIn(sql: Statement) {
       return rows.map((row) => text(row.alias));
     },
 
-    async addBuild(build: Build): Promise<void> {
-      await sql`INSERT INTO builds (id, template_id, status, created_at)
-        VALUES (${build.id}, ${build.templateId}, ${build.status}, ${build.createdAt})`;
+    async addBuild(build: NewBuild): Promise<void> {
+      await sql`INSERT INTO builds (id, template_id, status, created_at, checkpoint, source_sandbox, env_vars)
+        VALUES (${build.id}, ${build.templateId}, ${build.status}, ${build.createdAt},
+          ${build.checkpoint ?? null}, ${build.sourceSandbox ?? null}, ${JSON.stringify(build.envVars ?? {})})`;
       await sql`UPDATE templates SET build_count = build_count + 1 WHERE id = ${build.templateId}`;
     },
 
@@ -107,6 +138,65 @@ export function templatesIn(sql: Statement) {
       const { rows } = await sql`SELECT * FROM builds
         WHERE template_id = ${templateId} AND id = ${buildId} AND status = 'ready'`;
       return rows[0] && readBuild(rows[0]);
+    },
+
+    /** From now on the tag means this build. */
+    async tagBuild(templateId: string, tag: string, buildId: string, at: number): Promise<void> {
+      await sql`INSERT INTO template_tags (template_id, tag, build_id, created_at)
+        VALUES (${templateId}, ${tag}, ${buildId}, ${at})
+        ON CONFLICT (template_id, tag) DO UPDATE SET build_id = ${buildId}, created_at = ${at}`;
+    },
+
+    async taggedBuild(templateId: string, tag: string): Promise<Build | undefined> {
+      const { rows } = await sql`SELECT builds.* FROM template_tags JOIN builds ON builds.id = template_tags.build_id
+        WHERE template_tags.template_id = ${templateId} AND template_tags.tag = ${tag} AND builds.status = 'ready'`;
+      return rows[0] && readBuild(rows[0]);
+    },
+
+    /** Newest first; with equal times by template and tag. */
+    async snapshots(
+      filter: SnapshotFilter,
+      after: TaggedSnapshot | undefined,
+      limit: number,
+    ): Promise<TaggedSnapshot[]> {
+      const from = after ?? { createdAt: Number.MAX_SAFE_INTEGER, templateId: "", tag: "" };
+      const { rows } = await sql`SELECT template_tags.template_id, template_tags.tag, template_tags.created_at
+        FROM template_tags
+        JOIN builds ON builds.id = template_tags.build_id
+        JOIN templates ON templates.id = template_tags.template_id
+        WHERE templates.team_id = ${filter.teamId} AND templates.deleted_at IS NULL AND builds.checkpoint IS NOT NULL
+          AND (${filter.sandboxId ?? ""} = '' OR builds.source_sandbox = ${filter.sandboxId ?? ""})
+          AND (${filter.templateId ?? ""} = '' OR template_tags.template_id = ${filter.templateId ?? ""})
+          AND (${filter.tag ?? ""} = '' OR template_tags.tag = ${filter.tag ?? ""})
+          AND template_tags.created_at <= ${from.createdAt}
+          AND (template_tags.created_at < ${from.createdAt} OR template_tags.template_id > ${from.templateId}
+            OR (template_tags.template_id = ${from.templateId} AND template_tags.tag > ${from.tag}))
+        ORDER BY template_tags.created_at DESC, template_tags.template_id, template_tags.tag LIMIT ${limit}`;
+      return rows.map((row) => ({
+        templateId: text(row.template_id),
+        tag: text(row.tag),
+        createdAt: integer(row.created_at),
+      }));
+    },
+
+    /** The checkpoints of every snapshot that has not been deleted. */
+    async checkpoints(): Promise<string[]> {
+      const { rows } =
+        await sql`SELECT builds.checkpoint FROM builds JOIN templates ON templates.id = builds.template_id
+        WHERE builds.checkpoint IS NOT NULL AND templates.deleted_at IS NULL`;
+      return rows.map((row) => text(row.checkpoint));
+    },
+
+    async checkpointsOf(templateId: string): Promise<string[]> {
+      const { rows } = await sql`SELECT checkpoint FROM builds
+        WHERE template_id = ${templateId} AND checkpoint IS NOT NULL`;
+      return rows.map((row) => text(row.checkpoint));
+    },
+
+    /** Its names are free again, its id is not. */
+    async delete(id: string, at: number): Promise<void> {
+      await sql`DELETE FROM template_aliases WHERE template_id = ${id}`;
+      await sql`UPDATE templates SET deleted_at = ${at} WHERE id = ${id}`;
     },
   };
 }
@@ -137,5 +227,8 @@ function readBuild(row: Row): Build {
     templateId: text(row.template_id),
     status: text(row.status) as Build["status"],
     createdAt: integer(row.created_at),
+    checkpoint: textOrNull(row.checkpoint),
+    sourceSandbox: textOrNull(row.source_sandbox),
+    envVars: JSON.parse(text(row.env_vars)),
   };
 }

@@ -2,23 +2,19 @@
  * The guest beside processes that take everything a sandbox has: it answers through the edge all the while, it is not the one
  * to die, root can end the attack from inside, and then all is as before.
  */
-import { beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { SANDBOX_PIDS_FOR_ROOT, SANDBOX_PIDS_MAX } from "../../src/contract/limits.ts";
+import { guestFolder } from "../../src/host/setup/guest-folder.ts";
+import { Toolbox } from "../../src/host/toolbox.ts";
 import { serverOfFile } from "./server-of-file.ts";
 import { refusalOf, until } from "./until.ts";
 
 const ANSWER_MAX_MS = 1_000;
-/** The guest shares one limit of memory with its users: while they fight for it, it may have to wait for a page itself. */
-const ANSWER_WITHOUT_MEMORY_MAX_MS = 4_000;
-const LATE_WITHOUT_MEMORY_MAX = 3;
 const WATCHED_MS = 4_000;
 const server = serverOfFile("attacked-guest", { SANDLOT_READY: "0" });
-
-let neighbour: Sandbox;
-beforeAll(async () => {
-  neighbour = await newSandbox();
-});
 
 const newSandbox = () => Sandbox.create({ ...server().options, timeoutMs: 600_000 });
 const asRoot = async (sandbox: Sandbox, script: string) =>
@@ -31,26 +27,42 @@ import os, pwd, signal
 os.setuid(pwd.getpwnam("user").pw_uid)
 os.kill(-1, signal.SIGKILL)'`;
 
-async function health(sandbox: Sandbox): Promise<{ status: number; ms: number }> {
+async function health(host: string): Promise<{ status: number; ms: number }> {
   const begun = performance.now();
   const answer = await fetch(`${server().url}/health`, {
-    headers: { host: `49983-${sandbox.sandboxId}.anything.test` },
+    headers: { host },
     signal: AbortSignal.timeout(10 * ANSWER_MAX_MS),
   });
   return { status: answer.status, ms: performance.now() - begun };
 }
 
-/** Asks again and again for a while, and gives the times of answers that were late. What a quiet sandbox takes to answer at the same moment is the machine's, not the attack's. */
+/**
+ * Asks again and again for a while, and gives the times of answers that were late. What the server itself takes to answer at the
+ * same moment is the machine's, not the attack's.
+ */
 async function watchHealth(sandbox: Sandbox): Promise<number[]> {
   const deadline = performance.now() + WATCHED_MS;
   const asked: { status: number; lateMs: number }[] = [];
   while (performance.now() < deadline) {
-    const [{ status, ms }, quiet] = await Promise.all([health(sandbox), health(neighbour)]);
+    const [{ status, ms }, quiet] = await Promise.all([
+      health(`49983-${sandbox.sandboxId}.anything.test`),
+      health("localhost"),
+    ]);
     asked.push({ status, lateMs: ms - quiet.ms });
     await Bun.sleep(20);
   }
   expect(asked.filter(({ status }) => status !== 204)).toEqual([]);
   return asked.map(({ lateMs }) => lateMs).filter((ms) => ms > ANSWER_MAX_MS);
+}
+
+/** What the machine would have to read from its disk again, as after a start; what somebody holds stays in memory. */
+function forgetGuestPages(): void {
+  const folder = guestFolder(new Toolbox(process.env.SANDLOT_CACHE ?? "/var/cache/sandlot"));
+  for (const part of ["bin", "lib"]) {
+    for (const name of readdirSync(join(folder, part))) {
+      Bun.spawnSync(["dd", `if=${join(folder, part, name)}`, "iflag=nocache", "count=0"]);
+    }
+  }
 }
 
 async function worksAgain(sandbox: Sandbox, formerGuest: string): Promise<void> {
@@ -59,7 +71,7 @@ async function worksAgain(sandbox: Sandbox, formerGuest: string): Promise<void> 
   await sandbox.kill();
 }
 
-// Seen to fail without fewerProcesses() (root could not start anything) and with niceness 0 and 10 (1.0 s and 1.6 s).
+// Seen to fail without fewerProcesses() (root could not start anything) and with users 0 and 10 steps behind the guest (1.7 s and 1.6 s).
 test("a fork bomb", async () => {
   const sandbox = await newSandbox();
   const guest = await guestPid(sandbox);
@@ -106,21 +118,25 @@ test("a fork bomb of root's: commands are refused for what they are refused for"
   await worksAgain(sandbox, guest);
 });
 
-// Seen to fail with a guest that has the users' own score while it starts a command: it was killed, being the largest.
+// Seen to fail with a guest that has the users' own score while it starts a command: it was killed, being the largest. And without
+// GuestPages: the sandbox that first ran the guest was charged for its pages and lost them, and answers took up to 4.1 s.
 test.each([
   [
     "many small processes",
     "import os, time\nfor _ in range(1500):\n if os.fork() == 0: x = bytearray(2 << 20); time.sleep(60)\ntime.sleep(60)",
   ],
   ["a few large ones", "import os, time\nfor _ in range(4): os.fork()\nx = bytearray(200 << 20)\ntime.sleep(60)"],
+  [
+    "memory and files",
+    "import os\nfor _ in range(4): os.fork()\nwhile True:\n open(f'of-{os.getpid()}', 'wb').write(bytearray(30 << 20))\n x = [bytearray(10 << 20) for _ in range(9)]",
+  ],
 ])("a memory bomb of %s", async (_, script) => {
+  forgetGuestPages();
   const sandbox = await newSandbox();
   const guest = await guestPid(sandbox);
   await sandbox.files.write("bomb.py", script);
   await sandbox.commands.run("while :; do python3 bomb.py; done", { background: true, timeoutMs: 0 });
-  const late = await watchHealth(sandbox);
-  expect(late.length).toBeLessThanOrEqual(LATE_WITHOUT_MEMORY_MAX);
-  expect(Math.max(0, ...late)).toBeLessThan(ANSWER_WITHOUT_MEMORY_MAX_MS);
+  expect(await watchHealth(sandbox)).toEqual([]);
   const kills = "cat /sys/fs/cgroup/memory/memory.oom_control /sys/fs/cgroup/memory.events 2>/dev/null; true";
   // Root's own commands die before the guest, too: what ends the attack may need more than one try.
   await until("root has ended the attack", () =>

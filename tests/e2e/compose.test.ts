@@ -56,26 +56,42 @@ test("without the token it is refused", async () => {
   expect(await sandbox.files.exists("part")).toBe(true);
 });
 
-// Seen to fail with copy_file_range called on the event loop's thread: the slowest answer took 256 to 751 ms.
+/** Composes, asks for the sandbox's health all the while, and gives the times of the answers, the slowest first. */
+async function healthWhileComposing(parts: string[], destination: string): Promise<number[]> {
+  let composing = true;
+  const answer = compose(parts, destination).finally(() => {
+    composing = false;
+  });
+  const times: number[] = [];
+  while (composing) {
+    const began = performance.now();
+    expect((await runtime("/health")).status).toBe(204);
+    times.push(performance.now() - began);
+    await Bun.sleep(10);
+  }
+  expect((await answer).status).toBe(200);
+  return times.sort((a, b) => b - a);
+}
+
+// Seen to fail with copy_file_range called on the event loop's thread: three answers of few took 256 to 751 ms.
 test("3 x 256 MiB are joined unchanged while the sandbox answers", async () => {
   const sums = await shell(
     "for i in 1 2 3; do head -c 268435456 /dev/urandom > big-$i; done; cat big-1 big-2 big-3 | sha256sum",
   );
-  let composing = true;
-  const answer = compose(["big-1", "big-2", "big-3"], "big").finally(() => {
-    composing = false;
-  });
-  let slowest = 0;
-  while (composing) {
-    const began = performance.now();
-    expect((await runtime("/health")).status).toBe(204);
-    slowest = Math.max(slowest, performance.now() - began);
-    await Bun.sleep(10);
-  }
-  expect((await answer).status).toBe(200);
-  expect(slowest).toBeLessThan(200);
+  const times = await healthWhileComposing(["big-1", "big-2", "big-3"], "big");
+  expect(times[0]).toBeLessThan(1000);
+  // A busy machine makes one or the other late, a guest that copies itself makes one in each part so.
+  expect(times.filter((ms) => ms > 200).length).toBeLessThan(3);
   expect(await shell("sha256sum < big; ls big*")).toBe(`${sums}big\n`);
 });
+
+test("a part longer than one call of the kernel copies, and one more, are joined while the sandbox answers", async () => {
+  await shell("fallocate -l 2200M long; echo begin > first; echo end > last");
+  expect((await healthWhileComposing(["first", "long", "last"], "very-long"))[0]).toBeLessThan(1000);
+  expect(await shell("stat -c %s very-long; head -c 6 very-long; tail -c 4 very-long; rm very-long")).toBe(
+    `${2200 * 1024 * 1024 + 10}\nbegin\nend\n`,
+  );
+}, 120_000);
 
 test("a disk too full for the whole is 507, and everything stays as it was", async () => {
   await shell("rm -f big; fallocate -l 600M part-1; echo end > part-2; echo earlier > whole");
@@ -110,11 +126,14 @@ test("the metrics are the sandbox's own", async () => {
   expect(idle.mem_used).toBeLessThan(256 * MIB);
   expect(idle.disk_total).toBe(Number(await shell("df --output=size -B1 / | tail -1")));
 
-  await shell("timeout 2 sh -c 'while :; do :; done' || true; head -c 200M /dev/zero > /dev/shm/held");
-  await shell("head -c 100M /dev/urandom > cached; cat cached > /dev/null");
+  await metrics();
+  await shell("for i in 1 2; do timeout 2 sh -c 'while :; do :; done' & done; wait");
+  const spinning = await metrics();
+  expect(spinning.cpu_used_pct).toBeGreaterThan(20);
+  expect(spinning.cpu_used_pct).toBeLessThanOrEqual(100);
+
+  await shell("head -c 200M /dev/zero > /dev/shm/held; head -c 100M /dev/urandom > cached; cat cached > /dev/null");
   const busy = await metrics();
-  expect(busy.cpu_used_pct).toBeGreaterThan(20);
-  expect(busy.cpu_used_pct).toBeLessThanOrEqual(100);
   expect(busy.mem_used - idle.mem_used).toBeGreaterThan(150 * MIB);
   expect(busy.mem_used - idle.mem_used).toBeLessThan(290 * MIB);
   expect(busy.disk_used - idle.disk_used).toBeGreaterThan(90 * MIB);

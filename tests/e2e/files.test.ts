@@ -68,6 +68,18 @@ test("64 MiB make the round trip unchanged", async () => {
   await sandbox.files.remove("large");
 });
 
+test("of 10 GiB, mostly hole, the size is told and any part is read, without the rest", async () => {
+  const bytes = 10 * 1024 ** 3;
+  await shell(`truncate -s ${bytes - 4} sparse && printf last >> sparse`);
+  expect(await sandbox.files.getInfo("sparse")).toMatchObject({ size: bytes });
+  const host = { host: `49983-${sandbox.sandboxId}.anything.test` };
+  const link = new URL(await sandbox.downloadUrl("sparse"));
+  const end = await fetch(`${server().url}${link.pathname}${link.search}`, { headers: { ...host, Range: "bytes=-8" } });
+  expect([end.status, end.headers.get("content-range")]).toEqual([206, `bytes ${bytes - 8}-${bytes - 1}/${bytes}`]);
+  expect(await end.text()).toBe("\0\0\0\0last");
+  await sandbox.files.remove("sparse");
+});
+
 test("writing again replaces all of the old content and keeps the mode", async () => {
   await sandbox.files.write("again", "a long first content");
   await shell("chmod 750 again");

@@ -71,17 +71,6 @@ test("what is no template reference is 400 and shown", async () => {
 });
 
 test.each<{ wish: string; field: string; options: SandboxOpts }>([
-  { wish: "a pause at the end", field: "autoPause", options: { lifecycle: { onTimeout: "pause" } } },
-  {
-    wish: "waking on traffic",
-    field: "autoResume",
-    options: { lifecycle: { onTimeout: "pause", autoResume: true } },
-  },
-  {
-    wish: "a pause without memory",
-    field: "autoPauseMemory",
-    options: { lifecycle: { onTimeout: { action: "pause", keepMemory: false } } },
-  },
   { wish: "closed public traffic", field: "allowPublicTraffic", options: { network: { allowPublicTraffic: false } } },
   { wish: "an allow list", field: "allowOut", options: { network: { allowOut: ["1.1.1.1"] } } },
   { wish: "a deny list", field: "denyOut", options: { network: { denyOut: ["0.0.0.0/0"] } } },

@@ -1,4 +1,4 @@
-/** Watching directories of a real sandbox, through the SDK and, where the SDK does not ask yet, by hand. */
+/** Watching directories of a real sandbox, through the SDK and, where the SDK does not ask, by hand. */
 import { beforeAll, expect, test } from "bun:test";
 import { FileNotFoundError, type FilesystemEvent, FilesystemEventType, InvalidArgumentError, Sandbox } from "e2b";
 import { envelope, envelopes } from "../../src/guest/testing/running-guest.ts";
@@ -13,8 +13,10 @@ beforeAll(async () => {
 
 const shell = async (script: string) => (await sandbox.commands.run(script)).stdout;
 
+type WatchOpts = NonNullable<Parameters<Sandbox["files"]["watchDir"]>[2]>;
+
 /** Events of a directory as they come. */
-async function watch(path: string, options: { recursive?: boolean; timeoutMs?: number } = {}) {
+async function watch(path: string, options: WatchOpts = {}) {
   const events: FilesystemEvent[] = [];
   const ended = Promise.withResolvers<Error | undefined>();
   const handle = await sandbox.files.watchDir(path, (event) => void events.push(event), {
@@ -88,6 +90,31 @@ test("a directory of the image is watched as well as a new one", async () => {
     "remove bin/tool",
   ]);
   await image.stop();
+});
+
+// Seen to fail with a reported runtime version of 0.5.7: the SDK refused by itself.
+test("the SDK gets entries with what can still be looked at, and may allow network mounts", async () => {
+  await shell("mkdir entries");
+  const entries = await watch("entries", { includeEntry: true, allowNetworkMounts: true });
+  await shell("echo hello > outside-f && mv outside-f entries/f && chmod 640 entries/f && mv entries/f gone-f");
+  await entries.saw(FilesystemEventType.RENAME, "f");
+  expect(entries.events.map(({ type }) => type)).toEqual([
+    FilesystemEventType.CREATE,
+    FilesystemEventType.CHMOD,
+    FilesystemEventType.RENAME,
+  ]);
+  await shell("touch entries/last");
+  await entries.saw(FilesystemEventType.CREATE, "last");
+  const last = entries.events.find(({ name }) => name === "last");
+  expect(last?.entry).toMatchObject({
+    name: "last",
+    path: "/home/user/entries/last",
+    size: 0,
+    owner: "user",
+    type: "file",
+  });
+  expect(entries.events.find(({ type }) => type === FilesystemEventType.RENAME)?.entry).toBeUndefined();
+  await entries.stop();
 });
 
 test("a watch ends with its time limit, and nothing is left of it", async () => {

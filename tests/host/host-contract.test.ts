@@ -118,15 +118,82 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     expect(lost).toEqual([id]);
   });
 
+  test("what runs is measured, what does not is left out", async () => {
+    const { host } = subject();
+    const [one, ended] = [await host.create(request), await host.create(request)];
+    await host.destroy(ended.id);
+    const usages = await host.measure([ended.id, one.id, "i00000000000000000000"]);
+    expect([...usages.keys()]).toEqual([one.id]);
+    const { memUsed = 0, diskUsed = 0, diskTotal = 0, cpuUsedMs = -1 } = usages.get(one.id) ?? {};
+    expect(memUsed).toBeGreaterThan(0);
+    expect(diskUsed).toBeGreaterThan(0);
+    expect(diskTotal).toBeGreaterThan(diskUsed);
+    expect(cpuUsedMs).toBeGreaterThanOrEqual(0);
+    await host.destroy(one.id);
+  });
+
   test("adopt keeps what is asked for, ends the rest, and says what is alive", async () => {
     const { host } = subject();
     const kept = await host.create(request);
     const unwanted = await host.create(request);
-    const alive = await host.adopt(new Set([kept.id, "i99999999999999999999"]));
-    expect([...alive]).toEqual([kept.id]);
+    const sandboxes = new Set([kept.id, "i99999999999999999999"]);
+    const found = await host.adopt({ sandboxes, checkpoints: new Set() });
+    expect([...found.sandboxes]).toEqual([kept.id]);
     expect(host.endpoint(kept.id)).toBeDefined();
     expect(host.endpoint(unwanted.id)).toBeUndefined();
     await host.destroy(kept.id);
+  });
+
+  test("a paused sandbox has no endpoint and comes back under its id; its checkpoint stays until it is removed", async () => {
+    const { host } = subject();
+    const { id } = await host.create(request);
+    const pausing = host.pause(id, "contract-1", { memory: true });
+    expect(host.endpoint(id)).toBeUndefined();
+    await pausing;
+    expect(host.endpoint(id)).toBeUndefined();
+    for (const memory of [true, false]) {
+      await host.resume({ ...request, id, checkpoint: "contract-1", memory });
+      expect(host.endpoint(id)).toBeDefined();
+      await host.destroy(id);
+    }
+    await host.removeCheckpoint("contract-1");
+    await host.removeCheckpoint("contract-1");
+    const again = host.resume({ ...request, id, checkpoint: "contract-1", memory: true });
+    await expect(again).rejects.toMatchObject({ status: 404, message: expect.stringContaining("contract-1") });
+  });
+
+  test("a snapshot lets the sandbox go on, and any number of others begin from it", async () => {
+    const { host } = subject();
+    const { id } = await host.create(request);
+    await host.snapshot(id, "contract-2", { memory: true });
+    expect(host.endpoint(id)).toBeDefined();
+    const copies = await Promise.all([1, 2].map(() => host.create({ ...request, checkpoint: "contract-2" })));
+    expect(new Set([id, ...copies.map((copy) => copy.id)]).size).toBe(3);
+    await host.removeCheckpoint("contract-2");
+    for (const copy of copies) expect(host.endpoint(copy.id)).toBeDefined();
+    await Promise.all([id, ...copies.map((copy) => copy.id)].map((each) => host.destroy(each)));
+  });
+
+  test("what does not run cannot be paused or copied, and says so", async () => {
+    const { host } = subject();
+    const unknown = "i99999999999999999999";
+    await expect(host.pause(unknown, "contract-3", { memory: true })).rejects.toMatchObject({ status: 404 });
+    await expect(host.snapshot(unknown, "contract-3", { memory: false })).rejects.toMatchObject({ status: 404 });
+    const copy = host.create({ ...request, checkpoint: "contract-3" });
+    await expect(copy).rejects.toMatchObject({ status: 404 });
+  });
+
+  test("adopt keeps the checkpoints that are asked for and removes the rest", async () => {
+    const { host } = subject();
+    const { id } = await host.create(request);
+    await host.snapshot(id, "contract-4", { memory: false });
+    await host.pause(id, "contract-5", { memory: false });
+    const found = await host.adopt({ sandboxes: new Set(), checkpoints: new Set(["contract-5", "contract-6"]) });
+    expect([...found.checkpoints]).toEqual(["contract-5"]);
+    await expect(host.create({ ...request, checkpoint: "contract-4" })).rejects.toMatchObject({ status: 404 });
+    await host.resume({ ...request, id, checkpoint: "contract-5", memory: true });
+    await host.destroy(id);
+    await host.removeCheckpoint("contract-5");
   });
 });
 
@@ -144,8 +211,8 @@ describe("the machine alone", () => {
       offlineElements: 4,
       crunRecords: 4,
     });
-    // Seven namespaces each, shared with nobody.
-    expect(now.namespaces).toBe(4 * 7);
+    // Eight namespaces each, shared with nobody.
+    expect(now.namespaces).toBe(4 * 8);
     // The host's own view holds no mount of a running sandbox.
     expect(now.mounts).toBe(0);
     await Promise.all(made.map(({ id }) => machine.destroy(id)));

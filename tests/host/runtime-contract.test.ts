@@ -47,7 +47,9 @@ function bundleOf(id: string): string {
     cgroupV1: cgroupLayout() !== "v2",
     processors: undefined,
     controlSecret: "secret",
-    criuConfig: join(folder, "criu.conf"),
+    bootIdFile: "/proc/sys/kernel/random/boot_id",
+    hostname: "e2b.local",
+    copy: false,
     openFilesMax: 1024,
   });
   writeFileSync(join(bundle, "config.json"), JSON.stringify(spec));

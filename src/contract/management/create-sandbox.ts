@@ -53,9 +53,12 @@ const shared = {
   envVars: envVars.nullish().describe("Variables of every process in the sandbox"),
   allow_internet_access: z.boolean().nullish().describe("False: no packet leaves the sandbox"),
   mcp: z.looseObject({}).nullish().describe("Kept with the sandbox; the client starts its gateway itself"),
-  autoPause: z.boolean().nullish(),
-  autoPauseMemory: z.boolean().nullish(),
-  autoResume: z.looseObject({ enabled: z.boolean().nullish() }).nullish(),
+  autoPause: z.boolean().nullish().describe("True: at the end of its timeout the sandbox is paused, not killed"),
+  autoPauseMemory: z.boolean().nullish().describe("False: that pause keeps files only, and no traffic can end it"),
+  autoResume: z
+    .looseObject({ enabled: z.boolean().nullish() })
+    .nullish()
+    .describe("Enabled: a request to the paused sandbox resumes it"),
   network: network.nullish(),
   volumeMounts: z.array(z.looseObject({})).nullish(),
   iam: z.looseObject({ tokens: z.looseObject({}).nullish() }).nullish(),
@@ -67,7 +70,9 @@ export const createSandboxV1 = z.object({
     .int32()
     .min(0)
     .nullish()
-    .describe(`Seconds until the sandbox ends; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent, 0 ends it at once`),
+    .describe(
+      `Seconds until the sandbox ends or is paused; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent, 0 ends it at once`,
+    ),
   secure: z.boolean().nullish().describe("True: the runtime demands the token that this call answers"),
 });
 
@@ -77,7 +82,7 @@ export const createSandboxV2 = z.object({
     .int32()
     .min(1)
     .nullish()
-    .describe(`Seconds until the sandbox ends; ${TIMEOUT_DEFAULT_V2_SECONDS} when absent`),
+    .describe(`Seconds until the sandbox ends or is paused; ${TIMEOUT_DEFAULT_V2_SECONDS} when absent`),
 });
 
 export type CreateSandboxV1 = z.infer<typeof createSandboxV1>;

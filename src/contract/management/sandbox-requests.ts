@@ -6,11 +6,15 @@ import {
   REFRESH_DEFAULT_SECONDS,
   REFRESH_MAX_SECONDS,
   TEMPLATE_REFERENCE_MAX_CHARS,
+  TIMEOUT_DEFAULT_V1_SECONDS,
   TIMEOUT_DEFAULT_V2_SECONDS,
 } from "../limits.ts";
 import { dateTime } from "./identifiers.ts";
 
-const memory = z.boolean().nullish().describe("False would start from disk only; not supported yet");
+const memory = z
+  .boolean()
+  .nullish()
+  .describe("False: if the sandbox is paused, boot it from its files and leave its memory aside");
 
 export const connectSandboxV1 = z.object({
   timeout: z.int32().min(0).describe("Seconds from now until the sandbox ends"),
@@ -24,6 +28,23 @@ export const connectSandboxV2 = z.object({
     .nullish()
     .describe(`Seconds from now that the sandbox lives at least; ${TIMEOUT_DEFAULT_V2_SECONDS} when absent`),
   memory,
+});
+
+export const resumeSandbox = z.object({
+  timeout: z
+    .int32()
+    .min(1)
+    .nullish()
+    .describe(`Seconds from now until the sandbox ends; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent`),
+  autoPause: z
+    .boolean()
+    .nullish()
+    .describe("What happens at the end of the timeout from now on; as before when absent"),
+  memory,
+});
+
+export const pauseSandbox = z.object({
+  memory: z.boolean().nullish().describe("False: keep files only; the sandbox boots when it is resumed"),
 });
 
 export const setTimeoutRequest = z.object({

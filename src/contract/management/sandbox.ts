@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { dateTime, sandboxId, templateId } from "./identifiers.ts";
 
-/** The answer to create and connect. */
+/** The answer to create, connect and resume. */
 export const createdSandbox = z.object({
   templateID: templateId,
   sandboxID: sandboxId,
@@ -20,8 +20,8 @@ export const listedSandbox = z.object({
   clientID: z.string().describe("Deprecated; the same for every sandbox"),
   envdVersion: z.string(),
   alias: z.string(),
-  startedAt: dateTime.describe("Start of the current run"),
-  endAt: dateTime.describe("When the sandbox will end"),
+  startedAt: dateTime.describe("Start of the current run, or of the last one when it is paused"),
+  endAt: dateTime.describe("When the sandbox will end; when it is paused, the moment of the pause"),
   cpuCount: z.int32().min(1),
   memoryMB: z.int32().min(128),
   diskSizeMB: z.int32().min(0),

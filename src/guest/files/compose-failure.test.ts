@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { RunningGuest } from "../testing/running-guest.ts";
-import { type ReadSlice, readSlice } from "./append-file.ts";
+import { type CopyPart, copyPart } from "./append-file.ts";
 import { compose } from "./compose.ts";
 
 const MIB = 1024 * 1024;
@@ -80,14 +80,14 @@ test("a full disk is 507; parts and the earlier file are as they were, and nothi
 });
 
 describe("while the parts are copied,", () => {
-  const run = (read: ReadSlice, signal = new AbortController().signal) =>
-    compose({ sources: [`${folder}/a`, `${folder}/b`], destination: `${folder}/whole`, owner }, signal, read);
-  /** Reads as ever, and does something else after the first slice with content, or after a later one. */
-  const interrupted = (act: () => void, slice = 1): ReadSlice => {
-    let slices = 0;
-    return async (source, into) => {
-      const length = await readSlice(source, into);
-      if (length > 0 && ++slices === slice) act();
+  const run = (copy: CopyPart, signal = new AbortController().signal) =>
+    compose({ sources: [`${folder}/a`, `${folder}/b`], destination: `${folder}/whole`, owner }, signal, copy);
+  /** Copies as ever, and does something else after the first copy with content, or after a later one. */
+  const interrupted = (act: () => void, copy = 1): CopyPart => {
+    let copies = 0;
+    return async (source, target) => {
+      const length = await copyPart(source, target);
+      if (length > 0 && ++copies === copy) act();
       return length;
     };
   };

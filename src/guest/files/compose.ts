@@ -10,7 +10,7 @@ import type { Account } from "../accounts.ts";
 import { ensureDirectory } from "../filesystem/tree.ts";
 import { logError } from "../log.ts";
 import { systemCode } from "../rpc-fault.ts";
-import { Appender, type ReadSlice, readSlice } from "./append-file.ts";
+import { Appender, type CopyPart, copyPart } from "./append-file.ts";
 import { removePartial, writeFault } from "./write-failure.ts";
 
 export interface ComposedFile {
@@ -34,11 +34,14 @@ interface Source {
 const FILE_MODE = 0o666;
 const NAME_MAX_BYTES = 255;
 
-/** The client may go away while the parts are copied; from the renaming on, the work is finished without it. */
+/**
+ * The client may go away while the parts are copied: the part under way is copied to its end, and then all is undone. From the
+ * renaming on, the work is finished without the client.
+ */
 export async function compose(
   composition: Composition,
   signal: AbortSignal,
-  read: ReadSlice = readSlice,
+  copy: CopyPart = copyPart,
 ): Promise<ComposedFile> {
   const { destination } = composition;
   demandNotAmong(composition);
@@ -46,7 +49,7 @@ export async function compose(
   await demandReplaceable(destination, sources);
   try {
     await ensureDirectory(dirname(destination), composition.owner);
-    await writeBeside(composition, sources, signal, read);
+    await writeBeside(composition, sources, signal, copy);
   } catch (thrown) {
     throw writeFault(destination, thrown);
   }
@@ -105,14 +108,14 @@ async function writeBeside(
   { destination, owner }: Composition,
   sources: readonly Source[],
   signal: AbortSignal,
-  read: ReadSlice,
+  copy: CopyPart,
 ): Promise<void> {
   const temporary = temporaryPath(destination);
   const create = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
   await using file = await open(temporary, create, FILE_MODE);
   try {
     await file.chown(owner.uid, owner.gid);
-    const appender = new Appender(file, signal, read);
+    const appender = new Appender(file, signal, copy);
     for (const source of sources) await appendSource(source, appender);
     await file.sync();
     signal.throwIfAborted();

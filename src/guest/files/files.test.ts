@@ -4,6 +4,7 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   truncateSync,
@@ -136,6 +137,7 @@ describe("an upload", () => {
     expect(existsSync(`${folder}/x`)).toBe(false);
   });
 
+  // Seen to fail with ENOSPC left out of the table of full disks: 500.
   test("to a full disk is 507", async () => {
     const full = `${guest.folder}/full`;
     mkdirSync(full);
@@ -149,6 +151,7 @@ describe("an upload", () => {
     }
   });
 
+  // Seen to fail without removePartial().
   test("that breaks off leaves nothing it created, and keeps what was there", async () => {
     for (const name of ["fresh", "present"]) {
       const path = `${folder}/broken-${name}`;
@@ -222,15 +225,16 @@ describe("a download", () => {
   });
 });
 
-describe("256 MiB", () => {
-  const SIZE = 256 * 1024 * 1024;
-  const GROWTH_MAX_KIB = 96 * 1024;
+// Seen to fail with pieces of uploads left to the collector.
+describe("in little memory,", () => {
+  const MIB = 1024 * 1024;
+  const GROWTH_MAX_KIB = 40 * 1024;
   const source = () => `${guest.folder}/large`;
 
-  beforeAll(() => {
+  const makeSource = (size: number) => {
     writeFileSync(source(), "");
-    truncateSync(source(), SIZE);
-  });
+    truncateSync(source(), size);
+  };
 
   async function growth(work: () => Promise<void>): Promise<number> {
     await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
@@ -244,28 +248,40 @@ describe("256 MiB", () => {
     return new Response(child.stdout).text();
   };
 
-  test("up as octets and as a form, down plain and in gzip", async () => {
+  test("1 GiB up as octets and down", async () => {
+    const size = 1024 * MIB;
+    makeSource(size);
     const grown = await growth(async () => {
-      const up = guest.url + at(`${folder}/large`);
-      expect(
-        await curl("-H", "Content-Type: application/octet-stream", "--data-binary", `@${source()}`, up),
-      ).toStartWith("200");
-      expect(statSync(`${folder}/large`).size).toBe(SIZE);
-      expect(await curl("-F", `file=@${source()}`, guest.url + at(`${folder}/form`))).toStartWith("200");
-      expect(statSync(`${folder}/form`).size).toBe(SIZE);
-      expect(await curl(up)).toBe(`200 ${SIZE}`);
-      expect(await curl("-H", "Accept-Encoding: gzip", up)).toStartWith("200");
+      const url = guest.url + at(`${folder}/large`);
+      const octets = ["-X", "POST", "-H", "Content-Type: application/octet-stream"];
+      expect(await curl("-T", source(), ...octets, url)).toStartWith("200");
+      expect(statSync(`${folder}/large`).size).toBe(size);
+      expect(await curl(url)).toBe(`200 ${size}`);
+    });
+    rmSync(`${folder}/large`);
+    expect(grown).toBeLessThan(GROWTH_MAX_KIB);
+  }, 60_000);
+
+  test("256 MiB up as a form and down in gzip", async () => {
+    const size = 256 * MIB;
+    makeSource(size);
+    const grown = await growth(async () => {
+      const url = guest.url + at(`${folder}/form`);
+      expect(await curl("-F", `file=@${source()}`, url)).toStartWith("200");
+      expect(statSync(`${folder}/form`).size).toBe(size);
+      expect(await curl("-H", "Accept-Encoding: gzip", url)).toStartWith("200");
     });
     expect(grown).toBeLessThan(GROWTH_MAX_KIB);
   }, 30_000);
 
-  test("out of a small gzip body", async () => {
-    const bomb = Bun.gzipSync(new Uint8Array(SIZE));
+  test("256 MiB out of a small gzip body", async () => {
+    const size = 256 * MIB;
+    const bomb = Bun.gzipSync(new Uint8Array(size));
     const grown = await growth(async () => {
       const answer = await post(`${folder}/unpacked-large`, bomb, { ...OCTETS, "Content-Encoding": "gzip" });
       expect(answer.status).toBe(200);
     });
-    expect(statSync(`${folder}/unpacked-large`).size).toBe(SIZE);
+    expect(statSync(`${folder}/unpacked-large`).size).toBe(size);
     expect(grown).toBeLessThan(GROWTH_MAX_KIB);
   }, 30_000);
 });

@@ -55,6 +55,7 @@ describe("of 10 GiB, mostly hole,", () => {
     expect(bytesRead() - before).toBeLessThan(256 * 1024);
   });
 
+  // Seen to fail with the part read whole before it is sent.
   test("64 MiB from the middle come whole, in flat memory", async () => {
     await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
     const before = await guest.memoryKib();

@@ -10,7 +10,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { Account } from "../accounts.ts";
 import { type Metadata, replaceMetadata } from "../extended-attributes.ts";
 import { ensureDirectory } from "../filesystem/tree.ts";
-import { noteGarbage } from "../garbage.ts";
+import { discard } from "../garbage.ts";
 import { systemCode } from "../rpc-fault.ts";
 import { parseMetadata } from "./file-metadata.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
@@ -133,8 +133,8 @@ async function fill(
     if (createdAt === undefined || present.size > 0n) await file.truncate(0);
     let length = 0;
     for await (const chunk of content) {
-      await writeAll(file, chunk);
       length += chunk.length;
+      await writeAll(file, chunk);
     }
     if (upload.overlapped) await file.truncate(length);
     return { stored };
@@ -179,5 +179,5 @@ async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
     const { bytesWritten } = await file.write(chunk, at, chunk.length - at, null);
     at += bytesWritten;
   }
-  noteGarbage(chunk.length);
+  discard(chunk);
 }

@@ -5,6 +5,8 @@
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { Filesystem } from "../../contract/wire/filesystem/filesystem_pb.ts";
 import type { Accounts } from "../accounts.ts";
+import { notingFiles } from "../journal/file-notes.ts";
+import type { Journal } from "../journal/journal.ts";
 import { resolvePath } from "../paths.ts";
 import { callUser } from "../rpc.ts";
 import type { SettingsKeeper } from "../settings.ts";
@@ -16,7 +18,11 @@ import { Watchers } from "./watching/watchers.ts";
 /** Clients of this very name fail on fields that they do not know. */
 const LEGACY_USER_AGENT = "connect-python";
 
-export function filesystemService(settings: SettingsKeeper, accounts: Accounts): ServiceImpl<typeof Filesystem> {
+export function filesystemService(
+  settings: SettingsKeeper,
+  accounts: Accounts,
+  journal: Journal,
+): ServiceImpl<typeof Filesystem> {
   const resolve = (path: string, context: HandlerContext) =>
     resolvePath(path, callUser(context), settings.current.defaultWorkdir);
   const entryAt = async (path: string, context: HandlerContext) =>
@@ -29,13 +35,17 @@ export function filesystemService(settings: SettingsKeeper, accounts: Accounts):
 
     async makeDir(request, context) {
       const path = resolve(request.path, context);
-      await makeDirectory(path, callUser(context));
+      const owner = callUser(context);
+      await notingFiles(journal, "make directory", { path, user: owner.name }, () => makeDirectory(path, owner));
       return { entry: await entryAt(path, context) };
     },
 
     async move(request, context) {
       const destination = resolve(request.destination, context);
-      await move(resolve(request.source, context), destination, callUser(context));
+      const path = resolve(request.source, context);
+      const owner = callUser(context);
+      const facts = { path, destination, user: owner.name };
+      await notingFiles(journal, "move", facts, () => move(path, destination, owner));
       return { entry: await entryAt(destination, context) };
     },
 
@@ -45,7 +55,8 @@ export function filesystemService(settings: SettingsKeeper, accounts: Accounts):
     },
 
     async remove(request, context) {
-      await remove(resolve(request.path, context));
+      const path = resolve(request.path, context);
+      await notingFiles(journal, "remove", { path, user: callUser(context).name }, () => remove(path));
       return {};
     },
 

@@ -21,6 +21,9 @@ export type InputKind = "stdin" | "pty";
 export class GuestProcess {
   readonly config: ProcessConfig | undefined;
   readonly tag: string | undefined;
+  readonly cwd: string | undefined;
+  /** How much was read from it and written to it so far. */
+  readonly carriedBytes = { stdin: 0, stdout: 0, stderr: 0, pty: 0 };
   readonly ended: Promise<EndEvent>;
   readonly #carrier: Carrier;
   readonly #audience: Audience;
@@ -31,15 +34,22 @@ export class GuestProcess {
 
   constructor(
     spawn: (sink: OutputSink) => Carrier,
-    options: { config?: ProcessConfig | undefined; tag?: string | undefined; lifetimeMs?: number | undefined } = {},
+    options: {
+      config?: ProcessConfig | undefined;
+      tag?: string | undefined;
+      cwd?: string | undefined;
+      lifetimeMs?: number | undefined;
+    } = {},
     bounds = SUBSCRIPTION_BOUNDS,
   ) {
     this.#audience = new Audience(bounds);
     this.config = options.config;
     this.tag = options.tag;
-    this.#carrier = spawn((kind, chunk) =>
-      this.#audience.publish(kind, chunk, kind === "pty" ? TERMINAL_CHUNK_MAX_BYTES : OUTPUT_CHUNK_MAX_BYTES),
-    );
+    this.cwd = options.cwd;
+    this.#carrier = spawn((kind, chunk) => {
+      this.carriedBytes[kind] += chunk.length;
+      return this.#audience.publish(kind, chunk, kind === "pty" ? TERMINAL_CHUNK_MAX_BYTES : OUTPUT_CHUNK_MAX_BYTES);
+    });
     this.ended = this.#watchToTheEnd(options.lifetimeMs);
   }
 
@@ -63,6 +73,7 @@ export class GuestProcess {
     this.#inputWaitingBytes += bytes.length;
     try {
       await this.#inOrder(() => this.#carrier.write(bytes));
+      this.carriedBytes.stdin += bytes.length;
     } catch (thrown) {
       throw inputFault(thrown);
     } finally {

@@ -48,6 +48,7 @@ export class Launcher {
     return new GuestProcess((sink) => this.#spawnAs(account, command, (actual) => spawn(actual, sink)), {
       config: request.process,
       tag: request.tag,
+      cwd: command.cwd,
       lifetimeMs,
     });
   }

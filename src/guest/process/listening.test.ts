@@ -66,6 +66,7 @@ describe("a listener", () => {
     expect(listener.offer(chunk(9), 1)).toBeDefined();
   });
 
+  // Seen to fail without the timer that watches for a stall.
   test("that takes nothing is dropped, and told why", async () => {
     const listener = listen(100, 20);
     await listener.offer(chunk(1), 1);
@@ -74,6 +75,7 @@ describe("a listener", () => {
     expect(dropped).toMatchObject({ status: 429, errorCode: "resource_exhausted" });
   });
 
+  // Seen to fail with a close() that leaves the source waiting for room.
   test("that is closed is no burden", async () => {
     const listener = listen(100);
     const room = listener.offer(chunk(1), 1);
@@ -91,6 +93,7 @@ describe("the listeners of one process", () => {
     expect(await Promise.all(listeners.map(drain))).toEqual([3_000_000, 3_000_000, 3_000_000]);
   });
 
+  // Seen to fail with an audience that waits for its first listener.
   test("without any, output is discarded and the process goes on", async () => {
     const unheard = new GuestProcess((sink) => spawnOnPipes(command("head -c 3000000 /dev/zero; exit 4"), false, sink));
     expect((await unheard.ended).exitCode).toBe(4);
@@ -108,6 +111,7 @@ describe("the listeners of one process", () => {
     ],
   ] as const;
 
+  // Seen to fail with a publish() that asks nobody to wait.
   test.each(carriers)("hold the process back on %s while one is slow, and lose nothing", async (_, carrier) => {
     const bounds = { bufferBytes: 100_000, stalledMs: 60_000 };
     const bytes = 4_000_000;
@@ -124,6 +128,7 @@ describe("the listeners of one process", () => {
     await source.ended;
   });
 
+  // Seen to fail without the timer that watches for a stall.
   test.each(carriers)("go on without the one that stalled (%s)", async (_, carrier) => {
     const bounds = { bufferBytes: 100_000, stalledMs: 50 };
     const source = new GuestProcess(carrier("head -c 2000000 /dev/zero"), {}, bounds);
@@ -139,6 +144,7 @@ describe("the memory of the table", () => {
   const by = (selector: { case: "pid"; value: number } | { case: "tag"; value: string }) =>
     ({ $typeName: "process.ProcessSelector", selector }) as const;
 
+  // Seen to fail with a table that keeps ends for ever, and with one that keeps none.
   test("keeps an end for a while, then forgets it", async () => {
     const table = new ProcessTable(100);
     const gone = sleeper();
@@ -160,6 +166,7 @@ describe("the memory of the table", () => {
     expect(performance.now() - began).toBeLessThan(2_000);
   });
 
+  // Seen to fail with a table that forgets nothing when a process is added.
   test("a new process with the same tag replaces it", async () => {
     const table = new ProcessTable();
     const first = sleeper("web");
@@ -202,6 +209,7 @@ describe("a daemon's streams", () => {
     expect(kinds).toEqual(["start", "keepalive", "keepalive", "data", "end", "trailer"]);
   });
 
+  // Seen to fail with a daemon that kills the process when its client leaves, and with an audience that waits for a listener.
   test("a client that reads nothing holds the process back, and its leaving sets it free", async () => {
     const { pid, rest: stalled } = await processes.start(shell("trap '' PIPE; exec cat /dev/zero"));
     const written = () => Number(/wchar: (\d+)/.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]);

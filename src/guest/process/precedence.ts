@@ -1,13 +1,15 @@
 /**
  * What puts user processes behind the guest when a sandbox runs out of something: they are the first to be ended when memory
  * is short, they get the processors after it, and those of ordinary users cannot take the last places for processes, so
- * that root can still start what ends them. The guest can only lower others, never raise itself.
+ * that root can still start what ends them. The guest can only lower others, never raise itself. The host can: then users
+ * have the usual niceness.
  */
 import { readFileSync, writeFileSync } from "node:fs";
+import { getPriority } from "node:os";
 import { SANDBOX_PIDS_FOR_ROOT, SANDBOX_PIDS_MAX } from "../../contract/limits.ts";
 import { logError, logNotice } from "../log.ts";
 import { systemCode } from "../rpc-fault.ts";
-import { lowerProcessesMax, setNiceness } from "./system-calls.ts";
+import { keepPriorityToOneself, lowerProcessesMax, setNiceness } from "./system-calls.ts";
 
 const OWN_OOM_SCORE = "/proc/self/oom_score_adj";
 /** Ahead of the guest whatever their sizes: in a sandbox of little memory the guest is large beside what runs there. */
@@ -15,8 +17,8 @@ const USER_OOM_SCORE = "1000";
 /** While it starts one, the guest itself has this: less than those that run already, or a start in need would be its end. */
 const STARTING_OOM_SCORE = "500";
 /**
- * A twenty-eighth of the guest's share each: thousands of them leave it enough to answer within a second (with 10 they do not
- * always). Users still have four steps to set their own processes apart.
+ * Where the host has not put the guest first: a twenty-eighth of its share each. Thousands of them leave it enough to answer
+ * within a second (with 10 they do not always). Users still have four steps to set their own processes apart.
  */
 const USER_NICENESS = 15;
 
@@ -27,12 +29,14 @@ const USER_NICENESS = 15;
 export function startBehindTheGuest<T>(uid: number, spawn: () => T): T {
   using _score = raisedOomScore();
   using _places = uid === 0 ? undefined : fewerProcesses();
+  // Each time: a guest that was restored may have lost it.
+  if (!keepPriorityToOneself()) logNotice("a process may have the guest's priority");
   return spawn();
 }
 
 /** The rest, which a process cannot inherit, for the guest must not have it. To be called right after the spawn. */
 export function fallBehindTheGuest(pid: number): void {
-  if (!setNiceness(pid, USER_NICENESS)) logNotice("a process kept the guest's priority", { pid });
+  if (getPriority() >= 0 && !setNiceness(pid, USER_NICENESS)) logNotice("a process kept the guest's priority", { pid });
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, USER_OOM_SCORE);
   } catch (thrown) {

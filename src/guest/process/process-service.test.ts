@@ -45,11 +45,13 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       expect(told.end).toMatchObject({ exitCode: 127, exited: true });
     });
 
+    // Seen to fail with an end that is told at the exit.
     test("waits for a descendant that holds the output", async () => {
       const told = await processes.run(shell("(sleep 0.3; echo late) & exit 2"));
       expect(told).toMatchObject({ stdout: "late\n", end: { exitCode: 2 } });
     });
 
+    // Seen to fail with an end that always waits for the output.
     test("does not wait for the holder of the output after a signal", async () => {
       const { pid, rest } = await processes.start(shell("sleep 30 & echo $!; sleep 30"));
       const sleeper = Number(await nextText(rest, "stdout"));
@@ -62,6 +64,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   });
 
   describe("the lifetime of a process", () => {
+    // Seen to fail without the timer of the lifetime.
     test("ends with Connect-Timeout-Ms, and so does the call", async () => {
       const { pid, rest } = await processes.start(shell("exec sleep 30"), { "Connect-Timeout-Ms": "200" });
       expect((await follow(rest)).error?.code).toBe("deadline_exceeded");

@@ -8,8 +8,13 @@ import {
   type ProcessInput,
   type ProcessSelector,
   Signal,
+  type StartRequest,
   type StreamInputRequest,
 } from "../../contract/wire/process/process_pb.ts";
+import type { Account } from "../accounts.ts";
+import type { Journal } from "../journal/journal.ts";
+import { noteFailedStart, noteProcess } from "../journal/process-notes.ts";
+import type { MemoryFile } from "../memory-file.ts";
 import { callUser } from "../rpc.ts";
 import { refuse } from "../rpc-fault.ts";
 import { GuestProcess } from "./guest-process.ts";
@@ -17,9 +22,25 @@ import type { Launcher } from "./launcher.ts";
 import type { ProcessTable } from "./process-table.ts";
 import type { ProcessEventInit, Subscription } from "./subscription.ts";
 
-export function processService(table: ProcessTable, launcher: Launcher): ServiceImpl<typeof Process> {
+export function processService(
+  table: ProcessTable,
+  launcher: Launcher,
+  journal: Journal,
+  memoryFile: MemoryFile,
+): ServiceImpl<typeof Process> {
+  function launch(request: StartRequest, account: Account, lifetimeMs: number | undefined): GuestProcess {
+    memoryFile.refresh();
+    try {
+      return launcher.launch(request, account, lifetimeMs);
+    } catch (thrown) {
+      noteFailedStart(journal, request, account, thrown);
+      throw thrown;
+    }
+  }
+
   async function sendInput(selector: ProcessSelector | undefined, input: ProcessInput | undefined): Promise<void> {
     const target = table.findRunning(selector);
+    memoryFile.refresh();
     const given = input?.input;
     if (given?.case === undefined) throw refuse("unimplemented", "the input is empty; give stdin or pty bytes");
     await target.send(given.case, given.value);
@@ -35,10 +56,12 @@ export function processService(table: ProcessTable, launcher: Launcher): Service
     }),
 
     async *start(request, context) {
-      const started = launcher.launch(request, callUser(context), context.timeoutMs());
+      const account = callUser(context);
+      const started = launch(request, account, context.timeoutMs());
       // Same turn of the event loop as the spawn: no output can have been read before this listener exists.
       const subscription = started.subscribe();
       table.add(started);
+      noteProcess(journal, started, account, context.timeoutMs());
       yield* narrate(started.pid, subscription, context);
     },
 

@@ -12,6 +12,8 @@ const F_SETFL = 4;
 const TCXONC = 0x540a;
 const RLIMIT_NPROC = 6;
 const PRIO_PROCESS = 0;
+const SCHED_OTHER = 0;
+const SCHED_RESET_ON_FORK = 0x40000000;
 
 function load() {
   let last: unknown;
@@ -23,6 +25,7 @@ function load() {
         ioctl: { args: ["int", "u64", "u64"], returns: "int" },
         getrlimit: { args: ["int", "ptr"], returns: "int" },
         setrlimit: { args: ["int", "ptr"], returns: "int" },
+        sched_setscheduler: { args: ["int", "int", "ptr"], returns: "int" },
         setpriority: { args: ["int", "int", "int"], returns: "int" },
       }).symbols;
     } catch (thrown) {
@@ -67,6 +70,11 @@ export function lowerProcessesMax(count: number): (() => void) | undefined {
   const lower = new BigUint64Array([BigInt(count), before[hardest] ?? 0n]);
   if (library().setrlimit(RLIMIT_NPROC, ptr(lower)) !== 0) return undefined;
   return () => void library().setrlimit(RLIMIT_NPROC, ptr(before));
+}
+
+/** What this thread starts from now on begins at niceness 0, if the thread itself is ahead of that. It cannot be taken back. */
+export function keepPriorityToOneself(): boolean {
+  return library().sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, ptr(new Int32Array(1))) === 0;
 }
 
 /** False when the kernel refuses, or the process is gone. */

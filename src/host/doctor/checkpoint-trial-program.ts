@@ -1,20 +1,15 @@
 /** The part of the checkpoint trial that runs inside the mount world. Prints a TrialResult, or the reason on stderr. */
-import { chownSync, mkdirSync } from "node:fs";
 import { connect } from "node:net";
-import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../contract/base-template.ts";
-import { Crun } from "../crun.ts";
 import { DataFolder } from "../data-folder.ts";
 import { GuestClient } from "../guest-client.ts";
 import type { SandboxKind } from "../host.ts";
-import { HOST_ID_FIRST } from "../id-range.ts";
 import { Machine, type MachineOptions } from "../machine.ts";
-import { readRecord } from "../sandbox-record.ts";
-import { BASE_IMAGE, imageFolder } from "../setup/base-image.ts";
-import { Toolbox } from "../toolbox.ts";
+import { BASE_IMAGE } from "../setup/base-image.ts";
 import type { TrialResult } from "./checkpoint-trial.ts";
 
 const PORT = 4567;
+const CHECKPOINT = "trial";
 const ANSWER_MS = 10_000;
 
 /** Holds one of each: a listening socket, an inotify watch, a shell on a terminal, and a word that is only in memory. */
@@ -53,37 +48,24 @@ try {
 async function trial(): Promise<TrialResult> {
   const machine = await Machine.open(options);
   const { id } = await machine.create({ kind, envVars: {}, accessTokens: [], internet: false });
-  const address = machine.endpoint(id)?.address ?? "";
   const word = crypto.randomUUID();
-  await startWorkload(address, word);
-  await expectWord(address, word);
-  // The machine would take a checkpointed sandbox for a lost one.
-  await machine.close();
+  await startWorkload(addressOf(machine, id), word);
+  await expectWord(addressOf(machine, id), word);
 
-  const folder = join(data.sandboxesFolder, id);
-  const record = readRecord(folder);
-  if (record === undefined) throw new Error("the sandbox has no record");
-  const images = join(folder, "checkpoint");
-  mkdirSync(images, { mode: 0o750 });
-  // CRIU reads the images from inside the user namespace, first still as the machine's root without its powers (the owner),
-  // then as the mapped one (the group).
-  chownSync(images, 0, HOST_ID_FIRST);
-  const crun = new Crun(new Toolbox(cacheFolder), data.crunFolder);
   const begun = performance.now();
-  await crun.checkpoint(id, images);
+  await machine.pause(id, CHECKPOINT, { memory: true });
   const written = performance.now();
-
-  const again = await Machine.open(options);
-  const disk = await again.disks.reattach(record.disk, imageFolder(cacheFolder, kind.image), folder);
-  const mounted = performance.now();
-  const pid = await crun.restore(id, folder, images);
+  const request = { kind, envVars: {}, accessTokens: [], internet: false };
+  await machine.resume({ ...request, id, checkpoint: CHECKPOINT, memory: true });
   const restored = performance.now();
-  await again.network.plug(record.slot, pid);
-  await expectWord(address, word);
-  await disk.release();
-  await again.adopt(new Set());
-  await again.close();
-  return { checkpointMs: Math.round(written - begun), restoreMs: Math.round(restored - mounted) };
+  await expectWord(addressOf(machine, id), word);
+  await machine.adopt({ sandboxes: new Set(), checkpoints: new Set() });
+  await machine.close();
+  return { checkpointMs: Math.round(written - begun), restoreMs: Math.round(restored - written) };
+}
+
+function addressOf(machine: Machine, id: string): string {
+  return machine.endpoint(id)?.address ?? "";
 }
 
 /** Through the guest, as every process of a sandbox is started. It goes on when nobody reads its events any more. */

@@ -40,9 +40,30 @@ export function imageFolder(cacheFolder: string, image: string): string {
 }
 
 export function baseImageStep(cacheFolder: string, mirror: string | undefined): SetupStep {
-  const target = imageFolder(cacheFolder, BASE_IMAGE);
-  return {
+  return debianImageStep(cacheFolder, mirror, {
+    image: BASE_IMAGE,
     title: "the template base (Debian, about a minute or two)",
+    packages: PACKAGES,
+  });
+}
+
+export interface DebianImage {
+  /** Its name below the images; bears a version, which is bumped when its packages change. */
+  image: string;
+  title: string;
+  /** What clients expect of every image needs bash, sudo, passwd and python3 among them. */
+  packages: readonly string[];
+}
+
+/** Makes a root filesystem of Debian packages, ready for sandboxes. */
+export function debianImageStep(
+  cacheFolder: string,
+  mirror: string | undefined,
+  { image, title, packages }: DebianImage,
+): SetupStep {
+  const target = imageFolder(cacheFolder, image);
+  return {
+    title,
     done: () => existsSync(target),
     make: (progress) =>
       makeWhole(target, async (folder) => {
@@ -50,8 +71,10 @@ export function baseImageStep(cacheFolder: string, mirror: string | undefined): 
           [
             "mmdebstrap",
             "--variant=apt",
-            `--include=${PACKAGES.join(",")}`,
+            `--include=${packages.join(",")}`,
             '--aptopt=Apt::Install-Recommends "false"',
+            // Nothing here needs to survive a crash half-way: an image is seen only when it is whole.
+            "--dpkgopt=force-unsafe-io",
             SUITE,
             folder,
             ...(mirror === undefined ? [] : [mirror]),

@@ -12,6 +12,8 @@ import { toolFolderStep } from "./tool-folder.ts";
 export interface SetupOptions {
   cacheFolder: string;
   debianMirror: string | undefined;
+  /** Made after all that a server needs. */
+  further?: readonly SetupStep[];
   /** Called when a step begins, with each line it prints, and when it is done. */
   report: (event: { kind: "begin" | "line" | "end" | "wait"; text: string }) => void;
 }
@@ -27,6 +29,7 @@ export async function setUp(options: SetupOptions): Promise<boolean> {
     () => toolFolderStep(toolbox, options.debianMirror),
     () => guestFolderStep(toolbox),
     () => baseImageStep(options.cacheFolder, options.debianMirror),
+    ...(options.further ?? []).map((step) => () => step),
   ];
   if (steps.every((step) => step().done())) return false;
   using _lock = await holdCache(options);

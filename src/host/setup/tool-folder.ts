@@ -1,8 +1,8 @@
 /** The private folder with crun, CRIU and the small programs that go into every sandbox. */
 import { chmod, mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { run } from "../command.ts";
-import type { Toolbox } from "../toolbox.ts";
+import { ACTION_SCRIPT_ENV, type Toolbox } from "../toolbox.ts";
 import { lines } from "./packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
@@ -30,12 +30,25 @@ export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): Se
           ],
           { timeoutMs: MAKE_MS, onOutput: lines(progress) },
         );
-        // crun starts CRIU by its plain name; this is the one place where a shell line stands in for it.
         const bin = join(folder, "sandlot-bin");
         await mkdir(bin);
-        const wrapper = join(bin, "criu");
-        await writeFile(wrapper, `#!/bin/sh\nexec ${toolbox.criu.join(" ")} "$@"\n`);
-        await chmod(wrapper, 0o755);
+        for (const [name, line] of Object.entries(standIns(toolbox))) {
+          await writeFile(join(bin, name), `#!/bin/sh\n${line}\n`);
+          await chmod(join(bin, name), 0o755);
+        }
       }),
+  };
+}
+
+/** The one place where shell lines stand in for programs, because others start them by a plain name or without arguments. */
+function standIns(toolbox: Toolbox): Record<string, string> {
+  return {
+    // crun starts CRIU like this.
+    criu: `exec ${toolbox.criu.join(" ")} "$@"`,
+    // CRIU has tar compress what lies in memory filesystems, which takes longer than all the rest of a checkpoint; its `gzip`
+    // and `gzip -d` both pass on what they get.
+    gzip: "exec cat",
+    // CRIU starts its action scripts like this, and ours lie where nothing may be executed on most machines.
+    [basename(toolbox.actionScript)]: `exec /bin/sh -e "$${ACTION_SCRIPT_ENV}"`,
   };
 }

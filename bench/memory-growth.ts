@@ -1,0 +1,30 @@
+/**
+ * Whether a process that should stay as it is gathers memory. Its memory is a saw-tooth, because garbage waits for its collector;
+ * so what counts is what is left at the foot of the teeth. Only growth of that is kept for good. How high the teeth are is
+ * bounded by itself.
+ */
+import { mib } from "./resident-memory.ts";
+import { quantile } from "./samples.ts";
+
+const MIB = 1024 ** 2;
+/** A moment may be lower than the rest by chance. */
+const FOOT = 0.05;
+const FOOT_GROWTH_MAX_BYTES = 6 * MIB;
+const TOOTH_MAX_BYTES = 32 * MIB;
+
+export interface Growth {
+  text: string;
+  tooMuch: boolean;
+}
+
+/** Compares the first third of the time with the last. Each should be long enough for the collector to come once. */
+export function growth(name: string, samples: readonly number[]): Growth {
+  const third = Math.max(1, Math.floor(samples.length / 3));
+  const before = quantile(samples.slice(0, third), FOOT);
+  const after = quantile(samples.slice(-third), FOOT);
+  const peak = Math.max(...samples);
+  return {
+    text: `memory of the ${name}: ${mib(before)} MiB at least in the first third, ${mib(after)} in the last, ${mib(peak)} at most`,
+    tooMuch: after - before > FOOT_GROWTH_MAX_BYTES || peak - Math.max(before, after) > TOOTH_MAX_BYTES,
+  };
+}

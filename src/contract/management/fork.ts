@@ -1,0 +1,19 @@
+/** Copies of a running sandbox. */
+import { z } from "zod";
+import { FORK_COUNT_MAX, TIMEOUT_DEFAULT_V1_SECONDS } from "../limits.ts";
+import { errorBody } from "./error-body.ts";
+import { createdSandbox } from "./sandbox.ts";
+
+export const forkRequest = z.object({
+  timeout: z
+    .int32()
+    .min(1)
+    .nullish()
+    .describe(`Seconds until the copies end; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent`),
+  count: z.int().min(1).max(FORK_COUNT_MAX).nullish().describe("How many copies; 1 when absent"),
+});
+
+/** As many as were asked for; some may have failed. */
+export const forkAnswer = z.array(z.union([z.object({ sandbox: createdSandbox }), z.object({ error: errorBody })]));
+
+export type ForkAnswer = z.infer<typeof forkAnswer>;

@@ -1,0 +1,40 @@
+/** What sandboxes used, as the management interface shows it. */
+import { z } from "zod";
+import { METRIC_SANDBOXES_MAX } from "../limits.ts";
+import { dateTime, sandboxId } from "./identifiers.ts";
+
+const bytes = z.int().min(0);
+
+export const sandboxMetric = z.object({
+  timestamp: dateTime,
+  timestampUnix: z.int().describe("The same, in seconds"),
+  cpuCount: z.int32().min(1),
+  cpuUsedPct: z.number().min(0).max(100).describe("Over all processors of the sandbox"),
+  memUsed: bytes,
+  memTotal: bytes,
+  memCache: bytes.describe("Kept of files; given back when the room is needed"),
+  diskUsed: bytes,
+  diskTotal: bytes,
+});
+
+export const newestMetrics = z.object({ sandboxes: z.record(sandboxId, sandboxMetric) });
+
+const seconds = z.int().min(0);
+
+export const metricsQuery = z
+  .object({
+    start: seconds.optional().describe("Seconds since 1970; from the first sample when absent"),
+    end: seconds.optional().describe("Seconds since 1970; to the last sample when absent"),
+  })
+  .describe("Longer spans are answered in longer steps");
+
+export const newestMetricsQuery = z.object({
+  sandbox_ids: z
+    .array(sandboxId)
+    .min(1)
+    .max(METRIC_SANDBOXES_MAX)
+    .refine((ids) => new Set(ids).size === ids.length, { error: "must name each sandbox once" })
+    .describe("Comma-separated"),
+});
+
+export type SandboxMetric = z.infer<typeof sandboxMetric>;

@@ -1,0 +1,46 @@
+/** The routes of events. */
+import { z } from "zod";
+import { CHRONICLE_KEPT_MS } from "../contract/limits.ts";
+import { listEventsQuery, sandboxEvent } from "../contract/management/sandbox-event.ts";
+import { type Answer, type Rooms, type Route, route } from "./route.ts";
+import { asEvent } from "./sandbox-event-view.ts";
+import { sandboxIdFrom } from "./sandbox-path.ts";
+
+const success = [{ status: 200, description: "Newest first unless orderAsc", schema: z.array(sandboxEvent) }];
+
+export const eventRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/events/sandboxes",
+    auth: "key",
+    summary: "What happened to the team's sandboxes",
+    query: listEventsQuery,
+    success,
+    handle: ({ caller, query }, rooms) => list(rooms, caller.team.id, undefined, query),
+  }),
+  route({
+    method: "GET",
+    path: "/events/sandboxes/{sandboxID}",
+    auth: "key",
+    summary: "What happened to one sandbox",
+    query: listEventsQuery,
+    success,
+    handle: ({ caller, params, query }, rooms) =>
+      list(rooms, caller.team.id, sandboxIdFrom(params.sandboxID ?? ""), query),
+  }),
+];
+
+async function list(
+  { store, chronicle, clock }: Rooms,
+  teamId: string,
+  sandboxId: string | undefined,
+  query: z.infer<typeof listEventsQuery>,
+): Promise<Answer> {
+  // What a caller has seen happen is there when it asks.
+  await chronicle.events.flush();
+  const events = await store.sandboxEvents.list({
+    ...{ teamId, sandboxId, types: query.types ?? [], since: clock.now() - CHRONICLE_KEPT_MS },
+    ...{ ascending: query.orderAsc === "true", offset: query.offset, limit: query.limit },
+  });
+  return { status: 200, body: events.map(asEvent) };
+}

@@ -1,0 +1,72 @@
+/** Where webhooks may lead. */
+import { describe, expect, test } from "bun:test";
+import type { networkInterfaces } from "node:os";
+import { checkedUrl, isInside, ownNetworks } from "./webhook-address.ts";
+
+const own = ownNetworks({
+  lan: [
+    { ...entry("203.0.113.2", "IPv4"), cidr: "203.0.113.2/24" },
+    { ...entry("2606:4700::2", "IPv6"), cidr: "2606:4700::2/64" },
+  ],
+} as ReturnType<typeof networkInterfaces>);
+
+function entry(address: string, family: string) {
+  return { address, family, netmask: "", mac: "", internal: false };
+}
+
+describe("inside is", () => {
+  test.each([
+    ...["127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1"],
+    ...["169.254.169.254", "100.64.0.1", "100.127.255.255", "198.18.0.1", "198.19.255.255", "224.0.0.1"],
+    ...["255.255.255.255", "240.0.0.1", "192.0.0.8", "168.63.129.16"],
+    ...["203.0.113.2", "203.0.113.77", "2606:4700::2", "2606:4700::99"],
+    ...["::1", "::", "fc00::1", "fd12:3456::1", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1"],
+    ...["::ffff:127.0.0.1", "::ffff:7f00:1", "0:0:0:0:0:ffff:10.0.0.1", "::ffff:c0a8:101", "::FFFF:198.18.0.1"],
+    ...["::127.0.0.1", "::ffff:0:127.0.0.1", "::ffff:0:7f00:1", "64:ff9b::a00:1", "2002:7f00:1::", "2001:0:1::1"],
+    ...["localhost", "", "999.1.1.1", "nonsense"],
+  ])("%s", (address) => {
+    expect(isInside(address, own)).toBe(true);
+  });
+});
+
+describe("outside is", () => {
+  test.each([
+    ...["93.184.215.14", "1.1.1.1", "172.32.0.1", "100.128.0.1", "198.17.255.255", "198.20.0.1", "203.0.114.1"],
+    ...["2606:4700:0:1::1", "2a00:1450::1", "::ffff:1.1.1.1", "::ffff:101:101"],
+  ])("%s", (address) => {
+    expect(isInside(address, own)).toBe(false);
+  });
+});
+
+test("the machine's own addresses are inside, whichever they are", () => {
+  expect(isInside("127.0.0.1")).toBe(true);
+  expect(isInside("93.184.215.14", ownNetworks({}))).toBe(false);
+});
+
+describe("a url is refused", () => {
+  test.each([
+    ["ftp://a.example/", "http or https"],
+    ["file:///etc/passwd", "http or https"],
+    ["javascript:1", "http or https"],
+    ["a.example", "http or https"],
+    ["", "http or https"],
+    ["https://user@a.example/", "user name or password"],
+    ["https://:pw@a.example/", "user name or password"],
+    ["http://127.0.0.1/", "inside"],
+    ["http://0x7f.1/", "inside"],
+    ["http://2130706433/", "inside"],
+    ["http://0177.0.0.1/", "inside"],
+    ["http://[::1]:80/", "inside"],
+    ["http://[::ffff:10.0.0.1]/", "inside"],
+    ["http://198.18.0.5:49983/", "inside"],
+    ["http://169.254.169.254/latest/meta-data", "inside"],
+  ])("%s: %s", (url, why) => {
+    expect(() => checkedUrl(url, false)).toThrow(why);
+  });
+
+  test("inside is fine where the operator allows it, the rest is not", () => {
+    expect(checkedUrl("http://127.0.0.1:8080/x", true).href).toBe("http://127.0.0.1:8080/x");
+    expect(() => checkedUrl("ftp://127.0.0.1/", true)).toThrow("http or https");
+    expect(() => checkedUrl("http://a:b@127.0.0.1/", true)).toThrow("password");
+  });
+});

@@ -1,0 +1,83 @@
+/** Work that must be done in the end: a few at a time, and what fails is tried again, with growing pauses. */
+import type { Background } from "./background.ts";
+import type { Clock, Timer } from "./clock.ts";
+
+export interface WorkLineOptions<T> {
+  clock: Clock;
+  background: Background;
+  work(item: T): Promise<void>;
+  /** Told of each failure; another try follows. */
+  failed(item: T, error: unknown): void;
+  atOnce: number;
+  retryMinMs: number;
+  retryMaxMs: number;
+}
+
+export class WorkLine<T> {
+  readonly #options: WorkLineOptions<T>;
+  /** Never longer than what those who put things in line have in hand. */
+  readonly #line: { item: T; retryMs: number }[] = [];
+  readonly #retries = new Set<Timer>();
+  #workers = 0;
+  #closed = false;
+
+  constructor(options: WorkLineOptions<T>) {
+    this.#options = options;
+  }
+
+  /** Does it now. When it throws, it has been put in line for another try. */
+  async finish(item: T): Promise<void> {
+    try {
+      await this.#options.work(item);
+    } catch (error) {
+      this.#retryLater(item, this.#options.retryMinMs, error);
+      throw error;
+    }
+  }
+
+  /** Does it soon. */
+  enqueue(items: readonly T[]): void {
+    const { retryMinMs } = this.#options;
+    for (const item of items) this.#line.push({ item, retryMs: retryMinMs });
+    this.#startWorkers();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#line.length = 0;
+    for (const timer of this.#retries) timer.cancel();
+    this.#retries.clear();
+  }
+
+  #retryLater(item: T, delayMs: number, error: unknown): void {
+    const { clock, retryMaxMs, failed } = this.#options;
+    failed(item, error);
+    if (this.#closed) return;
+    const timer = clock.after(delayMs, () => {
+      this.#retries.delete(timer);
+      this.#line.push({ item, retryMs: Math.min(delayMs * 2, retryMaxMs) });
+      this.#startWorkers();
+    });
+    this.#retries.add(timer);
+  }
+
+  #startWorkers(): void {
+    while (this.#workers < this.#options.atOnce) {
+      const first = this.#line.shift();
+      if (first === undefined) return;
+      this.#workers++;
+      this.#options.background.run("work in line failed", () => this.#work(first));
+    }
+  }
+
+  async #work(first: { item: T; retryMs: number }): Promise<void> {
+    try {
+      for (let next: typeof first | undefined = first; next !== undefined && !this.#closed; next = this.#line.shift()) {
+        const { item, retryMs } = next;
+        await this.#options.work(item).catch((error: unknown) => this.#retryLater(item, retryMs, error));
+      }
+    } finally {
+      this.#workers--;
+    }
+  }
+}

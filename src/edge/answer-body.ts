@@ -1,0 +1,212 @@
+/**
+ * The body of an HTTP answer on a connection of our own. The sandbox is held back when the client does not take it; a body that
+ * is not framed as HTTP says, or ends before its end, breaks the client's, too.
+ */
+import {
+  EDGE_ANSWER_PIECE_OVERHEAD_BYTES,
+  EDGE_ANSWER_WAITING_MAX_BYTES,
+  EDGE_CHUNK_LINE_MAX_BYTES,
+  EDGE_CHUNK_TRAILER_MAX_LINES,
+} from "../contract/limits.ts";
+import { releasePiece } from "./release-piece.ts";
+import type { SandboxSocket } from "./sandbox-socket.ts";
+
+const UNBUFFERED = { highWaterMark: 0 };
+const LINE_FEED = 0x0a;
+
+/** How a body's end is told. */
+export interface Framing {
+  /** Takes what arrived and gives the content that is in it; may overwrite it. Throws when it is not framed as it must be. */
+  take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer>;
+  readonly ended: boolean;
+}
+
+/** Throws when the headers leave any doubt about where the body ends. */
+export function framingOf(status: number, headers: Headers): Framing {
+  if (status < 200) throw new Error("the service's answer is no final one");
+  if (status === 204 || status === 304) return new CountedBody(0);
+  const coding = headers.get("transfer-encoding");
+  const length = headers.get("content-length");
+  if (coding !== null) {
+    if (length !== null || coding.toLowerCase() !== "chunked") throw new Error("the service's answer is framed twice");
+    return new ChunkedBody();
+  }
+  if (length === null || !/^\d{1,15}$/.test(length)) throw new Error("the service's answer has no clear length");
+  return new CountedBody(Number(length));
+}
+
+class CountedBody implements Framing {
+  #left: number;
+
+  constructor(length: number) {
+    this.#left = length;
+  }
+
+  get ended(): boolean {
+    return this.#left === 0;
+  }
+
+  take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {
+    const content = bytes.subarray(0, this.#left);
+    this.#left -= content.length;
+    return content;
+  }
+}
+
+/** The content is moved together within the bytes that arrived, so that a flood of tiny chunks costs nothing more. */
+class ChunkedBody implements Framing {
+  #awaited: "size" | "content" | "line end" | "trailer" | "nothing" = "size";
+  #line = "";
+  #trailers = 0;
+  #left = 0;
+
+  get ended(): boolean {
+    return this.#awaited === "nothing";
+  }
+
+  take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {
+    let gathered = 0;
+    for (let at = 0; at < bytes.length && !this.ended; ) {
+      if (this.#awaited !== "content") {
+        at = this.#takeLine(bytes, at);
+        continue;
+      }
+      const taken = Math.min(this.#left, bytes.length - at);
+      if (gathered !== at) bytes.copyWithin(gathered, at, at + taken);
+      gathered += taken;
+      at += taken;
+      this.#left -= taken;
+      if (this.#left === 0) this.#awaited = "line end";
+    }
+    return bytes.subarray(0, gathered);
+  }
+
+  /** Takes up to and with the next line feed; returns where the rest begins. */
+  #takeLine(bytes: Buffer<ArrayBuffer>, at: number): number {
+    const end = bytes.indexOf(LINE_FEED, at);
+    const lineEnd = Math.min(end < 0 ? bytes.length : end, at + EDGE_CHUNK_LINE_MAX_BYTES + 1);
+    this.#line += bytes.toString("latin1", at, lineEnd);
+    if (this.#line.length > EDGE_CHUNK_LINE_MAX_BYTES) throw new Error("the service's answer has too long a line");
+    if (end < 0) return bytes.length;
+    if (!this.#line.endsWith("\r")) throw new Error("the service's answer has a malformed line");
+    this.#lineTaken(this.#line.slice(0, -1));
+    this.#line = "";
+    return end + 1;
+  }
+
+  #lineTaken(line: string): void {
+    if (this.#awaited === "line end") {
+      if (line !== "") throw new Error("the service's answer has a chunk of another length than announced");
+      this.#awaited = "size";
+    } else if (this.#awaited === "trailer") {
+      if (line === "") this.#awaited = "nothing";
+      else if (++this.#trailers > EDGE_CHUNK_TRAILER_MAX_LINES) throw new Error("the service's answer has no end");
+    } else {
+      const digits = /^([0-9a-f]{1,8})[ \t]*(?:;|$)/i.exec(line)?.[1];
+      if (digits === undefined) throw new Error("the service's answer has a chunk without a length");
+      this.#left = Number.parseInt(digits, 16);
+      this.#awaited = this.#left === 0 ? "trailer" : "content";
+    }
+  }
+}
+
+/** Owns the connection from now on: it ends with the body, and the body with it. `rest` is what came behind the head. */
+export function bodyStream(
+  socket: SandboxSocket,
+  rest: Buffer<ArrayBuffer>,
+  framing: Framing,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const arriving = new ArrivingBody(socket, framing);
+  arriving.take(rest);
+  socket.listen({
+    data: (bytes) => arriving.take(bytes),
+    drained: () => undefined,
+    closed: () => arriving.close(),
+  });
+  return new ReadableStream<Uint8Array<ArrayBuffer>>(
+    {
+      async pull(controller) {
+        const next = await arriving.next();
+        if (next === "broken") controller.error(new Error("the body broke off"));
+        else if (next === "end") controller.close();
+        else controller.enqueue(next);
+      },
+      cancel: () => socket.terminate(),
+    },
+    UNBUFFERED,
+  );
+}
+
+class ArrivingBody {
+  readonly #socket: SandboxSocket;
+  readonly #framing: Framing;
+  readonly #waiting: Buffer<ArrayBuffer>[] = [];
+  #waitingCost = 0;
+  #passedOn: Buffer<ArrayBuffer> | undefined;
+  #paused = false;
+  #closed = false;
+  #wake: (() => void) | undefined;
+
+  constructor(socket: SandboxSocket, framing: Framing) {
+    this.#socket = socket;
+    this.#framing = framing;
+    if (framing.ended) socket.finish();
+  }
+
+  take(bytes: Buffer<ArrayBuffer>): void {
+    // What a sandbox sends behind the end of its answer is nobody's.
+    if (this.#framing.ended || this.#closed) return;
+    try {
+      this.#keep(this.#framing.take(bytes));
+    } catch {
+      this.#socket.terminate();
+      this.#closed = true;
+    }
+    if (this.#framing.ended) this.#socket.finish();
+    else if (this.#waitingCost >= EDGE_ANSWER_WAITING_MAX_BYTES) this.#pause();
+    this.#wake?.();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#wake?.();
+  }
+
+  /** Whoever asks for the next piece has no more use for the last. */
+  async next(): Promise<Buffer<ArrayBuffer> | "end" | "broken"> {
+    releasePiece(this.#passedOn);
+    if (this.#waiting.length === 0 && !this.#framing.ended && !this.#closed) await this.#more();
+    const next = this.#waiting.shift();
+    this.#passedOn = next;
+    if (next === undefined) return this.#framing.ended ? "end" : "broken";
+    this.#waitingCost -= cost(next);
+    if (this.#waitingCost <= EDGE_ANSWER_WAITING_MAX_BYTES / 2) this.#resume();
+    return next;
+  }
+
+  #keep(content: Buffer<ArrayBuffer>): void {
+    if (content.length === 0) return;
+    this.#waiting.push(content);
+    this.#waitingCost += cost(content);
+  }
+
+  #more(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#wake = resolve;
+    return promise;
+  }
+
+  #pause(): void {
+    if (!this.#paused) this.#socket.pause();
+    this.#paused = true;
+  }
+
+  #resume(): void {
+    if (this.#paused) this.#socket.resume();
+    this.#paused = false;
+  }
+}
+
+function cost(piece: Buffer<ArrayBuffer>): number {
+  return piece.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES;
+}

@@ -1,0 +1,55 @@
+/** Streams may be silent for longer than the server's own patience with idle connections, on either side, and before the first byte. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { EdgeUnderTest, hostOf, RawService } from "./edge-under-test.ts";
+
+/** The server under test has Bun's own idle limit, ten seconds, looked after every four. */
+const SILENCE_MS = 14_500;
+const TEST_MS = 30_000;
+const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n";
+
+let edge: EdgeUnderTest;
+beforeAll(() => {
+  edge = new EdgeUnderTest();
+});
+afterAll(async () => {
+  await edge[Symbol.asyncDispose]();
+});
+
+// Seen to fail without `server.timeout(request, 0)`.
+test(
+  "an answer that takes its time, one that pauses, and an upload that pauses arrive whole",
+  async () => {
+    await using thinking = await RawService.start(async (socket) => {
+      await Bun.sleep(SILENCE_MS);
+      socket.end(`${HEAD}late`);
+    });
+    await using pausing = await RawService.start(async (socket) => {
+      socket.write(`${HEAD}first `);
+      await Bun.sleep(SILENCE_MS);
+      socket.end("second");
+    });
+    await using service = serviceThatCounts();
+    const upload = edge.raw(
+      `POST / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nContent-Length: 10\r\n\r\nfirst`,
+      (text) => text.endsWith("bytes"),
+      { afterMs: SILENCE_MS, text: "last5" },
+    );
+    const answers = await Promise.all([
+      edge.fetch(thinking.port, "/").then((answer) => answer.text()),
+      edge.fetch(pausing.port, "/").then((answer) => answer.text()),
+      upload,
+    ]);
+    expect(answers).toEqual(["late", "first second", expect.stringMatching(/10 bytes$/)]);
+  },
+  TEST_MS,
+);
+
+function serviceThatCounts(): { port: number } & AsyncDisposable {
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    fetch: async (request) => new Response(`${(await request.bytes()).length} bytes`),
+  });
+  return { port: server.port ?? 0, [Symbol.asyncDispose]: () => server.stop(true) };
+}

@@ -1,0 +1,248 @@
+/** Requests to a sandbox that is not to be reached just now: they wait, and are then served, refused or cut off. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { RUNTIME_PORT } from "../contract/runtime-version.ts";
+import type { Wake, WakeRefusal, WakeRequest } from "../control/directory.ts";
+import { closedPort, closing, EdgeUnderTest, next, RawService, SANDBOX } from "./edge-under-test.ts";
+
+let edge: EdgeUnderTest;
+let asked: WakeRequest[];
+let woken: PromiseWithResolvers<void>;
+beforeEach(() => {
+  edge = new EdgeUnderTest();
+  edge.sandboxes.clear();
+  asked = [];
+  woken = Promise.withResolvers<void>();
+  edge.wake = async (id, request): Promise<Wake> => {
+    asked.push(request);
+    await woken.promise;
+    edge.sandboxes.set(id, "127.0.0.1");
+    return { destination: edge.destination("127.0.0.1") };
+  };
+});
+afterEach(() => edge[Symbol.asyncDispose]());
+
+async function untilAsked(times = 1): Promise<void> {
+  while (asked.length < times) await Bun.sleep(1);
+}
+
+describe("a request to a paused sandbox", () => {
+  test("waits until it is woken and is then served, with its whole body", async () => {
+    await using service = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: async (request) => new Response(await request.bytes()),
+    });
+    const body = crypto.getRandomValues(new Uint8Array(64 * 1024));
+    const long = new Uint8Array(5 * 1024 * 1024).fill(7);
+    const short = edge.fetch(service.port ?? 0, "/", { method: "POST", body });
+    const big = edge.fetch(service.port ?? 0, "/", { method: "POST", body: long });
+    await untilAsked(2);
+    woken.resolve();
+    expect(await (await short).bytes()).toEqual(body);
+    expect((await (await big).bytes()).length).toBe(long.length);
+  });
+
+  test("may stream its body while it waits", async () => {
+    await using service = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: async (request) => new Response(await request.text()),
+    });
+    const halves = Promise.withResolvers<void>();
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        controller.enqueue(Buffer.from("before "));
+        await halves.promise;
+        controller.enqueue(Buffer.from("after"));
+        controller.close();
+      },
+    });
+    const answered = edge.fetch(service.port ?? 0, "/", { method: "POST", body });
+    await untilAsked();
+    halves.resolve();
+    woken.resolve();
+    expect(await (await answered).text()).toBe("before after");
+  });
+
+  test("names its port and its token to whoever wakes", async () => {
+    woken.resolve();
+    await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
+    await edge.fetch(service.port ?? 0, "/", { headers: { "X-Access-Token": "abc" } });
+    expect(asked).toEqual([{ port: service.port ?? 0, accessToken: "abc" }]);
+  });
+
+  test("to a port that nobody listens on is a closed port, after it was woken", async () => {
+    woken.resolve();
+    const port = await closedPort();
+    const response = await edge.fetch(port, "/");
+    expect([response.status, await response.json()]).toEqual([502, expect.objectContaining({ port, code: 502 })]);
+    expect(asked).toHaveLength(1);
+  });
+
+  test("whose client leaves does not end the waking", async () => {
+    await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
+    const leaving = new AbortController();
+    const left = edge.fetch(service.port ?? 0, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
+    await untilAsked();
+    leaving.abort();
+    expect(await left).toBe("AbortError");
+    woken.resolve();
+    expect((await edge.fetch(service.port ?? 0, "/")).status).toBe(200);
+  });
+
+  test("to become a WebSocket wakes it, too", async () => {
+    await using service = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request, server) => (server.upgrade(request) ? undefined : new Response("no", { status: 400 })),
+      websocket: { message: (socket, message) => void socket.send(message) },
+    });
+    const socket = edge.websocket(service.port ?? 0);
+    await untilAsked();
+    woken.resolve();
+    await new Promise((resolve) => socket.addEventListener("open", resolve));
+    const answer = next(socket);
+    socket.send("hello");
+    expect(await answer).toBe("hello");
+    socket.close();
+  });
+
+  test("goes on to wake a sandbox that is paused before the request reached it", async () => {
+    const port = await closedPort();
+    edge.sandboxes.set(SANDBOX, "127.0.0.1");
+    const answered = edge.fetch(port, "/", { method: "POST", body: "kept" });
+    while (edge.forwardsAsked < 1) await Bun.sleep(1);
+    edge.sandboxes.clear();
+    await untilAsked();
+    await using _service = Bun.serve({
+      port,
+      hostname: "127.0.0.1",
+      fetch: async (request) => new Response(await request.text()),
+    });
+    woken.resolve();
+    expect(await (await answered).text()).toBe("kept");
+  });
+});
+
+describe("a refusal to wake", () => {
+  const refusals: [WakeRefusal, number, string, string][] = [
+    ["not-found", 502, "The sandbox was not found", "Sandbox Not Found"],
+    ["forbidden", 403, "credentials", "Unable to Resume Sandbox"],
+    ["in-transition", 409, "still being paused", "Sandbox Still Transitioning"],
+    ["limit-reached", 429, "limit", "Sandbox Limit Reached"],
+  ];
+
+  test.each(refusals)("%s is a %p", async (refused, status, words, title) => {
+    edge.wake = async () => ({ refused });
+    const response = await edge.fetch(RUNTIME_PORT, "/health");
+    expect(response.status).toBe(status);
+    const body = (await response.json()) as Record<string, unknown>;
+    expect(Object.keys(body)).toEqual(["sandboxId", "message", "code"]);
+    expect(body).toEqual({ sandboxId: SANDBOX, message: expect.stringContaining(words), code: status });
+    const page = await edge.fetch(3000, "/", {
+      headers: { "User-Agent": "Mozilla/5.0", "Sec-Fetch-Mode": "navigate" },
+    });
+    expect([page.status, page.headers.get("content-type")]).toEqual([status, "text/html; charset=utf-8"]);
+    expect(await page.text()).toContain(`<title>${title}</title>`);
+  });
+
+  test("is asked for again and again no more than a few times", async () => {
+    // Woken each time, but never to be found again, and nobody listens.
+    edge.wake = async (_id, request) => {
+      asked.push(request);
+      return { destination: edge.destination("127.0.0.1") };
+    };
+    expect((await edge.fetch(await closedPort(), "/")).status).toBe(409);
+    expect(asked.length).toBeLessThanOrEqual(4);
+  });
+});
+
+describe("when the sandbox is paused or ends", () => {
+  beforeEach(() => edge.sandboxes.set(SANDBOX, "127.0.0.1"));
+
+  test("a response that streams breaks off at the client", async () => {
+    await using service = await RawService.start((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+    });
+    const reader = (await edge.fetch(service.port, "/")).body?.getReader();
+    expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe("first");
+    edge.ended.abort();
+    await expect(reader?.read()).rejects.toThrow();
+  });
+
+  test("a request that waits for its answer is told that there is no sandbox", async () => {
+    const begun = Promise.withResolvers<void>();
+    await using service = await RawService.start(() => begun.resolve());
+    const answered = edge.fetch(service.port, "/");
+    await begun.promise;
+    edge.ended.abort();
+    edge.sandboxes.clear();
+    const response = await answered;
+    expect([response.status, await response.json()]).toEqual([
+      502,
+      expect.objectContaining({ message: "The sandbox was not found" }),
+    ]);
+  });
+
+  test("a request whose body is still being sent ends, too", async () => {
+    const begun = Promise.withResolvers<void>();
+    await using service = await RawService.start(() => begun.resolve());
+    const body = new ReadableStream<Uint8Array>(
+      { pull: (controller) => controller.enqueue(Buffer.from("more")) },
+      {
+        highWaterMark: 1,
+      },
+    );
+    const answered = edge.fetch(service.port, "/", { method: "POST", body }).then(
+      ({ status }) => status,
+      () => "broken",
+    );
+    await begun.promise;
+    edge.ended.abort();
+    edge.sandboxes.clear();
+    expect([502, "broken"]).toContain(await answered);
+  });
+
+  test("a WebSocket is cut", async () => {
+    await using service = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request, server) => (server.upgrade(request) ? undefined : new Response("no", { status: 400 })),
+      websocket: { message: () => undefined },
+    });
+    const socket = edge.websocket(service.port ?? 0);
+    await new Promise((resolve) => socket.addEventListener("open", resolve));
+    const closed = closing(socket);
+    edge.ended.abort();
+    expect(await closed).toStartWith("1006");
+  });
+
+  test("nobody keeps listening for the end of a sandbox once an exchange is over", async () => {
+    await using service = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request, server) => (server.upgrade(request) ? undefined : new Response("ok")),
+      websocket: { message: () => undefined },
+    });
+    let listeners = 0;
+    const { signal } = edge.ended;
+    const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
+    signal.addEventListener = ((...given: Parameters<typeof add>) => {
+      listeners++;
+      add(...given);
+    }) as typeof add;
+    signal.removeEventListener = ((...given: Parameters<typeof remove>) => {
+      listeners--;
+      remove(...given);
+    }) as typeof remove;
+    for (let nth = 0; nth < 5; nth++) {
+      const socket = edge.websocket(service.port ?? 0);
+      await new Promise((resolve) => socket.addEventListener("open", resolve));
+      const closed = closing(socket);
+      socket.close();
+      await closed;
+    }
+    while (listeners > 0) await Bun.sleep(1);
+    expect(listeners).toBe(0);
+  });
+});

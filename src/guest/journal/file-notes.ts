@@ -1,0 +1,33 @@
+/** What clients do to files, as entries of the journal: which, whose, how it went. Never what is in them. */
+import { Fault } from "../../contract/fault.ts";
+import type { Fields, Journal } from "./journal.ts";
+
+/** Does `work` and notes how it ended; `outcome` tells from its result what only the end shows. */
+export async function notingFiles<T>(
+  journal: Journal,
+  operation: string,
+  fields: Fields,
+  work: () => Promise<T>,
+  outcome: (result: T) => Fields = () => ({}),
+): Promise<T> {
+  const startedAt = performance.now();
+  const facts = () => ({
+    event_type: "file_processing",
+    operation,
+    ...fields,
+    duration_ms: Math.round(performance.now() - startedAt),
+  });
+  try {
+    const result = await work();
+    journal.note("filesystem", "info", `${operation} done`, { ...facts(), ...outcome(result) });
+    return result;
+  } catch (thrown) {
+    journal.note("filesystem", "warn", `${operation} failed`, { ...facts(), error: reason(thrown) });
+    throw thrown;
+  }
+}
+
+function reason(thrown: unknown): string {
+  if (thrown instanceof Fault || thrown instanceof Error) return thrown.message;
+  return String(thrown);
+}

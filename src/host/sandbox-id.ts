@@ -1,0 +1,8 @@
+/** Ids of sandboxes: `i` and 20 of [a-z0-9], drawn at random, because who knows one can reach the sandbox's public ports. */
+const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
+const LENGTH = 20;
+
+export function newSandboxId(): string {
+  const numbers = crypto.getRandomValues(new Uint32Array(LENGTH));
+  return `i${[...numbers].map((value) => LETTERS[value % LETTERS.length]).join("")}`;
+}

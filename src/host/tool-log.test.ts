@@ -1,0 +1,22 @@
+import { afterAll, expect, test } from "bun:test";
+import { ftruncateSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { readToolLog } from "./tool-log.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "tool-log-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test("a log is read whole when it is short, and is empty when there is none", () => {
+  writeFileSync(join(folder, "short"), "one\ntwo\n");
+  expect(readToolLog(join(folder, "short"))).toBe("one\ntwo\n");
+  expect(readToolLog(join(folder, "none"))).toBe("");
+});
+
+test("of a log as long as a sandbox can make it, only the end is read", () => {
+  const file = openSync(join(folder, "long"), "w");
+  // A hole: longer than a string can be, so reading it whole would throw.
+  ftruncateSync(file, 8 * 1024 ** 3);
+  writeSync(file, "the end", 8 * 1024 ** 3);
+  expect(readToolLog(join(folder, "long"), 16).replaceAll("\0", "")).toBe("the end");
+});

@@ -1,0 +1,92 @@
+/** Logs of sandboxes, in pages: the lines of a short while lie in one row. They outlive their sandbox. */
+import type { LogLine } from "../contract/sandbox-log.ts";
+import { integer, integerOrNull, type Row, type Statement, text } from "./engine.ts";
+
+export interface LogPage {
+  sandboxId: string;
+  teamId: string;
+  /** In the order of their times; never empty. The first is later than the last of the page before. */
+  lines: readonly LogLine[];
+  bytes: number;
+  /** Where the guest's journal was read up to; empty when none of the lines is from it. */
+  position: string;
+}
+
+export interface LogExtent {
+  lines: number;
+  bytes: number;
+  /** 0 when there is none. */
+  lastAt: number;
+}
+
+export function sandboxLogsIn(sql: Statement) {
+  return {
+    async add({ sandboxId, teamId, lines, bytes, position }: LogPage): Promise<void> {
+      const firstAt = lines[0]?.at ?? 0;
+      const lastAt = lines.at(-1)?.at ?? firstAt;
+      await sql`INSERT INTO log_pages (sandbox_id, first_at, last_at, team_id, line_count, byte_count, position, lines)
+        VALUES (${sandboxId}, ${firstAt}, ${lastAt}, ${teamId}, ${lines.length}, ${bytes}, ${position},
+          ${JSON.stringify(lines)})`;
+    },
+
+    async extentOf(sandboxId: string): Promise<LogExtent> {
+      const { rows } = await sql`SELECT SUM(line_count) AS line_count, SUM(byte_count) AS byte_count,
+          MAX(last_at) AS last_at FROM log_pages WHERE sandbox_id = ${sandboxId}`;
+      const whole = (value: unknown) => integerOrNull(value ?? null) ?? 0;
+      return { lines: whole(rows[0]?.line_count), bytes: whole(rows[0]?.byte_count), lastAt: whole(rows[0]?.last_at) };
+    },
+
+    async positionOf(sandboxId: string): Promise<string | undefined> {
+      const { rows } = await sql`SELECT position FROM log_pages
+        WHERE sandbox_id = ${sandboxId} AND position <> '' ORDER BY first_at DESC LIMIT 1`;
+      return rows[0] && text(rows[0].position);
+    },
+
+    /** Pages that have lines from `from` to `to`, both inclusive, the earliest first. */
+    async forward(teamId: string, sandboxId: string, from: number, to: number, limit: number): Promise<LogLine[][]> {
+      const { rows } = await sql`SELECT lines FROM log_pages
+        WHERE sandbox_id = ${sandboxId} AND team_id = ${teamId} AND last_at >= ${from} AND first_at <= ${to}
+        ORDER BY first_at ASC LIMIT ${limit}`;
+      return rows.map(readLines);
+    },
+
+    /** As `forward`, but the latest first. */
+    async backward(teamId: string, sandboxId: string, from: number, to: number, limit: number): Promise<LogLine[][]> {
+      const { rows } = await sql`SELECT lines FROM log_pages
+        WHERE sandbox_id = ${sandboxId} AND team_id = ${teamId} AND last_at >= ${from} AND first_at <= ${to}
+        ORDER BY first_at DESC LIMIT ${limit}`;
+      return rows.map(readLines);
+    },
+
+    /** The oldest page of a sandbox goes. Answers what went with it. */
+    async removeOldest(sandboxId: string): Promise<{ lines: number; bytes: number } | undefined> {
+      const { rows } = await sql`DELETE FROM log_pages WHERE sandbox_id = ${sandboxId}
+        AND first_at = (SELECT MIN(first_at) FROM log_pages WHERE sandbox_id = ${sandboxId})
+        RETURNING line_count, byte_count`;
+      return rows[0] && { lines: integer(rows[0].line_count), bytes: integer(rows[0].byte_count) };
+    },
+
+    /** Pages whose last line is before `time`, at most `limit` of them. Answers how many went. */
+    async removeBefore(time: number, limit: number): Promise<number> {
+      const { count } = await sql`DELETE FROM log_pages WHERE (sandbox_id, first_at) IN
+        (SELECT sandbox_id, first_at FROM log_pages WHERE last_at < ${time} ORDER BY last_at LIMIT ${limit})`;
+      return count;
+    },
+
+    /** Teams whose logs take more than so many bytes. */
+    async teamsAbove(bytes: number): Promise<string[]> {
+      const { rows } = await sql`SELECT team_id FROM log_pages GROUP BY team_id HAVING SUM(byte_count) > ${bytes}`;
+      return rows.map((row) => text(row.team_id));
+    },
+
+    async removeOldestOfTeam(teamId: string, limit: number): Promise<number> {
+      const { count } = await sql`DELETE FROM log_pages WHERE (sandbox_id, first_at) IN
+        (SELECT sandbox_id, first_at FROM log_pages WHERE team_id = ${teamId} ORDER BY last_at LIMIT ${limit})`;
+      return count;
+    },
+  };
+}
+
+function readLines(row: Row): LogLine[] {
+  return JSON.parse(text(row.lines));
+}

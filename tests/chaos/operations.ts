@@ -1,0 +1,180 @@
+/** What a scenario interrupts, step by step as it can be seen from outside. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { freezerOf } from "../../src/host/freezer.ts";
+import { type Answer, namesIn, type Stage } from "./stage.ts";
+import type { Victim } from "./victims.ts";
+
+export interface Operation {
+  name: string;
+  /** What it finds the sandbox in. */
+  from: "running" | "paused";
+  begin(stage: Stage, id: string): Promise<Answer | undefined>;
+  /** In the order in which they come. */
+  steps: readonly Step[];
+  victims: readonly Victim[];
+}
+
+export interface Step {
+  name: string;
+  /** Whether it has come to this. */
+  isSeen(sight: Sight): boolean;
+  /** Nothing of the sandbox runs any more. */
+  isWithoutProcesses?: boolean;
+}
+
+/** What was there before an operation, to tell apart what it makes. */
+export class Sight {
+  readonly #runFolders: ReadonlySet<string>;
+  readonly #checkpoints: ReadonlySet<string>;
+
+  constructor(
+    readonly stage: Stage,
+    readonly id: string,
+  ) {
+    this.#runFolders = new Set(namesIn(stage.runFolders));
+    this.#checkpoints = new Set(namesIn(stage.checkpoints));
+  }
+
+  /** A file in the run folder of what is being made. */
+  made(file: string): boolean {
+    const fresh = namesIn(this.stage.runFolders).filter((name) => !this.#runFolders.has(name));
+    return fresh.some((name) => existsSync(join(this.stage.runFolders, name, file)));
+  }
+
+  /** A file of the checkpoint that is being written. */
+  drafted(file: string | RegExp): boolean {
+    const drafts = namesIn(this.stage.checkpoints).filter(
+      (name) => name.startsWith(".") && !this.#checkpoints.has(name),
+    );
+    return drafts.some((name) => {
+      const folder = join(this.stage.checkpoints, name);
+      if (typeof file === "string") return existsSync(join(folder, file));
+      return namesIn(join(folder, "memory")).some((each) => file.test(each));
+    });
+  }
+
+  named(): boolean {
+    return namesIn(this.stage.checkpoints).some((name) => !name.startsWith(".") && !this.#checkpoints.has(name));
+  }
+
+  discarded(): boolean {
+    const now = new Set(namesIn(this.stage.checkpoints));
+    return [...this.#checkpoints].some((name) => !now.has(name));
+  }
+
+  frozen(): boolean {
+    const folder = freezerOf(`/sandlot/${this.stage.tag}/${this.id}`);
+    try {
+      return existsSync(join(folder, "freezer.state"))
+        ? readFileSync(join(folder, "freezer.state"), "utf8") !== "THAWED\n"
+        : readFileSync(join(folder, "cgroup.freeze"), "utf8").trim() === "1";
+    } catch {
+      return false;
+    }
+  }
+
+  working(action: "dump" | "restore"): boolean {
+    return this.stage.cgroups().some((name) => name.endsWith(`.${action}`) && this.stage.processesIn(name).length > 0);
+  }
+
+  gone(): boolean {
+    return !existsSync(join(this.stage.runFolders, this.id));
+  }
+
+  dead(): boolean {
+    return this.stage.processesIn(this.id).length === 0;
+  }
+}
+
+const asked: Step = { name: "asked for", isSeen: () => true };
+const DUMP: readonly Step[] = [
+  { name: "checkpoint begun", isSeen: (sight) => sight.drafted("own") },
+  { name: "CRIU started", isSeen: (sight) => sight.working("dump") },
+  { name: "CRIU found the processes", isSeen: (sight) => sight.drafted(/^seccomp|^pstree|^core-/) },
+  { name: "CRIU writes pages", isSeen: (sight) => sight.drafted(/^pages-/) },
+  { name: "sandbox frozen", isSeen: (sight) => sight.frozen() },
+  { name: "disk cloned", isSeen: (sight) => sight.drafted("disk.img") },
+  { name: "manifest written", isSeen: (sight) => sight.drafted("manifest.json") },
+  { name: "checkpoint named", isSeen: (sight) => sight.named() },
+];
+const RESTORE: readonly Step[] = [
+  { name: "run folder made", isSeen: (sight) => sight.made("") },
+  { name: "disk mounted", isSeen: (sight) => sight.made("root") },
+  { name: "CRIU started", isSeen: (sight) => sight.working("restore") },
+  { name: "plugged in", isSeen: (sight) => sight.made("setup-namespaces.log") },
+  { name: "CRIU done", isSeen: (sight) => sight.made("pid") },
+  { name: "recorded", isSeen: (sight) => sight.made("record.json") },
+  { name: "handed over", isSeen: (sight) => sight.made("settings.json") },
+];
+const BOOT: readonly Step[] = [
+  { name: "run folder made", isSeen: (sight) => sight.made("") },
+  { name: "disk mounted", isSeen: (sight) => sight.made("root") },
+  { name: "bundle written", isSeen: (sight) => sight.made("config.json") },
+  { name: "created", isSeen: (sight) => sight.made("pid") },
+  { name: "recorded", isSeen: (sight) => sight.made("record.json") },
+  { name: "handed over", isSeen: (sight) => sight.made("settings.json") },
+];
+
+export const LONG_SECONDS = 3_600;
+
+export const OPERATIONS: readonly Operation[] = [
+  {
+    name: "create",
+    from: "running",
+    begin: (stage) => stage.ask("POST", "/sandboxes", { templateID: "base", timeout: LONG_SECONDS }),
+    steps: [asked, ...BOOT],
+    victims: ["server", "crun", "guest"],
+  },
+  {
+    name: "pause",
+    from: "running",
+    begin: (stage, id) => stage.ask("POST", `/sandboxes/${id}/pause`, {}),
+    steps: [
+      asked,
+      ...DUMP,
+      { name: "processes ended", isSeen: (sight) => sight.dead(), isWithoutProcesses: true },
+      { name: "run folder removed", isSeen: (sight) => sight.gone(), isWithoutProcesses: true },
+    ],
+    victims: ["server", "crun", "criu", "guest"],
+  },
+  {
+    name: "resume",
+    from: "paused",
+    begin: (stage, id) => stage.ask("POST", `/sandboxes/${id}/resume`, { timeout: LONG_SECONDS }),
+    steps: [asked, ...RESTORE, { name: "checkpoint removed", isSeen: (sight) => sight.discarded() }],
+    victims: ["server", "criu", "guest"],
+  },
+  {
+    name: "fork",
+    from: "running",
+    begin: (stage, id) => stage.ask("POST", `/sandboxes/${id}/fork`, { count: 2, timeout: LONG_SECONDS }),
+    steps: [asked, ...DUMP, ...RESTORE.map((step) => ({ ...step, name: `a copy's ${step.name}` }))],
+    victims: ["server", "criu", "guest"],
+  },
+  {
+    name: "snapshot",
+    from: "running",
+    begin: (stage, id) => stage.ask("POST", `/sandboxes/${id}/snapshots`, {}),
+    steps: [asked, ...DUMP],
+    victims: ["server", "criu", "guest"],
+  },
+  {
+    name: "kill",
+    from: "running",
+    begin: (stage, id) => stage.ask("DELETE", `/sandboxes/${id}`),
+    steps: [
+      asked,
+      { name: "processes ended", isSeen: (sight) => sight.dead(), isWithoutProcesses: true },
+      { name: "run folder removed", isSeen: (sight) => sight.gone(), isWithoutProcesses: true },
+    ],
+    victims: ["server", "crun", "guest"],
+  },
+  {
+    name: "kill of a paused one",
+    from: "paused",
+    begin: (stage, id) => stage.ask("DELETE", `/sandboxes/${id}`),
+    steps: [asked, { name: "checkpoint removed", isSeen: (sight) => sight.discarded() }],
+    victims: ["server"],
+  },
+];

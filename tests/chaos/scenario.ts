@@ -1,0 +1,248 @@
+/** One thing that goes wrong at one moment: played on a stage, and judged afterwards. */
+import { Sandbox } from "e2b";
+import { census, NOTHING } from "../census.ts";
+import { until } from "../e2e/until.ts";
+import { LONG_SECONDS, type Operation, Sight } from "./operations.ts";
+import { type Answer, namesIn, type Stage } from "./stage.ts";
+import { isAtWork, strike, type Victim } from "./victims.ts";
+import { plantWitness, testimony } from "./witness.ts";
+
+const CLEAN_MS = 15_000;
+/** The first of its kind takes longer than the others. */
+const PACES = 3;
+
+export interface Scenario {
+  operation: Operation;
+  victim: Victim;
+  /** The step with which the wait begins. */
+  step: number;
+  /** After that step and, for a tool, after it has begun its work; as a share of what that takes, if it takes long. */
+  after: { ms: number } | { share: number };
+}
+
+/** How long CRIU works when nobody disturbs it. */
+export interface Pace {
+  dumpMs: number;
+  restoreMs: number;
+}
+
+export function titleOf({ operation, victim, step, after }: Scenario): string {
+  const seen = `"${operation.steps[step]?.name}"`;
+  if (victim === "crun" && "ms" in after) return `crun killed during ${operation.name}, ${after.ms} ms after its start`;
+  if ("ms" in after) return `${victim} killed during ${operation.name}, ${after.ms} ms after ${seen}`;
+  const from = step > 0 ? ` that follows ${seen}` : "";
+  return `${victim} killed during ${operation.name}, at ${Math.round(after.share * 100)} % of its work${from}`;
+}
+
+/** A sandbox with a witness in it that goes from scenario to scenario as long as it lives. */
+export interface Hero {
+  id: string;
+  word: string;
+}
+
+export async function newHero(stage: Stage): Promise<Hero> {
+  const made = await stage.ask("POST", "/sandboxes", { templateID: "base", timeout: LONG_SECONDS });
+  if (made?.status !== 201) throw new Error(`a sandbox could not be made: ${JSON.stringify(made)}`);
+  const id: string = made.body.sandboxID;
+  return { id, word: await plantWitness(stage, id) };
+}
+
+export interface Outcome {
+  answer: Answer | undefined;
+  /** False: the operation was over before the moment came, or there was nobody to kill. */
+  struck: boolean;
+  faults: string[];
+  /** The hero lives and can go on. */
+  alive: boolean;
+}
+
+/** What CRIU needs for a pause and a resume of the hero. */
+export async function measurePace(stage: Stage, { id }: Hero): Promise<Pace> {
+  const sight = new Sight(stage, id);
+  const timed = async (action: "pause" | "resume", isAtWork: () => boolean): Promise<number> => {
+    let [over, first, last] = [false, 0, 0];
+    const answered = stage.ask("POST", `/sandboxes/${id}/${action}`, { timeout: LONG_SECONDS }).finally(() => {
+      over = true;
+    });
+    while (!over) {
+      if (isAtWork()) {
+        last = performance.now();
+        first ||= last;
+      }
+      await Bun.sleep(0);
+    }
+    const answer = await answered;
+    if (answer === undefined || answer.status >= 300)
+      throw new Error(`the ${action} failed: ${JSON.stringify(answer)}`);
+    return last - first;
+  };
+  const pace = { dumpMs: Number.POSITIVE_INFINITY, restoreMs: Number.POSITIVE_INFINITY };
+  for (let nth = 0; nth < PACES; nth++) {
+    pace.dumpMs = Math.min(pace.dumpMs, await timed("pause", () => sight.working("dump")));
+    pace.restoreMs = Math.min(pace.restoreMs, await timed("resume", () => sight.working("restore")));
+  }
+  return pace;
+}
+
+export async function play(stage: Stage, hero: Hero, pace: Pace, scenario: Scenario): Promise<Outcome> {
+  const { operation, victim } = scenario;
+  if (operation.from === "paused") {
+    const paused = await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {});
+    if (paused?.status !== 204) throw new Error(`the pause before it was answered ${JSON.stringify(paused)}`);
+  }
+  const sight = new Sight(stage, hero.id);
+  let over = false;
+  const answered = operation.begin(stage, hero.id).finally(() => {
+    over = true;
+  });
+  const came = await moment(scenario, sight, pace, () => over);
+  const struck = (came || victim === "server") && (await strike(stage, victim));
+  const answer = await answered;
+  const loss = victim === "criu" ? toldLoss(answer) : undefined;
+  if (loss === "sandbox") await until("the loss is known", async () => !(await stage.listed()).has(hero.id));
+  const { faults, alive } = await judge(stage, hero, { operation, answer, loss });
+  return { answer, struck: struck && came, faults, alive: alive && loss === undefined };
+}
+
+/**
+ * CRIU that is killed while it works inside a process takes that process with it (criu.ts). Nothing can be done about it from
+ * outside; but whoever asked has to be told, and in these words.
+ */
+function toldLoss(answer: Answer | undefined): "sandbox" | "process" | undefined {
+  if (answer?.status === 404) return "sandbox";
+  return answer?.status === 503 && /ended with it/.test(answer.body.message) ? "process" : undefined;
+}
+
+/** False: the operation was over before. */
+async function moment(scenario: Scenario, sight: Sight, pace: Pace, isOver: () => boolean): Promise<boolean> {
+  const { operation, victim, step, after } = scenario;
+  const isSeen = operation.steps[step]?.isSeen ?? (() => true);
+  while (!isSeen(sight) || (victim !== "server" && !isAtWork(sight.stage, victim))) {
+    if (isOver()) return false;
+    await Bun.sleep(0);
+  }
+  const workMs = sight.working("dump") ? pace.dumpMs : pace.restoreMs;
+  await Bun.sleep("ms" in after ? after.ms : after.share * workMs);
+  return true;
+}
+
+export async function judge(
+  stage: Stage,
+  hero: Hero,
+  { operation, answer, loss }: { operation: Operation; answer: Answer | undefined; loss: ReturnType<typeof toldLoss> },
+): Promise<{ faults: string[]; alive: boolean }> {
+  const faults: string[] = [];
+  const listed = await stage.listed();
+  if (loss !== "sandbox") faults.push(...contradictions(operation, answer, hero, listed));
+  for (const id of promised(operation, answer)) if (!listed.has(id)) faults.push(`${id}, which was answered, is lost`);
+
+  for (const [id, state] of listed) {
+    if (state === "paused") {
+      const resumed = await stage.ask("POST", `/sandboxes/${id}/connect`, { timeout: LONG_SECONDS });
+      if (resumed?.status !== 201) faults.push(`${id} cannot be resumed: ${JSON.stringify(resumed)}`);
+    }
+    const isCopy = loss === undefined && (id === hero.id || operation.name === "fork");
+    faults.push(...(await isItself(stage, id, isCopy ? hero.word : undefined)));
+  }
+  faults.push(...(await tryAndDeleteSnapshots(stage, hero)));
+  const others = [...listed.keys()].filter((id) => id !== hero.id);
+  for (const id of others) {
+    const killed = await stage.ask("DELETE", `/sandboxes/${id}`);
+    if (killed?.status !== 204) faults.push(`${id} cannot be killed: ${JSON.stringify(killed)}`);
+  }
+  faults.push(...(await leaks(stage, listed.has(hero.id) ? [hero.id] : [])));
+  return { faults, alive: listed.has(hero.id) };
+}
+
+/** What the answer said of the sandbox must be so. */
+function contradictions(
+  operation: Operation,
+  answer: Answer | undefined,
+  hero: Hero,
+  listed: ReadonlyMap<string, string>,
+): string[] {
+  const state = listed.get(hero.id);
+  const said = `${operation.name} was answered ${answer?.status ?? "not at all"} ${JSON.stringify(answer?.body ?? "")}`;
+  if (operation.name.startsWith("kill")) {
+    return answer?.status === 204 && state !== undefined ? [`${said}, but it is ${state}`] : [];
+  }
+  if (state === undefined) return [`the sandbox is lost; ${said}`];
+  const wanted: Record<string, { done: string; undone: string }> = {
+    pause: { done: "paused", undone: "running" },
+    resume: { done: "running", undone: "paused" },
+  };
+  const { done, undone } = wanted[operation.name] ?? { done: "running", undone: "running" };
+  if (answer === undefined) return [];
+  return state === (answer.status < 300 ? done : undone) ? [] : [`${said}, but it is ${state}`];
+}
+
+/** Ids that a client was told. */
+function promised(operation: Operation, answer: Answer | undefined): string[] {
+  if (answer?.status !== 201) return [];
+  if (operation.name === "create") return [answer.body.sandboxID];
+  if (operation.name !== "fork") return [];
+  return answer.body.flatMap((entry: { sandbox?: { sandboxID: string } }) => entry.sandbox?.sandboxID ?? []);
+}
+
+/** It answers, its processes are the ones they were, and so are its files. */
+async function isItself(stage: Stage, id: string, word: string | undefined): Promise<string[]> {
+  try {
+    const sandbox = await Sandbox.connect(id, { ...stage.server.options, timeoutMs: LONG_SECONDS * 1000 });
+    const { stdout } = await sandbox.commands.run("echo alive");
+    if (stdout !== "alive\n") return [`${id} says ${JSON.stringify(stdout)} instead of being alive`];
+    if (word === undefined) return [];
+    const said = await testimony(stage, id);
+    if (said?.word !== word) return [`${id} has lost its memory: it says ${JSON.stringify(said)}, not ${word}`];
+    if (said.file !== word) return [`${id} has lost its file: it says ${JSON.stringify(said)}`];
+    if (said.line !== word) return [`a connection within ${id} does not work any more: ${JSON.stringify(said)}`];
+    await sandbox.files.write("/home/user/later", word);
+    return [];
+  } catch (error) {
+    return [`${id} cannot be used: ${String(error)}`];
+  }
+}
+
+/** Every snapshot that is listed holds the hero as it was. */
+async function tryAndDeleteSnapshots(stage: Stage, hero: Hero): Promise<string[]> {
+  const answer = await stage.ask("GET", "/snapshots");
+  const faults: string[] = [];
+  for (const { snapshotID } of (answer?.body ?? []) as { snapshotID: string }[]) {
+    const made = await stage.ask("POST", "/sandboxes", { templateID: snapshotID, timeout: LONG_SECONDS });
+    if (made?.status === 201) {
+      faults.push(...(await isItself(stage, made.body.sandboxID, hero.word)));
+      await stage.ask("DELETE", `/sandboxes/${made.body.sandboxID}`);
+    } else faults.push(`nothing can be made of snapshot ${snapshotID}: ${JSON.stringify(made)}`);
+    await Sandbox.deleteSnapshot(snapshotID, stage.server.options);
+  }
+  return faults;
+}
+
+/** What is on the machine besides what `running` need. */
+export async function leaks(stage: Stage, running: readonly string[]): Promise<string[]> {
+  let found: string[] = [];
+  const look = async () => {
+    const now = await census(stage.dataFolder);
+    const each = { runFolders: now.runFolders, disks: now.disks, interfaces: now.interfaces };
+    found = Object.entries(each).flatMap(([what, count]) => (count === running.length ? [] : [`${count} ${what}`]));
+    if (now.mounts > 0) found.push(`${now.mounts} mounts`);
+    if (now.crunRecords > running.length) found.push(`${now.crunRecords} records of crun`);
+    if (running.length === 0) {
+      const { loopDevices: _shared, ...rest } = now;
+      const { loopDevices: _none, ...nothing } = NOTHING;
+      if (!Bun.deepEquals(rest, nothing)) found.push(JSON.stringify(rest));
+    }
+    const cgroups = stage.cgroups().filter((name) => !name.includes(".") || name.startsWith("i"));
+    const strays = cgroups.filter((name) => !running.includes(name) && !isControlFile(name));
+    if (strays.length > 0) found.push(`cgroups ${strays.join(", ")}`);
+    const checkpoints = namesIn(stage.checkpoints);
+    if (checkpoints.length > 0) found.push(`checkpoints ${checkpoints.join(", ")}`);
+    return found.length === 0;
+  };
+  await until("nothing is left", look, CLEAN_MS).catch(() => undefined);
+  return found.map((what) => `left behind: ${what}`);
+}
+
+/** Files of the kernel's beside the cgroups. */
+function isControlFile(name: string): boolean {
+  return !/^i[a-z0-9]{20}(\.|$)/.test(name);
+}

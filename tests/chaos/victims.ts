@@ -1,0 +1,81 @@
+/** Processes that a scenario kills: only ever those of its own server. */
+import { readdirSync, readFileSync } from "node:fs";
+import type { Stage } from "./stage.ts";
+
+export type Victim = "server" | "crun" | "criu" | "guest";
+
+/** Kills it. False: there is no such process at this moment. */
+export async function strike(stage: Stage, victim: Victim): Promise<boolean> {
+  if (victim === "server") {
+    await stage.restart();
+    return true;
+  }
+  const pids = find(stage, victim);
+  for (const pid of pids) kill(pid);
+  return pids.length > 0;
+}
+
+function find(stage: Stage, victim: "crun" | "criu" | "guest"): number[] {
+  switch (victim) {
+    case "crun":
+      return childrenOf(stage.server.pid).filter((pid) =>
+        commandOf(pid).includes(`--root /run/sandlot/${stage.tag}/crun`),
+      );
+    case "criu":
+      // CRIU itself, not what it has forked: whoever kills it by its name or for its memory leaves those.
+      return stage
+        .cgroups()
+        .filter((name) => name.endsWith(".dump") || name.endsWith(".restore"))
+        .flatMap((name) => stage.processesIn(name))
+        .filter((pid) => parentOf(pid) === stage.server.pid && commandOf(pid).includes("/criu "));
+    case "guest":
+      return stage
+        .cgroups()
+        .flatMap((name) => stage.processesIn(name))
+        .filter((pid) => commandOf(pid).startsWith("/.sandlot/bin/guest"));
+  }
+}
+
+/** True while a process of this kind works. */
+export function isAtWork(stage: Stage, victim: Exclude<Victim, "server">): boolean {
+  return find(stage, victim).length > 0;
+}
+
+function childrenOf(pid: number): number[] {
+  return threadsOf(pid).flatMap((thread) => {
+    return read(`/proc/${pid}/task/${thread}/children`).split(" ").filter(Boolean).map(Number);
+  });
+}
+
+function threadsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`);
+  } catch {
+    return [];
+  }
+}
+
+function parentOf(pid: number): number {
+  const stat = read(`/proc/${pid}/stat`);
+  return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
+}
+
+function commandOf(pid: number): string {
+  return read(`/proc/${pid}/cmdline`).replaceAll("\0", " ");
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It ended by itself.
+  }
+}

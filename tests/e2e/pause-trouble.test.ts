@@ -1,0 +1,192 @@
+/**
+ * Pauses when the disk is full or cannot be written to, and every operation while somebody else holds the store's lock: the
+ * sandbox runs on, whoever asked is told why, and once the trouble is over everything works again.
+ */
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { Sandbox } from "e2b";
+import { SQLITE_BUSY_MS } from "../../src/contract/limits.ts";
+import { seededRandom } from "../../src/control/control-fixture.ts";
+import { run } from "../../src/host/command.ts";
+import { OPERATIONS, type Operation, Sight } from "../chaos/operations.ts";
+import { OwnFilesystem } from "../chaos/own-filesystem.ts";
+import { type Hero, judge, leaks, newHero } from "../chaos/scenario.ts";
+import { type Answer, namesIn, Stage } from "../chaos/stage.ts";
+import { testimony } from "../chaos/witness.ts";
+import { newDataFolder, takeDownServer } from "../server.ts";
+import { foldersOfFile } from "./server-of-file.ts";
+import { until } from "./until.ts";
+
+const LONG = process.env.SANDLOT_TEST_LONG === "1";
+const SEED = Number(process.env.SANDLOT_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
+const DISK_BYTES = 7 * 1024 ** 3;
+/** Less than what is always kept for the running sandboxes. */
+const TOO_LITTLE_BYTES = 900 * 1024 ** 2;
+
+const folder = foldersOfFile();
+
+/** A pause in the middle of which something happens. */
+async function disturbedPause(stage: Stage, hero: Hero, disturb: () => Promise<void>): Promise<Answer | undefined> {
+  const sight = new Sight(stage, hero.id);
+  const answered = stage.ask("POST", `/sandboxes/${hero.id}/pause`, {});
+  await until("CRIU writes", () => sight.working("dump"));
+  await disturb();
+  return await answered;
+}
+
+async function expectItself(stage: Stage, hero: Hero): Promise<void> {
+  expect(await testimony(stage, hero.id)).toEqual({ word: hero.word, file: hero.word, line: hero.word });
+}
+
+async function pauseAndResume(stage: Stage, hero: Hero): Promise<void> {
+  expect((await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}))?.status).toBe(204);
+  expect((await stage.ask("POST", `/sandboxes/${hero.id}/resume`, { timeout: 600 }))?.status).toBe(201);
+  await expectItself(stage, hero);
+}
+
+describe("a disk that is full", () => {
+  test.each(["btrfs", "ext4"] as const)("when the pause begins, on %s: 507, and the sandbox runs on", async (type) => {
+    await withDisk(type, async (disk, stage) => {
+      const hero = await newHero(stage);
+      await disk.fill(TOO_LITTLE_BYTES);
+      const refused = await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {});
+      expect(refused).toMatchObject({
+        status: 507,
+        body: { message: expect.stringMatching(/no room for a checkpoint.*MiB are free/) },
+      });
+      expect(namesIn(stage.checkpoints)).toEqual([]);
+      await expectItself(stage, hero);
+      await disk.empty();
+      await pauseAndResume(stage, hero);
+      expect(await leaks(stage, [hero.id])).toEqual([]);
+    });
+  });
+
+  test("while memory is written: 507, no checkpoint, and the sandbox runs on", async () => {
+    await withDisk("btrfs", async (disk, stage) => {
+      const hero = await newHero(stage);
+      const answer = await disturbedPause(stage, hero, () => disk.fill());
+      expect(answer).toMatchObject({
+        status: 507,
+        body: { message: expect.stringMatching(/no room (on the disk|for a checkpoint)/) },
+      });
+      expect(namesIn(stage.checkpoints)).toEqual([]);
+      await expectItself(stage, hero);
+      await disk.empty();
+      await pauseAndResume(stage, hero);
+      expect(await leaks(stage, [hero.id])).toEqual([]);
+    });
+  });
+
+  test("to the last block, under a pool of disks in a file: what was paused before is not harmed", async () => {
+    const data = newDataFolder("full-pool");
+    const disk = await OwnFilesystem.make(data, "ext4", DISK_BYTES);
+    try {
+      const stage = await Stage.open(data);
+      const [paused, writer] = [await newHero(stage), await newHero(stage)];
+      expect((await stage.ask("POST", `/sandboxes/${paused.id}/pause`, {}))?.status).toBe(204);
+      const sandbox = await Sandbox.connect(writer.id, stage.server.options);
+      await disk.fill();
+      await sandbox.commands.run("dd if=/dev/urandom of=/home/user/big bs=1M count=400; sync").catch(() => undefined);
+      await disk.empty();
+      await stage.server.crash();
+      await takeDownServer(data);
+      const again = await Stage.open(data);
+      expect([...(await again.listed())]).toEqual([[paused.id, "paused"]]);
+      expect((await again.ask("POST", `/sandboxes/${paused.id}/resume`, { timeout: 600 }))?.status).toBe(201);
+      await expectItself(again, paused);
+      await again.close();
+    } finally {
+      await takeDownServer(data);
+      await disk.remove();
+    }
+  });
+
+  async function withDisk(
+    type: "btrfs" | "ext4",
+    use: (disk: OwnFilesystem, stage: Stage) => Promise<void>,
+  ): Promise<void> {
+    const data = newDataFolder(`full-${type}`);
+    const disk = await OwnFilesystem.make(data, type, DISK_BYTES);
+    try {
+      const stage = await Stage.open(data);
+      await use(disk, stage);
+      await stage.close();
+    } finally {
+      await takeDownServer(data);
+      await disk.remove();
+    }
+  }
+});
+
+test("a disk that can only be read from the middle of a pause on: an error, and the sandbox runs on", async () => {
+  const stage = await Stage.open(folder("read-only"));
+  const hero = await newHero(stage);
+  const checkpoints = join(stage.dataFolder, "disks/checkpoints");
+  const mount = (...args: string[]) => run(["nsenter", `--mount=/run/sandlot/${stage.tag}/world/mnt`, "--", ...args]);
+  const answer = await disturbedPause(stage, hero, async () => {
+    await mount("mount", "--bind", checkpoints, checkpoints);
+    await mount("mount", "-o", "remount,bind,ro", checkpoints);
+  });
+  expect(answer).toMatchObject({ status: 500, body: { message: expect.stringMatching(/runs on/) } });
+  await expectItself(stage, hero);
+  // The next one does not even begin.
+  expect((await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}))?.status).toBe(500);
+  await expectItself(stage, hero);
+  await mount("umount", checkpoints);
+  await pauseAndResume(stage, hero);
+  // What could not be removed then is removed by the next start.
+  await stage.restart();
+  expect(await leaks(stage, [hero.id])).toEqual([]);
+  await stage.close();
+});
+
+describe(`a store that is locked by another process for longer than it is waited for (SANDLOT_TEST_SEED=${SEED})`, () => {
+  const random = seededRandom(SEED);
+  const all = OPERATIONS.flatMap((operation) =>
+    ["from the start", "in the middle"].map((when) => ({ operation, when })),
+  );
+  const one = all[Math.floor(random() * all.length)];
+  let stage: Stage;
+  let hero: Hero;
+  beforeAll(async () => {
+    stage = await Stage.open(folder("locked"));
+    hero = await newHero(stage);
+  });
+  afterAll(() => stage.close());
+
+  test.each(
+    (LONG ? all : [one]).flatMap((each) =>
+      each === undefined ? [] : [[each.operation.name, each.when, each.operation] as const],
+    ),
+  )("%s, %s: done or refused, nothing half done", async (_name, when, operation) => {
+    if (operation.from === "paused") {
+      expect((await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}))?.status).toBe(204);
+    }
+    const answer = await whileLocked(operation, when === "from the start" ? 0 : Math.floor(operation.steps.length / 2));
+    const { faults, alive } = await judge(stage, hero, { operation, answer, loss: undefined });
+    expect(faults).toEqual([]);
+    if (when === "from the start") {
+      expect(answer).toMatchObject({ status: 503, body: { message: expect.stringContaining("store is locked") } });
+    }
+    if (!alive) hero = await newHero(stage);
+  });
+
+  /** Locks the store when the operation has come to the step, and lets it go after longer than the server waits. */
+  async function whileLocked(operation: Operation, step: number): Promise<Answer | undefined> {
+    using store = new Database(join(stage.dataFolder, "store.sqlite"));
+    store.run("PRAGMA busy_timeout = 2000");
+    const lock = () => store.run("BEGIN IMMEDIATE");
+    const sight = new Sight(stage, hero.id);
+    if (step === 0) lock();
+    const answered = operation.begin(stage, hero.id);
+    if (step > 0) {
+      await until("it is in the middle", () => operation.steps[step]?.isSeen(sight) ?? true);
+      lock();
+    }
+    await Bun.sleep(SQLITE_BUSY_MS + 1_000);
+    store.run("ROLLBACK");
+    return await answered;
+  }
+});

@@ -1,0 +1,56 @@
+/** What agents wait for: work that is half done. */
+import { expect } from "bun:test";
+import type { Workload } from "./workload.ts";
+
+/** Takes some seconds to compile at -O2, so that a pause falls into it. */
+const SOURCE = `
+for part in 1 2 3; do
+  for i in $(seq 600); do
+    echo "int f_\${part}_$i(int x) { for (int k = 0; k < x; k++) x = x * $i + (x >> k) ^ k; return x + $i; }"
+  done > part$part.c
+done
+cat > main.c <<END
+#include <stdio.h>
+int f_1_600(int); int f_2_600(int); int f_3_600(int);
+int main(void) { printf("%d\\n", f_1_600(0) + f_2_600(0) + f_3_600(0)); }
+END
+printf 'program: main.o part1.o part2.o part3.o\\n\\tcc -o $@ $^\\nCFLAGS=-O2\\n' > Makefile
+`;
+
+/** Lets a clone have the first part of what it asked for, and the rest when somebody writes to the pipe. */
+const HALTING_UPLOAD = `#!/bin/bash
+git-upload-pack "$@" | { dd bs=64k count=20 status=none; touch /tmp/half-way; read < /tmp/go-on; cat; }
+`;
+
+export const builds: Workload[] = [
+  {
+    what: "a compile in progress",
+    fate: "kept",
+    async play(stage) {
+      await stage.run(SOURCE);
+      const make = await stage.command("exec make -j2 program");
+      await stage.run("until test -s main.o && pgrep -x cc1; do sleep 0.01; done");
+      await stage.pauseAndResume();
+      expect(await stage.run("pgrep -x cc1 > /dev/null && ls program 2> /dev/null || echo none yet")).toBe("none yet");
+      expect(await make.ended()).toBe(0);
+      expect(await stage.run("./program")).toBe("1800");
+    },
+  },
+  {
+    what: "git in the middle of a clone",
+    fate: "kept",
+    async play(stage) {
+      await stage.sandbox.files.write("/tmp/upload", HALTING_UPLOAD);
+      await stage.run(
+        "chmod +x /tmp/upload; mkfifo /tmp/go-on; git init -q -b main source && cd source && head -c 4000000 /dev/urandom > big" +
+          " && git add . && git -c user.name=a -c user.email=a@b.c commit -q -m first",
+      );
+      const clone = await stage.command("exec git clone -q -u /tmp/upload file:///home/user/source copy");
+      await stage.run("until test -e /tmp/half-way && pgrep -f index-pack; do sleep 0.05; done");
+      await stage.pauseAndResume();
+      await stage.run("echo > /tmp/go-on");
+      expect(await clone.ended()).toBe(0);
+      expect(await stage.run("cd copy && git fsck --strict && cmp big ../source/big && git status --short")).toBe("");
+    },
+  },
+];

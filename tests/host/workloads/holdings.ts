@@ -1,0 +1,175 @@
+/**
+ * What a process may hold. Each is a Python program of its own: `setup` runs before the pause, and `look` (an expression) says
+ * before and after it what is there. All of them are paused together, in one sandbox.
+ */
+export interface Holding {
+  /** As the row in docs/pause.md says it. */
+  what: string;
+  fate: "kept" | "reset";
+  setup: string;
+  look: string;
+  /** What `look` must say afterwards; if it is not given, the same as before. */
+  after?: string;
+}
+
+function kept(what: string, setup: string, look: string): Holding {
+  return { what, fate: "kept", setup, look };
+}
+
+function reset(what: string, setup: string, look: string, after: string): Holding {
+  return { what, fate: "reset", setup, look, after };
+}
+
+/** For what can be taken out only once. */
+const TAKEN = "taken = []\ndef once(take):\n    if not taken: taken.append(take())\n    return taken[0]\n";
+const TCP_PAIR =
+  "l = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen()\nc = socket.create_connection(l.getsockname()); a, _ = l.accept()\n";
+const SECCOMP_RULE = `
+rule = struct.pack("HBBI", 0x20, 0, 0, 0) + struct.pack("HBBI", 0x15, 0, 1, PERSONALITY)
+rule += struct.pack("HBBI", 6, 0, 0, 0x50000 + 99) + struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
+buffer = ctypes.create_string_buffer(rule)
+class Program(ctypes.Structure): _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, ctypes.byref(Program(4, ctypes.addressof(buffer))), 0, 0) == 0
+def tried():
+    libc.personality(0xffffffff)
+    return ctypes.get_errno()
+`;
+
+export const holdings: readonly Holding[] = [
+  kept(
+    "working folder, environment, umask, limits, niceness, name",
+    "os.chdir('/var'); os.umask(0o027); os.nice(5); resource.setrlimit(resource.RLIMIT_NOFILE, (300, 400)); libc.prctl(15, b'renamed', 0, 0, 0)",
+    "os.getcwd(), os.umask(0o027), os.nice(0), resource.getrlimit(resource.RLIMIT_NOFILE), open('/proc/self/comm').read(), os.environ['HOME']",
+  ),
+  kept(
+    "a working folder that was removed",
+    "os.makedirs('/tmp/x/y'); os.chdir('/tmp/x/y'); os.rmdir('/tmp/x/y'); os.rmdir('/tmp/x')",
+    "os.readlink('/proc/self/cwd')",
+  ),
+  kept(
+    "a deleted file that is still open, up to 1 GiB",
+    "f = open('/tmp/gone', 'w+b'); f.write(os.urandom(3_000_000)); f.flush(); os.unlink('/tmp/gone')",
+    "f.seek(0), hashlib.sha256(f.read()).hexdigest(), os.fstat(f.fileno()).st_nlink",
+  ),
+  kept(
+    "a program that was deleted while it ran",
+    "shutil.copy('/usr/bin/sleep', '/tmp/short'); p = subprocess.Popen(['/tmp/short', '1000']); time.sleep(0.1); os.unlink('/tmp/short')",
+    "p.poll()",
+  ),
+  kept(
+    "pipes and named pipes, with what is in them",
+    `${TAKEN}r, w = os.pipe(); os.write(w, b'in a pipe'); os.mkfifo('/tmp/named'); n = os.open('/tmp/named', os.O_RDWR); os.write(n, b'in a named one')`,
+    "once(lambda: (os.read(r, 99), os.read(n, 99)))",
+  ),
+  kept(
+    "Unix sockets of every type, with what is in them, and files that are being passed",
+    `${TAKEN}s = [socket.socketpair(socket.AF_UNIX, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET)]\n[a.send(b'on its way') for a, _ in s]\nq = socket.socketpair(); f = open('/tmp/passed', 'w'); f.write('passed'); f.close(); f = open('/tmp/passed'); socket.send_fds(q[0], [b'x'], [f.fileno()]); f.close()`,
+    "once(lambda: ([b.recv(99) for _, b in s], os.pread(socket.recv_fds(q[1], 9, 1)[1][0], 99, 0)))",
+  ),
+  kept(
+    "TCP within the sandbox, with what is on its way, also half closed or not yet accepted",
+    `${TAKEN}${TCP_PAIR}c.sendall(b'last words'); c.shutdown(1); d = socket.create_connection(l.getsockname()); d.sendall(b'early')`,
+    "once(lambda: (a.recv(99), a.recv(99), a.sendall(b'answer'), c.recv(99), l.accept()[0].recv(99)))",
+  ),
+  kept(
+    "UDP within the sandbox, with what was not read yet",
+    `${TAKEN}u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('127.0.0.1', 0)); v = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); v.connect(u.getsockname()); v.send(b'unread')`,
+    "once(lambda: u.recv(99)), v.send(b'more'), u.recv(99)",
+  ),
+  kept(
+    "listening sockets",
+    "l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1); l.bind(('0.0.0.0', 7100)); l.listen()",
+    "socket.create_connection(('127.0.0.1', 7100)).getpeername(), l.accept()[0].fileno() > 0",
+  ),
+  kept(
+    "shared memory: POSIX, System V, memfd, and mapped between processes",
+    "m = multiprocessing.shared_memory.SharedMemory(create=True, size=4096); m.buf[:5] = b'posix'\nlibc.shmat.restype = ctypes.c_void_p; v = libc.shmat(libc.shmget(7, 4096, 0o1600), None, 0); ctypes.memmove(v, b'sysv', 4)\nfd = os.memfd_create('x', os.MFD_ALLOW_SEALING); os.write(fd, b'memfd'); fcntl.fcntl(fd, 1033, 8)\ns = mmap.mmap(-1, 4096)\nif os.fork() == 0:\n    while True: s[0] = (s[0] + 1) % 256; time.sleep(0.005)\ndef moves():\n    first = s[0]\n    while s[0] == first: time.sleep(0.005)\n    return True",
+    "bytes(m.buf[:5]), ctypes.string_at(v, 4), os.pread(fd, 9, 0), fcntl.fcntl(fd, 1034), moves()",
+  ),
+  kept(
+    "System V semaphores and message queues",
+    `${TAKEN}s = libc.semget(8, 1, 0o1600); libc.semctl(s, 0, 16, 5); q = libc.msgget(9, 0o1600); libc.msgsnd(q, ctypes.create_string_buffer(struct.pack('q', 3) + b'hey'), 3, 0); b = ctypes.create_string_buffer(99)`,
+    "libc.semctl(s, 0, 12), once(lambda: (libc.msgrcv(q, b, 3, 0, 0), b.raw[8:11]))",
+  ),
+  kept(
+    "files in /dev/shm and /run, which are in memory",
+    "open('/dev/shm/a', 'wb').write(os.urandom(1_000_000)); subprocess.run(['sudo', 'cp', '/dev/shm/a', '/run/b'], check=True)",
+    "[hashlib.sha256(open(path, 'rb').read()).hexdigest() for path in ('/dev/shm/a', '/run/b')]",
+  ),
+  kept(
+    "file locks of every kind, and leases",
+    "f = open('/tmp/flock', 'w'); fcntl.flock(f, fcntl.LOCK_EX)\no = open('/tmp/ofd', 'w'); want = struct.pack('hhqqi4x', 1, 0, 0, 0, 0); fcntl.fcntl(o, 37, want)\nopen('/tmp/lease', 'w').close(); e = open('/tmp/lease'); fcntl.fcntl(e, 1024, 0)\np = open('/tmp/posix', 'w'); fcntl.lockf(p, fcntl.LOCK_EX)\ndef free():\n    try: fcntl.flock(open('/tmp/flock'), fcntl.LOCK_EX | fcntl.LOCK_NB)\n    except BlockingIOError: return False\n    return True",
+    "free(), fcntl.fcntl(open('/tmp/ofd', 'w'), 36, want)[:2], fcntl.fcntl(e, 1025), subprocess.run(['python3', '-c', 'import fcntl; fcntl.lockf(open(\"/tmp/posix\", \"w\"), fcntl.LOCK_EX | fcntl.LOCK_NB)'], stderr=subprocess.DEVNULL).returncode",
+  ),
+  kept(
+    "inotify watches",
+    "i = libc.inotify_init1(os.O_NONBLOCK); os.mkdir('/tmp/watched'); libc.inotify_add_watch(i, b'/tmp/watched', 0x100)\ndef seen():\n    name = os.urandom(4).hex(); open('/tmp/watched/' + name, 'w').close()\n    return name.encode() in os.read(i, 4096)",
+    "seen()",
+  ),
+  kept(
+    "epoll, eventfd, timerfd, pidfd",
+    "e = os.eventfd(7, os.EFD_NONBLOCK); p = select.epoll(); p.register(e); t = os.timerfd_create(time.CLOCK_MONOTONIC); os.timerfd_settime(t, initial=0.01, interval=0.01); child = subprocess.Popen(['sleep', '1000']); d = os.pidfd_open(child.pid)",
+    "p.poll(1), len(os.read(t, 8)), signal.pidfd_send_signal(d, 0)",
+  ),
+  kept(
+    "signal handlers, blocked and waiting signals, interval timers",
+    "fired = []; signal.signal(signal.SIGALRM, lambda *_: fired.append(1)); signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); os.kill(os.getpid(), signal.SIGUSR1)\ndef fires():\n    n = len(fired)\n    while len(fired) == n: time.sleep(0.01)\n    return True",
+    "fires(), signal.sigpending()",
+  ),
+  kept(
+    "children that have ended and were not waited for",
+    "p = subprocess.Popen(['true'])\nwhile open(f'/proc/{p.pid}/stat').read().split()[2] != 'Z': time.sleep(0.01)",
+    "open(f'/proc/{p.pid}/stat').read().split()[2]",
+  ),
+  kept(
+    "background processes whose shell has ended",
+    "subprocess.run(['setsid', 'sh', '-c', '(sleep 999 &); exit'])",
+    "subprocess.run(['pgrep', '-fx', 'sleep 999'], capture_output=True).stdout",
+  ),
+  kept(
+    "processes of other users (sudo)",
+    "p = subprocess.Popen(['sudo', 'sleep', '1000'])\nwhile subprocess.run(['pgrep', '-u', 'root', '-fx', 'sleep 1000']).returncode: time.sleep(0.02)",
+    "p.poll(), subprocess.run(['pgrep', '-u', 'root', '-fx', 'sleep 1000'], capture_output=True).stdout",
+  ),
+  kept(
+    "a running ping",
+    "p = subprocess.Popen(['ping', '-i', '0.2', '127.0.0.1'], stdout=subprocess.PIPE); p.stdout.readline()",
+    "'bytes from' in p.stdout.readline().decode(), p.poll()",
+  ),
+  kept(
+    "seccomp filters that a program has set for itself",
+    SECCOMP_RULE.replace("PERSONALITY", "135 if os.uname().machine == 'x86_64' else 92"),
+    "tried()",
+  ),
+  reset(
+    "CPU affinity: all processors of the sandbox",
+    "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})",
+    "len(os.sched_getaffinity(0)) == os.cpu_count()",
+    "True",
+  ),
+  reset(
+    "I/O priority and timer slack: the default",
+    "ioprio_set, ioprio_get = (251, 252) if os.uname().machine == 'x86_64' else (30, 31); libc.syscall(ioprio_set, 1, 0, 3 << 13); libc.prctl(29, 77777, 0, 0, 0)",
+    "libc.syscall(ioprio_get, 1, 0) == 3 << 13, libc.prctl(30, 0, 0, 0, 0)",
+    "(False, 50000)",
+  ),
+  reset(
+    "TCP_USER_TIMEOUT and TCP_FASTOPEN of a socket: off",
+    `${TCP_PAIR}c.setsockopt(6, 18, 5000); o = socket.socket(); o.setsockopt(6, 23, 5); o.bind(('127.0.0.1', 0)); o.listen()`,
+    "c.getsockopt(6, 18), o.getsockopt(6, 23)",
+    "(0, 0)",
+  ),
+];
+
+/** Says what it sees for every line that it gets. */
+export function holdingProgram({ setup, look }: Holding): string {
+  return `
+import ctypes, fcntl, hashlib, mmap, multiprocessing.shared_memory, os, resource, select, shutil, signal, socket, struct
+import subprocess, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+${setup}
+print("<ready>")
+for line in sys.stdin: print("<%r>" % ((${look}),))
+`;
+}

@@ -1,0 +1,72 @@
+/** What agents type into: shells with jobs, followers, timers. */
+import { expect } from "bun:test";
+import type { Workload } from "./workload.ts";
+
+/** Answers each line. */
+const LINES = 'while read line; do echo "got $line"; done';
+
+export const shells: Workload[] = [
+  {
+    what: "a shell on a terminal, with a running and a stopped job",
+    fate: "kept",
+    async play(stage) {
+      const shell = await stage.terminal();
+      await stage.sandbox.files.write("/home/user/lines", LINES);
+      await shell.ask("PS1='$ '; bash lines", /\n/);
+      await shell.ask("one", /got one/);
+      // Ctrl-Z.
+      await shell.ask("\x1a", /Stopped/);
+      await shell.ask("sleep 1000 &", /\[2\] \d+/);
+      await shell.say("cd /var; WORD=kept-$((40 + 2)); umask 027");
+      await stage.pauseAndResume();
+      const jobs = await shell.ask("jobs; echo end-$WORD-$(umask)-$PWD", /(\[1\].*)end-kept-42-0027-\/var/s);
+      expect(jobs).toMatch(/\[1\]\+\s+Stopped.*\s+\[2\]-\s+Running\s+sleep 1000/);
+      await shell.say("fg %1");
+      await shell.ask("two", /got two/);
+      // Ctrl-D ends the job, and the shell has its terminal back.
+      await shell.say("\x04");
+      await shell.ask("kill %2; wait %2; echo status-$?", /status-143/);
+    },
+  },
+  {
+    what: "tmux, with a program in a detached window",
+    fate: "kept",
+    async play(stage) {
+      await stage.sandbox.files.write("/home/user/lines", LINES);
+      await stage.run("LC_ALL=C.UTF-8 tmux new-session -d -x 80 -y 24 'bash lines' && tmux send-keys one Enter");
+      await stage.run("until tmux capture-pane -p | grep -q 'got one'; do sleep 0.05; done");
+      await stage.pauseAndResume();
+      await stage.run("tmux send-keys two Enter; until tmux capture-pane -p | grep -q 'got two'; do sleep 0.05; done");
+      expect(await stage.run("tmux capture-pane -p | grep got")).toBe("got one\ngot two");
+    },
+  },
+  {
+    what: "tail -f",
+    fate: "kept",
+    async play(stage) {
+      await stage.run("echo first > log");
+      const tail = await stage.command("exec tail -f log");
+      await tail.hear(/first/);
+      await stage.pauseAndResume();
+      await stage.run("echo second >> log");
+      expect(await tail.hear(/.*second/)).toBe("second");
+    },
+  },
+  {
+    what: "sleep, and other timers: what was left of the time is still left",
+    fate: "kept",
+    async play(stage) {
+      const sleeper = await stage.python(
+        "import time; began = time.monotonic(), time.time(); print('<asleep>'); time.sleep(4); " +
+          "print('<%f %f>' % (time.monotonic() - began[0], time.time() - began[1]))",
+      );
+      await sleeper.hear(/<asleep>/);
+      const pausedMs = 6_000;
+      await stage.pauseAndResume(() => Bun.sleep(pausedMs));
+      const [slept, ofTheDay] = (await sleeper.hear(/<(.*)>/)).split(" ").map(Number);
+      expect(slept).toBeGreaterThanOrEqual(4);
+      expect(slept).toBeLessThan(pausedMs / 1000);
+      expect(ofTheDay).toBeGreaterThan(pausedMs / 1000);
+    },
+  },
+];

@@ -1,0 +1,31 @@
+/** docs/pause.md says what a pause keeps; each of its rows is a test, and each test is a row. */
+import { expect, test } from "bun:test";
+import { CHECKPOINTS_AT_ONCE_MAX, DELETED_FILE_MAX_BYTES } from "../../src/contract/limits.ts";
+import { browsers } from "../host/workloads/browsers.ts";
+import { holdings } from "../host/workloads/holdings.ts";
+import { sharings } from "../host/workloads/sharings.ts";
+import { workloads } from "../host/workloads/workloads.ts";
+import { tableRows } from "./markdown.ts";
+import { readText } from "./source-files.ts";
+
+const page = readText("docs/pause.md");
+
+test("what runs", () => {
+  const rows = [...workloads, ...browsers].map(({ what, fate }) => ({ "What runs": what, "What becomes of it": fate }));
+  expect(tableRows(page, ["What runs", "What becomes of it"])).toEqual(rows);
+});
+
+test("what a process has", () => {
+  const rows = holdings.map(({ what, fate }) => ({ "What a process has": what, "What becomes of it": fate }));
+  expect(tableRows(page, ["What a process has", "What becomes of it"])).toEqual(rows);
+});
+
+test("what a copy shares with its original", () => {
+  const rows = sharings.map(({ what, inCopy }) => ({ What: what, "In a copy": inCopy }));
+  expect(tableRows(page, ["What", "In a copy"])).toEqual(rows);
+});
+
+test("limits that it names", () => {
+  expect(DELETED_FILE_MAX_BYTES).toBe(1024 ** 3);
+  expect(CHECKPOINTS_AT_ONCE_MAX).toBe(2);
+});
