@@ -17,7 +17,7 @@ import { rememberKernelFacts } from "./kernel-facts.ts";
 import type { OutsideMount } from "./manifest.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { readToolLog } from "./tool-log.ts";
-import { ACTION_SCRIPT_ENV, type Toolbox } from "./toolbox.ts";
+import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "./toolbox.ts";
 
 const QUIET = "-v1";
 const TALKATIVE = "-v4";
@@ -28,6 +28,11 @@ const AFTERMATH_MS = 50;
 const NO_SIGNAL_ON_LIMIT = "trap '' 25";
 /** CRIU that runs out of memory is not to be the one that is ended for it; not everywhere may this be said. */
 const SHIELD = "{ echo -1000 > /proc/self/oom_score_adj; } 2> /dev/null || true";
+
+type Action = "dump" | "restore";
+
+/** The stage of CRIU's work at which our commands run: everything written, or namespaces there and nothing in them. */
+const STAGE_OF: Readonly<Record<Action, string>> = { dump: "post-dump", restore: "setup-namespaces" };
 
 export interface Dump {
   id: string;
@@ -78,26 +83,28 @@ export class Criu {
    * something that cannot be written, with the process and the reason. The second try, after a failure, is for the reason: CRIU
    * names the process only when it tells everything.
    *
-   * CRIU works inside each process in turn, for a few milliseconds each. If it is killed at such a moment by somebody else, that
-   * process does not survive it; at any other moment the processes go on as they were. Fault 503 or 404 says that it happened.
+   * CRIU works inside each process in turn, for a few milliseconds each. If it is killed at such a moment by somebody else, or one
+   * of the others is, that process does not survive it; at any other moment the processes go on as they were. Fault 503 or 404
+   * says that it happened.
    */
   async dump(dump: Dump): Promise<void> {
     const before = await processesBelow(freezerOf(dump.cgroup));
     const first = await this.#dump(dump, QUIET);
     if (first.exitCode === 0) return;
     thaw(dump.cgroup);
-    const loss = first.exitCode >= SIGNALLED_MIN ? await lossOf(dump, before) : undefined;
+    const loss = await lossOf(dump, before, first.exitCode);
     // Also then: connections that a killed CRIU held back go on only when another lets them go.
     const second = await this.#dump(dump, TALKATIVE);
     if (loss !== undefined) throw loss;
     if (second.exitCode === 0) return;
-    if (second.exitCode >= SIGNALLED_MIN) throw (await lossOf(dump, before)) ?? killedTwice();
+    const lossAgain = await lossOf(dump, before, second.exitCode);
+    if (second.exitCode >= SIGNALLED_MIN) throw lossAgain ?? killedTwice();
     const [log, scriptLog] = ["dump.log", "post-dump.log"].map((name) => readToolLog(join(dump.folder, name)));
     throw explain(log ?? "", scriptLog ?? "", before);
   }
 
   async #dump(dump: Dump, verbosity: string) {
-    const script = this.#script(dump.folder, "post-dump", `${freezeCommand(dump.cgroup)}\n${dump.finally}`);
+    const script = this.#script(dump.folder, "dump", `${freezeCommand(dump.cgroup)}\n${dump.finally}`);
     const strays = toolCgroup(this.data, dump.id, "dump");
     return await this.#run(dump.id, "dump", dump.timeoutMs, [strays], script, [
       ...["dump", "--tree", String(dump.pid), "--leave-running"],
@@ -119,7 +126,7 @@ export class Criu {
 
   /** Answers the host pid of the first process, which runs already. */
   async restore(restore: Restore): Promise<number> {
-    const script = this.#script(restore.folder, "setup-namespaces", restore.plug);
+    const script = this.#script(restore.folder, "restore", restore.plug);
     const pidFile = join(restore.folder, "pid");
     const strays = [toolCgroup(this.data, restore.id, "restore"), restore.cgroup];
     let stalled = false;
@@ -144,24 +151,15 @@ export class Criu {
     return [...folders, "--config", this.#config, "--file-locks", "--manage-cgroups=soft"];
   }
 
-  /** CRIU calls the script at every stage; it acts at one. What it says goes to a file: CRIU has no ear for it. */
-  #script(folder: string, stage: string, commands: string): string {
-    const path = join(folder, `${stage}.sh`);
-    const log = join(folder, `${stage}.log`);
-    const guard = `[ "$CRTOOLS_SCRIPT_ACTION" = ${stage} ] || exit 0\nexec 2> ${log}`;
-    writeFileSync(path, `#!/bin/sh -e\n${guard}\n${commands}\n`, { mode: 0o700 });
+  /** What the script says goes to a file: CRIU has no ear for it. */
+  #script(folder: string, action: Action, commands: string): string {
+    const path = join(folder, `${STAGE_OF[action]}.sh`);
+    writeFileSync(path, `exec 2> '${join(folder, `${STAGE_OF[action]}.log`)}'\n${commands}\n`, { mode: 0o600 });
     return path;
   }
 
   /** `strays` are the cgroups of what a failed CRIU leaves, which would wait for it forever. */
-  async #run(
-    id: string,
-    action: "dump" | "restore",
-    timeoutMs: number,
-    strays: string[],
-    script: string,
-    args: string[],
-  ) {
+  async #run(id: string, action: Action, timeoutMs: number, strays: string[], script: string, args: string[]) {
     const place = freezerOf(toolCgroup(this.data, id, action));
     // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all below that.
     const homes = action === "restore" ? namedTrees().map((tree) => join(tree, this.data.cgroup, id)) : [];
@@ -174,7 +172,7 @@ export class Criu {
     };
     try {
       const path = `${this.toolbox.binFolder}:${MINIMAL_ENV.PATH}`;
-      const env = { ...MINIMAL_ENV, PATH: path, [ACTION_SCRIPT_ENV]: script };
+      const env = { ...MINIMAL_ENV, PATH: path, [ACTION_SCRIPT_ENV]: script, [ACTION_STAGE_ENV]: STAGE_OF[action] };
       return await attempt([...enter, ...this.toolbox.criu, ...args], { timeoutMs, env, onExit });
     } finally {
       // Refused while something of it still runs; then the next start finds it.
@@ -184,15 +182,23 @@ export class Criu {
 }
 
 /** The cgroup in which CRIU works for a sandbox. */
-export function toolCgroup(data: DataFolder, id: string, action: "dump" | "restore"): string {
+export function toolCgroup(data: DataFolder, id: string, action: Action): string {
   return `${data.cgroup}/${id}.${action}`;
 }
 
-/** After CRIU was killed: what it had its hand in ends within a moment. Throws when that was the sandbox. */
-async function lossOf({ id, pid, cgroup }: Dump, before: readonly number[]): Promise<Fault | undefined> {
+/**
+ * After CRIU was killed: what it had its hand in ends within a moment. Throws when that was the sandbox, which can also be when
+ * CRIU ended by itself: it leaves everything as it is when one of the processes is killed under its hands.
+ */
+async function lossOf(
+  { id, pid, cgroup }: Dump,
+  before: readonly number[],
+  exitCode: number,
+): Promise<Fault | undefined> {
   await Bun.sleep(AFTERMATH_MS);
   const after = existsSync(freezerOf(cgroup)) ? await processesBelow(freezerOf(cgroup)) : [];
-  if (!after.includes(pid)) throw new Fault(404, `sandbox ${id} ended when CRIU was killed while writing it down`);
+  if (!after.includes(pid)) throw new Fault(404, `sandbox ${id} ended while CRIU was writing it down`);
+  if (exitCode < SIGNALLED_MIN) return undefined;
   const lost = before.filter((each) => !after.includes(each)).length;
   if (lost === 0) return undefined;
   const these = lost === 1 ? "one of its processes has" : `${lost} of its processes have`;

@@ -78,7 +78,13 @@ export class GuestClient {
   }
 
   async #tell(settings: GuestSettings): Promise<void> {
-    const response = await this.#call("POST", "configure", settings, GUEST_CALL_MS);
+    const response = await this.#call("POST", "configure", settings, GUEST_CALL_MS).catch((cause: unknown) => {
+      throw new Fault(
+        503,
+        `the guest did not take its settings within ${GUEST_CALL_MS} ms; the machine may be overloaded`,
+        { cause },
+      );
+    });
     if (response.status !== 204) throw new Fault(500, `the guest refused its settings with status ${response.status}`);
   }
 

@@ -182,7 +182,14 @@ export class Machine implements Host {
 
   async snapshot(id: string, name: string, options: CheckpointOptions): Promise<void> {
     await this.#turns.take(id, async () => {
-      await this.#checkpointing.write(this.#demandRunning(id).record, name, options, "goes on");
+      const { record, guest } = this.#demandRunning(id);
+      // Our own connection to it would only have to be closed in every copy.
+      this.#journals.leave(id);
+      try {
+        await this.#checkpointing.write(record, name, options, "goes on");
+      } finally {
+        if (this.#running.has(id)) this.#journals.follow(id, guest);
+      }
     });
   }
 

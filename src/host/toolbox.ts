@@ -22,10 +22,11 @@ export function architecture() {
 }
 
 /** Bumped when what is in the tool folder changes, so that an old folder is not taken for the new one. */
-const TOOL_FOLDER = "tools-2";
+const TOOL_FOLDER = "tools-3";
 
-/** Names the file with the commands that `actionScript` runs. */
+/** Names the file with the commands that `actionScript` runs, and the one stage of CRIU's work at which it does. */
 export const ACTION_SCRIPT_ENV = "SANDLOT_ACTION_SCRIPT";
+export const ACTION_STAGE_ENV = "SANDLOT_ACTION_STAGE";
 
 export class Toolbox {
   readonly toolFolder: string;

@@ -53,7 +53,7 @@ test("fifty sandboxes made together all work, know only their own, and are all g
 
   const during = await census(server().dataFolder);
   expect(during).toMatchObject({ runFolders: COUNT, disks: COUNT, loopDevices: COUNT, interfaces: COUNT });
-  expect(during.namespaces).toBe(COUNT * 7);
+  expect(during.namespaces).toBe(COUNT * 8);
 
   expect(await Promise.all(sandboxes.map((sandbox) => sandbox.kill()))).toEqual(numbers.map(() => true));
   expect(await Promise.all(sandboxes.map((sandbox) => sandbox.isRunning()))).toEqual(numbers.map(() => false));

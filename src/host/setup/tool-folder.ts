@@ -2,7 +2,7 @@
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { run } from "../command.ts";
-import { ACTION_SCRIPT_ENV, type Toolbox } from "../toolbox.ts";
+import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../toolbox.ts";
 import { lines } from "./packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
@@ -49,6 +49,7 @@ function standIns(toolbox: Toolbox): Record<string, string> {
     // and `gzip -d` both pass on what they get.
     gzip: "exec cat",
     // CRIU starts its action scripts like this, and ours lie where nothing may be executed on most machines.
-    [basename(toolbox.actionScript)]: `exec /bin/sh -e "$${ACTION_SCRIPT_ENV}"`,
+    [basename(toolbox.actionScript)]:
+      `[ "$CRTOOLS_SCRIPT_ACTION" = "$${ACTION_STAGE_ENV}" ] || exit 0\nexec /bin/sh -e "$${ACTION_SCRIPT_ENV}"`,
   };
 }
