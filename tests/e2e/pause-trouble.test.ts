@@ -15,11 +15,11 @@ import { type Hero, judge, leaks, newHero } from "../chaos/scenario.ts";
 import { type Answer, namesIn, Stage } from "../chaos/stage.ts";
 import { testimony } from "../chaos/witness.ts";
 import { newDataFolder, takeDownServer } from "../server.ts";
+import { TODAYS_SEED as SEED } from "../todays-seed.ts";
 import { foldersOfFile } from "./server-of-file.ts";
 import { until } from "./until.ts";
 
 const LONG = process.env.SANDLOT_TEST_LONG === "1";
-const SEED = Number(process.env.SANDLOT_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const DISK_BYTES = 7 * 1024 ** 3;
 /** Less than what is always kept for the running sandboxes. */
 const TOO_LITTLE_BYTES = 900 * 1024 ** 2;

@@ -17,10 +17,10 @@ import { census } from "../census.ts";
 import { plantWitness, testimony } from "../chaos/witness.ts";
 import { until } from "../e2e/until.ts";
 import { newDataFolder } from "../server.ts";
+import { TODAYS_SEED as SEED } from "../todays-seed.ts";
 import { RealServer } from "./real-server.ts";
 
 const LONG = process.env.SANDLOT_TEST_LONG === "1";
-const SEED = Number(process.env.SANDLOT_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const BLOW_MS = LONG ? 300_000 : 25_000;
 const CLIENTS = 6;
 const SLOTS = 3;
