@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { Fault } from "../contract/fault.ts";
 
 const ROOT = "/sys/fs/cgroup";
 const V2_MARK = "cgroup.controllers";
@@ -59,14 +60,24 @@ function inherit(from: string, to: string): void {
   if (existsSync(to) && readFileSync(to, "utf8").trim() === "") writeFileSync(to, readFileSync(from, "utf8"));
 }
 
+/** Without one of these a restored sandbox would have no limit where it had one. */
+const NEEDED_CONTROLLERS = ["cpu", "memory", "pids"];
+
 function passControllersOn(folder: string): void {
-  const wanted = readFileSync(join(folder, V2_MARK), "utf8").trim().split(" ").filter(Boolean);
+  const file = join(folder, "cgroup.subtree_control");
+  const words = (path: string) => readFileSync(path, "utf8").trim().split(" ").filter(Boolean);
   // One at a time: some cannot be passed on where processes are, and the others still can.
-  for (const controller of wanted) {
+  for (const controller of words(join(folder, V2_MARK))) {
     try {
-      writeFileSync(join(folder, "cgroup.subtree_control"), `+${controller}`);
-    } catch {
-      // The sandbox runs without this limit or fails to start with a word about it.
+      writeFileSync(file, `+${controller}`);
+    } catch (cause) {
+      if (NEEDED_CONTROLLERS.includes(controller)) {
+        throw new Fault(
+          500,
+          `${folder} cannot pass on its controller "${controller}", so sandboxes cannot be limited`,
+          { cause },
+        );
+      }
     }
   }
 }
