@@ -5,7 +5,6 @@
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
 import { demandRoot, prepare } from "../src/cli/prepare.ts";
-import { REQUESTS_TO_SANDBOXES_MAX } from "../src/contract/limits.ts";
 import { installPackages } from "../src/host/setup/packages.ts";
 import { imageSteps } from "./host/workloads/images.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "./outer-network.ts";
@@ -38,12 +37,7 @@ try {
   const command = [...network.enter, ...OWN_MOUNTS, process.execPath, "test", "--timeout", TEST_MS, ...args];
   const child = Bun.spawn(command, {
     cwd: PROJECT,
-    env: {
-      ...process.env,
-      SANDLOT_TEST_RUN: String(process.pid),
-      // As `up` does for a server: some tests have a host in their own process, and it holds a connection to each sandbox.
-      BUN_CONFIG_MAX_HTTP_REQUESTS: String(REQUESTS_TO_SANDBOXES_MAX),
-    },
+    env: { ...process.env, SANDLOT_TEST_RUN: String(process.pid) },
     stdio: ["ignore", "inherit", "pipe"],
   });
   const report = await passOn(child.stderr);

@@ -39,9 +39,9 @@ export interface Reachable {
   server: Pick<TestServer, "url" | "options">;
 }
 
-/** Starts one, and answers its word. */
-export async function plantWitness(stage: Reachable, id: string): Promise<string> {
-  const sandbox = await Sandbox.connect(id, stage.server.options);
+/** Starts one, and answers its word. The sandbox has at least `timeoutMs` from now; without it, the client's five minutes. */
+export async function plantWitness(stage: Reachable, id: string, timeoutMs?: number): Promise<string> {
+  const sandbox = await Sandbox.connect(id, { ...stage.server.options, ...(timeoutMs && { timeoutMs }) });
   await sandbox.files.write("/tmp/witness.py", PROGRAM);
   await sandbox.commands.run("setsid python3 /tmp/witness.py </dev/null >/dev/null 2>&1 &");
   let word = "";

@@ -163,10 +163,13 @@ class Storm {
     if (reply.status !== 201) this.model.faults.push(`create answered ${reply.status}`);
     else {
       const id: string = reply.body.sandboxID;
-      // It may come to its end while this is done.
-      const word = await plantWitness(this.#reachable, id).catch(() => undefined);
+      // It may come to its end while this is done; who connects for a second more does not put that off.
+      const word = await plantWitness(this.#reachable, id, 1_000).catch(() => undefined);
       if (word !== undefined) this.#words.set(id, word);
+      const other = this.#slots[slot];
       this.#slots[slot] = id;
+      // Of two that came for the same slot, the first is not fought over any more.
+      if (other !== undefined) await this.#ask("kill", other, "DELETE", `/sandboxes/${other}`, undefined);
     }
   }
 
