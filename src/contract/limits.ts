@@ -55,6 +55,8 @@ export const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
 export const IMAGE_STOP_MS = 5_000;
 /** A deleted file that a process still holds open is kept in the memory image up to this size. */
 export const DELETED_FILE_MAX_BYTES = 1024 ** 3;
+/** A file of a memory image up to this size is made durable together with the others. */
+export const PACKED_FILE_MAX_BYTES = 128 * 1024;
 /** Of a file of a memory image, digested in one step. */
 export const DIGEST_SLICE_BYTES = 4 * 1024 * 1024;
 /** How many lines of a tool's complaint are looked at. */

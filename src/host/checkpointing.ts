@@ -17,7 +17,7 @@ import {
   IMAGE_PER_MEMORY_MAX,
   IMAGE_STOP_MS,
 } from "../contract/limits.ts";
-import { type CheckpointFolder, type Checkpoints, copyOwnFiles, digestMemory } from "./checkpoints.ts";
+import { type CheckpointFolder, type Checkpoints, copyOwnFiles } from "./checkpoints.ts";
 import { attempt } from "./command.ts";
 import type { Criu } from "./criu.ts";
 import type { DataFolder } from "./data-folder.ts";
@@ -28,6 +28,7 @@ import type { CheckpointOptions } from "./host.ts";
 import { ImageWatch, tooLarge } from "./image-watch.ts";
 import { MANIFEST_FORMAT, type MachineFacts, type Manifest, OWN_FOLDER } from "./manifest.ts";
 import { MEMORY_FILE } from "./memory-file.ts";
+import { listImage, sealImage } from "./memory-image.ts";
 import { memoryInUse, memoryOfEach } from "./memory-in-use.ts";
 import type { Network } from "./network.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
@@ -122,7 +123,7 @@ export class Checkpointing {
     };
     if (!options.memory) return manifest;
     const { controlSecret, guestFolder, mounts, slot } = record;
-    const files = await digestMemory(draft, !options.temporary);
+    const files = await (options.temporary ? listImage(draft) : sealImage(draft));
     return {
       ...manifest,
       memory: { ...facts, guestFolder, controlSecret, address: network.address(slot), mounts, files },

@@ -4,6 +4,7 @@
  *   NAME/manifest.json   what it is; written last
  *   NAME/disk.img        the disk
  *   NAME/memory/         CRIU's images, if memory was kept
+ *   NAME/memory.pack     the small ones of them once more
  *   NAME/own/            files of the sandbox's run folder that were mounted into it
  *
  * A checkpoint is written under another name, made durable, and renamed into place: one that has its name is whole.
@@ -12,12 +13,12 @@ import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSy
 import { cp, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { DIGEST_SLICE_BYTES } from "../contract/limits.ts";
+import { eachOf } from "./each-of.ts";
 import { HOST_ID_FIRST } from "./id-range.ts";
-import { MANIFEST_FORMAT, type Manifest, type MemoryFacts } from "./manifest.ts";
+import { type ImageFiles, MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
+import { demandIntact } from "./memory-image.ts";
 
 const UNFINISHED = ".unfinished-";
-const DIGESTS_AT_ONCE = 4;
 
 /** Where the parts of a checkpoint are. */
 export class CheckpointFolder {
@@ -31,6 +32,10 @@ export class CheckpointFolder {
     return join(this.path, "memory");
   }
 
+  get pack(): string {
+    return join(this.path, "memory.pack");
+  }
+
   get own(): string {
     return join(this.path, "own");
   }
@@ -41,7 +46,7 @@ export class CheckpointFolder {
 }
 
 export class Checkpoints {
-  readonly #seenIntact = new Set<string>();
+  readonly #intact = new Map<string, Promise<void>>();
 
   constructor(readonly folder: string) {
     mkdirSync(folder, { recursive: true, mode: 0o711 });
@@ -59,9 +64,10 @@ export class Checkpoints {
     return draft;
   }
 
-  /** Makes durable what was written so far. */
-  async makeLasting(draft: CheckpointFolder): Promise<void> {
-    await makeDurable(draft.path);
+  /** Makes durable what was written so far, but for the memory image itself. */
+  async makeLasting({ disk, own, memory }: CheckpointFolder): Promise<void> {
+    const ownFiles = (await readdir(own)).map((name) => join(own, name));
+    await eachOf([disk, ...ownFiles, own, memory], syncPath);
   }
 
   /** Gives it its name. From then on it exists; one that is to last has been made lasting before. */
@@ -73,14 +79,15 @@ export class Checkpoints {
     }
     renameSync(draft.path, join(this.folder, named(name)));
     if (lasting) await syncPath(this.folder);
-    this.#seenIntact.add(name);
+    this.#intact.set(name, Promise.resolve());
   }
 
   /** Fault 422 when a file of the memory image is not what was written. Looked at once: what this process wrote or read is whole. */
-  async demandIntact(name: string, folder: CheckpointFolder, files: MemoryFacts["files"]): Promise<void> {
-    if (this.#seenIntact.has(name)) return;
-    await demandIntact(folder, files);
-    this.#seenIntact.add(name);
+  async demandIntact(name: string, folder: CheckpointFolder, files: ImageFiles): Promise<void> {
+    const intact = this.#intact.get(name) ?? demandIntact(folder, files);
+    this.#intact.set(name, intact);
+    intact.catch(() => this.#intact.delete(name));
+    await intact;
   }
 
   /** Whether it is there, whole. */
@@ -101,7 +108,7 @@ export class Checkpoints {
 
   /** Also what was only begun. */
   async remove(name: string): Promise<void> {
-    this.#seenIntact.delete(name);
+    this.#intact.delete(name);
     const path = join(this.folder, named(name));
     const leaving = join(this.folder, UNFINISHED + named(name));
     // What is half removed must not be taken for a checkpoint.
@@ -129,73 +136,10 @@ export async function copyOwnFiles(from: string, to: string, names: readonly str
   for (const name of names) await cp(join(from, name), join(to, name), { preserveTimestamps: true });
 }
 
-/** Of one that is not meant to last, only the names. */
-export async function digestMemory(folder: CheckpointFolder, lasting: boolean): Promise<MemoryFacts["files"]> {
-  const files: MemoryFacts["files"] = {};
-  await eachOf((await readdir(folder.memory)).sort(), async (name) => {
-    files[name] = lasting ? await digest(join(folder.memory, name)) : { bytes: 0, digest: "" };
-  });
-  return files;
-}
-
-async function demandIntact(folder: CheckpointFolder, files: MemoryFacts["files"]): Promise<void> {
-  await eachOf(Object.keys(files), async (name) => {
-    const wanted = files[name];
-    const found = await digest(join(folder.memory, name)).catch(() => undefined);
-    if (found?.bytes === wanted?.bytes && found?.digest === wanted?.digest) return;
-    throw new Fault(
-      422,
-      `the memory of this sandbox is damaged on disk (${name} ${found === undefined ? "cannot be read" : "has changed"}). ` +
-        "memory: false starts it from its disk",
-    );
-  });
-}
-
-/**
- * Against decay, not against forgery: whoever can write here is root already. In slices, so that a large image does not hold
- * the server up.
- */
-async function digest(path: string): Promise<{ bytes: number; digest: string }> {
-  const file = await open(path, "r");
-  try {
-    const slice = Buffer.allocUnsafe(DIGEST_SLICE_BYTES);
-    let [bytes, sum] = [0, 0n];
-    for (;;) {
-      const { bytesRead } = await file.read(slice, 0, slice.length, bytes);
-      if (bytesRead === 0) return { bytes, digest: sum.toString(16) };
-      sum = Bun.hash.xxHash3(slice.subarray(0, bytesRead), sum);
-      bytes += bytesRead;
-    }
-  } finally {
-    await file.close();
-  }
-}
-
-async function makeDurable(folder: string): Promise<void> {
-  const entries = await readdir(folder, { withFileTypes: true });
-  await eachOf(entries, async (entry) => {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) await makeDurable(path);
-    else await syncPath(path);
-  });
-  await syncPath(folder);
-}
-
+/** A file, or the names in a folder. */
 async function syncPath(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
-  const line = [...items];
-  const worker = async () => {
-    for (let next = line.shift(); next !== undefined; next = line.shift()) await work(next);
-  };
-  await Promise.all(Array.from({ length: DIGESTS_AT_ONCE }, worker));
+  await using handle = await open(path, "r");
+  await handle.sync();
 }
 
 function named(name: string): string {

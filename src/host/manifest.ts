@@ -30,8 +30,17 @@ export interface MemoryFacts {
   address: string;
   /** What was mounted from outside: where it is inside, and where it came from. */
   mounts: OutsideMount[];
-  /** Each file of the memory image with its size and digest. */
-  files: Record<string, { bytes: number; digest: string }>;
+  files: ImageFiles;
+}
+
+/** Each file of a memory image by its name. */
+export type ImageFiles = Record<string, ImageFile>;
+
+export interface ImageFile {
+  bytes: number;
+  digest: string;
+  /** Where it begins in the pack, if it is small enough to be there as well. */
+  at?: number;
 }
 
 export interface OutsideMount {

@@ -1,0 +1,10 @@
+const AT_ONCE = 4;
+
+/** Does the same with each, a few at a time. */
+export async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
+  const line = [...items];
+  const worker = async () => {
+    for (let next = line.shift(); next !== undefined; next = line.shift()) await work(next);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
