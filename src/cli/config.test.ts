@@ -1,12 +1,16 @@
-import { describe, expect, test } from "bun:test";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { loadConfig, parseListen } from "./config.ts";
 
+const folder = mkdtempSync(join(tmpdir(), "sandlot-config-"));
+let files = 0;
+afterAll(() => rmSync(folder, { recursive: true }));
+
 /** A config file with this content, named by the variable that names it. */
 function file(content: string): Record<string, string> {
-  const path = join(mkdtempSync(join(tmpdir(), "sandlot-config-")), "config.json");
+  const path = join(folder, `${++files}.json`);
   writeFileSync(path, content);
   return { SANDLOT_CONFIG: path };
 }

@@ -1,15 +1,12 @@
 /** The unary calls on the file tree of a real daemon: each gives the same, and refuses the same, in JSON and in binary. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { ENCODINGS, type Encoding, speaking } from "./testing/encodings.ts";
-import { basic, RunningGuest } from "./testing/running-guest.ts";
+import { guestOfFile } from "./testing/guest-of-file.ts";
+import { basic } from "./testing/running-guest.ts";
 
-let guest: RunningGuest;
+const guest = await guestOfFile();
 let home: string;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-});
-afterAll(() => guest[Symbol.asyncDispose]());
 
 interface Answered {
   status: number;

@@ -2,24 +2,20 @@
  * Requests that break the rules of HTTP, of the protocol or of its messages, as raw bytes to a real daemon. Each gets a clear
  * answer at once, in both encodings the same, and the daemon that gave the first answer gives the last one, too.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import type { JsonValue } from "@bufbuild/protobuf";
 import { GUEST_RPC_MESSAGE_MAX_BYTES } from "../contract/limits.ts";
 import { ENCODINGS, type Encoding, encode } from "./testing/encodings.ts";
+import { guestOfFile } from "./testing/guest-of-file.ts";
 import { type RawAnswer, type RawOptions, rawExchange, rawRequest } from "./testing/raw-exchange.ts";
-import { envelopeOf, frames, RunningGuest } from "./testing/running-guest.ts";
+import { envelopeOf, frames } from "./testing/running-guest.ts";
 
 const START = "process.Process/Start";
 const STAT = "filesystem.Filesystem/Stat";
 const SIGNAL = "process.Process/SendSignal";
 
-let guest: RunningGuest;
-let pid: number;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  pid = guest.pid;
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+const pid = guest.pid;
 // Seen to fail with a daemon that ends on an exception in a timer, and throws one at unknown flags.
 afterEach(async () => {
   expect((await guest.fetch("/health")).status).toBe(204);

@@ -2,13 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { fileSignature } from "../contract/file-signature.ts";
-import { basic, RunningGuest, SECRET } from "./testing/running-guest.ts";
+import { guestOfFile } from "./testing/guest-of-file.ts";
+import { basic, SECRET } from "./testing/running-guest.ts";
 
-let guest: RunningGuest;
-beforeAll(async () => {
-  guest = await RunningGuest.start({ SANDLOT_CPU_COUNT: "3", SANDLOT_MEMORY_MB: "512" });
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile({ SANDLOT_CPU_COUNT: "3", SANDLOT_MEMORY_MB: "512" });
 
 const status = async (path: string, init: RequestInit = {}) => (await guest.fetch(path, init)).status;
 

@@ -1,15 +1,12 @@
 /** The Connect protocol on a real daemon: both encodings, and the answers to requests that break its rules. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { Filesystem, FileType } from "../contract/wire/filesystem/filesystem_pb.ts";
 import { Process, Signal } from "../contract/wire/process/process_pb.ts";
-import { envelopes, RunningGuest } from "./testing/running-guest.ts";
+import { guestOfFile } from "./testing/guest-of-file.ts";
+import { envelopes } from "./testing/running-guest.ts";
 
-let guest: RunningGuest;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
 
 describe("the binary encoding", () => {
   test("runs, feeds and kills processes", async () => {

@@ -1,16 +1,11 @@
 /** The official JavaScript SDK, unmodified, against a real daemon. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
-import { RunningGuest } from "./testing/running-guest.ts";
+import { guestOfFile } from "./testing/guest-of-file.ts";
 
-let guest: RunningGuest;
-let sandbox: Sandbox;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  // In debug mode the SDK asks no management server and sends no token.
-  sandbox = await Sandbox.connect("debug", { debug: true, sandboxUrl: guest.url });
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+// In debug mode the SDK asks no management server and sends no token.
+const sandbox = await Sandbox.connect("debug", { debug: true, sandboxUrl: guest.url });
 
 describe("commands", () => {
   test("run, fail, run in the background, take input, are listed and killed", async () => {

@@ -1,17 +1,13 @@
 /** Settings that cannot be read: the guest does not know who may enter, so nobody may until the host has configured it again. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { SETTINGS_LOST_STATUS } from "../contract/guest-control.ts";
-import { envelope, RunningGuest, SECRET } from "./testing/running-guest.ts";
+import { guestOfFile } from "./testing/guest-of-file.ts";
+import { envelope, SECRET } from "./testing/running-guest.ts";
 
 const TOKEN = "the-token-of-the-sandbox";
-let guest: RunningGuest;
-let file: string;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  file = `${guest.folder}/state/settings.json`;
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+const file = `${guest.folder}/state/settings.json`;
 
 const secure = () => guest.configure({ accessTokens: [TOKEN], defaultUser: "daemon" });
 const whole = () => JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>;

@@ -1,20 +1,14 @@
 /** The exact form of what goes over the wire: how JSON writes and reads each kind of field, and what plain answers look like. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { guestOfFile } from "./testing/guest-of-file.ts";
 import { follow, ProcessCalls, shell } from "./testing/process-calls.ts";
-import { RunningGuest } from "./testing/running-guest.ts";
 
 const STAT = "filesystem.Filesystem/Stat";
-let guest: RunningGuest;
-let folder: string;
-let processes: ProcessCalls;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  folder = `${guest.folder}/tree`;
-  mkdirSync(folder);
-  processes = new ProcessCalls(guest);
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+const folder = `${guest.folder}/tree`;
+mkdirSync(folder);
+const processes = new ProcessCalls(guest);
 
 const text = async (method: string, message: unknown) => (await guest.call(method, message)).text();
 const json = async (method: string, message: unknown) => JSON.parse(await text(method, message));

@@ -1,5 +1,5 @@
 /** Composing that fails half-way, or takes long: nothing is lost, nothing is left behind, and nobody else waits. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import {
   appendFileSync,
   existsSync,
@@ -7,30 +7,19 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
-  rmSync,
   statSync,
   unlinkSync,
   writeFileSync,
 } from "node:fs";
-import { RunningGuest } from "../testing/running-guest.ts";
+import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
 import { type CopyPart, copyPart } from "./append-file.ts";
 import { compose } from "./compose.ts";
 
 const MIB = 1024 * 1024;
 const owner = { name: "root", uid: 0, gid: 0, home: "/root", groups: [0] };
 
-let guest: RunningGuest;
-let folder: string;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  folder = `${guest.folder}/parts`;
-});
-afterAll(() => guest[Symbol.asyncDispose]());
-
-beforeEach(() => {
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder);
-});
+const guest = await guestOfFile();
+const folder = emptyFolderOf(guest);
 
 const post = (source_paths: string[], destination: string, init: RequestInit = {}) =>
   guest.fetch("/files/compose", { method: "POST", body: JSON.stringify({ source_paths, destination }), ...init });

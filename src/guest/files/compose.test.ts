@@ -1,5 +1,5 @@
 /** POST /files/compose of a real daemon: parts become one file in their order, all at once, and no failure loses a byte. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import {
   existsSync,
   linkSync,
@@ -7,25 +7,17 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { fileSignature } from "../../contract/file-signature.ts";
-import { basic, RunningGuest } from "../testing/running-guest.ts";
+import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
+import { basic } from "../testing/running-guest.ts";
 
-let guest: RunningGuest;
-let folder: string;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  folder = `${guest.folder}/parts`;
-});
-afterAll(() => guest[Symbol.asyncDispose]());
-
+const guest = await guestOfFile();
+const folder = emptyFolderOf(guest);
 beforeEach(() => {
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder);
   for (const name of ["a", "b", "c"]) writeFileSync(`${folder}/${name}`, `[${name}]`);
 });
 

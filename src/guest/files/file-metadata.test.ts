@@ -1,19 +1,14 @@
 /** Metadata of files on a real daemon: what an upload's headers say is kept with the file, replaced whole, and shown. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { replaceMetadata } from "../extended-attributes.ts";
-import { RunningGuest } from "../testing/running-guest.ts";
+import { guestOfFile } from "../testing/guest-of-file.ts";
 import { parseMetadata } from "./file-metadata.ts";
 
-let guest: RunningGuest;
-let folder: string;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  folder = `${guest.folder}/files`;
-  mkdirSync(folder);
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+const folder = `${guest.folder}/files`;
+mkdirSync(folder);
 
 interface Uploaded {
   name: string;

@@ -1,5 +1,5 @@
 /** File transfers of a real daemon: what arrives is what was sent, in flat memory, under any name. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import {
   existsSync,
   mkdirSync,
@@ -11,16 +11,12 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { basic, RunningGuest } from "../testing/running-guest.ts";
+import { guestOfFile } from "../testing/guest-of-file.ts";
+import { basic } from "../testing/running-guest.ts";
 
-let guest: RunningGuest;
-let folder: string;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  folder = `${guest.folder}/files`;
-  mkdirSync(folder);
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+const folder = `${guest.folder}/files`;
+mkdirSync(folder);
 
 const OCTETS = { "Content-Type": "application/octet-stream" };
 const at = (path: string, more: Record<string, string> = {}) => `/files?${new URLSearchParams({ path, ...more })}`;

@@ -1,5 +1,5 @@
 /** Downloads in part and on conditions, from a real daemon: only what is asked for is read, and nothing that is known already. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import {
   closeSync,
   openSync,
@@ -10,13 +10,9 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { RunningGuest } from "../testing/running-guest.ts";
+import { guestOfFile } from "../testing/guest-of-file.ts";
 
-let guest: RunningGuest;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
 
 const get = (path: string, headers: Record<string, string>) =>
   guest.fetch(`/files?${new URLSearchParams({ path })}`, { headers: { "Accept-Encoding": "gzip", ...headers } });

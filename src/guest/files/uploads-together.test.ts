@@ -1,29 +1,10 @@
 /** Uploads that break off, or meet at one file, on a real daemon. Files are written in place; this is what holds all the same. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import {
-  existsSync,
-  linkSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
-import { RunningGuest } from "../testing/running-guest.ts";
+import { describe, expect, test } from "bun:test";
+import { existsSync, linkSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
 
-let guest: RunningGuest;
-let folder: string;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  folder = `${guest.folder}/files`;
-});
-afterAll(() => guest[Symbol.asyncDispose]());
-beforeEach(() => {
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder);
-});
+const guest = await guestOfFile();
+const folder = emptyFolderOf(guest);
 
 const target = (path: string) => `/files?${new URLSearchParams({ path })}`;
 const whole = (path: string, body: string) =>

@@ -1,19 +1,11 @@
 /** The Filesystem service of a real daemon. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync, lstatSync, mkdirSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
-import { basic, RunningGuest } from "../testing/running-guest.ts";
+import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
+import { basic } from "../testing/running-guest.ts";
 
-let guest: RunningGuest;
-let home: string;
-let count = 0;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-});
-afterAll(() => guest[Symbol.asyncDispose]());
-beforeEach(() => {
-  home = `${guest.folder}/case-${count++}`;
-  mkdirSync(home);
-});
+const guest = await guestOfFile();
+const home = emptyFolderOf(guest);
 
 interface Answered {
   status: number;

@@ -1,9 +1,9 @@
 /** Who hears what of a process, and what a slow listener costs: the queue alone, a process with injected bounds, a real daemon. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
+import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, shell } from "../testing/process-calls.ts";
-import { RunningGuest } from "../testing/running-guest.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { ProcessTable } from "./process-table.ts";
@@ -180,15 +180,10 @@ describe("the memory of the table", () => {
   });
 });
 
-describe("a daemon's streams", () => {
-  let guest: RunningGuest;
-  let processes: ProcessCalls;
-  beforeAll(async () => {
-    guest = await RunningGuest.start();
-    processes = new ProcessCalls(guest);
-  });
-  afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+const processes = new ProcessCalls(guest);
 
+describe("a daemon's streams", () => {
   const startEvents = (script: string, headers: Record<string, string> = {}) =>
     guest.stream("process.Process/Start", shell(script), headers);
 

@@ -1,15 +1,10 @@
 /** Many processes of one daemon, and what they leave behind: a hundred at once, tags that several bear, orphans. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
+import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
-import { RunningGuest } from "../testing/running-guest.ts";
 
-let guest: RunningGuest;
-let processes: ProcessCalls;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  processes = new ProcessCalls(guest);
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+const processes = new ProcessCalls(guest);
 
 // Seen to fail with a table that knows no more than 64 processes.
 test("a hundred processes at once each have their own input, output and end", async () => {

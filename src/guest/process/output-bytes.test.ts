@@ -1,15 +1,12 @@
 /** What a process writes, byte by byte, to one listener and to several: in both encodings, from a real daemon. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { ENCODINGS, speaking } from "../testing/encodings.ts";
+import { guestOfFile } from "../testing/guest-of-file.ts";
 import { nextPid, ProcessCalls, shell } from "../testing/process-calls.ts";
-import { RunningGuest, type StreamedEvent } from "../testing/running-guest.ts";
+import type { StreamedEvent } from "../testing/running-guest.ts";
 
 const GROWTH_MAX_KIB = 64 * 1024;
-let guest: RunningGuest;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
 
 const bytesOf = ({ json }: StreamedEvent) => Buffer.from(json.event?.data?.stdout ?? "", "base64");
 

@@ -3,21 +3,16 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { setPriority } from "node:os";
 import { SANDBOX_PIDS_FOR_ROOT, SANDBOX_PIDS_MAX } from "../../contract/limits.ts";
+import { guestOfFile } from "../testing/guest-of-file.ts";
 import { ProcessCalls, shell } from "../testing/process-calls.ts";
 import { basic, RunningGuest } from "../testing/running-guest.ts";
 
-let guest: RunningGuest;
-let processes: ProcessCalls;
-let limitsOfGuest: string;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  limitsOfGuest = guestFile("limits");
-  processes = new ProcessCalls(guest);
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+const processes = new ProcessCalls(guest);
 
 const PTY = { pty: { size: { cols: 80, rows: 24 } } };
 const guestFile = (name: string) => readFileSync(`/proc/${guest.pid}/${name}`, "utf8");
+const limitsOfGuest = guestFile("limits");
 const processesMax = (limits: string) => /Max processes +(\S+) +(\S+)/.exec(limits)?.[1];
 
 describe.each([

@@ -11,6 +11,8 @@ import { logError, logNotice } from "../log.ts";
 import { systemCode } from "../rpc-fault.ts";
 import { keepPriorityToOneself, lowerProcessesMax, setNiceness } from "./system-calls.ts";
 
+/** What the files of a process say when there is none any more, before and after it was waited for. */
+const OVER: ReadonlySet<string> = new Set(["ENOENT", "ESRCH"]);
 const OWN_OOM_SCORE = "/proc/self/oom_score_adj";
 /** Ahead of the guest whatever their sizes: in a sandbox of little memory the guest is large beside what runs there. */
 const USER_OOM_SCORE = "1000";
@@ -41,7 +43,7 @@ export function fallBehindTheGuest(pid: number): void {
     writeFileSync(`/proc/${pid}/oom_score_adj`, USER_OOM_SCORE);
   } catch (thrown) {
     // It may be over already. If not, it has the score that it was started with.
-    if (systemCode(thrown) !== "ENOENT") logError("a process kept the score that it was started with", thrown, { pid });
+    if (!OVER.has(systemCode(thrown))) logError("a process kept the score that it was started with", thrown, { pid });
   }
 }
 

@@ -1,16 +1,13 @@
 /** The Process service of a real daemon, in both encodings: starting, ending and finding processes. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { ENCODINGS, type Speaker, speaking } from "../testing/encodings.ts";
+import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
-import { basic, RunningGuest } from "../testing/running-guest.ts";
+import { basic } from "../testing/running-guest.ts";
 
-let guest: RunningGuest;
-beforeAll(async () => {
-  guest = await RunningGuest.start({ SANDLOT_LEAK: "must not be seen" });
-  await guest.configure({ envVars: { FROM_SANDBOX: "yes", E2B_SANDBOX: "forged" } });
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile({ SANDLOT_LEAK: "must not be seen" });
+await guest.configure({ envVars: { FROM_SANDBOX: "yes", E2B_SANDBOX: "forged" } });
 
 describe.each(ENCODINGS)("in %s,", (encoding) => {
   let speaker: Speaker;

@@ -1,15 +1,11 @@
 /** Input of processes of a real daemon: order, end, backpressure and bounded memory. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
+import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
-import { envelope, envelopes, RunningGuest, type StreamedEvent } from "../testing/running-guest.ts";
+import { envelope, envelopes, type StreamedEvent } from "../testing/running-guest.ts";
 
-let guest: RunningGuest;
-let processes: ProcessCalls;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  processes = new ProcessCalls(guest);
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+const processes = new ProcessCalls(guest);
 
 describe("stdin", () => {
   test("is fed in order and closed", async () => {

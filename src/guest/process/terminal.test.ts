@@ -1,15 +1,11 @@
 /** Processes in terminals of a real daemon. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
+import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
-import { basic, RunningGuest } from "../testing/running-guest.ts";
+import { basic } from "../testing/running-guest.ts";
 
-let guest: RunningGuest;
-let processes: ProcessCalls;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  processes = new ProcessCalls(guest);
-});
-afterAll(() => guest[Symbol.asyncDispose]());
+const guest = await guestOfFile();
+const processes = new ProcessCalls(guest);
 
 describe("a process in a terminal", () => {
   const terminal = (script: string) => ({ ...shell(script), pty: { size: { cols: 90, rows: 33 } } });

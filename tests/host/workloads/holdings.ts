@@ -5,7 +5,7 @@
 export interface Holding {
   /** As the row in docs/pause.md says it. */
   what: string;
-  fate: "kept" | "reset";
+  fate: "kept" | "reset" | "lost";
   setup: string;
   look: string;
   /** What `look` must say afterwards; if it is not given, the same as before. */
@@ -20,10 +20,32 @@ function reset(what: string, setup: string, look: string, after: string): Holdin
   return { what, fate: "reset", setup, look, after };
 }
 
-/** For what can be taken out only once. */
-const TAKEN = "taken = []\ndef once(take):\n    if not taken: taken.append(take())\n    return taken[0]\n";
-const TCP_PAIR =
-  "l = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen()\nc = socket.create_connection(l.getsockname()); a, _ = l.accept()\n";
+function lost(what: string, setup: string, put: string, take: string, after: string): Holding {
+  return { ...keptWithin(what, setup, put, take), fate: "lost", after };
+}
+
+/** What can be taken out only once: each look takes it and puts it in again, so that it is there when the pause comes. */
+function keptWithin(what: string, setup: string, put: string, take: string): Holding {
+  return kept(what, `${setup}\ndef put(): ${put}\nput()`, `${take}, put()`);
+}
+
+const TCP_PAIR = `
+def pair():
+    listener = socket.create_server(("127.0.0.1", 0)); listener.settimeout(5)
+    connecting = socket.create_connection(listener.getsockname())
+    return listener, connecting, listener.accept()[0]
+`;
+const UDP_PAIR =
+  "u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('127.0.0.1', 0)); u.settimeout(5); v = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); v.connect(u.getsockname())";
+const FULL_TCP_PAIR = `
+piece = os.urandom(100_000)
+def full_pair():
+    _, connecting, accepted = pair()
+    connecting.setblocking(False); sent = b""
+    try:
+        while True: sent += piece[:connecting.send(piece)]
+    except BlockingIOError: return connecting, accepted, sent
+`;
 const SECCOMP_RULE = `
 rule = struct.pack("HBBI", 0x20, 0, 0, 0) + struct.pack("HBBI", 0x15, 0, 1, PERSONALITY)
 rule += struct.pack("HBBI", 6, 0, 0, 0x50000 + 99) + struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
@@ -49,34 +71,33 @@ export const holdings: readonly Holding[] = [
   ),
   kept(
     "a deleted file that is still open, up to 1 GiB",
-    "f = open('/tmp/gone', 'w+b'); f.write(os.urandom(3_000_000)); f.flush(); os.unlink('/tmp/gone')",
-    "f.seek(0), hashlib.sha256(f.read()).hexdigest(), os.fstat(f.fileno()).st_nlink",
+    "g = open('/tmp/gone', 'w+b'); g.write(os.urandom(3_000_000)); g.flush(); os.unlink('/tmp/gone')\nopen('/tmp/a-name', 'w').write('linked'); os.link('/tmp/a-name', '/tmp/b-name'); l = open('/tmp/a-name'); os.unlink('/tmp/a-name')\ni = open('/usr/bin/tar'); subprocess.run(['sudo', 'rm', '/usr/bin/tar'], check=True)",
+    "[(hashlib.sha256(os.pread(f.fileno(), 10_000_000, 0)).hexdigest(), os.fstat(f.fileno()).st_nlink) for f in (g, l, i)], os.listdir('/tmp').count('b-name')",
   ),
   kept(
     "a program that was deleted while it ran",
     "shutil.copy('/usr/bin/sleep', '/tmp/short'); p = subprocess.Popen(['/tmp/short', '1000']); time.sleep(0.1); os.unlink('/tmp/short')",
     "p.poll()",
   ),
-  kept(
+  keptWithin(
     "pipes and named pipes, with what is in them",
-    `${TAKEN}r, w = os.pipe(); os.write(w, b'in a pipe'); os.mkfifo('/tmp/named'); n = os.open('/tmp/named', os.O_RDWR); os.write(n, b'in a named one')`,
-    "once(lambda: (os.read(r, 99), os.read(n, 99)))",
+    "r, w = os.pipe(); os.mkfifo('/tmp/named'); n = os.open('/tmp/named', os.O_RDWR)",
+    "os.write(w, b'in a pipe'); os.write(n, b'in a named one')",
+    "os.read(r, 99), os.read(n, 99)",
   ),
-  kept(
+  keptWithin(
     "Unix sockets of every type, with what is in them, and files that are being passed",
-    `${TAKEN}s = [socket.socketpair(socket.AF_UNIX, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET)]\n[a.send(b'on its way') for a, _ in s]\nq = socket.socketpair(); f = open('/tmp/passed', 'w'); f.write('passed'); f.close(); f = open('/tmp/passed'); socket.send_fds(q[0], [b'x'], [f.fileno()]); f.close()`,
-    "once(lambda: ([b.recv(99) for _, b in s], os.pread(socket.recv_fds(q[1], 9, 1)[1][0], 99, 0)))",
+    "s = [socket.socketpair(socket.AF_UNIX, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET)]; q = socket.socketpair(); open('/tmp/passed', 'w').write('passed')",
+    "[a.send(b'on its way') for a, _ in s]; f = os.open('/tmp/passed', os.O_RDONLY); socket.send_fds(q[0], [b'x'], [f]); os.close(f)",
+    "[b.recv(99) for _, b in s], os.pread(socket.recv_fds(q[1], 9, 1)[1][0], 99, 0)",
   ),
-  kept(
-    "TCP within the sandbox, with what is on its way, also half closed or not yet accepted",
-    `${TAKEN}${TCP_PAIR}c.sendall(b'last words'); c.shutdown(1); d = socket.create_connection(l.getsockname()); d.sendall(b'early')`,
-    "once(lambda: (a.recv(99), a.recv(99), a.sendall(b'answer'), c.recv(99), l.accept()[0].recv(99)))",
+  keptWithin(
+    "TCP within the sandbox, with what is on its way, also half closed",
+    TCP_PAIR + FULL_TCP_PAIR,
+    "global l, c, a, full; l, c, a = pair(); c.sendall(b'last words'); c.shutdown(1); full = full_pair()",
+    "a.recv(99), a.recv(99), a.sendall(b'answer'), c.recv(99), full[1].recv(len(full[2]), socket.MSG_WAITALL) == full[2]",
   ),
-  kept(
-    "UDP within the sandbox, with what was not read yet",
-    `${TAKEN}u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('127.0.0.1', 0)); v = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); v.connect(u.getsockname()); v.send(b'unread')`,
-    "once(lambda: u.recv(99)), v.send(b'more'), u.recv(99)",
-  ),
+  kept("UDP within the sandbox", UDP_PAIR, "v.send(b'sent'), u.recv(99)"),
   kept(
     "listening sockets",
     "l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1); l.bind(('0.0.0.0', 7100)); l.listen()",
@@ -87,10 +108,11 @@ export const holdings: readonly Holding[] = [
     "m = multiprocessing.shared_memory.SharedMemory(create=True, size=4096); m.buf[:5] = b'posix'\nlibc.shmat.restype = ctypes.c_void_p; v = libc.shmat(libc.shmget(7, 4096, 0o1600), None, 0); ctypes.memmove(v, b'sysv', 4)\nfd = os.memfd_create('x', os.MFD_ALLOW_SEALING); os.write(fd, b'memfd'); fcntl.fcntl(fd, 1033, 8)\ns = mmap.mmap(-1, 4096)\nif os.fork() == 0:\n    while True: s[0] = (s[0] + 1) % 256; time.sleep(0.005)\ndef moves():\n    first = s[0]\n    while s[0] == first: time.sleep(0.005)\n    return True",
     "bytes(m.buf[:5]), ctypes.string_at(v, 4), os.pread(fd, 9, 0), fcntl.fcntl(fd, 1034), moves()",
   ),
-  kept(
+  keptWithin(
     "System V semaphores and message queues",
-    `${TAKEN}s = libc.semget(8, 1, 0o1600); libc.semctl(s, 0, 16, 5); q = libc.msgget(9, 0o1600); libc.msgsnd(q, ctypes.create_string_buffer(struct.pack('q', 3) + b'hey'), 3, 0); b = ctypes.create_string_buffer(99)`,
-    "libc.semctl(s, 0, 12), once(lambda: (libc.msgrcv(q, b, 3, 0, 0), b.raw[8:11]))",
+    "s = libc.semget(8, 1, 0o1600); libc.semctl(s, 0, 16, 5); q = libc.msgget(9, 0o1600); b = ctypes.create_string_buffer(99)",
+    "libc.msgsnd(q, ctypes.create_string_buffer(struct.pack('q', 3) + b'hey'), 3, 0)",
+    "libc.semctl(s, 0, 12), libc.msgrcv(q, b, 3, 0, 0), b.raw[8:11]",
   ),
   kept(
     "files in /dev/shm and /run, which are in memory",
@@ -156,9 +178,23 @@ export const holdings: readonly Holding[] = [
   ),
   reset(
     "TCP_USER_TIMEOUT and TCP_FASTOPEN of a socket: off",
-    `${TCP_PAIR}c.setsockopt(6, 18, 5000); o = socket.socket(); o.setsockopt(6, 23, 5); o.bind(('127.0.0.1', 0)); o.listen()`,
+    `${TCP_PAIR}l, c, a = pair(); c.setsockopt(6, 18, 5000); o = socket.socket(); o.setsockopt(6, 23, 5); o.bind(('127.0.0.1', 0)); o.listen()`,
     "c.getsockopt(6, 18), o.getsockopt(6, 23)",
     "(0, 0)",
+  ),
+  lost(
+    "a TCP connection within the sandbox that was not accepted yet: its client sees ECONNRESET when it sends",
+    TCP_PAIR,
+    "global l, c, a, d; l, c, a = pair(); d = socket.create_connection(l.getsockname())",
+    "d.send(b'early'), time.sleep(0.1), d.send(b'!'), l.accept()[0].recv(99)",
+    "ConnectionResetError(104, 'Connection reset by peer')",
+  ),
+  lost(
+    "UDP datagrams that were not read yet",
+    UDP_PAIR,
+    "v.send(b'unread')",
+    "u.recv(99)",
+    "TimeoutError('timed out')",
   ),
 ];
 
@@ -170,6 +206,9 @@ import subprocess, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 ${setup}
 print("<ready>")
-for line in sys.stdin: print("<%r>" % ((${look}),))
+for line in sys.stdin:
+    try: answer = ${look}
+    except Exception as error: answer = error
+    print("<%r>" % (answer,))
 `;
 }

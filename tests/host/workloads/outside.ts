@@ -27,6 +27,20 @@ except OSError as error: came = type(error).__name__
 open("/tmp/came.new", "w").write(came); os.rename("/tmp/came.new", "/tmp/came")
 `;
 
+/** Has each line echoed to it over one UDP socket, which can be connected again. */
+const UDP_CLIENT = `
+import socket, sys
+echo = ("${OUTSIDE}", 7000)
+connected = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); connected.connect(echo)
+for line in sys.stdin:
+    try:
+        if line.strip() == "again": connected.connect(echo)
+        connected.send(line.strip().encode())
+        print("<%s>" % connected.recv(99).decode())
+    except OSError:
+        print("<an error>")
+`;
+
 export const outside: Workload[] = [
   {
     what: "a connection to the outside: ECONNABORTED (Python's ConnectionAbortedError), and a new one can be made",
@@ -37,12 +51,16 @@ export const outside: Workload[] = [
       expect(await client.ask("", /<(.*)>/)).toBe("HTTP/1.1 200 OK");
       const waiting = await stage.python(WAITING_CLIENT);
       await waiting.hear(/<waiting>/);
+      const udpClient = await stage.python(UDP_CLIENT);
+      expect(await udpClient.ask("one", /<(.*)>/)).toBe("one");
       await stage.pauseAndResume();
       expect(await client.ask("", /<(.*)>/)).toBe("ConnectionAbortedError");
       expect(await stage.run("until test -e /tmp/came; do sleep 0.02; done; cat /tmp/came")).toBe(
         "ConnectionAbortedError",
       );
       expect(await client.ask("again", /<(.*)>/)).toBe("HTTP/1.1 200 OK");
+      expect(await udpClient.ask("two", /<(.*)>/)).toBe("an error");
+      expect(await udpClient.ask("again", /<(.*)>/)).toBe("again");
     },
   },
 ];

@@ -61,8 +61,16 @@ export class Stage {
     return await this.command(`exec python3 -u ${path}`);
   }
 
-  /** In between nothing runs and nothing is kept in memory. All conversations go on afterwards. */
-  async pauseAndResume(whilePaused: () => Promise<void> = async () => undefined): Promise<void> {
+  /** Twice: what was restored can be written again. All conversations go on afterwards. */
+  async pauseAndResume(whilePaused?: () => Promise<void>): Promise<void> {
+    await this.#pauseAndResumeOnce(whilePaused);
+    await this.#pauseAndResumeOnce();
+    this.sandbox = await clientOf(this.machine, this.id);
+    for (const conversation of this.#conversations) await conversation.reconnect(this.sandbox);
+  }
+
+  /** In between nothing runs and nothing is kept in memory. */
+  async #pauseAndResumeOnce(whilePaused: () => Promise<void> = async () => undefined): Promise<void> {
     const checkpoint = `workload-${crypto.randomUUID()}`;
     await this.machine.pause(this.id, checkpoint, { memory: true });
     const { processes, namespaces, cgroups } = await census(this.dataFolder);
@@ -70,8 +78,6 @@ export class Stage {
     await whilePaused();
     await this.machine.resume({ ...this.request, id: this.id, checkpoint, memory: true });
     await this.machine.removeCheckpoint(checkpoint);
-    this.sandbox = await clientOf(this.machine, this.id);
-    for (const conversation of this.#conversations) await conversation.reconnect(this.sandbox);
   }
 
   /** The message of a pause that is refused. The sandbox goes on and there is no checkpoint. */

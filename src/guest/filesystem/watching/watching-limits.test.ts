@@ -2,24 +2,21 @@
  * What watching costs at most, and that it costs nothing afterwards, on real daemons. "Seen to fail" names the weakening of
  * the daemon under which a test failed.
  */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { mkdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../../contract/limits.ts";
-import { envelope, envelopes, RunningGuest } from "../../testing/running-guest.ts";
+import { guestOfFile } from "../../testing/guest-of-file.ts";
+import { envelope, envelopes } from "../../testing/running-guest.ts";
 import { createWatcher, kernelWatches, pollEvents, put, StreamedWatch, shown, WrappedGuest } from "./watch-fixture.ts";
 
 /** For tests that do a lot, on a machine that has a lot to do. */
 const LONG_MS = 30_000;
 
-let guest: RunningGuest;
+const guest = await guestOfFile();
 let home: string;
 let count = 0;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-});
-afterAll(() => guest[Symbol.asyncDispose]());
 beforeEach(() => {
   home = `${guest.folder}/case-${count++}`;
   mkdirSync(home);

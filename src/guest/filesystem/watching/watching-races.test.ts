@@ -1,18 +1,14 @@
 /**
  * Directories that change faster than a daemon can look. "Seen to fail" names the weakening of the daemon under which a test failed.
  */
-import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
+import { beforeEach, expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
-import { RunningGuest } from "../../testing/running-guest.ts";
+import { guestOfFile } from "../../testing/guest-of-file.ts";
 import { put, StreamedWatch } from "./watch-fixture.ts";
 
-let guest: RunningGuest;
+const guest = await guestOfFile();
 let home: string;
 let count = 0;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-});
-afterAll(() => guest[Symbol.asyncDispose]());
 beforeEach(() => {
   home = `${guest.folder}/case-${count++}`;
   mkdirSync(home);

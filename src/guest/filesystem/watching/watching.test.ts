@@ -1,5 +1,5 @@
 /** What a real daemon tells of directories under watch. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import {
   appendFileSync,
   chmodSync,
@@ -13,16 +13,13 @@ import {
 } from "node:fs";
 import { createClient } from "@connectrpc/connect";
 import { EventType, Filesystem } from "../../../contract/wire/filesystem/filesystem_pb.ts";
-import { basic, RunningGuest } from "../../testing/running-guest.ts";
+import { guestOfFile } from "../../testing/guest-of-file.ts";
+import { basic } from "../../testing/running-guest.ts";
 import { createWatcher, pollEvents, put, StreamedWatch, shown } from "./watch-fixture.ts";
 
-let guest: RunningGuest;
+const guest = await guestOfFile();
 let home: string;
 let count = 0;
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-});
-afterAll(() => guest[Symbol.asyncDispose]());
 beforeEach(() => {
   home = `${guest.folder}/case-${count++}`;
   mkdirSync(`${home}/watched`, { recursive: true });

@@ -1,0 +1,20 @@
+/** One guest for all tests of a file; it goes with the last of them. */
+import { afterAll, beforeEach } from "bun:test";
+import { mkdirSync, rmSync } from "node:fs";
+import { RunningGuest } from "./running-guest.ts";
+
+export async function guestOfFile(env: Record<string, string> = {}): Promise<RunningGuest> {
+  const guest = await RunningGuest.start(env);
+  afterAll(() => guest[Symbol.asyncDispose]());
+  return guest;
+}
+
+/** A folder that is empty when a test begins. */
+export function emptyFolderOf(guest: RunningGuest): string {
+  const folder = `${guest.folder}/case`;
+  beforeEach(() => {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder);
+  });
+  return folder;
+}
