@@ -95,7 +95,7 @@ describe("at its end", () => {
     };
     const passed = f.advance(10_000);
     const startedAt = performance.now();
-    while ((await f.store.sandboxes.inState("pausing")).length < 1_000) await Bun.sleep(1);
+    await f.until(async () => (await f.store.sandboxes.inState("pausing")).length === 1_000);
     expect(performance.now() - startedAt).toBeLessThan(100);
     const { body, headers } = await f.call("GET", "/v2/sandboxes?state=running,paused&limit=100");
     expect([body.length, headers.get("x-total-running")]).toEqual([100, "0"]);
@@ -186,6 +186,36 @@ describe("a pause that cannot be done", () => {
     expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(0);
   });
 
+  test("counts anew when somebody says when its end is", async () => {
+    f.host.beforePause = async () => {
+      throw cannot;
+    };
+    const id = await f.create({ timeout: 60, autoPause: true });
+    for (const [path, body] of [
+      ["timeout", { timeout: 60 }],
+      ["refreshes", { duration: 600 }],
+    ] as const) {
+      await f.advance(60_000);
+      expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(1);
+      expect((await f.call("POST", `/sandboxes/${id}/${path}`, body)).status).toBe(204);
+      expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(0);
+    }
+  });
+
+  test("never has its name again", async () => {
+    const names: string[] = [];
+    f.host.beforePause = async (_id, name) => {
+      names.push(name);
+      throw cannot;
+    };
+    const id = await f.create({ timeout: 60, autoPause: true });
+    await f.advance(60_000);
+    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 60 });
+    await f.advance(60_000 + 300_000);
+    expect(names).toHaveLength(3);
+    expect(new Set(names).size).toBe(3);
+  });
+
   test("of a sandbox that has died is its end", async () => {
     const id = await f.create({ timeout: 60, autoPause: true });
     f.host.beforePause = async () => f.host.lose(id);
@@ -206,10 +236,10 @@ test("a kill of one whose turn has not come ends it without a pause", async () =
   const ids: string[] = [];
   for (let nth = 0; nth <= AUTO_PAUSES_AT_ONCE; nth++) ids.push(await f.create({ timeout: 1, autoPause: true }));
   const passed = f.advance(1_000);
-  while (asked.length < AUTO_PAUSES_AT_ONCE) await Bun.sleep(1);
+  await f.until(() => asked.length === AUTO_PAUSES_AT_ONCE);
   const waiting = ids.find((id) => !asked.includes(id)) ?? "";
   const killing = f.call("DELETE", `/sandboxes/${waiting}`);
-  while (!(await f.store.sandboxes.byId(waiting))?.killWanted) await Bun.sleep(1);
+  await f.killWanted(waiting);
   held.resolve();
   expect((await killing).status).toBe(204);
   await passed;

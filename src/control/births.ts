@@ -38,7 +38,13 @@ export class Births {
     const origin = { ...wish, teamId: team.id, templateId: template.id, buildId: build.id, alias };
     // What a snapshot was made of has these, too; what the creator says goes before.
     const envVars = { ...build.envVars, ...wish.envVars };
-    return this.#bear({ ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
+    try {
+      return await this.#bear({ ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
+    } catch (error) {
+      // Then whatever else went wrong, it went wrong because of that.
+      if ((await this.#life.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
+      throw error;
+    }
   }
 
   /** As many as asked for; in place of one that could not be made, the reason. */
@@ -138,8 +144,9 @@ export class Births {
     presence.begin(sandbox.id);
     try {
       await store.transaction(async (tables) => {
+        const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
+        if (!isThere) throw deletedMeanwhile(sandbox.templateId);
         await tables.sandboxes.add(sandbox);
-        await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
       });
     } catch (error) {
       presence.end(sandbox.id);
@@ -151,4 +158,8 @@ export class Births {
     }
     expiry.noteEnd(sandbox.endAt);
   }
+}
+
+function deletedMeanwhile(templateId: string): Fault {
+  return new Fault(404, `template "${templateId}" was deleted while a sandbox was made of it`);
 }

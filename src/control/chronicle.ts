@@ -84,6 +84,11 @@ export class Chronicle implements Journal {
     this.logs.append(sandbox, "warn", message, { logger: "sandbox", execution_id: sandbox.executionId });
   }
 
+  /** Resolves when all events so far are recorded, or cannot be for now; then they are later. */
+  async recorded(): Promise<void> {
+    await this.events.flush().catch(() => undefined);
+  }
+
   /** Samples, sweeps, and delivers what a stop has interrupted. */
   start(): void {
     this.metrics.start();

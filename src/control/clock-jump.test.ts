@@ -55,16 +55,15 @@ test("back and forth again: as if nothing had been", async () => {
 
 test("back while somebody waits for a pause: the wait is no longer than it ever is", async () => {
   const id = await f.create({ timeout: 7_200 });
-  const gate = Promise.withResolvers<void>();
-  f.host.beforePause = () => gate.promise;
+  const { begun, finish } = f.hold("beforePause");
   const pausing = f.call("POST", `/sandboxes/${id}/pause`, {});
-  await Bun.sleep(0);
+  await begun;
   const waiting = f.call("POST", `/sandboxes/${id}/connect`, { timeout: 60 });
-  await Bun.sleep(0);
+  await f.until(() => f.clock.timers === 2);
   f.clock.jump(-HOUR_MS);
   await f.clock.advance(TRANSITION_WAIT_MS, () => Bun.sleep(1));
   expect((await waiting).status).toBe(409);
-  gate.resolve();
+  finish();
   expect((await pausing).status).toBe(204);
 });
 

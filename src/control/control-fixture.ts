@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
+import type { Fault } from "../contract/fault.ts";
 import { errorBody } from "../contract/management/error-body.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../contract/management/sandbox.ts";
 import type { Snapshot } from "../contract/management/snapshot.ts";
@@ -156,6 +157,30 @@ export class ControlFixture implements AsyncDisposable {
       await this.leisure.advance(step, () => this.control.settled());
       await this.control.settled();
     }
+  }
+
+  /** From now on the host's acts of this kind wait until they are let go, and then fail if a failure is given. */
+  hold(
+    act: "beforePause" | "beforeResume" | "beforeSnapshot",
+    failure?: Fault,
+  ): { begun: Promise<void>; finish(): void } {
+    const begun = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    this.host[act] = async () => {
+      begun.resolve();
+      await held.promise;
+      if (failure !== undefined) throw failure;
+    };
+    return { begun: begun.promise, finish: held.resolve };
+  }
+
+  /** Waits for what nobody announces. */
+  async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+    while (!(await isSo())) await Bun.sleep(1);
+  }
+
+  killWanted(id: string): Promise<void> {
+    return this.until(async () => (await this.store.sandboxes.byId(id))?.killWanted === true);
   }
 
   /** The key of another team. */

@@ -83,7 +83,7 @@ async function fetchFrom(app: Hono<{ Bindings: Exchange }>, request: Request, ex
 async function serve(route: Route, request: Request, rooms: Rooms, exchange: Exchange): Promise<Answer> {
   const caller = await callerOf(route, request, rooms);
   if (caller && "team" in caller) exchange.team = caller.team.slug;
-  return route.run(
+  const answer = await route.run(
     {
       params: paramsOf(route, request),
       search: searchOf(request),
@@ -93,6 +93,9 @@ async function serve(route: Route, request: Request, rooms: Rooms, exchange: Exc
     },
     rooms,
   );
+  // Whoever is told that something happened finds it among the events, also after a crash.
+  if (route.method !== "GET") await rooms.chronicle.recorded();
+  return answer;
 }
 
 async function callerOf(route: Route, { headers }: Request, rooms: Rooms): Promise<Callers[Route["auth"]]> {

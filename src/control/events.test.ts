@@ -104,6 +104,17 @@ for (const engine of ["SQLite", "Postgres"]) {
         });
       });
 
+      test("are recorded before whoever made them happen is answered", async () => {
+        const recorded = async () => {
+          const all = { sandboxId: undefined, types: [], since: 0, ascending: true, offset: 0, limit: 100 };
+          return (await f.store.sandboxEvents.list({ ...all, teamId: f.firstRun.teamId })).map(({ type }) => type);
+        };
+        const id = await f.create({ timeout: 60 });
+        expect(await recorded()).toEqual([CREATED]);
+        await f.call("DELETE", `/sandboxes/${id}`);
+        expect(await recorded()).toEqual([CREATED, KILLED]);
+      });
+
       // Seen to fail: a megabyte of metadata was stored again with each new timeout.
       test("do not repeat metadata that is long", async () => {
         const id = await f.create({ metadata: { long: "x".repeat(1024 * 1024) }, timeout: 60 });

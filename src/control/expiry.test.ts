@@ -91,7 +91,7 @@ describe("expiry", () => {
     };
     const passed = f.advance(10_000);
     const startedAt = performance.now();
-    while ((await f.store.sandboxes.inState("running")).length > 0) await Bun.sleep(1);
+    await f.until(async () => (await f.store.sandboxes.inState("running")).length === 0);
     const tookMs = performance.now() - startedAt;
     expect(tookMs).toBeLessThan(100);
     expect((await f.store.sandboxes.inState("killing")).length).toBe(1_000);

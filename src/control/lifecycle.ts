@@ -90,7 +90,7 @@ export class Lifecycle {
         if (changed !== undefined && changed.endAt !== run.endAt) journal.tell("updated", changed, newEnd(changed));
         return changed;
       },
-      // Who joined a start that another asked for gets no less time than it asked for itself.
+      joins: ({ memory }) => memory === wish.memory,
       joined: (run, now) => sandboxes.extendEnd(run, endIn(now), now),
     });
   }
@@ -108,7 +108,8 @@ export class Lifecycle {
       },
       resume: { ...wish, mintToken: true },
       running,
-      joined: async (sandbox) => sandbox,
+      joins: ({ mintToken, memory, autoPause }) => mintToken && memory === wish.memory && autoPause === wish.autoPause,
+      joined: (run, now) => this.#life.store.sandboxes.extendEnd(run, now + wish.seconds * 1000, now),
     });
     return sandbox;
   }
@@ -197,6 +198,7 @@ export class Lifecycle {
           note: `woken by a request to port ${request.port}`,
         }),
         running: async (sandbox) => sandbox,
+        joins: () => true,
         joined: async (sandbox) => sandbox,
       });
     } catch (error) {
@@ -232,6 +234,9 @@ export class Lifecycle {
       resume: ResumeWish | ((sandbox: Sandbox) => ResumeWish);
       /** Undefined: it does not run any more, so look again. */
       running(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
+      /** Whether a start that another asked for is as good as its own; if not, it is waited for. */
+      joins(start: ResumeWish): boolean;
+      /** Who joined gets no less time than it asked for itself. */
       joined(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
     },
   ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
@@ -252,8 +257,9 @@ export class Lifecycle {
       }
       const underWay = this.#resumes.underWay(sandbox);
       if (underWay !== undefined) {
-        const started = await underWay;
-        if (started === undefined) continue;
+        const joins = how.joins(underWay.wish);
+        const started = await (joins ? underWay.result : underWay.result.catch(() => undefined));
+        if (started === undefined || !joins) continue;
         const joined = (await how.joined(started, clock.now())) ?? started;
         expiry.noteEnd(joined.endAt);
         return { sandbox: joined, resumed: true };
@@ -276,8 +282,9 @@ export class Lifecycle {
     const standing = standingOf(sandbox, this.#life.clock.now());
     if (standing === "running") return sandbox;
     if (standing === "between") throw inTransition(id);
-    if (standing === "paused" && say.onPaused !== undefined) throw new Fault(409, say.onPaused);
-    throw notFound(id);
+    if (standing !== "paused") throw notFound(id);
+    if (say.onPaused !== undefined) throw new Fault(409, say.onPaused);
+    throw new Fault(404, `sandbox "${id}" is paused; resume it first`);
   }
 
   async #changeEnd(

@@ -60,7 +60,7 @@ describe("pause", () => {
   });
 
   test("while it goes on: paused to readers, 409 to changes, unknown to the edge's look-up", async () => {
-    const { begun, finish } = hold("beforePause");
+    const { begun, finish } = f.hold("beforePause");
     const pausing = pause();
     await begun;
     expect((await read()).state).toBe("paused");
@@ -159,7 +159,7 @@ describe("pause", () => {
     let failures = 2;
     f.store.sandboxes.finishPause = (run) =>
       failures-- > 0 ? Promise.reject(new Error("database is locked")) : finishPause(run);
-    const { begun, finish } = hold("beforePause");
+    const { begun, finish } = f.hold("beforePause");
     const pausing = pause();
     await begun;
     finish();
@@ -192,11 +192,11 @@ describe("kill", () => {
   });
 
   test.each([true, false])("during a pause wins, whether the pause succeeds (%p) or not", async (succeeds) => {
-    const { begun, finish } = hold("beforePause", succeeds ? undefined : new Fault(422, "cannot be kept"));
+    const { begun, finish } = f.hold("beforePause", succeeds ? undefined : new Fault(422, "cannot be kept"));
     const pausing = pause();
     await begun;
     const killing = f.call("DELETE", `/sandboxes/${id}`);
-    await until(async () => (await f.store.sandboxes.byId(id))?.killWanted === true);
+    await f.killWanted(id);
     expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
     expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
     expect((await f.call("POST", `/v2/sandboxes/${id}/connect`)).status).toBe(409);
@@ -211,11 +211,11 @@ describe("kill", () => {
 
   test("during a resume wins, too", async () => {
     await pause();
-    const { begun, finish } = hold("beforeResume");
+    const { begun, finish } = f.hold("beforeResume");
     const resuming = f.call("POST", `/sandboxes/${id}/resume`);
     await begun;
     const killing = f.call("DELETE", `/sandboxes/${id}`);
-    await until(async () => (await f.store.sandboxes.byId(id))?.killWanted === true);
+    await f.killWanted(id);
     finish();
     expect((await killing).status).toBe(204);
     expect((await resuming).status).toBe(409);
@@ -223,11 +223,11 @@ describe("kill", () => {
   });
 
   test("does not wait for ever for a pause that hangs", async () => {
-    const { begun, finish } = hold("beforePause");
+    const { begun, finish } = f.hold("beforePause");
     const pausing = pause();
     await begun;
     const killing = f.call("DELETE", `/sandboxes/${id}`);
-    await until(async () => f.clock.timers > 1);
+    await f.until(() => f.clock.timers > 1);
     await f.clock.advance(60_000, async () => undefined);
     expect((await killing).status).toBe(204);
     finish();
@@ -248,19 +248,3 @@ describe("kill", () => {
     expect(await f.store.sandboxes.byId(id)).toBeUndefined();
   });
 });
-
-/** The host's next act of this kind waits until it is told to go on, or to fail. */
-function hold(act: "beforePause" | "beforeResume", failure?: Fault): { begun: Promise<void>; finish(): void } {
-  const begun = Promise.withResolvers<void>();
-  const held = Promise.withResolvers<void>();
-  f.host[act] = async () => {
-    begun.resolve();
-    await held.promise;
-    if (failure !== undefined) throw failure;
-  };
-  return { begun: begun.promise, finish: held.resolve };
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await Bun.sleep(1);
-}

@@ -2,6 +2,9 @@
 import { z } from "zod";
 import { parseWith } from "./schema-failure.ts";
 
+/** In milliseconds since 1970 still far beyond any time there is, and exact also after some arithmetic. */
+const FARTHEST = 999_999_999_999_999;
+
 export function readQuery<S extends z.ZodObject>(schema: S, search: URLSearchParams): z.output<S> {
   const values: Record<string, unknown> = {};
   for (const [name, field] of Object.entries(schema.shape)) {
@@ -20,7 +23,12 @@ function convert(written: string[], field: z.core.$ZodType): unknown {
   // The plus of a time zone reads as a space when it was not encoded.
   if (field instanceof z.ZodISODateTime) return text.replace(" ", "+");
   // What is not a number stays text, and the schema says so.
-  return field instanceof z.ZodNumber && /^-?\d{1,15}$/.test(text) ? Number(text) : text;
+  return field instanceof z.ZodNumber && /^-?\d{1,19}$/.test(text) ? bounded(Number(text)) : text;
+}
+
+/** Clients may send any number of 64 bits. What is farther away than this means the same to all who ask for numbers here. */
+function bounded(number: number): number {
+  return Math.max(-FARTHEST, Math.min(FARTHEST, number));
 }
 
 function innermost(field: z.core.$ZodType): z.core.$ZodType {

@@ -37,6 +37,7 @@ test("a pause that the server did not live to record: paused, and it can be resu
   await f.store.sandboxes.beginPause(row, to);
   await f.host.pause(row.id, "half", { memory: true });
   expect(await state()).toBe("paused, shown paused");
+  expect(f.eventsOf(row.id)).toEqual(["created", "paused"]);
   expect((await f.call("POST", `/v2/sandboxes/${row.id}/connect`)).status).toBe(201);
   expect(f.host.contentsOf(row.id)).toEqual({ boot: 1, disk: 1 });
 });

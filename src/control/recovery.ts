@@ -59,7 +59,9 @@ async function settlePausing(life: Life, row: Sandbox, there: Belongings): Promi
     return;
   }
   if (!hasCheckpoint) await sandboxes.kill(row);
-  takeDownIfEnded(life, await sandboxes.finishPause(row));
+  const done = await sandboxes.finishPause(row);
+  if (done?.state === "paused") life.journal.tell("paused", done, "the server was restarted meanwhile");
+  takeDownIfEnded(life, done);
 }
 
 async function settleSnapshotting(life: Life, row: Sandbox, there: Belongings): Promise<void> {

@@ -143,7 +143,33 @@ describe("a paused sandbox", () => {
     expect(replies.map(({ status }) => status)).toEqual([201, 201, 201]);
     expect(new Set(replies.map(({ body }) => body.envdAccessToken)).size).toBe(1);
     expect(starts).toBe(1);
+    expect(await f.endOf(id)).toBe(110 + 90);
+  });
+
+  test("who wants something else than the start under way waits for it, and finds the sandbox running", async () => {
+    const { begun, finish } = f.hold("beforeResume");
+    const first = connect({ timeout: 20 });
+    await begun;
+    const [resumed, rebooted] = [resume({ timeout: 90, autoPause: true }), connect({ timeout: 50, memory: false })];
+    finish();
+    expect((await first).status).toBe(201);
+    expect(await resumed).toMatchObject({
+      status: 409,
+      body: { message: expect.stringContaining("is running already") },
+    });
+    expect((await rebooted).status).toBe(200);
+    expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
     expect(await f.endOf(id)).toBe(110 + 50);
+  });
+
+  test("who wants something else than a start that fails tries that", async () => {
+    let starts = 0;
+    f.host.beforeResume = async ({ memory }) => {
+      starts++;
+      if (memory) throw new Fault(422, "the memory does not fit");
+    };
+    const [kept, rebooted] = await Promise.all([connect(), connect({ memory: false })]);
+    expect([kept.status, rebooted.status, starts]).toEqual([422, 201, 2]);
   });
 
   test("two who start it get the same refusal", async () => {
@@ -196,14 +222,13 @@ describe("on a running sandbox", () => {
 });
 
 describe("on a sandbox that is being paused", () => {
-  test("connect and resume wait for it and start it again, once", async () => {
-    const held = Promise.withResolvers<void>();
-    f.host.beforePause = () => held.promise;
+  test("two who connect wait for it and start it again, once", async () => {
+    const { begun, finish } = f.hold("beforePause");
     const pausing = pause();
-    await until(async () => (await f.store.sandboxes.byId(id))?.state === "pausing");
-    const [first, second] = [connect(), resume()];
-    await until(async () => f.clock.timers === 3);
-    held.resolve();
+    await begun;
+    const [first, second] = [connect(), connect()];
+    await f.until(() => f.clock.timers === 3);
+    finish();
     expect((await pausing).status).toBe(204);
     expect([(await first).status, (await second).status]).toEqual([201, 201]);
     expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
@@ -211,35 +236,26 @@ describe("on a sandbox that is being paused", () => {
   });
 
   test("connect gives up after a minute with 409", async () => {
-    const held = Promise.withResolvers<void>();
-    f.host.beforePause = () => held.promise;
+    const { begun, finish } = f.hold("beforePause");
     const pausing = pause();
-    await until(async () => (await f.store.sandboxes.byId(id))?.state === "pausing");
+    await begun;
     const connecting = connect();
-    await until(async () => f.clock.timers === 2);
+    await f.until(() => f.clock.timers === 2);
     await f.clock.advance(60_000, async () => undefined);
     expect((await connecting).status).toBe(409);
-    held.resolve();
+    finish();
     await pausing;
   });
 
   test("connect after a pause that failed finds it running", async () => {
-    const held = Promise.withResolvers<void>();
-    f.host.beforePause = async () => {
-      await held.promise;
-      throw new Fault(422, "cannot be kept");
-    };
+    const { begun, finish } = f.hold("beforePause", new Fault(422, "cannot be kept"));
     const pausing = pause();
-    await until(async () => (await f.store.sandboxes.byId(id))?.state === "pausing");
+    await begun;
     const connecting = connect({ timeout: 500 });
-    await until(async () => f.clock.timers === 2);
-    held.resolve();
+    await f.until(() => f.clock.timers === 2);
+    finish();
     expect((await pausing).status).toBe(422);
     expect((await connecting).status).toBe(200);
     expect(await f.endOf(id)).toBe(510);
   });
 });
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await Bun.sleep(1);
-}

@@ -1,6 +1,6 @@
 /**
- * Resuming. Two who start the same paused sandbox join: there is one start, and both get its result. The checkpoint is kept
- * until the row says `running`, so a failure at any step leaves the sandbox paused as it was.
+ * Resuming. Two who start the same paused sandbox and want the same join: there is one start, and both get its result. The
+ * checkpoint is kept until the row says `running`, so a failure at any step leaves the sandbox paused as it was.
  */
 import { Fault } from "../contract/fault.ts";
 import { ACCESS_TOKENS_KEPT } from "../contract/limits.ts";
@@ -23,10 +23,12 @@ export interface ResumeWish {
   note?: string;
 }
 
-interface Start {
+export interface Start {
   /** Execution ids of the run that was paused, and of the one that begins. */
   from: string;
   to: string;
+  wish: ResumeWish;
+  /** Undefined: it turned out that there was nothing to start. */
   result: Promise<Sandbox | undefined>;
 }
 
@@ -38,15 +40,12 @@ export class Resumes {
     this.#life = life;
   }
 
-  /**
-   * The start that this row is about, if one is under way; undefined within: it turned out that there was nothing to start. A
-   * start whose run is already over, though it has not yet told so, is none.
-   */
-  underWay({ id, state, executionId }: Sandbox): Promise<Sandbox | undefined> | undefined {
+  /** The start that this row is about, if one is under way. One whose run is already over, though it has not yet told so, is none. */
+  underWay({ id, state, executionId }: Sandbox): Start | undefined {
     const start = this.#underWay.get(id);
     const isMeant =
       (state === "paused" && executionId === start?.from) || (state === "resuming" && executionId === start?.to);
-    return isMeant ? start?.result : undefined;
+    return isMeant ? start : undefined;
   }
 
   /** Starts a paused sandbox. Undefined: it is not paused any more, so look again. */
@@ -56,7 +55,7 @@ export class Resumes {
     const result = this.#start(sandbox, to, wish).finally(() => {
       if (this.#underWay.get(id)?.to === to) this.#underWay.delete(id);
     });
-    this.#underWay.set(id, { from: executionId, to, result });
+    this.#underWay.set(id, { from: executionId, to, wish, result });
     // Whoever asked may leave; the start goes on, and a close waits for it.
     this.#life.background.run("resume failed", () =>
       result.then(

@@ -122,6 +122,16 @@ describe("how a log is asked for", () => {
     expect((await firstGeneration(id, "?limit=1")).logs).toHaveLength(1);
   });
 
+  test("from any time of 64 bits on", async () => {
+    const id = await f.create();
+    const farthest = "9223372036854775807";
+    expect(await entries(id, `?cursor=${farthest}`)).toEqual([]);
+    expect(await entries(id, `?cursor=${farthest}&direction=forward`)).toEqual([]);
+    expect((await firstGeneration(id, `?start=${farthest}`)).logs).toEqual([]);
+    const metrics = await f.call("GET", `/sandboxes/${id}/metrics?start=${farthest}&end=${farthest}`);
+    expect([metrics.status, metrics.body]).toEqual([200, expect.arrayContaining([])]);
+  });
+
   test("by level and by a part of the message, taken literally", async () => {
     const id = await f.create();
     await say(id, [line("100% a", NOW, "debug"), line("lower", NOW, "warn"), line("Lower", NOW, "error")]);

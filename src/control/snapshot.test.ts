@@ -171,10 +171,9 @@ describe("a snapshot", () => {
   });
 
   test("in the making: the sandbox reads as running, changes are 409, connect waits, a kill wins", async () => {
-    const held = Promise.withResolvers<void>();
-    f.host.beforeSnapshot = () => held.promise;
+    const { begun, finish } = f.hold("beforeSnapshot");
     const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
-    while ((await f.store.sandboxes.byId(id))?.state !== "snapshotting") await Bun.sleep(1);
+    await begun;
     expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
     expect((await f.call("GET", "/sandboxes")).body).toHaveLength(1);
     for (const path of ["pause", "fork", "snapshots", "resume"]) {
@@ -182,21 +181,20 @@ describe("a snapshot", () => {
     }
     expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 })).status).toBe(409);
     const connecting = f.call("POST", `/v2/sandboxes/${id}/connect`, { timeout: 700 });
-    while (f.clock.timers < 2) await Bun.sleep(1);
-    held.resolve();
+    await f.until(() => f.clock.timers === 2);
+    finish();
     expect((await making).status).toBe(201);
     expect((await connecting).status).toBe(200);
     expect(await f.endOf(id)).toBe(700);
   });
 
   test("whose sandbox is killed in the making is kept; the sandbox is not", async () => {
-    const held = Promise.withResolvers<void>();
-    f.host.beforeSnapshot = () => held.promise;
+    const { begun, finish } = f.hold("beforeSnapshot");
     const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
-    while ((await f.store.sandboxes.byId(id))?.state !== "snapshotting") await Bun.sleep(1);
+    await begun;
     const killing = f.call("DELETE", `/sandboxes/${id}`);
-    while (!(await f.store.sandboxes.byId(id))?.killWanted) await Bun.sleep(1);
-    held.resolve();
+    await f.killWanted(id);
+    finish();
     expect([(await killing).status, (await making).status]).toEqual([204, 201]);
     expect([f.host.running, f.host.checkpoints.length, f.host.collisions]).toEqual([[], 1, []]);
   });
@@ -231,6 +229,34 @@ describe("DELETE /templates", () => {
     expect((await f.call("DELETE", path)).status).toBe(400);
     await f.call("DELETE", `/sandboxes/${sandboxID}`);
     expect((await f.call("DELETE", path)).status).toBe(204);
+  });
+
+  test.each(["before", "after"])("%s the host made a sandbox of it: 204, and the create is 404", async (when) => {
+    const { snapshotID } = await snapshot();
+    const { host } = f;
+    const create = host.create.bind(host);
+    const remove = async () => {
+      expect((await f.call("DELETE", `/templates/${encodeURIComponent(snapshotID)}`)).status).toBe(204);
+      await f.control.settled();
+    };
+    host.create = async (request) => {
+      if (when === "before") await remove();
+      const made = await create(request);
+      await remove();
+      return made;
+    };
+    const reply = await f.call("POST", "/sandboxes", { templateID: snapshotID });
+    expect([reply.status, reply.body.message]).toEqual([404, expect.stringContaining("was deleted")]);
+    expect((await f.store.sandboxes.inState("running")).map((sandbox) => sandbox.id)).toEqual([id]);
+    expect(host.destroyed).toHaveLength(when === "after" ? 1 : 0);
+  });
+
+  test("that is refused changes nothing", async () => {
+    const { snapshotID } = await snapshot({ name: "mine" });
+    await f.call("POST", "/sandboxes", { templateID: "mine" });
+    expect((await f.call("DELETE", "/templates/mine")).status).toBe(400);
+    expect(await list()).toEqual([snapshotID]);
+    expect((await f.call("POST", "/sandboxes", { templateID: "mine" })).status).toBe(201);
   });
 
   test("refuses what is built in, the unknown, another namespace, nonsense", async () => {

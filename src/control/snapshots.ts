@@ -52,14 +52,14 @@ export async function asSnapshot(store: Tables, team: Team, templateId: string, 
 export async function deleteTemplate({ store, lifecycle, clock }: Rooms, team: Team, written: string): Promise<void> {
   const checkpoints = await store.transaction(async (tables) => {
     const template = await findOwn(tables, team, written);
+    // First, so that a sandbox that is being made of it is either counted or finds it gone.
+    await tables.templates.delete(template.id, clock.now());
     const sandboxes = await tables.sandboxes.countOf(template.id);
     if (sandboxes > 0) {
       const these = sandboxes === 1 ? "a sandbox of it is" : `${sandboxes} sandboxes of it are`;
       throw new Fault(400, `template "${written}" cannot be deleted while ${these} running or paused; kill them first`);
     }
-    const named = await tables.templates.checkpointsOf(template.id);
-    await tables.templates.delete(template.id, clock.now());
-    return named;
+    return await tables.templates.checkpointsOf(template.id);
   });
   lifecycle.discard(checkpoints);
 }

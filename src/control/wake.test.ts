@@ -60,12 +60,11 @@ describe("a paused sandbox with auto-resume", () => {
 
   test("at the end of its timeout is woken as soon as it is paused", async () => {
     const id = await f.create({ timeout: 5, autoPause: true, autoResume: { enabled: true } });
-    const held = Promise.withResolvers<void>();
-    f.host.beforePause = () => held.promise;
+    const { begun, finish } = f.hold("beforePause");
     const passed = f.advance(5_000);
-    while ((await f.store.sandboxes.byId(id))?.state !== "pausing") await Bun.sleep(1);
+    await begun;
     const waking = wake(id);
-    held.resolve();
+    finish();
     expect(await waking).toHaveProperty("destination");
     await passed;
     expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
@@ -126,51 +125,47 @@ test("what has no auto-resume, or is not there, is not found", async () => {
 
 test("what is being paused without auto-resume is not waited for", async () => {
   const id = await f.create({ timeout: 60 });
-  const held = Promise.withResolvers<void>();
-  f.host.beforePause = () => held.promise;
+  const { begun, finish } = f.hold("beforePause");
   const pausing = f.call("POST", `/sandboxes/${id}/pause`);
-  while ((await f.store.sandboxes.byId(id))?.state !== "pausing") await Bun.sleep(1);
+  await begun;
   expect(await wake(id)).toEqual({ refused: "not-found" });
-  held.resolve();
+  finish();
   await pausing;
 });
 
 test("what is being copied is waited for, whoever asks", async () => {
   const id = await f.create({ timeout: 60, secure: true });
-  const held = Promise.withResolvers<void>();
-  f.host.beforeSnapshot = () => held.promise;
+  const { begun, finish } = f.hold("beforeSnapshot");
   const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
-  while ((await f.store.sandboxes.byId(id))?.state !== "snapshotting") await Bun.sleep(1);
+  await begun;
   const waking = wake(id, { port: RUNTIME_PORT });
-  while (f.clock.timers < 2) await Bun.sleep(1);
-  held.resolve();
+  await f.until(() => f.clock.timers === 2);
+  finish();
   expect(await waking).toHaveProperty("destination");
   await making;
 });
 
 test("what stays in somebody's hands for a minute is in transition", async () => {
   const id = await f.create({ timeout: 600, autoResume: { enabled: true } });
-  const held = Promise.withResolvers<void>();
-  f.host.beforePause = () => held.promise;
+  const { begun, finish } = f.hold("beforePause");
   const pausing = f.call("POST", `/sandboxes/${id}/pause`);
-  while ((await f.store.sandboxes.byId(id))?.state !== "pausing") await Bun.sleep(1);
+  await begun;
   const waking = wake(id);
-  while (f.clock.timers < 2) await Bun.sleep(1);
+  await f.until(() => f.clock.timers === 2);
   await f.clock.advance(60_000, async () => undefined);
   expect(await waking).toEqual({ refused: "in-transition" });
-  held.resolve();
+  finish();
   await pausing;
 });
 
 test("a kill that comes while it is woken wins", async () => {
   const id = await paused();
-  const held = Promise.withResolvers<void>();
-  f.host.beforeResume = () => held.promise;
+  const { begun, finish } = f.hold("beforeResume");
   const waking = wake(id);
-  while ((await f.store.sandboxes.byId(id))?.state !== "resuming") await Bun.sleep(1);
+  await begun;
   const killing = f.call("DELETE", `/sandboxes/${id}`);
-  while (!(await f.store.sandboxes.byId(id))?.killWanted) await Bun.sleep(1);
-  held.resolve();
+  await f.killWanted(id);
+  finish();
   expect([(await killing).status, await waking]).toEqual([204, { refused: "in-transition" }]);
   expect([f.host.running, f.host.checkpoints]).toEqual([[], []]);
 });

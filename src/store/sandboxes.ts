@@ -32,7 +32,7 @@ export interface Sandbox {
   checkpointMemory: boolean;
   /** Somebody wants it killed as soon as what is under way is done. */
   killWanted: boolean;
-  /** Pauses at the end of this run's timeout that could not be done. */
+  /** Pauses at the end of its timeout that could not be done, since somebody last said when that is. */
   pauseFailures: number;
   /** As given at create, for when traffic wakes it. */
   timeoutSeconds: number;
@@ -135,13 +135,14 @@ export function sandboxesIn(sql: Statement) {
 
     /**
      * All running sandboxes whose end has come leave that state in one step, to `pausing` if they are to be paused and to
-     * `killing` if not. Those that this call moved are answered.
+     * `killing` if not. Those that this call moved are answered. No checkpoint's name comes twice: one that was given up may
+     * still be about to be removed.
      */
     async takeDue(now: number): Promise<Sandbox[]> {
       const { rows } = await sql`UPDATE sandboxes SET
           state = CASE WHEN auto_pause = 1 THEN 'pausing' ELSE 'killing' END,
           paused_at = CASE WHEN auto_pause = 1 THEN ${now} ELSE paused_at END,
-          checkpoint = CASE WHEN auto_pause = 1 THEN execution_id || '-' || pause_failures ELSE checkpoint END,
+          checkpoint = CASE WHEN auto_pause = 1 THEN execution_id || '-' || ${String(now)} ELSE checkpoint END,
           checkpoint_memory = CASE WHEN auto_pause = 1 AND auto_pause_memory = 1
             AND pause_failures < ${AUTO_PAUSE_PUT_OFFS_MAX} THEN 1 ELSE 0 END
         WHERE state = 'running' AND end_at <= ${now} RETURNING *`;
@@ -230,14 +231,15 @@ export function sandboxesIn(sql: Statement) {
 
     /** A running sandbox gets a new end. Undefined: it is not running any more, or its end has come. */
     async setEnd(run: SandboxRun, endAt: number, now: number): Promise<Sandbox | undefined> {
-      const { rows } = await sql`UPDATE sandboxes SET end_at = ${endAt}
+      const { rows } = await sql`UPDATE sandboxes SET end_at = ${endAt}, pause_failures = 0
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },
 
     /** As `setEnd`, but an end that is later already stays. */
     async extendEnd(run: SandboxRun, endAt: number, now: number): Promise<Sandbox | undefined> {
-      const { rows } = await sql`UPDATE sandboxes SET end_at = CASE WHEN end_at < ${endAt} THEN ${endAt} ELSE end_at END
+      const { rows } = await sql`UPDATE sandboxes SET pause_failures = 0,
+          end_at = CASE WHEN end_at < ${endAt} THEN ${endAt} ELSE end_at END
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },

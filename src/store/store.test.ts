@@ -188,9 +188,9 @@ for (const { title, missing, fresh } of engines) {
         pausedAt,
       ]);
       expect(facts.sort()).toEqual([
-        ["ifiles", "pausing", "run-ifiles-0", false, NOW + 7],
-        ["ipause", "pausing", "run-ipause-0", true, NOW + 7],
-        ["itried", "pausing", "run-itried-3", false, NOW + 7],
+        ["ifiles", "pausing", `run-ifiles-${NOW + 7}`, false, NOW + 7],
+        ["ipause", "pausing", `run-ipause-${NOW + 7}`, true, NOW + 7],
+        ["itried", "pausing", `run-itried-${NOW + 7}`, false, NOW + 7],
       ]);
     });
 

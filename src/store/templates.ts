@@ -101,8 +101,11 @@ export function templatesIn(sql: Statement) {
           updated_at = ${at} WHERE id = ${id}`;
     },
 
-    async noteSpawn(id: string, at: number): Promise<void> {
-      await sql`UPDATE templates SET spawn_count = spawn_count + 1, last_spawned_at = ${at} WHERE id = ${id}`;
+    /** Says false when it has been deleted. */
+    async noteSpawn(id: string, at: number): Promise<boolean> {
+      const { count } = await sql`UPDATE templates SET spawn_count = spawn_count + 1, last_spawned_at = ${at}
+        WHERE id = ${id} AND deleted_at IS NULL`;
+      return count === 1;
     },
 
     /** Says false when another template has that name already. */
