@@ -4,6 +4,7 @@ import { TAKEDOWNS_AT_ONCE } from "../contract/limits.ts";
 import { systemClock } from "./clock.ts";
 import { createControl } from "./control.ts";
 import { ControlFixture, NOW } from "./control-fixture.ts";
+import { IdleThread } from "./idle-thread-fixture.ts";
 import { jsonLog } from "./log.ts";
 
 let f: ControlFixture;
@@ -66,6 +67,35 @@ describe("expiry", () => {
       await control.close();
     }
   });
+
+  test("a thousand in the same second on the real clock, right after a restart, each within 100 ms", async () => {
+    const { sandboxes } = f.store;
+    for (let nth = 0; nth < 1_000; nth++) await f.create({ timeout: 600, autoPause: nth % 2 === 0 });
+    await f.control.close();
+    const first = Date.now() + 1_000;
+    for (const [nth, row] of (await sandboxes.inState("running")).entries()) {
+      await sandboxes.setEnd(row, first + nth, f.clock.now());
+    }
+    // As on a machine: whatever is done to a sandbox takes a moment, in which others have their turn.
+    f.host.beforeDestroy = () => Bun.sleep(5);
+    f.host.beforePause = () => Bun.sleep(5);
+    const late: number[] = [];
+    const { takeDue } = sandboxes;
+    sandboxes.takeDue = async (now) => {
+      const taken = await takeDue(now);
+      late.push(...taken.map(({ endAt }) => Date.now() - endAt));
+      return taken;
+    };
+    const control = createControl({ ...f, clock: systemClock, log: jsonLog(() => undefined) });
+    using bystander = await IdleThread.start();
+    await control.start();
+    try {
+      await f.until(() => late.length === 1_000);
+      expect(Math.max(...late)).toBeLessThan(100 + (await bystander.worstMs()));
+    } finally {
+      await control.close();
+    }
+  }, 30_000);
 
   test("an end 68 years away arms no timer that would fire at once", async () => {
     const id = await f.create({ timeout: 2_147_483_647 });

@@ -1,0 +1,42 @@
+/** A thread that does nothing but look at the clock: how late it is for that tells how busy the machine is with others. */
+const EVERY_MS = 5;
+
+const LOOK = `
+let [last, worst] = [performance.now(), 0];
+setInterval(() => {
+  const now = performance.now();
+  worst = Math.max(worst, now - last - ${EVERY_MS});
+  last = now;
+}, ${EVERY_MS});
+self.onmessage = () => self.postMessage(worst);
+self.postMessage(0);`;
+
+export class IdleThread implements Disposable {
+  readonly #worker: Worker;
+
+  private constructor(worker: Worker) {
+    this.#worker = worker;
+  }
+
+  static async start(): Promise<IdleThread> {
+    const thread = new IdleThread(new Worker(URL.createObjectURL(new Blob([LOOK]))));
+    await thread.#answer();
+    return thread;
+  }
+
+  /** The latest that it has been, in milliseconds. */
+  async worstMs(): Promise<number> {
+    this.#worker.postMessage("");
+    return await this.#answer();
+  }
+
+  #answer(): Promise<number> {
+    return new Promise((resolve) => {
+      this.#worker.onmessage = ({ data }: MessageEvent<number>) => resolve(data);
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#worker.terminate();
+  }
+}
