@@ -115,6 +115,17 @@ for (const engine of ["SQLite", "Postgres"]) {
         expect(await recorded()).toEqual([CREATED, KILLED]);
       });
 
+      test("a run that is paused has lasted until the pause began, also when it is killed later", async () => {
+        const id = await f.create({ timeout: 60 });
+        await f.advance(5_000);
+        f.host.beforePause = () => f.clock.advance(3_000, async () => undefined);
+        await f.call("POST", `/sandboxes/${id}/pause`);
+        await f.advance(60_000);
+        await f.call("DELETE", `/sandboxes/${id}`);
+        const lasted = (await events()).map(({ eventData }) => eventData.execution?.execution_time);
+        expect(lasted).toEqual([5_000, 5_000, undefined]);
+      });
+
       // Seen to fail: a megabyte of metadata was stored again with each new timeout.
       test("do not repeat metadata that is long", async () => {
         const id = await f.create({ metadata: { long: "x".repeat(1024 * 1024) }, timeout: 60 });

@@ -149,7 +149,8 @@ function detailOf(
     started_at: new Date(sandbox.startedAt).toISOString(),
     vcpu_count: sandbox.cpuCount,
     memory_mb: sandbox.memoryMB,
-    execution_time: Math.max(0, at - sandbox.startedAt),
+    // A pause ends the run when it begins, however long it takes to write.
+    execution_time: Math.max(0, (sandbox.pausedAt ?? at) - sandbox.startedAt),
   };
   return {
     ...(isShort(sandbox.metadata)

@@ -28,7 +28,8 @@ function describe(issue: z.core.$ZodIssue, input: unknown, whole: string): strin
     case "invalid_key":
       return `${field}: ${issue.issues[0]?.message ?? "this name is not allowed"}`;
     case "invalid_format":
-      return `${field} must be a valid ${issue.format}, ${got}`;
+      // What a pattern means, its schema says in words.
+      return `${field} ${issue.format === "regex" ? issue.message : `must be a valid ${issue.format}`}, ${got}`;
     default:
       return `${field} ${issue.message}, ${got}`;
   }
