@@ -14,6 +14,7 @@ import { RUNTIME_PORT } from "../contract/runtime-version.ts";
 import type { Directory } from "../control/directory.ts";
 import { internalPath } from "./control-path.ts";
 import { httpAttempt } from "./http-forward.ts";
+import { answerPreflight, preflightOf } from "./preflight.ts";
 import { type EdgeLog, Reach } from "./reach.ts";
 import { type Refusal, refuse } from "./refusal.ts";
 import { addressOf, type Misaddressed, type SandboxAddress } from "./sandbox-address.ts";
@@ -24,7 +25,7 @@ export type { EdgeLog } from "./reach.ts";
 export type { Relay } from "./websocket-relay.ts";
 
 /** What `route` found; opaque to the caller. */
-export type EdgeRoute = SandboxAddress | Misaddressed | { signed: SignedLink };
+export type EdgeRoute = SandboxAddress | Misaddressed | { signed: SignedLink } | { preflight: string };
 
 export interface Edge {
   /** Undefined: the request is not for a sandbox. Otherwise hand the result to `handle`. */
@@ -41,6 +42,7 @@ export function createEdge({ directory, log }: { directory: Directory; log: Edge
   async function handle(request: Request, route: EdgeRoute, server: Server<Relay>): Promise<Response | undefined> {
     try {
       if ("problem" in route) return refuse(badRequest(400, route.problem), request.headers);
+      if ("preflight" in route) return answerPreflight(route.preflight);
       if ("signed" in route) return await handleSigned(request, route.signed, server);
       const target = targetOf(request.url);
       const refusal = refusalFor(request, route, target);
@@ -73,7 +75,7 @@ export function createEdge({ directory, log }: { directory: Directory; log: Edge
   }
 
   return {
-    route: (request) => addressOf(request.headers) ?? signedLinkWrapped(request),
+    route: (request) => addressOf(request.headers) ?? signedLinkWrapped(request) ?? preflightWrapped(request),
     handle,
     websocket: relayHandler,
   };
@@ -82,6 +84,11 @@ export function createEdge({ directory, log }: { directory: Directory; log: Edge
 function signedLinkWrapped(request: Request): { signed: SignedLink } | undefined {
   const link = signedLinkOf(request);
   return link && { signed: link };
+}
+
+function preflightWrapped(request: Request): { preflight: string } | undefined {
+  const asked = preflightOf(request);
+  return asked === undefined ? undefined : { preflight: asked };
 }
 
 /** What can be refused without looking the sandbox up. */

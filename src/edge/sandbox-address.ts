@@ -12,6 +12,8 @@ export interface Misaddressed {
   problem: string;
 }
 
+export const SANDBOX_ID_HEADER = "e2b-sandbox-id";
+
 const DASH = 45;
 const DOT = 46;
 const COLON = 58;
@@ -25,7 +27,7 @@ export function addressOf(headers: Headers): SandboxAddress | Misaddressed | und
     const dash = endOfSandboxPort(host);
     if (dash > 0) return fromHost(host, dash);
   }
-  const id = headers.get("e2b-sandbox-id");
+  const id = headers.get(SANDBOX_ID_HEADER);
   const port = headers.get("e2b-sandbox-port");
   if (id === null && port === null) return undefined;
   if (id === null || port === null) return { problem: "missing header" };

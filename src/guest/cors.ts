@@ -2,17 +2,17 @@
  * Cross-origin rules of the runtime: any web page may talk to it, without credentials. Preflights are answered before
  * anybody is asked for a token, because browsers send none with them.
  */
-const METHODS = "HEAD, GET, POST, PUT, PATCH, DELETE";
+import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/runtime-cors.ts";
+
 const EXPOSED = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Location, Cache-Control, X-Content-Type-Options";
-const MAX_AGE_SECONDS = "7200";
 
 export function preflightAnswer(request: Request): Response | undefined {
   const asks = request.headers.get("access-control-request-method");
   if (request.method !== "OPTIONS" || asks === null || !request.headers.has("origin")) return undefined;
   const headers = new Headers({
     "Access-Control-Allow-Origin": "*",
-    "Access-Control-Allow-Methods": METHODS,
-    "Access-Control-Max-Age": MAX_AGE_SECONDS,
+    "Access-Control-Allow-Methods": RUNTIME_CORS_METHODS,
+    "Access-Control-Max-Age": RUNTIME_CORS_MAX_AGE_SECONDS,
     Vary: "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
   });
   const wanted = request.headers.get("access-control-request-headers");

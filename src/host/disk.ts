@@ -101,8 +101,9 @@ export class Disks {
     await this.mounts.do({ kind: "loop", image: this.imageOf(name), target: disk, type: "ext4", options: EXT4_MOUNT });
     fill(disk);
     const layers = `lowerdir=${imageFolder},upperdir=${disk}/upper,workdir=${disk}/work`;
-    // index and nfs_export: without them a process with an inotify watch cannot be checkpointed.
-    await this.mounts.do({ kind: "overlay", target: root, options: `${layers},index=on,nfs_export=on` });
+    // index and nfs_export: without them a process with an inotify watch cannot be checkpointed. redirect_dir: without it a
+    // folder of the image cannot be renamed.
+    await this.mounts.do({ kind: "overlay", target: root, options: `${layers},index=on,nfs_export=on,redirect_dir=on` });
     return { root, release: () => this.releaseMounts(folder) };
   }
 

@@ -104,3 +104,12 @@ test("what is not there, or is no folder, cannot be listed or looked at", async 
   expect(await refusalOf(sandbox.files.getInfo("/no/such/file"))).toBeInstanceOf(FileNotFoundError);
   expect(await refusalOf(sandbox.files.list("/etc/passwd"))).toBeInstanceOf(InvalidArgumentError);
 });
+
+test("a folder that comes with the image is renamed like any other, and stays so through a pause", async () => {
+  const before = await shell("find /usr/share/doc/bash | sort");
+  await sandbox.files.rename("/usr/share/doc/bash", "/usr/share/doc/bash2", { user: "root" });
+  await sandbox.pause();
+  await sandbox.connect();
+  expect(await sandbox.files.exists("/usr/share/doc/bash")).toBe(false);
+  expect((await shell("find /usr/share/doc/bash2 | sort")).replaceAll("bash2", "bash")).toBe(before);
+});

@@ -12,6 +12,7 @@ import { systemCode } from "../rpc-fault.ts";
 import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
 import { isUnchanged, parseRange, rangeHolds } from "./byte-range.ts";
 import { contentDisposition, sniffType, typeByName } from "./content-headers.ts";
+import { gzip } from "./gzip.ts";
 
 const CONDITIONAL_HEADERS = ["range", "if-modified-since", "if-none-match", "if-range"];
 
@@ -48,7 +49,7 @@ async function regularFile(path: string): Promise<Stats> {
 function compressed(path: string, headers: Headers): Response {
   headers.set("Content-Encoding", "gzip");
   headers.set("Content-Type", typeByName(path) ?? "application/octet-stream");
-  return new Response(chunkStream(path).pipeThrough(new CompressionStream("gzip")), { headers });
+  return new Response(streamOf(gzip(readChunks(path))), { headers });
 }
 
 async function plainBytes(request: Request, path: string, file: Stats, headers: Headers): Promise<Response> {
@@ -64,15 +65,14 @@ async function plainBytes(request: Request, path: string, file: Stats, headers: 
   }
   if (range === "all") {
     // Files under /proc have no size but do have content.
-    return new Response(file.size === 0 ? chunkStream(path) : Bun.file(path), { headers });
+    return new Response(file.size === 0 ? streamOf(readChunks(path)) : Bun.file(path), { headers });
   }
   headers.set("Content-Range", `bytes ${range.start}-${range.end}/${file.size}`);
   return new Response(Bun.file(path).slice(range.start, range.end + 1), { status: 206, headers });
 }
 
-/** The file's bytes, read only when they are asked for; the file is closed at the end, on failure and on abort. */
-function chunkStream(path: string): ReadableStream<Uint8Array<ArrayBuffer>> {
-  const chunks = readChunks(path);
+/** Made only when they are asked for; the file is closed at the end, on failure and on abort. */
+function streamOf(chunks: AsyncGenerator<Uint8Array<ArrayBuffer>, void>): ReadableStream<Uint8Array<ArrayBuffer>> {
   return new ReadableStream(
     {
       async pull(controller) {

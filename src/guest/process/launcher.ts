@@ -100,6 +100,10 @@ function startFault(command: Command, thrown: unknown): Error {
       thrown,
     );
   }
+  if (systemCode(thrown) === "E2BIG") {
+    const limits = "an argument or a variable may have 128 KiB, and all of them together 2 MiB or less";
+    return refuse("invalid_argument", `${program} could not be started: ${limits}; pass it by a file or stdin`, thrown);
+  }
   const why = thrown instanceof Error ? thrown.message : String(thrown);
   return refuse("invalid_argument", `${program} could not be started: ${why}`, thrown);
 }

@@ -160,6 +160,11 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     ])("%s", async (_, message) => {
       expect((await processes.run(message)).error?.code).toBe("invalid_argument");
     });
+
+    test("an argument that the kernel does not take", async () => {
+      const { error } = await processes.run(shell("x".repeat(128 * 1024)));
+      expect(error).toMatchObject({ code: "invalid_argument", message: expect.stringContaining("may have 128 KiB") });
+    });
   });
 
   describe("finding a process", () => {

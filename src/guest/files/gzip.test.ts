@@ -1,0 +1,85 @@
+import { expect, test } from "bun:test";
+import { constants, gunzipSync, inflateRawSync } from "node:zlib";
+import { gzip } from "./gzip.ts";
+
+const CHUNK_BYTES = 256 * 1024;
+const GZIP_HEAD_BYTES = 10;
+
+function random(bytes: number): Buffer<ArrayBuffer> {
+  const content = Buffer.alloc(bytes);
+  for (let at = 0; at < bytes; at += 65_536) crypto.getRandomValues(content.subarray(at, at + 65_536));
+  return content;
+}
+
+function text(bytes: number): Buffer {
+  return Buffer.alloc(bytes, "The same again, and again. ");
+}
+
+async function* chunksOf(content: Uint8Array): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < content.length; at += CHUNK_BYTES) yield content.subarray(at, at + CHUNK_BYTES);
+}
+
+async function packed(content: Uint8Array): Promise<Buffer> {
+  return Buffer.concat(await Array.fromAsync(gzip(chunksOf(content))));
+}
+
+const dense = random(3 * CHUNK_BYTES + 5);
+const contents: [string, Buffer][] = [
+  ["nothing", Buffer.of()],
+  ["a byte", Buffer.of(7)],
+  ["text", text(5 * CHUNK_BYTES + 1)],
+  ["what is packed already", dense],
+  ["both in turn", Buffer.concat([text(CHUNK_BYTES), dense, text(2 * CHUNK_BYTES), dense, text(9)])],
+];
+
+test.each(contents)("%s comes back byte for byte", async (_what, content) => {
+  expect(gunzipSync(await packed(content)).equals(content)).toBe(true);
+});
+
+test.each(contents)("%s is one member", async (_what, content) => {
+  // Stops where the first member ends.
+  const first = inflateRawSync((await packed(content)).subarray(GZIP_HEAD_BYTES), {
+    finishFlush: constants.Z_SYNC_FLUSH,
+  });
+  expect(first.equals(content)).toBe(true);
+});
+
+test("text is smaller, and what is packed already hardly larger", async () => {
+  expect((await packed(text(CHUNK_BYTES))).length).toBeLessThan(CHUNK_BYTES / 20);
+  expect((await packed(dense)).length).toBeLessThan(dense.length * 1.001 + 100);
+});
+
+test("what is packed already takes a fraction of the time that packing it would", async () => {
+  const content = random(32 * CHUNK_BYTES);
+  const timed = async (work: () => Promise<unknown>) => {
+    const from = performance.now();
+    await work();
+    return performance.now() - from;
+  };
+  const ours = await timed(() => packed(content));
+  const plain = await timed(() =>
+    new Response(new Blob([content]).stream().pipeThrough(new CompressionStream("gzip"))).bytes(),
+  );
+  expect(plain / ours).toBeGreaterThan(5);
+});
+
+test("who stops reading ends the work", async () => {
+  let isOver = false;
+  async function* endless(): AsyncGenerator<Uint8Array> {
+    try {
+      for (;;) yield text(CHUNK_BYTES);
+    } finally {
+      isOver = true;
+    }
+  }
+  for await (const _part of gzip(endless())) break;
+  expect(isOver).toBe(true);
+});
+
+test("a source that fails is the reader's failure", async () => {
+  async function* failing(): AsyncGenerator<Uint8Array> {
+    yield text(10);
+    throw new Error("the disk is gone");
+  }
+  await expect(Array.fromAsync(gzip(failing()))).rejects.toThrow("the disk is gone");
+});
