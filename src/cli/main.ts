@@ -1,5 +1,5 @@
 /**
- * The `sandlot` command: up, down, doctor, keys, bench. Each command is a file of its own; this one picks it and turns what
+ * The `sandlot` command: up, down, doctor, keys, limits, bench. Each command is a file of its own; this one picks it and turns what
  * went wrong into a message and an exit code.
  */
 import { Fault } from "../contract/fault.ts";
@@ -8,6 +8,7 @@ import { loadConfig } from "./config.ts";
 import { doctor } from "./doctor.ts";
 import { down } from "./down.ts";
 import { keys } from "./keys.ts";
+import { limits } from "./limits.ts";
 import { serve } from "./serve.ts";
 import { up } from "./up.ts";
 
@@ -20,6 +21,9 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
   sandlot keys list            show all keys, masked
   sandlot keys revoke ID       make a key useless at once
   sandlot keys token [NAME]    make a bearer token (sk_e2b_…) of the operator and show it once
+  sandlot limits               show what each team may run
+  sandlot limits TEAM …        change it: sandboxes=N at once, hours=H for each run, "none" lifts either;
+                               blocked=yes or blocked=no
   sandlot bench                measure, each figure beside its floor or peer
   sandlot help
 
@@ -42,6 +46,8 @@ async function main(args: readonly string[]): Promise<number> {
       return await doctor(loadConfig(process.env));
     case "keys":
       return await keys(loadConfig(process.env), rest);
+    case "limits":
+      return await limits(loadConfig(process.env), rest);
     case "bench":
       return await bench(loadConfig(process.env), rest);
     case "help":

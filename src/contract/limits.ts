@@ -45,6 +45,8 @@ export const STALL_CHECK_MS = 500;
 /** Written and read back at the same time, on the whole machine: each keeps a processor and the disk busy. */
 export const CHECKPOINTS_AT_ONCE_MAX = 2;
 export const RESTORES_AT_ONCE_MAX = 4;
+/** With cgroup v2: so many times its memory and its processes a sandbox may have until it is restored. */
+export const RESTORE_ROOM = 2;
 /** A memory image is at most so many times as large as the sandbox's memory: processes that share some are written one by one. */
 export const IMAGE_PER_MEMORY_MAX = 16;
 export const IMAGE_WATCH_MS = 250;

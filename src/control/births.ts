@@ -7,6 +7,7 @@ import type { Sandbox } from "../store/sandboxes.ts";
 import { placementFault } from "./host-fault.ts";
 import type { Life } from "./life.ts";
 import { described } from "./log.ts";
+import type { Slot } from "./slots.ts";
 import { kindOf, type StartableTemplate } from "./template-look-up.ts";
 
 /** What the creator of a sandbox decides. */
@@ -38,8 +39,9 @@ export class Births {
     const origin = { ...wish, teamId: team.id, templateId: template.id, buildId: build.id, alias };
     // What a snapshot was made of has these, too; what the creator says goes before.
     const envVars = { ...build.envVars, ...wish.envVars };
+    using slot = await this.#life.slots.take(team);
     try {
-      return await this.#bear({ ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
+      return await this.#bear(slot, { ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
     } catch (error) {
       // Then whatever else went wrong, it went wrong because of that.
       if ((await this.#life.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
@@ -47,11 +49,11 @@ export class Births {
     }
   }
 
-  /** As many as asked for; in place of one that could not be made, the reason. */
+  /** One for each slot, which is given back; in place of one that could not be made, the reason. */
   async fromSandbox(
     source: Sandbox,
     checkpoint: string,
-    count: number,
+    slots: readonly Slot[],
     timeoutSeconds: number,
   ): Promise<(Sandbox | Fault)[]> {
     const template = await this.#life.store.templates.everById(source.templateId);
@@ -59,11 +61,11 @@ export class Births {
     const { cpuCount, memoryMB, diskSizeMB } = source;
     const kind = { ...kindOf(template), cpuCount, memoryMB, diskSizeMB };
     const results: (Sandbox | Fault)[] = [];
-    let begun = 0;
+    const left = slots.entries();
     const makeSome = async () => {
-      while (begun < count) {
-        const at = begun++;
-        const child = this.#bear({ ...source, timeoutSeconds }, kind, checkpoint, `forked from ${source.id}`);
+      for (const [at, own] of left) {
+        using slot = own;
+        const child = this.#bear(slot, { ...source, timeoutSeconds }, kind, checkpoint, `forked from ${source.id}`);
         results[at] = await child.catch((error: unknown) => Fault.from(error));
       }
     };
@@ -72,6 +74,7 @@ export class Births {
   }
 
   async #bear(
+    slot: Slot,
     origin: Origin,
     kind: SandboxKind,
     checkpoint: string | null,
@@ -88,6 +91,7 @@ export class Births {
       accessTokens: tokens,
       internet: allowInternetAccess !== false,
     });
+    slot.sandboxId = id;
     // The expiry clock starts when the sandbox is up, however long that took.
     const startedAt = clock.now();
     const sandbox: Sandbox = {

@@ -29,6 +29,16 @@ describe("errors are JSON with a numeric code", () => {
     expect((await f.call(method, path)).status).toBe(status);
   });
 
+  test.each([
+    ["PUT", "/sandboxes/i0/network"],
+    ["GET", "/templates/aliases/base"],
+    ["DELETE", "/templates/tags"],
+    ["GET", "/volumes/v"],
+  ])("%s %s is refused by its name, for it is not built yet", async (method, path) => {
+    const reply = await f.call(method, path);
+    expect([reply.status, reply.body.message]).toEqual([501, expect.stringMatching(/^[A-Z]+ \/.* is not built yet$/)]);
+  });
+
   test("405 says what is possible", async () => {
     expect((await f.call("PUT", "/sandboxes")).headers.get("allow")).toBe("POST, GET, HEAD, OPTIONS");
     expect((await f.call("POST", "/sandboxes/i0")).headers.get("allow")).toBe("GET, HEAD, DELETE, OPTIONS");

@@ -9,6 +9,7 @@ import { authenticateBearer, authenticateKey, type Callers } from "./authenticat
 import { described, type Log } from "./log.ts";
 import { readJson } from "./request-body.ts";
 import type { Answer, Rooms, Route } from "./route.ts";
+import { UNBUILT_ROUTES } from "./unbuilt-routes.ts";
 
 /** What becomes known of a request on its way through, for its log line. */
 interface Exchange {
@@ -32,12 +33,17 @@ export function createDispatch(
   log: Log,
 ): (request: Request) => Promise<Response> {
   const app = new Hono<{ Bindings: Exchange }>({ getPath: rawPath });
+  for (const unbuilt of UNBUILT_ROUTES) {
+    const [method = "", path = ""] = unbuilt.split(" ");
+    app.on(method, patternOf(path), () => {
+      throw new Fault(501, `${unbuilt} is not built yet`);
+    });
+  }
   for (const route of routes) {
-    const pattern = route.path.replaceAll(/\{(\w+)\}/g, ":$1");
-    app.on(route.method, pattern, async (c) => write(await serve(route, c.req.raw, rooms, c.env)));
+    app.on(route.method, patternOf(route.path), async (c) => write(await serve(route, c.req.raw, rooms, c.env)));
   }
   for (const [path, methods] of methodsByPath(routes)) {
-    app.all(path.replaceAll(/\{(\w+)\}/g, ":$1"), (c) => {
+    app.all(patternOf(path), (c) => {
       const allow = [...methods, "OPTIONS"].join(", ");
       throw new Fault(405, `${c.req.method} is not possible on ${path}; it takes ${allow}`, {
         headers: { Allow: allow },
@@ -70,6 +76,10 @@ export function createDispatch(
     });
     return response;
   };
+}
+
+function patternOf(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ":$1");
 }
 
 async function fetchFrom(app: Hono<{ Bindings: Exchange }>, request: Request, exchange: Exchange): Promise<Response> {

@@ -1,6 +1,8 @@
 /** Ends that come on time, and a server that comes back. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
 import { TAKEDOWNS_AT_ONCE } from "../contract/limits.ts";
+import { MemoryHost } from "../host/memory-host.ts";
 import { systemClock } from "./clock.ts";
 import { createControl } from "./control.ts";
 import { ControlFixture, NOW } from "./control-fixture.ts";
@@ -69,6 +71,9 @@ describe("expiry", () => {
   });
 
   test("a thousand in the same second on the real clock, right after a restart, each within 100 ms", async () => {
+    // In memory: how long the disk takes to write thousands of times is not what is measured.
+    const folder = mkdtempSync("/dev/shm/sandlot-expiry-");
+    await using f = await ControlFixture.open(new MemoryHost(), `sqlite://${folder}/sandlot.db`);
     const { sandboxes } = f.store;
     for (let nth = 0; nth < 1_000; nth++) await f.create({ timeout: 600, autoPause: nth % 2 === 0 });
     await f.control.close();
@@ -94,6 +99,7 @@ describe("expiry", () => {
       expect(Math.max(...late)).toBeLessThan(100 + (await bystander.worstMs()));
     } finally {
       await control.close();
+      rmSync(folder, { recursive: true });
     }
   }, 30_000);
 

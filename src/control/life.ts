@@ -14,6 +14,7 @@ import type { Ids } from "./ids.ts";
 import { type Journal, SILENT_JOURNAL } from "./journal.ts";
 import { described, type Log } from "./log.ts";
 import { Presence } from "./presence.ts";
+import { Slots } from "./slots.ts";
 import { createTakedown, type Takedown } from "./takedown.ts";
 
 export interface LifecycleRooms {
@@ -35,6 +36,7 @@ export class Life {
   readonly background: Background;
   readonly presence = new Presence();
   readonly changes: Changes;
+  readonly slots: Slots;
   readonly takedown: Takedown;
   readonly discards: Discards;
   readonly expiry: Expiry;
@@ -51,6 +53,7 @@ export class Life {
     this.journal = rooms.journal ?? SILENT_JOURNAL;
     this.background = new Background(rooms.log);
     this.changes = new Changes(rooms.clock);
+    this.slots = new Slots(rooms);
     this.takedown = createTakedown(this);
     this.discards = createDiscards(this);
     this.expiry = createExpiry({

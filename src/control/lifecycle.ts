@@ -14,6 +14,7 @@
  *
  * The order is always: decide, act, record. To decide is one compare-and-set on (id, state, execution id); only who won it
  * acts. Create has no row to decide on, so it acts first and undoes the act when the row cannot be written.
+ * What leads to a new run takes one of the team's slots before all else (`slots.ts`).
  * `standing.ts` says what a row means to readers, `recovery.ts` what a start makes of what it finds.
  */
 import { Fault } from "../contract/fault.ts";
@@ -27,6 +28,8 @@ import { Life, type LifecycleRooms } from "./life.ts";
 import { Pauses } from "./pauses.ts";
 import { recover } from "./recovery.ts";
 import { Resumes, type ResumeWish } from "./resumes.ts";
+import { endWithin, lastEnd, ranTooLong } from "./run-length.ts";
+import { limitReached } from "./slots.ts";
 import { beingEnded, inTransition, notFound, shownState, standingOf } from "./standing.ts";
 import type { StartableTemplate } from "./template-look-up.ts";
 import { admit, wakeRefusal } from "./wake.ts";
@@ -62,14 +65,12 @@ export class Lifecycle {
   }
 
   setEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
-    return this.#changeEnd(team, id, (run, now) => this.#life.store.sandboxes.setEnd(run, now + seconds * 1000, now));
+    return this.#changeEnd(team, id, seconds, this.#life.store.sandboxes.setEnd);
   }
 
   /** As `setEnd`, but never to an earlier time. */
   extendEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
-    return this.#changeEnd(team, id, (run, now) =>
-      this.#life.store.sandboxes.extendEnd(run, now + seconds * 1000, now),
-    );
+    return this.#changeEnd(team, id, seconds, this.#life.store.sandboxes.extendEnd);
   }
 
   /** Running: its end is set or extended. Paused: it is resumed, with that end. Says which it was. */
@@ -80,18 +81,18 @@ export class Lifecycle {
   ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
     const { journal, store } = this.#life;
     const { sandboxes } = store;
-    const endIn = (now: number) => now + wish.seconds * 1000;
     return this.#bringUp(id, {
       look: () => this.#row(team, id),
       resume: { seconds: wish.seconds, memory: wish.memory, mintToken: false },
       running: async (run, now) => {
-        const change = wish.onlyExtend ? sandboxes.extendEnd : sandboxes.setEnd;
-        const changed = await change(run, endIn(now), now);
+        // One that has run too long already is not ended by being connected to.
+        const change = wish.onlyExtend || lastEnd(team, run) <= now ? sandboxes.extendEnd : sandboxes.setEnd;
+        const changed = await change(run, endWithin(team, run, wish.seconds, now), now);
         if (changed !== undefined && changed.endAt !== run.endAt) journal.tell("updated", changed, newEnd(changed));
         return changed;
       },
       joins: ({ memory }) => memory === wish.memory,
-      joined: (run, now) => sandboxes.extendEnd(run, endIn(now), now),
+      joined: (run, now) => sandboxes.extendEnd(run, endWithin(team, run, wish.seconds, now), now),
     });
   }
 
@@ -109,14 +110,19 @@ export class Lifecycle {
       resume: { ...wish, mintToken: true },
       running,
       joins: ({ mintToken, memory, autoPause }) => mintToken && memory === wish.memory && autoPause === wish.autoPause,
-      joined: (run, now) => this.#life.store.sandboxes.extendEnd(run, now + wish.seconds * 1000, now),
+      joined: (run, now) => this.#life.store.sandboxes.extendEnd(run, endWithin(team, run, wish.seconds, now), now),
     });
     return sandbox;
   }
 
+  /** Fault 409 only when it is paused already: clients take that for as good as done. */
   async pause(team: Team, id: string, memory: boolean): Promise<void> {
-    const sandbox = await this.#atRest(team, id, { onPaused: `sandbox "${id}" is paused already` });
-    if (!(await this.#pauses.now(sandbox, memory))) throw inTransition(id);
+    await this.#whenAtRest(team, id, {
+      paused: () => new Fault(409, `sandbox "${id}" is paused already`),
+      busy: () =>
+        new Fault(503, `sandbox "${id}" is being resumed or copied and was not paused; try again in a moment`),
+      running: async (sandbox) => (await this.#pauses.now(sandbox, memory)) || undefined,
+    });
   }
 
   /** `use` gets the name of a checkpoint of the running sandbox, to record it or to discard it. */
@@ -126,25 +132,50 @@ export class Lifecycle {
     memory: boolean,
     use: (sandbox: Sandbox, checkpoint: string) => Promise<T>,
   ): Promise<T> {
-    const sandbox = await this.#atRest(team, id, {});
-    const checkpoint = await capture(this.#life, sandbox, { memory });
-    if (checkpoint === undefined) throw inTransition(id);
-    try {
-      return await use(sandbox, checkpoint);
-    } catch (error) {
-      this.discard([checkpoint]);
-      throw error;
-    }
+    return this.#whenAtRest(team, id, {
+      paused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
+      running: async (sandbox) => {
+        const checkpoint = await capture(this.#life, sandbox, { memory });
+        if (checkpoint === undefined) return undefined;
+        try {
+          return await use(sandbox, checkpoint);
+        } catch (error) {
+          this.discard([checkpoint]);
+          throw error;
+        }
+      },
+    });
   }
 
   /** Copies of a running sandbox, each with an id and tokens of its own; or why there is none. */
   async fork(team: Team, id: string, count: number, seconds: number): Promise<(Sandbox | Fault)[]> {
-    const sandbox = await this.#atRest(team, id, { onPaused: `sandbox "${id}" is paused; resume it first` });
+    const { sandboxes: limit } = team.limits;
+    if (limit !== undefined && count >= limit) {
+      const most = limit === 1 ? "1 sandbox" : `${limit} sandboxes`;
+      throw new Fault(
+        400,
+        `this team may run ${most} at once, the original among them; count must be less, got ${count}`,
+      );
+    }
+    return this.#whenAtRest(team, id, {
+      paused: () => new Fault(409, `sandbox "${id}" is paused; resume it first`),
+      running: (sandbox) => this.#fork(team, sandbox, count, seconds),
+    });
+  }
+
+  /** Undefined: it does not run any more, so look again. */
+  async #fork(team: Team, sandbox: Sandbox, count: number, seconds: number): Promise<(Sandbox | Fault)[] | undefined> {
+    using held = new DisposableStack();
+    const slots = await this.#life.slots.takeUpTo(team, count);
+    for (const slot of slots) held.use(slot);
+    const refused = Array.from({ length: count - slots.length }, () => limitReached(team));
+    // It need not stand still for nothing.
+    if (slots.length === 0) return refused;
     const checkpoint = await capture(this.#life, sandbox, { memory: true, temporary: true });
-    if (checkpoint === undefined) throw inTransition(id);
+    if (checkpoint === undefined) return undefined;
     try {
-      this.#life.journal.tell("checkpointed", sandbox, `forked, ${count} times`);
-      return await this.#births.fromSandbox(sandbox, checkpoint, count, seconds);
+      this.#life.journal.tell("checkpointed", sandbox, `forked, ${slots.length} times`);
+      return [...(await this.#births.fromSandbox(sandbox, checkpoint, slots, seconds)), ...refused];
     } finally {
       this.discard([checkpoint]);
     }
@@ -276,33 +307,57 @@ export class Lifecycle {
     throw inTransition(id);
   }
 
-  /** The team's sandbox if it runs and nobody has it in hand. */
-  async #atRest(team: Team, id: string, say: { onPaused?: string }): Promise<Sandbox> {
-    const sandbox = await this.#row(team, id);
-    const standing = standingOf(sandbox, this.#life.clock.now());
-    if (standing === "running") return sandbox;
-    if (standing === "between") throw inTransition(id);
-    if (standing !== "paused") throw notFound(id);
-    if (say.onPaused !== undefined) throw new Fault(409, say.onPaused);
-    throw new Fault(404, `sandbox "${id}" is paused; resume it first`);
+  /** What is to be done with a running sandbox, once nobody has it in hand. Bounded in time and rounds. */
+  async #whenAtRest<T>(
+    team: Team,
+    id: string,
+    how: {
+      /** Undefined: it does not run any more, so look again. */
+      running(sandbox: Sandbox): Promise<T | undefined>;
+      paused(): Fault;
+      over?(): Fault;
+      busy?(): Fault;
+    },
+  ): Promise<T> {
+    const { clock, changes, presence } = this.#life;
+    const deadline = clock.now() + TRANSITION_WAIT_MS;
+    for (let round = 0; round <= TRANSITION_ROUNDS_MAX; round++) {
+      using watch = changes.watch(id);
+      const sandbox = await this.#row(team, id);
+      const standing = standingOf(sandbox, clock.now());
+      if (standing === "over") throw how.over?.() ?? notFound(id);
+      if (standing === "paused") throw how.paused();
+      if (standing === "running" && !presence.isHidden(id)) {
+        const done = await how.running(sandbox);
+        if (done !== undefined) return done;
+        continue;
+      }
+      this.#pauses.hurry(id);
+      if (!(await watch.within(waitLeft(deadline, clock.now())))) break;
+    }
+    throw how.busy?.() ?? inTransition(id);
   }
 
   async #changeEnd(
     team: Team,
     id: string,
-    change: (run: SandboxRun, now: number) => Promise<Sandbox | undefined>,
+    seconds: number,
+    change: (run: SandboxRun, endAt: number, now: number) => Promise<Sandbox | undefined>,
   ): Promise<Sandbox> {
     const { clock, expiry, journal } = this.#life;
-    const sandbox = await this.#row(team, id);
-    const now = clock.now();
-    const standing = standingOf(sandbox, now);
-    if (standing === "paused") throw new Fault(404, `sandbox "${id}" is paused; resume it first`);
-    if (standing === "between") throw inTransition(id);
-    const changed = standing === "running" ? await change(sandbox, now) : undefined;
-    if (changed === undefined) throw standing === "running" ? inTransition(id) : beingEnded(id);
-    expiry.noteEnd(changed.endAt);
-    if (changed.endAt !== sandbox.endAt) journal.tell("updated", changed, newEnd(changed));
-    return changed;
+    return this.#whenAtRest(team, id, {
+      paused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
+      over: () => beingEnded(id),
+      running: async (sandbox) => {
+        const now = clock.now();
+        if (seconds > 0 && lastEnd(team, sandbox) <= now) throw ranTooLong(team, id);
+        const changed = await change(sandbox, endWithin(team, sandbox, seconds, now), now);
+        if (changed === undefined) return undefined;
+        expiry.noteEnd(changed.endAt);
+        if (changed.endAt !== sandbox.endAt) journal.tell("updated", changed, newEnd(changed));
+        return changed;
+      },
+    });
   }
 
   /** Waits for the end of a run whose kill is wanted. */

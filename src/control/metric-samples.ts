@@ -184,7 +184,7 @@ export class MetricSamples {
     for (let at = 0; at < blocks.length; at += METRIC_BLOCKS_PER_WRITE) {
       await store.transaction(async (tables) => {
         for (const block of blocks.slice(at, at + METRIC_BLOCKS_PER_WRITE)) await tables.metricBlocks.put(block);
-      });
+      }, "server");
     }
     this.#finished = this.#finished.filter((block) => !finished.includes(block));
     for (const measured of current) measured.isWritten = true;

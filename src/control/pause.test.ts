@@ -59,34 +59,57 @@ describe("pause", () => {
     expect((await f.call("GET", "/sandboxes")).body.map(({ sandboxID }) => sandboxID)).toEqual([other]);
   });
 
-  test("while it goes on: paused to readers, 409 to changes, unknown to the edge's look-up", async () => {
+  test("while it goes on: paused to readers, unknown to the edge's look-up", async () => {
     const { begun, finish } = f.hold("beforePause");
     const pausing = pause();
     await begun;
     expect((await read()).state).toBe("paused");
     expect((await f.call("GET", "/v2/sandboxes?state=paused")).body).toHaveLength(1);
-    for (const [path, body] of [
-      ["pause", {}],
-      ["timeout", { timeout: 5 }],
-      ["refreshes", {}],
-      ["fork", {}],
-      ["snapshots", {}],
-    ] as const) {
-      expect([path, (await f.call("POST", `/sandboxes/${id}/${path}`, body)).status]).toEqual([path, 409]);
-    }
     expect(await f.control.directory.find(id)).toBeUndefined();
     finish();
     expect((await pausing).status).toBe(204);
   });
 
   test.each([
+    ["pause", {}, 409],
     ["timeout", { timeout: 5 }, 404],
     ["refreshes", {}, 404],
     ["snapshots", {}, 404],
     ["fork", {}, 409],
-  ])("then /%s is %p", async (path, body, status) => {
-    await pause();
-    expect((await f.call("POST", `/sandboxes/${id}/${path}`, body)).status).toBe(status);
+  ])("while it goes on /%s waits, and afterwards it is %p", async (path, body, status) => {
+    const { begun, finish } = f.hold("beforePause");
+    const pausing = pause();
+    await begun;
+    const waiting = f.call("POST", `/sandboxes/${id}/${path}`, body);
+    await f.until(() => f.clock.timers === 2);
+    finish();
+    expect([(await pausing).status, (await waiting).status]).toEqual([204, status]);
+    const reply = await f.call("POST", `/sandboxes/${id}/${path}`, body);
+    expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining("is paused")]);
+  });
+
+  test("after one that failed, another that waited is tried", async () => {
+    const { begun, finish } = f.hold("beforePause", new Fault(422, "cannot be kept"));
+    const first = pause();
+    await begun;
+    const second = pause();
+    await f.until(() => f.clock.timers === 2);
+    f.host.beforePause = async () => undefined;
+    finish();
+    expect([(await first).status, (await second).status]).toEqual([422, 204]);
+  });
+
+  test("of a sandbox that somebody has in hand for a minute is 503: not paused, and not paused already either", async () => {
+    const { begun, finish } = f.hold("beforeSnapshot");
+    const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+    await begun;
+    const waiting = pause();
+    await f.until(() => f.clock.timers === 2);
+    await f.clock.advance(60_000, async () => undefined);
+    const reply = await waiting;
+    expect([reply.status, reply.body.message]).toEqual([503, expect.stringContaining("was not paused")]);
+    finish();
+    await making;
   });
 
   test("that cannot be done is told with the reason, and the sandbox runs on to the end it had", async () => {

@@ -7,11 +7,12 @@ import { ACCESS_TOKENS_KEPT } from "../contract/limits.ts";
 import type { Sandbox } from "../store/sandboxes.ts";
 import { placementFault } from "./host-fault.ts";
 import type { Life } from "./life.ts";
+import { secondsMax } from "./run-length.ts";
 import { beingEnded } from "./standing.ts";
 import { kindOf } from "./template-look-up.ts";
 
 export interface ResumeWish {
-  /** From when it is up. */
+  /** From when it is up; the team's maximum if that is less. */
   seconds: number;
   /** False: boot it from its files. */
   memory: boolean;
@@ -67,9 +68,12 @@ export class Resumes {
   }
 
   async #start(paused: Sandbox, executionId: string, wish: ResumeWish): Promise<Sandbox | undefined> {
-    const { store, host, ids, presence, clock } = this.#life;
+    const { store, host, ids, presence, clock, slots } = this.#life;
     const template = await store.templates.everById(paused.templateId);
     if (template === undefined) throw new Fault(500, `the template of sandbox "${paused.id}" is not in the store`);
+    const team = await store.people.team(paused.teamId);
+    if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
+    using _slot = await slots.take(team, paused.id);
     const begun = await store.sandboxes.beginResume(paused, executionId);
     if (begun === undefined) return undefined;
     const checkpoint = begun.checkpoint ?? "";
@@ -96,7 +100,7 @@ export class Resumes {
     const running = await this.#life.insist("a resume", () =>
       store.sandboxes.finishResume(begun, {
         startedAt,
-        endAt: startedAt + wish.seconds * 1000,
+        endAt: startedAt + Math.min(wish.seconds, secondsMax(team)) * 1000,
         tokens: accessTokens,
         autoPause: wish.autoPause ?? begun.autoPause,
       }),

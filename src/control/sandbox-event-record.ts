@@ -96,7 +96,7 @@ export class SandboxEventRecord {
     while (this.#waiting.length > 0) {
       const events = this.#waiting.slice(0, EVENTS_PER_WRITE);
       try {
-        await this.#rooms.store.transaction((tables) => this.#record(tables, events));
+        await this.#rooms.store.transaction((tables) => this.#record(tables, events), "server");
       } catch (error) {
         this.#arm(STORE_RETRY_MS);
         throw error;

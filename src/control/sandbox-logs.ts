@@ -207,7 +207,7 @@ export class SandboxLogs implements LogReader {
     }
     await store.transaction(async (tables) => {
       for (const { page } of pages) await tables.sandboxLogs.add(page);
-    });
+    }, "server");
     for (const { id, known, page, taken } of pages) {
       known.waiting.splice(0, taken);
       known.waitingBytes = known.waiting.reduce((sum, line) => sum + byteLength(line), 0);

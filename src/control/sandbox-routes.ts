@@ -21,6 +21,7 @@ import {
 } from "../contract/management/sandbox-requests.ts";
 import type { Team } from "../store/people.ts";
 import { type Answer, type Rooms, type Route, route } from "./route.ts";
+import { secondsOf } from "./run-length.ts";
 import { listPage, listRunning } from "./sandbox-list.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { asCreated, asDetail, asListed } from "./sandbox-view.ts";
@@ -42,11 +43,11 @@ export const sandboxRoutes: readonly Route[] = [
     deprecated: true,
     body: { schema: createSandboxV1, required: true },
     success: created,
-    errors: [404, 503],
+    errors: [403, 404, 422, 429, 503, 507],
     handle: ({ caller, body }, rooms) =>
       create(rooms, caller.team, body, {
         secure: body.secure ?? false,
-        timeoutSeconds: body.timeout ?? TIMEOUT_DEFAULT_V1_SECONDS,
+        timeoutSeconds: secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V1_SECONDS),
       }),
   }),
   route({
@@ -56,12 +57,12 @@ export const sandboxRoutes: readonly Route[] = [
     summary: "Create a sandbox from a template; its runtime always demands its token",
     body: { schema: createSandboxV2, required: true },
     success: created,
-    errors: [404, 503],
+    errors: [403, 404, 422, 429, 503, 507],
     async handle({ caller, body, headers }, rooms) {
       refuseIdempotencyKey(headers);
       return create(rooms, caller.team, body, {
         secure: true,
-        timeoutSeconds: body.timeout ?? TIMEOUT_DEFAULT_V2_SECONDS,
+        timeoutSeconds: secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V2_SECONDS),
       });
     },
   }),
@@ -134,9 +135,8 @@ export const sandboxRoutes: readonly Route[] = [
     deprecated: true,
     body: { schema: connectSandboxV1, required: true },
     success: connected,
-    errors: [409, 422, 503],
-    handle: ({ caller, params, body }, rooms) =>
-      connect(rooms, caller.team, params, { ...body, timeout: body.timeout, onlyExtend: false }),
+    errors: [403, 409, 422, 429, 503, 507],
+    handle: ({ caller, params, body }, rooms) => connect(rooms, caller.team, params, { ...body, onlyExtend: false }),
   }),
   route({
     method: "POST",
@@ -145,13 +145,8 @@ export const sandboxRoutes: readonly Route[] = [
     summary: "Connect to a sandbox, resume it if paused; its end only ever moves to a later time",
     body: { schema: connectSandboxV2, required: false },
     success: connected,
-    errors: [409, 422, 503],
-    handle: ({ caller, params, body }, rooms) =>
-      connect(rooms, caller.team, params, {
-        ...body,
-        timeout: body.timeout ?? TIMEOUT_DEFAULT_V2_SECONDS,
-        onlyExtend: true,
-      }),
+    errors: [403, 409, 422, 429, 503, 507],
+    handle: ({ caller, params, body }, rooms) => connect(rooms, caller.team, params, { ...body, onlyExtend: true }),
   }),
   route({
     method: "POST",
@@ -174,10 +169,10 @@ export const sandboxRoutes: readonly Route[] = [
     deprecated: true,
     body: { schema: resumeSandbox, required: false },
     success: [{ status: 201, description: "The sandbox is up again", schema: createdSandbox }],
-    errors: [409, 422, 503],
+    errors: [403, 409, 422, 429, 503, 507],
     async handle({ caller, params, body }, { lifecycle }) {
       const sandbox = await lifecycle.resume(caller.team, idIn(params), {
-        seconds: body.timeout ?? TIMEOUT_DEFAULT_V1_SECONDS,
+        seconds: secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V1_SECONDS),
         memory: body.memory ?? true,
         autoPause: body.autoPause ?? undefined,
       });
@@ -246,10 +241,10 @@ async function connect(
   { lifecycle }: Rooms,
   team: Team,
   params: Readonly<Record<string, string>>,
-  asked: { timeout: number; memory?: boolean | null | undefined; onlyExtend: boolean },
+  asked: { timeout?: number | null | undefined; memory?: boolean | null | undefined; onlyExtend: boolean },
 ): Promise<Answer> {
   const { sandbox, resumed } = await lifecycle.connect(team, idIn(params), {
-    seconds: asked.timeout,
+    seconds: secondsOf(team, asked.timeout, TIMEOUT_DEFAULT_V2_SECONDS),
     memory: asked.memory ?? true,
     onlyExtend: asked.onlyExtend,
   });

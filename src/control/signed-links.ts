@@ -24,7 +24,10 @@ export class SignedLinks {
     this.#clock = rooms.clock;
   }
 
-  /** The id of the running sandbox that the link opens, or undefined. `client` is the address of who asks. */
+  /**
+   * The id of the sandbox that the link opens, or undefined. It may be paused: then there is nothing to open, but nobody has
+   * guessed either. `client` is the address of who asks.
+   */
   async find(link: SignedLink, client: string): Promise<string | undefined> {
     this.#demandPatience(client);
     const given = digest(link.signature);

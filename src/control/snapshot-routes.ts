@@ -5,6 +5,7 @@ import { TIMEOUT_DEFAULT_V1_SECONDS } from "../contract/limits.ts";
 import { type ForkAnswer, forkAnswer, forkRequest } from "../contract/management/fork.ts";
 import { createSnapshot, listSnapshotsQuery, snapshot } from "../contract/management/snapshot.ts";
 import { type Route, route } from "./route.ts";
+import { secondsOf } from "./run-length.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { asCreated } from "./sandbox-view.ts";
 import { listSnapshots } from "./snapshot-list.ts";
@@ -18,10 +19,10 @@ export const snapshotRoutes: readonly Route[] = [
     summary: "Make copies of a running sandbox, memory included",
     body: { schema: forkRequest, required: false },
     success: [{ status: 201, description: "One entry for each copy: the sandbox, or the error", schema: forkAnswer }],
-    errors: [409, 422, 503, 507],
+    errors: [403, 409, 422, 503, 507],
     async handle({ caller, params, body }, { lifecycle }) {
       const id = sandboxIdFrom(params.sandboxID ?? "");
-      const seconds = body.timeout ?? TIMEOUT_DEFAULT_V1_SECONDS;
+      const seconds = secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V1_SECONDS);
       const copies = await lifecycle.fork(caller.team, id, body.count ?? 1, seconds);
       const entries: ForkAnswer = copies.map((copy) =>
         copy instanceof Fault ? { error: copy.toBody() } : { sandbox: asCreated(copy) },

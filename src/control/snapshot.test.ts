@@ -170,22 +170,35 @@ describe("a snapshot", () => {
     expect(f.host.checkpoints).toEqual([]);
   });
 
-  test("in the making: the sandbox reads as running, changes are 409, connect waits, a kill wins", async () => {
+  test("in the making: the sandbox reads as running, and cannot be resumed", async () => {
     const { begun, finish } = f.hold("beforeSnapshot");
     const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
     await begun;
     expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
     expect((await f.call("GET", "/sandboxes")).body).toHaveLength(1);
-    for (const path of ["pause", "fork", "snapshots", "resume"]) {
-      expect([path, (await f.call("POST", `/sandboxes/${id}/${path}`, {})).status]).toEqual([path, 409]);
-    }
-    expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 })).status).toBe(409);
-    const connecting = f.call("POST", `/v2/sandboxes/${id}/connect`, { timeout: 700 });
+    expect((await f.call("POST", `/sandboxes/${id}/resume`, {})).status).toBe(409);
+    finish();
+    expect((await making).status).toBe(201);
+  });
+
+  test.each([
+    [`/v2/sandboxes/ID/connect`, { timeout: 700 }, 200],
+    [`/sandboxes/ID/timeout`, { timeout: 700 }, 204],
+    [`/sandboxes/ID/refreshes`, { duration: 700 }, 204],
+    [`/sandboxes/ID/snapshots`, {}, 201],
+    [`/sandboxes/ID/fork`, {}, 201],
+    [`/sandboxes/ID/pause`, {}, 204],
+  ])("in the making: POST %s waits for it", async (path, body, status) => {
+    const { begun, finish } = f.hold("beforeSnapshot");
+    const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+    await begun;
+    const waiting = f.call("POST", path.replace("ID", id), body);
     await f.until(() => f.clock.timers === 2);
     finish();
     expect((await making).status).toBe(201);
-    expect((await connecting).status).toBe(200);
-    expect(await f.endOf(id)).toBe(700);
+    expect((await waiting).status).toBe(status);
+    expect(f.host.collisions).toEqual([]);
+    if ("timeout" in body) expect(await f.endOf(id)).toBe(700);
   });
 
   test("whose sandbox is killed in the making is kept; the sandbox is not", async () => {

@@ -56,14 +56,14 @@ const ACTS: Readonly<Record<string, SandboxState>> = {
 const ALLOWED: Readonly<Record<string, Readonly<Record<Found, readonly number[]>>>> = {
   read: { running: [200], paused: [200], between: [200], over: [404], gone: [404] },
   kill: { running: [204], paused: [204], between: [204], over: [204], gone: [404] },
-  pause: { running: [204], paused: [409], between: [409], over: [404, 409], gone: [404] },
+  pause: { running: [204], paused: [409], between: [], over: [404], gone: [404] },
   // 201 between two states: it joined a start that was under way; that there was one is looked at apart.
   resume: { running: [409], paused: [201], between: [201, 409], over: [404, 409], gone: [404] },
   connect: { running: [200], paused: [201], between: [201, 409], over: [409], gone: [404] },
   timeout: { running: [204], paused: [404], between: [409], over: [409], gone: [404] },
   refresh: { running: [204], paused: [404], between: [409], over: [409], gone: [404] },
-  fork: { running: [201], paused: [409], between: [409], over: [404, 409], gone: [404] },
-  snapshot: { running: [201], paused: [404], between: [409], over: [404, 409], gone: [404] },
+  fork: { running: [201], paused: [409], between: [409], over: [404], gone: [404] },
+  snapshot: { running: [201], paused: [404], between: [409], over: [404], gone: [404] },
   // 200: there is a way; 502, 409: as the edge would say it.
   wake: { running: [200], paused: [200, 502], between: [409, 502], over: [409, 502], gone: [502] },
 };
@@ -100,14 +100,14 @@ export class StormModel {
       await remove(run);
       this.removed(run.id);
     };
-    store.transaction = (work) =>
+    store.transaction = (work, outlasts) =>
       transaction((tables: Tables) => {
         const add = async (row: Sandbox) => {
           await tables.sandboxes.add(row);
           this.#note(row.id, row, "add");
         };
         return work({ ...tables, sandboxes: { ...tables.sandboxes, add } });
-      });
+      }, outlasts);
   }
 
   /** Somebody says to have won a change of this row. */

@@ -17,6 +17,12 @@ export interface Result {
 
 export type Statement = (strings: TemplateStringsArray, ...values: Value[]) => Promise<Result>;
 
+/**
+ * What a transaction outlasts once it is done. What is only to outlast the server is written without a round to the disk; a crash
+ * of the machine may take the last moments of it.
+ */
+export type Outlasts = "machine" | "server";
+
 export interface Engine {
   readonly name: "sqlite" | "postgres";
   sql: Statement;
@@ -24,7 +30,7 @@ export interface Engine {
    * Runs `work` in one transaction. Everything it does must go through the statement it is given: a call to the engine's
    * own `sql` from inside would wait for the transaction that waits for it.
    */
-  transaction<T>(work: (sql: Statement) => Promise<T>): Promise<T>;
+  transaction<T>(work: (sql: Statement) => Promise<T>, outlasts?: Outlasts): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -36,12 +42,14 @@ export async function openEngine(url: string): Promise<Engine> {
   throw new Fault(500, `unknown database scheme "${scheme}"; use sqlite://… or postgres://…`);
 }
 
+const DURABLE = "PRAGMA synchronous = FULL";
+
 async function openSqlite(url: string): Promise<Engine> {
   const db = new SQL(url, { adapter: "sqlite", create: true });
   try {
     await db.unsafe("PRAGMA journal_mode = WAL");
     await db.unsafe(`PRAGMA busy_timeout = ${SQLITE_BUSY_MS}`);
-    await db.unsafe("PRAGMA synchronous = FULL");
+    await db.unsafe(DURABLE);
     await db.unsafe("PRAGMA foreign_keys = ON");
   } catch (cause) {
     await db.close();
@@ -65,8 +73,18 @@ async function openSqlite(url: string): Promise<Engine> {
   return {
     name: "sqlite",
     sql: (strings, ...values) => inTurn(() => direct(strings, ...values)),
-    // IMMEDIATE, because a transaction that reads first and writes later cannot wait for another process to finish.
-    transaction: (work) => inTurn(() => db.begin("IMMEDIATE", (tx) => work(statementOn(tx)))),
+    transaction: (work, outlasts) =>
+      inTurn(async () => {
+        // IMMEDIATE, because a transaction that reads first and writes later cannot wait for another process to finish.
+        const done = () => db.begin("IMMEDIATE", (tx) => work(statementOn(tx)));
+        if (outlasts !== "server") return await done();
+        await db.unsafe("PRAGMA synchronous = NORMAL");
+        try {
+          return await done();
+        } finally {
+          await db.unsafe(DURABLE);
+        }
+      }),
     close: () => inTurn(() => db.close()),
   };
 }
@@ -83,7 +101,11 @@ async function openPostgres(url: string): Promise<Engine> {
   return {
     name: "postgres",
     sql: statementOn(db),
-    transaction: (work) => db.begin((tx) => work(statementOn(tx))),
+    transaction: (work, outlasts) =>
+      db.begin(async (tx) => {
+        if (outlasts === "server") await tx.unsafe("SET LOCAL synchronous_commit = off");
+        return await work(statementOn(tx));
+      }),
     close: () => db.close(),
   };
 }

@@ -1,5 +1,6 @@
 /** Users and the teams they belong to. */
 import { integer, type Row, type Statement, text } from "./engine.ts";
+import { readLimits, type TeamLimits } from "./team-limits.ts";
 
 export interface User {
   id: string;
@@ -12,8 +13,7 @@ export interface Team {
   name: string;
   /** The namespace of the team's templates. */
   slug: string;
-  /** What the operator allows this team; an absent member is unlimited. */
-  limits: Record<string, number>;
+  limits: TeamLimits;
   createdAt: number;
 }
 
@@ -48,6 +48,15 @@ export function peopleIn(sql: Statement) {
       return rows[0] && readTeam(rows[0]);
     },
 
+    async teams(): Promise<Team[]> {
+      const { rows } = await sql`SELECT * FROM teams ORDER BY slug`;
+      return rows.map(readTeam);
+    },
+
+    async setLimits(teamId: string, limits: TeamLimits): Promise<void> {
+      await sql`UPDATE teams SET limits = ${JSON.stringify(limits)} WHERE id = ${teamId}`;
+    },
+
     async join(userId: string, teamId: string, isDefault: boolean): Promise<void> {
       await sql`INSERT INTO team_members (team_id, user_id, is_default) VALUES (${teamId}, ${userId}, ${isDefault ? 1 : 0})`;
     },
@@ -66,11 +75,12 @@ function readUser(row: Row): User {
 }
 
 export function readTeam(row: Row): Team {
+  const slug = text(row.slug);
   return {
     id: text(row.id),
     name: text(row.name),
-    slug: text(row.slug),
-    limits: JSON.parse(text(row.limits)),
+    slug,
+    limits: readLimits(text(row.limits), slug),
     createdAt: integer(row.created_at),
   };
 }

@@ -261,10 +261,21 @@ export function sandboxesIn(sql: Statement) {
       return integer(rows[0]?.sandboxes);
     },
 
-    /** Sandboxes that run and have tokens, the newest first. */
+    /** A team's sandboxes that run or are on their way to or from that, other than those that are being ended. */
+    async holdingSlots(teamId: string, now: number): Promise<string[]> {
+      const { rows } = await sql`SELECT id FROM sandboxes
+        WHERE team_id = ${teamId} AND kill_wanted = 0 AND (state IN ('pausing', 'resuming', 'snapshotting')
+          OR (state = 'running' AND (auto_pause = 1 OR end_at > ${now})))`;
+      return rows.map((row) => text(row.id));
+    },
+
+    /** Sandboxes that run or are paused and have tokens, the running ones and the newest first. */
     async secured(now: number, limit: number): Promise<{ id: string; tokens: string[] }[]> {
       const { rows } = await sql`SELECT id, tokens FROM sandboxes
-        WHERE state IN ('running', 'snapshotting') AND secure = 1 AND kill_wanted = 0 AND end_at > ${now} ORDER BY started_at DESC, id ASC LIMIT ${limit}`;
+        WHERE state <> 'killing' AND secure = 1 AND kill_wanted = 0
+          AND (state NOT IN ('running', 'snapshotting') OR end_at > ${now} OR auto_pause = 1)
+        ORDER BY CASE WHEN state IN ('running', 'snapshotting') THEN 0 ELSE 1 END, started_at DESC, id ASC
+        LIMIT ${limit}`;
       return rows.map((row) => ({ id: text(row.id), tokens: JSON.parse(text(row.tokens)) }));
     },
 

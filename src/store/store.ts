@@ -4,7 +4,7 @@
  * It never decides anything: no clock, no ids, no HTTP, no sandbox is touched from here.
  */
 import { Fault } from "../contract/fault.ts";
-import { openEngine, type Statement } from "./engine.ts";
+import { type Outlasts, openEngine, type Statement } from "./engine.ts";
 import { keysIn } from "./keys.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
 import { migrate } from "./migrations.ts";
@@ -20,7 +20,7 @@ export type Tables = ReturnType<typeof tablesIn>;
 
 export interface Store extends Tables {
   /** All that `work` does with the tables it is given happens, or nothing of it. It must not use the store itself. */
-  transaction<T>(work: (tables: Tables) => Promise<T>): Promise<T>;
+  transaction<T>(work: (tables: Tables) => Promise<T>, outlasts?: Outlasts): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -39,7 +39,7 @@ export async function openStore(url: string, now: number): Promise<Store> {
   }
   return {
     ...tablesIn(engine.sql),
-    transaction: (work) => engine.transaction((sql) => work(tablesIn(sql))),
+    transaction: (work, outlasts) => engine.transaction((sql) => work(tablesIn(sql)), outlasts),
     close: () => engine.close(),
   };
 }

@@ -178,6 +178,18 @@ test("a link works as it stands, without a word of whose it is, while other sand
   await expectRefused(await followAsItStands(await other.downloadUrl("shared.txt")), "invalid signature");
 });
 
+test("a link to a paused sandbox finds nobody there, however often, and works again with the sandbox", async () => {
+  const other = await Sandbox.create(server().options);
+  await other.files.write("shared.txt", "of another");
+  const link = await other.downloadUrl("shared.txt");
+  await other.pause();
+  // More often than somebody may guess.
+  for (let times = 0; times < 35; times++) expect((await followAsItStands(link)).status).toBe(502);
+  await other.connect();
+  expect(await (await followAsItStands(link)).text()).toBe("of another");
+  await other.kill();
+});
+
 test("who follows a link cannot make it another user's", async () => {
   await sandbox.files.write("/root/shared.txt", "of root", { user: "root" });
   const authorization = `Basic ${btoa("root:")}`;

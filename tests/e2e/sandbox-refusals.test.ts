@@ -7,6 +7,8 @@ import {
   SandboxError,
   SandboxNotFoundError,
   type SandboxOpts,
+  Template,
+  Volume,
 } from "e2b";
 import { serverOfFile } from "./server-of-file.ts";
 import { refusalOf } from "./until.ts";
@@ -144,5 +146,24 @@ test("a command in a folder that does not exist, or for nobody, is refused befor
   const stranger = await refusalOf(sandbox.commands.run("true", { user: "stranger" }));
   expect(stranger).toBeInstanceOf(AuthenticationError);
   expect(stranger.message).toContain("stranger");
+  await sandbox.kill();
+});
+
+test("what is not built yet is refused by its name, and nothing else happens", async () => {
+  const { options } = server();
+  const sandbox = await Sandbox.create(options);
+  const { snapshotId } = await sandbox.createSnapshot({ name: "tags" });
+  for (const call of [
+    () => sandbox.updateNetwork({ allowInternetAccess: false }),
+    () => Template.exists("base", options),
+    () => Template.removeTags("base", "v1", options),
+    () => Template.assignTags("base", "v1", options),
+    () => Volume.connect("v", options),
+    () => Volume.destroy("v", options),
+  ]) {
+    expect((await refusalOf(call())).message).toContain("is not built yet");
+  }
+  const kept = await Sandbox.listSnapshots(options).nextItems();
+  expect(kept.map((snapshot) => snapshot.snapshotId)).toEqual([snapshotId]);
   await sandbox.kill();
 });

@@ -1,0 +1,22 @@
+/** The store of the server that the data folder belongs to, for commands that work beside a running server or without one. */
+import { existsSync } from "node:fs";
+import { Fault } from "../contract/fault.ts";
+import { systemClock } from "../control/clock.ts";
+import { DataFolder } from "../host/data-folder.ts";
+import { openStore, type Store } from "../store/store.ts";
+import type { Config } from "./config.ts";
+import { demandRoot } from "./prepare.ts";
+
+export async function withStore<T>(config: Config, work: (store: Store) => Promise<T>): Promise<T> {
+  demandRoot();
+  const data = new DataFolder(config.dataFolder);
+  if (!existsSync(data.storeFile)) {
+    throw new Fault(404, `no server has run on ${config.dataFolder} yet. FIX: npm start`);
+  }
+  const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}

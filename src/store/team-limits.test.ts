@@ -1,0 +1,98 @@
+/** What a team may run, and what it runs, in SQLite and in Postgres: one contract, two engines. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type PostgresFixture, postgresPrograms, startPostgres } from "./postgres-fixture.ts";
+import { aSandbox, NOW, template } from "./rows-fixture.ts";
+import { openStore, type Store } from "./store.ts";
+
+let folder: string;
+let postgres: PostgresFixture | undefined;
+let files = 0;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sandlot-team-limits-"));
+  if (postgresPrograms !== undefined) postgres = await startPostgres(postgresPrograms);
+});
+
+afterAll(async () => {
+  await postgres?.[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const engines = [
+  { title: "SQLite", missing: false, fresh: async () => `sqlite://${folder}/${++files}.db` },
+  {
+    title: postgresPrograms ? "Postgres" : "Postgres (not run: its server programs are not on this machine)",
+    missing: postgresPrograms === undefined,
+    fresh: async () => (await postgres?.freshDatabase()) ?? "",
+  },
+];
+
+for (const { title, missing, fresh } of engines) {
+  describe.skipIf(missing)(title, () => {
+    let store: Store;
+
+    beforeEach(async () => {
+      store = await openStore(await fresh(), NOW);
+      for (const id of ["team-1", "team-2"]) {
+        await store.people.addTeam({ id, name: id, slug: id, limits: { sandboxes: 3 }, createdAt: NOW });
+      }
+      await store.templates.add(template("template1"));
+    });
+
+    afterEach(() => store.close());
+
+    test("limits of a team are changed whole, and what is not understood is not read as none", async () => {
+      await store.keys.addApiKey(
+        {
+          id: "key-1",
+          teamId: "team-1",
+          name: "key",
+          mask: { prefix: "ab", suffix: "cd", valueLength: 40 },
+          createdAt: NOW,
+          createdBy: null,
+          lastUsedAt: null,
+        },
+        "hash-1",
+      );
+      const limits = { sandboxes: 5, runSeconds: 3600, blocked: true };
+      await store.people.setLimits("team-1", limits);
+      expect((await store.people.teams()).map((team) => [team.id, team.limits])).toEqual([
+        ["team-1", limits],
+        ["team-2", { sandboxes: 3 }],
+      ]);
+      expect((await store.keys.apiKeyByHash("hash-1"))?.team.limits).toEqual(limits);
+      await store.people.setLimits("team-1", { sandboxes: undefined });
+      expect((await store.people.team("team-1"))?.limits).toEqual({});
+      for (const wrong of [{ sandboxes: 0 }, { runSeconds: "60" }, { blocked: 1 }, { sandbox: 1 }]) {
+        await store.people.setLimits("team-1", wrong as object);
+        await expect(store.people.team("team-1")).rejects.toThrow('limits of team "team-1" cannot be read');
+        await expect(store.keys.apiKeyByHash("hash-1")).rejects.toThrow("cannot be read");
+      }
+      expect((await store.people.team("team-2"))?.limits).toEqual({ sandboxes: 3 });
+    });
+
+    test("a slot is held by what runs, or is on its way to or from that, and is not being ended", async () => {
+      const over = { endAt: NOW };
+      const held = {
+        irunning: {},
+        iwaitstopause: { ...over, autoPause: true },
+        ipausing: { ...over, state: "pausing" },
+        iresuming: { ...over, state: "resuming" },
+        isnapshotting: { ...over, state: "snapshotting" },
+      } as const;
+      const free = {
+        iover: over,
+        ipaused: { state: "paused" },
+        ikilling: { state: "killing" },
+        itobekilled: { state: "pausing", killWanted: true },
+        iothers: { teamId: "team-2" },
+      } as const;
+      for (const [id, changes] of Object.entries({ ...held, ...free }))
+        await store.sandboxes.add(aSandbox(id, changes));
+      expect((await store.sandboxes.holdingSlots("team-1", NOW)).toSorted()).toEqual(Object.keys(held).toSorted());
+    });
+  });
+}

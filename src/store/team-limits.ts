@@ -1,0 +1,24 @@
+/** What the operator allows a team. An absent member is no limit. */
+import { z } from "zod";
+import { Fault } from "../contract/fault.ts";
+import { INT32_MAX } from "../contract/limits.ts";
+
+const teamLimits = z.strictObject({
+  /** Sandboxes that may run at once. */
+  sandboxes: z.int().min(1).optional(),
+  /** How long one run may last. */
+  runSeconds: z.int().min(1).max(INT32_MAX).optional(),
+  /** True: nothing may be started. */
+  blocked: z.boolean().optional(),
+});
+
+export type TeamLimits = Readonly<z.output<typeof teamLimits>>;
+
+/** Rather none of the team's calls than calls without limits, if what is stored is not understood. */
+export function readLimits(stored: string, slug: string): TeamLimits {
+  try {
+    return teamLimits.parse(JSON.parse(stored));
+  } catch (cause) {
+    throw new Fault(500, `the stored limits of team "${slug}" cannot be read`, { cause });
+  }
+}
