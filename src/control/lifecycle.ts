@@ -18,19 +18,20 @@
  * `standing.ts` says what a row means to readers, `recovery.ts` what a start makes of what it finds.
  */
 import { Fault } from "../contract/fault.ts";
-import { KILL_ROUNDS_MAX, TRANSITION_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../contract/limits.ts";
+import { KILL_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../contract/limits.ts";
 import type { Team } from "../store/people.ts";
 import type { Sandbox, SandboxRun } from "../store/sandboxes.ts";
 import { Births, type Wish } from "./births.ts";
 import { capture } from "./captures.ts";
 import type { Destination, Wake, WakeRequest } from "./directory.ts";
 import { Life, type LifecycleRooms } from "./life.ts";
+import { type Attempt, Patience, waitLeft } from "./patience.ts";
 import { Pauses } from "./pauses.ts";
 import { recover } from "./recovery.ts";
 import { Resumes, type ResumeWish } from "./resumes.ts";
 import { endWithin, lastEnd, ranTooLong } from "./run-length.ts";
 import { limitReached } from "./slots.ts";
-import { beingEnded, inTransition, notFound, shownState, standingOf } from "./standing.ts";
+import { beingEnded, inTransition, notFound, type Standing, shownState, standingOf } from "./standing.ts";
 import type { StartableTemplate } from "./template-look-up.ts";
 import { admit, wakeRefusal } from "./wake.ts";
 
@@ -39,12 +40,14 @@ export class Lifecycle {
   readonly #births: Births;
   readonly #pauses: Pauses;
   readonly #resumes: Resumes;
+  readonly #patience: Patience;
 
   constructor(rooms: LifecycleRooms) {
     this.#life = new Life(rooms, (due) => this.#pauses.enqueue(due));
     this.#births = new Births(this.#life);
     this.#pauses = new Pauses(this.#life);
     this.#resumes = new Resumes(this.#life);
+    this.#patience = new Patience(this.#life, (id) => this.#pauses.hurry(id));
     rooms.host.onLost((id) => this.#life.background.run("loss of a sandbox not recorded", () => this.#lost(id)));
   }
 
@@ -257,8 +260,8 @@ export class Lifecycle {
     await this.#life.close();
   }
 
-  /** The sandbox running: as it is, or started, or after waiting for whoever has it in hand. Bounded in time and rounds. */
-  async #bringUp(
+  /** The sandbox running: as it is, or started, or after waiting for whoever has it in hand. */
+  #bringUp(
     id: string,
     how: {
       look(): Promise<Sandbox>;
@@ -271,44 +274,37 @@ export class Lifecycle {
       joined(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
     },
   ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
-    const { clock, changes, expiry, presence } = this.#life;
-    const deadline = clock.now() + TRANSITION_WAIT_MS;
-    for (let round = 0; round <= TRANSITION_ROUNDS_MAX; round++) {
-      using watch = changes.watch(id);
-      const sandbox = await how.look();
-      const now = clock.now();
-      const standing = standingOf(sandbox, now);
-      if (standing === "over") throw beingEnded(id);
-      // Hidden though its row says that it runs: whoever gave up a pause is about to show it again.
-      if (standing === "running" && !presence.isHidden(id)) {
-        const running = await how.running(sandbox, now);
-        if (running === undefined) continue;
-        expiry.noteEnd(running.endAt);
-        return { sandbox: running, resumed: false };
-      }
-      const underWay = this.#resumes.underWay(sandbox);
-      if (underWay !== undefined) {
-        const joins = how.joins(underWay.wish);
-        const started = await (joins ? underWay.result : underWay.result.catch(() => undefined));
-        if (started === undefined || !joins) continue;
-        const joined = (await how.joined(started, clock.now())) ?? started;
-        expiry.noteEnd(joined.endAt);
-        return { sandbox: joined, resumed: true };
-      }
-      if (standing === "paused") {
+    const { clock, expiry } = this.#life;
+    return this.#patience.until<{ sandbox: Sandbox; resumed: boolean }>(
+      id,
+      how.look,
+      async (sandbox, standing, now) => {
+        if (standing === "over") throw beingEnded(id);
+        if (standing === "running") {
+          const running = await how.running(sandbox, now);
+          if (running === undefined) return "again";
+          expiry.noteEnd(running.endAt);
+          return { done: { sandbox: running, resumed: false } };
+        }
+        const underWay = this.#resumes.underWay(sandbox);
+        if (underWay !== undefined) {
+          const joins = how.joins(underWay.wish);
+          const started = await (joins ? underWay.result : underWay.result.catch(() => undefined));
+          if (started === undefined || !joins) return "again";
+          const joined = (await how.joined(started, clock.now())) ?? started;
+          expiry.noteEnd(joined.endAt);
+          return { done: { sandbox: joined, resumed: true } };
+        }
+        if (standing !== "paused") return "wait";
         const wish = typeof how.resume === "function" ? how.resume(sandbox) : how.resume;
         const started = await this.#resumes.start(sandbox, wish);
-        if (started !== undefined) return { sandbox: started, resumed: true };
-        continue;
-      }
-      this.#pauses.hurry(id);
-      if (!(await watch.within(waitLeft(deadline, clock.now())))) break;
-    }
-    throw inTransition(id);
+        return started === undefined ? "again" : { done: { sandbox: started, resumed: true } };
+      },
+    );
   }
 
-  /** What is to be done with a running sandbox, once nobody has it in hand. Bounded in time and rounds. */
-  async #whenAtRest<T>(
+  /** What is to be done with a running sandbox, once nobody has it in hand. */
+  #whenAtRest<T>(
     team: Team,
     id: string,
     how: {
@@ -319,23 +315,14 @@ export class Lifecycle {
       busy?(): Fault;
     },
   ): Promise<T> {
-    const { clock, changes, presence } = this.#life;
-    const deadline = clock.now() + TRANSITION_WAIT_MS;
-    for (let round = 0; round <= TRANSITION_ROUNDS_MAX; round++) {
-      using watch = changes.watch(id);
-      const sandbox = await this.#row(team, id);
-      const standing = standingOf(sandbox, clock.now());
+    const attempt = async (sandbox: Sandbox, standing: Standing): Promise<Attempt<T>> => {
       if (standing === "over") throw how.over?.() ?? notFound(id);
       if (standing === "paused") throw how.paused();
-      if (standing === "running" && !presence.isHidden(id)) {
-        const done = await how.running(sandbox);
-        if (done !== undefined) return done;
-        continue;
-      }
-      this.#pauses.hurry(id);
-      if (!(await watch.within(waitLeft(deadline, clock.now())))) break;
-    }
-    throw how.busy?.() ?? inTransition(id);
+      if (standing === "between") return "wait";
+      const done = await how.running(sandbox);
+      return done === undefined ? "again" : { done };
+    };
+    return this.#patience.until(id, () => this.#row(team, id), attempt, how.busy);
   }
 
   async #changeEnd(
@@ -383,11 +370,6 @@ export class Lifecycle {
     if (sandbox === undefined || sandbox.teamId !== team.id) throw notFound(id);
     return sandbox;
   }
-}
-
-/** Never longer than the whole wait, also when the wall clock has been set back. */
-function waitLeft(deadline: number, now: number): number {
-  return Math.min(deadline - now, TRANSITION_WAIT_MS);
 }
 
 function newEnd({ endAt }: Sandbox): string {

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { openEngine, type Statement } from "./engine.ts";
+import { openEngine } from "./engine.ts";
 import { migrate, migrations } from "./migrations.ts";
 import { type PostgresFixture, postgresPrograms, startPostgres } from "./postgres-fixture.ts";
 import { aSandbox, LATER, NOW, template } from "./rows-fixture.ts";
@@ -165,22 +165,6 @@ for (const { title, missing, fresh } of engines) {
       expect(await store.sandboxes.takeDue(NOW)).toEqual([]);
       expect(await store.sandboxes.earliestEnd()).toBe(NOW + 1);
       expect((await store.sandboxes.inState("killing")).map((run) => run.id)).toEqual(["idue", "ikilling"]);
-    });
-
-    test("what is only to outlast the server is written so, and nothing else", async () => {
-      const engine = await openEngine(url);
-      const [ask, durable, quick] =
-        engine.name === "sqlite"
-          ? [(sql: Statement) => sql`PRAGMA synchronous`, "2", "1"]
-          : [(sql: Statement) => sql`SHOW synchronous_commit`, "on", "off"];
-      const setting = async (sql: Statement) => String(Object.values((await ask(sql)).rows[0] ?? {})[0]);
-      expect(await engine.transaction(setting)).toBe(durable);
-      expect(await engine.transaction(setting, "server")).toBe(quick);
-      const failing = engine.transaction(() => Promise.reject(new Error("no")), "server");
-      await expect(failing).rejects.toThrow("no");
-      expect(await setting(engine.sql)).toBe(durable);
-      expect(await engine.transaction(setting)).toBe(durable);
-      await engine.close();
     });
 
     test("a kill and an expiry of the same run have one winner", async () => {
