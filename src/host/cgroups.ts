@@ -4,7 +4,7 @@ import { rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 
-const ROOT = "/sys/fs/cgroup";
+export const CGROUP_ROOT = "/sys/fs/cgroup";
 const V2_MARK = "cgroup.controllers";
 const REMOVE_ATTEMPTS_MAX = 100;
 /** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */
@@ -13,26 +13,26 @@ const REMOVE_RETRY_MAX_MS = 20;
 
 export type CgroupLayout = "v1" | "v2" | "hybrid";
 
-export function cgroupLayout(): CgroupLayout {
-  if (existsSync(join(ROOT, V2_MARK))) return "v2";
-  return existsSync(join(ROOT, "unified", V2_MARK)) ? "hybrid" : "v1";
+export function cgroupLayout(root = CGROUP_ROOT): CgroupLayout {
+  if (existsSync(join(root, V2_MARK))) return "v2";
+  return existsSync(join(root, "unified", V2_MARK)) ? "hybrid" : "v1";
 }
 
 /** Those of v1 that have a name and no controller. */
 export function namedTrees(): string[] {
-  if (existsSync(join(ROOT, V2_MARK))) return [];
+  if (existsSync(join(CGROUP_ROOT, V2_MARK))) return [];
   const lines = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
   const named = lines.filter((line) => / - cgroup \S+ (\S+,)?name=/.test(line)).map((line) => line.split(" ")[4] ?? "");
-  return [...new Set(named)].filter((point) => point.startsWith(`${ROOT}/`));
+  return [...new Set(named)].filter((point) => point.startsWith(`${CGROUP_ROOT}/`));
 }
 
 /** The mounted trees: one on v2, one for each controller on v1. */
 export function cgroupTrees(): string[] {
-  if (existsSync(join(ROOT, V2_MARK))) return [ROOT];
+  if (existsSync(join(CGROUP_ROOT, V2_MARK))) return [CGROUP_ROOT];
   const seen = new Set<string>();
   for (const line of readFileSync("/proc/self/mountinfo", "utf8").split("\n")) {
     const point = line.split(" ")[4];
-    if (point?.startsWith(`${ROOT}/`) && / - cgroup2? /.test(line)) seen.add(point);
+    if (point?.startsWith(`${CGROUP_ROOT}/`) && / - cgroup2? /.test(line)) seen.add(point);
   }
   return [...seen];
 }
@@ -60,14 +60,15 @@ function inherit(from: string, to: string): void {
   if (existsSync(to) && readFileSync(to, "utf8").trim() === "") writeFileSync(to, readFileSync(from, "utf8"));
 }
 
-/** Without one of these a restored sandbox would have no limit where it had one. */
+/** Those that limit a sandbox. Without one of the first three a restored sandbox would have no limit where it had one. */
 const NEEDED_CONTROLLERS = ["cpu", "memory", "pids"];
+const WANTED_CONTROLLERS = [...NEEDED_CONTROLLERS, "cpuset"];
 
 function passControllersOn(folder: string): void {
   const file = join(folder, "cgroup.subtree_control");
   const words = (path: string) => readFileSync(path, "utf8").trim().split(" ").filter(Boolean);
   // One at a time: some cannot be passed on where processes are, and the others still can.
-  for (const controller of words(join(folder, V2_MARK))) {
+  for (const controller of words(join(folder, V2_MARK)).filter((name) => WANTED_CONTROLLERS.includes(name))) {
     try {
       writeFileSync(file, `+${controller}`);
     } catch (cause) {

@@ -103,7 +103,11 @@ export class Disks {
     const layers = `lowerdir=${imageFolder},upperdir=${disk}/upper,workdir=${disk}/work`;
     // index and nfs_export: without them a process with an inotify watch cannot be checkpointed. redirect_dir: without it a
     // folder of the image cannot be renamed.
-    await this.mounts.do({ kind: "overlay", target: root, options: `${layers},index=on,nfs_export=on,redirect_dir=on` });
+    await this.mounts.do({
+      kind: "overlay",
+      target: root,
+      options: `${layers},index=on,nfs_export=on,redirect_dir=on`,
+    });
     return { root, release: () => this.releaseMounts(folder) };
   }
 

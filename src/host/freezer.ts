@@ -7,14 +7,13 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { FREEZE_MS } from "../contract/limits.ts";
-import { cgroupLayout } from "./cgroups.ts";
+import { CGROUP_ROOT, cgroupLayout } from "./cgroups.ts";
 
-const ROOT = "/sys/fs/cgroup";
 const LOOK_EVERY_MS = 1;
 
 /** The folder in which a sandbox is frozen; CRIU wants to know it, too. */
 export function freezerOf(cgroup: string): string {
-  return cgroupLayout() === "v2" ? join(ROOT, cgroup) : join(ROOT, "freezer", cgroup);
+  return cgroupLayout() === "v2" ? join(CGROUP_ROOT, cgroup) : join(CGROUP_ROOT, "freezer", cgroup);
 }
 
 /** When it throws, the sandbox has been let go again. */

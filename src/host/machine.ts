@@ -42,6 +42,7 @@ import { Mounts } from "./mounts.ts";
 import { Network } from "./network.ts";
 import { Processors } from "./processors.ts";
 import { ReadyPool } from "./ready-pool.ts";
+import { makeCgroupForRestore } from "./restored-limits.ts";
 import { revive } from "./reviving.ts";
 import type { Runtime } from "./runtime.ts";
 import { newSandboxId } from "./sandbox-id.ts";
@@ -305,6 +306,7 @@ export class Machine implements Host {
     makeParentCgroup(this.options.data.cgroup);
     const { network, disks, mounts, criu } = this;
     const parts = { ...this.#places(id, kind), network, disks, mounts, criu };
+    makeCgroupForRestore(parts.cgroup, kind, this.#parts.processors);
     this.#enter(await revive({ ...parts, id, kind, checkpoint: folder, memory, offline, hostname }));
   }
 

@@ -1,14 +1,13 @@
 /** How much memory a sandbox takes: as its cgroup counts it, and as its processes would have it each for itself. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { CGROUP_ROOT } from "./cgroups.ts";
 import { freezerOf, processesBelow } from "./freezer.ts";
-
-const ROOT = "/sys/fs/cgroup";
 
 /** Bytes; 0 for one that is gone. */
 export function memoryInUse(cgroup: string): number {
   for (const file of [join("memory", cgroup, "memory.usage_in_bytes"), join(cgroup, "memory.current")]) {
-    const path = join(ROOT, file);
+    const path = join(CGROUP_ROOT, file);
     if (existsSync(path)) return Number(readFileSync(path, "utf8"));
   }
   return 0;

@@ -5,6 +5,7 @@ import { SANDBOX_PIDS_MAX } from "../contract/limits.ts";
 import type { SandboxKind } from "./host.ts";
 import { HOST_ID_FIRST, ID_COUNT } from "./id-range.ts";
 import { seccompProfile } from "./seccomp.ts";
+import { HIDDEN_IN_PROC } from "./setup/guest-folder.ts";
 import { GUEST_MOUNT } from "./toolbox.ts";
 
 export interface SpecInput {
@@ -42,9 +43,6 @@ const MASKED_FILES = [
   ...["/proc/key-users", "/proc/modules", "/proc/partitions", "/proc/sched_debug", "/proc/swaps", "/proc/timer_list"],
 ];
 
-/** Folders hidden under an empty one. They are bind mounts of ours, since CRIU cannot restore crun's own way of hiding. */
-const HIDDEN_FOLDERS = ["/proc/acpi", "/proc/driver", "/proc/fs", "/proc/scsi"];
-
 /**
  * All that a sandbox sees of the machine's sysfs: how many processors and memory nodes there are. The rest names the disks of
  * every other sandbox in a dozen places, so /sys is a bare folder of ours with just these in it.
@@ -71,7 +69,7 @@ export function namespaceSettings(firstGroup: number): Record<string, string> {
 const MEMORY_FILE = "/proc/meminfo";
 const SHM_MAX = "size=256m";
 const RUN_MAX = "size=64m";
-const CPU_PERIOD_US = 100_000;
+export const CPU_PERIOD_US = 100_000;
 
 export function ociSpec(input: SpecInput) {
   const { kind } = input;
@@ -114,8 +112,7 @@ export function ociSpec(input: SpecInput) {
       mountPoint("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
       { destination: GUEST_MOUNT, type: "bind", source: input.guestFolder, options: ["bind", "ro", "nosuid", "nodev"] },
       bindMount(input.bootIdFile, "/proc/sys/kernel/random/boot_id"),
-      // A folder that this kernel does not have needs no hiding, and could not be made in proc.
-      ...HIDDEN_FOLDERS.filter((path) => existsSync(path)).map((path) => bindMount(`${input.guestFolder}/empty`, path)),
+      ...hidingMounts(input.guestFolder),
     ],
     linux: {
       namespaces: ["user", "pid", "ipc", "uts", "mount", "network", "cgroup", "time"].map((type) => ({ type })),
@@ -149,6 +146,16 @@ export function mountedFromOutside(spec: ReturnType<typeof ociSpec>): { inside: 
     ...bound.map(({ destination, source }) => ({ inside: destination, outside: source })),
     ...masked.map((path) => ({ inside: path, outside: "/dev/null" })),
   ];
+}
+
+/**
+ * Bind mounts of ours, since CRIU cannot restore crun's own way of hiding. Each is of a folder of its own: of two that are mounted
+ * from one place in the same way, CRIU may restore the second without its flags, that is, writable.
+ */
+function hidingMounts(guestFolder: string) {
+  // A folder that this kernel does not have needs no hiding, and could not be made in proc.
+  const there = HIDDEN_IN_PROC.filter((name) => existsSync(`/proc/${name}`));
+  return there.map((name) => bindMount(`${guestFolder}/empty/${name}`, `/proc/${name}`));
 }
 
 function bindMount(source: string, destination: string) {

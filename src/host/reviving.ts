@@ -11,6 +11,7 @@ import type { SandboxKind } from "./host.ts";
 import { type MemoryFacts, OWN_FOLDER } from "./manifest.ts";
 import { makeMemoryFile } from "./memory-file.ts";
 import type { Network } from "./network.ts";
+import { limitRestored } from "./restored-limits.ts";
 import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
 
 export interface Revival {
@@ -50,6 +51,7 @@ export async function revive(revival: Revival): Promise<SandboxRecord> {
       mounts: memory.mounts.map(({ inside, outside }) => ({ inside, outside: outside.replace(OWN_FOLDER, folder) })),
       plug: network.plugCommands(slot, sockets),
     });
+    limitRestored(cgroup, kind);
     const pidStartTicks = startTicks(pid);
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");
     const { controlSecret, guestFolder, mounts } = memory;

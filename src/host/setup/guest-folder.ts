@@ -14,6 +14,9 @@ const PROJECT = join(import.meta.dir, "../../..");
 const COMPILE_MS = 120_000;
 const LIBRARIES = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libcap-ng.so.0"];
 
+/** Folders that a sandbox is not to see: an empty one of ours is laid over each. */
+export const HIDDEN_IN_PROC = ["acpi", "driver", "fs", "scsi"];
+
 /** Keeps the guest alive: when it ends, for whatever reason, it is back within a second. User processes are not touched. */
 const KEEP_GUEST = `while :; do ${GUEST_MOUNT}/bin/guest; ${GUEST_MOUNT}/bin/busybox sleep 0.2; done\n`;
 
@@ -46,8 +49,7 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
       makeWhole(target, async (folder) => {
         const bin = join(folder, "bin");
         const lib = join(folder, "lib");
-        // Laid over folders that a sandbox is not to see.
-        await mkdir(join(folder, "empty"));
+        for (const name of HIDDEN_IN_PROC) await mkdir(join(folder, "empty", name), { recursive: true });
         // The /sys of every sandbox: places for what is shown in it.
         for (const path of ["devices/system/cpu", "devices/system/node", "fs/cgroup", "class/net"]) {
           await mkdir(join(folder, "sys", path), { recursive: true });
