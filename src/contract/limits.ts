@@ -77,6 +77,8 @@ export const TAKEDOWN_RETRY_MAX_MS = 60_000;
 /** How long, and through how many changes, a call waits for a sandbox that is between two states. */
 export const TRANSITION_WAIT_MS = 60_000;
 export const TRANSITION_ROUNDS_MAX = 3;
+/** The same for what is to be done with a running sandbox, which others may go on taking in hand. */
+export const AT_REST_ROUNDS_MAX = 32;
 /** How often a kill looks again when a new run has begun under its hands. */
 export const KILL_ROUNDS_MAX = 16;
 /** Sandboxes that are due for a pause together are paused this many at a time. */

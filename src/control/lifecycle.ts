@@ -18,7 +18,7 @@
  * `standing.ts` says what a row means to readers, `recovery.ts` what a start makes of what it finds.
  */
 import { Fault } from "../contract/fault.ts";
-import { KILL_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../contract/limits.ts";
+import { AT_REST_ROUNDS_MAX, KILL_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../contract/limits.ts";
 import type { Team } from "../store/people.ts";
 import type { Sandbox, SandboxRun } from "../store/sandboxes.ts";
 import { Births, type Wish } from "./births.ts";
@@ -322,7 +322,8 @@ export class Lifecycle {
       const done = await how.running(sandbox);
       return done === undefined ? "again" : { done };
     };
-    return this.#patience.until(id, () => this.#row(team, id), attempt, how.busy);
+    const limits = { rounds: AT_REST_ROUNDS_MAX, busy: how.busy };
+    return this.#patience.until(id, () => this.#row(team, id), attempt, limits);
   }
 
   async #changeEnd(

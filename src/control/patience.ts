@@ -23,11 +23,14 @@ export class Patience {
     id: string,
     look: () => Promise<Sandbox>,
     attempt: (sandbox: Sandbox, standing: Standing, now: number) => Promise<Attempt<T>>,
-    busy: () => Fault = () => inTransition(id),
+    {
+      rounds = TRANSITION_ROUNDS_MAX,
+      busy = () => inTransition(id),
+    }: { rounds?: number; busy?: (() => Fault) | undefined } = {},
   ): Promise<T> {
     const { clock, changes, presence } = this.#life;
     const deadline = clock.now() + TRANSITION_WAIT_MS;
-    for (let round = 0; round <= TRANSITION_ROUNDS_MAX; round++) {
+    for (let round = 0; round <= rounds; round++) {
       using watch = changes.watch(id);
       const sandbox = await look();
       const now = clock.now();

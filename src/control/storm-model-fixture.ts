@@ -56,7 +56,7 @@ const ACTS: Readonly<Record<string, SandboxState>> = {
 const ALLOWED: Readonly<Record<string, Readonly<Record<Found, readonly number[]>>>> = {
   read: { running: [200], paused: [200], between: [200], over: [404], gone: [404] },
   kill: { running: [204], paused: [204], between: [204], over: [204], gone: [404] },
-  pause: { running: [204], paused: [409], between: [], over: [404], gone: [404] },
+  pause: { running: [204], paused: [409], between: [503], over: [404], gone: [404] },
   // 201 between two states: it joined a start that was under way; that there was one is looked at apart.
   resume: { running: [409], paused: [201], between: [201, 409], over: [404, 409], gone: [404] },
   connect: { running: [200], paused: [201], between: [201, 409], over: [409], gone: [404] },
