@@ -44,6 +44,9 @@ export async function serve(config: Config): Promise<number> {
   });
   const chronicle = { allowWebhooksInside: config.allowWebhooksInside };
   const control = createControl({ store, host, clock: systemClock, ids: createIds(), log, chronicle });
+  await store.makeRoom().catch((error: unknown) => {
+    log.write({ level: "error", event: "the disk has no room for the store", error: described(error) });
+  });
   const edge = createEdge({ directory: control.directory, log: edgeLog(log) });
   const server = listen(config, control.handle, edge);
   await control.start();

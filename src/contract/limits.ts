@@ -109,6 +109,8 @@ export const LOGGED_PATH_MAX_CHARS = 256;
 /** The last use of a key is written at most this often. */
 export const KEY_USE_WRITTEN_EVERY_MS = 60_000;
 export const KEY_NAME_MAX_CHARS = 128;
+/** Room that the store keeps in its files for when the disk is full. */
+export const STORE_ROOM_BYTES = 4 * 1024 * 1024;
 export const SQLITE_BUSY_MS = 5_000;
 export const POSTGRES_CONNECTIONS_MAX = 10;
 

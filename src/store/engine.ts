@@ -3,7 +3,7 @@
  */
 import { SQL } from "bun";
 import { Fault } from "../contract/fault.ts";
-import { POSTGRES_CONNECTIONS_MAX, SQLITE_BUSY_MS } from "../contract/limits.ts";
+import { POSTGRES_CONNECTIONS_MAX, SQLITE_BUSY_MS, STORE_ROOM_BYTES } from "../contract/limits.ts";
 
 /** What both engines store alike. Truth values are 0 and 1, times are milliseconds, objects are JSON text. */
 export type Value = string | number | null;
@@ -31,6 +31,8 @@ export interface Engine {
    * own `sql` from inside would wait for the transaction that waits for it.
    */
   transaction<T>(work: (sql: Statement) => Promise<T>, outlasts?: Outlasts): Promise<T>;
+  /** Takes room on the disk ahead, so that for a while the store can be written to when there is none left. */
+  makeRoom(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -85,6 +87,13 @@ async function openSqlite(url: string): Promise<Engine> {
           await db.unsafe(DURABLE);
         }
       }),
+    makeRoom: () =>
+      inTurn(async () => {
+        // Its pages go through the log, which is written over and over from then on, and are free afterwards in the file itself.
+        await db.unsafe("DROP TABLE IF EXISTS room");
+        await db.unsafe(`CREATE TABLE room AS SELECT zeroblob(${STORE_ROOM_BYTES}) AS bytes`);
+        await db.unsafe("DROP TABLE room");
+      }),
     close: () => inTurn(() => db.close()),
   };
 }
@@ -106,6 +115,8 @@ async function openPostgres(url: string): Promise<Engine> {
         if (outlasts === "server") await tx.unsafe("SET LOCAL synchronous_commit = off");
         return await work(statementOn(tx));
       }),
+    // The disk is the database server's business.
+    makeRoom: async () => undefined,
     close: () => db.close(),
   };
 }

@@ -21,6 +21,8 @@ export type Tables = ReturnType<typeof tablesIn>;
 export interface Store extends Tables {
   /** All that `work` does with the tables it is given happens, or nothing of it. It must not use the store itself. */
   transaction<T>(work: (tables: Tables) => Promise<T>, outlasts?: Outlasts): Promise<T>;
+  /** Takes room on the disk ahead, so that for a while the store can be written to when there is none left. */
+  makeRoom(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -40,6 +42,7 @@ export async function openStore(url: string, now: number): Promise<Store> {
   return {
     ...tablesIn(engine.sql),
     transaction: (work, outlasts) => engine.transaction((sql) => work(tablesIn(sql)), outlasts),
+    makeRoom: () => engine.makeRoom(),
     close: () => engine.close(),
   };
 }

@@ -23,6 +23,8 @@ const LONG = process.env.SANDLOT_TEST_LONG === "1";
 const DISK_BYTES = 7 * 1024 ** 3;
 /** Less than what is always kept for the running sandboxes. */
 const TOO_LITTLE_BYTES = 900 * 1024 ** 2;
+/** On btrfs a byte that is written anew takes room, too, also that the pause was given up. */
+const FOR_THE_STORE_BYTES = 4 * 1024 ** 2;
 
 const folder = foldersOfFile();
 
@@ -37,6 +39,14 @@ async function disturbedPause(stage: Stage, hero: Hero, disturb: () => Promise<v
 
 async function expectItself(stage: Stage, hero: Hero): Promise<void> {
   expect(await testimony(stage, hero.id)).toEqual({ word: hero.word, file: hero.word, line: hero.word });
+}
+
+/** Memory that does not fit into what is left of the disk. */
+async function holdMuch(stage: Stage, hero: Hero): Promise<void> {
+  const sandbox = await Sandbox.connect(hero.id, stage.server.options);
+  const program = "import os, time; held = os.urandom(200 << 20); open('/tmp/held', 'w'); time.sleep(600)";
+  await sandbox.commands.run(`setsid python3 -c "${program}" </dev/null >/dev/null 2>&1 &`);
+  await until("much is held", () => sandbox.files.exists("/tmp/held"));
 }
 
 async function pauseAndResume(stage: Stage, hero: Hero): Promise<void> {
@@ -66,7 +76,8 @@ describe("a disk that is full", () => {
   test("while memory is written: 507, no checkpoint, and the sandbox runs on", async () => {
     await withDisk("btrfs", async (disk, stage) => {
       const hero = await newHero(stage);
-      const answer = await disturbedPause(stage, hero, () => disk.fill());
+      await holdMuch(stage, hero);
+      const answer = await disturbedPause(stage, hero, () => disk.fill(FOR_THE_STORE_BYTES));
       expect(answer).toMatchObject({
         status: 507,
         body: { message: expect.stringMatching(/no room (on the disk|for a checkpoint)/) },
