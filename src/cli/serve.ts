@@ -14,6 +14,7 @@ import { Machine } from "../host/machine.ts";
 import { MountWorld } from "../host/mount-world.ts";
 import { startTicks } from "../host/sandbox-record.ts";
 import { BASE_IMAGE } from "../host/setup/base-image.ts";
+import { prepareStoreFiles } from "../host/store-files.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { banner } from "./banner.ts";
 import type { Config } from "./config.ts";
@@ -33,6 +34,7 @@ export async function serve(config: Config): Promise<number> {
   applySettings(data);
 
   const log = jsonLog((line) => process.stderr.write(`${line}\n`));
+  await prepareStoreFiles(data.storeFile);
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   const apiKey = await firstApiKey(store, data);
   const host = await Machine.open({

@@ -21,7 +21,7 @@ import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "./network-plan.ts";
 const FREE_MIN_BYTES = 1024 ** 3;
 const POOL_MIN_BYTES = 4 * 1024 ** 3;
 /** As statfs(2) tells it. */
-const BTRFS = 0x9123683e;
+export const BTRFS = 0x9123683e;
 const POOL_RELEASE_MS = 20_000;
 const POOL_LOOK_EVERY_MS = 20;
 /**
