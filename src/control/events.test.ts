@@ -1,5 +1,5 @@
 /** Events of sandboxes, and webhooks that hear of them. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import {
   CHRONICLE_KEPT_MS,
   CHRONICLE_SWEEP_MS,
@@ -10,7 +10,7 @@ import {
   WEBHOOKS_PER_TEAM_MAX,
 } from "../contract/limits.ts";
 import { MemoryHost } from "../host/memory-host.ts";
-import { type PostgresFixture, postgresPrograms, startPostgres } from "../store/postgres-fixture.ts";
+import { bothEngines } from "../store/engines-fixture.ts";
 import { ControlFixture, NOW } from "./control-fixture.ts";
 
 interface Event {
@@ -36,24 +36,15 @@ interface Deliveries {
   nextCursor: string | null;
 }
 
-let postgres: PostgresFixture | undefined;
-beforeAll(async () => {
-  if (postgresPrograms !== undefined) postgres = await startPostgres(postgresPrograms);
-});
-afterAll(async () => {
-  await postgres?.[Symbol.asyncDispose]();
-});
-
 const CREATED = "sandbox.lifecycle.created";
 const KILLED = "sandbox.lifecycle.killed";
 const hook = { name: "mine", url: "https://hooks.example/in", events: [CREATED, KILLED], signatureSecret: "s3cret" };
 
-for (const engine of ["SQLite", "Postgres"]) {
-  describe.skipIf(engine === "Postgres" && postgresPrograms === undefined)(engine, () => {
+for (const { title, missing, fresh } of bothEngines()) {
+  describe.skipIf(missing)(title, () => {
     let f: ControlFixture;
     beforeEach(async () => {
-      const database = engine === "Postgres" ? await postgres?.freshDatabase() : undefined;
-      f = await ControlFixture.open(new MemoryHost(), database);
+      f = await ControlFixture.open(new MemoryHost(), await fresh());
     });
     afterEach(() => f[Symbol.asyncDispose]());
 

@@ -1,8 +1,8 @@
 /** Many want the last slots of a team at the same moment: exactly as many get one as there are, on both engines. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
 import { MemoryHost } from "../host/memory-host.ts";
-import { type PostgresFixture, postgresPrograms, startPostgres } from "../store/postgres-fixture.ts";
+import { bothEngines } from "../store/engines-fixture.ts";
 import { ControlFixture, type Reply, seededRandom } from "./control-fixture.ts";
 import { callsOfTeam, sandboxesIn } from "./team-calls-fixture.ts";
 
@@ -10,20 +10,7 @@ let f: ControlFixture;
 const { limit, create, pause, resume, connect, wake, fork, running, paused, free } = callsOfTeam(() => f);
 const tally = (replies: Reply[]) => Object.groupBy(replies, ({ status }) => status);
 
-let postgres: PostgresFixture | undefined;
-beforeAll(async () => {
-  if (postgresPrograms !== undefined) postgres = await startPostgres(postgresPrograms);
-});
-afterAll(async () => postgres?.[Symbol.asyncDispose]());
-
-describe.each([
-  { title: "SQLite", missing: false, fresh: async () => undefined },
-  {
-    title: postgresPrograms ? "Postgres" : "Postgres (not run: its server programs are not on this machine)",
-    missing: postgresPrograms === undefined,
-    fresh: async () => postgres?.freshDatabase(),
-  },
-])("on $title", ({ missing, fresh }) => {
+describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
   describe.skipIf(missing)("a race for slots", () => {
     /** The most that ever ran or was being started. */
     let most: number;

@@ -26,7 +26,8 @@ const CLOSED_PORT: Page = {
 const FORBIDDEN: Page = {
   title: "Unable to Resume Sandbox",
   advice:
-    "The sandbox is paused, and this request carries no token that may resume it. Resume it with its SDK or API key.",
+    "The sandbox is paused, and this request may not resume it: it carries no token for that, or the team is blocked. " +
+    "Resume it with its SDK or API key, or ask the operator.",
 };
 const IN_TRANSITION: Page = {
   title: "Sandbox Still Transitioning",

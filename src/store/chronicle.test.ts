@@ -1,38 +1,12 @@
 /** Logs, metrics, events and webhooks in SQLite and in Postgres: one contract, two engines. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { LogLine } from "../contract/sandbox-log.ts";
+import { bothEngines } from "./engines-fixture.ts";
 import type { MetricBlock } from "./metric-blocks.ts";
-import { type PostgresFixture, postgresPrograms, startPostgres } from "./postgres-fixture.ts";
 import { aSandbox, NOW, template } from "./rows-fixture.ts";
 import type { EventFilter } from "./sandbox-events.ts";
 import { openStore, type Store } from "./store.ts";
 import type { Delivery, DeliveryFilter } from "./webhooks.ts";
-
-let folder: string;
-let postgres: PostgresFixture | undefined;
-let files = 0;
-
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "sandlot-chronicle-"));
-  if (postgresPrograms !== undefined) postgres = await startPostgres(postgresPrograms);
-});
-
-afterAll(async () => {
-  await postgres?.[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true, force: true });
-});
-
-const engines = [
-  { title: "SQLite", missing: false, fresh: async () => `sqlite://${folder}/${++files}.db` },
-  {
-    title: postgresPrograms ? "Postgres" : "Postgres (not run: its server programs are not on this machine)",
-    missing: postgresPrograms === undefined,
-    fresh: async () => (await postgres?.freshDatabase()) ?? "",
-  },
-];
 
 const line = (at: number, message: string): LogLine => ({ at, level: "info", message, fields: { logger: "x" } });
 const page = (
@@ -93,7 +67,7 @@ const every: DeliveryFilter = {
   ...{ after: undefined, limit: 100 },
 };
 
-for (const { title, missing, fresh } of engines) {
+for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     let store: Store;
 

@@ -1,38 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { describe, expect, test } from "bun:test";
 import { openEngine, type Statement } from "./engine.ts";
-import { type PostgresFixture, postgresPrograms, startPostgres } from "./postgres-fixture.ts";
+import { bothEngines } from "./engines-fixture.ts";
 
-let folder: string;
-let postgres: PostgresFixture | undefined;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "sandlot-engine-"));
-  if (postgresPrograms !== undefined) postgres = await startPostgres(postgresPrograms);
-});
-afterAll(async () => {
-  await postgres?.[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true, force: true });
-});
+/** How each says, and names, whether it waits for the disk. */
+const WAITING = {
+  sqlite: { ask: (sql: Statement) => sql`PRAGMA synchronous`, durable: "2", quick: "1" },
+  postgres: { ask: (sql: Statement) => sql`SHOW synchronous_commit`, durable: "on", quick: "off" },
+};
 
-const engines = [
-  {
-    name: "SQLite",
-    fresh: async () => `sqlite://${folder}/a.db`,
-    ask: (sql: Statement) => sql`PRAGMA synchronous`,
-    ...{ durable: "2", quick: "1" },
-  },
-  {
-    name: "Postgres",
-    fresh: async () => (await postgres?.freshDatabase()) ?? "",
-    ask: (sql: Statement) => sql`SHOW synchronous_commit`,
-    ...{ durable: "on", quick: "off" },
-  },
-];
-
-for (const { name, fresh, ask, durable, quick } of engines) {
-  describe.skipIf(name === "Postgres" && postgresPrograms === undefined)(name, () => {
+for (const { name, title, missing, fresh } of bothEngines()) {
+  describe.skipIf(missing)(title, () => {
+    const { ask, durable, quick } = WAITING[name];
     const setting = async (sql: Statement) => String(Object.values((await ask(sql)).rows[0] ?? {})[0]);
 
     test("only what is said to outlast no more than the server is written without a round to the disk", async () => {

@@ -1,40 +1,14 @@
 /** One contract, two engines: everything here is asked of SQLite and of Postgres. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
 import { openEngine } from "./engine.ts";
+import { bothEngines } from "./engines-fixture.ts";
 import { migrate, migrations } from "./migrations.ts";
-import { type PostgresFixture, postgresPrograms, startPostgres } from "./postgres-fixture.ts";
 import { aSandbox, LATER, NOW, template } from "./rows-fixture.ts";
 import type { ListFilter, Sandbox } from "./sandboxes.ts";
 import { openStore, type Store } from "./store.ts";
 
-let folder: string;
-let postgres: PostgresFixture | undefined;
-let files = 0;
-
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "sandlot-store-"));
-  if (postgresPrograms !== undefined) postgres = await startPostgres(postgresPrograms);
-});
-
-afterAll(async () => {
-  await postgres?.[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true, force: true });
-});
-
-const engines = [
-  { title: "SQLite", missing: false, fresh: async () => `sqlite://${folder}/${++files}.db` },
-  {
-    title: postgresPrograms ? "Postgres" : "Postgres (not run: its server programs are not on this machine)",
-    missing: postgresPrograms === undefined,
-    fresh: async () => (await postgres?.freshDatabase()) ?? "",
-  },
-];
-
-for (const { title, missing, fresh } of engines) {
+for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     let url: string;
     let store: Store;

@@ -1,36 +1,10 @@
 /** What a team may run, and what it runs, in SQLite and in Postgres: one contract, two engines. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { type PostgresFixture, postgresPrograms, startPostgres } from "./postgres-fixture.ts";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { bothEngines } from "./engines-fixture.ts";
 import { aSandbox, NOW, template } from "./rows-fixture.ts";
 import { openStore, type Store } from "./store.ts";
 
-let folder: string;
-let postgres: PostgresFixture | undefined;
-let files = 0;
-
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "sandlot-team-limits-"));
-  if (postgresPrograms !== undefined) postgres = await startPostgres(postgresPrograms);
-});
-
-afterAll(async () => {
-  await postgres?.[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true, force: true });
-});
-
-const engines = [
-  { title: "SQLite", missing: false, fresh: async () => `sqlite://${folder}/${++files}.db` },
-  {
-    title: postgresPrograms ? "Postgres" : "Postgres (not run: its server programs are not on this machine)",
-    missing: postgresPrograms === undefined,
-    fresh: async () => (await postgres?.freshDatabase()) ?? "",
-  },
-];
-
-for (const { title, missing, fresh } of engines) {
+for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     let store: Store;
 
