@@ -51,16 +51,20 @@ test("text is smaller, and what is packed already hardly larger", async () => {
 
 test("what is packed already takes a fraction of the time that packing it would", async () => {
   const content = random(32 * CHUNK_BYTES);
-  const timed = async (work: () => Promise<unknown>) => {
-    const from = performance.now();
-    await work();
-    return performance.now() - from;
+  const ways = {
+    ours: () => packed(content),
+    plain: () => new Response(new Blob([content]).stream().pipeThrough(new CompressionStream("gzip"))).bytes(),
   };
-  const ours = await timed(() => packed(content));
-  const plain = await timed(() =>
-    new Response(new Blob([content]).stream().pipeThrough(new CompressionStream("gzip"))).bytes(),
-  );
-  expect(plain / ours).toBeGreaterThan(5);
+  // The best of some rounds each, in turn: what else the machine does may hold up one of them, not all.
+  const best = { ours: Infinity, plain: Infinity };
+  for (let round = 0; round < 5; round++) {
+    for (const way of ["ours", "plain"] as const) {
+      const from = performance.now();
+      await ways[way]();
+      best[way] = Math.min(best[way], performance.now() - from);
+    }
+  }
+  expect(best.plain / best.ours).toBeGreaterThan(5);
 });
 
 test("who stops reading ends the work", async () => {
