@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { TIMED } from "../../tests/timed.ts";
 import { RUNTIME_PORT } from "../contract/runtime-version.ts";
 import { closedPort, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./edge-under-test.ts";
 
@@ -36,7 +37,7 @@ test("a directory that fails is a routing failure in plain text, and is logged",
 });
 
 describe("when nobody listens on the port", () => {
-  test("it is a closed port after about a second of trying", async () => {
+  test("it is a closed port after about a second of trying", TIMED, async () => {
     const port = await closedPort();
     const startedMs = performance.now();
     const response = await edge.fetch(port, "/", { method: "POST", body: "kept" });

@@ -1,6 +1,7 @@
 /** Parts joined inside of a real sandbox, and what the sandbox says of itself meanwhile. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
+import { TIMED } from "../timed.ts";
 import { serverOfFile } from "./server-of-file.ts";
 
 const server = serverOfFile("compose");
@@ -74,7 +75,7 @@ async function healthWhileComposing(parts: string[], destination: string): Promi
 }
 
 // Seen to fail with copy_file_range called on the event loop's thread: three answers of few took 256 to 751 ms.
-test("3 x 256 MiB are joined unchanged while the sandbox answers", async () => {
+test("3 x 256 MiB are joined unchanged while the sandbox answers", TIMED, async () => {
   const sums = await shell(
     "for i in 1 2 3; do head -c 268435456 /dev/urandom > big-$i; done; cat big-1 big-2 big-3 | sha256sum",
   );

@@ -2,6 +2,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { Sandbox } from "e2b";
+import { TIMED } from "../timed.ts";
 import { serverOfFile } from "./server-of-file.ts";
 import { startListening } from "./service.ts";
 import { until } from "./until.ts";
@@ -14,7 +15,7 @@ afterAll(() => {
 });
 
 // Seen to fail with the number of requests that Bun allows by default: the 257th waits for ever.
-test("hundreds of answers that do not come keep nobody else from being answered", async () => {
+test("hundreds of answers that do not come keep nobody else from being answered", TIMED, async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const silent =
     "const held = []; require('http').createServer((q, a) => { held.push(a); a.write('held'); }).listen(8000, () => console.log('up'))";

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startServer, takeDownServer } from "../server.ts";
+import { TIMED } from "../timed.ts";
 import { foldersOfFile } from "./server-of-file.ts";
 import { until } from "./until.ts";
 
@@ -47,7 +48,7 @@ test("a nonce that is only in memory survives the loss of all runtime state of t
   await second.stop();
 });
 
-test("pausing many at once does not stall the others", async () => {
+test("pausing many at once does not stall the others", TIMED, async () => {
   const server = await startServer(newFolder("many"));
   const neighbour = await Sandbox.create(server.options);
   const many = await Promise.all(Array.from({ length: 8 }, () => Sandbox.create(server.options)));

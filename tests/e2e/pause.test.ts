@@ -1,6 +1,7 @@
 /** Pause and resume as the official client sees them. */
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
+import { TIMED } from "../timed.ts";
 import { serverOfFile } from "./server-of-file.ts";
 import { refusalOf, until } from "./until.ts";
 
@@ -149,7 +150,7 @@ time.sleep(1000)`;
   await sandbox.kill();
 });
 
-test("with onTimeout pause it is paused at its time, and the first request wakes it", async () => {
+test("with onTimeout pause it is paused at its time, and the first request wakes it", TIMED, async () => {
   const sandbox = await Sandbox.create({
     ...server().options,
     timeoutMs: 2_000,

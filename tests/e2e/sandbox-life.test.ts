@@ -1,6 +1,7 @@
 /** A sandbox from its creation to its end, as the official client sees it. */
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
+import { TIMED } from "../timed.ts";
 import { serverOfFile } from "./server-of-file.ts";
 import { refusalOf } from "./until.ts";
 
@@ -78,7 +79,7 @@ test("setTimeout moves the end, to later and to sooner", async () => {
   await sandbox.kill();
 });
 
-test("setTimeout(0) ends it at once", async () => {
+test("setTimeout(0) ends it at once", TIMED, async () => {
   const sandbox = await Sandbox.create(server().options);
   await sandbox.setTimeout(0);
   const asked = Date.now();
@@ -129,12 +130,12 @@ test("connecting makes the life longer, never shorter", async () => {
   await sandbox.kill();
 });
 
-test("it is there until its end and gone right after, in the interface and at its address", async () => {
+test("it is there until its end and gone right after, in the interface and at its address", TIMED, async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 2_000 });
   await gone(sandbox, (await sandbox.getInfo()).endAt.getTime());
 });
 
-test("a longer time set before the end counts, not the first one", async () => {
+test("a longer time set before the end counts, not the first one", TIMED, async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 1_000 });
   const first = (await sandbox.getInfo()).endAt.getTime();
   await sandbox.setTimeout(3_000);

@@ -6,6 +6,7 @@ import { attempt } from "../../src/host/command.ts";
 import { SETTINGS } from "../../src/host/host-changes.ts";
 import { census, NOTHING, tagOf } from "../census.ts";
 import { serverEnv, startServer, takeDownServer } from "../server.ts";
+import { TIMED } from "../timed.ts";
 import { foldersOfFile } from "./server-of-file.ts";
 
 const MAIN = `${import.meta.dir}/../../src/cli/main.ts`;
@@ -17,7 +18,7 @@ function settingsNow(): Record<string, string> {
   return Object.fromEntries(SETTINGS.map(({ name }) => [name, read(name)]));
 }
 
-test("the second start is ready in under 3 s and shows the same key", async () => {
+test("the second start is ready in under 3 s and shows the same key", TIMED, async () => {
   const data = folder("twice");
   const first = await startServer(data);
   await first.stop();

@@ -11,6 +11,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from "node:fs";
+import { TIMED } from "../../../tests/timed.ts";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
 import { type CopyPart, copyPart } from "./append-file.ts";
 import { compose } from "./compose.ts";
@@ -155,7 +156,7 @@ test("a client that goes away leaves no temporary file behind", async () => {
 });
 
 // Seen to fail with calls that wait on the event loop's thread (an answer took 696 ms), and with a part as the slice (259 MiB more).
-test("three times 256 MiB, in flat memory, while everybody else is answered", async () => {
+test("three times 256 MiB, in flat memory, while everybody else is answered", TIMED, async () => {
   const { paths, sha256: expected } = writeParts(3, 256);
   await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
   const before = await guest.memoryKib();
@@ -178,7 +179,7 @@ test("three times 256 MiB, in flat memory, while everybody else is answered", as
   expect((await guest.memoryKib()).peak - before.now).toBeLessThan(32 * 1024);
   expect(await sha256(`${folder}/whole`)).toBe(expected);
   expect(readdirSync(folder)).toEqual(["whole"]);
-}, 60_000);
+});
 
 async function until(condition: () => boolean): Promise<void> {
   const began = performance.now();
