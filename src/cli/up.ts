@@ -4,6 +4,7 @@ import { release } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { REQUESTS_TO_SANDBOXES_MAX } from "../contract/limits.ts";
+import { cgroupTrees } from "../host/cgroups.ts";
 import { DataFolder } from "../host/data-folder.ts";
 import { MountWorld } from "../host/mount-world.ts";
 import { replaceProcess } from "../host/syscalls.ts";
@@ -33,9 +34,9 @@ export async function up(config: Config): Promise<number> {
   replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);
 }
 
-/** The doctor's word holds for one kernel and one guest with its tools. */
+/** The doctor's word holds for one kernel with its cgroups, and one guest with its tools. */
 async function examineOnce(config: Config): Promise<void> {
-  const about = Bun.hash(JSON.stringify([release(), currentGuestFolder(config)])).toString(36);
+  const about = Bun.hash(JSON.stringify([release(), cgroupTrees(), currentGuestFolder(config)])).toString(36);
   const mark = join(EXAMINED_FOLDER, about);
   if (existsSync(mark)) return;
   console.error("sandlot: testing this machine");

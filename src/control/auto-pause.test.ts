@@ -1,8 +1,8 @@
 /** Sandboxes that are paused at the end of their timeout. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { TIMED } from "../../tests/timed.ts";
 import { Fault } from "../contract/fault.ts";
 import { AUTO_PAUSES_AT_ONCE } from "../contract/limits.ts";
+import { TIMED } from "../contract/timed-fixture.ts";
 import { systemClock } from "./clock.ts";
 import { createControl } from "./control.ts";
 import { ControlFixture, NOW } from "./control-fixture.ts";

@@ -1,8 +1,8 @@
 /** Ends that come on time, and a server that comes back. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
-import { TIMED } from "../../tests/timed.ts";
 import { TAKEDOWNS_AT_ONCE } from "../contract/limits.ts";
+import { TIMED } from "../contract/timed-fixture.ts";
 import { MemoryHost } from "../host/memory-host.ts";
 import { systemClock } from "./clock.ts";
 import { createControl } from "./control.ts";

@@ -8,10 +8,10 @@ import {
   EDGE_CHUNK_LINE_MAX_BYTES,
   EDGE_CHUNK_TRAILER_MAX_LINES,
 } from "../contract/limits.ts";
+import { breakOff, UNBUFFERED } from "./passed-stream.ts";
 import { releasePiece } from "./release-piece.ts";
 import type { SandboxSocket } from "./sandbox-socket.ts";
 
-const UNBUFFERED = { highWaterMark: 0 };
 const LINE_FEED = 0x0a;
 
 /** How a body's end is told. */
@@ -127,7 +127,7 @@ export function bodyStream(
     {
       async pull(controller) {
         const next = await arriving.next();
-        if (next === "broken") controller.error(new Error("the body broke off"));
+        if (next === "broken") breakOff(controller);
         else if (next === "end") controller.close();
         else controller.enqueue(next);
       },

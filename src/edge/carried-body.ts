@@ -3,12 +3,11 @@
  * one piece is passed on as that piece, which spares a stream for most requests and lets Bun keep its Content-Length.
  */
 import { EDGE_WHOLE_BODY_MAX_BYTES } from "../contract/limits.ts";
+import { breakOff, UNBUFFERED } from "./passed-stream.ts";
 import { releasePiece } from "./release-piece.ts";
 
 /** Either bytes or a source of streams, so that it can be offered again as long as nobody has begun to read it. */
 export type CarriedBody = Uint8Array<ArrayBuffer> | (() => ReadableStream<Uint8Array>);
-
-const UNBUFFERED = { highWaterMark: 0 };
 
 /** `announced` is the Content-Length header, if any. */
 export async function carried(
@@ -48,7 +47,7 @@ function streams(
         return;
       }
       const piece = await reader.read().catch(() => undefined);
-      if (piece === undefined) controller.error(new Error("the body broke off"));
+      if (piece === undefined) breakOff(controller);
       else if (piece.done) controller.close();
       else {
         passedOn = piece.value;

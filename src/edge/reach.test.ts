@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { TIMED } from "../../tests/timed.ts";
 import { RUNTIME_PORT } from "../contract/runtime-version.ts";
+import { TIMED } from "../contract/timed-fixture.ts";
 import { closedPort, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./edge-under-test.ts";
 
 let edge: EdgeUnderTest;

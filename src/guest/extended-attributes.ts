@@ -4,7 +4,7 @@
  */
 import { FFIType, ptr } from "bun:ffi";
 import { ENTRY_METADATA_MAX_BYTES } from "../contract/limits.ts";
-import { callResult, onFirstUse, SystemError } from "./files/c-library.ts";
+import { callResult, onFirstUse, SystemError } from "./c-library.ts";
 import { logError } from "./log.ts";
 
 export const METADATA_PREFIX = "user.e2b.";

@@ -1,7 +1,7 @@
 /** Parts joined inside of a real sandbox, and what the sandbox says of itself meanwhile. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { TIMED } from "../timed.ts";
+import { TIMED } from "../../src/contract/timed-fixture.ts";
 import { serverOfFile } from "./server-of-file.ts";
 
 const server = serverOfFile("compose");

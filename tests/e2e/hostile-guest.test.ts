@@ -70,7 +70,9 @@ test.each(["plain", "gzip"])("a %s flood in answer to the host's question does n
   expect(await sandbox.kill()).toBe(true);
 });
 
-test("a download that breaks off leaves no trace of its link in the server's output", async () => {
+// Seen to fail with a reason for the break, which Bun prints with a stack.
+test("a download, and a command, that break off leave only log lines in the server's output", async () => {
+  const before = server().output().length;
   const sandbox = await Sandbox.create(server().options);
   await sandbox.commands.run("head -c 200000000 /dev/zero > big");
   const link = new URL(await sandbox.downloadUrl("big"));
@@ -78,15 +80,18 @@ test("a download that breaks off leaves no trace of its link in the server's out
   expect(response.status).toBe(200);
   const reader = response.body?.getReader();
   await reader?.read();
+  const command = await sandbox.commands.run("while :; do echo on; sleep 0.01; done", { background: true });
+  const followed = command.wait().catch((error: unknown) => error);
   await sandbox.kill();
   await expect(
     (async () => {
       while (!(await reader?.read())?.done);
     })(),
   ).rejects.toThrow();
-  const output = server().output();
-  expect(output).not.toContain("signature");
-  for (const line of output.split("\n").filter((text) => text.includes("198.18."))) expect(line).toStartWith("{");
+  expect(await followed).toBeInstanceOf(Error);
+  const printed = server().output().slice(before);
+  expect(printed).not.toContain("signature");
+  expect(printed.split("\n").filter((line) => line !== "" && !line.startsWith("{"))).toEqual([]);
 });
 
 test("a request without a Host header is read by its own path", async () => {

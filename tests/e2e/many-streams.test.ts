@@ -2,7 +2,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { Sandbox } from "e2b";
-import { TIMED } from "../timed.ts";
+import { TIMED } from "../../src/contract/timed-fixture.ts";
 import { serverOfFile } from "./server-of-file.ts";
 import { startListening } from "./service.ts";
 import { until } from "./until.ts";

@@ -1,8 +1,8 @@
 /** Paused sandboxes outlive everything but their data folder. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
+import { TIMED } from "../../src/contract/timed-fixture.ts";
 import { startServer, takeDownServer } from "../server.ts";
-import { TIMED } from "../timed.ts";
 import { foldersOfFile } from "./server-of-file.ts";
 import { until } from "./until.ts";
 

@@ -1,7 +1,7 @@
 /** Pause and resume as the official client sees them. */
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
-import { TIMED } from "../timed.ts";
+import { TIMED } from "../../src/contract/timed-fixture.ts";
 import { serverOfFile } from "./server-of-file.ts";
 import { refusalOf, until } from "./until.ts";
 

@@ -1,7 +1,7 @@
 /** A sandbox from its creation to its end, as the official client sees it. */
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
-import { TIMED } from "../timed.ts";
+import { TIMED } from "../../src/contract/timed-fixture.ts";
 import { serverOfFile } from "./server-of-file.ts";
 import { refusalOf } from "./until.ts";
 

@@ -138,11 +138,15 @@ test("fields that nobody knows are ignored: clients send extras", async () => {
   expect(await Sandbox.kill(sandboxID, server().options)).toBe(true);
 });
 
-test("a command in a folder that does not exist, or for nobody, is refused before it starts", async () => {
+test("a command in a folder that does not exist or is closed, or for nobody, is refused before it starts", async () => {
   const sandbox = await Sandbox.create(server().options);
   const nowhere = await refusalOf(sandbox.commands.run("true", { cwd: "/no/such/folder" }));
   expect(nowhere).toBeInstanceOf(InvalidArgumentError);
   expect(nowhere.message).toContain("/no/such/folder");
+  const closed = await refusalOf(sandbox.commands.run("true", { cwd: "/root" }));
+  expect(closed).toBeInstanceOf(InvalidArgumentError);
+  expect(closed.message).toContain('"/root" cannot be entered by "user"');
+  expect((await sandbox.commands.run("pwd", { cwd: "/root", user: "root" })).stdout).toBe("/root\n");
   const stranger = await refusalOf(sandbox.commands.run("true", { user: "stranger" }));
   expect(stranger).toBeInstanceOf(AuthenticationError);
   expect(stranger.message).toContain("stranger");

@@ -2,11 +2,11 @@
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { Sandbox } from "e2b";
+import { TIMED } from "../../src/contract/timed-fixture.ts";
 import { attempt } from "../../src/host/command.ts";
 import { SETTINGS } from "../../src/host/host-changes.ts";
 import { census, NOTHING, tagOf } from "../census.ts";
 import { serverEnv, startServer, takeDownServer } from "../server.ts";
-import { TIMED } from "../timed.ts";
 import { foldersOfFile } from "./server-of-file.ts";
 
 const MAIN = `${import.meta.dir}/../../src/cli/main.ts`;

@@ -74,7 +74,8 @@ test("it has the asked size, and a new one when that changes, which programs are
   const { terminal, screen } = await open();
   await type(terminal, "stty size\n");
   await screen.read(/\r\n24 80\r\n/);
-  await type(terminal, "trap 'echo told-$((1 + 1))' WINCH\n");
+  await type(terminal, "trap 'echo told-$((1 + 1))' WINCH; echo listening-$((1 + 1))\n");
+  await screen.read(/listening-2\r\n/);
   await sandbox.pty.resize(terminal.pid, { cols: 132, rows: 50 });
   await type(terminal, "stty size\n");
   await screen.read(/told-2\r\n/);

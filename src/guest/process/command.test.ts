@@ -1,6 +1,9 @@
 /** The command that the kernel runs for a user, tried on the kernel. */
-import { expect, test } from "bun:test";
-import { type Command, directCommand, findSetpriv, setprivCommand } from "./command.ts";
+import { describe, expect, test } from "bun:test";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Command, demandEntry, directCommand, findSetpriv, setprivCommand } from "./command.ts";
 
 const account = (uid: number, groups: number[]) => ({ name: "x", uid, gid: groups[0] ?? 0, home: "/", groups });
 const command = (cmd: string, ...args: string[]): Command => ({
@@ -47,4 +50,54 @@ test.each([
 
 test("a program that cannot be found is left to the helper, which says so", () => {
   expect(directCommand(command("no-such-program"), account(0, [0]), root)).toBeUndefined();
+});
+
+describe("a directory to start in", () => {
+  const GROUP = 7_777;
+  function enter(mode: string, groups: number[], below: string): unknown {
+    const folder = mkdtempSync(join(tmpdir(), "sandlot-entry-"));
+    try {
+      chmodSync(folder, 0o755);
+      const closed = join(folder, "closed");
+      mkdirSync(join(closed, "open"), { recursive: true });
+      symlinkSync(join(closed, "open"), join(folder, "link"));
+      chownSync(closed, 0, GROUP);
+      chmodSync(closed, Number.parseInt(mode, 8));
+      demandEntry(join(folder, below), account(12_345, groups));
+      return "entered";
+    } catch (thrown) {
+      return thrown instanceof Error ? thrown.message : thrown;
+    } finally {
+      // With our own rights again: nobody else may remove it.
+      rmSync(folder, { recursive: true });
+    }
+  }
+
+  // Seen to fail with a look at it with our own rights.
+  test.each([
+    ["700", "closed", [1]],
+    ["700", "closed/open", [1]],
+    ["700", "link", [1]],
+    ["710", "closed", [1]],
+    // As the kernel has it: who is of the group is not one of the others.
+    ["701", "closed", [1, GROUP]],
+  ])("of mode %s is closed: %s", (mode, below, groups) => {
+    expect(enter(mode, groups, below)).toMatch(/cannot be entered by "x" \(EACCES\)/);
+  });
+
+  test.each([
+    ["711", "closed", [1]],
+    ["701", "link", [1]],
+    ["710", "closed", [1, GROUP]],
+    ["710", "closed/open", [GROUP]],
+  ])("of mode %s is open: %s", (mode, below, groups) => {
+    expect(enter(mode, groups, below)).toBe("entered");
+  });
+
+  test("asking leaves us as we were", () => {
+    const groups = process.getgroups?.();
+    for (let count = 0; count < 100; count++) enter("700", [1, 2, 3], "closed");
+    expect(process.getgroups?.()).toEqual(groups);
+    expect(readdirSync("/root").length).toBeGreaterThanOrEqual(0);
+  });
 });

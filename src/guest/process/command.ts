@@ -6,6 +6,7 @@ import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import type { Account } from "../accounts.ts";
 import { refuse, systemCode } from "../rpc-fault.ts";
+import { whyBarred } from "./system-calls.ts";
 
 export interface Command {
   argv: string[];
@@ -42,6 +43,14 @@ export function demandDirectory(cwd: string): void {
     throw refuse("invalid_argument", `the working directory ${JSON.stringify(cwd)} ${why}`, thrown);
   }
   if (!isDirectory) throw refuse("invalid_argument", `the working directory ${JSON.stringify(cwd)} is not a directory`);
+}
+
+/** For a directory that the client asked for. The default one may be closed to a user: then only relative names lead nowhere. */
+export function demandEntry(cwd: string, account: Account): void {
+  const why = whyBarred(cwd, account);
+  if (why === undefined) return;
+  const message = `the working directory ${JSON.stringify(cwd)} cannot be entered by ${JSON.stringify(account.name)} (${why})`;
+  throw refuse("invalid_argument", message);
 }
 
 function sameIdentity(account: Account, own: Identity): boolean {

@@ -8,7 +8,15 @@ import { resolvePath } from "../paths.ts";
 import { refuse, systemCode } from "../rpc-fault.ts";
 import type { SettingsKeeper } from "../settings.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
-import { type Command, demandDirectory, directCommand, findSetpriv, type Identity, setprivCommand } from "./command.ts";
+import {
+  type Command,
+  demandDirectory,
+  demandEntry,
+  directCommand,
+  findSetpriv,
+  type Identity,
+  setprivCommand,
+} from "./command.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { startBehindTheGuest } from "./precedence.ts";
@@ -59,6 +67,7 @@ export class Launcher {
     const settings = this.#settings.current;
     const cwd = resolvePath(config.cwd ?? "", account, settings.defaultWorkdir);
     demandDirectory(cwd);
+    if (config.cwd) demandEntry(cwd, account);
     return {
       argv: [config.cmd, ...config.args],
       argv0: config.cmd,

@@ -2,9 +2,11 @@
  * The few calls into the C library that Bun has no function for. Everything here works on raw descriptors: a wrong number
  * is not caught by anybody, so nothing but this folder may use it.
  */
-import { dlopen, ptr } from "bun:ffi";
-
-const LIBRARY_NAMES = ["libc.so.6", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`, "libc.so"];
+import { FFIType, ptr } from "bun:ffi";
+import { statSync } from "node:fs";
+import type { Account } from "../accounts.ts";
+import { onFirstUse } from "../c-library.ts";
+import { systemCode } from "../rpc-fault.ts";
 
 const O_CLOEXEC = 0o2000000;
 const O_NONBLOCK = 0o4000;
@@ -15,32 +17,21 @@ const PRIO_PROCESS = 0;
 const SCHED_OTHER = 0;
 const SCHED_RESET_ON_FORK = 0x40000000;
 
-function load() {
-  let last: unknown;
-  for (const name of LIBRARY_NAMES) {
-    try {
-      return dlopen(name, {
-        pipe2: { args: ["ptr", "int"], returns: "int" },
-        fcntl: { args: ["int", "int", "int"], returns: "int" },
-        ioctl: { args: ["int", "u64", "u64"], returns: "int" },
-        getrlimit: { args: ["int", "ptr"], returns: "int" },
-        setrlimit: { args: ["int", "ptr"], returns: "int" },
-        sched_setscheduler: { args: ["int", "int", "ptr"], returns: "int" },
-        setpriority: { args: ["int", "int", "int"], returns: "int" },
-      }).symbols;
-    } catch (thrown) {
-      last = thrown;
-    }
-  }
-  throw new Error(`there is no C library under any of the names ${LIBRARY_NAMES.join(", ")}`, { cause: last });
-}
+/** The C library's own function changes the groups of all threads. */
+const SETGROUPS_CALL = process.arch === "arm64" ? 159n : 116n;
 
-let loaded: ReturnType<typeof load> | undefined;
-
-function library(): ReturnType<typeof load> {
-  loaded ??= load();
-  return loaded;
-}
+const library = onFirstUse({
+  pipe2: { args: ["ptr", "int"], returns: "int" },
+  fcntl: { args: ["int", "int", "int"], returns: "int" },
+  ioctl: { args: ["int", "u64", "u64"], returns: "int" },
+  getrlimit: { args: ["int", "ptr"], returns: "int" },
+  setrlimit: { args: ["int", "ptr"], returns: "int" },
+  sched_setscheduler: { args: ["int", "int", "ptr"], returns: "int" },
+  setpriority: { args: ["int", "int", "int"], returns: "int" },
+  setfsuid: { args: ["int"], returns: "int" },
+  setfsgid: { args: ["int"], returns: "int" },
+  syscall: { args: ["u64", "u64", "ptr"], returns: FFIType.i64_fast },
+});
 
 /** A pipe whose ends are closed on exec. */
 export function openPipe(): { readEnd: number; writeEnd: number } {
@@ -80,4 +71,28 @@ export function keepPriorityToOneself(): boolean {
 /** False when the kernel refuses, or the process is gone. */
 export function setNiceness(pid: number, niceness: number): boolean {
   return library().setpriority(PRIO_PROCESS, pid, niceness) === 0;
+}
+
+/**
+ * Why a user cannot enter a directory, as the system's code. Asked of the kernel, with the user's rights to files in place of ours
+ * for the moment, in this thread alone.
+ */
+export function whyBarred(directory: string, { uid, gid, groups }: Account): string | undefined {
+  const own = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0, groups: process.getgroups?.() ?? [] };
+  setRights(uid, gid, groups);
+  try {
+    // The last step is a look for a name in it, which takes the right to enter it.
+    statSync(`${directory}/.`);
+    return undefined;
+  } catch (thrown) {
+    return systemCode(thrown);
+  } finally {
+    setRights(own.uid, own.gid, own.groups);
+  }
+}
+
+function setRights(uid: number, gid: number, groups: readonly number[]): void {
+  library().syscall(SETGROUPS_CALL, BigInt(groups.length), ptr(Uint32Array.of(...groups, 0)));
+  library().setfsgid(gid);
+  library().setfsuid(uid);
 }

@@ -53,6 +53,9 @@ async function namespaces() {
 
 async function cgroups() {
   const layout = cgroupLayout();
+  if (cgroupTrees().length === 0) {
+    return broken("none are mounted below /sys/fs/cgroup", "mount them: mount -t cgroup2 cgroup2 /sys/fs/cgroup");
+  }
   const wanted = ["memory", "pids", "cpu"];
   const fix = "boot with the memory, pids and cpu controllers (cgroup_enable=memory on some boards)";
   if (layout === "v2") {
