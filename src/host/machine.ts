@@ -307,7 +307,7 @@ export class Machine implements Host {
     const { network, disks, mounts, criu } = this;
     const parts = { ...this.#places(id, kind), network, disks, mounts, criu };
     makeCgroupForRestore(parts.cgroup, kind, this.#parts.processors);
-    this.#enter(await revive({ ...parts, id, kind, checkpoint: folder, memory, offline, hostname }));
+    this.#enter(await revive({ ...parts, id, kind, checkpoint: folder, memory, offline, hostname, copy }));
   }
 
   /** What the making of a sandbox needs to know of this machine. */

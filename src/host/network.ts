@@ -7,6 +7,7 @@
  * closed answers at once that it is, so that no program waits for a time-out. On this machine only root, that is the server, reaches a sandbox: the edge is the one door for everybody else.
  */
 import { readFileSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { Fault } from "../contract/fault.ts";
 import { attempt, run } from "./command.ts";
 import type { DataFolder } from "./data-folder.ts";
@@ -170,17 +171,24 @@ export class Network {
 
   /**
    * After a restore: connections within the sandbox go on. Those to the outside are closed: their other ends have long given
-   * up, or belong to the sandbox that this one is a copy of. It also gets its name, in the same breath. On a kernel that cannot close them they lead nowhere and time out.
+   * up, or belong to the sandbox that this one is a copy of. On a kernel that cannot close them they lead nowhere and time out.
+   * With a name, the sandbox is called that from now on. For most there is nothing to do, and then nothing is started.
    */
-  async settle(slot: number, pid: number, before: SocketsBefore, hostname: string): Promise<void> {
+  async settle(slot: number, pid: number, before: SocketsBefore, name: string | undefined): Promise<void> {
     const address = this.address(slot);
     const within = ["127.0.0.0/8", "[::1]", SANDBOX_ADDRESS, address, before.address].map((each) => `dst ${each}`);
+    const mayLeadOutside = before.connected || (await hasConnectedUdp(pid));
     const commands = [
-      `ss --kill --no-header --tcp --udp --numeric state connected 'not ( ${within.join(" or ")} )' > /dev/null || true`,
+      ...(mayLeadOutside
+        ? [
+            `ss --kill --no-header --tcp --udp --numeric state connected 'not ( ${within.join(" or ")} )' > /dev/null || true`,
+          ]
+        : []),
       ...(before.connected ? [`nft delete table inet ${HOLD}`] : []),
       ...(before.address === address ? [] : [`ip address del ${before.address}/32 dev lo`]),
-      `echo ${hostname} > /proc/sys/kernel/hostname`,
+      ...(name === undefined ? [] : [`echo ${name} > /proc/sys/kernel/hostname`]),
     ];
+    if (commands.length === 0) return;
     const inside = [`--net=/proc/${pid}/ns/net`, `--uts=/proc/${pid}/ns/uts`];
     await run(["nsenter", ...inside, "--", "/bin/sh", "-ec", commands.join("\n")]);
   }
@@ -334,6 +342,13 @@ async function uplinkMtu(): Promise<number> {
   // Not from /sys: what is mounted there may belong to another network namespace.
   const [link] = JSON.parse(await run(["ip", "-json", "link", "show", "dev", device])) as { mtu?: number }[];
   return link?.mtu ?? MTU_DEFAULT;
+}
+
+/** Whether a UDP socket in the network of process `pid` sends to one address alone. */
+async function hasConnectedUdp(pid: number): Promise<boolean> {
+  const tables = await Promise.all(["udp", "udp6"].map((name) => readFile(`/proc/${pid}/net/${name}`, "utf8")));
+  // The number, where it is bound, and then whom it is for: zeros if for anybody.
+  return tables.some((table) => /^ *\d+: \S+ (?!0+:0000 )/m.test(table));
 }
 
 function addElements(table: string, set: string, elements: string): string {

@@ -20,7 +20,10 @@ export interface Revival {
   checkpoint: CheckpointFolder;
   memory: MemoryFacts;
   offline: boolean;
+  /** What it calls itself. */
   hostname: string;
+  /** A machine of its own, not the one that was written. */
+  copy: boolean;
   folder: string;
   cgroup: string;
   imageFolder: string;
@@ -34,7 +37,7 @@ export interface Revival {
 
 /** Resolves when the guest has answered. That the memory fits this machine and is intact has been seen. */
 export async function revive(revival: Revival): Promise<SandboxRecord> {
-  const { id, kind, checkpoint, memory, offline, hostname, folder, cgroup, network, disks } = revival;
+  const { id, kind, checkpoint, memory, offline, hostname, copy, folder, cgroup, network, disks } = revival;
   const slot = network.takeFor(memory.address);
   const diskName = Disks.newName();
   // CRIU keeps each connection in a file of this name.
@@ -60,7 +63,7 @@ export async function revive(revival: Revival): Promise<SandboxRecord> {
       ...{ controlSecret, offline, kind, hostname, guestFolder, mounts },
     };
     writeRecord(folder, record);
-    await network.settle(slot, pid, sockets, hostname);
+    await network.settle(slot, pid, sockets, copy ? hostname : undefined);
     putGuestFirst(pid);
     await revival.guestOf(record).ready(() => isAlive(record));
     await disk.release();

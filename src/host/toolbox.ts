@@ -22,7 +22,7 @@ export function architecture() {
 }
 
 /** Bumped when what is in the tool folder changes, so that an old folder is not taken for the new one. */
-const TOOL_FOLDER = "tools-3";
+const TOOL_FOLDER = "tools-4";
 
 /** Names the file with the commands that `actionScript` runs, and the one stage of CRIU's work at which it does. */
 export const ACTION_SCRIPT_ENV = "SANDLOT_ACTION_SCRIPT";

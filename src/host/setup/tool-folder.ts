@@ -45,11 +45,10 @@ function standIns(toolbox: Toolbox): Record<string, string> {
   return {
     // crun starts CRIU like this.
     criu: `exec ${toolbox.criu.join(" ")} "$@"`,
-    // CRIU has tar compress what lies in memory filesystems, which takes longer than all the rest of a checkpoint; its `gzip`
-    // and `gzip -d` both pass on what they get.
-    gzip: "exec cat",
+    // CRIU has tar compress what lies in memory filesystems, which takes longer than all the rest of a checkpoint.
+    tar: 'for arg; do shift; [ "$arg" = --gzip ] || set -- "$@" "$arg"; done\nexec /bin/tar "$@"',
     // CRIU starts its action scripts like this, and ours lie where nothing may be executed on most machines.
     [basename(toolbox.actionScript)]:
-      `[ "$CRTOOLS_SCRIPT_ACTION" = "$${ACTION_STAGE_ENV}" ] || exit 0\nexec /bin/sh -e "$${ACTION_SCRIPT_ENV}"`,
+      `[ "$CRTOOLS_SCRIPT_ACTION" = "$${ACTION_STAGE_ENV}" ] || exit 0\nset -e\n. "$${ACTION_SCRIPT_ENV}"`,
   };
 }
