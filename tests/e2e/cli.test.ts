@@ -148,7 +148,8 @@ describe("connect", () => {
     await terminal.read(/Terminal connecting to sandbox/);
     terminal.type("echo sum-$((40 + 2)) $(whoami) $(stty size)\n");
     await terminal.read(/sum-42 user 33 101/);
-    terminal.type("echo asleep-$((1 + 1)); sleep 300\n");
+    // The program itself says that it is there, so that it is the one who gets what is typed next.
+    terminal.type("sh -c 'echo asleep-$((1 + 1)); exec sleep 300'\n");
     await terminal.read(/asleep-2/);
     terminal.type("\u0003");
     terminal.type("echo code-$?\n");

@@ -200,6 +200,7 @@ test("memory and niceness are told the same after a pause, to programs from befo
     stdin: true,
     timeoutMs: 0,
   });
+  await until("it waits for its word", () => paused.files.exists("looked"));
   await paused.pause();
   const again = await Sandbox.connect(paused.sandboxId, server().options);
   const [before] = await again.commands.list();
@@ -243,5 +244,6 @@ test("only processes of the sandbox are seen, and a dead one leaves no zombie", 
   expect(processes).not.toContain("main.ts");
   expect(processes.split("\n").length).toBeLessThan(30);
   await shell("(sleep 0 & exec sleep 0.1) > /dev/null 2>&1; true");
-  expect(await shell("ps -eo stat --no-headers | grep -c ^Z || true")).toBe("0");
+  const zombies = () => shell("ps -eo stat --no-headers | grep -c ^Z || true");
+  await until("no zombie is left", async () => (await zombies()) === "0");
 });

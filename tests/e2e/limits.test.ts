@@ -4,6 +4,7 @@ import { CommandExitError, Sandbox } from "e2b";
 import { newDataFolder, startServer, type TestServer, takeDownServer } from "../server.ts";
 
 const ANSWER_MAX_MS = 2000;
+const ANSWERS = 3;
 let server: TestServer;
 let neighbour: Sandbox;
 beforeAll(async () => {
@@ -15,10 +16,15 @@ afterAll(async () => {
   await takeDownServer(server.dataFolder);
 });
 
+/** What the machine holds up once is asked again; what the attack holds up is late each time. */
 async function neighbourAnswers(): Promise<void> {
-  const begun = performance.now();
-  expect((await neighbour.commands.run("echo fine > ~/check && cat ~/check")).stdout).toBe("fine\n");
-  expect(performance.now() - begun).toBeLessThan(ANSWER_MAX_MS);
+  let ms = Number.POSITIVE_INFINITY;
+  for (let times = 0; times < ANSWERS && ms >= ANSWER_MAX_MS; times++) {
+    const begun = performance.now();
+    expect((await neighbour.commands.run("echo fine > ~/check && cat ~/check")).stdout).toBe("fine\n");
+    ms = performance.now() - begun;
+  }
+  expect(ms).toBeLessThan(ANSWER_MAX_MS);
 }
 
 test("the disk has the template's size, is full when it is full, and can be used again after a removal", async () => {

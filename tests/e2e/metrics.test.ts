@@ -1,6 +1,7 @@
 /** What a sandbox uses, seen from outside: close to what it sees itself, soon after it starts, and readable after its end. */
 import { describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
+import { TIMED } from "../../src/contract/timed-fixture.ts";
 import { cliOfFile } from "./cli.ts";
 import { serverOfFile } from "./server-of-file.ts";
 import { until } from "./until.ts";
@@ -39,7 +40,7 @@ async function sampled(sandbox: Sandbox, isSo: (metrics: Metrics) => boolean, wi
   return metrics;
 }
 
-test("the first sample is there within two seconds, and tells the sandbox's own size", async () => {
+test("the first sample is there within two seconds, and tells the sandbox's own size", TIMED, async () => {
   const sandbox = await Sandbox.create(server().options);
   const [first] = await sampled(sandbox, (metrics) => metrics.length > 0, 2_500);
   expect(first).toMatchObject({ cpuCount: 2, memTotal: 1024 * MIB });
@@ -64,23 +65,24 @@ while time.time() < end: pass
       { background: true },
     );
     const [quiet] = await sandbox.getMetrics();
-    const metrics = await sampled(sandbox, (all) => (all.at(-1)?.cpuUsedPct ?? 0) > 20 && all.length >= 3);
-    const last = metrics.at(-1);
+    // One busy processor of two; on a machine that is busy otherwise it gets less.
+    const isBusy = (all: Metrics) => {
+      const { cpuUsedPct = 0, memUsed = 0 } = all.at(-1) ?? {};
+      return all.length >= 3 && cpuUsedPct > 20 && cpuUsedPct <= 60 && memUsed > 150 * MIB;
+    };
+    const last = (await sampled(sandbox, isBusy, 40_000)).at(-1);
     const own = await inside(sandbox);
     expect(last?.cpuCount).toBe(own.cpu_count ?? 0);
     expect(last?.memTotal).toBe(own.mem_total ?? 0);
     expect(last?.diskTotal).toBe(own.disk_total ?? 0);
     expect(Math.abs((last?.memUsed ?? 0) - (own.mem_used ?? 0))).toBeLessThan(48 * MIB);
     expect(Math.abs((last?.diskUsed ?? 0) - (own.disk_used ?? 0))).toBeLessThan(16 * MIB);
-    expect(last?.memUsed).toBeGreaterThan(150 * MIB);
-    // One busy processor of two; on a machine that is busy otherwise it gets less.
-    expect(last?.cpuUsedPct).toBeLessThanOrEqual(60);
     if (quiet !== undefined) expect((last?.diskUsed ?? 0) - quiet.diskUsed).toBeGreaterThan(-MIB);
     await sandbox.kill();
   });
 });
 
-test("samples go on without the sandbox being asked, five seconds apart", async () => {
+test("samples go on without the sandbox being asked, five seconds apart", { ...TIMED, timeout: 90_000 }, async () => {
   const sandbox = await Sandbox.create(server().options);
   const metrics = await sampled(sandbox, (all) => all.length >= 5, 30_000);
   const times = metrics.map(({ timestamp }) => timestamp.getTime());
@@ -98,4 +100,4 @@ test("samples go on without the sandbox being asked, five seconds apart", async 
 
   await sandbox.kill();
   expect((await Sandbox.getMetrics(sandbox.sandboxId, server().options)).length).toBeGreaterThanOrEqual(5);
-}, 90_000);
+});

@@ -64,17 +64,16 @@ test("a paused sandbox keeps processes, their memory and files; the handle of be
 
 test("a terminal and a watcher live through a pause", async () => {
   const sandbox = await Sandbox.create(server().options);
-  const terminal = await sandbox.pty.create({ cols: 80, rows: 24, timeoutMs: 0, onData: () => undefined });
-  await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode("WORD=kept\n"));
+  let seen = "";
+  const onData = (bytes: Uint8Array) => {
+    seen += new TextDecoder().decode(bytes);
+  };
+  const terminal = await sandbox.pty.create({ cols: 80, rows: 24, timeoutMs: 0, onData });
+  await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode("WORD=kept; echo noted-$((1 + 1))\n"));
+  await until("the shell has noted it", () => seen.includes("noted-2"));
   await sandbox.pause();
   await sandbox.connect({ timeoutMs: 60_000 });
-  let seen = "";
-  await sandbox.pty.connect(terminal.pid, {
-    timeoutMs: 0,
-    onData: (bytes) => {
-      seen += new TextDecoder().decode(bytes);
-    },
-  });
+  await sandbox.pty.connect(terminal.pid, { timeoutMs: 0, onData });
   await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode("echo =$WORD=\n"));
   await until("the shell remembers", () => seen.includes("=kept="));
   await sandbox.kill();

@@ -18,14 +18,18 @@ export function serverOfFile(name: string, settings: Record<string, string> = {}
   };
 }
 
-/** Data folders for servers that a test starts and stops itself; with the file's last test they are taken down. */
+/**
+ * Data folders for servers that a test starts and stops itself; with the file's last test they are taken down. Who asks for a name
+ * again, as a test that is tried again does, gets another folder: a server may still run in the first.
+ */
 export function foldersOfFile(): (name: string) => string {
   const folders: string[] = [];
   afterAll(async () => {
     for (const folder of folders) await takeDownServer(folder);
   });
   return (name) => {
-    const folder = newDataFolder(name);
+    const isTaken = folders.includes(newDataFolder(name));
+    const folder = newDataFolder(isTaken ? `${name}-${folders.length}` : name);
     folders.push(folder);
     return folder;
   };

@@ -2,6 +2,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, type SnapshotListOpts } from "e2b";
 import { serverOfFile } from "./server-of-file.ts";
+import { startListening } from "./service.ts";
 import { refusalOf, until } from "./until.ts";
 
 const server = serverOfFile("snapshots");
@@ -11,7 +12,7 @@ let made: { unnamed: string; first: string; tagged: string };
 beforeAll(async () => {
   const envs = { FROM: "the original", BOTH: "the original" };
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000, envs, metadata: { of: "the original" } });
-  await sandbox.commands.run("sleep 12345", { background: true, timeoutMs: 0 });
+  await startListening(sandbox, "echo up; exec sleep 12345");
   const [unnamed, first, tagged] = [
     await sandbox.createSnapshot(),
     await sandbox.createSnapshot({ name: "Project" }),

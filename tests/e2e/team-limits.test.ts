@@ -9,6 +9,7 @@ const MAIN = `${import.meta.dir}/../../src/cli/main.ts`;
 const server = serverOfFile("team-limits");
 /** A refusal that the client did not wait and try again for. */
 const AT_ONCE_MS = 2_000;
+const REFUSALS = 3;
 
 async function limits(...args: string[]): Promise<string> {
   const command = [process.execPath, MAIN, "limits", ...args];
@@ -33,9 +34,14 @@ test("no more sandboxes at once than allowed: the client's RateLimitError, and 4
   const asleep = await create({ lifecycle: { onTimeout: "pause", autoResume: true } });
   await asleep.pause();
   const [first] = [await create(), await create()];
-  const begun = performance.now();
-  const refusal = await create().catch((error: unknown) => error);
-  expect(performance.now() - begun).toBeLessThan(AT_ONCE_MS);
+  let [refusal, ms]: [unknown, number] = [undefined, Number.POSITIVE_INFINITY];
+  // What the machine holds up once is asked again; a client that waits and tries again is late each time.
+  for (let times = 0; times < REFUSALS && ms >= AT_ONCE_MS; times++) {
+    const begun = performance.now();
+    refusal = await create().catch((error: unknown) => error);
+    ms = performance.now() - begun;
+  }
+  expect(ms).toBeLessThan(AT_ONCE_MS);
   expect(refusal).toBeInstanceOf(RateLimitError);
   expect(String(refusal)).toContain("2 sandboxes at once");
   await expect(asleep.connect()).rejects.toBeInstanceOf(RateLimitError);
