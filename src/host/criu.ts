@@ -4,6 +4,7 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
+import { getPriority } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_MS } from "../contract/limits.ts";
@@ -28,6 +29,9 @@ const AFTERMATH_MS = 50;
 const NO_SIGNAL_ON_LIMIT = "trap '' 25";
 /** CRIU that runs out of memory is not to be the one that is ended for it; not everywhere may this be said. */
 const SHIELD = "{ echo -1000 > /proc/self/oom_score_adj; } 2> /dev/null || true";
+
+/** What CRIU restores would have the niceness of the server, where somebody gave it one. */
+const ORDINARY_NICENESS = getPriority() === 0 ? "" : "renice -n 0 -p $$ > /dev/null; ";
 
 type Action = "dump" | "restore";
 
@@ -164,7 +168,7 @@ export class Criu {
     // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all below that.
     const homes = action === "restore" ? namedTrees().map((tree) => join(tree, this.data.cgroup, id)) : [];
     for (const folder of [place, ...homes]) mkdirSync(folder, { recursive: true });
-    const shield = action === "dump" ? `${SHIELD}; ${NO_SIGNAL_ON_LIMIT}; ` : "";
+    const shield = action === "dump" ? `${SHIELD}; ${NO_SIGNAL_ON_LIMIT}; ` : ORDINARY_NICENESS;
     const moves = [place, ...homes].map((folder) => `echo 0 > '${folder}/cgroup.procs' && `).join("");
     const enter = ["/bin/sh", "-c", `${shield}${moves}exec "$@"`, "sh"];
     const onExit = async (exitCode: number) => {

@@ -87,7 +87,7 @@ export class DataFolder {
   /** Which of the machine's slot nets is this server's; the choice lasts as long as the run folder. */
   net(): number {
     const own = join(this.runFolder, "net");
-    using _lock = waitForLock(join(RUN_ROOT, "nets.lock"));
+    using _lock = lockOfAllServers("nets");
     if (existsSync(own)) return Number(readFileSync(own, "utf8"));
     const taken = new Set(otherServers(this.tag).map((folder) => Number(readText(join(folder, "net")) ?? -1)));
     for (let net = 0; net < NET_COUNT; net++) {
@@ -99,17 +99,28 @@ export class DataFolder {
   }
 }
 
-/** Run folders of the other servers on this machine. */
+/** For what all servers on this machine look at before they change it. */
+export function lockOfAllServers(what: string): Disposable {
+  return waitForLock(join(RUN_ROOT, `${what}.lock`));
+}
+
+/** Run folders of the other servers on this machine. Some may be going just now. */
 export function otherServers(tag: string): string[] {
   if (!existsSync(RUN_ROOT)) return [];
   return readdirSync(RUN_ROOT)
     .filter((name) => name !== tag && name.length === TAG_LENGTH)
     .map((name) => join(RUN_ROOT, name))
-    .filter((path) => statSync(path).isDirectory());
+    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory());
 }
 
+/** Undefined if there is none, also if it went just now. */
 export function readText(path: string): string | undefined {
-  return existsSync(path) ? readFileSync(path, "utf8") : undefined;
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
 }
 
 function randomTag(): string {

@@ -2,9 +2,9 @@
  * What start-up changes in the machine's settings, and the way back. The first server to change a setting notes what was
  * there; the last one to go puts it back. docs/host-changes.md lists the same settings, and a test compares the two.
  */
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type DataFolder, otherServers, readText } from "./data-folder.ts";
+import { type DataFolder, lockOfAllServers, otherServers, readText } from "./data-folder.ts";
 
 interface Setting {
   name: string;
@@ -43,19 +43,25 @@ interface Noted {
 }
 
 const NOTE = "settings-before.json";
+const LOCK = "settings";
 
 export function applySettings(data: DataFolder): void {
+  using _lock = lockOfAllServers(LOCK);
   const noted = readNote(data.runFolder) ?? { network: networkNamespace(), before: {} };
   for (const setting of SETTINGS) {
     const now = readSetting(setting.name);
     if (noted.before[setting.name] === undefined) noted.before[setting.name] = notedByOthers(data, setting) ?? now;
     if (now < setting.atLeast) writeSetting(setting.name, setting.atLeast);
   }
-  writeFileSync(join(data.runFolder, NOTE), JSON.stringify(noted));
+  const path = join(data.runFolder, NOTE);
+  // In one step: a server that is killed here must not leave half a note, which nobody could read.
+  writeFileSync(`${path}.new`, JSON.stringify(noted));
+  renameSync(`${path}.new`, path);
 }
 
-/** Puts back what no other server on this machine still needs. */
+/** Puts back what no other server on this machine still needs. With its note gone, this one needs nothing any more. */
 export function undoSettings(data: DataFolder): void {
+  using _lock = lockOfAllServers(LOCK);
   const noted = readNote(data.runFolder);
   if (noted === undefined) return;
   for (const setting of SETTINGS) {
@@ -64,6 +70,7 @@ export function undoSettings(data: DataFolder): void {
     if (setting.perNetwork && noted.network !== networkNamespace()) continue;
     if (readSetting(setting.name) !== before) writeSetting(setting.name, before);
   }
+  rmSync(join(data.runFolder, NOTE));
 }
 
 function notedByOthers(data: DataFolder, setting: Setting): number | undefined {
