@@ -97,7 +97,7 @@ describe("at its end", () => {
     const passed = f.advance(10_000);
     const startedAt = performance.now();
     await f.until(async () => (await f.store.sandboxes.inState("pausing")).length === 1_000);
-    expect(performance.now() - startedAt).toBeLessThan(100);
+    const tookMs = performance.now() - startedAt;
     const { body, headers } = await f.call("GET", "/v2/sandboxes?state=running,paused&limit=100");
     expect([body.length, headers.get("x-total-running")]).toEqual([100, "0"]);
     expect(new Set(body.map(({ state }) => state))).toEqual(new Set(["paused"]));
@@ -112,6 +112,8 @@ describe("at its end", () => {
     expect(f.host.running).toEqual([last]);
     expect(await f.store.sandboxes.inState("pausing")).toEqual([]);
     expect((await f.store.sandboxes.inState("paused")).length).toBe(999);
+    // Last, for another try can only begin when nothing of this one is held any more.
+    expect(tookMs).toBeLessThan(100);
   });
 
   test("within 100 ms on the real clock", TIMED, async () => {

@@ -130,7 +130,6 @@ describe("expiry", () => {
     const startedAt = performance.now();
     await f.until(async () => (await f.store.sandboxes.inState("running")).length === 0);
     const tookMs = performance.now() - startedAt;
-    expect(tookMs).toBeLessThan(100);
     expect((await f.store.sandboxes.inState("killing")).length).toBe(1_000);
     expect((await f.call("GET", "/v2/sandboxes")).headers.get("x-total-running")).toBe("0");
     const reachable = await Promise.all(ids.map((id) => f.control.directory.find(id)));
@@ -140,6 +139,8 @@ describe("expiry", () => {
     expect(most).toBe(TAKEDOWNS_AT_ONCE);
     expect(f.host.destroyed.toSorted()).toEqual(ids.toSorted());
     expect(await f.store.sandboxes.inState("killing")).toEqual([]);
+    // Last, for another try can only begin when nothing of this one is held any more.
+    expect(tookMs).toBeLessThan(100);
   });
 
   test("a store that fails for a moment delays it, and no more", async () => {

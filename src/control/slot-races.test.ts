@@ -103,13 +103,14 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       };
       const ids = new Set(asleep);
       const client = async () => {
-        for (let nth = 0; nth < 60; nth++) {
+        // A race that only meets closed doors, or only open ones, would prove nothing.
+        for (let nth = 0; nth < 60 || starts.made <= 20 || starts.refused <= 20; nth++) {
           const id = [...ids][Math.floor(random() * ids.size)] ?? "";
           for (const started of (await acts[Math.floor(random() * acts.length)]?.(id)) ?? []) ids.add(started);
         }
       };
       await Promise.all(Array.from({ length: 6 }, client));
-      expect([most, starts.made > 20, starts.refused > 20], `seed ${seed}`).toEqual([5, true, true]);
+      expect(most, `seed ${seed}`).toBe(5);
       f.host.beforeCreate = f.host.beforeResume = async () => undefined;
       for (const { id } of await f.store.sandboxes.inState("running")) await pause(id);
       expect(await free()).toBe(5);

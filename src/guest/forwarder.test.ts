@@ -115,17 +115,17 @@ describe("a forwarder", () => {
 
   // Seen to fail with a forwarder that never closes.
   test("that is idle closes, one in use does not", async () => {
-    const outside = await opened(new Forwarders(100));
+    const outside = await opened(new Forwarders(500));
     const client = reach(outside);
     await new Promise<void>((ready) => client.once("connect", ready));
-    await Bun.sleep(250);
+    await Bun.sleep(1_250);
     expect(await reachable(outside)).toBe(true);
     client.destroy();
     const began = performance.now();
     // Each successful try is itself a use, so the tries leave it time to be idle.
     while (await reachable(outside)) {
-      expect(performance.now() - began).toBeLessThan(5_000);
-      await Bun.sleep(300);
+      expect(performance.now() - began).toBeLessThan(20_000);
+      await Bun.sleep(1_500);
     }
   });
 });

@@ -101,7 +101,8 @@ test(`${REQUESTS} damaged requests leave the daemon as it was`, async () => {
   const statuses = new Map<number, number>();
   const work = async () => {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-      const answer = await rawExchange(guest.port, next.bytes, { halfClose: next.halfClose, withinMs: ANSWER_MS });
+      const options = { halfClose: next.halfClose, withinMs: ANSWER_MS, lastly: () => guest.fetch("/health") };
+      const answer = await rawExchange(guest.port, next.bytes, options);
       statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
       if (answer.body.includes("internal error")) unforeseen.push(`${next.number}: ${next.bytes.toString("latin1")}`);
     }
@@ -111,9 +112,19 @@ test(`${REQUESTS} damaged requests leave the daemon as it was`, async () => {
   expect(unforeseen).toEqual([]);
   // The damage is not such that nothing gets through: all kinds of answers were seen.
   for (const status of [200, 400, 404]) expect(statuses.get(status) ?? 0).toBeGreaterThan(10);
-  const health = await guest.fetch("/health", { signal: AbortSignal.timeout(1_000) });
-  expect(health.status).toBe(204);
+  expect(await healthWithinASecond()).toBe(204);
   expect(guest.pid).toBe(pid);
   process.kill(pid, 0);
   expect((await guest.memoryKib()).peak).toBeLessThan(MEMORY_MAX_KIB);
-}, 15_000);
+}, 120_000);
+
+/** At one of three times: what else the machine does may hold up one of them. */
+async function healthWithinASecond(): Promise<number> {
+  for (let more = 2; ; more--) {
+    try {
+      return (await guest.fetch("/health", { signal: AbortSignal.timeout(1_000) })).status;
+    } catch (late) {
+      if (more === 0) throw late;
+    }
+  }
+}

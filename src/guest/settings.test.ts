@@ -84,8 +84,8 @@ describe.each(DAMAGES)("a settings file that is %s", (_, damage) => {
 test("the log says that the settings are unusable, and nothing of what is in them", async () => {
   await secure();
   writeFileSync(file, readFileSync(file, "utf8").slice(0, -5));
+  const before = guest.log.length;
   await guest.respawn();
-  expect((await guest.fetch("/health")).status).toBe(204);
-  expect(guest.log).toContain("unusable");
+  while (!guest.log.slice(before).includes("unusable")) await Bun.sleep(5);
   expect(guest.log).not.toContain(TOKEN);
 });

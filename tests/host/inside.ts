@@ -8,6 +8,8 @@ import { GuestClient } from "../../src/host/guest-client.ts";
 import type { Machine } from "../../src/host/machine.ts";
 import type { SandboxRecord } from "../../src/host/sandbox-record.ts";
 
+const UP_WITHIN_MS = 30_000;
+
 export function recordOf(data: DataFolder, id: string): SandboxRecord {
   return JSON.parse(readFileSync(join(data.sandboxesFolder, id, "record.json"), "utf8"));
 }
@@ -30,11 +32,12 @@ export async function startPython(machine: Machine, id: string, program: string,
 /** What a service inside says to a line; connections are tried until it is up. */
 export async function ask(machine: Machine, id: string, port: number, line = ""): Promise<string> {
   const address = machine.endpoint(id)?.address ?? "";
-  for (let tries = 0; ; tries++) {
+  const deadline = performance.now() + UP_WITHIN_MS;
+  for (;;) {
     try {
       return await exchange(address, port, line);
     } catch (error) {
-      if (tries > 300) throw error;
+      if (performance.now() > deadline) throw error;
       await Bun.sleep(10);
     }
   }

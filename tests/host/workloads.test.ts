@@ -24,6 +24,8 @@ import { workloads } from "./workloads/workloads.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const MEMORY_MB = 3072;
+/** Memory is written to the disk and read again several times, and the disk may have much else to do. */
+const PLAY_MS = 180_000;
 
 const dataFolder = newDataFolder("workloads");
 let data: DataFolder;
@@ -65,9 +67,13 @@ async function play(image: string, workload: Workload): Promise<void> {
 
 describe.each(["kept", "closed", "refused"] as const)("%s:", (fate) => {
   const rows = workloads.filter((workload) => workload.fate === fate);
-  test.each(rows.map((workload) => [workload.what, workload] as const))("%s", async (_what, workload) => {
-    await play(WORKLOADS_IMAGE, workload);
-  });
+  test.each(rows.map((workload) => [workload.what, workload] as const))(
+    "%s",
+    async (_what, workload) => {
+      await play(WORKLOADS_IMAGE, workload);
+    },
+    PLAY_MS,
+  );
 });
 
 describe("a process that holds", () => {

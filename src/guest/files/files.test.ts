@@ -155,7 +155,7 @@ describe("an upload", () => {
       const socket = await Bun.connect({ hostname: "127.0.0.1", port: guest.port, socket: { data: () => undefined } });
       const head = `POST ${at(path)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: 9000\r\n\r\n`;
       socket.write(`${head}partial`);
-      const size = () => (existsSync(path) ? statSync(path).size : -1);
+      const size = () => statSync(path, { throwIfNoEntry: false })?.size ?? -1;
       await until(() => size() === 7);
       socket.terminate();
       if (name === "fresh") await until(() => size() === -1);
@@ -268,7 +268,7 @@ describe("in little memory,", () => {
       expect(await curl("-H", "Accept-Encoding: gzip", url)).toStartWith("200");
     });
     expect(grown).toBeLessThan(GROWTH_MAX_KIB);
-  }, 30_000);
+  }, 60_000);
 
   test("256 MiB out of a small gzip body", async () => {
     const size = 256 * MIB;
@@ -279,13 +279,13 @@ describe("in little memory,", () => {
     });
     expect(statSync(`${folder}/unpacked-large`).size).toBe(size);
     expect(grown).toBeLessThan(GROWTH_MAX_KIB);
-  }, 30_000);
+  }, 60_000);
 });
 
 async function until(condition: () => boolean): Promise<void> {
   const began = performance.now();
   while (!condition()) {
-    if (performance.now() - began > 5_000) throw new Error("waited in vain");
+    if (performance.now() - began > 20_000) throw new Error("waited in vain");
     await Bun.sleep(2);
   }
 }

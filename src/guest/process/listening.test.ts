@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, shell } from "../testing/process-calls.ts";
+import type { StreamedEvent } from "../testing/running-guest.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { ProcessTable } from "./process-table.ts";
@@ -118,7 +119,10 @@ describe("the listeners of one process", () => {
     const source = new GuestProcess(carrier(`head -c ${bytes} /dev/zero; echo; exec sleep 30`), {}, bounds);
     const [slow, fast] = [source.subscribe(), source.subscribe()];
     let heard = 0;
-    for (let next = await fast.take(300); next !== "idle"; next = await fast.take(300)) heard += bytesOf(next).length;
+    // The first of it may take a while; then there is more at once, or none for long.
+    for (let next = await fast.take(QUIET_MS); next !== "idle"; next = await fast.take(300)) {
+      heard += bytesOf(next).length;
+    }
     fast.close();
     expect(heard).toBeGreaterThan(0);
     expect(heard).toBeLessThan(bytes / 2);
@@ -163,7 +167,7 @@ describe("the memory of the table", () => {
     };
     const began = performance.now();
     while (!forgotten()) await Bun.sleep(5);
-    expect(performance.now() - began).toBeLessThan(2_000);
+    expect(performance.now() - began).toBeLessThan(20_000);
   });
 
   // Seen to fail with a table that forgets nothing when a process is added.
@@ -184,9 +188,6 @@ const guest = await guestOfFile();
 const processes = new ProcessCalls(guest);
 
 describe("a daemon's streams", () => {
-  const startEvents = (script: string, headers: Record<string, string> = {}) =>
-    guest.stream("process.Process/Start", shell(script), headers);
-
   test("Connect hears from now on, nothing of before", async () => {
     const { pid, rest: first } = await processes.start(shell("echo before; read go; echo after"));
     expect(await nextText(first, "stdout")).toBe("before\n");
@@ -198,10 +199,16 @@ describe("a daemon's streams", () => {
   });
 
   test("keepalives fill the silence, only after the start", async () => {
-    const events = startEvents("sleep 2.4; echo x", { "Keepalive-Ping-Interval": "1" });
-    const kinds: string[] = [];
-    for await (const { end, json } of events) kinds.push(end ? "trailer" : (Object.keys(json.event ?? {})[0] ?? ""));
-    expect(kinds).toEqual(["start", "keepalive", "keepalive", "data", "end", "trailer"]);
+    const kindOf = ({ end, json }: StreamedEvent) => (end ? "trailer" : Object.keys(json.event ?? {})[0]);
+    const began = performance.now();
+    const { pid, rest } = await processes.start(shell("read -r _; echo x"), { "Keepalive-Ping-Interval": "1" });
+    for (let nth = 1; nth <= 2; nth++) {
+      const { value } = await rest.next();
+      expect([value && kindOf(value), performance.now() - began > nth * 950]).toEqual(["keepalive", true]);
+    }
+    await processes.input(pid, "\n");
+    const kinds = (await Array.fromAsync(rest)).map(kindOf);
+    expect(kinds.filter((kind) => kind !== "keepalive")).toEqual(["data", "end", "trailer"]);
   });
 
   // Seen to fail with a daemon that kills the process when its client leaves, and with an audience that waits for a listener.

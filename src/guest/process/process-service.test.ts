@@ -63,14 +63,14 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   describe("the lifetime of a process", () => {
     // Seen to fail without the timer of the lifetime.
     test("ends with Connect-Timeout-Ms, and so does the call", async () => {
-      const { pid, rest } = await processes.start(shell("exec sleep 30"), { "Connect-Timeout-Ms": "200" });
+      const { pid, rest } = await processes.start(shell("exec sleep 30"), { "Connect-Timeout-Ms": "2000" });
       expect((await follow(rest)).error?.code).toBe("deadline_exceeded");
       const after = await follow(processes.connect({ pid }));
       expect(after.end).toMatchObject({ exitCode: -1, status: "signal: killed" });
     });
 
     test("does not depend on the connection", async () => {
-      const { pid, rest } = await processes.start(shell("exec sleep 30"), { "Connect-Timeout-Ms": "400" });
+      const { pid, rest } = await processes.start(shell("exec sleep 30"), { "Connect-Timeout-Ms": "2000" });
       await rest.return(undefined);
       const later = await follow(processes.connect({ pid }));
       expect(later).toMatchObject({ pid, end: { status: "signal: killed" } });
@@ -145,9 +145,12 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       await processes.run({ ...shell("echo x"), pty: { size: { cols: 80, rows: 24 } } });
     };
     await round();
-    const before = open();
+    const most = open() + 2;
     for (let count = 0; count < 10; count++) await round();
-    expect(open()).toBeLessThanOrEqual(before + 2);
+    // The last ones may be closed a moment after their ends were told.
+    const deadline = performance.now() + 10_000;
+    while (open() > most && performance.now() < deadline) await Bun.sleep(5);
+    expect(open()).toBeLessThanOrEqual(most);
   });
 
   describe("a start that cannot be", () => {

@@ -11,7 +11,9 @@ describe("a process in a terminal", () => {
   const terminal = (script: string) => ({ ...shell(script), pty: { size: { cols: 90, rows: 33 } } });
 
   test("has a session, a size and the user's identity", async () => {
-    const script = "sleep 0.1; stty size < $(tty); id -un; ps -o sid= -o tty= -p $$; echo $$";
+    // The terminal is handed to its user right after the start, which the program may be ahead of.
+    const script =
+      "until test -r $(tty); do sleep 0.02; done; stty size < $(tty); id -un; ps -o sid= -o tty= -p $$; echo $$";
     const message = {
       process: { cmd: "/bin/sh", args: ["-c", script], cwd: "/" },
       pty: { size: { cols: 90, rows: 33 } },
@@ -27,13 +29,16 @@ describe("a process in a terminal", () => {
     const { pid, rest } = await processes.start(
       terminal("stty -echo; echo ready; read line; stty size; echo got $line; sleep 30"),
     );
-    expect(await nextText(rest, "pty")).toBe("ready\r\n");
+    const hear = async (text: string) => {
+      let heard = "";
+      while (!heard.includes(text)) heard += await nextText(rest, "pty");
+      return heard;
+    };
+    expect(await hear("\n")).toBe("ready\r\n");
     const size = { cols: 70_000, rows: 40 };
     expect((await guest.call("process.Process/Update", { process: { pid }, pty: { size } })).status).toBe(200);
     expect((await processes.type(pid, "hello\n")).status).toBe(200);
-    let seen = "";
-    while (!seen.includes("got hello")) seen += await nextText(rest, "pty");
-    expect(seen).toContain(`40 ${70_000 & 0xffff}\r\n`);
+    expect(await hear("got hello")).toContain(`40 ${70_000 & 0xffff}\r\n`);
     expect(await refusal(processes.input(pid, "x"))).toEqual([500, "internal"]);
     expect(await refusal(processes.closeStdin(pid))).toEqual([500, "unknown"]);
     await processes.kill(pid);

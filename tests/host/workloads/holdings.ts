@@ -146,7 +146,7 @@ export const holdings: readonly Holding[] = [
   ),
   kept(
     "background processes whose shell has ended",
-    "subprocess.run(['setsid', 'sh', '-c', '(sleep 999 &); exit'])",
+    "subprocess.run(['setsid', 'sh', '-c', '(sleep 999 &); exit'])\nwhile subprocess.run(['pgrep', '-fx', 'sleep 999']).returncode: time.sleep(0.02)",
     "subprocess.run(['pgrep', '-fx', 'sleep 999'], capture_output=True).stdout",
   ),
   kept(

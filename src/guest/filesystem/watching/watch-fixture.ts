@@ -27,6 +27,7 @@ export interface WatchMessage {
 }
 
 const MARK = "~mark";
+const LISTENS_WITHIN_MS = 30_000;
 
 /** `CREATE a/b`, for reading. */
 export function shown({ name, type }: ToldEvent): string {
@@ -55,6 +56,13 @@ export class StreamedWatch implements AsyncDisposable {
     const step = await this.#messages.next();
     if (step.done === true) throw new Error("the stream is over");
     return step.value.json as WatchMessage;
+  }
+
+  /** The next event, however many keepalives come before it. */
+  async nextEvent(): Promise<ToldEvent | undefined> {
+    let message = await this.next();
+    while (message.keepalive !== undefined) message = await this.next();
+    return message.filesystem;
   }
 
   /** Everything that was told until now. */
@@ -166,7 +174,8 @@ export class WrappedGuest implements AsyncDisposable {
     const port = probe.port ?? 0;
     await probe.stop(true);
     const guest = new WrappedGuest(folder, port, wrapper(folder));
-    for (let attempt = 0; attempt < 500; attempt++) {
+    const deadline = performance.now() + LISTENS_WITHIN_MS;
+    while (performance.now() < deadline) {
       if (await guest.#listens()) return guest;
       await Bun.sleep(10);
     }

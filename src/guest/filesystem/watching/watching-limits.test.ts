@@ -7,12 +7,13 @@ import { once } from "node:events";
 import { mkdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../../contract/limits.ts";
+import { TIMED } from "../../../contract/timed-fixture.ts";
 import { guestOfFile } from "../../testing/guest-of-file.ts";
 import { envelope, envelopes } from "../../testing/running-guest.ts";
 import { createWatcher, kernelWatches, pollEvents, put, StreamedWatch, shown, WrappedGuest } from "./watch-fixture.ts";
 
 /** For tests that do a lot, on a machine that has a lot to do. */
-const LONG_MS = 30_000;
+const LONG_MS = 60_000;
 
 const guest = await guestOfFile();
 let home: string;
@@ -29,13 +30,15 @@ const call = async (method: string, message: unknown) => {
 const remove = (watcherId: string) => call("RemoveWatcher", { watcherId });
 const watches = () => kernelWatches(guest.pid);
 
-async function untilReleased(): Promise<void> {
-  const deadline = performance.now() + 10_000;
-  while (watches().length > 0) {
-    if (performance.now() > deadline) throw new Error(`still under watch: ${watches().join(", ")}`);
+async function untilWatched(directories: number | undefined): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  while (watches()[0] !== directories) {
+    if (performance.now() > deadline) throw new Error(`under watch: ${watches().join(", ") || "nothing"}`);
     await Bun.sleep(5);
   }
 }
+
+const untilReleased = () => untilWatched(undefined);
 
 /** Makes files in another process, and removes each at once. */
 async function churn(files: number, nameLength = 200): Promise<void> {
@@ -65,7 +68,7 @@ describe("the end of a stream", () => {
       );
       socket.write(body);
       await once(socket, "readable");
-      expect(watches()[0]).toBe(3);
+      await untilWatched(3);
       if (listens) socket.resume();
       // More than the socket holds, less than the daemon's buffer, and each time less than the kernel's queue.
       for (let round = 0; round < 3; round++) {
@@ -81,10 +84,13 @@ describe("the end of a stream", () => {
 
   // Seen to fail: without throwing the signal's reason at the end, the stream ends as if all were well.
   test("comes with the deadline of the call, between keepalives, and releases the watch", async () => {
-    const headers = { "Connect-Timeout-Ms": "2500", "Keepalive-Ping-Interval": "1" };
+    const headers = { "Connect-Timeout-Ms": "3500", "Keepalive-Ping-Interval": "1" };
     await using told = await StreamedWatch.open(guest, { path: home }, headers);
-    expect([await told.next(), await told.next()]).toEqual([{ keepalive: {} }, { keepalive: {} }]);
-    expect(await told.next()).toMatchObject({ error: { code: "deadline_exceeded" } });
+    let keepalives = 0;
+    let last = await told.next();
+    for (; last.keepalive !== undefined; last = await told.next()) keepalives++;
+    expect(last).toMatchObject({ error: { code: "deadline_exceeded" } });
+    expect([1, 2, 3]).toContain(keepalives);
     await untilReleased();
   });
 
@@ -106,6 +112,8 @@ describe("the end of a stream", () => {
       for (; last.error === undefined; last = await told.next()) events++;
       expect(events).toBe(queue);
       expect(last.error).toMatchObject({ code: "internal", message: expect.stringContaining("max_queued_events") });
+      // The other watch has lost them, too, and hears of it by itself.
+      while ((await call("GetWatcherEvents", { watcherId })).status === 200) await Bun.sleep(5);
       for (let again = 0; again < 2; again++) {
         expect(await call("GetWatcherEvents", { watcherId })).toMatchObject({ status: 500, code: "internal" });
       }
@@ -129,7 +137,11 @@ describe("events that nobody takes", () => {
       const messages = envelopes(answer.body ?? expect.unreachable());
       await messages.next();
       const watcherId = await createWatcher(guest, { path: home });
-      for (let round = 0; watches().length > 0 && round < 20; round++) await churn(10_000);
+      // Each time less than the kernel's queue holds: what it loses ends the watching in another way.
+      for (let round = 0; watches().length > 0 && round < 50; round++) {
+        await churn(4_000);
+        expect((await guest.fetch("/health")).status).toBe(204);
+      }
       expect(watches()).toEqual([]);
       expect((await guest.memoryKib()).peak).toBeLessThan(220 * 1024);
       for (let again = 0; again < 2; again++) {
@@ -146,11 +158,10 @@ describe("events that nobody takes", () => {
 
 describe("a flood", () => {
   // Seen to fail: without the pause before each sending, the kernel's queue overflows while events are on their way.
-  test(
-    "of more than the kernel's queue holds is told whole to a client that reads",
-    async () => {
-      await using told = await StreamedWatch.open(guest, { path: home });
-      const flood = churn(20_000, 12);
+  test("of more than the kernel's queue holds is told whole to a client that reads", TIMED, async () => {
+    await using told = await StreamedWatch.open(guest, { path: home });
+    const flood = churn(20_000, 12);
+    try {
       const last = String(19_999).padStart(12, "x");
       let events = 0;
       for (;;) {
@@ -160,10 +171,10 @@ describe("a flood", () => {
         if (filesystem?.name === last && filesystem.type === "EVENT_TYPE_REMOVE") break;
       }
       expect(events).toBe(40_000);
+    } finally {
       await flood;
-    },
-    LONG_MS,
-  );
+    }
+  });
 });
 
 describe("a thousand files at once", () => {
@@ -195,13 +206,13 @@ describe("polling watchers", () => {
     const gone = new AbortController();
     const answer = await guest.fetch("/filesystem.Filesystem/CreateWatcher", {
       method: "POST",
-      headers: { "Content-Type": "application/json", "Connect-Timeout-Ms": "200", Connection: "close" },
+      headers: { "Content-Type": "application/json", "Connect-Timeout-Ms": "2000", Connection: "close" },
       body: JSON.stringify({ path: home }),
       signal: gone.signal,
     });
     const { watcherId } = (await answer.json()) as { watcherId: string };
     gone.abort();
-    await Bun.sleep(300);
+    await Bun.sleep(2_100);
     put(`${home}/f`, "x");
     expect((await pollEvents(guest, watcherId, home)).map(shown)).toEqual(["CREATE f", "WRITE f"]);
     expect((await remove(watcherId)).status).toBe(200);
@@ -234,7 +245,7 @@ describe("polling watchers", () => {
     for (let at = 0; at < POLLING_WATCHERS_MAX + 1; at++) {
       expect((await call("CreateWatcher", { path: `${home}/none` })).code).toBe("not_found");
     }
-    expect(watches()).toEqual([]);
+    await untilReleased();
   });
 });
 
@@ -285,6 +296,7 @@ describe("a network file system", () => {
       const { watcherId = "" } = await mounted.create({ path: mounted.folder, recursive: true, allowNetworkMounts });
       const [watched = 0] = kernelWatches(mounted.pid);
       await mounted.remove(watcherId);
+      while (kernelWatches(mounted.pid).length > 0) await Bun.sleep(5);
       return watched;
     };
     expect((await directories(true)) - (await directories(false))).toBe(1);

@@ -84,8 +84,8 @@ describe("one directory", () => {
     await using told = await StreamedWatch.open(guest, { path: watched() }, { "Keepalive-Ping-Interval": "1" });
     chmodSync(watched(), 0o700);
     rmdirSync(watched());
-    expect((await told.next()).filesystem).toEqual({ name: ".", type: "EVENT_TYPE_CHMOD" });
-    expect((await told.next()).filesystem).toEqual({ name: ".", type: "EVENT_TYPE_REMOVE" });
+    expect(await told.nextEvent()).toEqual({ name: ".", type: "EVENT_TYPE_CHMOD" });
+    expect(await told.nextEvent()).toEqual({ name: ".", type: "EVENT_TYPE_REMOVE" });
     mkdirSync(watched());
     put(watched("f"));
     expect(await told.next()).toEqual({ keepalive: {} });
@@ -95,7 +95,7 @@ describe("one directory", () => {
     await using told = await StreamedWatch.open(guest, { path: watched() }, { "Keepalive-Ping-Interval": "1" });
     renameSync(watched(), `${home}/renamed`);
     put(`${home}/renamed/f`);
-    expect((await told.next()).filesystem).toEqual({ name: ".", type: "EVENT_TYPE_RENAME" });
+    expect(await told.nextEvent()).toEqual({ name: ".", type: "EVENT_TYPE_RENAME" });
     expect(await told.next()).toEqual({ keepalive: {} });
   });
 
@@ -255,7 +255,9 @@ describe("a client of the binary kind", () => {
     gone.abort();
     const expected = [["f", EventType.CREATE, 3n]];
     expect(seen).toEqual(expected);
-    const { events } = await client.getWatcherEvents({ watcherId });
+    // The two watches hear of it independently of each other.
+    let { events } = await client.getWatcherEvents({ watcherId });
+    while (events.length === 0) ({ events } = await client.getWatcherEvents({ watcherId }));
     expect(events.map(({ name, type, entry }) => [name, type, entry?.size])).toEqual(expected);
     await client.removeWatcher({ watcherId });
     const late = await client.removeWatcher({ watcherId }).catch((thrown: unknown) => thrown);
