@@ -1,13 +1,16 @@
 /** What CRIU was doing when a server was killed. It goes on without the server, so the next one has to know. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
-import { CHECKPOINT_MS } from "../contract/limits.ts";
+import { CHECKPOINT_MS, RESTORE_MS } from "../contract/limits.ts";
 import { removeCgroups } from "./cgroups.ts";
 import { toolCgroup } from "./criu.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { freezerOf } from "./freezer.ts";
 
 const LOOK_EVERY_MS = 20;
+/** CRIU knows no other place for it. */
+const YARDS_FOLDER = "/tmp";
+const YARD = /^\.criu\.mntns\.[A-Za-z0-9]{6}$/;
 
 /** A half restored sandbox is nobody's: whoever is making it is ended first, then what was made can be found and removed. */
 export async function endRestores(data: DataFolder): Promise<void> {
@@ -24,5 +27,24 @@ export async function waitForDump(data: DataFolder, id: string): Promise<void> {
   const deadline = performance.now() + CHECKPOINT_MS;
   while (existsSync(members) && readFileSync(members, "utf8").trim() !== "" && performance.now() < deadline) {
     await Bun.sleep(LOOK_EVERY_MS);
+  }
+}
+
+/**
+ * The empty folder, made for the mounts of a restore, that CRIU leaves when it is killed. One that may still be in use, by whichever
+ * server, is too young to go: taken away, it would take the mounts with it.
+ */
+export function removeYards(folder = YARDS_FOLDER): void {
+  const before = Date.now() - 2 * RESTORE_MS;
+  for (const name of readdirSync(folder).filter((each) => YARD.test(each))) {
+    const path = join(folder, name);
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (!found?.isDirectory() || found.uid !== 0 || found.mtimeMs > before) continue;
+    try {
+      rmdirSync(path);
+    } catch (error) {
+      // Another server was quicker, or it is not what it looks like.
+      if (!["ENOENT", "ENOTEMPTY", "EBUSY"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    }
   }
 }

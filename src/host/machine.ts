@@ -14,7 +14,7 @@ import { Checkpointing } from "./checkpointing.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { Clearing } from "./clearing.ts";
 import { Criu } from "./criu.ts";
-import { endRestores, waitForDump } from "./criu-leftovers.ts";
+import { endRestores, removeYards, waitForDump } from "./criu-leftovers.ts";
 import { Crun } from "./crun.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { Disks } from "./disk.ts";
@@ -219,6 +219,7 @@ export class Machine implements Host {
   async adopt(keep: Belongings): Promise<Belongings> {
     const { data } = this.options;
     await endRestores(data);
+    removeYards();
     const kept = new Map<string, SandboxRecord>();
     for (const record of await recordsOf(data)) {
       if (!keep.sandboxes.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
