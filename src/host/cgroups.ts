@@ -6,7 +6,8 @@ import { Fault } from "../contract/fault.ts";
 
 export const CGROUP_ROOT = "/sys/fs/cgroup";
 const V2_MARK = "cgroup.controllers";
-const REMOVE_ATTEMPTS_MAX = 100;
+/** The memory of a large sandbox takes a while to be given back, on a machine that is busy. */
+const REMOVE_MS = 20_000;
 /** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */
 const REMOVE_RETRY_MIN_MS = 1;
 const REMOVE_RETRY_MAX_MS = 20;
@@ -113,7 +114,8 @@ async function removeTree(folder: string, keep: ReadonlySet<string>): Promise<bo
 
 /** A cgroup with processes cannot be removed, so they are ended first; one that is being unmade may not even have a runtime. */
 async function endAndRemove(folder: string): Promise<boolean> {
-  for (let attempt = 0; attempt < REMOVE_ATTEMPTS_MAX; attempt++) {
+  const deadline = performance.now() + REMOVE_MS;
+  for (let attempt = 0; performance.now() < deadline; attempt++) {
     try {
       await rmdir(folder);
       return true;
@@ -125,6 +127,8 @@ async function endAndRemove(folder: string): Promise<boolean> {
     letGo(folder);
     await Bun.sleep(Math.min(REMOVE_RETRY_MIN_MS * 2 ** attempt, REMOVE_RETRY_MAX_MS));
   }
+  const message = `${folder} stays until the next start: what was told to end in it has not, for ${REMOVE_MS} ms`;
+  console.error(JSON.stringify({ level: "error", message, processes: processesOf(folder) }));
   return false;
 }
 
