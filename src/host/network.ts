@@ -7,9 +7,9 @@
  * closed answers at once that it is, so that no program waits for a time-out. On this machine only root, that is the server, reaches a sandbox: the edge is the one door for everybody else.
  */
 import { readFileSync, writeFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { Fault } from "../contract/fault.ts";
 import { attempt, run } from "./command.ts";
+import { hasConnectedUdp } from "./connected-udp.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { HOST_ID_FIRST } from "./id-range.ts";
 import {
@@ -177,7 +177,7 @@ export class Network {
   async settle(slot: number, pid: number, before: SocketsBefore, name: string | undefined): Promise<void> {
     const address = this.address(slot);
     const within = ["127.0.0.0/8", "[::1]", SANDBOX_ADDRESS, address, before.address].map((each) => `dst ${each}`);
-    const mayLeadOutside = before.connected || (await hasConnectedUdp(pid));
+    const mayLeadOutside = before.connected || (await hasConnectedUdp(`/proc/${pid}/net`));
     const commands = [
       ...(mayLeadOutside
         ? [
@@ -342,13 +342,6 @@ async function uplinkMtu(): Promise<number> {
   // Not from /sys: what is mounted there may belong to another network namespace.
   const [link] = JSON.parse(await run(["ip", "-json", "link", "show", "dev", device])) as { mtu?: number }[];
   return link?.mtu ?? MTU_DEFAULT;
-}
-
-/** Whether a UDP socket in the network of process `pid` sends to one address alone. */
-async function hasConnectedUdp(pid: number): Promise<boolean> {
-  const tables = await Promise.all(["udp", "udp6"].map((name) => readFile(`/proc/${pid}/net/${name}`, "utf8")));
-  // The number, where it is bound, and then whom it is for: zeros if for anybody.
-  return tables.some((table) => /^ *\d+: \S+ (?!0+:0000 )/m.test(table));
 }
 
 function addElements(table: string, set: string, elements: string): string {

@@ -28,6 +28,7 @@ const library = onFirstUse({
   setrlimit: { args: ["int", "ptr"], returns: "int" },
   sched_setscheduler: { args: ["int", "int", "ptr"], returns: "int" },
   setpriority: { args: ["int", "int", "int"], returns: "int" },
+  getgroups: { args: ["int", "ptr"], returns: "int" },
   setfsuid: { args: ["int"], returns: "int" },
   setfsgid: { args: ["int"], returns: "int" },
   syscall: { args: ["u64", "u64", "ptr"], returns: FFIType.i64_fast },
@@ -78,7 +79,7 @@ export function setNiceness(pid: number, niceness: number): boolean {
  * for the moment, in this thread alone.
  */
 export function whyBarred(directory: string, { uid, gid, groups }: Account): string | undefined {
-  const own = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0, groups: process.getgroups?.() ?? [] };
+  const own = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0, groups: ownGroups() };
   setRights(uid, gid, groups);
   try {
     // The last step is a look for a name in it, which takes the right to enter it.
@@ -89,6 +90,12 @@ export function whyBarred(directory: string, { uid, gid, groups }: Account): str
   } finally {
     setRights(own.uid, own.gid, own.groups);
   }
+}
+
+/** As they are: Node's list has the primary one in any case. */
+function ownGroups(): number[] {
+  const groups = new Uint32Array(Math.max(1, library().getgroups(0, null)));
+  return [...groups.subarray(0, Math.max(0, library().getgroups(groups.length, ptr(groups))))];
 }
 
 function setRights(uid: number, gid: number, groups: readonly number[]): void {
