@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { attempt } from "../../src/host/command.ts";
-import { newDataFolder, serverEnv } from "../server.ts";
+import { newDataFolder, serverEnv, startServer, takeDownServer } from "../server.ts";
 
 const MAIN = `${import.meta.dir}/../../src/cli/main.ts`;
 const NAMES = [
@@ -49,7 +49,10 @@ test("what is missing is broken, with the exact fix, and the exit code says so",
 // Seen to fail with a server that asks the doctor once for each kernel.
 test("a machine that has lost its cgroups is told so at the start, not at the first sandbox", async () => {
   const dataFolder = newDataFolder("no-cgroups");
+  // By now the doctor has found that this machine can run sandboxes.
+  await (await startServer(dataFolder, { SANDLOT_READY: "0" })).stop();
   const { exitCode, stdout, stderr } = await sandlot("up", dataFolder, "umount --lazy /sys/fs/cgroup");
+  await takeDownServer(dataFolder);
   expect(exitCode).toBe(1);
   expect(stdout + stderr).toMatch(/^broken +cgroups: none are mounted below \/sys\/fs\/cgroup\n +FIX: mount /m);
 });
