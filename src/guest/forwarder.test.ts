@@ -1,6 +1,7 @@
 /** Forwarders carry bytes from outside to services that listen on a loopback address only. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Server, type Socket } from "node:net";
+import { TIMED } from "../contract/timed-fixture.ts";
 import { Forwarders } from "./forwarder.ts";
 
 let service: Server;
@@ -114,18 +115,18 @@ describe("a forwarder", () => {
   });
 
   // Seen to fail with a forwarder that never closes.
-  test("that is idle closes, one in use does not", async () => {
-    const outside = await opened(new Forwarders(500));
+  test("that is idle closes, one in use does not", TIMED, async () => {
+    const outside = await opened(new Forwarders(100));
     const client = reach(outside);
     await new Promise<void>((ready) => client.once("connect", ready));
-    await Bun.sleep(1_250);
+    await Bun.sleep(250);
     expect(await reachable(outside)).toBe(true);
     client.destroy();
     const began = performance.now();
     // Each successful try is itself a use, so the tries leave it time to be idle.
     while (await reachable(outside)) {
-      expect(performance.now() - began).toBeLessThan(20_000);
-      await Bun.sleep(1_500);
+      expect(performance.now() - began).toBeLessThan(5_000);
+      await Bun.sleep(300);
     }
   });
 });

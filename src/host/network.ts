@@ -178,16 +178,13 @@ export class Network {
     const address = this.address(slot);
     const within = ["127.0.0.0/8", "[::1]", SANDBOX_ADDRESS, address, before.address].map((each) => `dst ${each}`);
     const mayLeadOutside = before.connected || (await hasConnectedUdp(`/proc/${pid}/net`));
+    const outside = `not ( ${within.join(" or ")} )`;
     const commands = [
-      ...(mayLeadOutside
-        ? [
-            `ss --kill --no-header --tcp --udp --numeric state connected 'not ( ${within.join(" or ")} )' > /dev/null || true`,
-          ]
-        : []),
-      ...(before.connected ? [`nft delete table inet ${HOLD}`] : []),
-      ...(before.address === address ? [] : [`ip address del ${before.address}/32 dev lo`]),
-      ...(name === undefined ? [] : [`echo ${name} > /proc/sys/kernel/hostname`]),
-    ];
+      mayLeadOutside && `ss --kill --no-header --tcp --udp --numeric state connected '${outside}' > /dev/null || true`,
+      before.connected && `nft delete table inet ${HOLD}`,
+      before.address !== address && `ip address del ${before.address}/32 dev lo`,
+      name !== undefined && `echo ${name} > /proc/sys/kernel/hostname`,
+    ].filter((command) => command !== false);
     if (commands.length === 0) return;
     const inside = [`--net=/proc/${pid}/ns/net`, `--uts=/proc/${pid}/ns/uts`];
     await run(["nsenter", ...inside, "--", "/bin/sh", "-ec", commands.join("\n")]);

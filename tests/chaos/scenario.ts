@@ -7,9 +7,8 @@ import { type Answer, namesIn, type Stage } from "./stage.ts";
 import { isAtWork, strike, type Victim } from "./victims.ts";
 import { plantWitness, testimony } from "./witness.ts";
 
-const CLEAN_MS = 30_000;
-const GUEST_BACK_MS = 20_000;
-const WITNESS_MS = 20_000;
+const CLEAN_MS = 15_000;
+const GUEST_BACK_MS = 5_000;
 /** The first of its kind takes longer than the others. */
 const PACES = 3;
 
@@ -195,7 +194,7 @@ async function isItself(stage: Stage, id: string, word: string | undefined): Pro
     const isAlive = async () => (await sandbox.commands.run("echo alive")).stdout === "alive\n";
     await until("it answers", () => isAlive().catch(() => false), GUEST_BACK_MS);
     if (word === undefined) return [];
-    const said = await testimony(stage, id, WITNESS_MS);
+    const said = await testimony(stage, id);
     if (said?.word !== word) return [`${id} has lost its memory: it says ${JSON.stringify(said)}, not ${word}`];
     if (said.file !== word) return [`${id} has lost its file: it says ${JSON.stringify(said)}`];
     if (said.line !== word) return [`a connection within ${id} does not work any more: ${JSON.stringify(said)}`];

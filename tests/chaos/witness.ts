@@ -60,14 +60,10 @@ export interface Testimony {
   line: string;
 }
 
-export async function testimony(stage: Reachable, id: string, withinMs = 5_000): Promise<Testimony | undefined> {
+export async function testimony(stage: Reachable, id: string): Promise<Testimony | undefined> {
   const headers = { "e2b-sandbox-id": id, "e2b-sandbox-port": String(PORT) };
   try {
-    const response = await fetch(stage.server.url, {
-      headers,
-      keepalive: false,
-      signal: AbortSignal.timeout(withinMs),
-    });
+    const response = await fetch(stage.server.url, { headers, keepalive: false, signal: AbortSignal.timeout(5_000) });
     if (response.status !== 200) return undefined;
     const [word = "", file = "", line = ""] = (await response.text()).split(" ");
     return { word, file, line };

@@ -1,6 +1,7 @@
 /** Commands that several clients follow, that outlive their client, that run out of time, or that are many. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, TimeoutError } from "e2b";
+import { TIMED } from "../../src/contract/timed-fixture.ts";
 import { serverOfFile } from "./server-of-file.ts";
 import { refusalOf, until } from "./until.ts";
 
@@ -73,19 +74,19 @@ test("who comes within half a minute of the end still learns the exit code", asy
   expect(await refusalOf(late.wait())).toMatchObject({ exitCode: 7, stdout: "" });
 });
 
-test("a command that runs out of time is killed", async () => {
+test("a command that runs out of time is killed", TIMED, async () => {
   const handle = await sandbox.commands.run("exec sleep 300", { background: true, timeoutMs: LIMIT_MS });
   expect(await isAlive(handle.pid)).toBe(true);
   expect(await refusalOf(handle.wait())).toBeInstanceOf(TimeoutError);
-  await until("the process is gone", async () => !(await isAlive(handle.pid)));
-  await until("it is not listed", async () => !(await isListed(handle.pid)));
+  await until("the process is gone", async () => !(await isAlive(handle.pid)), 2_000);
+  expect(await isListed(handle.pid)).toBe(false);
 });
 
-test("its time runs on when its client has left", async () => {
+test("its time runs on when its client has left", TIMED, async () => {
   const handle = await sandbox.commands.run("exec sleep 300", { background: true, timeoutMs: LIMIT_MS });
   await handle.disconnect();
   expect(await isAlive(handle.pid)).toBe(true);
-  await until("the process is gone", async () => !(await isAlive(handle.pid)));
+  await until("the process is gone", async () => !(await isAlive(handle.pid)), LIMIT_MS + 2_000);
 });
 
 test("the time of one who only follows ends following, not the command", async () => {

@@ -65,18 +65,19 @@ while time.time() < end: pass
       { background: true },
     );
     const [quiet] = await sandbox.getMetrics();
-    // One busy processor of two; on a machine that is busy otherwise it gets less.
     const isBusy = (all: Metrics) => {
       const { cpuUsedPct = 0, memUsed = 0 } = all.at(-1) ?? {};
-      return all.length >= 3 && cpuUsedPct > 20 && cpuUsedPct <= 60 && memUsed > 150 * MIB;
+      return all.length >= 3 && cpuUsedPct > 20 && memUsed > 150 * MIB;
     };
-    const last = (await sampled(sandbox, isBusy, 40_000)).at(-1);
+    const last = (await sampled(sandbox, isBusy)).at(-1);
     const own = await inside(sandbox);
     expect(last?.cpuCount).toBe(own.cpu_count ?? 0);
     expect(last?.memTotal).toBe(own.mem_total ?? 0);
     expect(last?.diskTotal).toBe(own.disk_total ?? 0);
     expect(Math.abs((last?.memUsed ?? 0) - (own.mem_used ?? 0))).toBeLessThan(48 * MIB);
     expect(Math.abs((last?.diskUsed ?? 0) - (own.disk_used ?? 0))).toBeLessThan(16 * MIB);
+    // One busy processor of two; on a machine that is busy otherwise it gets less.
+    expect(last?.cpuUsedPct).toBeLessThanOrEqual(60);
     if (quiet !== undefined) expect((last?.diskUsed ?? 0) - quiet.diskUsed).toBeGreaterThan(-MIB);
     await sandbox.kill();
   });

@@ -1,14 +1,13 @@
 /** Starting, stopping and taking down: quick the second time, one server to a data folder, and nobody touches the other's. */
 import { expect, test } from "bun:test";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { Sandbox } from "e2b";
 import { TIMED } from "../../src/contract/timed-fixture.ts";
 import { attempt } from "../../src/host/command.ts";
 import { SETTINGS } from "../../src/host/host-changes.ts";
-import { census, NOTHING, settledCensus, tagOf } from "../census.ts";
+import { census, NOTHING, tagOf } from "../census.ts";
 import { serverEnv, startServer, takeDownServer } from "../server.ts";
 import { foldersOfFile } from "./server-of-file.ts";
-import { until } from "./until.ts";
 
 const MAIN = `${import.meta.dir}/../../src/cli/main.ts`;
 const SECOND_START_MAX_MS = 3000;
@@ -74,24 +73,21 @@ test("two servers live side by side, and taking one down leaves the other as it 
   );
 
   await takeDownServer(left);
-  expect(await settledCensus(left, NOTHING)).toEqual(NOTHING);
+  expect(await census(left)).toEqual(NOTHING);
   expect(existsSync(`/run/sandlot/${tagOf(left)}`)).toBe(false);
   expect(await census(right)).toEqual(countBefore);
   expect((await inTwo.commands.run("echo two")).stdout).toBe("two\n");
 
   await takeDownServer(right);
-  expect(await settledCensus(right, NOTHING)).toEqual(NOTHING);
+  expect(await census(right)).toEqual(NOTHING);
   const tables = await attempt(["nft", "list", "tables"]);
   expect(tables.stdout).not.toContain(tagOf(left));
   expect(tables.stdout).not.toContain(tagOf(right));
   expect((await attempt(["ip", "address", "show", "dev", "lo"])).stdout).not.toContain(`sandlot`);
-  // Other servers of this machine may hold the settings; the ones that were low before are not raised for good.
-  const raised = () => SETTINGS.filter(({ name }) => Number(settingsNow()[name]) > Number(settingsBefore[name]));
-  const isHeld = () => readdirSync("/run/sandlot").some((name) => /^[a-z0-9]{4}$/.test(name));
-  await until(
-    () => `the settings are as they were, but ${JSON.stringify(raised())}`,
-    () => raised().every(({ perNetwork }) => !perNetwork && isHeld()),
-  );
+  // Other servers of this test run may still hold the settings; the ones that were low before are not raised for good.
+  const settingsAfter = settingsNow();
+  for (const { name } of SETTINGS)
+    expect(Number(settingsAfter[name])).toBeLessThanOrEqual(Number(settingsBefore[name]));
 });
 
 test("data survives taking down: the key still works, ended sandboxes are gone", async () => {

@@ -25,7 +25,6 @@ const BLOW_MS = LONG ? 300_000 : 25_000;
 /** A storm that only meets closed doors would prove nothing: it goes on until each of these was seen, for so much longer at most. */
 const SUCCESSES = ["pause 204", "resume 201", "connect 201", "fork 201", "snapshot 201", "kill 204"];
 const LONGER_MS = 60_000;
-const REST_MS = 60_000;
 const CLIENTS = 6;
 const SLOTS = 3;
 const CALL_MS = 90_000;
@@ -192,7 +191,7 @@ class Storm {
     await until(
       "everything is at rest",
       async () => (await rowsIn("pausing", "resuming", "snapshotting", "killing")).length === 0,
-      REST_MS,
+      30_000,
     ).catch((error) => this.model.faults.push(String(error)));
     await control.settled();
     for (const { id } of await rowsIn("running", "paused")) {
@@ -212,7 +211,7 @@ class Storm {
         left = JSON.stringify(rest);
         return Object.values(rest).every((count) => count === 0);
       },
-      REST_MS,
+      20_000,
     ).catch((error) => this.model.faults.push(String(error)));
   }
 
@@ -260,5 +259,5 @@ test(
     expect(storm.model.faults.slice(0, 20)).toEqual([]);
     for (const success of SUCCESSES) expect(counts[success], success).toBeGreaterThan(0);
   },
-  BLOW_MS + LONGER_MS + 240_000,
+  BLOW_MS + LONGER_MS + 180_000,
 );
