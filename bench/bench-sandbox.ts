@@ -3,9 +3,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { serverFile } from "../src/cli/down.ts";
 import { Fault } from "../src/contract/fault.ts";
-import { RUNTIME_PORT } from "../src/contract/runtime-version.ts";
-import { slotAddress } from "../src/host/network-plan.ts";
-import { readRecord } from "../src/host/sandbox-record.ts";
+import { RUNTIME_PORT } from "../src/contract/runtime/version.ts";
+import { slotAddress } from "../src/host/network/address-plan.ts";
+import { serverNet } from "../src/host/network/server-net.ts";
+import { readRecord } from "../src/host/sandbox/sandbox-record.ts";
 import type { Context } from "./context.ts";
 
 const LIFE_SECONDS = 1800;
@@ -25,7 +26,7 @@ export class BenchSandbox implements AsyncDisposable {
     slot: number,
   ) {
     const { data } = context;
-    this.address = slotAddress(data.net(), slot);
+    this.address = slotAddress(serverNet(data), slot);
     this.root = `/proc/${pid}/root`;
     this.pids = { server: Number.parseInt(readFileSync(serverFile(data), "utf8"), 10), guest: guestOf(pid) };
     this.headers = {

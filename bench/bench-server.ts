@@ -2,12 +2,12 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { serverEnv } from "../src/cli/testing/server-env.ts";
 import { Fault } from "../src/contract/fault.ts";
-import { run } from "../src/host/command.ts";
-import { DataFolder } from "../src/host/data-folder.ts";
-import { MountWorld } from "../src/host/mount-world.ts";
-import { isRunning } from "../tests/outer-network.ts";
-import { serverEnv } from "../tests/server.ts";
+import { MountWorld } from "../src/host/mount/mount-namespace.ts";
+import { run } from "../src/host/system/command.ts";
+import { DataFolder } from "../src/host/system/data-folder.ts";
+import { isRunning } from "../src/host/testing/outer-network.ts";
 
 /** Not in memory: disks of sandboxes lie here. */
 const ROOT = "/var/tmp";

@@ -2,9 +2,10 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../src/contract/fault.ts";
-import { DataFolder } from "../src/host/data-folder.ts";
-import { BASE_IMAGE, imageFolder } from "../src/host/setup/base-image.ts";
-import { Toolbox } from "../src/host/toolbox.ts";
+import { imageFolder } from "../src/host/image/image-folder.ts";
+import { BASE_IMAGE } from "../src/host/setup/base-image.ts";
+import { DataFolder } from "../src/host/system/data-folder.ts";
+import { Toolbox } from "../src/host/system/toolbox.ts";
 import { type Address, READY_SANDBOXES } from "./bench-server.ts";
 import type { Options } from "./options.ts";
 

@@ -1,12 +1,12 @@
 /** What `download` and `upload` have in common: a file, a sandbox with nginx beside its guest, and an eye on memory. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { BASE_TEMPLATE } from "../src/contract/base-template.ts";
-import { run } from "../src/host/command.ts";
+import { BASE_TEMPLATE } from "../src/contract/management/base-template.ts";
+import { run } from "../src/host/system/command.ts";
 import { BenchSandbox } from "./bench-sandbox.ts";
 import type { Context } from "./context.ts";
-import { type Transfer, transferMs } from "./curl.ts";
-import { findNginx, NGINX_MISSING, Nginx } from "./nginx.ts";
+import { type Transfer, transferMs } from "./peers/curl.ts";
+import { findNginx, NGINX_MISSING, Nginx } from "./peers/nginx.ts";
 import { PeakGrowth } from "./resident-memory.ts";
 import type { Beside, Outcome } from "./row.ts";
 import { interleave, type Pairs, summary } from "./samples.ts";

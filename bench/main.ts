@@ -9,10 +9,11 @@
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
 import { Fault } from "../src/contract/fault.ts";
-import { makeOuterNetwork, removeStaleNetworks } from "../tests/outer-network.ts";
+import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { BenchServer } from "./bench-server.ts";
 import type { Task } from "./context.ts";
 import { type Options, parseOptions } from "./options.ts";
+import { ROW_NAMES } from "./rows.ts";
 
 const MEASURE = join(import.meta.dir, "measure.ts");
 const INTERRUPTED = 130;
@@ -22,7 +23,7 @@ process.on("SIGINT", () => interruption.abort());
 process.on("SIGTERM", () => interruption.abort());
 
 try {
-  process.exit(await stage(parseOptions(process.argv.slice(2)), interruption.signal));
+  process.exit(await stage(parseOptions(process.argv.slice(2), ROW_NAMES), interruption.signal));
 } catch (thrown) {
   if (interruption.signal.aborted) process.exit(INTERRUPTED);
   console.error(thrown instanceof Fault ? `sandlot bench: ${thrown.message}` : thrown);

@@ -15,3 +15,5 @@ export const ROWS: readonly Row[] = [
   ...[create, firstOutput, roundTrip, download, upload, output, streams],
   ...[pause, pauseDirty, resume, fork, forkMany],
 ];
+
+export const ROW_NAMES: readonly string[] = ROWS.map(({ name }) => name);

@@ -1,7 +1,7 @@
 /** A process started as clients do it, and its stream of events read as fast as it comes: counted, not decoded. */
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { Fault } from "../src/contract/fault.ts";
-import { StartRequestSchema } from "../src/contract/wire/process/process_pb.ts";
+import { StartRequestSchema } from "../src/contract/runtime/wire/process/process_pb.ts";
 import type { BenchSandbox } from "./bench-sandbox.ts";
 
 const HEAD_BYTES = 5;

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
 import { demandRoot, prepare } from "../src/cli/prepare.ts";
 import { installPackages } from "../src/host/setup/packages.ts";
-import { imageSteps } from "./host/workloads/images.ts";
-import { makeOuterNetwork, removeStaleNetworks } from "./outer-network.ts";
-import { removeServersOf, removeStaleServers } from "./server.ts";
+import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
+import { removeServersOf, removeStaleServers } from "./support/server.ts";
+import { imageSteps } from "./workloads/images.ts";
 
 const PROJECT = join(import.meta.dir, "..");
 const TEST_MS = "60000";

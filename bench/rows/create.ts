@@ -1,6 +1,6 @@
 /** What a create costs beyond the least that any container costs. The server has booted sandboxes ready, as it always does. */
 import { Fault } from "../../src/contract/fault.ts";
-import { PlainContainer } from "../plain-container.ts";
+import { PlainContainer } from "../peers/plain-container.ts";
 import type { Row } from "../row.ts";
 import { interleave, secondTimed, timed } from "../samples.ts";
 

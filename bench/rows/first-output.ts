@@ -1,7 +1,7 @@
 /** What a user waits for: from nothing to the first output of a command, against the container tool people know. */
 import { Sandbox } from "e2b";
 import { Fault } from "../../src/contract/fault.ts";
-import { findPodman, PODMAN_MISSING, Podman } from "../podman.ts";
+import { findPodman, PODMAN_MISSING, Podman } from "../peers/podman.ts";
 import type { Row } from "../row.ts";
 import { interleave, summary, timed } from "../samples.ts";
 

@@ -2,7 +2,7 @@
 import { Fault } from "../../src/contract/fault.ts";
 import { BenchSandbox } from "../bench-sandbox.ts";
 import { throughput } from "../file-transfer.ts";
-import { readThroughPipe } from "../raw-pipe.ts";
+import { readThroughPipe } from "../peers/raw-pipe.ts";
 import { PeakGrowth } from "../resident-memory.ts";
 import type { Row } from "../row.ts";
 import { interleave, summary, timed } from "../samples.ts";

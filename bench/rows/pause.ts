@@ -1,7 +1,8 @@
 /** What a pause costs beyond CRIU's own work and the disk's, for a sandbox that does nothing and for one full of memory. */
-import { BareCriu } from "../bare-criu.ts";
+
 import { BenchSandbox } from "../bench-sandbox.ts";
 import type { Context } from "../context.ts";
+import { BareCriu } from "../peers/bare-criu.ts";
 import type { Row } from "../row.ts";
 import { interleave, timed } from "../samples.ts";
 import { startStream } from "../start-stream.ts";

@@ -1,7 +1,7 @@
 /** What a resume costs beyond CRIU's own work on the very same images. */
 import { readdirSync } from "node:fs";
-import { BareCriu } from "../bare-criu.ts";
 import { BenchSandbox } from "../bench-sandbox.ts";
+import { BareCriu } from "../peers/bare-criu.ts";
 import type { Row } from "../row.ts";
 import { interleave, timed } from "../samples.ts";
 

@@ -1,6 +1,6 @@
 /** What a command costs in a sandbox that runs, against the shortest way into the very same one. */
 import { Sandbox } from "e2b";
-import { execInSandbox } from "../crun-exec.ts";
+import { execInSandbox } from "../peers/crun-exec.ts";
 import type { Row } from "../row.ts";
 import { interleave, secondTimed } from "../samples.ts";
 

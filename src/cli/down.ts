@@ -2,10 +2,10 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { DataFolder } from "../host/data-folder.ts";
 import { removeStaleTrials } from "../host/doctor/checkpoint-trial.ts";
-import { startTicks } from "../host/sandbox-record.ts";
-import { takeDown } from "../host/take-down.ts";
+import { startTicks } from "../host/sandbox/sandbox-record.ts";
+import { takeDown } from "../host/setup/take-down.ts";
+import { DataFolder } from "../host/system/data-folder.ts";
 import type { Config } from "./config.ts";
 import { demandRoot } from "./prepare.ts";
 

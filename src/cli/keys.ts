@@ -1,10 +1,10 @@
 /** `sandlot keys …`: what opens the management interface. */
 import { Fault } from "../contract/fault.ts";
-import { systemClock } from "../control/clock.ts";
+import { createIds } from "../control/access/ids.ts";
+import { createAccessToken, createApiKey, listApiKeys, maskedApiKey, revokeApiKey } from "../control/access/keys.ts";
 import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL } from "../control/first-run.ts";
-import { createIds } from "../control/ids.ts";
-import { createAccessToken, createApiKey, listApiKeys, maskedApiKey, revokeApiKey } from "../control/keys.ts";
 import type { Store } from "../store/store.ts";
+import { systemClock } from "../work/clock.ts";
 import type { Config } from "./config.ts";
 import { withStore } from "./own-store.ts";
 

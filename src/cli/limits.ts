@@ -1,69 +1,7 @@
-/** `sandlot limits …`: what teams may run. Shown in the words in which it is set; in force from the next request on. */
-import { Fault } from "../contract/fault.ts";
-import { INT32_MAX } from "../contract/limits.ts";
-import type { Team } from "../store/people.ts";
-import type { Store } from "../store/store.ts";
-import type { TeamLimits } from "../store/team-limits.ts";
-import type { Config } from "./config.ts";
-import { withStore } from "./own-store.ts";
+/**
+ * Every bound of this room, by name. A loop, queue, buffer or wait that is not bounded by something here is a bug.
+ * Units come last in a name.
+ */
 
-const HOUR_SECONDS = 3600;
-const NONE = "none";
-
-export function limits(config: Config, args: readonly string[]): Promise<number> {
-  const [slug, ...words] = args;
-  const changes = parseLimits(words);
-  return withStore(config, async (store) => {
-    const teams = slug === undefined ? await store.people.teams() : [await change(store, slug, changes)];
-    for (const team of teams) console.log(described(team));
-    return 0;
-  });
-}
-
-/** The members that are named; undefined lifts one. */
-export function parseLimits(words: readonly string[]): TeamLimits {
-  const changes: { -readonly [member in keyof TeamLimits]: TeamLimits[member] } = {};
-  for (const word of words) {
-    const [, name = "", value = ""] = /^(\w+)=(.*)$/.exec(word) ?? [];
-    if (name === "sandboxes") changes.sandboxes = value === NONE ? undefined : parseCount(value);
-    else if (name === "hours") changes.runSeconds = value === NONE ? undefined : parseHours(value);
-    else if (name === "blocked") changes.blocked = parseBlocked(value);
-    else throw new Fault(400, `sandlot limits TEAM takes sandboxes=N, hours=H and blocked=yes|no, not "${word}"`);
-  }
-  return changes;
-}
-
-function change(store: Store, slug: string, changes: TeamLimits): Promise<Team> {
-  return store.transaction(async ({ people }) => {
-    const team = await people.teamBySlug(slug);
-    if (team === undefined) throw new Fault(404, `there is no team "${slug}"; \`sandlot limits\` shows them`);
-    const changed = { ...team, limits: { ...team.limits, ...changes } };
-    await people.setLimits(team.id, changed.limits);
-    return changed;
-  });
-}
-
-function described({ slug, limits: { sandboxes, runSeconds, blocked } }: Team): string {
-  const hours = runSeconds === undefined ? NONE : runSeconds / HOUR_SECONDS;
-  return `${slug}  sandboxes=${sandboxes ?? NONE}  hours=${hours}  blocked=${blocked ? "yes" : "no"}`;
-}
-
-function parseCount(text: string): number {
-  const count = /^\d+$/.test(text) ? Number(text) : 0;
-  if (count >= 1 && count <= INT32_MAX) return count;
-  throw new Fault(
-    400,
-    `sandboxes must be a whole number from 1 on, or ${NONE}, not "${text}"; blocked=yes allows none`,
-  );
-}
-
-function parseHours(text: string): number {
-  const seconds = /^\d+(\.\d+)?$/.test(text) ? Math.round(Number(text) * HOUR_SECONDS) : 0;
-  if (seconds >= 1 && seconds <= INT32_MAX) return seconds;
-  throw new Fault(400, `hours must be a number such as 24 or 0.5, at least a second, or ${NONE}, not "${text}"`);
-}
-
-function parseBlocked(text: string): boolean | undefined {
-  if (text !== "yes" && text !== "no") throw new Fault(400, `blocked must be yes or no, not "${text}"`);
-  return text === "yes" ? true : undefined;
-}
+/** Requests and streams to all sandboxes at once; the most that Bun takes. */
+export const REQUESTS_TO_SANDBOXES_MAX = 65_336;

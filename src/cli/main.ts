@@ -8,8 +8,8 @@ import { loadConfig } from "./config.ts";
 import { doctor } from "./doctor.ts";
 import { down } from "./down.ts";
 import { keys } from "./keys.ts";
-import { limits } from "./limits.ts";
 import { serve } from "./serve.ts";
+import { limits } from "./team-limits.ts";
 import { up } from "./up.ts";
 
 const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B interface

@@ -1,9 +1,9 @@
 /** The store of the server that the data folder belongs to, for commands that work beside a running server or without one. */
 import { existsSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
-import { systemClock } from "../control/clock.ts";
-import { DataFolder } from "../host/data-folder.ts";
+import { DataFolder } from "../host/system/data-folder.ts";
 import { openStore, type Store } from "../store/store.ts";
+import { systemClock } from "../work/clock.ts";
 import type { Config } from "./config.ts";
 import { demandRoot } from "./prepare.ts";
 

@@ -3,7 +3,7 @@ import { Fault } from "../contract/fault.ts";
 import { guestFolder } from "../host/setup/guest-folder.ts";
 import { setUp } from "../host/setup/setup.ts";
 import type { SetupStep } from "../host/setup/step.ts";
-import { Toolbox } from "../host/toolbox.ts";
+import { Toolbox } from "../host/system/toolbox.ts";
 import type { Config } from "./config.ts";
 
 const LINE_EVERY_MS = 2_000;

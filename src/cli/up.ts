@@ -3,13 +3,13 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { release } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { REQUESTS_TO_SANDBOXES_MAX } from "../contract/limits.ts";
-import { cgroupTrees } from "../host/cgroups.ts";
-import { DataFolder } from "../host/data-folder.ts";
-import { MountWorld } from "../host/mount-world.ts";
-import { replaceProcess } from "../host/syscalls.ts";
+import { cgroupTrees } from "../host/cgroup/cgroups.ts";
+import { MountWorld } from "../host/mount/mount-namespace.ts";
+import { DataFolder } from "../host/system/data-folder.ts";
+import { replaceProcess } from "../host/system/syscalls.ts";
 import type { Config } from "./config.ts";
 import { examineAndPrint } from "./doctor.ts";
+import { REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { currentGuestFolder, demandRoot, prepare } from "./prepare.ts";
 
 /** In memory, so that the doctor looks again after a reboot: the kernel may be another. */

@@ -5,17 +5,18 @@
  */
 import type { Host, SandboxKind } from "../host/host.ts";
 import type { Store } from "../store/store.ts";
-import { Chronicle, type ChronicleOptions } from "./chronicle.ts";
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../work/clock.ts";
+import type { Log } from "../work/log.ts";
+import type { Ids } from "./access/ids.ts";
+import { SignedLinks } from "./access/signed-links.ts";
+import { Chronicle, type ChronicleOptions } from "./chronicle/chronicle.ts";
 import type { Directory } from "./directory.ts";
-import { createDispatch } from "./dispatch.ts";
 import { listBuiltinKinds } from "./first-run.ts";
-import type { Ids } from "./ids.ts";
-import { bothJournals, type Journal } from "./journal.ts";
-import { Lifecycle } from "./lifecycle.ts";
-import type { Log } from "./log.ts";
-import { routes } from "./routes.ts";
-import { SignedLinks } from "./signed-links.ts";
+import { createDispatch } from "./http/dispatch.ts";
+import { Lifecycle } from "./lifecycle/lifecycle.ts";
+import { bothJournals, type Journal } from "./lifecycle/lifecycle-listener.ts";
+import { routes } from "./routes/routes.ts";
+import { UNBUILT_ROUTES } from "./routes/unbuilt-routes.ts";
 
 export interface Control {
   /** Answers any request to the management interface; never throws. */
@@ -50,7 +51,19 @@ export function createControl(rooms: ControlRooms): Control {
   const lifecycle = new Lifecycle({ ...rooms, journal });
   const signedLinks = new SignedLinks(rooms);
   let ready = false;
-  const dispatch = createDispatch(routes, { store, lifecycle, chronicle, clock, ids, isReady: () => ready }, log);
+  const isReady = () => ready;
+  const dispatch = createDispatch({
+    routes,
+    unbuilt: UNBUILT_ROUTES,
+    services: { store, lifecycle, chronicle, clock, ids, isReady },
+    store,
+    clock,
+    ids,
+    log,
+    isReady,
+    // Whoever is told that something happened finds it among the events, also after a crash.
+    recorded: () => chronicle.recorded(),
+  });
   const underWay = new Set<Promise<Response>>();
 
   return {

@@ -1,5 +1,5 @@
 /** What the edge may ask control: where a sandbox is, to wake it, and whose a signed link is. */
-import type { SignedLink } from "../contract/file-signature.ts";
+import type { SignedLink } from "../contract/runtime/file-signature.ts";
 
 export interface Directory {
   /** Undefined: unknown, ended, not running, or not to be reached just now; `wake` knows which. */

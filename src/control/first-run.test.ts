@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { baseTemplate, ControlFixture } from "./control-fixture.ts";
+import { listApiKeys, revokeApiKey } from "./access/keys.ts";
 import { ensureFirstRun } from "./first-run.ts";
-import { listApiKeys, revokeApiKey } from "./keys.ts";
+import { baseTemplate, ControlFixture } from "./testing/control-fixture.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {

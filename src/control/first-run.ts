@@ -2,10 +2,10 @@
 import type { SandboxKind } from "../host/host.ts";
 import type { Store, Tables } from "../store/store.ts";
 import { GLOBAL_NAMESPACE, type TemplateResources } from "../store/templates.ts";
-import type { Clock } from "./clock.ts";
-import type { Ids } from "./ids.ts";
-import { createApiKey } from "./keys.ts";
-import { kindOf } from "./template-look-up.ts";
+import type { Clock } from "../work/clock.ts";
+import type { Ids } from "./access/ids.ts";
+import { createApiKey } from "./access/keys.ts";
+import { kindOf } from "./templates/template-look-up.ts";
 
 export const OPERATOR_EMAIL = "operator@localhost";
 export const DEFAULT_TEAM_SLUG = "default";

@@ -1,8 +1,8 @@
 /** Control on Postgres, where statements really run side by side: the races of a sandbox's life once more. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { MemoryHost } from "../host/memory-host.ts";
-import { type PostgresFixture, postgresPrograms, startPostgres } from "../store/postgres-fixture.ts";
-import { ControlFixture } from "./control-fixture.ts";
+import { MemoryHost } from "../host/testing/fake-host.ts";
+import { type PostgresFixture, postgresPrograms, startPostgres } from "../store/testing/postgres.ts";
+import { ControlFixture } from "./testing/control-fixture.ts";
 
 const title = postgresPrograms ? "on Postgres" : "on Postgres (not run: its server programs are not on this machine)";
 

@@ -1,7 +1,7 @@
 /** The unmodified JS SDK against this management interface. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { AuthenticationError, NotFoundError, Sandbox, type SandboxInfo } from "e2b";
-import { ControlFixture } from "./control-fixture.ts";
+import { ControlFixture } from "./testing/control-fixture.ts";
 
 let f: ControlFixture;
 let server: Bun.Server<undefined>;

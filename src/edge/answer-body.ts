@@ -7,7 +7,7 @@ import {
   EDGE_ANSWER_WAITING_MAX_BYTES,
   EDGE_CHUNK_LINE_MAX_BYTES,
   EDGE_CHUNK_TRAILER_MAX_LINES,
-} from "../contract/limits.ts";
+} from "./limits.ts";
 import { breakOff, UNBUFFERED } from "./passed-stream.ts";
 import { releasePiece } from "./release-piece.ts";
 import type { SandboxSocket } from "./sandbox-socket.ts";

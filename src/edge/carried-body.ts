@@ -2,7 +2,7 @@
  * Bodies on their way through the edge. They stream as they come; only a short body of announced length that has arrived in
  * one piece is passed on as that piece, which spares a stream for most requests and lets Bun keep its Content-Length.
  */
-import { EDGE_WHOLE_BODY_MAX_BYTES } from "../contract/limits.ts";
+import { EDGE_WHOLE_BODY_MAX_BYTES } from "./limits.ts";
 import { breakOff, UNBUFFERED } from "./passed-stream.ts";
 import { releasePiece } from "./release-piece.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { CONTROL_PREFIX } from "../contract/guest-control.ts";
+import { CONTROL_PREFIX } from "../contract/runtime/guest-control.ts";
 import { internalPath } from "./control-path.ts";
 
 test.each([

@@ -2,8 +2,9 @@
  * The runtime port also carries the control channel between host and guest. Nobody outside may reach it, under any spelling
  * of its paths; nor the control endpoints of the original runtime, whose names clients may know.
  */
-import { CONTROL_PREFIX } from "../contract/guest-control.ts";
-import { EDGE_PATH_DECODINGS_MAX } from "../contract/limits.ts";
+
+import { CONTROL_PREFIX } from "../contract/runtime/guest-control.ts";
+import { EDGE_PATH_DECODINGS_MAX } from "./limits.ts";
 
 /** Refused exactly, in this case only: `/init/x` and `/INIT` are ordinary unknown paths of the runtime. */
 const INTERNAL_ENDPOINTS: ReadonlySet<string> = new Set([

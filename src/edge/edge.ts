@@ -9,8 +9,8 @@
  */
 import type { Server, WebSocketHandler } from "bun";
 import { Fault } from "../contract/fault.ts";
-import type { SignedLink } from "../contract/file-signature.ts";
-import { RUNTIME_PORT } from "../contract/runtime-version.ts";
+import type { SignedLink } from "../contract/runtime/file-signature.ts";
+import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Directory } from "../control/directory.ts";
 import { internalPath } from "./control-path.ts";
 import { httpAttempt } from "./http-forward.ts";

@@ -1,9 +1,9 @@
 /** Downloads from the guest, which go over connections of the edge's own: whole, at the client's pace, and broken when broken. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import net from "node:net";
-import { EDGE_CHUNK_LINE_MAX_BYTES, EDGE_CHUNK_TRAILER_MAX_LINES } from "../contract/limits.ts";
-import { RUNTIME_PORT } from "../contract/runtime-version.ts";
-import { EdgeUnderTest, hostOf, SANDBOX } from "./edge-under-test.ts";
+import { RUNTIME_PORT } from "../contract/runtime/version.ts";
+import { EDGE_CHUNK_LINE_MAX_BYTES, EDGE_CHUNK_TRAILER_MAX_LINES } from "./limits.ts";
+import { EdgeUnderTest, hostOf, SANDBOX } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
 /** What sockets and queues on the way may hold of a download that nobody takes. */

@@ -4,12 +4,13 @@
  * bound and prints the link of each broken download. Only the guest is spoken to like this; any other service may speak HTTP in
  * ways that fetch knows better.
  */
-import { EDGE_WHOLE_BODY_MAX_BYTES } from "../contract/limits.ts";
-import { RUNTIME_PORT } from "../contract/runtime-version.ts";
+
+import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { bodyStream, framingOf } from "./answer-body.ts";
 import { readAnswerHead } from "./answer-head.ts";
 import { carried } from "./carried-body.ts";
 import { towardsClient } from "./carried-headers.ts";
+import { EDGE_WHOLE_BODY_MAX_BYTES } from "./limits.ts";
 import { SandboxSocket } from "./sandbox-socket.ts";
 
 export interface Download {

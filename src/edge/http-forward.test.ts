@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
-import { EdgeProcess, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./edge-under-test.ts";
+import { EdgeProcess, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
 beforeAll(() => {

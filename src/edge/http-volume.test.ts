@@ -1,6 +1,6 @@
 /** Much data through the edge: whole, in little memory, and no faster than the slower side takes it. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { EdgeProcess, EdgeUnderTest, hostOf, RawService } from "./edge-under-test.ts";
+import { EdgeProcess, EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
 const VOLUME_BYTES = 256 * MIB;

@@ -3,8 +3,8 @@
  * for a short time, so that not every request has to be refused at the door first.
  */
 
-import { EDGE_FORWARD_KEPT_MS, EDGE_FORWARDS_KEPT } from "../contract/limits.ts";
 import type { Destination } from "../control/directory.ts";
+import { EDGE_FORWARD_KEPT_MS, EDGE_FORWARDS_KEPT } from "./limits.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
 
 interface Forward {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { EdgeUnderTest } from "./edge-under-test.ts";
+import { EdgeUnderTest } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
 beforeEach(() => {

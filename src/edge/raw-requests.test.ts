@@ -1,6 +1,6 @@
 /** What arrives on a bare socket: requests that parsers disagree about, and attempts to use the edge as an open proxy. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./edge-under-test.ts";
+import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
 let service: RawService;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { RUNTIME_PORT } from "../contract/runtime-version.ts";
-import { TIMED } from "../contract/timed-fixture.ts";
-import { closedPort, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./edge-under-test.ts";
+import { RUNTIME_PORT } from "../contract/runtime/version.ts";
+import { TIMED } from "../work/testing/timed.ts";
+import { closedPort, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
 beforeEach(() => {

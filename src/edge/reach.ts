@@ -4,15 +4,15 @@
  * start: so a refused connection is tried through the guest's forwarder and then again for a short while.
  */
 import { setTimeout as pause } from "node:timers/promises";
+import { TRANSITION_ROUNDS_MAX } from "../contract/limits.ts";
+import { RUNTIME_PORT } from "../contract/runtime/version.ts";
+import type { Destination, Directory, WakeRefusal } from "../control/directory.ts";
 import {
   EDGE_CONNECT_BUDGET_MS,
   EDGE_CONNECT_PAUSE_MAX_MS,
   EDGE_CONNECT_PAUSE_STEP_MS,
   EDGE_RUNTIME_CONNECT_BUDGET_MS,
-  TRANSITION_ROUNDS_MAX,
-} from "../contract/limits.ts";
-import { RUNTIME_PORT } from "../contract/runtime-version.ts";
-import type { Destination, Directory, WakeRefusal } from "../control/directory.ts";
+} from "./limits.ts";
 import { LoopbackForwards } from "./loopback-forwards.ts";
 import type { Refusal } from "./refusal.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";

@@ -1,5 +1,5 @@
 /** A piece of a body that has been passed on would wait for JavaScript's collector, which lets tens of MiB gather before it comes. */
-import { EDGE_RELEASED_PIECE_MIN_BYTES } from "../contract/limits.ts";
+import { EDGE_RELEASED_PIECE_MIN_BYTES } from "./limits.ts";
 
 /**
  * Frees the memory of a piece at once. Only for a piece that nobody reads any more: it is empty afterwards. One that is part of

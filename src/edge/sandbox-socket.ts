@@ -3,7 +3,7 @@
  * much waits and holds back its source. Bytes received before somebody listens are kept, with the sandbox held back.
  */
 import type { Socket } from "bun";
-import { EDGE_WEBSOCKET_CLOSE_MS } from "../contract/limits.ts";
+import { EDGE_WEBSOCKET_CLOSE_MS } from "./limits.ts";
 
 const KEEPALIVE_MS = 20_000;
 

@@ -1,5 +1,5 @@
 /** A signed file link that names no sandbox: `/files?path=…&signature=…` on an address that all sandboxes share. */
-import type { FileOperation, SignedLink } from "../contract/file-signature.ts";
+import type { FileOperation, SignedLink } from "../contract/runtime/file-signature.ts";
 
 const PATH = "/files";
 

@@ -1,6 +1,6 @@
 /** Streams may be silent for longer than the server's own patience with idle connections, on either side, and before the first byte. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { EdgeUnderTest, hostOf, RawService } from "./edge-under-test.ts";
+import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
 /** The server under test has Bun's own idle limit, ten seconds, looked after every four. */
 const SILENCE_MS = 14_500;

@@ -1,8 +1,8 @@
 /** Requests to a sandbox that is not to be reached just now: they wait, and are then served, refused or cut off. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { RUNTIME_PORT } from "../contract/runtime-version.ts";
+import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Wake, WakeRefusal, WakeRequest } from "../control/directory.ts";
-import { closedPort, closing, EdgeUnderTest, next, RawService, SANDBOX } from "./edge-under-test.ts";
+import { closedPort, closing, EdgeUnderTest, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
 let asked: WakeRequest[];

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { EDGE_WEBSOCKET_MESSAGE_MAX_BYTES } from "../contract/limits.ts";
+import { EDGE_WEBSOCKET_MESSAGE_MAX_BYTES } from "./limits.ts";
 import { closeFrame, closeOf, FrameError, FrameReader, frame, isSendable, Opcode } from "./websocket-frame.ts";
 
 /** As a server sends it: unmasked. */

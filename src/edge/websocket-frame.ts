@@ -2,7 +2,7 @@
  * WebSocket frames (RFC 6455, section 5) on the connection between edge and sandbox, where the edge is the client.
  * No extensions are ever agreed, so the reserved bits must be zero.
  */
-import { EDGE_WEBSOCKET_FRAGMENT_OVERHEAD_BYTES, EDGE_WEBSOCKET_MESSAGE_MAX_BYTES } from "../contract/limits.ts";
+import { EDGE_WEBSOCKET_FRAGMENT_OVERHEAD_BYTES, EDGE_WEBSOCKET_MESSAGE_MAX_BYTES } from "./limits.ts";
 
 export const Opcode = { Continuation: 0, Text: 1, Binary: 2, Close: 8, Ping: 9, Pong: 10 } as const;
 export type Opcode = (typeof Opcode)[keyof typeof Opcode];

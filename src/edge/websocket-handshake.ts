@@ -2,9 +2,10 @@
  * Opens a WebSocket at a sandbox's service on a client's behalf. Done here rather than by Bun's WebSocket client, because
  * that one hides a refusal's headers and body, and fails when the service chooses none of the offered subprotocols.
  */
-import { EDGE_HANDSHAKE_BODY_MAX_BYTES } from "../contract/limits.ts";
+
 import { gather, readAnswerHead } from "./answer-head.ts";
 import { towardsClient, towardsSandbox } from "./carried-headers.ts";
+import { EDGE_HANDSHAKE_BODY_MAX_BYTES } from "./limits.ts";
 import { SandboxSocket } from "./sandbox-socket.ts";
 
 export type Handshake =

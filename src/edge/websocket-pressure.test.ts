@@ -1,8 +1,8 @@
 /** WebSockets whose one side sends too much, or takes nothing: the edge's memory stays bounded. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
-import { EDGE_WEBSOCKET_QUEUE_MAX_BYTES } from "../contract/limits.ts";
-import { closing, EdgeUnderTest, next, RawService } from "./edge-under-test.ts";
+import { EDGE_WEBSOCKET_QUEUE_MAX_BYTES } from "./limits.ts";
+import { closing, EdgeUnderTest, next, RawService } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
 beforeAll(() => {

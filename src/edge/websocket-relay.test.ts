@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { closedPort, closing, EdgeUnderTest, hostOf, next, RawService, SANDBOX } from "./edge-under-test.ts";
+import { closedPort, closing, EdgeUnderTest, hostOf, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 /** What the service saw, in order; awaited by the tests. */
 class Diary {

@@ -8,7 +8,7 @@ import {
   EDGE_WEBSOCKET_QUEUE_MAX_BYTES,
   EDGE_WEBSOCKET_QUEUE_PAUSE_BYTES,
   EDGE_WEBSOCKET_SILENT_SECONDS,
-} from "../contract/limits.ts";
+} from "./limits.ts";
 import type { Reach } from "./reach.ts";
 import { refuse } from "./refusal.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";

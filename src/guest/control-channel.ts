@@ -9,15 +9,15 @@ import {
   CONTROL_SECRET_HEADER,
   type ForwardAnswer,
   SETTINGS_LOST_STATUS,
-} from "../contract/guest-control.ts";
-import { CONTROL_BODY_MAX_BYTES } from "../contract/limits.ts";
-import { matchesAny } from "./access.ts";
-import { publishInternalVariables } from "./environment.ts";
-import type { Forwarders } from "./forwarder.ts";
+} from "../contract/runtime/guest-control.ts";
 import type { Journal } from "./journal/journal.ts";
-import type { MemoryFile } from "./memory-file.ts";
-import { takeOwnIdentity } from "./own-identity.ts";
-import { parseSettings, type SettingsKeeper } from "./settings.ts";
+import { CONTROL_BODY_MAX_BYTES } from "./limits.ts";
+import type { Forwarders } from "./system/forwarder.ts";
+import type { MemoryFile } from "./system/meminfo-file.ts";
+import { takeOwnIdentity } from "./system/own-identity.ts";
+import { matchesAny } from "./users/access.ts";
+import { publishInternalVariables } from "./users/environment.ts";
+import { parseSettings, type SettingsKeeper } from "./users/settings.ts";
 
 const PORT_MAX = 65_535;
 

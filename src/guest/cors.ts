@@ -2,7 +2,7 @@
  * Cross-origin rules of the runtime: any web page may talk to it, without credentials. Preflights are answered before
  * anybody is asked for a token, because browsers send none with them.
  */
-import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/runtime-cors.ts";
+import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/runtime/cors.ts";
 
 const EXPOSED = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Location, Cache-Control, X-Content-Type-Options";
 

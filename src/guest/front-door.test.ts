@@ -1,7 +1,7 @@
 /** The order of checks on a real daemon: preflight, token, user, route; and the host's side door. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
-import { fileSignature } from "../contract/file-signature.ts";
+import { fileSignature } from "../contract/runtime/file-signature.ts";
 import { guestOfFile } from "./testing/guest-of-file.ts";
 import { basic, SECRET } from "./testing/running-guest.ts";
 

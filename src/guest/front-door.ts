@@ -3,24 +3,24 @@
  * It is a plain function from Request to Response, so tests need no socket.
  */
 import { Fault } from "../contract/fault.ts";
-import { basicUserName, demandToken, demandUser } from "./access.ts";
-import type { Account, Accounts } from "./accounts.ts";
 import type { ControlChannel } from "./control-channel.ts";
 import { allowOrigin, preflightAnswer } from "./cors.ts";
-import { sandboxVariables } from "./environment.ts";
-import { demandFileAccess, type Opening } from "./file-signature.ts";
 import { compose } from "./files/compose.ts";
 import { readComposeRequest } from "./files/compose-request.ts";
 import { download } from "./files/download.ts";
 import { type UploadedFile, upload } from "./files/upload.ts";
 import { notingFiles } from "./journal/file-notes.ts";
 import type { Journal } from "./journal/journal.ts";
-import { logError } from "./log.ts";
-import type { Meter } from "./metrics.ts";
-import { resolvePath } from "./paths.ts";
-import { errorAnswer, type RpcRoutes } from "./rpc.ts";
-import { isAbort, toConnectError } from "./rpc-fault.ts";
-import type { SettingsKeeper } from "./settings.ts";
+import { errorAnswer, type RpcRoutes } from "./rpc/rpc.ts";
+import { logError } from "./system/log.ts";
+import type { Meter } from "./system/metrics.ts";
+import { isAbort, toConnectError } from "./system/rpc-fault.ts";
+import { basicUserName, demandToken, demandUser } from "./users/access.ts";
+import type { Account, Accounts } from "./users/accounts.ts";
+import { sandboxVariables } from "./users/environment.ts";
+import { demandFileAccess, type Opening } from "./users/file-signature.ts";
+import { resolvePath } from "./users/paths.ts";
+import type { SettingsKeeper } from "./users/settings.ts";
 
 /** What is behind the door. */
 export interface House {

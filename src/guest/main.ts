@@ -7,23 +7,23 @@
  *   process/        processes, their listeners and terminals    filesystem/   the file tree     files/   file contents
  *   journal/        what happened, for the sandbox's log
  */
-import { CONTROL_SECRET_ENV } from "../contract/guest-control.ts";
-import { RUNTIME_PORT } from "../contract/runtime-version.ts";
-import { Accounts } from "./accounts.ts";
+import { CONTROL_SECRET_ENV } from "../contract/runtime/guest-control.ts";
+import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { ControlChannel } from "./control-channel.ts";
 import { filesystemService } from "./filesystem/filesystem-service.ts";
-import { Forwarders } from "./forwarder.ts";
 import { answer, type House } from "./front-door.ts";
 import { Journal } from "./journal/journal.ts";
-import { logError, mirrorLog } from "./log.ts";
-import { MemoryFile } from "./memory-file.ts";
-import { Meter } from "./metrics.ts";
-import { takeOwnIdentity } from "./own-identity.ts";
 import { Launcher } from "./process/launcher.ts";
 import { processService } from "./process/process-service.ts";
 import { ProcessTable } from "./process/process-table.ts";
-import { RpcRoutes } from "./rpc.ts";
-import { SettingsKeeper } from "./settings.ts";
+import { RpcRoutes } from "./rpc/rpc.ts";
+import { Forwarders } from "./system/forwarder.ts";
+import { logError, mirrorLog } from "./system/log.ts";
+import { MemoryFile } from "./system/meminfo-file.ts";
+import { Meter } from "./system/metrics.ts";
+import { takeOwnIdentity } from "./system/own-identity.ts";
+import { Accounts } from "./users/accounts.ts";
+import { SettingsKeeper } from "./users/settings.ts";
 
 /** Bun takes no more; streams switch it off for themselves. */
 const IDLE_CONNECTION_SECONDS = 255;

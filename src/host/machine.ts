@@ -7,23 +7,17 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { BOOTS_AT_ONCE_MAX, LIVENESS_CHECK_MS, RESTORES_AT_ONCE_MAX } from "../contract/limits.ts";
-import { boot, type Origin } from "./booting.ts";
-import { cgroupLayout, makeParentCgroup } from "./cgroups.ts";
-import { Checkpointing } from "./checkpointing.ts";
-import { Checkpoints } from "./checkpoints.ts";
-import { Clearing } from "./clearing.ts";
-import { Criu } from "./criu.ts";
-import { endRestores, removeYards, waitForDump } from "./criu-leftovers.ts";
-import { Crun } from "./crun.ts";
-import type { DataFolder } from "./data-folder.ts";
-import { Disks } from "./disk.ts";
-import { DnsRelay } from "./dns-relay.ts";
-import { killFrozen, thaw } from "./freezer.ts";
-import { Gate } from "./gate.ts";
-import { GuestClient } from "./guest-client.ts";
-import { GuestJournals } from "./guest-journal.ts";
-import { GuestPages } from "./guest-pages.ts";
+import { Gate } from "../work/gate.ts";
+import { Turns } from "../work/turns.ts";
+import { cgroupLayout, makeParentCgroup } from "./cgroup/cgroups.ts";
+import { killFrozen, thaw } from "./cgroup/freezer.ts";
+import { Processors } from "./cgroup/processors.ts";
+import { Checkpoints } from "./checkpoint/checkpoints.ts";
+import { demandFit, type MachineFacts, machineFacts } from "./checkpoint/manifest.ts";
+import { Disks } from "./disk/disks.ts";
+import { GuestClient } from "./guest-link/guest-client.ts";
+import { GuestJournals } from "./guest-link/guest-journal.ts";
+import { GuestPages } from "./guest-link/guest-pages.ts";
 import type {
   Belongings,
   CheckpointOptions,
@@ -36,21 +30,27 @@ import type {
   SandboxKind,
   Usage,
 } from "./host.ts";
-import { hostnameOfCopy } from "./hostname.ts";
-import { demandFit, type MachineFacts, machineFacts } from "./manifest.ts";
-import { Mounts } from "./mounts.ts";
-import { Network } from "./network.ts";
-import { Processors } from "./processors.ts";
-import { ReadyPool } from "./ready-pool.ts";
-import { makeCgroupForRestore } from "./restored-limits.ts";
-import { revive } from "./reviving.ts";
-import type { Runtime } from "./runtime.ts";
-import { newSandboxId } from "./sandbox-id.ts";
-import { isAlive, readRecord, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
-import { imageFolder } from "./setup/base-image.ts";
-import { Toolbox } from "./toolbox.ts";
-import { Turns } from "./turns.ts";
-import { UsageMeter } from "./usage.ts";
+import { imageFolder } from "./image/image-folder.ts";
+import { BOOTS_AT_ONCE_MAX, LIVENESS_CHECK_MS, RESTORES_AT_ONCE_MAX } from "./limits.ts";
+import { Mounts } from "./mount/mounts.ts";
+import { DnsRelay } from "./network/dns-relay.ts";
+import { hostnameOfCopy } from "./network/hostname.ts";
+import { Network } from "./network/network.ts";
+import { Criu } from "./runtime/crun/criu.ts";
+import { endRestores, removeYards, waitForDump } from "./runtime/crun/criu-leftovers.ts";
+import { Crun } from "./runtime/crun/crun.ts";
+import { makeCgroupForRestore } from "./runtime/crun/restored-limits.ts";
+import type { Runtime } from "./runtime/runtime.ts";
+import { boot, type Origin } from "./sandbox/booting.ts";
+import { Checkpointing } from "./sandbox/checkpointing.ts";
+import { Clearing } from "./sandbox/clearing.ts";
+import { ReadyPool } from "./sandbox/ready-pool.ts";
+import { revive } from "./sandbox/restoring.ts";
+import { newSandboxId } from "./sandbox/sandbox-id.ts";
+import { isAlive, readRecord, type SandboxRecord, writeRecord } from "./sandbox/sandbox-record.ts";
+import { UsageMeter } from "./sandbox/usage.ts";
+import type { DataFolder } from "./system/data-folder.ts";
+import { Toolbox } from "./system/toolbox.ts";
 
 export interface MachineOptions {
   data: DataFolder;

@@ -1,11 +1,11 @@
 /** Logs, metrics, events and webhooks in SQLite and in Postgres: one contract, two engines. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { LogLine } from "../contract/sandbox-log.ts";
-import { bothEngines } from "./engines-fixture.ts";
 import type { MetricBlock } from "./metric-blocks.ts";
-import { aSandbox, NOW, template } from "./rows-fixture.ts";
 import type { EventFilter } from "./sandbox-events.ts";
 import { openStore, type Store } from "./store.ts";
+import { bothEngines } from "./testing/engines.ts";
+import { aSandbox, NOW, template } from "./testing/rows.ts";
 import type { Delivery, DeliveryFilter } from "./webhooks.ts";
 
 const line = (at: number, message: string): LogLine => ({ at, level: "info", message, fields: { logger: "x" } });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { openEngine, type Statement } from "./engine.ts";
-import { bothEngines } from "./engines-fixture.ts";
+import { bothEngines } from "./testing/engines.ts";
 
 /** How each says, and names, whether it waits for the disk. */
 const WAITING = {

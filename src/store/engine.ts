@@ -3,7 +3,7 @@
  */
 import { SQL } from "bun";
 import { Fault } from "../contract/fault.ts";
-import { POSTGRES_CONNECTIONS_MAX, SQLITE_BUSY_MS, STORE_ROOM_BYTES } from "../contract/limits.ts";
+import { POSTGRES_CONNECTIONS_MAX, SQLITE_BUSY_MS, STORE_ROOM_BYTES } from "./limits.ts";
 
 /** What both engines store alike. Truth values are 0 and 1, times are milliseconds, objects are JSON text. */
 export type Value = string | number | null;

@@ -4,8 +4,9 @@
  * A kill that comes while another has a sandbox in hand leaves a wish in the row; whoever finishes carries it out, because
  * every `finish…` and `abandon…` goes to `killing` instead when it finds the wish.
  */
-import { AUTO_PAUSE_PUT_OFFS_MAX } from "../contract/limits.ts";
+
 import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
+import { AUTO_PAUSE_PUT_OFFS_MAX } from "./limits.ts";
 
 export type SandboxState = "running" | "pausing" | "paused" | "resuming" | "snapshotting" | "killing";
 

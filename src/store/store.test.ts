@@ -2,11 +2,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
 import { openEngine } from "./engine.ts";
-import { bothEngines } from "./engines-fixture.ts";
 import { migrate, migrations } from "./migrations.ts";
-import { aSandbox, LATER, NOW, template } from "./rows-fixture.ts";
 import type { ListFilter, Sandbox } from "./sandboxes.ts";
 import { openStore, type Store } from "./store.ts";
+import { bothEngines } from "./testing/engines.ts";
+import { aSandbox, LATER, NOW, template } from "./testing/rows.ts";
 
 for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {

@@ -1,8 +1,8 @@
 /** What a team may run, and what it runs, in SQLite and in Postgres: one contract, two engines. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { bothEngines } from "./engines-fixture.ts";
-import { aSandbox, NOW, template } from "./rows-fixture.ts";
 import { openStore, type Store } from "./store.ts";
+import { bothEngines } from "./testing/engines.ts";
+import { aSandbox, NOW, template } from "./testing/rows.ts";
 
 for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {

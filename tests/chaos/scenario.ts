@@ -1,7 +1,7 @@
 /** One thing that goes wrong at one moment: played on a stage, and judged afterwards. */
 import { Sandbox } from "e2b";
-import { census, NOTHING } from "../census.ts";
-import { until } from "../e2e/until.ts";
+import { census, NOTHING } from "../support/census.ts";
+import { until } from "../support/until.ts";
 import { LONG_SECONDS, type Operation, Sight } from "./operations.ts";
 import { type Answer, namesIn, type Stage } from "./stage.ts";
 import { isAtWork, strike, type Victim } from "./victims.ts";

@@ -1,9 +1,9 @@
 /** A real server that is killed and started again on the same data folder, and what can be seen of its work from outside. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { freezerOf } from "../../src/host/freezer.ts";
-import { tagOf } from "../census.ts";
-import { startServer, type TestServer } from "../server.ts";
+import { freezerOf } from "../../src/host/cgroup/freezer.ts";
+import { tagOf } from "../support/census.ts";
+import { startServer, type TestServer } from "../support/server.ts";
 
 const ASK_MS = 60_000;
 

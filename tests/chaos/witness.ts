@@ -3,8 +3,8 @@
  * asks it learns whether this is still the very process, whether the disk is still the disk, and whether the connection works.
  */
 import { Sandbox } from "e2b";
-import { until } from "../e2e/until.ts";
-import type { TestServer } from "../server.ts";
+import type { TestServer } from "../support/server.ts";
+import { until } from "../support/until.ts";
 
 const PORT = 4999;
 const FILE = "/home/user/kept";

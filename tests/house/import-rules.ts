@@ -5,22 +5,115 @@
 import { dirname, join, normalize } from "node:path/posix";
 import { importsOf, type SourceFile } from "./source-files.ts";
 
-/** Besides itself. What ends in a slash is a room, all else a single file. */
+/**
+ * What each room may import besides itself. A file is in the room with the longest name that its path begins with. An entry that
+ * ends in `.ts` is a single file; all others are rooms, without the rooms inside them.
+ */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
-  store: ["contract/"],
-  host: ["contract/"],
-  guest: ["contract/"],
-  control: ["contract/", "store/", "host/host.ts"],
-  edge: ["contract/", "control/directory.ts"],
-  cli: ["contract/", "store/", "host/", "guest/", "control/", "edge/"],
+  "contract/management": ["contract"],
+  "contract/runtime": ["contract"],
+
+  work: ["contract"],
+  store: ["contract", "contract/management"],
+
+  guest: [
+    ...["contract", "contract/runtime", "guest/system", "guest/users", "guest/rpc", "guest/tree", "guest/files"],
+    ...["guest/filesystem", "guest/process", "guest/journal"],
+  ],
+  "guest/system": ["contract", "contract/runtime", "guest/limits.ts"],
+  "guest/users": ["contract", "contract/runtime", "guest/limits.ts", "guest/system"],
+  "guest/rpc": ["contract", "contract/runtime", "guest/limits.ts", "guest/system", "guest/users"],
+  "guest/tree": ["contract", "contract/runtime", "guest/limits.ts", "guest/system", "guest/users"],
+  "guest/journal": ["contract", "contract/runtime", "guest/limits.ts"],
+  "guest/files": ["contract", "contract/runtime", "guest/limits.ts", "guest/system", "guest/users", "guest/tree"],
+  "guest/filesystem": [
+    ...["contract", "contract/runtime", "guest/limits.ts", "guest/system", "guest/users", "guest/rpc", "guest/tree"],
+    ...["guest/journal"],
+  ],
+  "guest/process": [
+    ...["contract", "contract/runtime", "guest/limits.ts", "guest/system", "guest/users", "guest/rpc", "guest/journal"],
+  ],
+
+  host: [
+    ...["contract", "contract/runtime", "work", "host/system", "host/cgroup", "host/mount", "host/image"],
+    ...["host/network", "host/disk", "host/checkpoint", "host/guest-link", "host/runtime", "host/runtime/crun"],
+    ...["host/sandbox"],
+  ],
+  "host/system": ["contract", "work", "host/limits.ts"],
+  "host/cgroup": ["contract", "host/limits.ts"],
+  "host/image": [],
+  "host/mount": ["contract", "host/system"],
+  "host/network": ["contract", "work", "host/limits.ts", "host/system"],
+  "host/disk": ["contract", "host/limits.ts", "host/system", "host/mount", "host/network"],
+  "host/checkpoint": ["contract", "work", "host/limits.ts", "host/host.ts", "host/system"],
+  "host/guest-link": ["contract", "contract/runtime", "work", "host/limits.ts", "host/host.ts", "host/mount"],
+  "host/runtime": ["contract"],
+  "host/runtime/crun": [
+    ...["contract", "contract/runtime", "host/limits.ts", "host/host.ts", "host/system", "host/cgroup", "host/mount"],
+    ...["host/image", "host/network", "host/checkpoint", "host/runtime"],
+  ],
+  "host/sandbox": [
+    ...["contract", "contract/runtime", "work", "host/limits.ts", "host/host.ts", "host/system", "host/cgroup"],
+    ...["host/mount", "host/network", "host/disk", "host/checkpoint", "host/guest-link", "host/runtime"],
+    ...["host/runtime/crun"],
+  ],
+  "host/setup": [
+    ...["contract", "contract/management", "host/system", "host/cgroup", "host/mount", "host/image", "host/network"],
+    ...["host/disk", "host"],
+  ],
+  "host/doctor": [
+    ...["contract", "contract/management", "host", "host/host.ts", "host/system", "host/cgroup", "host/mount"],
+    ...["host/guest-link", "host/setup"],
+  ],
+
+  control: [
+    ...[
+      "contract",
+      "contract/runtime",
+      "work",
+      "store",
+      "host/host.ts",
+      "control/access",
+      "control/http",
+      "control/routes",
+    ],
+    ...["control/lifecycle", "control/templates", "control/chronicle"],
+  ],
+  "control/access": ["contract", "contract/management", "contract/runtime", "work", "store", "control/limits.ts"],
+  "control/http": ["contract", "contract/management", "work", "store", "control/limits.ts", "control/access"],
+  "control/templates": [
+    "contract",
+    "contract/management",
+    "work",
+    "store",
+    "host/host.ts",
+    "control/limits.ts",
+    "control/access",
+  ],
+  "control/lifecycle": [
+    ...["contract", "contract/management", "contract/runtime", "work", "store", "host/host.ts", "control/limits.ts"],
+    ...["control/directory.ts", "control/access", "control/templates"],
+  ],
+  "control/webhooks": ["contract", "contract/management", "work", "store", "control/limits.ts", "control/access"],
+  "control/chronicle": [
+    ...["contract", "contract/management", "contract/runtime", "work", "store", "host/host.ts", "control/limits.ts"],
+    ...["control/access", "control/lifecycle", "control/webhooks"],
+  ],
+  "control/routes": [
+    ...["contract", "contract/management", "contract/runtime", "work", "store", "control/limits.ts", "control/access"],
+    ...["control/http", "control/templates", "control/lifecycle", "control/webhooks", "control/chronicle"],
+  ],
+
+  edge: ["contract", "contract/runtime", "work", "control/directory.ts"],
+  cli: [
+    ...["contract", "contract/management", "work", "store", "control", "control/access", "edge", "host", "host/system"],
+    ...["host/cgroup", "host/mount", "host/disk", "host/sandbox", "host/setup", "host/doctor"],
+  ],
 };
 
 /** Doors between rooms: interfaces, of which nothing is left when the program runs. */
 const TYPES_ONLY: ReadonlySet<string> = new Set(["host/host.ts", "control/directory.ts"]);
-
-/** Stands in for a machine in the tests of other rooms. */
-const TEST_DOUBLE = "host/memory-host.ts";
 
 const CONTRACT_PACKAGES: ReadonlySet<string> = new Set(["zod", "@bufbuild/protobuf"]);
 
@@ -28,7 +121,8 @@ const CONTRACT_PACKAGES: ReadonlySet<string> = new Set(["zod", "@bufbuild/protob
 const PRIVILEGED = /\bbun:ffi\b|\bBun\.(?:spawn|spawnSync|\$)|\bchild_process\b/;
 const PRIVILEGED_ROOMS: ReadonlySet<string> = new Set(["host", "guest", "cli"]);
 
-const TEST_CODE = /\.test\.ts$|fixture[^/]*\.ts$|\/testing\/|-under-test\.ts$|\/manual-clock\.ts$|\/memory-host\.ts$/;
+/** `x.test.ts` beside what it tests, and what tests share in the folder `testing` of a room. */
+const TEST_CODE = /\.test\.ts$|\/testing\//;
 
 export interface Packages {
   dependencies: ReadonlySet<string>;
@@ -41,40 +135,75 @@ export function isTestCode(path: string): boolean {
 
 /** One sentence for each breach of the rules. */
 export function breaches(file: SourceFile, packages: Packages): string[] {
-  const room = roomOf(file.path);
-  if (MAY_IMPORT[room] === undefined) return [`${file.path}: no rule says what the room "${room}" may import`];
+  if (roomOf(file.path) === undefined) return [`${file.path}: no rule says what this room may import`];
   const found = importsOf(file.text).flatMap(({ specifier, typeOnly }) => {
     const problem = specifier.startsWith(".")
       ? fileProblem(file.path, specifier, typeOnly)
       : packageProblem(file.path, specifier, packages);
     return problem === undefined ? [] : [`${file.path} imports ${specifier}: ${problem}`];
   });
-  if (!isTestCode(file.path) && !PRIVILEGED_ROOMS.has(room) && PRIVILEGED.test(file.text)) {
+  if (!isTestCode(file.path) && !PRIVILEGED_ROOMS.has(topOf(file.path)) && PRIVILEGED.test(file.text)) {
     found.push(`${file.path}: only ${[...PRIVILEGED_ROOMS].join(", ")} may start programs or call the kernel`);
   }
+  return found;
+}
+
+/** Rooms that lead back to themselves by what they may import, each as its way around. */
+export function circlesOfRooms(): string[] {
+  return circlesIn(new Map(Object.entries(MAY_IMPORT)));
+}
+
+/** Files that lead back to themselves by what they import, types included. */
+export function circlesOfFiles(files: readonly SourceFile[]): string[] {
+  const targets = ({ path, text }: SourceFile) =>
+    importsOf(text)
+      .filter(({ specifier }) => specifier.startsWith("."))
+      .map(({ specifier }) => normalize(join(dirname(path), specifier)));
+  return circlesIn(new Map(files.map((file) => [file.path, targets(file)])));
+}
+
+function circlesIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
+  const done = new Set<string>();
+  const found: string[] = [];
+  const visit = (node: string, way: readonly string[]): void => {
+    if (way.includes(node)) {
+      found.push([...way.slice(way.indexOf(node)), node].join(" → "));
+      return;
+    }
+    if (done.has(node)) return;
+    for (const next of graph.get(node) ?? []) visit(next, [...way, node]);
+    done.add(node);
+  };
+  for (const node of graph.keys()) visit(node, []);
   return found;
 }
 
 function fileProblem(path: string, specifier: string, typeOnly: boolean): string | undefined {
   const target = normalize(join(dirname(path), specifier));
   if (!target.startsWith("src/")) return "it lies outside of src";
+  if (isTestCode(target)) return isTestCode(path) ? undefined : "code that runs must not need test code";
   const inner = target.slice("src/".length);
-  if (isTestCode(target) && !isTestCode(path)) return "code that runs must not need test code";
-  const [room, targetRoom] = [roomOf(path), roomOf(target)];
-  if (room === targetRoom) return undefined;
-  if (isTestCode(path) && inner === TEST_DOUBLE) return undefined;
-  const allowed = MAY_IMPORT[room] ?? [];
-  if (!allowed.some((entry) => (entry.endsWith("/") ? inner.startsWith(entry) : inner === entry))) {
+  const room = roomOf(path) ?? "";
+  // Tests may look at everything in their own house; what another one shows goes for them, too.
+  if (roomOf(target) === room || (isTestCode(path) && topOf(target) === topOf(path))) return undefined;
+  const allowed = isTestCode(path) ? allowedAnywhereIn(topOf(path)) : (MAY_IMPORT[room] ?? []);
+  if (!allowed.some((entry) => (entry.endsWith(".ts") ? inner === entry : roomOf(target) === entry))) {
     return `${room} may import ${allowed.length === 0 ? "nothing" : allowed.join(", ")}`;
   }
-  if (room !== "cli" && TYPES_ONLY.has(inner) && !typeOnly) return "it is an interface; use import type";
+  if (topOf(path) !== topOf(target) && topOf(path) !== "cli" && TYPES_ONLY.has(inner) && !typeOnly) {
+    return "it is an interface; use import type";
+  }
   return undefined;
+}
+
+function allowedAnywhereIn(top: string): string[] {
+  return Object.entries(MAY_IMPORT).flatMap(([room, allowed]) => (room.split("/")[0] === top ? allowed : []));
 }
 
 function packageProblem(path: string, specifier: string, packages: Packages): string | undefined {
   if (specifier === "bun:test") return isTestCode(path) ? undefined : "code that runs must not need test code";
   const name = packageName(specifier);
-  if (roomOf(path) === "contract") {
+  if (topOf(path) === "contract") {
     return CONTRACT_PACKAGES.has(name) ? undefined : `contract may use ${[...CONTRACT_PACKAGES].join(" and ")} only`;
   }
   if (/^(?:node:|bun$|bun:)/.test(specifier) || packages.dependencies.has(name)) return undefined;
@@ -89,6 +218,14 @@ function packageName(specifier: string): string {
     .join("/");
 }
 
-function roomOf(path: string): string {
+/** `src/host/runtime/crun/criu.ts` is in `host/runtime/crun`, `src/guest/filesystem/watching/watch.ts` in `guest/filesystem`. */
+function roomOf(path: string): string | undefined {
+  for (let folder = dirname(path.slice("src/".length)); folder !== "."; folder = dirname(folder)) {
+    if (MAY_IMPORT[folder] !== undefined) return folder;
+  }
+  return undefined;
+}
+
+function topOf(path: string): string {
   return path.split("/")[1] ?? "";
 }

@@ -1,11 +1,13 @@
 /** The directions between the rooms of the house, and the shape of its files. */
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { basename, join } from "node:path";
-import { breaches, isTestCode, type Packages } from "./import-rules.ts";
-import { importsOf, PROJECT, readText, type SourceFile, sourceFiles } from "./source-files.ts";
+import { basename, dirname, join } from "node:path";
+import { breaches, circlesOfFiles, circlesOfRooms, isTestCode, type Packages } from "./import-rules.ts";
+import { benchFiles, importsOf, PROJECT, readText, type SourceFile, sourceFiles, testFiles } from "./source-files.ts";
 
 const LINES_MAX = 400;
+/** A folder is a table of contents of one page. Tests beside their subject do not count. */
+const FOLDER_SOURCES_MAX = 24;
 /** A file says what it is for within so many lines. */
 const PURPOSE_WITHIN_LINES = 12;
 const EMPTY_NAMES = /^(?:utils?|helpers?|types?|common|misc|managers?)$/;
@@ -21,6 +23,18 @@ describe("imports", () => {
   test("go the way the house allows", () => {
     expect(files.length).toBeGreaterThan(50);
     expect(files.flatMap((file) => breaches(file, packages))).toEqual([]);
+  });
+
+  test("lead nowhere in a circle, neither from file to file nor from room to room", () => {
+    expect(circlesOfFiles([...files.filter(({ path }) => !isTestCode(path)), ...benchFiles()])).toEqual([]);
+    expect(circlesOfRooms()).toEqual([]);
+  });
+
+  test("of the benchmark take nothing from tests", () => {
+    const taken = benchFiles().filter(({ text }) =>
+      importsOf(text).some(({ specifier }) => /\/tests\//.test(specifier)),
+    );
+    expect(taken.map(({ path }) => path)).toEqual([]);
   });
 
   test("are found in every form they are written in", () => {
@@ -53,15 +67,37 @@ describe("a breach is found", () => {
   const cases: [what: string, path: string, text: string, says: string][] = [
     ["contract looks at another room", "src/contract/a.ts", 'import type { S } from "../store/store.ts";', "nothing"],
     ["contract uses a server's package", "src/contract/a.ts", 'import { Hono } from "hono";', "zod"],
-    ["control goes behind the host's door", "src/control/a.ts", 'import { D } from "../host/disk.ts";', "host/host.ts"],
+    [
+      "control goes behind the host's door",
+      "src/control/a.ts",
+      'import { D } from "../host/disk/disks.ts";',
+      "host/host.ts",
+    ],
     ["control takes more than types", "src/control/a.ts", 'import { Host } from "../host/host.ts";', "import type"],
-    ["control uses the test double", "src/control/a.ts", 'import { M } from "../host/memory-host.ts";', "test code"],
-    ["edge asks control for more", "src/edge/a.ts", 'import type { L } from "../control/lifecycle.ts";', "directory"],
+    [
+      "control uses the test double",
+      "src/control/a.ts",
+      'import { F } from "../host/testing/fake-host.ts";',
+      "test code",
+    ],
+    [
+      "edge asks control for more",
+      "src/edge/a.ts",
+      'import type { L } from "../control/lifecycle/lifecycle.ts";',
+      "directory",
+    ],
     ["edge asks the store", "src/edge/a.ts", 'import type { S } from "../store/store.ts";', "edge may import"],
-    ["host calls up", "src/host/doctor/a.ts", 'import { L } from "../../control/lifecycle.ts";', "host may import"],
-    ["guest knows the host", "src/guest/a.ts", 'import { N } from "../host/network.ts";', "guest may import"],
-    ["a re-export", "src/store/a.ts", 'export * from "../control/ids.ts";', "store may import"],
+    [
+      "host calls up",
+      "src/host/doctor/a.ts",
+      'import { L } from "../../control/lifecycle/lifecycle.ts";',
+      "host/doctor may import",
+    ],
+    ["guest knows the host", "src/guest/a.ts", 'import { N } from "../host/network/network.ts";', "guest may import"],
+    ["a re-export", "src/store/a.ts", 'export * from "../control/access/ids.ts";', "store may import"],
     ["a dynamic import", "src/edge/a.ts", 'const m = await import("../host/machine.ts");', "edge may import"],
+    ["a room knows the one above", "src/host/disk/a.ts", 'import { B } from "../sandbox/booting.ts";', "host/disk may"],
+    ["a room calls its door", "src/control/http/a.ts", 'import { C } from "../control.ts";', "control/http may import"],
     ["a room without a rule", "src/attic/a.ts", "", "no rule"],
     ["a file outside", "src/cli/a.ts", 'import x from "../../tests/run.ts";', "outside"],
     ["a tool of development", "src/cli/a.ts", 'import { Sandbox } from "e2b";', "package.json"],
@@ -79,11 +115,12 @@ describe("a breach is found", () => {
     const text = [
       'import { test } from "bun:test";',
       'import { Sandbox } from "e2b";',
-      'import { MemoryHost } from "../host/memory-host.ts";',
-      'import { ControlFixture } from "./control-fixture.ts";',
+      'import { FakeHost } from "../../host/testing/fake-host.ts";',
+      'import { ControlFixture } from "../testing/control-fixture.ts";',
+      'import { createControl } from "../control.ts";',
       'Bun.spawn(["true"]);',
     ].join("\n");
-    expect(breaches({ path: "src/control/a.test.ts", text }, packages)).toEqual([]);
+    expect(breaches({ path: "src/control/http/a.test.ts", text }, packages)).toEqual([]);
   });
 });
 
@@ -92,6 +129,13 @@ describe("files", () => {
     const words = ({ path }: SourceFile) => path.replace(/\.ts$/, "").split(/[/.-]/);
     const named = files.filter((file) => words(file).some((word) => EMPTY_NAMES.test(word)));
     expect(named.map(({ path }) => path)).toEqual([]);
+  });
+
+  test(`are at most ${FOLDER_SOURCES_MAX} in one folder`, () => {
+    const counts = new Map<string, number>();
+    const counted = [...files.filter(({ path }) => !path.endsWith(".test.ts")), ...benchFiles(), ...testFiles()];
+    for (const { path } of counted) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
+    expect([...counts].filter(([, count]) => count > FOLDER_SOURCES_MAX)).toEqual([]);
   });
 
   test("say what they are for", () => {

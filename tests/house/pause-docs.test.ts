@@ -1,10 +1,10 @@
 /** docs/pause.md says what a pause keeps; each of its rows is a test, and each test is a row. */
 import { expect, test } from "bun:test";
-import { CHECKPOINTS_AT_ONCE_MAX, DELETED_FILE_MAX_BYTES } from "../../src/contract/limits.ts";
-import { browsers } from "../host/workloads/browsers.ts";
-import { holdings } from "../host/workloads/holdings.ts";
-import { sharings } from "../host/workloads/sharings.ts";
-import { workloads } from "../host/workloads/workloads.ts";
+import { CHECKPOINTS_AT_ONCE_MAX, DELETED_FILE_MAX_BYTES } from "../../src/host/limits.ts";
+import { browsers } from "../workloads/browsers.ts";
+import { holdings } from "../workloads/holdings.ts";
+import { sharings } from "../workloads/sharings.ts";
+import { workloads } from "../workloads/workloads.ts";
 import { tableRows } from "./markdown.ts";
 import { readText } from "./source-files.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 export const PROJECT = join(import.meta.dir, "../..");
 
 export interface SourceFile {
-  /** From the project folder, such as `src/host/disk.ts`. */
+  /** From the project folder, such as `src/host/disk/disks.ts`. */
   path: string;
   text: string;
 }
@@ -18,10 +18,18 @@ export interface Import {
 
 /** At the top of the project; nobody commits these. */
 const NOT_COMMITTED: ReadonlySet<string> = new Set(["node_modules", ".git", "dist"]);
-const GENERATED = "src/contract/wire/";
+const GENERATED = "src/contract/runtime/wire/";
 
 export function sourceFiles(): SourceFile[] {
   return filesMatching("src/**/*.ts").filter(({ path }) => !path.startsWith(GENERATED));
+}
+
+export function benchFiles(): SourceFile[] {
+  return filesMatching("bench/**/*.ts");
+}
+
+export function testFiles(): SourceFile[] {
+  return filesMatching("tests/**/*.ts");
 }
 
 /** Everything that is, or could be, committed. */

@@ -9,7 +9,7 @@ import {
   TEMPLATE_REFERENCE_MAX_CHARS,
   TIMEOUT_DEFAULT_V1_SECONDS,
   TIMEOUT_DEFAULT_V2_SECONDS,
-} from "../limits.ts";
+} from "./limits.ts";
 
 const NUL = "\u0000";
 

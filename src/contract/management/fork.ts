@@ -1,7 +1,7 @@
 /** Copies of a running sandbox. */
 import { z } from "zod";
-import { FORK_COUNT_MAX, TIMEOUT_DEFAULT_V1_SECONDS } from "../limits.ts";
 import { errorBody } from "./error-body.ts";
+import { FORK_COUNT_MAX, TIMEOUT_DEFAULT_V1_SECONDS } from "./limits.ts";
 import { createdSandbox } from "./sandbox.ts";
 
 export const forkRequest = z.object({

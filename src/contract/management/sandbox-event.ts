@@ -1,7 +1,7 @@
 /** What happened to sandboxes, as the management interface tells it. */
 import { z } from "zod";
-import { EVENT_PAGE_DEFAULT, PAGE_MAX } from "../limits.ts";
 import { dateTime } from "./identifiers.ts";
+import { EVENT_PAGE_DEFAULT, PAGE_MAX } from "./limits.ts";
 
 export const EVENT_TYPE_PREFIX = "sandbox.lifecycle.";
 export const EVENT_TYPES = [

@@ -1,8 +1,8 @@
 /** Logs of a sandbox, as the management interface shows them. */
 import { z } from "zod";
-import { LOG_QUERY_DEFAULT, LOG_SEARCH_MAX_CHARS } from "../limits.ts";
 import { LOG_LEVELS } from "../sandbox-log.ts";
 import { dateTime } from "./identifiers.ts";
+import { LOG_QUERY_DEFAULT, LOG_SEARCH_MAX_CHARS } from "./limits.ts";
 
 export const sandboxLogEntry = z.object({
   timestamp: dateTime,

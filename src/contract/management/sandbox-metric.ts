@@ -1,7 +1,7 @@
 /** What sandboxes used, as the management interface shows it. */
 import { z } from "zod";
-import { METRIC_SANDBOXES_MAX } from "../limits.ts";
 import { dateTime, sandboxId } from "./identifiers.ts";
+import { METRIC_SANDBOXES_MAX } from "./limits.ts";
 
 const bytes = z.int().min(0);
 

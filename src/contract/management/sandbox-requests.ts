@@ -1,5 +1,6 @@
 /** What a client may ask of a sandbox that exists, and of the list of them. */
 import { z } from "zod";
+import { dateTime } from "./identifiers.ts";
 import {
   PAGE_MAX,
   PAGE_TOKEN_MAX_CHARS,
@@ -8,8 +9,7 @@ import {
   TEMPLATE_REFERENCE_MAX_CHARS,
   TIMEOUT_DEFAULT_V1_SECONDS,
   TIMEOUT_DEFAULT_V2_SECONDS,
-} from "../limits.ts";
-import { dateTime } from "./identifiers.ts";
+} from "./limits.ts";
 
 const memory = z
   .boolean()

@@ -1,7 +1,7 @@
 /** Snapshots: templates that were made of a running sandbox. */
 import { z } from "zod";
-import { PAGE_MAX, PAGE_TOKEN_MAX_CHARS, TEMPLATE_NAME_MAX_CHARS, TEMPLATE_REFERENCE_MAX_CHARS } from "../limits.ts";
 import { sandboxId } from "./identifiers.ts";
+import { PAGE_MAX, PAGE_TOKEN_MAX_CHARS, TEMPLATE_NAME_MAX_CHARS, TEMPLATE_REFERENCE_MAX_CHARS } from "./limits.ts";
 
 export const createSnapshot = z.object({
   name: z

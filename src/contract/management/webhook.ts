@@ -1,5 +1,6 @@
 /** Webhooks: who wants to hear of which events, and what was sent. */
 import { z } from "zod";
+import { dateTime } from "./identifiers.ts";
 import {
   DELIVERY_PAGE_DEFAULT,
   PAGE_MAX,
@@ -7,8 +8,7 @@ import {
   WEBHOOK_NAME_MAX_CHARS,
   WEBHOOK_SECRET_MAX_CHARS,
   WEBHOOK_URL_MAX_CHARS,
-} from "../limits.ts";
-import { dateTime } from "./identifiers.ts";
+} from "./limits.ts";
 import { EVENT_TYPES, eventType, trueOrFalse } from "./sandbox-event.ts";
 
 const NUL = "\u0000";

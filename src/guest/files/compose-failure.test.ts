@@ -12,7 +12,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from "node:fs";
-import { TIMED } from "../../contract/timed-fixture.ts";
+import { TIMED } from "../../work/testing/timed.ts";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
 import { type CopyPart, copyPart } from "./append-file.ts";
 import { compose } from "./compose.ts";

@@ -2,7 +2,7 @@
  * The body of POST /files/compose, read and checked in itself. Whether the files are there is not asked here.
  */
 import { Fault } from "../../contract/fault.ts";
-import { COMPOSE_BODY_MAX_BYTES, COMPOSE_SOURCES_MAX } from "../../contract/limits.ts";
+import { COMPOSE_BODY_MAX_BYTES, COMPOSE_SOURCES_MAX } from "../limits.ts";
 
 export interface ComposeRequest {
   sources: string[];

@@ -11,7 +11,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { fileSignature } from "../../contract/file-signature.ts";
+import { fileSignature } from "../../contract/runtime/file-signature.ts";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
 import { basic } from "../testing/running-guest.ts";
 

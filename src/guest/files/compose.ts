@@ -6,10 +6,10 @@ import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, open, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, normalize } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import type { Account } from "../accounts.ts";
-import { ensureDirectory } from "../filesystem/tree.ts";
-import { logError } from "../log.ts";
-import { systemCode } from "../rpc-fault.ts";
+import { logError } from "../system/log.ts";
+import { systemCode } from "../system/rpc-fault.ts";
+import { ensureDirectory } from "../tree/tree.ts";
+import type { Account } from "../users/accounts.ts";
 import { Appender, type CopyPart, copyPart } from "./append-file.ts";
 import { removePartial, writeFault } from "./write-failure.ts";
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
-import { replaceMetadata } from "../extended-attributes.ts";
+import { replaceMetadata } from "../system/extended-attributes.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { parseMetadata } from "./file-metadata.ts";
 

@@ -3,8 +3,8 @@
  * come with them.
  */
 import { Fault } from "../../contract/fault.ts";
-import { FILE_METADATA_KEY_MAX_BYTES, FILE_METADATA_MAX_BYTES } from "../../contract/limits.ts";
-import { METADATA_PREFIX, type Metadata } from "../extended-attributes.ts";
+import { FILE_METADATA_KEY_MAX_BYTES, FILE_METADATA_MAX_BYTES } from "../limits.ts";
+import { METADATA_PREFIX, type Metadata } from "../system/extended-attributes.ts";
 
 const HEADER_PREFIX = "x-metadata-";
 const PRINTABLE = /^[\x20-\x7e]*$/;

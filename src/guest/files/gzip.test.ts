@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { constants, gunzipSync, inflateRawSync } from "node:zlib";
-import { TIMED } from "../../contract/timed-fixture.ts";
+import { TIMED } from "../../work/testing/timed.ts";
 import { gzip } from "./gzip.ts";
 
 const CHUNK_BYTES = 256 * 1024;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { MULTIPART_HEADER_MAX_BYTES } from "../../contract/limits.ts";
+import { MULTIPART_HEADER_MAX_BYTES } from "../limits.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
 
 async function* inPieces(body: Buffer, size: number): AsyncGenerator<Uint8Array> {

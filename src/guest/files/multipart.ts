@@ -3,11 +3,7 @@
  * and it does not matter where the sender's chunks happen to be cut.
  */
 import { Fault } from "../../contract/fault.ts";
-import {
-  MULTIPART_BOUNDARY_MAX_BYTES,
-  MULTIPART_HEADER_MAX_BYTES,
-  MULTIPART_PARTS_MAX,
-} from "../../contract/limits.ts";
+import { MULTIPART_BOUNDARY_MAX_BYTES, MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX } from "../limits.ts";
 
 export interface Part {
   name: string | undefined;

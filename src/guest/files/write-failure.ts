@@ -3,8 +3,8 @@
  */
 import { type FileHandle, lstat, unlink } from "node:fs/promises";
 import { Fault } from "../../contract/fault.ts";
-import { logError } from "../log.ts";
-import { systemCode } from "../rpc-fault.ts";
+import { logError } from "../system/log.ts";
+import { systemCode } from "../system/rpc-fault.ts";
 
 const DISK_FULL = new Set(["ENOSPC", "EDQUOT"]);
 

@@ -3,15 +3,15 @@
  * and the watchers.
  */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
-import type { Filesystem } from "../../contract/wire/filesystem/filesystem_pb.ts";
-import type { Accounts } from "../accounts.ts";
+import type { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { notingFiles } from "../journal/file-notes.ts";
 import type { Journal } from "../journal/journal.ts";
-import { resolvePath } from "../paths.ts";
-import { callUser } from "../rpc.ts";
-import type { SettingsKeeper } from "../settings.ts";
-import { type Entry, readEntry } from "./entry.ts";
-import { describe, list, makeDirectory, move, remove } from "./tree.ts";
+import { callUser } from "../rpc/rpc.ts";
+import { type Entry, readEntry } from "../tree/entry.ts";
+import { describe, list, makeDirectory, move, remove } from "../tree/tree.ts";
+import type { Accounts } from "../users/accounts.ts";
+import { resolvePath } from "../users/paths.ts";
+import type { SettingsKeeper } from "../users/settings.ts";
 import { watchCalls } from "./watching/watch-calls.ts";
 import { Watchers } from "./watching/watchers.ts";
 

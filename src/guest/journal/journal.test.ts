@@ -1,7 +1,8 @@
 /** What the guest keeps for the sandbox's log, and how the host hears of it. */
 import { describe, expect, test } from "bun:test";
-import { CONTROL_SECRET_HEADER, type JournalMessage } from "../../contract/guest-control.ts";
-import { JOURNAL_KEPT_MAX_BYTES, JOURNAL_LINE_MAX_BYTES } from "../../contract/limits.ts";
+import { CONTROL_SECRET_HEADER, type JournalMessage } from "../../contract/runtime/guest-control.ts";
+import { JOURNAL_LINE_MAX_BYTES } from "../../contract/runtime/limits.ts";
+import { JOURNAL_KEPT_MAX_BYTES } from "../limits.ts";
 import { RunningGuest, SECRET } from "../testing/running-guest.ts";
 import { Journal } from "./journal.ts";
 

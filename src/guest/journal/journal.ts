@@ -3,16 +3,15 @@
  * microseconds and waits for nobody. Whoever notes keeps contents out of it: no output, no input, no value of a variable, no
  * token.
  */
-import type { JournalEntry, JournalGap, JournalGreeting } from "../../contract/guest-control.ts";
+
+import type { JournalEntry, JournalGap, JournalGreeting } from "../../contract/runtime/guest-control.ts";
 import {
   JOURNAL_FIELD_NAME_MAX_CHARS,
   JOURNAL_FIELDS_MAX,
-  JOURNAL_GATHER_MS,
-  JOURNAL_KEPT_MAX_BYTES,
   JOURNAL_LINE_MAX_BYTES,
-  JOURNAL_PIECE_MAX_BYTES,
   JOURNAL_TEXT_MAX_CHARS,
-} from "../../contract/limits.ts";
+} from "../../contract/runtime/limits.ts";
+import { JOURNAL_GATHER_MS, JOURNAL_KEPT_MAX_BYTES, JOURNAL_PIECE_MAX_BYTES } from "../limits.ts";
 
 export type Fields = Record<string, string | number | undefined>;
 

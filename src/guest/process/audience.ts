@@ -1,8 +1,8 @@
 /**
  * All listeners of one process. Each gets every chunk that is read while it listens, and none gets what came before.
  */
-import { SUBSCRIBERS_PER_PROCESS_MAX } from "../../contract/limits.ts";
-import { refuse } from "../rpc-fault.ts";
+import { SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
+import { refuse } from "../system/rpc-fault.ts";
 import { type ProcessEventInit, Subscription, type SubscriptionBounds } from "./subscription.ts";
 
 export type OutputKind = "stdout" | "stderr" | "pty";

@@ -4,8 +4,8 @@
  */
 import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
-import type { Account } from "../accounts.ts";
-import { refuse, systemCode } from "../rpc-fault.ts";
+import { refuse, systemCode } from "../system/rpc-fault.ts";
+import type { Account } from "../users/accounts.ts";
 import { whyBarred } from "./system-calls.ts";
 
 export interface Command {

@@ -3,14 +3,14 @@
  * every connection: it ends by itself, by a signal, or when its lifetime is over.
  */
 import type { Fault } from "../../contract/fault.ts";
+import type { ProcessConfig } from "../../contract/runtime/wire/process/process_pb.ts";
 import {
   INPUT_WAITING_MAX_BYTES,
   OUTPUT_CHUNK_MAX_BYTES,
   OUTPUT_DRAIN_AFTER_SIGNAL_MS,
   TERMINAL_CHUNK_MAX_BYTES,
-} from "../../contract/limits.ts";
-import type { ProcessConfig } from "../../contract/wire/process/process_pb.ts";
-import { refuse, systemCode } from "../rpc-fault.ts";
+} from "../limits.ts";
+import { refuse, systemCode } from "../system/rpc-fault.ts";
 import { Audience } from "./audience.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import { type EndEvent, endEvent } from "./outcome.ts";

@@ -1,12 +1,12 @@
 /**
  * Starts what a client asked for: settles user, directory and environment, then spawns on pipes or in a terminal.
  */
-import type { StartRequest } from "../../contract/wire/process/process_pb.ts";
-import type { Account } from "../accounts.ts";
-import { processVariables } from "../environment.ts";
-import { resolvePath } from "../paths.ts";
-import { refuse, systemCode } from "../rpc-fault.ts";
-import type { SettingsKeeper } from "../settings.ts";
+import type { StartRequest } from "../../contract/runtime/wire/process/process_pb.ts";
+import { refuse, systemCode } from "../system/rpc-fault.ts";
+import type { Account } from "../users/accounts.ts";
+import { processVariables } from "../users/environment.ts";
+import { resolvePath } from "../users/paths.ts";
+import type { SettingsKeeper } from "../users/settings.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import {
   type Command,

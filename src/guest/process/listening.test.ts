@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import { TIMED } from "../../contract/timed-fixture.ts";
+import { TIMED } from "../../work/testing/timed.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, shell } from "../testing/process-calls.ts";
 import { GuestProcess } from "./guest-process.ts";

@@ -3,7 +3,7 @@
  * never 128 + n.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { ProcessEvent_EndEventSchema } from "../../contract/wire/process/process_pb.ts";
+import type { ProcessEvent_EndEventSchema } from "../../contract/runtime/wire/process/process_pb.ts";
 
 export type EndEvent = MessageInitShape<typeof ProcessEvent_EndEventSchema>;
 

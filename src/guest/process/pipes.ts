@@ -4,9 +4,9 @@
  * is handed over in slices that each wait until the pipe took them.
  */
 import { closeSync, fchownSync } from "node:fs";
-import { INPUT_SLICE_MAX_BYTES } from "../../contract/limits.ts";
-import { logError } from "../log.ts";
-import { refuse, systemCode } from "../rpc-fault.ts";
+import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
+import { logError } from "../system/log.ts";
+import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { fallBehindTheGuest } from "./precedence.ts";

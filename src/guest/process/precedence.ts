@@ -6,9 +6,10 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { getPriority } from "node:os";
-import { SANDBOX_PIDS_FOR_ROOT, SANDBOX_PIDS_MAX } from "../../contract/limits.ts";
-import { logError, logNotice } from "../log.ts";
-import { systemCode } from "../rpc-fault.ts";
+import { SANDBOX_PIDS_MAX } from "../../contract/runtime/limits.ts";
+import { SANDBOX_PIDS_FOR_ROOT } from "../limits.ts";
+import { logError, logNotice } from "../system/log.ts";
+import { systemCode } from "../system/rpc-fault.ts";
 import { keepPriorityToOneself, lowerProcessesMax, setNiceness } from "./system-calls.ts";
 
 /** What the files of a process say when there is none any more, before and after it was waited for. */

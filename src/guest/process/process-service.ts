@@ -2,7 +2,6 @@
  * The Process service of the wire: turns calls into work on the process table and the table's news into streams.
  */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
-import { KEEPALIVE_DEFAULT_SECONDS, KEEPALIVE_MAX_SECONDS } from "../../contract/limits.ts";
 import {
   type Process,
   type ProcessInput,
@@ -10,15 +9,16 @@ import {
   Signal,
   type StartRequest,
   type StreamInputRequest,
-} from "../../contract/wire/process/process_pb.ts";
-import type { Account } from "../accounts.ts";
+} from "../../contract/runtime/wire/process/process_pb.ts";
 import type { Journal } from "../journal/journal.ts";
-import { noteFailedStart, noteProcess } from "../journal/process-notes.ts";
-import type { MemoryFile } from "../memory-file.ts";
-import { callUser } from "../rpc.ts";
-import { refuse } from "../rpc-fault.ts";
+import { keepaliveMs } from "../rpc/keepalive.ts";
+import { callUser } from "../rpc/rpc.ts";
+import type { MemoryFile } from "../system/meminfo-file.ts";
+import { refuse } from "../system/rpc-fault.ts";
+import type { Account } from "../users/accounts.ts";
 import { GuestProcess } from "./guest-process.ts";
 import type { Launcher } from "./launcher.ts";
+import { noteFailedStart, noteProcess } from "./process-notes.ts";
 import type { ProcessTable } from "./process-table.ts";
 import type { ProcessEventInit, Subscription } from "./subscription.ts";
 
@@ -150,12 +150,6 @@ async function* narrate(
 
 function startEvent(pid: number): ProcessEventInit {
   return { event: { case: "start", value: { pid } } };
-}
-
-export function keepaliveMs(headers: Headers): number {
-  const text = headers.get("keepalive-ping-interval") ?? "";
-  const seconds = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  return Math.min(seconds < 1 ? KEEPALIVE_DEFAULT_SECONDS : seconds, KEEPALIVE_MAX_SECONDS) * 1000;
 }
 
 /** Answers when the work is done or the call's time is over, whichever is first. The work itself goes on. */

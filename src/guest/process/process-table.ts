@@ -2,9 +2,10 @@
  * Every process that clients started: the running ones, and for a while the ends of those that are gone, so that a client
  * that lost its connection can still learn the outcome.
  */
-import { EXIT_RETENTION_MS, EXITS_RETAINED_MAX } from "../../contract/limits.ts";
-import type { ProcessSelector } from "../../contract/wire/process/process_pb.ts";
-import { refuse } from "../rpc-fault.ts";
+
+import type { ProcessSelector } from "../../contract/runtime/wire/process/process_pb.ts";
+import { EXIT_RETENTION_MS, EXITS_RETAINED_MAX } from "../limits.ts";
+import { refuse } from "../system/rpc-fault.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import type { EndEvent } from "./outcome.ts";
 

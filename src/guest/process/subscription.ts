@@ -4,14 +4,14 @@
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../contract/fault.ts";
+import type { ProcessEventSchema } from "../../contract/runtime/wire/process/process_pb.ts";
 import {
   SUBSCRIBER_BUFFER_MAX_BYTES,
   SUBSCRIBER_CHUNK_OVERHEAD_BYTES,
   SUBSCRIBER_OVERFILL_MAX_BYTES,
   SUBSCRIBER_STALLED_MS,
-} from "../../contract/limits.ts";
-import type { ProcessEventSchema } from "../../contract/wire/process/process_pb.ts";
-import { refuse } from "../rpc-fault.ts";
+} from "../limits.ts";
+import { refuse } from "../system/rpc-fault.ts";
 
 export type ProcessEventInit = MessageInitShape<typeof ProcessEventSchema>;
 

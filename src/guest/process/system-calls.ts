@@ -4,9 +4,9 @@
  */
 import { FFIType, ptr } from "bun:ffi";
 import { statSync } from "node:fs";
-import type { Account } from "../accounts.ts";
-import { onFirstUse } from "../c-library.ts";
-import { systemCode } from "../rpc-fault.ts";
+import { onFirstUse } from "../system/c-library.ts";
+import { systemCode } from "../system/rpc-fault.ts";
+import type { Account } from "../users/accounts.ts";
 
 const O_CLOEXEC = 0o2000000;
 const O_NONBLOCK = 0o4000;

@@ -4,9 +4,9 @@
  * does, but not undone by Ctrl-Q) until there is room again.
  */
 import { chownSync, closeSync, constants, openSync, readdirSync, readlinkSync, statSync } from "node:fs";
-import { INPUT_SLICE_MAX_BYTES } from "../../contract/limits.ts";
-import { logError, logNotice } from "../log.ts";
-import { refuse, systemCode } from "../rpc-fault.ts";
+import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
+import { logError, logNotice } from "../system/log.ts";
+import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { fallBehindTheGuest } from "./precedence.ts";

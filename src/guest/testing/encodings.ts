@@ -3,8 +3,8 @@
  * once runs over both, and a difference between them is a failure.
  */
 import { create, fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
-import { Filesystem } from "../../contract/wire/filesystem/filesystem_pb.ts";
-import { Process } from "../../contract/wire/process/process_pb.ts";
+import { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
+import { Process } from "../../contract/runtime/wire/process/process_pb.ts";
 import { envelopeOf, frames, type RunningGuest, type StreamedEvent } from "./running-guest.ts";
 
 export const ENCODINGS = ["json", "binary"] as const;

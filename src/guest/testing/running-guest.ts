@@ -6,7 +6,7 @@ import { chown, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { createFetchClient } from "@connectrpc/connect/protocol";
 import { createTransport } from "@connectrpc/connect/protocol-connect";
-import { CONTROL_SECRET_HEADER, type GuestSettings } from "../../contract/guest-control.ts";
+import { CONTROL_SECRET_HEADER, type GuestSettings } from "../../contract/runtime/guest-control.ts";
 
 const NOBODY = 65_534;
 const LISTENS_WITHIN_MS = 30_000;

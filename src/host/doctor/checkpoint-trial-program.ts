@@ -1,11 +1,11 @@
 /** The part of the checkpoint trial that runs inside the mount world. Prints a TrialResult, or the reason on stderr. */
 import { connect } from "node:net";
-import { BASE_TEMPLATE } from "../../contract/base-template.ts";
-import { DataFolder } from "../data-folder.ts";
-import { GuestClient } from "../guest-client.ts";
+import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
+import { GuestClient } from "../guest-link/guest-client.ts";
 import type { SandboxKind } from "../host.ts";
 import { Machine, type MachineOptions } from "../machine.ts";
 import { BASE_IMAGE } from "../setup/base-image.ts";
+import { DataFolder } from "../system/data-folder.ts";
 import type { TrialResult } from "./checkpoint-trial.ts";
 
 const PORT = 4567;

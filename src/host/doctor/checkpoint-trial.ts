@@ -5,10 +5,10 @@
 import { mkdirSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { attempt } from "../command.ts";
-import { DataFolder } from "../data-folder.ts";
-import { MountWorld } from "../mount-world.ts";
-import { takeDown } from "../take-down.ts";
+import { MountWorld } from "../mount/mount-namespace.ts";
+import { takeDown } from "../setup/take-down.ts";
+import { attempt } from "../system/command.ts";
+import { DataFolder } from "../system/data-folder.ts";
 import type { DoctorOptions } from "./finding.ts";
 
 const TRIAL_MS = 120_000;

@@ -2,8 +2,8 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { release, tmpdir } from "node:os";
 import { join } from "node:path";
-import { cgroupLayout, cgroupTrees } from "../cgroups.ts";
-import { attempt } from "../command.ts";
+import { cgroupLayout, cgroupTrees } from "../cgroup/cgroups.ts";
+import { attempt } from "../system/command.ts";
 import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
 
 const KERNEL_MIN: [number, number] = [5, 11];

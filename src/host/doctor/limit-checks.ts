@@ -1,7 +1,7 @@
 /** Limits of the machine that would bite later. */
 import { statfsSync } from "node:fs";
-import { readSetting, SETTINGS } from "../host-changes.ts";
-import { openFilesMax } from "../open-files.ts";
+import { readSetting, SETTINGS } from "../setup/host-changes.ts";
+import { openFilesMax } from "../system/open-files.ts";
 import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
 
 const DISK_WANTED_BYTES = 20 * 1024 ** 3;

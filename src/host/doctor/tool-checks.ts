@@ -1,8 +1,8 @@
 /** The tools, each made to do what it is needed for. */
 import { existsSync } from "node:fs";
-import { attempt } from "../command.ts";
 import { COMMANDS, missingCommands } from "../setup/packages.ts";
-import { Toolbox } from "../toolbox.ts";
+import { attempt } from "../system/command.ts";
+import { Toolbox } from "../system/toolbox.ts";
 import { tryCheckpoint } from "./checkpoint-trial.ts";
 import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
 

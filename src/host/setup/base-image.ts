@@ -2,10 +2,11 @@
 import { chmodSync, existsSync, lchownSync, lstatSync, readdirSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { BASE_TEMPLATE } from "../../contract/base-template.ts";
-import { run } from "../command.ts";
-import { shiftedId } from "../id-range.ts";
-import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../network-plan.ts";
+import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
+import { imageFolder } from "../image/image-folder.ts";
+import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../network/address-plan.ts";
+import { run } from "../system/command.ts";
+import { shiftedId } from "../system/id-range.ts";
 import { lines } from "./packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
@@ -33,11 +34,6 @@ const PACKAGES = [
 ];
 
 export const BASE_IMAGE = `base-${VERSION}`;
-
-/** Where the root filesystem of an image lies. */
-export function imageFolder(cacheFolder: string, image: string): string {
-  return join(cacheFolder, "images", image);
-}
 
 export function baseImageStep(cacheFolder: string, mirror: string | undefined): SetupStep {
   return debianImageStep(cacheFolder, mirror, {

@@ -6,16 +6,14 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { run } from "../command.ts";
-import { architecture, GUEST_MOUNT, type Toolbox } from "../toolbox.ts";
+import { GUEST_MOUNT, HIDDEN_IN_PROC } from "../image/guest-layout.ts";
+import { run } from "../system/command.ts";
+import { architecture, type Toolbox } from "../system/toolbox.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
 const COMPILE_MS = 120_000;
 const LIBRARIES = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libcap-ng.so.0"];
-
-/** Folders that a sandbox is not to see: an empty one of ours is laid over each. */
-export const HIDDEN_IN_PROC = ["acpi", "driver", "fs", "scsi"];
 
 /** Keeps the guest alive: when it ends, for whatever reason, it is back within a second. User processes are not touched. */
 const KEEP_GUEST = `while :; do ${GUEST_MOUNT}/bin/guest; ${GUEST_MOUNT}/bin/busybox sleep 0.2; done\n`;

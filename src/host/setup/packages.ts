@@ -1,6 +1,6 @@
 /** The system tools that come from the machine's own package manager. */
 import { Fault } from "../../contract/fault.ts";
-import { attempt, MINIMAL_ENV, run } from "../command.ts";
+import { attempt, MINIMAL_ENV, run } from "../system/command.ts";
 import type { SetupStep } from "./step.ts";
 
 /** Each command we call, with the Debian package that brings it. */

@@ -1,8 +1,8 @@
 /** Everything a fresh machine needs before the first start, made once and found again afterwards. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { type FileLock, takeLock } from "../syscalls.ts";
-import { Toolbox } from "../toolbox.ts";
+import { type FileLock, takeLock } from "../system/syscalls.ts";
+import { Toolbox } from "../system/toolbox.ts";
 import { baseImageStep } from "./base-image.ts";
 import { guestFolderStep } from "./guest-folder.ts";
 import { packagesStep } from "./packages.ts";

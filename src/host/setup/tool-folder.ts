@@ -1,8 +1,8 @@
 /** The private folder with crun, CRIU and the small programs that go into every sandbox. */
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { run } from "../command.ts";
-import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../toolbox.ts";
+import { run } from "../system/command.ts";
+import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../system/toolbox.ts";
 import { lines } from "./packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 

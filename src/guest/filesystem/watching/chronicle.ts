@@ -2,8 +2,8 @@
  * Turns what the kernel says into what the wire says, and keeps the tree true on the way: directories that appear are put
  * under watch, those that are renamed keep it under their new name, those that leave lose it.
  */
-import { EventType } from "../../../contract/wire/filesystem/filesystem_pb.ts";
-import { refuse } from "../../rpc-fault.ts";
+import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
+import { refuse } from "../../system/rpc-fault.ts";
 import { eventTypes } from "./event-kinds.ts";
 import { IN, type Inotify, type InotifyEvent } from "./inotify.ts";
 import type { Surveyor } from "./surveyor.ts";

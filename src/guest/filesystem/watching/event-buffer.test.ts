@@ -1,7 +1,7 @@
 /** Events that wait for their client. */
 import { expect, test } from "bun:test";
-import { EventType } from "../../../contract/wire/filesystem/filesystem_pb.ts";
-import { refuse } from "../../rpc-fault.ts";
+import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
+import { refuse } from "../../system/rpc-fault.ts";
 import { BufferBudget, EventBuffer } from "./event-buffer.ts";
 
 const QUIET_MS = 10_000;

@@ -4,15 +4,15 @@
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../../contract/fault.ts";
+import { EventType, type FilesystemEventSchema } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import {
   WATCHER_BUFFER_MAX_BYTES,
   WATCHER_ENTRY_OVERHEAD_BYTES,
   WATCHER_EVENT_OVERHEAD_BYTES,
   WATCHER_TAKE_EVENTS,
   WATCHERS_BUFFERS_MAX_BYTES,
-} from "../../../contract/limits.ts";
-import { EventType, type FilesystemEventSchema } from "../../../contract/wire/filesystem/filesystem_pb.ts";
-import { refuse } from "../../rpc-fault.ts";
+} from "../../limits.ts";
+import { refuse } from "../../system/rpc-fault.ts";
 
 export type FilesystemEventInit = MessageInitShape<typeof FilesystemEventSchema> & { name: string; type: EventType };
 

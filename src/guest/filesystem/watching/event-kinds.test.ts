@@ -1,6 +1,6 @@
 /** The kernel's words and the wire's, and how a block of the kernel's is read. */
 import { describe, expect, test } from "bun:test";
-import { EventType } from "../../../contract/wire/filesystem/filesystem_pb.ts";
+import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { eventTypes, leavesEntry } from "./event-kinds.ts";
 import { IN, parseEvents } from "./inotify.ts";
 

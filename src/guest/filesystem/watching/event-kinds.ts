@@ -1,7 +1,7 @@
 /**
  * What an inotify event is called on the wire.
  */
-import { EventType } from "../../../contract/wire/filesystem/filesystem_pb.ts";
+import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { IN } from "./inotify.ts";
 
 /** One kernel event may say several things; they are told in this order. */

@@ -3,7 +3,7 @@
  * such as /proc tell nothing at all.
  */
 import { readFile, realpath, statfs } from "node:fs/promises";
-import { refuse } from "../../rpc-fault.ts";
+import { refuse } from "../../system/rpc-fault.ts";
 
 /** By the type that statfs tells. */
 const NETWORK_TYPES: ReadonlyMap<number, string> = new Map([

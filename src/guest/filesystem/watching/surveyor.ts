@@ -5,9 +5,9 @@
  */
 import { constants } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
-import { WATCH_DEPTH_MAX, WATCH_DISCOVERIES_MAX, WATCHED_DIRECTORIES_MAX } from "../../../contract/limits.ts";
-import { logError } from "../../log.ts";
-import { refuse, systemCode } from "../../rpc-fault.ts";
+import { WATCH_DEPTH_MAX, WATCH_DISCOVERIES_MAX, WATCHED_DIRECTORIES_MAX } from "../../limits.ts";
+import { logError } from "../../system/log.ts";
+import { refuse, systemCode } from "../../system/rpc-fault.ts";
 import type { Inotify } from "./inotify.ts";
 import type { Place, WatchedDirectory, WatchedTree } from "./watched-tree.ts";
 

@@ -4,9 +4,9 @@
 import { setImmediate } from "node:timers/promises";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../../contract/fault.ts";
-import type { Filesystem } from "../../../contract/wire/filesystem/filesystem_pb.ts";
-import { keepaliveMs } from "../../process/process-service.ts";
-import { refuse } from "../../rpc-fault.ts";
+import type { Filesystem } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
+import { keepaliveMs } from "../../rpc/keepalive.ts";
+import { refuse } from "../../system/rpc-fault.ts";
 import type { FilesystemEventInit } from "./event-buffer.ts";
 import type { WatchOptions } from "./watch.ts";
 import type { Watchers } from "./watchers.ts";

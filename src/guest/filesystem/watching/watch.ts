@@ -4,12 +4,12 @@
  */
 import { stat } from "node:fs/promises";
 import { Fault } from "../../../contract/fault.ts";
-import { LIST_STAT_PARALLEL } from "../../../contract/limits.ts";
-import type { Accounts } from "../../accounts.ts";
-import { logError } from "../../log.ts";
-import { refuse, systemCode } from "../../rpc-fault.ts";
-import { type Entry, readEntry } from "../entry.ts";
-import { describe } from "../tree.ts";
+import { LIST_STAT_PARALLEL } from "../../limits.ts";
+import { logError } from "../../system/log.ts";
+import { refuse, systemCode } from "../../system/rpc-fault.ts";
+import { type Entry, readEntry } from "../../tree/entry.ts";
+import { describe } from "../../tree/tree.ts";
+import type { Accounts } from "../../users/accounts.ts";
 import { Chronicle, type Notice } from "./chronicle.ts";
 import type { EventBuffer } from "./event-buffer.ts";
 import { leavesEntry } from "./event-kinds.ts";

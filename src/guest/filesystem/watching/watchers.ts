@@ -8,9 +8,9 @@
  *
  * This file counts all watches, and keeps those that live on between calls.
  */
-import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../../contract/limits.ts";
-import type { Accounts } from "../../accounts.ts";
-import { refuse } from "../../rpc-fault.ts";
+import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../limits.ts";
+import { refuse } from "../../system/rpc-fault.ts";
+import type { Accounts } from "../../users/accounts.ts";
 import { BufferBudget, EventBuffer } from "./event-buffer.ts";
 import { Watch, type WatchOptions } from "./watch.ts";
 

@@ -6,11 +6,19 @@ import { beforeEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { mkdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../../contract/limits.ts";
-import { TIMED } from "../../../contract/timed-fixture.ts";
+import { TIMED } from "../../../work/testing/timed.ts";
+import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../limits.ts";
 import { guestOfFile } from "../../testing/guest-of-file.ts";
 import { envelope, envelopes } from "../../testing/running-guest.ts";
-import { createWatcher, kernelWatches, pollEvents, put, StreamedWatch, shown, WrappedGuest } from "./watch-fixture.ts";
+import {
+  createWatcher,
+  kernelWatches,
+  pollEvents,
+  put,
+  StreamedWatch,
+  shown,
+  WrappedGuest,
+} from "../../testing/watching.ts";
 
 /** For tests that do a lot, on a machine that has a lot to do. */
 const LONG_MS = 60_000;
@@ -272,7 +280,7 @@ describe("a network file system", () => {
   const guestWithRemote = () =>
     WrappedGuest.start((folder) => {
       mkdirSync(`${folder}/remote`);
-      const script = `${import.meta.dir}/fuse-fixture.py`;
+      const script = `${import.meta.dir}/../../testing/fuse.py`;
       return ["unshare", "--mount", "--propagation=private", "python3", script, `${folder}/remote`];
     });
 

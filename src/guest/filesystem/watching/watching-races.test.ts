@@ -4,7 +4,7 @@
 import { beforeEach, expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { guestOfFile } from "../../testing/guest-of-file.ts";
-import { put, StreamedWatch } from "./watch-fixture.ts";
+import { put, StreamedWatch } from "../../testing/watching.ts";
 
 const guest = await guestOfFile();
 let home: string;

@@ -12,10 +12,10 @@ import {
   unlinkSync,
 } from "node:fs";
 import { createClient } from "@connectrpc/connect";
-import { EventType, Filesystem } from "../../../contract/wire/filesystem/filesystem_pb.ts";
+import { EventType, Filesystem } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { guestOfFile } from "../../testing/guest-of-file.ts";
 import { basic } from "../../testing/running-guest.ts";
-import { createWatcher, pollEvents, put, StreamedWatch, shown } from "./watch-fixture.ts";
+import { createWatcher, pollEvents, put, StreamedWatch, shown } from "../../testing/watching.ts";
 
 const guest = await guestOfFile();
 let home: string;

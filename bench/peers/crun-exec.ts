@@ -1,0 +1,22 @@
+/** The shortest way to run a command in a sandbox: crun itself, as root of the machine, past the server and the guest. */
+import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
+import type { Context } from "../context.ts";
+import { runBare } from "./program.ts";
+
+/** The first user of the base image. */
+const USER = "1000:1000";
+
+export async function execInSandbox({ toolbox, data }: Context, id: string, argv: string[]): Promise<void> {
+  const { defaultUser, defaultWorkdir } = BASE_TEMPLATE;
+  const as = [
+    "--user",
+    USER,
+    "--cwd",
+    defaultWorkdir,
+    "--env",
+    `HOME=${defaultWorkdir}`,
+    "--env",
+    `USER=${defaultUser}`,
+  ];
+  await runBare([...toolbox.crun, "--root", data.crunFolder, "exec", ...as, id, ...argv]);
+}

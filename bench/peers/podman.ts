@@ -1,0 +1,68 @@
+/**
+ * The peer: podman from the distribution, as its user would call it, on the same root filesystem. Its store lies in the
+ * server's data folder and its cgroups below the server's, so that nothing of it outlives the benchmark.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../../src/contract/fault.ts";
+import { MINIMAL_ENV } from "../../src/host/system/command.ts";
+import type { Context } from "../context.ts";
+
+const RUN_MS = 60_000;
+/** Root may lack the right to raise these, which podman does by itself. */
+const LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
+/** Locks in files, because those in memory are shared with every other podman on the machine and stay when it goes. */
+const CONFIG = `[engine]\nlock_type = "file"\nevents_logger = "none"\ncgroup_manager = "cgroupfs"\n`;
+
+export const PODMAN_MISSING =
+  "podman is missing. To measure it: apt-get install -y --no-install-recommends podman (it brings crun)";
+
+export function findPodman(): string | undefined {
+  return Bun.which("podman") ?? undefined;
+}
+
+export class Podman {
+  readonly #argv: string[];
+  readonly #env: Record<string, string>;
+
+  constructor({ data, image }: Context, program: string) {
+    const folder = join(data.path, "podman");
+    mkdirSync(folder, { recursive: true, mode: 0o711 });
+    const config = join(folder, "containers.conf");
+    writeFileSync(config, CONFIG);
+    this.#env = { ...MINIMAL_ENV, CONTAINERS_CONF: config };
+    this.#argv = [
+      program,
+      ...["--root", join(folder, "root"), "--runroot", join(folder, "run"), "--tmpdir", join(folder, "tmp")],
+      ...["--runtime-flag", `root=${join(folder, "runtime")}`],
+      ...["run", "--rm", "--network=none", `--cgroup-parent=${data.cgroup}/podman`, ...LIMITS],
+      // With an overlay over it, so that the image stays as it is.
+      ...["--rootfs", `${image}:O`, "echo", "hi"],
+    ];
+  }
+
+  /** Until its output is here, and until podman has cleaned up and ended. */
+  async echo(): Promise<{ outputMs: number; endMs: number }> {
+    const startedMs = performance.now();
+    const child = Bun.spawn(this.#argv, {
+      stdio: ["ignore", "pipe", "inherit"],
+      env: this.#env,
+      timeout: RUN_MS,
+      killSignal: "SIGKILL",
+    });
+    let output = "";
+    let outputMs = Number.NaN;
+    for await (const chunk of child.stdout) {
+      output += new TextDecoder().decode(chunk);
+      if (output === "hi\n") outputMs = performance.now() - startedMs;
+    }
+    const exitCode = await child.exited;
+    if (exitCode !== 0 || Number.isNaN(outputMs)) {
+      throw new Fault(
+        500,
+        `podman run ended with ${child.signalCode ?? exitCode} and printed ${JSON.stringify(output)}`,
+      );
+    }
+    return { outputMs, endMs: performance.now() - startedMs };
+  }
+}

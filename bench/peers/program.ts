@@ -1,0 +1,17 @@
+/** Programs of peers, run with nothing between: no pipes, no shell, only the process itself is timed. */
+import { Fault } from "../../src/contract/fault.ts";
+import { MINIMAL_ENV } from "../../src/host/system/command.ts";
+
+const PROGRAM_MS = 20_000;
+
+/** Runs a program that must succeed. Its errors go to this one's. */
+export async function runBare(argv: string[]): Promise<void> {
+  const child = Bun.spawn(argv, {
+    stdio: ["ignore", "ignore", "inherit"],
+    env: { ...MINIMAL_ENV },
+    timeout: PROGRAM_MS,
+    killSignal: "SIGKILL",
+  });
+  const exitCode = await child.exited;
+  if (exitCode !== 0) throw new Fault(500, `${argv.join(" ")} ended with ${child.signalCode ?? exitCode}`);
+}

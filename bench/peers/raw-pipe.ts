@@ -1,0 +1,26 @@
+/** The floor of a process's output: a real pipe on the host, with nothing but a reader at its end. */
+import { closeSync, constants, openSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../../src/contract/fault.ts";
+import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
+import type { Context } from "../context.ts";
+
+/** How many bytes came. Bun's own pipes are sockets, so this is a named one. */
+export async function readThroughPipe({ data }: Context, argv: string[]): Promise<number> {
+  const path = join(data.runFolder, "bench-pipe");
+  await run(["mkfifo", path]);
+  try {
+    const readEnd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const writeEnd = openSync(path, constants.O_WRONLY);
+    const child = Bun.spawn(argv, { stdio: ["ignore", writeEnd, "inherit"], env: { ...MINIMAL_ENV } });
+    closeSync(writeEnd);
+    let bytes = 0;
+    for await (const chunk of Bun.file(readEnd).stream()) bytes += chunk.length;
+    closeSync(readEnd);
+    if ((await child.exited) !== 0) throw new Fault(500, `${argv.join(" ")} ended with ${child.exitCode}`);
+    return bytes;
+  } finally {
+    await rm(path, { force: true });
+  }
+}

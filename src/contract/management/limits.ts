@@ -1,0 +1,23 @@
+/** Bounds that clients of the management interface see. */
+
+export const TIMEOUT_DEFAULT_V1_SECONDS = 15;
+export const TIMEOUT_DEFAULT_V2_SECONDS = 300;
+export const REFRESH_DEFAULT_SECONDS = 15;
+export const REFRESH_MAX_SECONDS = 3600;
+export const PAGE_MAX = 100;
+export const ENV_VARIABLE_MAX_BYTES = 128 * 1024;
+export const ENV_TOTAL_MAX_BYTES = 1024 * 1024;
+
+export const FORK_COUNT_MAX = 100;
+export const TEMPLATE_NAME_MAX_CHARS = 128;
+export const PAGE_TOKEN_MAX_CHARS = 256;
+export const TEMPLATE_REFERENCE_MAX_CHARS = 256;
+
+export const LOG_QUERY_DEFAULT = 1000;
+export const LOG_SEARCH_MAX_CHARS = 256;
+export const METRIC_SANDBOXES_MAX = 100;
+export const EVENT_PAGE_DEFAULT = 10;
+export const WEBHOOK_URL_MAX_CHARS = 2048;
+export const WEBHOOK_NAME_MAX_CHARS = 128;
+export const WEBHOOK_SECRET_MAX_CHARS = 256;
+export const DELIVERY_PAGE_DEFAULT = 25;

@@ -1,0 +1,104 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { routes } from "../routes/routes.ts";
+import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+import { createAccessToken, createApiKey, listApiKeys, maskedApiKey, revokeApiKey } from "./keys.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+async function statusWith(headers: Record<string, string>, path = "/sandboxes"): Promise<[number, string]> {
+  const response = await f.control.handle(new Request(`http://localhost${path}`, { headers }));
+  const body = await response.json();
+  return [response.status, body.message];
+}
+
+describe("an API key", () => {
+  test.each([
+    [{}, "is missing"],
+    [{ "X-API-Key": "" }, "is missing"],
+    [{ Authorization: "Bearer e2b_0123" }, "is missing"],
+    [{ "X-API-Key": "sk_e2b_0123" }, "is malformed"],
+    [{ "X-API-Key": "e2b_xyz" }, "40 hex characters"],
+    [{ "X-API-Key": `e2b_${"a".repeat(39)}` }, "40 hex characters"],
+    [{ "X-API-Key": `e2b_${"a".repeat(41)}` }, "40 hex characters"],
+    [{ "X-API-Key": `e2b_${"a".repeat(39)}g` }, "40 hex characters"],
+    [{ "X-API-Key": `e2b_${"a".repeat(40)}` }, "no team has this key"],
+  ])("%j is a 401 that says why", async (headers, reason) => {
+    const [status, message] = await statusWith(headers as Record<string, string>);
+    expect(status).toBe(401);
+    expect(message).toContain(reason);
+    expect(message).not.toContain("aaaa");
+  });
+
+  test("is asked for before anything else about the request is judged", async () => {
+    const request = new Request("http://localhost/sandboxes", { method: "POST", body: "{not json" });
+    expect((await f.control.handle(request)).status).toBe(401);
+  });
+
+  test("opens nothing from the moment it is revoked", async () => {
+    const { secret, key } = await createApiKey(f, { teamId: f.firstRun.teamId, name: "short-lived", createdBy: null });
+    expect((await statusWith({ "x-api-key": secret }))[0]).toBe(200);
+    await revokeApiKey(f, f.firstRun.teamId, key.id);
+    expect((await statusWith({ "x-api-key": secret }))[0]).toBe(401);
+    await expect(revokeApiKey(f, f.firstRun.teamId, key.id)).rejects.toMatchObject({ status: 404 });
+  });
+
+  test("is listed masked, with its last use, and stored only as a hash", async () => {
+    await f.advance(5_000);
+    await f.call("GET", "/sandboxes");
+    await f.advance(59_999);
+    await f.call("GET", "/sandboxes");
+    const [key] = await listApiKeys(f, f.firstRun.teamId);
+    expect(key).toMatchObject({
+      name: "first key",
+      createdBy: f.firstRun.userId,
+      createdAt: NOW,
+      lastUsedAt: NOW + 5_000,
+    });
+    expect(key && maskedApiKey(key)).toBe(`e2b_${f.apiKey.slice(4, 6)}…${f.apiKey.slice(-4)}`);
+    expect(JSON.stringify(key)).not.toContain(f.apiKey.slice(4));
+    await f.advance(1);
+    await f.call("GET", "/sandboxes");
+    expect((await listApiKeys(f, f.firstRun.teamId))[0]?.lastUsedAt).toBe(NOW + 65_000);
+  });
+});
+
+describe("an access token", () => {
+  test("lists the user's teams, each with a key that works", async () => {
+    const { secret } = await createAccessToken(f, { userId: f.firstRun.userId, name: "cli" });
+    const response = await f.control.handle(
+      new Request("http://localhost/teams", { headers: { Authorization: `Bearer ${secret}` } }),
+    );
+    expect(response.status).toBe(200);
+    const [team, ...others] = await response.json();
+    expect(others).toEqual([]);
+    expect(team).toEqual({ teamID: f.firstRun.teamId, name: "default", apiKey: expect.any(String), isDefault: true });
+    expect((await statusWith({ "X-API-Key": team.apiKey }))[0]).toBe(200);
+  });
+
+  test.each([
+    {},
+    { Authorization: "Basic x" },
+    { Authorization: "Bearer e2b_00" },
+    { Authorization: `Bearer sk_e2b_${"0".repeat(40)}` },
+  ])("%j is a 401", async (headers) => {
+    expect((await statusWith(headers as Record<string, string>, "/teams"))[0]).toBe(401);
+  });
+
+  test("an API key is none", async () => {
+    expect((await statusWith({ "X-API-Key": f.apiKey }, "/teams"))[0]).toBe(401);
+  });
+});
+
+test("every route but those that say so asks who is calling", async () => {
+  const open = [];
+  for (const route of routes) {
+    const url = `http://localhost${route.path.replaceAll(/\{\w+\}/g, "i0")}`;
+    const response = await f.control.handle(new Request(url, { method: route.method }));
+    if (response.status !== 401) open.push(route.path);
+  }
+  expect(open).toEqual(["/health", "/openapi.json"]);
+});

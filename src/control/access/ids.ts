@@ -1,0 +1,46 @@
+/** Names and secrets that nobody can guess. The source of randomness is injected, so that a test can replay it. */
+import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS } from "../../contract/management/identifiers.ts";
+
+export interface Ids {
+  /** Version 4: teams, users, keys, builds, runs. */
+  uuid(): string;
+  /** 20 of [a-z0-9]. */
+  templateId(): string;
+  /** Opens the runtime of one sandbox: 64 hex characters. */
+  runtimeToken(): string;
+  apiKey(): string;
+  accessToken(): string;
+  /** 16 hex characters that tie a response to its log lines. */
+  requestId(): string;
+}
+
+export type FillRandom = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>;
+
+const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
+/** Bytes from here on are thrown away: they would make some characters likelier than others. */
+const FAIR_BYTES = 256 - (256 % ALPHABET.length);
+
+export function createIds(fill: FillRandom = (bytes) => crypto.getRandomValues(bytes)): Ids {
+  const bytes = (count: number) => fill(new Uint8Array(count));
+  const hex = (chars: number) => bytes(chars / 2).toHex();
+  return {
+    uuid() {
+      const raw = bytes(16);
+      raw[6] = ((raw[6] ?? 0) & 0x0f) | 0x40;
+      raw[8] = ((raw[8] ?? 0) & 0x3f) | 0x80;
+      return raw.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+    },
+    templateId() {
+      let id = "";
+      while (id.length < 20) {
+        const fair = [...bytes(32)].filter((byte) => byte < FAIR_BYTES);
+        id += fair.map((byte) => ALPHABET[byte % ALPHABET.length]).join("");
+      }
+      return id.slice(0, 20);
+    },
+    runtimeToken: () => hex(64),
+    apiKey: () => API_KEY_PREFIX + hex(SECRET_HEX_CHARS),
+    accessToken: () => ACCESS_TOKEN_PREFIX + hex(SECRET_HEX_CHARS),
+    requestId: () => hex(16),
+  };
+}

@@ -1,0 +1,15 @@
+/** API keys and access tokens as text: a prefix and hex. What is stored is the SHA-256 of the bytes that the hex stands for. */
+import { SECRET_HEX_CHARS } from "../../contract/management/identifiers.ts";
+import type { Mask } from "../../store/keys.ts";
+
+/** The hash to look up, or undefined when the part after the prefix is not the right number of hex characters. */
+export function hashOf(secret: string, prefix: string): string | undefined {
+  const hex = secret.slice(prefix.length);
+  if (hex.length !== SECRET_HEX_CHARS || !/^[0-9a-f]+$/i.test(hex)) return undefined;
+  return new Bun.CryptoHasher("sha256").update(Uint8Array.fromHex(hex)).digest("hex");
+}
+
+export function maskOf(secret: string, prefix: string): Mask {
+  const value = secret.slice(prefix.length);
+  return { prefix: value.slice(0, 2), suffix: value.slice(-4), valueLength: value.length };
+}

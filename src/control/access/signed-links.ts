@@ -1,0 +1,69 @@
+/**
+ * Whose file a signed link opens. With one address for all sandboxes a link names none, so the sandbox is found by whose token
+ * made the signature. Every candidate is compared in full, whichever matches; and who guesses is soon told to wait.
+ */
+import { timingSafeEqual } from "node:crypto";
+import { Fault } from "../../contract/fault.ts";
+import { fileSignature, type SignedLink } from "../../contract/runtime/file-signature.ts";
+import type { Store } from "../../store/store.ts";
+import type { Clock } from "../../work/clock.ts";
+import { LINK_CLIENTS_MAX, LINK_MISSES_MAX, LINK_MISSES_WINDOW_MS, LINK_SANDBOXES_MAX } from "../limits.ts";
+
+interface Misses {
+  count: number;
+  since: number;
+}
+
+export class SignedLinks {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #misses = new Map<string, Misses>();
+
+  constructor(rooms: { store: Store; clock: Clock }) {
+    this.#store = rooms.store;
+    this.#clock = rooms.clock;
+  }
+
+  /**
+   * The id of the sandbox that the link opens, or undefined. It may be paused: then there is nothing to open, but nobody has
+   * guessed either. `client` is the address of who asks.
+   */
+  async find(link: SignedLink, client: string): Promise<string | undefined> {
+    this.#demandPatience(client);
+    const given = digest(link.signature);
+    let found: string | undefined;
+    for (const { id, tokens } of await this.#store.sandboxes.secured(this.#clock.now(), LINK_SANDBOXES_MAX)) {
+      for (const token of tokens) if (timingSafeEqual(digest(fileSignature(link, token)), given)) found = id;
+    }
+    if (found === undefined) this.#note(client);
+    return found;
+  }
+
+  #demandPatience(client: string): void {
+    const misses = this.#misses.get(client);
+    if (misses === undefined) return;
+    const leftMs = misses.since + LINK_MISSES_WINDOW_MS - this.#clock.now();
+    if (leftMs <= 0) this.#misses.delete(client);
+    else if (misses.count >= LINK_MISSES_MAX) {
+      throw new Fault(429, "too many links that no sandbox has signed; wait before the next", {
+        headers: { "retry-after": String(Math.ceil(leftMs / 1000)) },
+      });
+    }
+  }
+
+  #note(client: string): void {
+    const misses = this.#misses.get(client);
+    if (misses !== undefined) {
+      misses.count += 1;
+      return;
+    }
+    // The oldest goes; a client that comes back starts anew, which costs it less than it costs us to remember everybody.
+    const oldest = this.#misses.keys().next();
+    if (this.#misses.size >= LINK_CLIENTS_MAX && !oldest.done) this.#misses.delete(oldest.value);
+    this.#misses.set(client, { count: 1, since: this.#clock.now() });
+  }
+}
+
+function digest(text: string): Uint8Array {
+  return new Bun.CryptoHasher("sha256").update(text).digest();
+}

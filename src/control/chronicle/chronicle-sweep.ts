@@ -1,0 +1,41 @@
+/** Removes what is too old or too much, and thins what has aged, in steps between which others get their turn. */
+import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
+import type { Store } from "../../store/store.ts";
+import { CHRONICLE_SWEEP_ROWS, CHRONICLE_SWEEP_STEPS, DELIVERIES_KEPT_MAX, LOG_BYTES_PER_TEAM_MAX } from "../limits.ts";
+import { AGING, thinned } from "./metric-thinning.ts";
+
+export async function sweepChronicle(store: Store, now: number): Promise<void> {
+  const before = now - CHRONICLE_KEPT_MS;
+  const rows = CHRONICLE_SWEEP_ROWS;
+  await inSteps(() => store.sandboxLogs.removeBefore(before, rows));
+  await inSteps(() => store.metricBlocks.removeBefore(before, rows));
+  await inSteps(() => store.webhooks.removeDeliveriesBefore(before, rows));
+  await inSteps(() => store.sandboxEvents.removeBefore(before, rows));
+  await inSteps(() => store.webhooks.removeDeliveriesBeyond(DELIVERIES_KEPT_MAX, rows));
+  await inSteps(() => shrinkTeams(store, rows));
+  for (const { olderThanMs, stepMs } of AGING) await inSteps(() => thin(store, now - olderThanMs, stepMs, rows));
+}
+
+/** Until a step has nothing left to do; what is left after the last goes in the next round. */
+async function inSteps(step: () => Promise<number>): Promise<void> {
+  for (let steps = 0; steps < CHRONICLE_SWEEP_STEPS; steps++) if ((await step()) === 0) return;
+}
+
+async function shrinkTeams(store: Store, rows: number): Promise<number> {
+  let removed = 0;
+  for (const team of await store.sandboxLogs.teamsAbove(LOG_BYTES_PER_TEAM_MAX)) {
+    removed += await store.sandboxLogs.removeOldestOfTeam(team, rows);
+  }
+  return removed;
+}
+
+async function thin(store: Store, before: number, stepMs: number, rows: number): Promise<number> {
+  const blocks = await store.metricBlocks.denserThan(stepMs, before, rows);
+  if (blocks.length === 0) return 0;
+  await store.transaction(async (tables) => {
+    for (const block of blocks) {
+      await tables.metricBlocks.put({ ...block, stepMs, samples: thinned(block.samples, stepMs) });
+    }
+  });
+  return blocks.length;
+}

@@ -1,0 +1,129 @@
+/**
+ * What is remembered of sandboxes beyond their rows: logs, metrics, events, and who is told of them. It listens to the life
+ * cycle through the Journal and to sandboxes through the host, and keeps everybody else from waiting for it.
+ */
+
+import type { Host } from "../../host/host.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import type { Store } from "../../store/store.ts";
+import { Background } from "../../work/background.ts";
+import type { Clock, Timer } from "../../work/clock.ts";
+import type { Log } from "../../work/log.ts";
+import type { Ids } from "../access/ids.ts";
+import type { Journal, LifecycleEvent } from "../lifecycle/lifecycle-listener.ts";
+import { CHRONICLE_SWEEP_MS } from "../limits.ts";
+import { WebhookDeliveries } from "../webhooks/webhook-deliveries.ts";
+import { type PostMessage, webhookPost } from "../webhooks/webhook-post.ts";
+import { sweepChronicle } from "./chronicle-sweep.ts";
+import { MetricSamples } from "./metric-samples.ts";
+import { SandboxEventRecord } from "./sandbox-event-record.ts";
+import { SandboxLogs } from "./sandbox-logs.ts";
+
+export interface ChronicleOptions {
+  /** Timers of what nobody waits for; the clock's own unless a test wants to move them apart. */
+  leisure?: Clock;
+  /** Webhooks may lead to addresses inside. */
+  allowWebhooksInside?: boolean;
+  post?: PostMessage;
+}
+
+interface ChronicleRooms {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  ids: Ids;
+  log: Log;
+}
+
+const WORDS: Record<LifecycleEvent, string> = {
+  created: "Sandbox created",
+  killed: "Sandbox killed",
+  paused: "Sandbox paused",
+  resumed: "Sandbox resumed",
+  updated: "Sandbox updated",
+  checkpointed: "Sandbox checkpointed",
+};
+
+export class Chronicle implements Journal {
+  readonly logs: SandboxLogs;
+  readonly metrics: MetricSamples;
+  readonly events: SandboxEventRecord;
+  readonly allowsInside: boolean;
+  readonly #deliveries: WebhookDeliveries;
+  readonly #background: Background;
+  readonly #posting: Background;
+  readonly #rooms: ChronicleRooms & { leisure: Clock };
+  #sweep: Timer | undefined;
+
+  constructor(rooms: ChronicleRooms, options: ChronicleOptions = {}) {
+    const { leisure = rooms.clock, allowWebhooksInside: allowInside = false } = options;
+    const background = new Background(rooms.log);
+    const shared = { ...rooms, leisure, background };
+    this.allowsInside = allowInside;
+    this.#posting = new Background(rooms.log);
+    this.logs = new SandboxLogs(shared);
+    this.metrics = new MetricSamples(shared);
+    const post = options.post ?? webhookPost({ allowInside });
+    this.#deliveries = new WebhookDeliveries({ ...shared, posting: this.#posting, post });
+    this.events = new SandboxEventRecord({ ...shared, onRecorded: () => this.#deliveries.wake() });
+    this.#background = background;
+    this.#rooms = { ...rooms, leisure };
+    rooms.host.onLog(this.logs);
+  }
+
+  tell(event: LifecycleEvent, sandbox: Sandbox, note?: string): void {
+    const words = note === undefined ? WORDS[event] : `${WORDS[event]}: ${note}`;
+    const fields = { logger: "sandbox", event_type: `sandbox.lifecycle.${event}`, execution_id: sandbox.executionId };
+    this.logs.append(sandbox, "info", words, fields);
+    this.events.note(event, sandbox, note);
+    if (event === "created" || event === "resumed") this.metrics.welcome(sandbox);
+    if (event === "killed" || event === "paused") this.metrics.dismiss(sandbox.id);
+    if (event === "killed") this.logs.noteEnd(sandbox.id);
+  }
+
+  warn(sandbox: Sandbox, message: string): void {
+    this.logs.append(sandbox, "warn", message, { logger: "sandbox", execution_id: sandbox.executionId });
+  }
+
+  /** Resolves when all events so far are recorded, or cannot be for now; then they are later. */
+  async recorded(): Promise<void> {
+    await this.events.flush().catch(() => undefined);
+  }
+
+  /** Samples, sweeps, and delivers what a stop has interrupted. */
+  start(): void {
+    this.metrics.start();
+    this.#deliveries.wake();
+    this.#sweepLater();
+  }
+
+  /** Resolves once no background work is under way. */
+  async settled(): Promise<void> {
+    await this.#background.settled();
+    await this.#posting.settled();
+    await this.#background.settled();
+  }
+
+  /** Writes what waits. Deliveries under way are made again after the next start. */
+  async close(): Promise<void> {
+    this.#sweep?.cancel();
+    this.#deliveries.close();
+    const waiting = [this.events.close(), this.logs.close(), this.metrics.close()];
+    await Promise.allSettled(waiting);
+    await this.#background.settled();
+  }
+
+  #sweepLater(): void {
+    const { store, clock, leisure } = this.#rooms;
+    this.#sweep = leisure.after(CHRONICLE_SWEEP_MS, () => {
+      this.#background.run("old logs, metrics and events not removed", async () => {
+        try {
+          this.logs.tidy();
+          await sweepChronicle(store, clock.now());
+        } finally {
+          this.#sweepLater();
+        }
+      });
+    });
+  }
+}

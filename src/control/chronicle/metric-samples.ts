@@ -1,0 +1,223 @@
+/**
+ * Measures every sandbox that runs, all in one pass, and remembers the samples. The newest block of each lies in memory and is
+ * written every minute, when it is full, and when the sandbox stops; a crash loses what was measured since.
+ */
+
+import type { Host, Usage } from "../../host/host.ts";
+import type { Measurable, MetricBlock, Sample } from "../../store/metric-blocks.ts";
+import type { Store } from "../../store/store.ts";
+import type { Background } from "../../work/background.ts";
+import type { Clock, Timer } from "../../work/clock.ts";
+import {
+  METRIC_BLOCK_MS,
+  METRIC_BLOCKS_PER_WRITE,
+  METRIC_EVERY_MS,
+  METRIC_FIRST_MS,
+  METRIC_WRITE_MS,
+} from "../limits.ts";
+import { stepOf, thinned } from "./metric-thinning.ts";
+
+interface Measured {
+  facts: Measurable;
+  cpuUsedMs: number;
+  at: number;
+  block: MetricBlock | undefined;
+  isWritten: boolean;
+}
+
+const MIB = 1024 * 1024;
+
+export class MetricSamples {
+  readonly #rooms: { store: Store; host: Host; clock: Clock; leisure: Clock; background: Background };
+  readonly #measured = new Map<string, Measured>();
+  /** To be written, and then forgotten. */
+  #finished: MetricBlock[] = [];
+  #newcomers = new Map<string, Measurable>();
+  #timers: Timer[] = [];
+  #lastWriteAt = 0;
+  #turn: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(rooms: { store: Store; host: Host; clock: Clock; leisure: Clock; background: Background }) {
+    this.#rooms = rooms;
+  }
+
+  start(): void {
+    this.#lastWriteAt = this.#rooms.clock.now();
+    this.#repeat();
+  }
+
+  /** A sandbox has begun to run: its first sample comes soon, whenever the next pass is. Never waits. */
+  welcome(sandbox: { id: string; teamId: string; cpuCount: number; memoryMB: number }): void {
+    const { id, teamId, cpuCount, memoryMB } = sandbox;
+    const isFirst = this.#newcomers.size === 0;
+    this.#newcomers.set(id, { id, teamId, cpuCount, memoryMB });
+    if (!isFirst) return;
+    this.#after(0, async () => {
+      const newcomers = [...this.#newcomers.values()];
+      this.#newcomers = new Map();
+      await this.#begin(newcomers);
+      this.#after(METRIC_FIRST_MS, () => this.#sample(newcomers));
+    });
+  }
+
+  /** A sandbox runs no more. Never waits. */
+  dismiss(sandboxId: string): void {
+    this.#newcomers.delete(sandboxId);
+    const measured = this.#measured.get(sandboxId);
+    this.#measured.delete(sandboxId);
+    if (measured?.block === undefined || measured.isWritten) return;
+    this.#finished.push(measured.block);
+    this.#after(0, () => this.#write());
+  }
+
+  /** Samples from `from` to `to`, both inclusive; all that there are where one is undefined. */
+  async read(teamId: string, sandboxId: string, from: number | undefined, to: number | undefined): Promise<Sample[]> {
+    const first = from === undefined ? 0 : from - METRIC_BLOCK_MS;
+    const last = to ?? Number.MAX_SAFE_INTEGER;
+    const blocks = new Map<number, MetricBlock>();
+    for (const block of await this.#rooms.store.metricBlocks.between(teamId, sandboxId, first, last)) {
+      blocks.set(block.blockAt, block);
+    }
+    for (const block of this.#unwritten(teamId, sandboxId)) blocks.set(block.blockAt, block);
+    const samples = [...blocks.values()]
+      .flatMap((block) => block.samples)
+      .filter(({ at }) => at >= (from ?? 0) && at <= last)
+      .sort((a, b) => a.at - b.at);
+    const span = (to ?? samples.at(-1)?.at ?? 0) - (from ?? samples[0]?.at ?? 0);
+    const step = stepOf(span);
+    return step === METRIC_EVERY_MS ? samples : thinned(samples, step);
+  }
+
+  async newest(teamId: string, sandboxId: string): Promise<Sample | undefined> {
+    const unwritten = this.#unwritten(teamId, sandboxId).at(-1)?.samples.at(-1);
+    return unwritten ?? (await this.#rooms.store.metricBlocks.newest(teamId, sandboxId))?.samples.at(-1);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const timer of this.#timers) timer.cancel();
+    await this.#inTurn(() => this.#write());
+  }
+
+  #unwritten(teamId: string, sandboxId: string): MetricBlock[] {
+    const current = this.#measured.get(sandboxId)?.block;
+    return [...this.#finished, ...(current === undefined ? [] : [current])].filter(
+      (block) => block.sandboxId === sandboxId && block.teamId === teamId,
+    );
+  }
+
+  #repeat(): void {
+    this.#after(METRIC_EVERY_MS, async () => {
+      try {
+        await this.#pass();
+      } finally {
+        this.#repeat();
+      }
+    });
+  }
+
+  async #pass(): Promise<void> {
+    const { store, clock } = this.#rooms;
+    const running = await store.metricBlocks.measurable();
+    const ids = new Set(running.map(({ id }) => id));
+    for (const id of [...this.#measured.keys()]) if (!ids.has(id)) this.dismiss(id);
+    const isDue = (facts: Measurable) => {
+      const last = this.#measured.get(facts.id);
+      return last !== undefined && clock.now() - last.at >= METRIC_EVERY_MS / 2;
+    };
+    await this.#sample(running.filter(isDue));
+    // Such as those that ran before the server did.
+    for (const facts of running) if (!this.#measured.has(facts.id)) this.welcome(facts);
+    if (clock.now() - this.#lastWriteAt >= METRIC_WRITE_MS) await this.#write();
+  }
+
+  /** Where the counters of these stand now. */
+  async #begin(newcomers: readonly Measurable[]): Promise<void> {
+    const usages = await this.#rooms.host.measure(newcomers.map(({ id }) => id));
+    const at = this.#rooms.clock.now();
+    for (const facts of newcomers) {
+      const usage = usages.get(facts.id);
+      const before = this.#measured.get(facts.id);
+      if (usage === undefined) continue;
+      const block = before?.block;
+      this.#measured.set(facts.id, {
+        facts,
+        cpuUsedMs: usage.cpuUsedMs,
+        at,
+        block,
+        isWritten: before?.isWritten ?? true,
+      });
+    }
+  }
+
+  async #sample(sandboxes: readonly Measurable[]): Promise<void> {
+    const usages = await this.#rooms.host.measure(sandboxes.map(({ id }) => id));
+    const at = this.#rooms.clock.now();
+    for (const { id } of sandboxes) {
+      const [measured, usage] = [this.#measured.get(id), usages.get(id)];
+      if (measured === undefined || usage === undefined) continue;
+      await this.#keep(measured, sampleOf(measured, usage, at));
+      measured.cpuUsedMs = usage.cpuUsedMs;
+      measured.at = at;
+    }
+  }
+
+  async #keep(measured: Measured, sample: Sample): Promise<void> {
+    const blockAt = Math.floor(sample.at / METRIC_BLOCK_MS) * METRIC_BLOCK_MS;
+    if (measured.block?.blockAt !== blockAt) {
+      if (measured.block !== undefined && !measured.isWritten) this.#finished.push(measured.block);
+      const { id: sandboxId, teamId } = measured.facts;
+      // There may be one, of a run or a server before.
+      const stored = await this.#rooms.store.metricBlocks.at(sandboxId, blockAt);
+      measured.block = stored ?? { sandboxId, teamId, blockAt, stepMs: METRIC_EVERY_MS, samples: [] };
+    }
+    measured.block.samples.push(sample);
+    measured.isWritten = false;
+  }
+
+  async #write(): Promise<void> {
+    const { store, clock } = this.#rooms;
+    this.#lastWriteAt = clock.now();
+    const current = [...this.#measured.values()].filter(({ block, isWritten }) => block !== undefined && !isWritten);
+    const finished = this.#finished;
+    const blocks = [...finished, ...current.flatMap(({ block }) => block ?? [])];
+    for (let at = 0; at < blocks.length; at += METRIC_BLOCKS_PER_WRITE) {
+      await store.transaction(async (tables) => {
+        for (const block of blocks.slice(at, at + METRIC_BLOCKS_PER_WRITE)) await tables.metricBlocks.put(block);
+      }, "server");
+    }
+    this.#finished = this.#finished.filter((block) => !finished.includes(block));
+    for (const measured of current) measured.isWritten = true;
+  }
+
+  #after(delayMs: number, work: () => Promise<void>): void {
+    if (this.#closed) return;
+    const timer = this.#rooms.leisure.after(delayMs, () => {
+      this.#timers = this.#timers.filter((other) => other !== timer);
+      this.#rooms.background.run("metrics not taken", () => this.#inTurn(work));
+    });
+    this.#timers.push(timer);
+  }
+
+  /** Measuring and writing wait between their steps; one at a time, they find what they left. */
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const mine = this.#turn.then(work);
+    this.#turn = mine.catch(() => undefined);
+    return mine;
+  }
+}
+
+/** Counters that were set back (a sandbox that was restored) count as idle. */
+function sampleOf({ facts, cpuUsedMs, at: since }: Measured, usage: Usage, at: number): Sample {
+  const available = (at - since) * facts.cpuCount;
+  const percent = available <= 0 ? 0 : (100 * (usage.cpuUsedMs - cpuUsedMs)) / available;
+  const { memUsed, memCache, diskUsed, diskTotal } = usage;
+  return {
+    at,
+    cpuCount: facts.cpuCount,
+    cpuUsedPct: Math.round(Math.min(100, Math.max(0, percent)) * 100) / 100,
+    memTotal: facts.memoryMB * MIB,
+    ...{ memUsed, memCache, diskUsed, diskTotal },
+  };
+}

@@ -1,0 +1,169 @@
+/**
+ * Writes down what happened to sandboxes, and with it, in the same transaction, to which webhooks it is to be told: what is
+ * recorded is delivered, also after a crash.
+ */
+
+import { EVENT_TYPE_PREFIX } from "../../contract/management/sandbox-event.ts";
+import type { SandboxEvent } from "../../store/sandbox-events.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import type { Store, Tables } from "../../store/store.ts";
+import type { Delivery, Webhook } from "../../store/webhooks.ts";
+import type { Background } from "../../work/background.ts";
+import type { Clock, Timer } from "../../work/clock.ts";
+import type { Log } from "../../work/log.ts";
+import type { Ids } from "../access/ids.ts";
+import type { LifecycleEvent } from "../lifecycle/lifecycle-listener.ts";
+import {
+  DELIVERIES_WAITING_MAX,
+  EVENT_FLUSH_MS,
+  EVENT_METADATA_MAX_CHARS,
+  EVENTS_PER_WRITE,
+  EVENTS_WAITING_MAX,
+} from "../limits.ts";
+
+const STORE_RETRY_MS = 1_000;
+
+export interface EventRooms {
+  store: Store;
+  clock: Clock;
+  leisure: Clock;
+  ids: Ids;
+  log: Log;
+  background: Background;
+  /** Something may be to deliver. */
+  onRecorded(): void;
+}
+
+export class SandboxEventRecord {
+  readonly #rooms: EventRooms;
+  readonly #waiting: SandboxEvent[] = [];
+  #timer: Timer | undefined;
+  #lastPosition = 0;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(rooms: EventRooms) {
+    this.#rooms = rooms;
+  }
+
+  /** Never waits, never throws. */
+  note(event: LifecycleEvent, sandbox: Sandbox, words: string | undefined): void {
+    const { clock, ids, log } = this.#rooms;
+    if (this.#waiting.length >= EVENTS_WAITING_MAX) {
+      log.write({ level: "error", event: "event not recorded: too many wait", sandbox: sandbox.id, type: event });
+      return;
+    }
+    const at = clock.now();
+    this.#waiting.push({
+      id: ids.uuid(),
+      teamId: sandbox.teamId,
+      sandboxId: sandbox.id,
+      executionId: sandbox.executionId,
+      templateId: sandbox.templateId,
+      buildId: sandbox.buildId,
+      type: EVENT_TYPE_PREFIX + event,
+      at,
+      position: this.#nextPosition(at),
+      detail: detailOf(event, sandbox, words, at),
+    });
+    this.#arm(EVENT_FLUSH_MS);
+  }
+
+  flush(): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write());
+    return this.#writing;
+  }
+
+  async close(): Promise<void> {
+    await this.flush().catch(() => undefined);
+    this.#timer?.cancel();
+  }
+
+  /** Up to a thousand of one millisecond have their order; after a clock was set back, all do. */
+  #nextPosition(at: number): number {
+    this.#lastPosition = Math.max(this.#lastPosition + 1, at * 1000);
+    return this.#lastPosition;
+  }
+
+  #arm(delayMs: number): void {
+    this.#timer ??= this.#rooms.leisure.after(delayMs, () => {
+      this.#timer = undefined;
+      this.#rooms.background.run("events not recorded", () => this.flush());
+    });
+  }
+
+  async #write(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const events = this.#waiting.slice(0, EVENTS_PER_WRITE);
+      try {
+        await this.#rooms.store.transaction((tables) => this.#record(tables, events), "server");
+      } catch (error) {
+        this.#arm(STORE_RETRY_MS);
+        throw error;
+      }
+      this.#waiting.splice(0, events.length);
+      this.#rooms.onRecorded();
+    }
+  }
+
+  async #record(tables: Tables, events: readonly SandboxEvent[]): Promise<void> {
+    const webhooks = new Map<string, Webhook[]>();
+    const lines = new Map<string, number>();
+    for (const event of events) {
+      await tables.sandboxEvents.add(event);
+      const ofTeam = webhooks.get(event.teamId) ?? (await tables.webhooks.of(event.teamId));
+      webhooks.set(event.teamId, ofTeam);
+      for (const { id, enabled, events: wanted } of ofTeam) {
+        if (!enabled || !wanted.includes(event.type)) continue;
+        const waiting = lines.get(id) ?? (await tables.webhooks.waitingFor(id));
+        lines.set(id, waiting + 1);
+        await tables.webhooks.addDelivery(this.#deliveryOf(event, id, waiting < DELIVERIES_WAITING_MAX));
+      }
+    }
+  }
+
+  #deliveryOf(event: SandboxEvent, webhookId: string, hasRoom: boolean): Delivery {
+    const error = `not sent: ${DELIVERIES_WAITING_MAX} earlier messages to this webhook still wait`;
+    const refusal = { at: event.at, durationMs: 0, statusCode: null, success: false, error };
+    return {
+      id: this.#rooms.ids.uuid(),
+      webhookId,
+      eventId: event.id,
+      eventType: event.type,
+      sandboxId: event.sandboxId,
+      eventAt: event.at,
+      status: hasRoom ? "pending" : "failed",
+      nextAt: event.at,
+      attempts: hasRoom ? [] : [refusal],
+    };
+  }
+}
+
+function detailOf(
+  event: LifecycleEvent,
+  sandbox: Sandbox,
+  words: string | undefined,
+  at: number,
+): Record<string, unknown> {
+  const execution = {
+    started_at: new Date(sandbox.startedAt).toISOString(),
+    vcpu_count: sandbox.cpuCount,
+    memory_mb: sandbox.memoryMB,
+    // A pause ends the run when it begins, however long it takes to write.
+    execution_time: Math.max(0, (sandbox.pausedAt ?? at) - sandbox.startedAt),
+  };
+  return {
+    ...(isShort(sandbox.metadata)
+      ? { sandbox_metadata: sandbox.metadata }
+      : { sandbox_metadata: {}, metadata_left_out: true }),
+    ...(event === "killed" || event === "paused" ? { execution } : {}),
+    ...(words === undefined ? {} : { note: words }),
+  };
+}
+
+function isShort(metadata: Record<string, string>): boolean {
+  let chars = 0;
+  for (const [name, value] of Object.entries(metadata)) chars += name.length + value.length;
+  return chars <= EVENT_METADATA_MAX_CHARS;
+}

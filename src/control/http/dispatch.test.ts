@@ -1,0 +1,234 @@
+/** What every response has in common, whatever was asked. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { jsonLog } from "../../work/log.ts";
+import { REQUEST_BODY_MAX_BYTES } from "../limits.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+import { createDispatch } from "./dispatch.ts";
+import { route } from "./route.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+describe("errors are JSON with a numeric code", () => {
+  test.each([
+    ["GET", "/", 404],
+    ["GET", "/nothing/here", 404],
+    ["GET", "/sandboxes/", 404],
+    ["GET", "/sandboxes%2Fi0", 404],
+    ["POST", "/sandboxes/i0/unknown", 404],
+    ["PUT", "/sandboxes", 405],
+    ["PATCH", "/sandboxes/i0", 405],
+    ["GET", "/sandboxes/i0/timeout", 405],
+    ["DELETE", "/health", 405],
+  ])("%s %s is %p", async (method, path, status) => {
+    expect((await f.call(method, path)).status).toBe(status);
+  });
+
+  test.each([
+    ["PUT", "/sandboxes/i0/network"],
+    ["GET", "/templates/aliases/base"],
+    ["DELETE", "/templates/tags"],
+    ["GET", "/volumes/v"],
+  ])("%s %s is refused by its name, for it is not built yet", async (method, path) => {
+    const reply = await f.call(method, path);
+    expect([reply.status, reply.body.message]).toEqual([501, expect.stringMatching(/^[A-Z]+ \/.* is not built yet$/)]);
+  });
+
+  test("405 says what is possible", async () => {
+    expect((await f.call("PUT", "/sandboxes")).headers.get("allow")).toBe("POST, GET, HEAD, OPTIONS");
+    expect((await f.call("POST", "/sandboxes/i0")).headers.get("allow")).toBe("GET, HEAD, DELETE, OPTIONS");
+  });
+
+  test.each(["{", "[1,", "nonsense", '{"templateID":"base"', '"\\ud800'])("body %p is not JSON", async (body) => {
+    const reply = await f.call("POST", "/sandboxes", body);
+    expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining("not valid JSON")]);
+  });
+
+  test("a body that is not UTF-8 is refused", async () => {
+    const request = new Request("http://localhost/sandboxes", {
+      method: "POST",
+      headers: { "X-API-Key": f.apiKey },
+      body: new Uint8Array([0x22, 0xff, 0x22]),
+    });
+    expect((await f.control.handle(request)).status).toBe(400);
+  });
+
+  test.each(["null", "[]", "7", '"text"'])("body %s is not an object", async (body) => {
+    const reply = await f.call("POST", "/sandboxes", body);
+    expect(reply.status).toBe(400);
+    expect(reply.body.message).toStartWith("validation error: the body must be an object, got ");
+  });
+
+  test("a missing body is refused where one is needed", async () => {
+    expect((await f.call("POST", "/sandboxes")).body.message).toContain("no body");
+    expect((await f.call("POST", "/sandboxes", "")).status).toBe(400);
+  });
+
+  test("depth and names that would not survive are refused", async () => {
+    const deep = `{"templateID":"base","mcp":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`;
+    expect((await f.call("POST", "/sandboxes", deep)).status).toBe(400);
+    const proto = await f.call("POST", "/sandboxes", '{"templateID":"base","metadata":{"__proto__":"x"}}');
+    expect([proto.status, proto.body.message]).toEqual([400, expect.stringContaining("__proto__")]);
+  });
+
+  test("an error nobody foresaw is a blank 500; the log has it under the request's id", async () => {
+    f.store.sandboxes.byId = async () => {
+      throw new Error("secret detail", { cause: new Error("disk on fire") });
+    };
+    const reply = await f.call("GET", "/sandboxes/i0");
+    expect(reply.status).toBe(500);
+    expect(JSON.stringify(reply.body)).not.toContain("secret detail");
+    const line = JSON.parse(f.logLines.at(-1) ?? "");
+    expect(line).toMatchObject({ level: "error", status: 500, request: reply.headers.get("x-request-id") });
+    expect(line.error).toContain("secret detail");
+    expect(line.error).toContain("disk on fire");
+  });
+});
+
+describe("bodies", () => {
+  const streamed = (chunks: Uint8Array[]) =>
+    new Request("http://localhost/sandboxes", {
+      method: "POST",
+      headers: { "X-API-Key": f.apiKey },
+      body: new ReadableStream<Uint8Array>({
+        pull(controller) {
+          const chunk = chunks.shift();
+          if (chunk === undefined) controller.close();
+          else controller.enqueue(chunk);
+        },
+      }),
+    });
+
+  test("without a length, in pieces, are read", async () => {
+    const pieces = [...'{"templateID":"base","metadata":{"ü":"€"}}'].map((piece) => new TextEncoder().encode(piece));
+    expect((await f.control.handle(streamed(pieces))).status).toBe(201);
+  });
+
+  test("above 16 MiB are refused without being read to the end", async () => {
+    const chunks = Array.from({ length: 64 }, () => new Uint8Array(1024 * 1024).fill(32));
+    const response = await f.control.handle(streamed(chunks));
+    expect(response.status).toBe(413);
+    expect((await response.json()).code).toBe(413);
+    expect(chunks.length).toBeGreaterThan(40);
+  });
+
+  test("that announce more than 16 MiB are refused unread", async () => {
+    const request = streamed([]);
+    request.headers.set("Content-Length", String(REQUEST_BODY_MAX_BYTES + 1));
+    expect((await f.control.handle(request)).status).toBe(413);
+  });
+
+  test("of exactly 16 MiB are read", async () => {
+    const padding = REQUEST_BODY_MAX_BYTES - '{"templateID":"base"}'.length;
+    expect((await f.call("POST", "/sandboxes", `{"templateID":"base"}${" ".repeat(padding)}`)).status).toBe(201);
+    expect((await f.call("POST", "/sandboxes", `{"templateID":"base"}${" ".repeat(padding + 1)}`)).status).toBe(413);
+  });
+});
+
+describe("what a route gets and gives", () => {
+  const asked: string[] = [];
+  const facts = {
+    auth: "none",
+    summary: "A route of this test",
+    success: [{ status: 202, description: "Taken" }],
+  } as const;
+  const routes = [
+    route({ ...facts, method: "GET", path: "/things/list", handle: async () => ({ status: 200, body: "list" }) }),
+    route({
+      ...facts,
+      method: "GET",
+      path: "/things/{name}",
+      async handle({ params }) {
+        asked.push(params.name ?? "");
+        return { status: 202 };
+      },
+    }),
+  ];
+  const ask = (path: string) => {
+    const { store, clock, ids } = f;
+    const dispatch = createDispatch({
+      ...{ routes, unbuilt: [], services: undefined, store, clock, ids, log: jsonLog(() => undefined) },
+      ...{ isReady: () => true, recorded: async () => undefined },
+    });
+    return dispatch(new Request(`http://localhost${path}`));
+  };
+
+  test("a segment is decoded once, after the path was split", async () => {
+    for (const path of ["/things/team%2Fx%3Adefault", "/things/100%2525", "/things/%C3%A9+a"]) await ask(path);
+    expect(asked).toEqual(["team/x:default", "100%25", "é+a"]);
+    expect((await ask("/things/%E0%A4")).status).toBe(400);
+    expect(await (await ask("/things/list?x=/things/y")).json()).toBe("list");
+  });
+
+  test("a success without a body says that its length is 0", async () => {
+    const response = await ask("/things/x");
+    expect([response.status, response.headers.get("content-length"), await response.text()]).toEqual([202, "0", ""]);
+  });
+});
+
+describe("over a socket", () => {
+  test("every status arrives with a body that its length announces", async () => {
+    using server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => f.control.handle(request) });
+    const health = await fetch(new URL("/health", server.url));
+    expect([health.status, await health.json()]).toEqual([200, { status: "ok" }]);
+    const head = await fetch(new URL("/health", server.url), { method: "HEAD" });
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+    const missing = await fetch(new URL("/sandboxes/i%2F0", server.url), { headers: { "X-API-Key": f.apiKey } });
+    expect([missing.status, (await missing.json()).code]).toEqual([400, 400]);
+  });
+});
+
+describe("CORS", () => {
+  test("a preflight is answered for any path, without a key", async () => {
+    const response = await f.control.handle(new Request("http://localhost/v2/sandboxes", { method: "OPTIONS" }));
+    expect(response.status).toBe(204);
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    expect(response.headers.get("access-control-allow-methods")).toContain("DELETE");
+    const headers = response.headers.get("access-control-allow-headers")?.toLowerCase().split(", ");
+    for (const header of ["x-api-key", "authorization", "content-type", "lang", "package_version", "sdk_runtime"]) {
+      expect(headers).toContain(header);
+    }
+  });
+
+  test("pages may read what they need, of errors, too", async () => {
+    for (const path of ["/v2/sandboxes", "/nothing"]) {
+      const { headers } = await f.call("GET", path);
+      expect(headers.get("access-control-allow-origin")).toBe("*");
+      expect(headers.get("access-control-expose-headers")).toContain("X-Next-Token");
+      expect(headers.get("access-control-expose-headers")).toContain("Retry-After");
+    }
+  });
+});
+
+describe("the log", () => {
+  test("has one line for each request: who, what, how it went; and no secret", async () => {
+    const id = await f.create({ secure: true, envVars: { PASSWORD: "hunter2" } });
+    const token = (await f.store.sandboxes.byId(id))?.tokens[0] ?? "none";
+    await f.call("GET", `/sandboxes/${id}?signature=v1_abc`);
+    await f.call("GET", "/sandboxes", undefined, { "X-API-Key": "e2b_wrong" });
+    const requests = f.logLines.map((line) => JSON.parse(line)).filter((entry) => entry.event === "request");
+    expect(requests).toHaveLength(3);
+    expect(requests[1]).toEqual({
+      time: "2027-01-15T08:00:00.000Z",
+      level: "info",
+      event: "request",
+      request: expect.stringMatching(/^[0-9a-f]{16}$/),
+      method: "GET",
+      path: `/sandboxes/${id}`,
+      status: 200,
+      ms: 0,
+      team: "default",
+    });
+    expect(requests[2]).toMatchObject({ status: 401 });
+    const everything = f.logLines.join("\n");
+    for (const secret of [token, f.apiKey, "hunter2", "v1_abc", "e2b_wrong"]) expect(everything).not.toContain(secret);
+  });
+
+  test("cuts a path that goes on and on", async () => {
+    await f.call("GET", `/${"x".repeat(10_000)}`);
+    expect(f.logLines.at(-1)?.length).toBeLessThan(600);
+  });
+});

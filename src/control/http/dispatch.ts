@@ -1,0 +1,204 @@
+/**
+ * From a Request to a Response: finds the route, finds out who calls, reads the body, runs the route, and writes its answer
+ * or its error. Every response of the management interface leaves through here, with its request id and its log line.
+ */
+import { Hono } from "hono";
+import { Fault } from "../../contract/fault.ts";
+import type { Store } from "../../store/store.ts";
+import type { Clock } from "../../work/clock.ts";
+import { described, type Log } from "../../work/log.ts";
+import { type Authentication, authenticateBearer, authenticateKey, type Callers } from "../access/authentication.ts";
+import type { Ids } from "../access/ids.ts";
+import { LOGGED_PATH_MAX_CHARS } from "../limits.ts";
+import { readJson } from "./request-body.ts";
+import type { Answer, Route } from "./route.ts";
+
+/** What becomes known of a request on its way through, for its log line. */
+interface Exchange {
+  id: string;
+  team: string | undefined;
+  fault: Fault | undefined;
+}
+
+const ALLOWED_HEADERS = [
+  ...["Origin", "Accept", "Content-Type", "Authorization", "X-API-Key", "X-Team-ID", "Idempotency-Key", "User-Agent"],
+  ...["browser", "lang", "lang_version", "package_version", "publisher", "sdk_runtime", "system"],
+].join(", ");
+const EXPOSED_HEADERS = [
+  ...["X-Next-Token", "X-Total-Running", "X-Request-Id"],
+  ...["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "Retry-After"],
+].join(", ");
+
+export interface DispatchOptions<S> {
+  routes: readonly Route<S>[];
+  /** Known and not built, as `METHOD /path`. */
+  unbuilt: readonly string[];
+  services: S;
+  store: Store;
+  clock: Clock;
+  ids: Ids;
+  log: Log;
+  /** False: requests are answered 503. */
+  isReady(): boolean;
+  /** Resolves once what the request has changed is on record. */
+  recorded(): Promise<void>;
+}
+
+export function createDispatch<S>(options: DispatchOptions<S>): (request: Request) => Promise<Response> {
+  const { routes, unbuilt, clock, ids, log } = options;
+  const app = new Hono<{ Bindings: Exchange }>({ getPath: rawPath });
+  for (const name of unbuilt) {
+    const [method = "", path = ""] = name.split(" ");
+    app.on(method, patternOf(path), () => {
+      throw new Fault(501, `${name} is not built yet`);
+    });
+  }
+  for (const route of routes) {
+    app.on(route.method, patternOf(route.path), async (c) => write(await serve(route, c.req.raw, options, c.env)));
+  }
+  for (const [path, methods] of methodsByPath(routes)) {
+    app.all(patternOf(path), (c) => {
+      const allow = [...methods, "OPTIONS"].join(", ");
+      throw new Fault(405, `${c.req.method} is not possible on ${path}; it takes ${allow}`, {
+        headers: { Allow: allow },
+      });
+    });
+  }
+  app.notFound((c) => {
+    throw new Fault(404, `there is no ${c.req.method} ${shortened(c.req.path)} on this server; see /openapi.json`);
+  });
+  app.onError((error, c) => writeError(error, c.env));
+
+  return async (request) => {
+    const exchange: Exchange = { id: ids.requestId(), team: undefined, fault: undefined };
+    const startedAt = clock.now();
+    const response = request.method === "OPTIONS" ? preflight() : await fetchFrom(app, request, exchange);
+    response.headers.set("X-Request-Id", exchange.id);
+    response.headers.set("Access-Control-Allow-Origin", "*");
+    response.headers.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
+    const { fault } = exchange;
+    log.write({
+      level: response.status >= 500 ? "error" : "info",
+      event: "request",
+      request: exchange.id,
+      method: request.method,
+      path: shortened(rawPath(request)),
+      status: response.status,
+      ms: clock.now() - startedAt,
+      team: exchange.team,
+      error: fault && fault.status >= 500 ? described(fault) : undefined,
+    });
+    return response;
+  };
+}
+
+function patternOf(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ":$1");
+}
+
+async function fetchFrom(app: Hono<{ Bindings: Exchange }>, request: Request, exchange: Exchange): Promise<Response> {
+  try {
+    return await app.fetch(request, exchange);
+  } catch (error) {
+    return writeError(error, exchange);
+  }
+}
+
+async function serve<S>(
+  route: Route<S>,
+  request: Request,
+  options: DispatchOptions<S>,
+  exchange: Exchange,
+): Promise<Answer> {
+  const caller = await callerOf(route, request, options);
+  if (caller && "team" in caller) exchange.team = caller.team.slug;
+  const answer = await route.run(
+    {
+      params: paramsOf(route, request),
+      search: searchOf(request),
+      headers: request.headers,
+      json: route.body === undefined ? undefined : await readJson(request),
+      caller,
+    },
+    options.services,
+  );
+  if (route.method !== "GET") await options.recorded();
+  return answer;
+}
+
+async function callerOf<S>(
+  route: Route<S>,
+  { headers }: Request,
+  { store, clock, isReady }: DispatchOptions<S>,
+): Promise<Callers[Authentication]> {
+  if (route.auth === "none") return undefined;
+  if (!isReady()) throw new Fault(503, "the server is starting or stopping; try again in a moment");
+  return route.auth === "key" ? authenticateKey(headers, store, clock.now()) : authenticateBearer(headers, store);
+}
+
+/** Each segment is decoded once, after the path was split: an encoded slash belongs to its segment. */
+function paramsOf(route: { path: string }, request: Request): Record<string, string> {
+  const written = rawPath(request).split("/");
+  const params: Record<string, string> = {};
+  for (const [position, segment] of route.path.split("/").entries()) {
+    if (!segment.startsWith("{")) continue;
+    try {
+      params[segment.slice(1, -1)] = decodeURIComponent(written[position] ?? "");
+    } catch (cause) {
+      throw new Fault(400, `${segment} in the path is not valid percent-encoding`, { cause });
+    }
+  }
+  return params;
+}
+
+/** The path as it was sent, still encoded. */
+function rawPath(request: Request): string {
+  // Without a usable Host header the URL is the bare target.
+  const bare = request.url.startsWith("/");
+  const pathAt = bare ? 0 : request.url.indexOf("/", request.url.indexOf("://") + 3);
+  const end = request.url.slice(pathAt).search(/[?#]/);
+  return pathAt < 0 ? "/" : request.url.slice(pathAt, end < 0 ? undefined : pathAt + end);
+}
+
+function searchOf(request: Request): URLSearchParams {
+  const [written = ""] = request.url.split("#", 1);
+  const at = written.indexOf("?");
+  return new URLSearchParams(at < 0 ? "" : written.slice(at + 1));
+}
+
+function shortened(path: string): string {
+  return path.length > LOGGED_PATH_MAX_CHARS ? `${path.slice(0, LOGGED_PATH_MAX_CHARS)}…` : path;
+}
+
+function methodsByPath(routes: readonly { method: string; path: string }[]): Map<string, string[]> {
+  const methods = new Map<string, string[]>();
+  for (const { method, path } of routes) {
+    methods.set(path, [...(methods.get(path) ?? []), ...(method === "GET" ? ["GET", "HEAD"] : [method])]);
+  }
+  return methods;
+}
+
+function write({ status, body, headers }: Answer): Response {
+  if (body !== undefined) return Response.json(body, { status, headers: headers ?? {} });
+  // Clients parse a success without this header as JSON, however empty it is.
+  const empty: Record<string, string> = status === 204 ? {} : { "Content-Length": "0" };
+  return new Response(null, { status, headers: { ...headers, ...empty } });
+}
+
+/** The one place where an error becomes a response. */
+function writeError(error: unknown, exchange: Exchange): Response {
+  const fault = Fault.from(error);
+  exchange.fault = fault;
+  return Response.json(fault.toBody(), { status: fault.status, headers: { ...fault.headers } });
+}
+
+function preflight(): Response {
+  return new Response(null, {
+    status: 204,
+    headers: {
+      "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS",
+      "Access-Control-Allow-Headers": ALLOWED_HEADERS,
+      "Access-Control-Max-Age": "600",
+    },
+  });
+}

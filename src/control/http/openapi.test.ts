@@ -1,0 +1,65 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { routes } from "../routes/routes.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+test("the document describes exactly the routes there are", async () => {
+  const response = await f.control.handle(new Request("http://localhost/openapi.json"));
+  expect(response.status).toBe(200);
+  const document = await response.json();
+  expect(document.openapi).toBe("3.1.0");
+  const described = Object.entries<Record<string, Record<string, unknown>>>(document.paths).flatMap(
+    ([path, operations]) => Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  expect(described.toSorted()).toEqual(routes.map((route) => `${route.method} ${route.path}`).toSorted());
+  const ids = Object.values<Record<string, { operationId: string }>>(document.paths)
+    .flatMap((operations) => Object.values(operations))
+    .map((operation) => operation.operationId);
+  expect(new Set(ids).size).toBe(routes.length);
+});
+
+test("an operation says what it takes, what it answers and who may call it", async () => {
+  const document = await (await f.control.handle(new Request("http://localhost/openapi.json"))).json();
+  const create = document.paths["/v2/sandboxes"].post;
+  expect(create.security).toEqual([{ ApiKeyAuth: [] }]);
+  expect(create.requestBody.content["application/json"].schema).toMatchObject({ required: ["templateID"] });
+  expect(create.responses["201"].content["application/json"].schema.required).toContain("envdAccessToken");
+  expect(create.responses["503"].content["application/json"].schema).toEqual({ $ref: "#/components/schemas/Error" });
+  const connect = document.paths["/v2/sandboxes/{sandboxID}/connect"].post;
+  expect(connect.parameters).toEqual([{ name: "sandboxID", in: "path", required: true, schema: { type: "string" } }]);
+  expect(connect.requestBody.required).toBe(false);
+  const limit = document.paths["/v2/sandboxes"].get.parameters.find(
+    (parameter: { name: string }) => parameter.name === "limit",
+  );
+  expect(limit).toMatchObject({
+    in: "query",
+    required: false,
+    schema: { type: "integer", minimum: 1, maximum: 100, default: 100 },
+  });
+  expect(document.paths["/health"].get.security).toEqual([]);
+});
+
+test.each([
+  ["/sandboxes", [400, 401, 403, 404, 413, 422, 429, 500, 503, 507]],
+  ["/v2/sandboxes", [400, 401, 403, 404, 413, 422, 429, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507]],
+  ["/v2/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/resume", [400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507]],
+  // A copy that does not fit is an entry of the answer.
+  ["/sandboxes/{sandboxID}/fork", [400, 401, 403, 404, 409, 413, 422, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/pause", [400, 401, 404, 409, 413, 422, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/snapshots", [400, 401, 404, 409, 413, 422, 500, 503, 507]],
+])("POST %s lists every status with which it may be refused", async (path, statuses) => {
+  const document = await (await f.control.handle(new Request("http://localhost/openapi.json"))).json();
+  const listed = Object.keys(document.paths[path].post.responses).map(Number);
+  expect(listed.filter((status) => status >= 400)).toEqual(statuses);
+});
+
+test("every route has one line that says what it does", () => {
+  for (const route of routes) expect(route.summary).toMatch(/^[A-Z][^\n]{5,100}[^.]$/);
+});

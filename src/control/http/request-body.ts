@@ -1,0 +1,54 @@
+/** Reads a JSON body: bounded in size and depth, chunked or not, absent or not. */
+import { Fault } from "../../contract/fault.ts";
+import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
+import { REQUEST_BODY_MAX_BYTES } from "../limits.ts";
+
+/** Undefined when there is no body. Whether there is one shows in the bytes, never in Content-Length. */
+export async function readJson(request: Request): Promise<unknown> {
+  const bytes = await readBytes(request);
+  if (bytes.length === 0) return undefined;
+  const value = parse(bytes);
+  refuseTreacherous(value);
+  return value;
+}
+
+async function readBytes(request: Request): Promise<Uint8Array> {
+  if (Number(request.headers.get("content-length")) > REQUEST_BODY_MAX_BYTES) throw tooLarge();
+  if (request.body === null) return new Uint8Array();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  // Leaving the loop cancels the stream, so what comes after the bound is not read.
+  for await (const chunk of request.body) {
+    size += chunk.length;
+    if (size > REQUEST_BODY_MAX_BYTES) throw tooLarge();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size);
+}
+
+function parse(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw new Fault(400, "the body is not valid JSON; send a JSON object in UTF-8", { cause });
+  }
+}
+
+/** `__proto__` would vanish on the way through a schema, and depth costs stack wherever the value is walked. */
+function refuseTreacherous(root: unknown): void {
+  let level = [root];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > JSON_DEPTH_MAX) throw new Fault(400, `the body is nested deeper than ${JSON_DEPTH_MAX} levels`);
+    const below: unknown[] = [];
+    for (const value of level) {
+      if (typeof value !== "object" || value === null) continue;
+      if (Object.hasOwn(value, "__proto__")) throw new Fault(400, 'the name "__proto__" is not allowed in a body');
+      for (const child of Object.values(value)) below.push(child);
+    }
+    level = below;
+  }
+}
+
+function tooLarge(): Fault {
+  return new Fault(413, `the body is larger than ${REQUEST_BODY_MAX_BYTES} bytes`);
+}

@@ -1,0 +1,90 @@
+/**
+ * A route is data: what it is called, who may call it, what it takes and what it answers. The dispatcher serves from it, the
+ * OpenAPI document and the table in the docs are made from it.
+ */
+import { z } from "zod";
+import { Fault } from "../../contract/fault.ts";
+import type { Authentication, Callers } from "../access/authentication.ts";
+import { readQuery } from "./query.ts";
+import { parseWith } from "./validation.ts";
+
+export interface Answer {
+  status: number;
+  /** Sent as JSON; absent for none. */
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+export interface RouteFacts {
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** With parameters as `{name}`. */
+  path: string;
+  auth: Authentication;
+  /** One line for the docs. */
+  summary: string;
+  /** A later generation of the same operation exists. */
+  deprecated?: boolean;
+  query?: z.ZodObject;
+  body?: { schema: z.ZodType; required: boolean };
+  success: readonly { status: number; description: string; schema?: z.ZodType; headers?: Record<string, string> }[];
+  /** Statuses of errors that are particular to this route; 400, 401, 404, 413 and 500 go without saying where they apply. */
+  errors?: readonly number[];
+}
+
+/** `S`: what its handler works with. */
+export interface Route<S> extends RouteFacts {
+  readonly supported: true;
+  /** Parses, then acts. */
+  run(request: UnparsedCall, services: S): Promise<Answer>;
+}
+
+export interface UnparsedCall {
+  params: Readonly<Record<string, string>>;
+  search: URLSearchParams;
+  headers: Headers;
+  /** Undefined when there was none. */
+  json: unknown;
+  caller: Callers[Authentication];
+}
+
+interface Call<A extends Authentication, Q extends z.ZodObject, B extends z.ZodType> {
+  params: Readonly<Record<string, string>>;
+  query: z.output<Q>;
+  body: z.output<B>;
+  headers: Headers;
+  caller: Callers[A];
+}
+
+interface RouteDefinition<S, A extends Authentication, Q extends z.ZodObject, B extends z.ZodType> extends RouteFacts {
+  auth: A;
+  query?: Q;
+  body?: { schema: B; required: boolean };
+  handle(call: Call<A, Q, B>, services: S): Promise<Answer>;
+}
+
+export const noQuery = z.object({});
+
+export function route<
+  S,
+  A extends Authentication,
+  Q extends z.ZodObject = typeof noQuery,
+  B extends z.ZodType = z.ZodUndefined,
+>(definition: RouteDefinition<S, A, Q, B>): Route<S> {
+  const { handle, ...facts } = definition;
+  return {
+    ...facts,
+    supported: true,
+    async run({ params, search, headers, json, caller }, services) {
+      const query = readQuery((definition.query ?? noQuery) as Q, search);
+      const body = parseBody(definition.body, json) as z.output<B>;
+      return handle({ params, query, body, headers, caller: caller as Callers[A] }, services);
+    },
+  };
+}
+
+/** An optional body that is absent counts as an empty object, so that its defaults apply. */
+function parseBody(body: RouteFacts["body"], json: unknown): unknown {
+  if (body === undefined) return undefined;
+  if (json === undefined && body.required) throw new Fault(400, "the request has no body; send a JSON object");
+  return parseWith(body.schema, json === undefined ? {} : json, "the body");
+}

@@ -1,0 +1,251 @@
+/** Sandboxes that are paused at the end of their timeout. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { systemClock } from "../../work/clock.ts";
+import { jsonLog } from "../../work/log.ts";
+import { TIMED } from "../../work/testing/timed.ts";
+import { createControl } from "../control.ts";
+import { AUTO_PAUSES_AT_ONCE } from "../limits.ts";
+import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+const read = async (id: string) => (await f.call("GET", `/sandboxes/${id}`)).body;
+
+describe("create", () => {
+  test.each([
+    [{}, { autoResume: false, onTimeout: "kill" }],
+    [{ autoPause: true }, { autoResume: false, onTimeout: "pause" }],
+    [
+      { autoPause: true, autoPauseMemory: false },
+      { autoResume: false, onTimeout: "pause" },
+    ],
+    [
+      { autoPause: true, autoResume: { enabled: true } },
+      { autoResume: true, onTimeout: "pause" },
+    ],
+    [{ autoResume: { enabled: true } }, { autoResume: true, onTimeout: "kill" }],
+  ])("%j is shown as %j", async (fields, lifecycle) => {
+    expect((await read(await f.create(fields))).lifecycle).toEqual(lifecycle as never);
+  });
+
+  test.each([
+    [{ autoPauseMemory: false }, "without autoPause"],
+    [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, "autoResume"],
+  ])("%j is refused", async (fields, words) => {
+    const reply = await f.call("POST", "/v2/sandboxes", { templateID: "base", ...fields });
+    expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining(words)]);
+    expect(f.host.running).toEqual([]);
+  });
+});
+
+describe("at its end", () => {
+  test("the sandbox is paused, not before, and stays so", async () => {
+    const id = await f.create({ timeout: 30, autoPause: true });
+    await f.advance(29_999);
+    expect((await read(id)).state).toBe("running");
+    await f.advance(1);
+    expect(await read(id)).toMatchObject({ state: "paused", endAt: new Date(NOW + 30_000).toISOString() });
+    expect([f.host.running, f.host.checkpoints.length, f.host.destroyed]).toEqual([[], 1, []]);
+    await f.advance(3_600_000);
+    expect((await read(id)).state).toBe("paused");
+    expect(f.eventsOf(id)).toEqual(["created", "paused"]);
+  });
+
+  test("without memory if that was asked for", async () => {
+    const asked: boolean[] = [];
+    f.host.beforePause = async (_id, _name, { memory }) => void asked.push(memory);
+    await f.create({ timeout: 1, autoPause: true, autoPauseMemory: false });
+    await f.create({ timeout: 1, autoPause: true });
+    await f.advance(1_000);
+    expect(asked.sort()).toEqual([false, true]);
+  });
+
+  test("timeout 0 pauses it at once; setting it to 0 does, too", async () => {
+    const id = await f.create({ timeout: 0, autoPause: true });
+    expect((await read(id)).state).toBe("paused");
+    await f.advance(0);
+    expect(f.host.checkpoints).toHaveLength(1);
+    expect((await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 })).status).toBe(201);
+    expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 0 })).status).toBe(204);
+    expect((await read(id)).state).toBe("paused");
+    await f.advance(0);
+    expect(f.host.running).toEqual([]);
+  });
+
+  test("a connect in the moment before its row says so waits and resumes it", async () => {
+    const id = await f.create({ timeout: 0, autoPause: true });
+    const connecting = f.call("POST", `/v2/sandboxes/${id}/connect`);
+    await f.advance(0);
+    expect((await connecting).status).toBe(201);
+    expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
+  });
+
+  test("a thousand due together read as paused at once, and are written down a few at a time", TIMED, async () => {
+    for (let nth = 0; nth < 1_000; nth++) await f.create({ timeout: 10, autoPause: true });
+    const held = Promise.withResolvers<void>();
+    let [together, most] = [0, 0];
+    f.host.beforePause = async () => {
+      most = Math.max(most, ++together);
+      await held.promise;
+      together--;
+    };
+    const passed = f.advance(10_000);
+    const startedAt = performance.now();
+    await f.until(async () => (await f.store.sandboxes.inState("pausing")).length === 1_000);
+    const tookMs = performance.now() - startedAt;
+    const { body, headers } = await f.call("GET", "/v2/sandboxes?state=running,paused&limit=100");
+    expect([body.length, headers.get("x-total-running")]).toEqual([100, "0"]);
+    expect(new Set(body.map(({ state }) => state))).toEqual(new Set(["paused"]));
+    // One that somebody waits for goes before the others.
+    const last = (await f.store.sandboxes.inState("pausing")).at(-1)?.id ?? "";
+    const connecting = f.call("POST", `/v2/sandboxes/${last}/connect`);
+    held.resolve();
+    expect((await connecting).status).toBe(201);
+    await passed;
+    await f.control.settled();
+    expect(most).toBe(AUTO_PAUSES_AT_ONCE);
+    expect(f.host.running).toEqual([last]);
+    expect(await f.store.sandboxes.inState("pausing")).toEqual([]);
+    expect((await f.store.sandboxes.inState("paused")).length).toBe(999);
+    // Last, for another try can only begin when nothing of this one is held any more.
+    expect(tookMs).toBeLessThan(100);
+  });
+
+  test("within 100 ms on the real clock", TIMED, async () => {
+    await f.control.close();
+    const control = createControl({ ...f, clock: systemClock, log: jsonLog(() => undefined) });
+    await control.start();
+    try {
+      const begun = Promise.withResolvers<number>();
+      f.host.beforePause = async () => begun.resolve(Date.now());
+      const request = {
+        method: "POST",
+        headers: { "X-API-Key": f.apiKey },
+        body: '{"templateID":"base","timeout":1,"autoPause":true}',
+      };
+      const response = await control.handle(new Request("http://localhost/sandboxes", request));
+      const row = await f.store.sandboxes.byId((await response.json()).sandboxID);
+      const late = (await begun.promise) - (row?.endAt ?? 0);
+      expect(late).toBeGreaterThanOrEqual(0);
+      expect(late).toBeLessThan(100);
+    } finally {
+      await control.close();
+    }
+  });
+});
+
+describe("a pause that cannot be done", () => {
+  const cannot = new Fault(422, "process 7 holds an io_uring");
+
+  test("is put off by five minutes three times, then memory is given up; each time somebody is told", async () => {
+    const asked: boolean[] = [];
+    f.host.beforePause = async (_id, _name, { memory }) => {
+      asked.push(memory);
+      if (memory) throw cannot;
+    };
+    const id = await f.create({ timeout: 60, autoPause: true });
+    for (let nth = 0; nth < 3; nth++) {
+      await f.advance(nth === 0 ? 60_000 : 300_000);
+      expect(await read(id)).toMatchObject({
+        state: "running",
+        endAt: new Date(f.clock.now() + 300_000).toISOString(),
+      });
+      expect(await f.control.directory.find(id)).toBeDefined();
+    }
+    await f.advance(300_000);
+    expect((await read(id)).state).toBe("paused");
+    expect(asked).toEqual([true, true, true, false]);
+    expect(f.eventsOf(id)).toEqual(["created", "warn", "updated", "warn", "updated", "warn", "updated", "paused"]);
+    expect(f.told.find(({ event }) => event === "warn")?.note).toContain("io_uring");
+    expect(f.told.at(-1)?.note).toContain("memory was not kept");
+    expect(f.host.checkpoints).toHaveLength(1);
+  });
+
+  test("and whose files cannot be written down either goes on being tried, and is never lost", async () => {
+    f.host.beforePause = async () => {
+      throw new Fault(507, "the disk is full");
+    };
+    const id = await f.create({ timeout: 60, autoPause: true });
+    await f.advance(60_000 + 5 * 300_000);
+    expect((await read(id)).state).toBe("running");
+    f.host.beforePause = async () => undefined;
+    await f.advance(300_000);
+    expect((await read(id)).state).toBe("paused");
+  });
+
+  test("counts anew in the next run", async () => {
+    let failures = 2;
+    f.host.beforePause = async () => {
+      if (failures-- > 0) throw cannot;
+    };
+    const id = await f.create({ timeout: 60, autoPause: true });
+    await f.advance(60_000 + 600_000);
+    expect((await f.call("POST", `/v2/sandboxes/${id}/connect`, { timeout: 60 })).status).toBe(201);
+    expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(0);
+  });
+
+  test("counts anew when somebody says when its end is", async () => {
+    f.host.beforePause = async () => {
+      throw cannot;
+    };
+    const id = await f.create({ timeout: 60, autoPause: true });
+    for (const [path, body] of [
+      ["timeout", { timeout: 60 }],
+      ["refreshes", { duration: 600 }],
+    ] as const) {
+      await f.advance(60_000);
+      expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(1);
+      expect((await f.call("POST", `/sandboxes/${id}/${path}`, body)).status).toBe(204);
+      expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(0);
+    }
+  });
+
+  test("never has its name again", async () => {
+    const names: string[] = [];
+    f.host.beforePause = async (_id, name) => {
+      names.push(name);
+      throw cannot;
+    };
+    const id = await f.create({ timeout: 60, autoPause: true });
+    await f.advance(60_000);
+    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 60 });
+    await f.advance(60_000 + 300_000);
+    expect(names).toHaveLength(3);
+    expect(new Set(names).size).toBe(3);
+  });
+
+  test("of a sandbox that has died is its end", async () => {
+    const id = await f.create({ timeout: 60, autoPause: true });
+    f.host.beforePause = async () => f.host.lose(id);
+    await f.advance(60_000);
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    expect(f.eventsOf(id)).toEqual(["created", "killed"]);
+  });
+});
+
+test("a kill of one whose turn has not come ends it without a pause", async () => {
+  const held = Promise.withResolvers<void>();
+  const asked: string[] = [];
+  f.host.beforePause = async (id) => {
+    asked.push(id);
+    await held.promise;
+  };
+  const ids: string[] = [];
+  for (let nth = 0; nth <= AUTO_PAUSES_AT_ONCE; nth++) ids.push(await f.create({ timeout: 1, autoPause: true }));
+  const passed = f.advance(1_000);
+  await f.until(() => asked.length === AUTO_PAUSES_AT_ONCE);
+  const waiting = ids.find((id) => !asked.includes(id)) ?? "";
+  const killing = f.call("DELETE", `/sandboxes/${waiting}`);
+  await f.killWanted(waiting);
+  held.resolve();
+  expect((await killing).status).toBe(204);
+  await passed;
+  expect(asked).not.toContain(waiting);
+  expect(f.host.destroyed).toEqual([waiting]);
+});

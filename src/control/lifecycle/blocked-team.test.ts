@@ -1,0 +1,51 @@
+/** A team that the operator has blocked: it starts nothing, but what it has can be seen, kept and ended. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+let awake: string;
+let asleep: string;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  [awake, asleep] = [await f.create({ timeout: 600 }), await f.create({ timeout: 600, autoResume: { enabled: true } })];
+  await f.call("POST", `/sandboxes/${asleep}/pause`);
+  await block(true);
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+const block = (blocked: boolean) => f.store.people.setLimits(f.firstRun.teamId, { blocked });
+
+test.each([
+  ["create", () => f.call("POST", "/sandboxes", { templateID: "base" }), 201],
+  ["v2 create", () => f.call("POST", "/v2/sandboxes", { templateID: "base" }), 201],
+  ["resume", () => f.call("POST", `/sandboxes/${asleep}/resume`), 201],
+  ["connect to a paused sandbox", () => f.call("POST", `/sandboxes/${asleep}/connect`, { timeout: 5 }), 201],
+  ["v2 connect to a paused sandbox", () => f.call("POST", `/v2/sandboxes/${asleep}/connect`), 201],
+  ["fork", () => f.call("POST", `/sandboxes/${awake}/fork`), 201],
+])("%s is refused with 403 until it is no longer blocked", async (_, act, otherwise) => {
+  let captures = 0;
+  f.host.beforeSnapshot = async () => void captures++;
+  const reply = await act();
+  expect([reply.status, reply.body.message]).toEqual([403, expect.stringContaining("team is blocked")]);
+  expect([f.host.running, f.host.checkpoints.length, captures]).toEqual([[awake], 1, 0]);
+  await block(false);
+  expect((await act()).status).toBe(otherwise);
+});
+
+test("traffic does not wake its sandboxes", async () => {
+  const wake = () => f.control.directory.wake(asleep, { port: 3000, accessToken: null });
+  expect(await wake()).toEqual({ refused: "forbidden" });
+  await block(false);
+  expect(await wake()).toHaveProperty("destination");
+});
+
+test("reading, connecting to what runs, setting its end, pausing and killing still work", async () => {
+  const call = async (method: string, path: string, body?: unknown) => (await f.call(method, path, body)).status;
+  expect(await call("GET", "/v2/sandboxes")).toBe(200);
+  expect(await call("GET", `/sandboxes/${asleep}`)).toBe(200);
+  expect(await call("POST", `/v2/sandboxes/${awake}/connect`)).toBe(200);
+  expect(await call("POST", `/sandboxes/${awake}/timeout`, { timeout: 30 })).toBe(204);
+  expect(await call("POST", `/sandboxes/${awake}/pause`)).toBe(204);
+  expect(await call("DELETE", `/sandboxes/${awake}`)).toBe(204);
+  expect(await call("DELETE", `/sandboxes/${asleep}`)).toBe(204);
+});

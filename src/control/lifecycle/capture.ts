@@ -1,0 +1,26 @@
+/** Checkpoints of a sandbox that goes on: what snapshots and forks begin with. */
+import type { CheckpointOptions } from "../../host/host.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import { captureFault } from "./host-fault.ts";
+import type { Life } from "./lifecycle-services.ts";
+
+/**
+ * The name of a checkpoint that holds the sandbox as it is now. Nothing names it yet, so who calls this records it or discards
+ * it. Undefined: the sandbox does not run any more, so look again.
+ */
+export async function capture(life: Life, sandbox: Sandbox, options: CheckpointOptions): Promise<string | undefined> {
+  const { store, host, clock, ids } = life;
+  const begun = await store.sandboxes.beginSnapshot(sandbox, clock.now());
+  if (begun === undefined) return undefined;
+  const checkpoint = ids.uuid();
+  let failure: { cause: unknown } | undefined;
+  try {
+    await host.snapshot(begun.id, checkpoint, { ...options, owner: begun.teamId });
+  } catch (cause) {
+    failure = { cause };
+  }
+  const back = await life.insist("a snapshot", () => store.sandboxes.finishSnapshot(begun));
+  if (back !== undefined) await life.backInRunning(back);
+  if (failure !== undefined) throw captureFault(failure.cause, begun.id);
+  return checkpoint;
+}

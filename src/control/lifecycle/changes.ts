@@ -1,0 +1,55 @@
+/**
+ * Waiting for a sandbox to come to rest. Watch first, then read the row: a change that is recorded after that read is heard,
+ * so nobody has to ask again and again.
+ */
+import type { Clock } from "../../work/clock.ts";
+
+export class Changes {
+  readonly #clock: Clock;
+  readonly #watches = new Map<string, Set<() => void>>();
+  readonly #closing = Promise.withResolvers<false>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Call it after the row says so. */
+  note(id: string): void {
+    for (const wake of this.#watches.get(id) ?? []) wake();
+  }
+
+  /** Nobody waits any longer. */
+  close(): void {
+    this.#closing.resolve(false);
+  }
+
+  watch(id: string): Watch {
+    const heard = Promise.withResolvers<true>();
+    const wake = () => heard.resolve(true);
+    const watches = this.#watches.get(id) ?? new Set();
+    this.#watches.set(id, watches.add(wake));
+    const clock = this.#clock;
+    const closing = this.#closing.promise;
+    return {
+      async within(waitMs) {
+        if (waitMs <= 0) return false;
+        const late = Promise.withResolvers<false>();
+        const timer = clock.after(waitMs, () => late.resolve(false));
+        try {
+          return await Promise.race([heard.promise, late.promise, closing]);
+        } finally {
+          timer.cancel();
+        }
+      },
+      [Symbol.dispose]: () => {
+        watches.delete(wake);
+        if (watches.size === 0 && this.#watches.get(id) === watches) this.#watches.delete(id);
+      },
+    };
+  }
+}
+
+export interface Watch extends Disposable {
+  /** Whether something changed since the watch began, or did within this time. */
+  within(waitMs: number): Promise<boolean>;
+}

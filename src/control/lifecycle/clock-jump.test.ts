@@ -1,0 +1,76 @@
+/** Somebody sets the wall clock of the machine while sandboxes run. Ends are times of day, so they move with it; nothing else may. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { EXPIRY_SLEEP_MAX_MS, TRANSITION_WAIT_MS } from "../limits.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+const HOUR_MS = 3_600_000;
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+test("forward past an end: over for every reader at once, and gone within a minute", async () => {
+  const id = await f.create({ timeout: 1_800 });
+  const other = await f.create({ timeout: 7_200 });
+  f.clock.jump(HOUR_MS);
+  expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+  expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 60 })).status).toBe(409);
+  await f.advance(EXPIRY_SLEEP_MAX_MS);
+  expect(f.host.destroyed).toEqual([id]);
+  expect((await f.call("GET", `/sandboxes/${other}`)).status).toBe(200);
+});
+
+test("forward past the end of one with autoPause: paused, not killed, and it can be resumed", async () => {
+  const id = await f.create({ timeout: 1_800, autoPause: true });
+  f.clock.jump(HOUR_MS);
+  await f.advance(EXPIRY_SLEEP_MAX_MS);
+  expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
+  expect((await f.call("POST", `/sandboxes/${id}/resume`, { timeout: 60 })).status).toBe(201);
+  await f.advance(59_999);
+  expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
+});
+
+test("back: nothing ends before its time, and then it does", async () => {
+  const id = await f.create({ timeout: 30 });
+  f.clock.jump(-HOUR_MS);
+  await f.advance(HOUR_MS + 29_999);
+  expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(200);
+  expect(f.host.destroyed).toEqual([]);
+  await f.advance(1);
+  expect(f.host.destroyed).toEqual([id]);
+});
+
+test("back and forth again: as if nothing had been", async () => {
+  const id = await f.create({ timeout: 30 });
+  f.clock.jump(-HOUR_MS);
+  await f.advance(10_000);
+  f.clock.jump(HOUR_MS);
+  await f.advance(19_999);
+  expect(f.host.destroyed).toEqual([]);
+  await f.advance(EXPIRY_SLEEP_MAX_MS);
+  expect(f.host.destroyed).toEqual([id]);
+});
+
+test("back while somebody waits for a pause: the wait is no longer than it ever is", async () => {
+  const id = await f.create({ timeout: 7_200 });
+  const { begun, finish } = f.hold("beforePause");
+  const pausing = f.call("POST", `/sandboxes/${id}/pause`, {});
+  await begun;
+  const waiting = f.call("POST", `/sandboxes/${id}/connect`, { timeout: 60 });
+  await f.until(() => f.clock.timers === 2);
+  f.clock.jump(-HOUR_MS);
+  await f.clock.advance(TRANSITION_WAIT_MS, () => Bun.sleep(1));
+  expect((await waiting).status).toBe(409);
+  finish();
+  expect((await pausing).status).toBe(204);
+});
+
+test("a restart after the clock was set back by a day keeps what runs", async () => {
+  const id = await f.create({ timeout: 600 });
+  f.clock.jump(-24 * HOUR_MS);
+  await f.restart();
+  expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(200);
+  expect(f.host.destroyed).toEqual([]);
+});

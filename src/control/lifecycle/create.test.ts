@@ -1,0 +1,244 @@
+/** Creating a sandbox: what is honoured, what is refused by name, and what is answered when it cannot be placed. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { MemoryHost } from "../../host/testing/fake-host.ts";
+import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+describe("create", () => {
+  test("v1 without secure: 201, no token, an open runtime, 15 seconds", async () => {
+    const { status, body } = await f.call("POST", "/sandboxes", { templateID: "base" });
+    expect(status).toBe(201);
+    expect<unknown>(body).toEqual({
+      templateID: expect.stringMatching(/^[a-z0-9]{20}$/),
+      sandboxID: f.host.running[0],
+      clientID: "6532622b",
+      envdVersion: expect.stringMatching(/^\d+\.\d+\.\d+$/),
+      alias: "base",
+      envdAccessToken: null,
+      trafficAccessToken: null,
+      domain: null,
+    });
+    expect(f.host.requestOf(body.sandboxID)).toMatchObject({ accessTokens: [], internet: true, envVars: {} });
+    expect(await f.endOf(body.sandboxID)).toBe(15);
+  });
+
+  test("v1 with secure: a token, and the same one opens the runtime", async () => {
+    const { body } = await f.call("POST", "/sandboxes", { templateID: "base", secure: true });
+    expect(body.envdAccessToken).toMatch(/^[0-9a-f]{64}$/);
+    expect<unknown>(f.host.requestOf(body.sandboxID)?.accessTokens).toEqual([body.envdAccessToken]);
+  });
+
+  test("v2: always secure, 300 seconds", async () => {
+    const { status, body } = await f.call("POST", "/v2/sandboxes", { templateID: "base", secure: false });
+    expect(status).toBe(201);
+    expect(body.envdAccessToken).toMatch(/^[0-9a-f]{64}$/);
+    expect(await f.endOf(body.sandboxID)).toBe(300);
+  });
+
+  test("what was asked for reaches the host, and GET shows it", async () => {
+    const id = await f.create({
+      timeout: 42,
+      secure: true,
+      metadata: { who: "ann", "": "odd" },
+      envVars: { A: "x=y", B: "" },
+      allow_internet_access: false,
+      mcp: { server: { deep: [1, null] } },
+      unknownField: { ignored: true },
+    });
+    expect(f.host.requestOf(id)).toMatchObject({
+      envVars: { A: "x=y", B: "" },
+      internet: false,
+      kind: {
+        image: "base",
+        cpuCount: 2,
+        memoryMB: 1024,
+        diskSizeMB: 10_240,
+        defaultUser: "user",
+        defaultWorkdir: "/home/user",
+      },
+    });
+    const row = await f.store.sandboxes.byId(id);
+    expect(row?.mcp).toEqual({ server: { deep: [1, null] } });
+    const { body } = await f.call("GET", `/sandboxes/${id}`);
+    expect<unknown>(body).toEqual({
+      templateID: row?.templateId,
+      sandboxID: id,
+      clientID: "6532622b",
+      envdVersion: expect.any(String),
+      alias: "base",
+      startedAt: new Date(NOW).toISOString(),
+      endAt: new Date(NOW + 42_000).toISOString(),
+      cpuCount: 2,
+      memoryMB: 1024,
+      diskSizeMB: 10_240,
+      state: "running",
+      metadata: { who: "ann", "": "odd" },
+      volumeMounts: [],
+      envdAccessToken: row?.tokens[0],
+      allowInternetAccess: false,
+      domain: null,
+      network: {},
+      lifecycle: { autoResume: false, onTimeout: "kill" },
+    });
+  });
+
+  test.each([
+    [undefined, null, true],
+    [null, null, true],
+    [true, true, true],
+    [false, false, false],
+  ])("allow_internet_access %p is shown as %p", async (asked, shown, internet) => {
+    const id = await f.create({ allow_internet_access: asked });
+    expect((await f.call("GET", `/sandboxes/${id}`)).body.allowInternetAccess).toBe(shown);
+    expect(f.host.requestOf(id)?.internet).toBe(internet);
+  });
+
+  test("v1 with timeout 0: created, and over at once", async () => {
+    const id = await f.create({ timeout: 0 });
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    await f.advance(0);
+    expect(f.host.destroyed).toEqual([id]);
+    expect(await f.control.directory.find(id)).toBeUndefined();
+  });
+
+  test("the clock of its end starts when it is up", async () => {
+    f.host.beforeCreate = async () => f.clock.advance(5_000, async () => undefined);
+    expect(await f.endOf(await f.create({ timeout: 10 }))).toBe(15);
+  });
+
+  test("the template counts its uses", async () => {
+    await f.create();
+    await f.create();
+    expect((await f.store.templates.byAlias("", "base")) ?? {}).toMatchObject({ spawnCount: 2, lastSpawnedAt: NOW });
+  });
+
+  test("by id, by build, in any case, with the default tag", async () => {
+    const template = (await f.store.templates.byAlias("", "base"))?.id ?? "";
+    const build = (await f.store.templates.newestReadyBuild(template))?.id ?? "";
+    for (const reference of [
+      template,
+      " BASE ",
+      "base:default",
+      `base:${build.toUpperCase()}`,
+      `${template}:${build}`,
+    ]) {
+      const { status, body } = await f.call("POST", "/sandboxes", { templateID: reference });
+      expect([reference, status, body.templateID]).toEqual([reference, 201, template]);
+    }
+  });
+
+  test("a private template is its team's alone, and shadows a global name", async () => {
+    const theirs = await f.anotherTeam("strangers");
+    const team = await f.store.people.teamBySlug("strangers");
+    const base = await f.store.templates.byAlias("", "base");
+    if (!team || !base) throw new Error("the fixture has no team or template");
+    const secret = { ...base, id: "secret00000000000000", teamId: team.id, public: false };
+    await f.store.templates.add(secret);
+    await f.store.templates.addAlias("strangers", "base", secret.id);
+    await f.store.templates.addBuild({ id: f.ids.uuid(), templateId: secret.id, status: "ready", createdAt: NOW });
+    const started = async (templateID: string, key: string) =>
+      (await f.call("POST", "/sandboxes", { templateID }, { "X-API-Key": key })).body.templateID;
+    expect(await started("base", theirs)).toBe(secret.id);
+    expect(await started("strangers/base", theirs)).toBe(secret.id);
+    expect(await started(secret.id, theirs)).toBe(secret.id);
+    expect(await started("base", f.apiKey)).toBe(base.id);
+    expect(await started("strangers/base", f.apiKey)).toBeUndefined();
+    expect(await started(secret.id, f.apiKey)).toBeUndefined();
+  });
+
+  test.each([
+    ["nothing", 404],
+    ["base:v2", 404],
+    [`base:${crypto.randomUUID()}`, 404],
+    ["default/base", 404],
+    ["a/b/c", 400],
+    ["", 400],
+  ])("template %p is answered %p", async (templateID, status) => {
+    expect((await f.call("POST", "/sandboxes", { templateID })).status).toBe(status);
+    expect(f.host.running).toEqual([]);
+  });
+
+  test.each([
+    [{}, "templateID must be a string, got nothing"],
+    [{ templateID: 7 }, "templateID must be a string, got 7"],
+    [{ templateID: "base", timeout: -1 }, "timeout must be at least 0, got -1"],
+    [{ templateID: "base", timeout: 2 ** 31 }, "timeout must be at most 2147483647, got 2147483648"],
+    [{ templateID: "base", timeout: 1.5 }, "timeout must be an integer, got 1.5"],
+    [{ templateID: "base", timeout: "5" }, "timeout must be a number, got a string"],
+    [{ templateID: "base", metadata: { a: 1 } }, "metadata.a must be a string, got 1"],
+    [{ templateID: "base", metadata: ["x"] }, "metadata must be an object, got an array"],
+    [{ templateID: "base", envVars: { A: null } }, "envVars.A must be a string, got null"],
+    [{ templateID: "base", envVars: { "": "x" } }, "names of variables must not be empty"],
+    [{ templateID: "base", envVars: { "A=B": "x" } }, "names of variables must not be empty"],
+    [{ templateID: "base", envVars: { "A\u0000": "x" } }, "names of variables must not be empty"],
+    [{ templateID: "base", envVars: { A: "secret\u0000" } }, "envVars.A must not hold NUL, got a string"],
+    [{ templateID: "base", secure: "yes" }, "secure must be a boolean, got a string"],
+    [{ templateID: "base", mcp: [] }, "mcp must be an object, got an array"],
+  ])("%j is refused: %s", async (body, message) => {
+    const reply = await f.call("POST", "/sandboxes", body);
+    expect(reply.status).toBe(400);
+    expect(reply.body.message).toStartWith("validation error: ");
+    expect(reply.body.message).toContain(message);
+    expect(reply.body.message).not.toContain("secret");
+  });
+
+  test("v2 with timeout 0 is refused", async () => {
+    const reply = await f.call("POST", "/v2/sandboxes", { templateID: "base", timeout: 0 });
+    expect([reply.status, reply.body.message]).toEqual([400, "validation error: timeout must be at least 1, got 0"]);
+  });
+
+  test("a machine without room answers 503, and a missing image does, too", async () => {
+    await f[Symbol.asyncDispose]();
+    f = await ControlFixture.open(new MemoryHost({ capacity: 1 }));
+    await f.create();
+    const full = await f.call("POST", "/sandboxes", { templateID: "base" });
+    expect([full.status, full.body.error_code]).toEqual([503, "sandbox_capacity_unavailable"]);
+    expect(full.body.message).toStartWith("Failed to place sandbox");
+    await f[Symbol.asyncDispose]();
+    f = await ControlFixture.open(new MemoryHost({ images: [] }));
+    const missing = await f.call("POST", "/sandboxes", { templateID: "base" });
+    expect([missing.status, missing.body.error_code]).toEqual([503, "sandbox_no_compatible_node"]);
+  });
+
+  test("a sandbox that cannot be recorded is destroyed, and nothing of it is left", async () => {
+    f.host.beforeCreate = async () => {
+      f.store.transaction = async () => {
+        throw new Fault(500, "disk full");
+      };
+    };
+    expect((await f.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(500);
+    expect(f.host.running).toEqual([]);
+    expect(f.host.destroyed).toHaveLength(1);
+    expect(await f.control.directory.find(f.host.destroyed[0] ?? "")).toBeUndefined();
+  });
+
+  test("a sandbox that dies before its row is written is not handed out", async () => {
+    const { transaction } = f.store;
+    f.store.transaction = async (work) => {
+      f.host.lose(f.host.running[0] ?? "");
+      await f.control.settled();
+      return transaction(work);
+    };
+    expect((await f.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(503);
+    expect<unknown>((await f.call("GET", "/sandboxes")).body).toEqual([]);
+  });
+});
+
+test.each([
+  ["one variable above what the kernel takes", { BIG: "x".repeat(128 * 1024) }],
+  [
+    "all variables together",
+    Object.fromEntries(Array.from({ length: 11 }, (_, at) => [`V${at}`, "x".repeat(100_000)])),
+  ],
+])("variables that no process could be started with are refused: %s", async (_, envVars) => {
+  await using fixture = await ControlFixture.open();
+  const { status, body } = await fixture.call("POST", "/sandboxes", { templateID: "base", envVars });
+  expect(status).toBe(400);
+  expect(body.message).toContain("envVars");
+});

@@ -1,0 +1,169 @@
+/** New sandboxes: from a template, or as copies of another one. */
+import { Fault } from "../../contract/fault.ts";
+import type { CreateSandbox, SandboxKind } from "../../host/host.ts";
+import type { Team } from "../../store/people.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import { described } from "../../work/log.ts";
+import { FORKS_AT_ONCE } from "../limits.ts";
+import { kindOf, type StartableTemplate } from "../templates/template-look-up.ts";
+import { placementFault } from "./host-fault.ts";
+import type { Life } from "./lifecycle-services.ts";
+import type { Slot } from "./quota.ts";
+
+/** What the creator of a sandbox decides. */
+export type Wish = Pick<
+  Sandbox,
+  | "timeoutSeconds"
+  | "autoPause"
+  | "autoPauseMemory"
+  | "autoResume"
+  | "metadata"
+  | "envVars"
+  | "secure"
+  | "allowInternetAccess"
+  | "mcp"
+>;
+
+/** What the rest of a row comes from. */
+type Origin = Wish & Pick<Sandbox, "teamId" | "templateId" | "buildId" | "alias">;
+
+export class Births {
+  readonly #life: Life;
+
+  constructor(life: Life) {
+    this.#life = life;
+  }
+
+  async fromTemplate(team: Team, from: StartableTemplate, wish: Wish): Promise<Sandbox> {
+    const { template, build, alias } = from;
+    const origin = { ...wish, teamId: team.id, templateId: template.id, buildId: build.id, alias };
+    // What a snapshot was made of has these, too; what the creator says goes before.
+    const envVars = { ...build.envVars, ...wish.envVars };
+    using slot = await this.#life.slots.take(team);
+    try {
+      return await this.#bear(slot, { ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
+    } catch (error) {
+      // Then whatever else went wrong, it went wrong because of that.
+      if ((await this.#life.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
+      throw error;
+    }
+  }
+
+  /** One for each slot, which is given back; in place of one that could not be made, the reason. */
+  async fromSandbox(
+    source: Sandbox,
+    checkpoint: string,
+    slots: readonly Slot[],
+    timeoutSeconds: number,
+  ): Promise<(Sandbox | Fault)[]> {
+    const template = await this.#life.store.templates.everById(source.templateId);
+    if (template === undefined) throw new Fault(500, `the template of sandbox "${source.id}" is not in the store`);
+    const { cpuCount, memoryMB, diskSizeMB } = source;
+    const kind = { ...kindOf(template), cpuCount, memoryMB, diskSizeMB };
+    const results: (Sandbox | Fault)[] = [];
+    const left = slots.entries();
+    const makeSome = async () => {
+      for (const [at, own] of left) {
+        using slot = own;
+        const child = this.#bear(slot, { ...source, timeoutSeconds }, kind, checkpoint, `forked from ${source.id}`);
+        results[at] = await child.catch((error: unknown) => Fault.from(error));
+      }
+    };
+    await Promise.all(Array.from({ length: FORKS_AT_ONCE }, makeSome));
+    return results;
+  }
+
+  async #bear(
+    slot: Slot,
+    origin: Origin,
+    kind: SandboxKind,
+    checkpoint: string | null,
+    note: string | undefined,
+  ): Promise<Sandbox> {
+    const { host, clock, ids, log, journal } = this.#life;
+    const createdAt = clock.now();
+    const tokens = origin.secure ? [ids.runtimeToken()] : [];
+    const { envVars, allowInternetAccess } = origin;
+    const id = await this.#place({
+      kind,
+      ...(checkpoint === null ? {} : { checkpoint }),
+      envVars,
+      accessTokens: tokens,
+      internet: allowInternetAccess !== false,
+    });
+    slot.sandboxId = id;
+    // The expiry clock starts when the sandbox is up, however long that took.
+    const startedAt = clock.now();
+    const sandbox: Sandbox = {
+      id,
+      teamId: origin.teamId,
+      templateId: origin.templateId,
+      buildId: origin.buildId,
+      alias: origin.alias,
+      state: "running",
+      executionId: ids.uuid(),
+      createdAt,
+      startedAt,
+      endAt: startedAt + origin.timeoutSeconds * 1000,
+      pausedAt: null,
+      checkpoint: null,
+      checkpointMemory: false,
+      killWanted: false,
+      pauseFailures: 0,
+      timeoutSeconds: origin.timeoutSeconds,
+      autoPause: origin.autoPause,
+      autoPauseMemory: origin.autoPauseMemory,
+      autoResume: origin.autoResume,
+      metadata: origin.metadata,
+      envVars,
+      secure: origin.secure,
+      tokens,
+      allowInternetAccess,
+      mcp: origin.mcp,
+      cpuCount: kind.cpuCount,
+      memoryMB: kind.memoryMB,
+      diskSizeMB: kind.diskSizeMB,
+    };
+    await this.#record(sandbox);
+    // Lost before there was a row to say so: the host has told us in vain.
+    if (host.endpoint(id) === undefined && (await this.#life.lost(sandbox))) {
+      throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
+    }
+    log.write({ level: "info", event: "sandbox created", sandbox: id, team: origin.teamId, template: kind.templateId });
+    journal.tell("created", sandbox, note);
+    return sandbox;
+  }
+
+  async #place(request: CreateSandbox): Promise<string> {
+    try {
+      return (await this.#life.host.create(request)).id;
+    } catch (cause) {
+      throw placementFault(cause);
+    }
+  }
+
+  async #record(sandbox: Sandbox): Promise<void> {
+    const { store, host, log, presence, expiry } = this.#life;
+    // Before the row, so that an expiry that comes between the two finds it to take out.
+    presence.begin(sandbox.id);
+    try {
+      await store.transaction(async (tables) => {
+        const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
+        if (!isThere) throw deletedMeanwhile(sandbox.templateId);
+        await tables.sandboxes.add(sandbox);
+      });
+    } catch (error) {
+      presence.end(sandbox.id);
+      await host.destroy(sandbox.id).catch((second: unknown) => {
+        const event = "sandbox without a row could not be destroyed; the next start removes it";
+        log.write({ level: "error", event, sandbox: sandbox.id, error: described(second) });
+      });
+      throw error;
+    }
+    expiry.noteEnd(sandbox.endAt);
+  }
+}
+
+function deletedMeanwhile(templateId: string): Fault {
+  return new Fault(404, `template "${templateId}" was deleted while a sandbox was made of it`);
+}

@@ -1,0 +1,66 @@
+/**
+ * Ends or pauses sandboxes on time. One timer is armed for the earliest end; when it fires, one statement takes all that are due, so a
+ * thousand ends in the same second change state together. The rows are the truth: a timer that fires too early finds nothing
+ * and is armed again.
+ */
+
+import type { Sandbox } from "../../store/sandboxes.ts";
+import type { Store } from "../../store/store.ts";
+import type { Background } from "../../work/background.ts";
+import type { Clock, Timer } from "../../work/clock.ts";
+import { described, type Log } from "../../work/log.ts";
+import { EXPIRY_RETRY_MS, EXPIRY_SLEEP_MAX_MS } from "../limits.ts";
+
+export interface Expiry {
+  /** A running sandbox now ends at `endAt`. Call it after the row says so. */
+  noteEnd(endAt: number): void;
+  close(): void;
+}
+
+export function createExpiry(rooms: {
+  store: Store;
+  clock: Clock;
+  log: Log;
+  background: Background;
+  /** Gets what expiry has moved to `killing` or `pausing`. */
+  onTaken(sandboxes: Sandbox[]): void;
+}): Expiry {
+  const { store, clock, log, background, onTaken } = rooms;
+  let armedFor = Number.POSITIVE_INFINITY;
+  let timer: Timer | undefined;
+  let closed = false;
+
+  /** Only ever moves the timer to an earlier time: a later one is found out when it fires. */
+  function arm(at: number): void {
+    if (closed || at >= armedFor) return;
+    timer?.cancel();
+    armedFor = at;
+    const delayMs = Math.min(Math.max(0, at - clock.now()), EXPIRY_SLEEP_MAX_MS);
+    timer = clock.after(delayMs, () => background.run("expiry failed", takeDue));
+  }
+
+  async function takeDue(): Promise<void> {
+    armedFor = Number.POSITIVE_INFINITY;
+    try {
+      const taken = await store.sandboxes.takeDue(clock.now());
+      if (taken.length > 0) onTaken(taken);
+      const next = await store.sandboxes.earliestEnd();
+      if (next !== undefined) arm(next);
+    } catch (error) {
+      log.write({
+        level: "error",
+        event: "expiry could not reach the store and will try again",
+        error: described(error),
+      });
+      arm(clock.now() + EXPIRY_RETRY_MS);
+    }
+  }
+
+  return {
+    noteEnd: arm,
+    close() {
+      closed = true;
+      timer?.cancel();
+    },
+  };
+}

@@ -1,0 +1,32 @@
+/**
+ * What a client is told when the host could not do something. Clients look for the phrase with which a failed start begins;
+ * what a tool of the machine said is for the operator's log and not for a tenant.
+ */
+import { Fault } from "../../contract/fault.ts";
+
+/** The host's word for these is meant for whoever asked: what cannot be kept, what does not fit, that the disk is full. */
+const FOR_CALLERS: ReadonlySet<number> = new Set([422, 507]);
+
+/** A sandbox could not be started. `otherwise` ends the sentence for faults that are not the caller's business. */
+export function placementFault(cause: unknown, otherwise = "it could not be started"): Fault {
+  const fault = Fault.from(cause);
+  const headers = { ...fault.headers };
+  if (FOR_CALLERS.has(fault.status)) return fault;
+  if (fault.status === 503 || fault.status === 404) {
+    // A missing image or checkpoint must not read as a missing template or sandbox.
+    const errorCode = fault.status === 404 ? "sandbox_no_compatible_node" : "sandbox_capacity_unavailable";
+    return new Fault(503, `Failed to place sandbox: ${fault.message}`, { cause, errorCode, headers });
+  }
+  const message = `Failed to place sandbox: ${otherwise}; the server's log has the details`;
+  return new Fault(500, message, { cause, errorCode: "sandbox_create_failed", headers });
+}
+
+/** A running sandbox could not be written into a checkpoint. */
+export function captureFault(cause: unknown, id: string): Fault {
+  const fault = Fault.from(cause);
+  if (FOR_CALLERS.has(fault.status) || fault.status === 503) return fault;
+  if (fault.status === 404) return new Fault(404, `sandbox "${id}" does not exist, or it has ended`, { cause });
+  return new Fault(500, `sandbox "${id}" could not be written down and runs on; the server's log has the details`, {
+    cause,
+  });
+}

@@ -1,0 +1,378 @@
+/**
+ * The life of a sandbox, as one state machine.
+ *
+ *   from          trigger                              to            act                          then
+ *   (none)        create, fork                         running       host.create before           row, expiry armed
+ *   running       set timeout, refresh, connect        running       —                            new end, expiry armed
+ *   running       pause, end reached with autoPause    pausing       host.pause                   paused; running if it failed
+ *   paused        connect, resume, wake                resuming      host.resume                  running; paused if it failed
+ *   running       snapshot, fork                       snapshotting  host.snapshot                running
+ *   running       kill, end reached, lost by the host  killing       host.destroy                 row removed
+ *   paused        kill                                 killing       host.removeCheckpoint        row removed
+ *   pausing, resuming, snapshotting: kill              as it is      the wish is noted            killing when that is done
+ *   killing       start after a crash, retry           (none)        destroy, remove checkpoint   row removed
+ *
+ * The order is always: decide, act, record. To decide is one compare-and-set on (id, state, execution id); only who won it
+ * acts. Create has no row to decide on, so it acts first and undoes the act when the row cannot be written.
+ * What leads to a new run takes one of the team's slots before all else (`slots.ts`).
+ * `standing.ts` says what a row means to readers, `recovery.ts` what a start makes of what it finds.
+ */
+import { Fault } from "../../contract/fault.ts";
+import type { Team } from "../../store/people.ts";
+import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
+import type { Destination, Wake, WakeRequest } from "../directory.ts";
+import { AT_REST_ROUNDS_MAX, KILL_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../limits.ts";
+import type { StartableTemplate } from "../templates/template-look-up.ts";
+import { capture } from "./capture.ts";
+import { Births, type Wish } from "./creation.ts";
+import { Life, type LifecycleRooms } from "./lifecycle-services.ts";
+import { Pauses } from "./pausing.ts";
+import { limitReached } from "./quota.ts";
+import { recover } from "./recovery.ts";
+import { Resumes, type ResumeWish } from "./resuming.ts";
+import { endWithin, lastEnd, ranTooLong } from "./run-length.ts";
+import { beingEnded, inTransition, notFound, type Standing, shownState, standingOf } from "./sandbox-status.ts";
+import { type Attempt, Patience, waitLeft } from "./settled-sandbox.ts";
+import { admit, wakeRefusal } from "./wake.ts";
+
+export class Lifecycle {
+  readonly #life: Life;
+  readonly #births: Births;
+  readonly #pauses: Pauses;
+  readonly #resumes: Resumes;
+  readonly #patience: Patience;
+
+  constructor(rooms: LifecycleRooms) {
+    this.#life = new Life(rooms, (due) => this.#pauses.enqueue(due));
+    this.#births = new Births(this.#life);
+    this.#pauses = new Pauses(this.#life);
+    this.#resumes = new Resumes(this.#life);
+    this.#patience = new Patience(this.#life, (id) => this.#pauses.hurry(id));
+    rooms.host.onLost((id) => this.#life.background.run("loss of a sandbox not recorded", () => this.#lost(id)));
+  }
+
+  /** Takes back what there was before a restart. Nothing else may be called before it is done. */
+  start(): Promise<void> {
+    return recover(this.#life);
+  }
+
+  create(team: Team, from: StartableTemplate, wish: Wish): Promise<Sandbox> {
+    return this.#births.fromTemplate(team, from, wish);
+  }
+
+  /** The team's sandbox while it is running or paused, or a Fault 404. */
+  async read(team: Team, id: string): Promise<Sandbox> {
+    const sandbox = await this.#row(team, id);
+    if (shownState(sandbox, this.#life.clock.now()) === undefined) throw notFound(id);
+    return sandbox;
+  }
+
+  setEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
+    return this.#changeEnd(team, id, seconds, this.#life.store.sandboxes.setEnd);
+  }
+
+  /** As `setEnd`, but never to an earlier time. */
+  extendEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
+    return this.#changeEnd(team, id, seconds, this.#life.store.sandboxes.extendEnd);
+  }
+
+  /** Running: its end is set or extended. Paused: it is resumed, with that end. Says which it was. */
+  connect(
+    team: Team,
+    id: string,
+    wish: { seconds: number; memory: boolean; onlyExtend: boolean },
+  ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
+    const { journal, store } = this.#life;
+    const { sandboxes } = store;
+    return this.#bringUp(id, {
+      look: () => this.#row(team, id),
+      resume: { seconds: wish.seconds, memory: wish.memory, mintToken: false },
+      running: async (run, now) => {
+        // One that has run too long already is not ended by being connected to.
+        const change = wish.onlyExtend || lastEnd(team, run) <= now ? sandboxes.extendEnd : sandboxes.setEnd;
+        const changed = await change(run, endWithin(team, run, wish.seconds, now), now);
+        if (changed !== undefined && changed.endAt !== run.endAt) journal.tell("updated", changed, newEnd(changed));
+        return changed;
+      },
+      joins: ({ memory }) => memory === wish.memory,
+      joined: (run, now) => sandboxes.extendEnd(run, endWithin(team, run, wish.seconds, now), now),
+    });
+  }
+
+  /** Fault 409 when it is running already. */
+  async resume(team: Team, id: string, wish: Omit<ResumeWish, "mintToken">): Promise<Sandbox> {
+    const running = async () => {
+      throw new Fault(409, `sandbox "${id}" is running already`);
+    };
+    const { sandbox } = await this.#bringUp(id, {
+      look: async () => {
+        const row = await this.#row(team, id);
+        if (standingOf(row, this.#life.clock.now()) === "over") throw notFound(id);
+        return row.state === "snapshotting" ? running() : row;
+      },
+      resume: { ...wish, mintToken: true },
+      running,
+      joins: ({ mintToken, memory, autoPause }) => mintToken && memory === wish.memory && autoPause === wish.autoPause,
+      joined: (run, now) => this.#life.store.sandboxes.extendEnd(run, endWithin(team, run, wish.seconds, now), now),
+    });
+    return sandbox;
+  }
+
+  /** Fault 409 only when it is paused already: clients take that for as good as done. */
+  async pause(team: Team, id: string, memory: boolean): Promise<void> {
+    await this.#whenAtRest(team, id, {
+      paused: () => new Fault(409, `sandbox "${id}" is paused already`),
+      busy: () =>
+        new Fault(503, `sandbox "${id}" is being resumed or copied and was not paused; try again in a moment`),
+      running: async (sandbox) => (await this.#pauses.now(sandbox, memory)) || undefined,
+    });
+  }
+
+  /** `use` gets the name of a checkpoint of the running sandbox, to record it or to discard it. */
+  async snapshot<T>(
+    team: Team,
+    id: string,
+    memory: boolean,
+    use: (sandbox: Sandbox, checkpoint: string) => Promise<T>,
+  ): Promise<T> {
+    return this.#whenAtRest(team, id, {
+      paused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
+      running: async (sandbox) => {
+        const checkpoint = await capture(this.#life, sandbox, { memory });
+        if (checkpoint === undefined) return undefined;
+        try {
+          return await use(sandbox, checkpoint);
+        } catch (error) {
+          this.discard([checkpoint]);
+          throw error;
+        }
+      },
+    });
+  }
+
+  /** Copies of a running sandbox, each with an id and tokens of its own; or why there is none. */
+  async fork(team: Team, id: string, count: number, seconds: number): Promise<(Sandbox | Fault)[]> {
+    const { sandboxes: limit } = team.limits;
+    if (limit !== undefined && count >= limit) {
+      const most = limit === 1 ? "1 sandbox" : `${limit} sandboxes`;
+      throw new Fault(
+        400,
+        `this team may run ${most} at once, the original among them; count must be less, got ${count}`,
+      );
+    }
+    return this.#whenAtRest(team, id, {
+      paused: () => new Fault(409, `sandbox "${id}" is paused; resume it first`),
+      running: (sandbox) => this.#fork(team, sandbox, count, seconds),
+    });
+  }
+
+  /** Undefined: it does not run any more, so look again. */
+  async #fork(team: Team, sandbox: Sandbox, count: number, seconds: number): Promise<(Sandbox | Fault)[] | undefined> {
+    using held = new DisposableStack();
+    const slots = await this.#life.slots.takeUpTo(team, count);
+    for (const slot of slots) held.use(slot);
+    const refused = Array.from({ length: count - slots.length }, () => limitReached(team));
+    // It need not stand still for nothing.
+    if (slots.length === 0) return refused;
+    const checkpoint = await capture(this.#life, sandbox, { memory: true, temporary: true });
+    if (checkpoint === undefined) return undefined;
+    try {
+      this.#life.journal.tell("checkpointed", sandbox, `forked, ${slots.length} times`);
+      return [...(await this.#births.fromSandbox(sandbox, checkpoint, slots, seconds)), ...refused];
+    } finally {
+      this.discard([checkpoint]);
+    }
+  }
+
+  /** Removes, in its own time, checkpoints that no row names any more. */
+  discard(checkpoints: readonly string[]): void {
+    this.#life.discards.enqueue(checkpoints);
+  }
+
+  /** For those who made the checkpoint of a snapshot known. */
+  noteSnapshot(sandbox: Sandbox, note: string): void {
+    this.#life.journal.tell("checkpointed", sandbox, note);
+  }
+
+  /** Returns when the sandbox is gone, or when somebody else is already ending it, or after a while when it will be. */
+  async kill(team: Team, id: string): Promise<void> {
+    const { store, presence } = this.#life;
+    let sandbox: Sandbox | undefined = await this.#row(team, id);
+    for (let round = 0; round < KILL_ROUNDS_MAX; round++) {
+      if (sandbox === undefined || sandbox.state === "killing" || sandbox.killWanted) return;
+      const killed = await store.sandboxes.kill(sandbox);
+      if (killed?.state === "killing") return this.#life.end(killed, "killed");
+      if (killed !== undefined) {
+        presence.end(id);
+        this.#pauses.hurry(id);
+        return this.#gone(killed);
+      }
+      // Lost to another kill, or to a resume that began a new run in between.
+      sandbox = await store.sandboxes.byId(id);
+    }
+    throw inTransition(id);
+  }
+
+  /** Never waits and never asks the store. */
+  find(id: string): Destination | undefined {
+    const ended = this.#life.presence.reachable(id);
+    const endpoint = ended && this.#life.host.endpoint(id);
+    return endpoint && ended && { address: endpoint.address, forward: (port) => endpoint.forward(port), ended };
+  }
+
+  /** The way to a sandbox that `find` did not know: it is waited for, and woken if that is allowed. */
+  async wake(id: string, request: WakeRequest): Promise<Wake> {
+    try {
+      await this.#bringUp(id, {
+        look: async () => admit(await this.#life.store.sandboxes.byId(id), id, request, this.#life.clock.now()),
+        resume: (sandbox) => ({
+          seconds: Math.max(WAKE_MIN_SECONDS, sandbox.timeoutSeconds),
+          memory: true,
+          mintToken: false,
+          note: `woken by a request to port ${request.port}`,
+        }),
+        running: async (sandbox) => sandbox,
+        joins: () => true,
+        joined: async (sandbox) => sandbox,
+      });
+    } catch (error) {
+      return { refused: wakeRefusal(error) };
+    }
+    const destination = this.find(id);
+    if (destination !== undefined) return { destination };
+    // It ran a moment ago: either somebody has just taken it in hand, or the host has just lost it.
+    return { refused: this.#life.presence.isHidden(id) ? "in-transition" : "not-found" };
+  }
+
+  /** Resolves once no background work is under way. */
+  settled(): Promise<void> {
+    return this.#life.background.settled();
+  }
+
+  /** From now on calls that wait for something give up. */
+  beginClose(): void {
+    this.#life.beginClose();
+  }
+
+  /** Stops the timers and waits for what is under way. Sandboxes run on. */
+  async close(): Promise<void> {
+    this.#pauses.close();
+    await this.#life.close();
+  }
+
+  /** The sandbox running: as it is, or started, or after waiting for whoever has it in hand. */
+  #bringUp(
+    id: string,
+    how: {
+      look(): Promise<Sandbox>;
+      resume: ResumeWish | ((sandbox: Sandbox) => ResumeWish);
+      /** Undefined: it does not run any more, so look again. */
+      running(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
+      /** Whether a start that another asked for is as good as its own; if not, it is waited for. */
+      joins(start: ResumeWish): boolean;
+      /** Who joined gets no less time than it asked for itself. */
+      joined(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
+    },
+  ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
+    const { clock, expiry } = this.#life;
+    return this.#patience.until<{ sandbox: Sandbox; resumed: boolean }>(
+      id,
+      how.look,
+      async (sandbox, standing, now) => {
+        if (standing === "over") throw beingEnded(id);
+        if (standing === "running") {
+          const running = await how.running(sandbox, now);
+          if (running === undefined) return "again";
+          expiry.noteEnd(running.endAt);
+          return { done: { sandbox: running, resumed: false } };
+        }
+        const underWay = this.#resumes.underWay(sandbox);
+        if (underWay !== undefined) {
+          const joins = how.joins(underWay.wish);
+          const started = await (joins ? underWay.result : underWay.result.catch(() => undefined));
+          if (started === undefined || !joins) return "again";
+          const joined = (await how.joined(started, clock.now())) ?? started;
+          expiry.noteEnd(joined.endAt);
+          return { done: { sandbox: joined, resumed: true } };
+        }
+        if (standing !== "paused") return "wait";
+        const wish = typeof how.resume === "function" ? how.resume(sandbox) : how.resume;
+        const started = await this.#resumes.start(sandbox, wish);
+        return started === undefined ? "again" : { done: { sandbox: started, resumed: true } };
+      },
+    );
+  }
+
+  /** What is to be done with a running sandbox, once nobody has it in hand. */
+  #whenAtRest<T>(
+    team: Team,
+    id: string,
+    how: {
+      /** Undefined: it does not run any more, so look again. */
+      running(sandbox: Sandbox): Promise<T | undefined>;
+      paused(): Fault;
+      over?(): Fault;
+      busy?(): Fault;
+    },
+  ): Promise<T> {
+    const attempt = async (sandbox: Sandbox, standing: Standing): Promise<Attempt<T>> => {
+      if (standing === "over") throw how.over?.() ?? notFound(id);
+      if (standing === "paused") throw how.paused();
+      if (standing === "between") return "wait";
+      const done = await how.running(sandbox);
+      return done === undefined ? "again" : { done };
+    };
+    const limits = { rounds: AT_REST_ROUNDS_MAX, busy: how.busy };
+    return this.#patience.until(id, () => this.#row(team, id), attempt, limits);
+  }
+
+  async #changeEnd(
+    team: Team,
+    id: string,
+    seconds: number,
+    change: (run: SandboxRun, endAt: number, now: number) => Promise<Sandbox | undefined>,
+  ): Promise<Sandbox> {
+    const { clock, expiry, journal } = this.#life;
+    return this.#whenAtRest(team, id, {
+      paused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
+      over: () => beingEnded(id),
+      running: async (sandbox) => {
+        const now = clock.now();
+        if (seconds > 0 && lastEnd(team, sandbox) <= now) throw ranTooLong(team, id);
+        const changed = await change(sandbox, endWithin(team, sandbox, seconds, now), now);
+        if (changed === undefined) return undefined;
+        expiry.noteEnd(changed.endAt);
+        if (changed.endAt !== sandbox.endAt) journal.tell("updated", changed, newEnd(changed));
+        return changed;
+      },
+    });
+  }
+
+  /** Waits for the end of a run whose kill is wanted. */
+  async #gone(run: SandboxRun): Promise<void> {
+    const { store, clock, changes } = this.#life;
+    const deadline = clock.now() + TRANSITION_WAIT_MS;
+    for (;;) {
+      using watch = changes.watch(run.id);
+      const row = await store.sandboxes.byId(run.id);
+      if (row === undefined || row.executionId !== run.executionId) return;
+      if (!(await watch.within(waitLeft(deadline, clock.now())))) return;
+    }
+  }
+
+  async #lost(id: string): Promise<void> {
+    const sandbox = await this.#life.store.sandboxes.byId(id);
+    if (sandbox?.state === "running") await this.#life.lost(sandbox);
+  }
+
+  async #row(team: Team, id: string): Promise<Sandbox> {
+    const sandbox = await this.#life.store.sandboxes.byId(id);
+    // Somebody else's sandbox is as unknown as none.
+    if (sandbox === undefined || sandbox.teamId !== team.id) throw notFound(id);
+    return sandbox;
+  }
+}
+
+function newEnd({ endAt }: Sandbox): string {
+  return `its timeout ends at ${new Date(endAt).toISOString()}`;
+}

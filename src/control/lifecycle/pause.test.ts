@@ -1,0 +1,273 @@
+/** Pausing, and being paused. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+let id: string;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  id = await f.create({ timeout: 60, secure: true, metadata: { a: "b" } });
+  await f.advance(10_000);
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+const pause = (body?: unknown) => f.call("POST", `/sandboxes/${id}/pause`, body);
+const read = async () => (await f.call("GET", `/sandboxes/${id}`)).body;
+
+describe("pause", () => {
+  test("204, then nothing of it runs and it reads as paused since then", async () => {
+    const before = await read();
+    expect((await pause()).status).toBe(204);
+    expect(f.host.running).toEqual([]);
+    expect(f.host.checkpoints).toHaveLength(1);
+    expect(await read()).toEqual({ ...before, state: "paused", endAt: new Date(NOW + 10_000).toISOString() });
+    await f.advance(3_600_000);
+    expect((await read()).state).toBe("paused");
+    expect(f.eventsOf(id)).toEqual(["created", "paused"]);
+  });
+
+  test.each([
+    [undefined, true],
+    [{}, true],
+    [{ memory: null }, true],
+    [{ memory: true }, true],
+    [{ memory: false }, false],
+  ])("with %j keeps memory: %p", async (body, memory) => {
+    const asked: boolean[] = [];
+    f.host.beforePause = async (_id, _name, options) => void asked.push(options.memory);
+    expect((await pause(body)).status).toBe(204);
+    expect(asked).toEqual([memory]);
+  });
+
+  test("of what is paused already is 409, of what is unknown 404, of nonsense 400", async () => {
+    await pause();
+    expect((await pause()).status).toBe(409);
+    expect((await f.call("POST", "/sandboxes/i00000000000000000000/pause")).status).toBe(404);
+    expect((await pause({ memory: "yes" })).status).toBe(400);
+  });
+
+  test("is in lists of paused sandboxes, not of running ones", async () => {
+    const other = await f.create({ timeout: 60 });
+    await pause();
+    const ids = async (query: string) =>
+      (await f.call("GET", `/v2/sandboxes${query}`)).body.map(({ sandboxID, state }) => `${state} ${sandboxID}`);
+    expect(await ids("")).toEqual([`running ${other}`, `paused ${id}`]);
+    expect(await ids("?state=paused")).toEqual([`paused ${id}`]);
+    expect(await ids("?state=running")).toEqual([`running ${other}`]);
+    expect(await ids("?state=paused&metadata=a%3Db")).toEqual([`paused ${id}`]);
+    expect((await f.call("GET", "/sandboxes")).body.map(({ sandboxID }) => sandboxID)).toEqual([other]);
+  });
+
+  test("while it goes on: paused to readers, unknown to the edge's look-up", async () => {
+    const { begun, finish } = f.hold("beforePause");
+    const pausing = pause();
+    await begun;
+    expect((await read()).state).toBe("paused");
+    expect((await f.call("GET", "/v2/sandboxes?state=paused")).body).toHaveLength(1);
+    expect(await f.control.directory.find(id)).toBeUndefined();
+    finish();
+    expect((await pausing).status).toBe(204);
+  });
+
+  test.each([
+    ["pause", {}, 409],
+    ["timeout", { timeout: 5 }, 404],
+    ["refreshes", {}, 404],
+    ["snapshots", {}, 404],
+    ["fork", {}, 409],
+  ])("while it goes on /%s waits, and afterwards it is %p", async (path, body, status) => {
+    const { begun, finish } = f.hold("beforePause");
+    const pausing = pause();
+    await begun;
+    const waiting = f.call("POST", `/sandboxes/${id}/${path}`, body);
+    await f.until(() => f.clock.timers === 2);
+    finish();
+    expect([(await pausing).status, (await waiting).status]).toEqual([204, status]);
+    const reply = await f.call("POST", `/sandboxes/${id}/${path}`, body);
+    expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining("is paused")]);
+  });
+
+  test("after one that failed, another that waited is tried", async () => {
+    const { begun, finish } = f.hold("beforePause", new Fault(422, "cannot be kept"));
+    const first = pause();
+    await begun;
+    const second = pause();
+    await f.until(() => f.clock.timers === 2);
+    f.host.beforePause = async () => undefined;
+    finish();
+    expect([(await first).status, (await second).status]).toEqual([422, 204]);
+  });
+
+  test("of a sandbox that somebody has in hand for a minute is 503: not paused, and not paused already either", async () => {
+    const { begun, finish } = f.hold("beforeSnapshot");
+    const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+    await begun;
+    const waiting = pause();
+    await f.until(() => f.clock.timers === 2);
+    await f.clock.advance(60_000, async () => undefined);
+    const reply = await waiting;
+    expect([reply.status, reply.body.message]).toEqual([503, expect.stringContaining("was not paused")]);
+    finish();
+    await making;
+  });
+
+  test("that cannot be done is told with the reason, and the sandbox runs on to the end it had", async () => {
+    f.host.beforePause = async () => {
+      throw new Fault(422, 'process 7 "ring" holds an io_uring, which cannot be kept; end it first');
+    };
+    const reply = await pause();
+    expect([reply.status, reply.body.message]).toEqual([422, expect.stringContaining("io_uring")]);
+    expect(f.host.checkpoints).toEqual([]);
+    expect((await read()).state).toBe("running");
+    expect(await f.endOf(id)).toBe(60);
+    expect(await f.control.directory.find(id)).toBeDefined();
+    await f.advance(50_000);
+    expect(f.host.destroyed).toEqual([id]);
+  });
+
+  test.each([
+    [507, 507],
+    [503, 503],
+    [500, 500],
+  ])("a host's %p is a %p, and what a tool said stays in the log", async (status, shown) => {
+    f.host.beforePause = async () => {
+      throw status === 500 ? new Error("criu: /proc/1/mem") : new Fault(status, "no room for it");
+    };
+    const reply = await pause();
+    expect(reply.status).toBe(shown);
+    expect(reply.body.message).not.toContain("criu");
+    expect((await read()).state).toBe("running");
+  });
+
+  test("that fails after the end has come leaves the rest to the expiry", async () => {
+    f.host.beforePause = async () => {
+      await f.clock.advance(60_000, async () => undefined);
+      throw new Fault(422, "cannot be kept");
+    };
+    expect((await pause()).status).toBe(422);
+    await f.advance(0);
+    expect(f.host.destroyed).toEqual([id]);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+  });
+
+  test("of a sandbox that dies meanwhile is 404, and it is gone", async () => {
+    f.host.beforePause = async () => f.host.lose(id);
+    expect((await pause()).status).toBe(404);
+    await f.control.settled();
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+  });
+
+  test("many at once: one does it", async () => {
+    const statuses = (await Promise.all(Array.from({ length: 10 }, () => pause()))).map(({ status }) => status);
+    expect(statuses.sort()).toEqual([204, ...Array(9).fill(409)]);
+    expect(f.host.checkpoints).toHaveLength(1);
+    expect(f.host.collisions).toEqual([]);
+  });
+
+  test("ends what the edge carries when it is done, not when it fails", async () => {
+    const first = await f.control.directory.find(id);
+    f.host.beforePause = async () => {
+      throw new Fault(422, "cannot be kept");
+    };
+    await pause();
+    expect(first?.ended.aborted).toBe(false);
+    f.host.beforePause = async () => expect(first?.ended.aborted).toBe(false);
+    await pause();
+    expect(first?.ended.aborted).toBe(true);
+  });
+
+  test("is recorded however often the store fails", async () => {
+    const { finishPause } = f.store.sandboxes;
+    let failures = 2;
+    f.store.sandboxes.finishPause = (run) =>
+      failures-- > 0 ? Promise.reject(new Error("database is locked")) : finishPause(run);
+    const { begun, finish } = f.hold("beforePause");
+    const pausing = pause();
+    await begun;
+    finish();
+    while (failures > 0) {
+      await Bun.sleep(1);
+      await f.clock.advance(250, async () => undefined);
+    }
+    await f.clock.advance(250, async () => undefined);
+    expect((await pausing).status).toBe(204);
+    expect((await read()).state).toBe("paused");
+  });
+
+  test("another team cannot", async () => {
+    const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
+    for (const path of ["pause", "resume", "fork", "snapshots"]) {
+      expect((await f.call("POST", `/sandboxes/${id}/${path}`, {}, stranger)).status).toBe(404);
+    }
+    expect((await read()).state).toBe("running");
+  });
+});
+
+describe("kill", () => {
+  test("of a paused sandbox removes its checkpoint", async () => {
+    await pause();
+    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
+    expect([f.host.running, f.host.checkpoints]).toEqual([[], []]);
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    expect(f.eventsOf(id)).toEqual(["created", "paused", "killed"]);
+  });
+
+  test.each([true, false])("during a pause wins, whether the pause succeeds (%p) or not", async (succeeds) => {
+    const { begun, finish } = f.hold("beforePause", succeeds ? undefined : new Fault(422, "cannot be kept"));
+    const pausing = pause();
+    await begun;
+    const killing = f.call("DELETE", `/sandboxes/${id}`);
+    await f.killWanted(id);
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
+    expect((await f.call("POST", `/v2/sandboxes/${id}/connect`)).status).toBe(409);
+    expect((await f.call("POST", `/sandboxes/${id}/resume`)).status).toBe(404);
+    finish();
+    expect((await killing).status).toBe(204);
+    expect((await pausing).status).toBe(succeeds ? 404 : 422);
+    expect([f.host.running, f.host.checkpoints, f.host.collisions]).toEqual([[], [], []]);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    expect(f.eventsOf(id)).toEqual(["created", "killed"]);
+  });
+
+  test("during a resume wins, too", async () => {
+    await pause();
+    const { begun, finish } = f.hold("beforeResume");
+    const resuming = f.call("POST", `/sandboxes/${id}/resume`);
+    await begun;
+    const killing = f.call("DELETE", `/sandboxes/${id}`);
+    await f.killWanted(id);
+    finish();
+    expect((await killing).status).toBe(204);
+    expect((await resuming).status).toBe(409);
+    expect([f.host.running, f.host.checkpoints, f.host.collisions]).toEqual([[], [], []]);
+  });
+
+  test("does not wait for ever for a pause that hangs", async () => {
+    const { begun, finish } = f.hold("beforePause");
+    const pausing = pause();
+    await begun;
+    const killing = f.call("DELETE", `/sandboxes/${id}`);
+    await f.until(() => f.clock.timers > 1);
+    await f.clock.advance(60_000, async () => undefined);
+    expect((await killing).status).toBe(204);
+    finish();
+    await pausing;
+    await f.control.settled();
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+  });
+
+  test("a checkpoint that cannot be removed is tried again before the row goes", async () => {
+    await pause();
+    let failures = 1;
+    f.host.beforeRemoveCheckpoint = async () => {
+      if (failures-- > 0) throw new Error("busy");
+    };
+    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(500);
+    await f.advance(1_000);
+    expect(f.host.checkpoints).toEqual([]);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+  });
+});

@@ -1,0 +1,126 @@
+/**
+ * Pausing. A client's pause is done at once and its failure is told; a pause at the end of a timeout waits its turn, and one
+ * that cannot be done is put off a few times before memory is given up. Either way a failure leaves the sandbox running.
+ */
+import { Fault } from "../../contract/fault.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import { described } from "../../work/log.ts";
+import { AUTO_PAUSE_PUT_OFF_MS, AUTO_PAUSES_AT_ONCE } from "../limits.ts";
+import { captureFault } from "./host-fault.ts";
+import type { Life } from "./lifecycle-services.ts";
+import { notFound } from "./sandbox-status.ts";
+
+export class Pauses {
+  readonly #life: Life;
+  /** Rows in `pausing` whose turn has not come. */
+  readonly #line: Sandbox[] = [];
+  #workers = 0;
+
+  constructor(life: Life) {
+    this.#life = life;
+  }
+
+  /** False: it does not run any more, so look again. Throws when it cannot be paused; then it runs on. */
+  async now(sandbox: Sandbox, memory: boolean): Promise<boolean> {
+    const { store, host, clock, ids } = this.#life;
+    const to = { checkpoint: ids.uuid(), memory, now: clock.now() };
+    const begun = await store.sandboxes.beginPause(sandbox, to);
+    if (begun === undefined) return false;
+    this.#life.presence.hide(begun.id);
+    try {
+      await host.pause(begun.id, to.checkpoint, { memory, owner: begun.teamId });
+    } catch (cause) {
+      const back = await this.#life.insist("a pause that failed", () => store.sandboxes.abandonPause(begun));
+      if (back !== undefined) await this.#life.backInRunning(back);
+      throw captureFault(cause, begun.id);
+    }
+    if (!(await this.#done(begun, memory ? undefined : "memory was not kept, as asked"))) throw notFound(begun.id);
+    return true;
+  }
+
+  /** Does it soon, a few at a time. The rows are in `pausing` already. */
+  enqueue(due: readonly Sandbox[]): void {
+    this.#line.push(...due);
+    while (this.#workers < AUTO_PAUSES_AT_ONCE && this.#line.length > 0) {
+      this.#workers++;
+      this.#life.background.run("automatic pause failed", () => this.#work());
+    }
+  }
+
+  /** Somebody waits for this one. */
+  hurry(id: string): void {
+    const at = this.#line.findIndex((sandbox) => sandbox.id === id);
+    if (at > 0) this.#line.unshift(...this.#line.splice(at, 1));
+  }
+
+  close(): void {
+    this.#line.length = 0;
+  }
+
+  async #work(): Promise<void> {
+    try {
+      for (let next = this.#line.shift(); next !== undefined; next = this.#line.shift()) {
+        const sandbox = next;
+        await this.#whenDue(sandbox).catch((error: unknown) => {
+          const event = "automatic pause failed";
+          this.#life.log.write({ level: "error", event, sandbox: sandbox.id, error: described(error) });
+        });
+      }
+    } finally {
+      this.#workers--;
+    }
+  }
+
+  async #whenDue(sandbox: Sandbox): Promise<void> {
+    const { store, host } = this.#life;
+    const { id, checkpointMemory: memory } = sandbox;
+    // It may have waited long, and somebody may have killed it.
+    const current = await this.#life.insist("an automatic pause", () => store.sandboxes.byId(id));
+    if (current?.killWanted) {
+      const ended = await this.#life.insist("a kill", () => store.sandboxes.abandonPause(sandbox));
+      if (ended !== undefined) await this.#life.backInRunning(ended);
+      return;
+    }
+    try {
+      await host.pause(id, sandbox.checkpoint ?? "", { memory, owner: sandbox.teamId });
+    } catch (cause) {
+      await this.#putOff(sandbox, cause);
+      return;
+    }
+    const givenUp = sandbox.autoPauseMemory && !memory;
+    await this.#done(sandbox, givenUp ? "memory was not kept: it could not be written down, several times" : undefined);
+  }
+
+  async #putOff(sandbox: Sandbox, cause: unknown): Promise<void> {
+    const { store, host, clock, log, journal } = this.#life;
+    const back = await this.#life.insist("a pause that failed", () =>
+      store.sandboxes.putOffPause(sandbox, clock.now() + AUTO_PAUSE_PUT_OFF_MS),
+    );
+    const event = "sandbox could not be paused at the end of its timeout";
+    log.write({ level: "warn", event, sandbox: sandbox.id, error: described(cause) });
+    if (back === undefined) return;
+    if (back.state === "running" && host.endpoint(back.id) !== undefined) {
+      const { message } = captureFault(cause, sandbox.id);
+      const note = `the pause at the end of its timeout was put off by ${AUTO_PAUSE_PUT_OFF_MS / 60_000} minutes: ${message}`;
+      journal.warn(back, note);
+      journal.tell("updated", back, note);
+    }
+    await this.#life.backInRunning(back);
+  }
+
+  /** False: somebody wanted it killed meanwhile, and now it is. */
+  async #done(sandbox: Sandbox, note: string | undefined): Promise<boolean> {
+    const { store, presence, changes, journal, log } = this.#life;
+    const paused = await this.#life.insist("a pause", () => store.sandboxes.finishPause(sandbox));
+    if (paused === undefined) throw new Fault(500, `sandbox "${sandbox.id}" left "pausing" while it was paused`);
+    if (paused.state === "killing") {
+      this.#life.endSoon(paused, "killed");
+      return false;
+    }
+    presence.end(paused.id);
+    changes.note(paused.id);
+    log.write({ level: "info", event: "sandbox paused", sandbox: paused.id, memory: paused.checkpointMemory });
+    journal.tell("paused", paused, note);
+    return true;
+  }
+}

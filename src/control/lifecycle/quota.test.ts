@@ -1,0 +1,293 @@
+/** How many sandboxes a team runs at once: who is counted, and what happens to those who do not fit. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+import { callsOfTeam, errorsIn, sandboxesIn } from "../testing/team-calls.ts";
+
+let f: ControlFixture;
+
+const { limit, create, pause, resume, connect, wake, fork, running, paused, free } = callsOfTeam(() => f);
+
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+describe("a team with a limit", () => {
+  test.each(["/sandboxes", "/v2/sandboxes"])(
+    "%s beyond it: 429 at once, with the limit and what to do",
+    async (path) => {
+      await limit(2);
+      expect([(await create(path)).status, (await create(path)).status]).toEqual([201, 201]);
+      const reply = await create(path);
+      expect(reply.status).toBe(429);
+      expect(reply.body.message).toContain("may run 2 sandboxes at once, and does; kill or pause one");
+      // Clients that find this header wait and try again, which would only make the refusal late.
+      expect(reply.headers.has("retry-after")).toBe(false);
+      expect(f.host.running).toHaveLength(2);
+      expect(f.told.filter(({ event }) => event === "created")).toHaveLength(2);
+    },
+  );
+
+  test("does not hold another team back", async () => {
+    await limit(1);
+    const theirs = await f.anotherTeam("others");
+    for (let nth = 0; nth < 3; nth++) {
+      const reply = await f.call("POST", "/sandboxes", { templateID: "base" }, { "X-API-Key": theirs });
+      expect(reply.status).toBe(201);
+    }
+    expect(await free()).toBe(1);
+  });
+
+  test("may be lowered below what runs, and lifted again, from the next call on", async () => {
+    const [id = ""] = await running(3);
+    await limit(2);
+    expect((await create()).status).toBe(429);
+    expect((await connect(id)).status).toBe(200);
+    await limit(4);
+    expect(await free()).toBe(1);
+    await limit(undefined);
+    expect((await create()).status).toBe(201);
+  });
+
+  test("gives a slot for every one that is killed or paused, or whose timeout ended", async () => {
+    await limit(3);
+    const [killed = "", stopped = ""] = await running(2);
+    await f.create({ timeout: 10 });
+    expect(await free()).toBe(0);
+    await f.call("DELETE", `/sandboxes/${killed}`);
+    expect(await free()).toBe(1);
+    await pause(stopped);
+    expect(await free()).toBe(1);
+    await f.advance(10_000);
+    expect(await free()).toBe(1);
+  });
+
+  test("does not count what is being ended, however often that fails", async () => {
+    f.host.beforeDestroy = async () => {
+      throw new Error("busy");
+    };
+    await limit(1);
+    const [id = ""] = await running(1);
+    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(500);
+    expect((await f.store.sandboxes.inState("killing")).map((row) => row.id)).toEqual([id]);
+    expect(await free()).toBe(1);
+  });
+
+  test("counts what is being paused until it is, and then not", async () => {
+    await limit(1);
+    const [id = ""] = await running(1);
+    const { begun, finish } = f.hold("beforePause");
+    const pausing = pause(id);
+    await begun;
+    expect((await create()).status).toBe(429);
+    finish();
+    await pausing;
+    expect(await free()).toBe(1);
+  });
+
+  test("counts what is paused at the end of its timeout until it is", async () => {
+    await limit(1);
+    await f.create({ timeout: 10, autoPause: true });
+    const { begun, finish } = f.hold("beforePause");
+    const passed = f.advance(10_000);
+    await begun;
+    expect((await create()).status).toBe(429);
+    finish();
+    await passed;
+    expect(await free()).toBe(1);
+  });
+
+  test("counts what a snapshot is made of, once", async () => {
+    await limit(2);
+    const [id = ""] = await running(1);
+    const { begun, finish } = f.hold("beforeSnapshot");
+    const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+    await begun;
+    expect(await free()).toBe(1);
+    finish();
+    expect((await making).status).toBe(201);
+  });
+
+  test("counts a start and the row that it has just written as one", async () => {
+    await limit(2);
+    const { transaction } = f.store;
+    const second = Promise.withResolvers<number>();
+    f.store.transaction = async (work) => {
+      f.store.transaction = transaction;
+      const written = await transaction(work);
+      second.resolve((await create()).status);
+      return written;
+    };
+    expect([(await create()).status, await second.promise]).toEqual([201, 201]);
+  });
+
+  test("counts a start that ends while the rows are being read", async () => {
+    await limit(1);
+    const [begun, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    f.host.beforeCreate = () => {
+      begun.resolve();
+      return held.promise;
+    };
+    const first = create();
+    await begun.promise;
+    const { holdingSlots } = f.store.sandboxes;
+    f.store.sandboxes.holdingSlots = async (...given) => {
+      const before = await holdingSlots(...given);
+      held.resolve();
+      await first;
+      return before;
+    };
+    expect([(await create()).status, (await first).status]).toEqual([429, 201]);
+  });
+
+  test("counts again after a restart", async () => {
+    await running(2);
+    await limit(3);
+    await f.restart();
+    expect(await free()).toBe(1);
+  });
+
+  describe("with none free", () => {
+    let awake: string;
+    let asleep: string;
+    beforeEach(async () => {
+      [asleep = ""] = await paused(1);
+      [awake = ""] = await running(1);
+      await limit(1);
+    });
+
+    test.each([
+      ["resume", () => resume(asleep)],
+      ["v2 connect", () => connect(asleep)],
+      ["v1 connect", () => f.call("POST", `/sandboxes/${asleep}/connect`, { timeout: 5 })],
+    ])("%s of a paused sandbox is 429 and leaves it paused", async (_, act) => {
+      const reply = await act();
+      expect([reply.status, reply.body.message]).toEqual([429, expect.stringContaining("1 sandbox at once")]);
+      expect(reply.headers.has("retry-after")).toBe(false);
+      expect((await f.call("GET", `/sandboxes/${asleep}`)).body.state).toBe("paused");
+      await f.call("DELETE", `/sandboxes/${awake}`);
+      expect((await act()).status).toBe(201);
+    });
+
+    test("traffic does not wake it, and does once there is one", async () => {
+      expect(await wake(asleep)).toEqual({ refused: "limit-reached" });
+      expect((await f.call("GET", `/sandboxes/${asleep}`)).body.state).toBe("paused");
+      await pause(awake);
+      expect(await wake(asleep)).toHaveProperty("destination");
+    });
+
+    test("two who want the same sandbox get the same refusal", async () => {
+      const [reply, woken] = await Promise.all([connect(asleep), wake(asleep)]);
+      expect([reply.status, woken]).toEqual([429, { refused: "limit-reached" }]);
+    });
+
+    test("connect to a running sandbox needs none", async () => {
+      expect((await connect(awake)).status).toBe(200);
+      expect((await f.call("POST", `/sandboxes/${awake}/connect`, { timeout: 5 })).status).toBe(200);
+    });
+
+    test("a fork refuses all copies, and the sandbox need not stand still", async () => {
+      await limit(3);
+      await running(2);
+      let captures = 0;
+      f.host.beforeSnapshot = async () => void captures++;
+      const { status, entries } = await fork(awake, 2);
+      expect([status, errorsIn(entries).map(({ code }) => code), captures]).toEqual([201, [429, 429], 0]);
+    });
+  });
+
+  test("a fork makes the copies that fit and refuses the others", async () => {
+    await limit(5);
+    const [id = "", other = ""] = await running(3);
+    const { status, entries } = await fork(id, 4);
+    expect([status, entries.length]).toEqual([201, 4]);
+    expect(sandboxesIn(entries)).toHaveLength(2);
+    expect(errorsIn(entries)).toEqual(Array(2).fill({ code: 429, message: expect.stringContaining("5 sandboxes") }));
+    expect(f.host.running).toHaveLength(5);
+    await f.call("DELETE", `/sandboxes/${other}`);
+    expect(await free()).toBe(1);
+  });
+
+  test("a fork into as many as the limit, or more, can never fit: 400", async () => {
+    await limit(3);
+    const [id = ""] = await running(1);
+    const reply = await f.call("POST", `/sandboxes/${id}/fork`, { count: 3 });
+    expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining("3 sandboxes at once")]);
+    expect((await fork(id, 2)).entries.map((entry) => "sandbox" in entry)).toEqual([true, true]);
+  });
+
+  describe("gets back the slot of", () => {
+    const failure = async () => {
+      throw new Fault(503, "no room");
+    };
+
+    test("a create that fails, also when its row cannot be written", async () => {
+      await limit(1);
+      f.host.beforeCreate = failure;
+      expect((await create()).status).toBe(503);
+      f.host.beforeCreate = async () => undefined;
+      const { transaction } = f.store;
+      f.store.transaction = async () => {
+        throw new Fault(500, "disk full");
+      };
+      expect((await create()).status).toBe(500);
+      f.store.transaction = transaction;
+      expect(await free()).toBe(1);
+    });
+
+    test("a sandbox that dies before it is handed out", async () => {
+      await limit(1);
+      const { transaction } = f.store;
+      f.store.transaction = async (work) => {
+        f.store.transaction = transaction;
+        f.host.lose(f.host.running[0] ?? "");
+        return transaction(work);
+      };
+      expect((await create()).status).toBe(503);
+      expect(await free()).toBe(1);
+    });
+
+    test("a resume that fails, and of one that is killed meanwhile", async () => {
+      const [first = "", second = ""] = await paused(2);
+      await limit(1);
+      f.host.beforeResume = failure;
+      expect((await resume(first)).status).toBe(503);
+      const { begun, finish } = f.hold("beforeResume");
+      const resuming = resume(second);
+      await begun;
+      expect((await create()).status).toBe(429);
+      const killing = f.call("DELETE", `/sandboxes/${second}`);
+      await f.killWanted(second);
+      finish();
+      expect([(await resuming).status, (await killing).status]).toEqual([409, 204]);
+      expect(await free()).toBe(1);
+    });
+
+    test("a fork whose checkpoint, or some of whose copies, cannot be made", async () => {
+      await limit(6);
+      const [id = ""] = await running(1);
+      f.host.beforeSnapshot = failure;
+      expect((await fork(id, 5)).status).toBe(503);
+      f.host.beforeSnapshot = async () => undefined;
+      let copies = 0;
+      f.host.beforeCreate = async () => {
+        if (++copies % 2 === 0) await failure();
+      };
+      expect(sandboxesIn((await fork(id, 5)).entries)).toHaveLength(3);
+      f.host.beforeCreate = async () => undefined;
+      expect(await free()).toBe(2);
+    });
+
+    test("a look at the store that fails", async () => {
+      await limit(1);
+      const { holdingSlots } = f.store.sandboxes;
+      f.store.sandboxes.holdingSlots = async () => {
+        throw new Fault(503, "the store is away");
+      };
+      expect((await create()).status).toBe(503);
+      f.store.sandboxes.holdingSlots = holdingSlots;
+      expect(await free()).toBe(1);
+    });
+  });
+});

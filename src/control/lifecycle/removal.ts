@@ -1,0 +1,45 @@
+/**
+ * The last step of every sandbox: destroy it and its checkpoint, then forget its row. Who calls this has won the row's change
+ * to `killing`. A failure leaves the row in `killing`, where nobody can reach the sandbox, and is tried again until it
+ * succeeds; what a restart interrupts is finished at the next start.
+ */
+
+import type { Host } from "../../host/host.ts";
+import type { EndedRun } from "../../store/sandboxes.ts";
+import type { Store } from "../../store/store.ts";
+import type { Background } from "../../work/background.ts";
+import type { Clock } from "../../work/clock.ts";
+import { described, type Log } from "../../work/log.ts";
+import { WorkLine } from "../../work/retry-queue.ts";
+import { TAKEDOWN_RETRY_MAX_MS, TAKEDOWN_RETRY_MIN_MS, TAKEDOWNS_AT_ONCE } from "../limits.ts";
+import type { Changes } from "./changes.ts";
+
+export type Takedown = WorkLine<EndedRun>;
+
+export function createTakedown(rooms: {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  log: Log;
+  background: Background;
+  changes: Changes;
+}): Takedown {
+  const { store, host, clock, log, background, changes } = rooms;
+  return new WorkLine<EndedRun>({
+    clock,
+    background,
+    async work(run) {
+      await host.destroy(run.id);
+      if (run.checkpoint !== null) await host.removeCheckpoint(run.checkpoint);
+      await store.sandboxes.remove(run);
+      changes.note(run.id);
+      log.write({ level: "info", event: "sandbox ended", sandbox: run.id });
+    },
+    failed({ id }, error) {
+      log.write({ level: "error", event: "sandbox could not be destroyed", sandbox: id, error: described(error) });
+    },
+    atOnce: TAKEDOWNS_AT_ONCE,
+    retryMinMs: TAKEDOWN_RETRY_MIN_MS,
+    retryMaxMs: TAKEDOWN_RETRY_MAX_MS,
+  });
+}

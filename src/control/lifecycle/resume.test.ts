@@ -1,0 +1,262 @@
+/** A paused sandbox comes back: connect, resume, and what they do on one that is between two states. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import type { ResumeSandbox } from "../../host/host.ts";
+import { ControlFixture, NOW, type Reply } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+let id: string;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  id = await f.create({ timeout: 60, secure: true, envVars: { A: "b" }, allow_internet_access: false });
+  await f.advance(10_000);
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+const pause = (body?: unknown) => f.call("POST", `/sandboxes/${id}/pause`, body);
+const resume = (body?: unknown) => f.call("POST", `/sandboxes/${id}/resume`, body);
+const connect = (body: unknown = {}) => f.call("POST", `/v2/sandboxes/${id}/connect`, body);
+const read = async () => (await f.call("GET", `/sandboxes/${id}`)).body;
+
+describe("a paused sandbox", () => {
+  let before: Reply["body"];
+  beforeEach(async () => {
+    before = await read();
+    expect((await pause()).status).toBe(204);
+    await f.advance(100_000);
+  });
+
+  test.each([
+    ["/v2/sandboxes/ID/connect", undefined, 300],
+    ["/v2/sandboxes/ID/connect", { timeout: 40 }, 40],
+    ["/sandboxes/ID/connect", { timeout: 40 }, 40],
+    ["/sandboxes/ID/resume", undefined, 15],
+    ["/sandboxes/ID/resume", { timeout: 40 }, 40],
+  ])("%s %j: 201, the same sandbox in a new run of %p seconds", async (path, body, seconds) => {
+    const contents = { boot: 1, disk: 1 };
+    const reply = await f.call("POST", path.replace("ID", id), body);
+    expect(reply.status).toBe(201);
+    expect(reply.body).toMatchObject({ sandboxID: id, templateID: before.templateID, alias: "base" });
+    expect(await read()).toEqual({
+      ...before,
+      envdAccessToken: reply.body.envdAccessToken,
+      startedAt: new Date(NOW + 110_000).toISOString(),
+      endAt: new Date(NOW + 110_000 + seconds * 1000).toISOString(),
+    });
+    expect(f.host.contentsOf(id)).toEqual(contents);
+    expect(f.host.requestOf(id)).toMatchObject({ envVars: { A: "b" }, internet: false, memory: true });
+    await f.control.settled();
+    expect(f.host.checkpoints).toEqual([]);
+    await f.advance(seconds * 1000);
+    expect(f.host.destroyed).toEqual([id]);
+    expect(f.eventsOf(id)).toEqual(["created", "paused", "resumed", "killed"]);
+  });
+
+  test("each run has an execution id of its own", async () => {
+    const runs = new Set([(await f.store.sandboxes.byId(id))?.executionId]);
+    await connect();
+    runs.add((await f.store.sandboxes.byId(id))?.executionId);
+    await pause();
+    await connect();
+    runs.add((await f.store.sandboxes.byId(id))?.executionId);
+    expect(runs.size).toBe(3);
+  });
+
+  test("v1 connect with timeout 0 resumes it to end at once; /resume and v2 connect refuse it", async () => {
+    expect((await resume({ timeout: 0 })).status).toBe(400);
+    expect((await connect({ timeout: 0 })).status).toBe(400);
+    expect((await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 0 })).status).toBe(201);
+    await f.advance(0);
+    expect(f.host.destroyed).toEqual([id]);
+  });
+
+  test.each([
+    ["connect", { memory: false }, false],
+    ["connect", { memory: true }, true],
+    ["resume", { memory: false }, false],
+  ])("%s %j starts with its memory: %p", async (path, body, memory) => {
+    const reply = await f.call(
+      "POST",
+      path === "connect" ? `/v2/sandboxes/${id}/connect` : `/sandboxes/${id}/resume`,
+      body,
+    );
+    expect(reply.status).toBe(201);
+    expect(f.host.requestOf(id)).toMatchObject({ memory });
+    expect(f.host.contentsOf(id)).toEqual({ boot: memory ? 1 : 2, disk: 1 });
+  });
+
+  test("/resume answers a new token besides the old ones, connect none", async () => {
+    const first = before.envdAccessToken ?? "";
+    expect((await connect()).body.envdAccessToken).toBe(first);
+    await pause();
+    const { envdAccessToken: second } = (await resume()).body;
+    expect(second).toMatch(/^[0-9a-f]{64}$/);
+    expect(second).not.toBe(first);
+    expect<unknown>(f.host.requestOf(id)?.accessTokens).toEqual([first, second]);
+    expect((await read()).envdAccessToken).toBe(second);
+    for (let nth = 0; nth < 20; nth++) {
+      await pause();
+      await resume({ timeout: 600 });
+    }
+    const tokens = f.host.requestOf(id)?.accessTokens ?? [];
+    expect(tokens).toHaveLength(16);
+    expect(tokens).not.toContain(first);
+    expect<unknown>((await read()).envdAccessToken).toBe(tokens.at(-1));
+  });
+
+  test("autoPause of a resume holds from then on", async () => {
+    await resume({ timeout: 5, autoPause: true });
+    expect((await read()).lifecycle.onTimeout).toBe("pause");
+    await f.advance(5_000);
+    expect((await read()).state).toBe("paused");
+    await resume({ timeout: 5 });
+    expect((await read()).lifecycle.onTimeout).toBe("pause");
+    await f.advance(5_000);
+    await resume({ timeout: 5, autoPause: false });
+    await f.advance(5_000);
+    expect(f.host.destroyed).toEqual([id]);
+  });
+
+  test("that cannot be resumed stays paused, and nothing is lost", async () => {
+    for (const [thrown, status, told] of [
+      [new Fault(422, "the checkpoint needs avx512; resume with memory: false"), 422, "avx512"],
+      [new Fault(503, "no room"), 503, "Failed to place sandbox: no room"],
+      [new Error("criu: dump.c:12"), 500, "stays paused"],
+    ] as const) {
+      f.host.beforeResume = async () => {
+        throw thrown;
+      };
+      const reply = await connect();
+      expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining(told)]);
+      expect(reply.body.message).not.toContain("criu");
+      expect((await read()).state).toBe("paused");
+    }
+    f.host.beforeResume = async () => undefined;
+    expect((await connect()).status).toBe(201);
+    expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
+  });
+
+  test("two who start it join: one start, the same answer, and none gets less time than it asked for", async () => {
+    let starts = 0;
+    f.host.beforeResume = async () => void starts++;
+    const replies = await Promise.all([resume({ timeout: 20 }), resume({ timeout: 90 }), connect({ timeout: 50 })]);
+    expect(replies.map(({ status }) => status)).toEqual([201, 201, 201]);
+    expect(new Set(replies.map(({ body }) => body.envdAccessToken)).size).toBe(1);
+    expect(starts).toBe(1);
+    expect(await f.endOf(id)).toBe(110 + 90);
+  });
+
+  test("who wants something else than the start under way waits for it, and finds the sandbox running", async () => {
+    const { begun, finish } = f.hold("beforeResume");
+    const first = connect({ timeout: 20 });
+    await begun;
+    const [resumed, rebooted] = [resume({ timeout: 90, autoPause: true }), connect({ timeout: 50, memory: false })];
+    finish();
+    expect((await first).status).toBe(201);
+    expect(await resumed).toMatchObject({
+      status: 409,
+      body: { message: expect.stringContaining("is running already") },
+    });
+    expect((await rebooted).status).toBe(200);
+    expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
+    expect(await f.endOf(id)).toBe(110 + 50);
+  });
+
+  test("who wants something else than a start that fails tries that", async () => {
+    let starts = 0;
+    f.host.beforeResume = async ({ memory }) => {
+      starts++;
+      if (memory) throw new Fault(422, "the memory does not fit");
+    };
+    const [kept, rebooted] = await Promise.all([connect(), connect({ memory: false })]);
+    expect([kept.status, rebooted.status, starts]).toEqual([422, 201, 2]);
+  });
+
+  test("two who start it get the same refusal", async () => {
+    f.host.beforeResume = async () => {
+      throw new Fault(503, "no room");
+    };
+    expect((await Promise.all([connect(), connect()])).map(({ status }) => status)).toEqual([503, 503]);
+  });
+
+  test("a checkpoint that cannot be removed afterwards is tried again", async () => {
+    let failures = 2;
+    f.host.beforeRemoveCheckpoint = async () => {
+      if (failures-- > 0) throw new Error("busy");
+    };
+    expect((await connect({ timeout: 600 })).status).toBe(201);
+    await f.control.settled();
+    expect(f.host.checkpoints).toHaveLength(1);
+    await f.advance(3_000);
+    expect(f.host.checkpoints).toEqual([]);
+  });
+
+  test("while it is being resumed it reads as paused", async () => {
+    const held = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<ResumeSandbox>();
+    f.host.beforeResume = (request) => {
+      begun.resolve(request);
+      return held.promise;
+    };
+    const connecting = connect();
+    await begun.promise;
+    expect((await read()).state).toBe("paused");
+    expect((await f.call("GET", "/v2/sandboxes?state=paused")).body).toHaveLength(1);
+    const waiting = f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 9 });
+    await f.until(() => f.clock.timers === 1);
+    held.resolve();
+    expect([(await connecting).status, (await waiting).status]).toEqual([201, 204]);
+  });
+});
+
+describe("on a running sandbox", () => {
+  test("/resume is 409, connect 200, also without memory", async () => {
+    expect((await resume()).status).toBe(409);
+    expect((await connect({ memory: false })).status).toBe(200);
+    expect((await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 9, memory: false })).status).toBe(200);
+    expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
+  });
+
+  test("/resume of the unknown is 404", async () => {
+    expect((await f.call("POST", "/sandboxes/i00000000000000000000/resume")).status).toBe(404);
+  });
+});
+
+describe("on a sandbox that is being paused", () => {
+  test("two who connect wait for it and start it again, once", async () => {
+    const { begun, finish } = f.hold("beforePause");
+    const pausing = pause();
+    await begun;
+    const [first, second] = [connect(), connect()];
+    await f.until(() => f.clock.timers === 3);
+    finish();
+    expect((await pausing).status).toBe(204);
+    expect([(await first).status, (await second).status]).toEqual([201, 201]);
+    expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
+    expect(f.host.collisions).toEqual([]);
+  });
+
+  test("connect gives up after a minute with 409", async () => {
+    const { begun, finish } = f.hold("beforePause");
+    const pausing = pause();
+    await begun;
+    const connecting = connect();
+    await f.until(() => f.clock.timers === 2);
+    await f.clock.advance(60_000, async () => undefined);
+    expect((await connecting).status).toBe(409);
+    finish();
+    await pausing;
+  });
+
+  test("connect after a pause that failed finds it running", async () => {
+    const { begun, finish } = f.hold("beforePause", new Fault(422, "cannot be kept"));
+    const pausing = pause();
+    await begun;
+    const connecting = connect({ timeout: 500 });
+    await f.until(() => f.clock.timers === 2);
+    finish();
+    expect((await pausing).status).toBe(422);
+    expect((await connecting).status).toBe(200);
+    expect(await f.endOf(id)).toBe(510);
+  });
+});

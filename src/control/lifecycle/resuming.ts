@@ -1,0 +1,132 @@
+/**
+ * Resuming. Two who start the same paused sandbox and want the same join: there is one start, and both get its result. The
+ * checkpoint is kept until the row says `running`, so a failure at any step leaves the sandbox paused as it was.
+ */
+import { Fault } from "../../contract/fault.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import { ACCESS_TOKENS_KEPT } from "../limits.ts";
+import { kindOf } from "../templates/template-look-up.ts";
+import { placementFault } from "./host-fault.ts";
+import type { Life } from "./lifecycle-services.ts";
+import { secondsMax } from "./run-length.ts";
+import { beingEnded } from "./sandbox-status.ts";
+
+export interface ResumeWish {
+  /** From when it is up; the team's maximum if that is less. */
+  seconds: number;
+  /** False: boot it from its files. */
+  memory: boolean;
+  /** Undefined: as before. */
+  autoPause?: boolean | undefined;
+  /** A new token besides those that it has. */
+  mintToken: boolean;
+  /** For the sandbox's log. */
+  note?: string;
+}
+
+export interface Start {
+  /** Execution ids of the run that was paused, and of the one that begins. */
+  from: string;
+  to: string;
+  wish: ResumeWish;
+  /** Undefined: it turned out that there was nothing to start. */
+  result: Promise<Sandbox | undefined>;
+}
+
+export class Resumes {
+  readonly #life: Life;
+  readonly #underWay = new Map<string, Start>();
+
+  constructor(life: Life) {
+    this.#life = life;
+  }
+
+  /** The start that this row is about, if one is under way. One whose run is already over, though it has not yet told so, is none. */
+  underWay({ id, state, executionId }: Sandbox): Start | undefined {
+    const start = this.#underWay.get(id);
+    const isMeant =
+      (state === "paused" && executionId === start?.from) || (state === "resuming" && executionId === start?.to);
+    return isMeant ? start : undefined;
+  }
+
+  /** Starts a paused sandbox. Undefined: it is not paused any more, so look again. */
+  start(sandbox: Sandbox, wish: ResumeWish): Promise<Sandbox | undefined> {
+    const { id, executionId } = sandbox;
+    const to = this.#life.ids.uuid();
+    const result = this.#start(sandbox, to, wish).finally(() => {
+      if (this.#underWay.get(id)?.to === to) this.#underWay.delete(id);
+    });
+    this.#underWay.set(id, { from: executionId, to, wish, result });
+    // Whoever asked may leave; the start goes on, and a close waits for it.
+    this.#life.background.run("resume failed", () =>
+      result.then(
+        () => undefined,
+        () => undefined,
+      ),
+    );
+    return result;
+  }
+
+  async #start(paused: Sandbox, executionId: string, wish: ResumeWish): Promise<Sandbox | undefined> {
+    const { store, host, ids, presence, clock, slots } = this.#life;
+    const template = await store.templates.everById(paused.templateId);
+    if (template === undefined) throw new Fault(500, `the template of sandbox "${paused.id}" is not in the store`);
+    const team = await store.people.team(paused.teamId);
+    if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
+    using _slot = await slots.take(team, paused.id);
+    const begun = await store.sandboxes.beginResume(paused, executionId);
+    if (begun === undefined) return undefined;
+    const checkpoint = begun.checkpoint ?? "";
+    const tokens = begun.secure && wish.mintToken ? [...begun.tokens, ids.runtimeToken()] : begun.tokens;
+    const accessTokens = tokens.slice(-ACCESS_TOKENS_KEPT);
+    const { cpuCount, memoryMB, diskSizeMB, envVars } = begun;
+    try {
+      await host.resume({
+        id: begun.id,
+        checkpoint,
+        memory: wish.memory && begun.checkpointMemory,
+        kind: { ...kindOf(template), cpuCount, memoryMB, diskSizeMB },
+        envVars,
+        accessTokens,
+        internet: begun.allowInternetAccess !== false,
+      });
+    } catch (cause) {
+      await this.#backToPaused(begun);
+      throw placementFault(cause, "it could not be resumed and stays paused");
+    }
+    // Before the row, so that an expiry that comes between the two finds it to take out.
+    presence.begin(begun.id);
+    const startedAt = clock.now();
+    const running = await this.#life.insist("a resume", () =>
+      store.sandboxes.finishResume(begun, {
+        startedAt,
+        endAt: startedAt + Math.min(wish.seconds, secondsMax(team)) * 1000,
+        tokens: accessTokens,
+        autoPause: wish.autoPause ?? begun.autoPause,
+      }),
+    );
+    if (running === undefined) throw new Fault(500, `sandbox "${begun.id}" left "resuming" while it was resumed`);
+    return this.#recorded(running, checkpoint, wish);
+  }
+
+  async #recorded(running: Sandbox, checkpoint: string, wish: ResumeWish): Promise<Sandbox> {
+    const { host, journal, log, discards } = this.#life;
+    if (running.state === "killing") {
+      this.#life.endSoon(running, "killed");
+      throw beingEnded(running.id);
+    }
+    log.write({ level: "info", event: "sandbox resumed", sandbox: running.id, memory: wish.memory });
+    journal.tell("resumed", running, wish.note);
+    discards.enqueue([checkpoint]);
+    await this.#life.backInRunning(running);
+    if (host.endpoint(running.id) === undefined) throw beingEnded(running.id);
+    return running;
+  }
+
+  async #backToPaused(begun: Sandbox): Promise<void> {
+    const { store, changes } = this.#life;
+    const back = await this.#life.insist("a resume that failed", () => store.sandboxes.abandonResume(begun));
+    if (back?.state === "killing") this.#life.endSoon(back, "killed");
+    else changes.note(begun.id);
+  }
+}

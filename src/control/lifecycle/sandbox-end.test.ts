@@ -1,0 +1,191 @@
+/** What moves the end of a running sandbox, and what kills it. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+let id: string;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  id = await f.create({ timeout: 60, secure: true });
+  await f.advance(10_000);
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+/** The sandbox ends at second 60; the clock stands at second 10. */
+describe("the end becomes", () => {
+  test.each([
+    ["/sandboxes/ID/timeout", { timeout: 20 }, 204, 30],
+    ["/sandboxes/ID/timeout", { timeout: 100 }, 204, 110],
+    ["/sandboxes/ID/timeout", { timeout: 2_147_483_647 }, 204, 2_147_483_657],
+    ["/sandboxes/ID/connect", { timeout: 20 }, 200, 30],
+    ["/sandboxes/ID/connect", { timeout: 100 }, 200, 110],
+    ["/v2/sandboxes/ID/connect", { timeout: 20 }, 200, 60],
+    ["/v2/sandboxes/ID/connect", { timeout: 100 }, 200, 110],
+    ["/v2/sandboxes/ID/connect", {}, 200, 310],
+    ["/v2/sandboxes/ID/connect", undefined, 200, 310],
+    ["/sandboxes/ID/refreshes", { duration: 100 }, 204, 110],
+    ["/sandboxes/ID/refreshes", { duration: 3600 }, 204, 3610],
+    ["/sandboxes/ID/refreshes", { duration: 5 }, 204, 60],
+    ["/sandboxes/ID/refreshes", { duration: 0 }, 204, 60],
+    ["/sandboxes/ID/refreshes", {}, 204, 60],
+    ["/sandboxes/ID/refreshes", undefined, 204, 60],
+  ])("%s %j → %p, second %p", async (path, body, status, end) => {
+    const reply = await f.call("POST", path.replace("ID", id), body);
+    expect(reply.status).toBe(status);
+    expect(await f.endOf(id)).toBe(end);
+  });
+
+  test("a refresh without a duration means 15 seconds, one below that is used as given", async () => {
+    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 });
+    await f.call("POST", `/sandboxes/${id}/refreshes`, { duration: 3 });
+    expect(await f.endOf(id)).toBe(13);
+    await f.call("POST", `/sandboxes/${id}/refreshes`);
+    expect(await f.endOf(id)).toBe(25);
+  });
+
+  test.each([
+    ["/sandboxes/ID/timeout", undefined],
+    ["/sandboxes/ID/timeout", {}],
+    ["/sandboxes/ID/timeout", { timeout: -1 }],
+    ["/sandboxes/ID/timeout", { timeout: 2 ** 31 }],
+    ["/sandboxes/ID/timeout", { timeout: null }],
+    ["/sandboxes/ID/connect", undefined],
+    ["/sandboxes/ID/connect", {}],
+    ["/v2/sandboxes/ID/connect", { timeout: 0 }],
+    ["/sandboxes/ID/refreshes", { duration: 3601 }],
+    ["/sandboxes/ID/refreshes", { duration: -1 }],
+    ["/sandboxes/ID/refreshes", { duration: 1.5 }],
+    ["/sandboxes/ID/refreshes", []],
+  ])("%s %j is refused and changes nothing", async (path, body) => {
+    expect((await f.call("POST", path.replace("ID", id), body)).status).toBe(400);
+    expect(await f.endOf(id)).toBe(60);
+  });
+
+  test("timeout 0 and connect with 0 end it at once", async () => {
+    expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 0 })).status).toBe(204);
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    await f.advance(0);
+    expect(f.host.running).toEqual([]);
+    const second = await f.create();
+    expect((await f.call("POST", `/sandboxes/${second}/connect`, { timeout: 0 })).status).toBe(200);
+    await f.advance(0);
+    expect(f.host.destroyed).toEqual([id, second]);
+  });
+
+  test("connect answers what create answered, and mints no token", async () => {
+    const { envdAccessToken } = (await f.call("GET", `/sandboxes/${id}`)).body;
+    const { body } = await f.call("POST", `/v2/sandboxes/${id}/connect`, {});
+    expect(body).toMatchObject({
+      sandboxID: id,
+      envdAccessToken,
+      domain: null,
+      trafficAccessToken: null,
+      alias: "base",
+    });
+  });
+
+  test("the id may carry the client id behind a dash", async () => {
+    expect((await f.call("GET", `/sandboxes/${id}-6532622b`)).body.sandboxID).toBe(id);
+    expect((await f.call("POST", `/sandboxes/${id}-6532622b/timeout`, { timeout: 5 })).status).toBe(204);
+    expect((await f.call("DELETE", `/sandboxes/${id}-6532622b`)).status).toBe(204);
+  });
+
+  test.each(["ABC", "i-a-b", "i%2Fx", "i_x", "-x", "i%00", "%C3%A4", "i%ZZ"])("id %p is a 400", async (written) => {
+    expect((await f.call("GET", `/sandboxes/${written}`)).status).toBe(400);
+    expect((await f.call("DELETE", `/sandboxes/${written}`)).status).toBe(400);
+    expect((await f.call("POST", `/sandboxes/${written}/timeout`, { timeout: 1 })).status).toBe(400);
+  });
+});
+
+describe("kill", () => {
+  test("204, then nothing of it is left, then 404", async () => {
+    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
+    expect(f.host.running).toEqual([]);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(404);
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+  });
+
+  test("while it is under way: 204 for a second kill, 404 for a reader, 409 for a change, unknown to the edge", async () => {
+    const held = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    f.host.beforeDestroy = () => {
+      begun.resolve();
+      return held.promise;
+    };
+    expect(await f.control.directory.find(id)).toMatchObject({ address: "127.0.0.1" });
+    const first = f.call("DELETE", `/sandboxes/${id}`);
+    await begun.promise;
+    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 9 })).status).toBe(409);
+    expect((await f.call("POST", `/v2/sandboxes/${id}/connect`)).status).toBe(409);
+    expect<unknown>((await f.call("GET", "/sandboxes")).body).toEqual([]);
+    expect(await f.control.directory.find(id)).toBeUndefined();
+    // Not even when a host were slow to forget it.
+    f.host.endpoint = () => ({ address: "127.0.0.1", forward: async () => undefined });
+    expect(await f.control.directory.find(id)).toBeUndefined();
+    held.resolve();
+    expect((await first).status).toBe(204);
+    expect(f.host.destroyed).toEqual([id]);
+  });
+
+  test("many at once and an expiry at the same moment destroy it once", async () => {
+    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 });
+    const kills = [];
+    const expiry = f.advance(1_000);
+    for (let nth = 0; nth < 10; nth++) kills.push(f.call("DELETE", `/sandboxes/${id}`));
+    const statuses = (await Promise.all(kills)).map((reply) => reply.status);
+    await expiry;
+    expect(f.host.destroyed).toEqual([id]);
+    expect(statuses.every((status) => status === 204 || status === 404)).toBe(true);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+  });
+
+  test("a destroy that fails is told, and tried again until it works", async () => {
+    let failures = 3;
+    f.host.beforeDestroy = async () => {
+      if (failures-- > 0) throw new Error("mount is busy");
+    };
+    const reply = await f.call("DELETE", `/sandboxes/${id}`);
+    expect(reply.status).toBe(500);
+    expect(reply.body.message).not.toContain("mount");
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    await f.advance(1_000 + 2_000 - 1);
+    expect(f.host.destroyed).toHaveLength(2);
+    await f.advance(1 + 4_000);
+    expect(f.host.destroyed).toHaveLength(4);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    expect(f.logLines.filter((line) => line.includes("mount is busy")).length).toBeGreaterThanOrEqual(3);
+  });
+
+  test("a sandbox that the host lost is gone", async () => {
+    f.host.lose(id);
+    await f.control.settled();
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    expect(await f.control.directory.find(id)).toBeUndefined();
+  });
+});
+
+test("another team sees nothing of it, whatever it tries", async () => {
+  const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
+  const attempts = [
+    await f.call("GET", `/sandboxes/${id}`, undefined, stranger),
+    await f.call("DELETE", `/sandboxes/${id}`, undefined, stranger),
+    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 }, stranger),
+    await f.call("POST", `/sandboxes/${id}/refreshes`, {}, stranger),
+    await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 1 }, stranger),
+    await f.call("POST", `/v2/sandboxes/${id}/connect`, {}, stranger),
+  ];
+  const unknown = await f.call("GET", `/sandboxes/i00000000000000000000`);
+  for (const { status, body } of attempts) {
+    expect(status).toBe(404);
+    expect(body.message.replace(id, "ID")).toBe(unknown.body.message.replace("i00000000000000000000", "ID"));
+  }
+  for (const path of ["/sandboxes", "/v2/sandboxes"]) {
+    expect<unknown>((await f.call("GET", path, undefined, stranger)).body).toEqual([]);
+  }
+  expect((await f.call("GET", "/v2/sandboxes", undefined, stranger)).headers.get("x-total-running")).toBe("0");
+  expect(await f.endOf(id)).toBe(60);
+});

@@ -1,0 +1,41 @@
+/** What a sandbox's row means at a moment. From `endAt` on a run is over for every reader, also before its row says so. */
+import { Fault } from "../../contract/fault.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+
+/** `between`: somebody has it in hand and it will be at rest soon. `over`: it is being ended, or about to be. */
+export type Standing = "running" | "paused" | "between" | "over";
+
+export function standingOf(sandbox: Sandbox, now: number): Standing {
+  if (sandbox.killWanted) return "over";
+  switch (sandbox.state) {
+    case "running":
+      if (sandbox.endAt > now) return "running";
+      return sandbox.autoPause ? "between" : "over";
+    case "paused":
+      return "paused";
+    case "killing":
+      return "over";
+    default:
+      return "between";
+  }
+}
+
+/** What clients are shown, who know two states. Undefined: none, it is over. */
+export function shownState(sandbox: Sandbox, now: number): "running" | "paused" | undefined {
+  if (sandbox.killWanted || sandbox.state === "killing") return undefined;
+  if (sandbox.state !== "running" && sandbox.state !== "snapshotting") return "paused";
+  if (sandbox.endAt > now) return "running";
+  return sandbox.autoPause ? "paused" : undefined;
+}
+
+export function notFound(id: string): Fault {
+  return new Fault(404, `sandbox "${id}" does not exist, or it has ended`);
+}
+
+export function beingEnded(id: string): Fault {
+  return new Fault(409, `sandbox "${id}" is being ended; create another one`);
+}
+
+export function inTransition(id: string): Fault {
+  return new Fault(409, `sandbox "${id}" is being paused, resumed or copied; try again in a moment`);
+}

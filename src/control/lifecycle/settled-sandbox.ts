@@ -1,0 +1,54 @@
+/** Waiting for a sandbox that somebody has in hand: being paused, resumed or copied. Bounded in time and in rounds. */
+import type { Fault } from "../../contract/fault.ts";
+import { TRANSITION_ROUNDS_MAX } from "../../contract/limits.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import { TRANSITION_WAIT_MS } from "../limits.ts";
+import type { Life } from "./lifecycle-services.ts";
+import { inTransition, type Standing, standingOf } from "./sandbox-status.ts";
+
+/** `again`: it has changed under the caller's hands. `wait`: there is nothing to do with it yet. */
+export type Attempt<T> = { done: T } | "again" | "wait";
+
+export class Patience {
+  readonly #life: Life;
+  readonly #hurry: (id: string) => void;
+
+  /** `hurry` is told of each sandbox that is waited for. */
+  constructor(life: Life, hurry: (id: string) => void) {
+    this.#life = life;
+    this.#hurry = hurry;
+  }
+
+  /** Looks at the sandbox and tries, until it is done, or for as long as can be waited. */
+  async until<T>(
+    id: string,
+    look: () => Promise<Sandbox>,
+    attempt: (sandbox: Sandbox, standing: Standing, now: number) => Promise<Attempt<T>>,
+    {
+      rounds = TRANSITION_ROUNDS_MAX,
+      busy = () => inTransition(id),
+    }: { rounds?: number; busy?: (() => Fault) | undefined } = {},
+  ): Promise<T> {
+    const { clock, changes, presence } = this.#life;
+    const deadline = clock.now() + TRANSITION_WAIT_MS;
+    for (let round = 0; round <= rounds; round++) {
+      using watch = changes.watch(id);
+      const sandbox = await look();
+      const now = clock.now();
+      const standing = standingOf(sandbox, now);
+      // Hidden though its row says that it runs: whoever gave up a pause is about to show it again.
+      const isHidden = standing === "running" && presence.isHidden(id);
+      const outcome = await attempt(sandbox, isHidden ? "between" : standing, now);
+      if (typeof outcome === "object") return outcome.done;
+      if (outcome === "again") continue;
+      this.#hurry(id);
+      if (!(await watch.within(waitLeft(deadline, clock.now())))) break;
+    }
+    throw busy();
+  }
+}
+
+/** Never longer than the whole wait, also when the wall clock has been set back. */
+export function waitLeft(deadline: number, now: number): number {
+  return Math.min(deadline - now, TRANSITION_WAIT_MS);
+}

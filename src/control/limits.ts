@@ -1,0 +1,103 @@
+/**
+ * Every bound of this room, by name. A loop, queue, buffer or wait that is not bounded by something here is a bug.
+ * Units come last in a name.
+ */
+
+export const REQUEST_BODY_MAX_BYTES = 16 * 1024 * 1024;
+
+export const ACCESS_TOKENS_KEPT = 16;
+
+/** Sandboxes that expire together are taken down this many at a time. */
+export const TAKEDOWNS_AT_ONCE = 8;
+/** A wall-clock jump is noticed at the latest after this; it also keeps every timer far below the 2^31 ms that timers can hold. */
+export const EXPIRY_SLEEP_MAX_MS = 60_000;
+/** How long expiry waits after the store failed before it asks again. */
+export const EXPIRY_RETRY_MS = 250;
+/** A sandbox that could not be destroyed is tried again after the first of these, doubling up to the second. */
+export const TAKEDOWN_RETRY_MIN_MS = 1_000;
+export const TAKEDOWN_RETRY_MAX_MS = 60_000;
+/** How long, and through how many changes, a call waits for a sandbox that is between two states. */
+export const TRANSITION_WAIT_MS = 60_000;
+/** The same for what is to be done with a running sandbox, which others may go on taking in hand. */
+export const AT_REST_ROUNDS_MAX = 32;
+/** How often a kill looks again when a new run has begun under its hands. */
+export const KILL_ROUNDS_MAX = 16;
+/** Sandboxes that are due for a pause together are paused this many at a time. */
+export const AUTO_PAUSES_AT_ONCE = 4;
+export const AUTO_PAUSE_PUT_OFF_MS = 300_000;
+/** What traffic wakes lives at least this long. */
+export const WAKE_MIN_SECONDS = 300;
+export const FORKS_AT_ONCE = 8;
+/** A checkpoint that could not be removed is tried again after the first of these, doubling up to the second. */
+export const DISCARD_RETRY_MIN_MS = 1_000;
+export const DISCARD_RETRY_MAX_MS = 60_000;
+export const DISCARDS_AT_ONCE = 4;
+/** Rows read at a time while a list is filtered by metadata. */
+export const SCAN_BATCH_ROWS = 500;
+export const METADATA_FILTER_PAIRS_MAX = 64;
+export const VALIDATION_PROBLEMS_SHOWN = 5;
+/** A field's name may be the client's own, and long. */
+export const FIELD_SHOWN_MAX_CHARS = 128;
+/** A longer path is cut in log lines. */
+export const LOGGED_PATH_MAX_CHARS = 256;
+/** The last use of a key is written at most this often. */
+export const KEY_USE_WRITTEN_EVERY_MS = 60_000;
+export const KEY_NAME_MAX_CHARS = 128;
+
+/** Guesses at signed links: after so many misses in a window, a client waits. */
+export const LINK_MISSES_MAX = 30;
+export const LINK_MISSES_WINDOW_MS = 60_000;
+export const LINK_CLIENTS_MAX = 10_000;
+/** How many sandboxes a link is compared with, the newest first. */
+export const LINK_SANDBOXES_MAX = 10_000;
+
+/** What is too old, or too much, is removed in rounds this far apart, in steps of so many rows. */
+export const CHRONICLE_SWEEP_MS = 60_000;
+export const CHRONICLE_SWEEP_ROWS = 200;
+export const CHRONICLE_SWEEP_STEPS = 50;
+/** Lines and events go to the store together with those of the next few milliseconds. */
+export const LOG_FLUSH_MS = 100;
+export const EVENT_FLUSH_MS = 25;
+/** The oldest lines of a sandbox go first. */
+export const LOG_LINES_PER_SANDBOX_MAX = 20_000;
+export const LOG_BYTES_PER_SANDBOX_MAX = 8 * 1024 * 1024;
+export const LOG_BYTES_PER_TEAM_MAX = 512 * 1024 * 1024;
+/** Lines of one sandbox that wait for the store; more are dropped, and a line says how many. */
+export const LOG_WAITING_MAX_LINES = 5_000;
+export const LOG_WAITING_MAX_BYTES = 2 * 1024 * 1024;
+/** What the guests of one team may add, however many they are: at once, and each second for good. */
+export const LOG_TEAM_BURST_MAX_BYTES = 16 * 1024 * 1024;
+export const LOG_TEAM_BYTES_PER_SECOND = 256 * 1024;
+/** Sandboxes whose lines are written in one transaction. */
+export const LOG_PAGES_PER_WRITE = 32;
+/** Sandboxes whose logs control has at hand; of others it reads again where they end. */
+export const LOG_SANDBOXES_KNOWN_MAX = 10_000;
+export const METRIC_EVERY_MS = 5_000;
+/** A new sandbox is measured first after this. */
+export const METRIC_FIRST_MS = 1_000;
+/** Samples lie together in blocks of so long, which are written so often. */
+export const METRIC_BLOCK_MS = 600_000;
+export const METRIC_WRITE_MS = 60_000;
+export const METRIC_BLOCKS_PER_WRITE = 32;
+/** Events that wait for the store. */
+export const EVENTS_WAITING_MAX = 10_000;
+export const EVENTS_PER_WRITE = 64;
+/** Metadata of a sandbox that is longer is not repeated in its events: each is stored, and a short request makes one. */
+export const EVENT_METADATA_MAX_CHARS = 16 * 1024;
+export const WEBHOOKS_PER_TEAM_MAX = 20;
+/** Deliveries under way: of all, of one team, to one webhook. A slow receiver holds up nobody but itself. */
+export const DELIVERIES_AT_ONCE = 64;
+export const DELIVERIES_PER_TEAM_AT_ONCE = 8;
+export const DELIVERIES_PER_WEBHOOK_AT_ONCE = 2;
+export const DELIVERY_ATTEMPTS_MAX = 4;
+export const DELIVERY_RETRY_MS = 10_000;
+/** From the look-up of the name to the first line of the answer. */
+export const DELIVERY_MS = 10_000;
+/** Nothing after it matters. */
+export const DELIVERY_ANSWER_MAX_BYTES = 8 * 1024;
+/** Deliveries of one webhook that are still to be made; later events are recorded as failed. */
+export const DELIVERIES_WAITING_MAX = 1_000;
+export const DELIVERIES_KEPT_MAX = 10_000;
+/** How long deliveries rest after the store failed. */
+export const DELIVERY_STORE_RETRY_MS = 1_000;
+export const WEBHOOK_STATS_BUCKETS = 24;

@@ -1,0 +1,70 @@
+/** The routes of logs. Whether a sandbox exists is not asked: its log outlives it, and another team's is empty. */
+import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
+import {
+  type SandboxLogEntry,
+  sandboxLogsV1,
+  sandboxLogsV1Query,
+  sandboxLogsV2,
+  sandboxLogsV2Query,
+} from "../../contract/management/sandbox-log.ts";
+import type { LogLine } from "../../contract/sandbox-log.ts";
+import { LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
+import { sandboxIdFrom } from "./sandbox-path.ts";
+import { type Route, route } from "./services.ts";
+
+export const logRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/sandboxes/{sandboxID}/logs",
+    auth: "key",
+    summary: "Logs of a sandbox, oldest first",
+    deprecated: true,
+    query: sandboxLogsV1Query,
+    success: [{ status: 200, description: "What happened", schema: sandboxLogsV1 }],
+    async handle({ caller, params, query }, { chronicle, clock }) {
+      const lines = await chronicle.logs.read({
+        teamId: caller.team.id,
+        sandboxId: sandboxIdFrom(params.sandboxID ?? ""),
+        from: Math.max(query.start ?? 0, clock.now() - CHRONICLE_KEPT_MS),
+        to: Number.MAX_SAFE_INTEGER,
+        newestFirst: false,
+        limit: Math.min(query.limit, LOG_LINES_PER_SANDBOX_MAX),
+      });
+      return { status: 200, body: { logs: lines.map(asLog), logEntries: lines.map(asEntry) } };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v2/sandboxes/{sandboxID}/logs",
+    auth: "key",
+    summary: "Logs of a sandbox, from a time on in either direction",
+    query: sandboxLogsV2Query,
+    success: [{ status: 200, description: "What happened", schema: sandboxLogsV2 }],
+    async handle({ caller, params, query }, { chronicle, clock }) {
+      const oldest = clock.now() - CHRONICLE_KEPT_MS;
+      const isForward = query.direction === "forward";
+      // Up to the newest there is, which may be a moment ahead of the clock.
+      const cursor = query.cursor ?? (isForward ? oldest : Number.MAX_SAFE_INTEGER);
+      const lines = await chronicle.logs.read({
+        teamId: caller.team.id,
+        sandboxId: sandboxIdFrom(params.sandboxID ?? ""),
+        from: Math.max(oldest, isForward ? cursor : query.cursor === undefined ? 0 : cursor - CHRONICLE_KEPT_MS),
+        to: isForward ? cursor + CHRONICLE_KEPT_MS : cursor,
+        newestFirst: !isForward,
+        limit: query.limit,
+        level: query.level,
+        search: query.search,
+      });
+      return { status: 200, body: { logs: lines.map(asEntry) } };
+    },
+  }),
+];
+
+function asEntry({ at, level, message, fields }: LogLine): SandboxLogEntry {
+  return { timestamp: new Date(at).toISOString(), level, message, fields };
+}
+
+/** Clients parse the line and look for its level. */
+function asLog({ at, level, message, fields }: LogLine): { timestamp: string; line: string } {
+  return { timestamp: new Date(at).toISOString(), line: JSON.stringify({ ...fields, level, message }) };
+}

@@ -1,0 +1,71 @@
+/** Every route of the management interface, in the order in which they are matched. */
+import { z } from "zod";
+import { Fault } from "../../contract/fault.ts";
+import { health } from "../../contract/management/health.ts";
+import { listedTeam } from "../../contract/management/team.ts";
+import { createApiKey } from "../access/keys.ts";
+import { openApiDocument } from "../http/openapi.ts";
+import { eventRoutes } from "./event-routes.ts";
+import { logRoutes } from "./log-routes.ts";
+import { metricRoutes } from "./metric-routes.ts";
+import { sandboxRoutes } from "./sandbox-routes.ts";
+import { type Route, route } from "./services.ts";
+import { snapshotRoutes } from "./snapshot-routes.ts";
+import { webhookRoutes } from "./webhook-routes.ts";
+
+/** Made at the first request for it; the routes do not change. */
+let document: ReturnType<typeof openApiDocument> | undefined;
+
+const serverRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/health",
+    auth: "none",
+    summary: "Whether the server takes requests",
+    success: [{ status: 200, description: "It does", schema: health }],
+    errors: [503],
+    async handle(_call, { isReady }) {
+      if (!isReady()) throw new Fault(503, "the server is starting or stopping");
+      return { status: 200, body: { status: "ok" } };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/openapi.json",
+    auth: "none",
+    summary: "This interface as an OpenAPI 3.1 document",
+    success: [{ status: 200, description: "The document", schema: z.looseObject({ openapi: z.string() }) }],
+    async handle() {
+      document ??= openApiDocument(routes);
+      return { status: 200, body: document };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/teams",
+    auth: "bearer",
+    summary: "List the user's teams, each with a fresh API key",
+    success: [{ status: 200, description: "The teams", schema: z.array(listedTeam) }],
+    async handle({ caller: { userId } }, { store, ids, clock }) {
+      const memberships = await store.people.teamsOf(userId);
+      const body: z.infer<typeof listedTeam>[] = [];
+      for (const { team, isDefault } of memberships) {
+        const key = { teamId: team.id, name: "made by a log-in", createdBy: userId };
+        const { secret } = await createApiKey({ store, ids, clock }, key);
+        body.push({ teamID: team.id, name: team.name, apiKey: secret, isDefault });
+      }
+      return { status: 200, body };
+    },
+  }),
+];
+
+export const routes: readonly Route[] = [
+  ...serverRoutes,
+  // Before those of one sandbox: "metrics" is no id.
+  ...metricRoutes,
+  ...sandboxRoutes,
+  ...snapshotRoutes,
+  ...logRoutes,
+  ...eventRoutes,
+  ...webhookRoutes,
+];

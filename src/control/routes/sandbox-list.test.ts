@@ -1,0 +1,159 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+async function ids(path: string): Promise<string[]> {
+  const reply = await f.call("GET", path);
+  expect(reply.status).toBe(200);
+  return reply.body.map((sandbox) => sandbox.sandboxID);
+}
+
+/** Follows X-Next-Token to the end. */
+async function allPages(query: string): Promise<{ ids: string[]; pages: number }> {
+  const found: string[] = [];
+  let token: string | null = "";
+  for (let pages = 1; ; pages++) {
+    const next = token ? `&nextToken=${encodeURIComponent(token)}` : "";
+    const reply = await f.call("GET", `/v2/sandboxes?${query}${next}`);
+    expect(reply.status).toBe(200);
+    found.push(...reply.body.map((sandbox) => sandbox.sandboxID));
+    token = reply.headers.get("x-next-token");
+    if (token === null) return { ids: found, pages };
+  }
+}
+
+describe("lists", () => {
+  test("an entry has what a listed sandbox has, and no token", async () => {
+    const id = await f.create({ metadata: { a: "b" }, secure: true });
+    for (const path of ["/sandboxes", "/v2/sandboxes"]) {
+      const [entry] = (await f.call("GET", path)).body;
+      expect(entry).toMatchObject({ sandboxID: id, state: "running", metadata: { a: "b" }, volumeMounts: [] });
+      expect(entry).not.toHaveProperty("envdAccessToken");
+    }
+  });
+
+  test("newest first; ascending is the exact mirror; pages neither lose nor repeat", async () => {
+    const made: string[] = [];
+    for (let nth = 0; nth < 7; nth++) {
+      made.push(await f.create());
+      // Three share one millisecond.
+      if (nth < 2 || nth > 4) await f.advance(1);
+    }
+    const tied = made.slice(2, 5).sort();
+    const newestFirst = [made[6], made[5], ...tied, made[1], made[0]] as string[];
+    expect(await ids("/sandboxes")).toEqual(newestFirst);
+    for (const limit of [1, 2, 3, 7, 100]) {
+      expect(await allPages(`limit=${limit}`)).toEqual({ ids: newestFirst, pages: Math.ceil(7 / limit) });
+      expect((await allPages(`limit=${limit}&order=asc`)).ids).toEqual(newestFirst.toReversed());
+    }
+  });
+
+  test("a page stays where it is while sandboxes come and go", async () => {
+    const a = await f.create();
+    await f.advance(1);
+    const b = await f.create();
+    await f.advance(1);
+    const c = await f.create();
+    const first = await f.call("GET", "/v2/sandboxes?limit=2");
+    expect(first.body.map((sandbox) => sandbox.sandboxID)).toEqual([c, b]);
+    await f.call("DELETE", `/sandboxes/${b}`);
+    await f.advance(1);
+    await f.create();
+    expect(await ids(`/v2/sandboxes?limit=2&nextToken=${first.headers.get("x-next-token")}`)).toEqual([a]);
+  });
+
+  test("X-Total-Running counts all that match, on whatever page, when running ones were asked for", async () => {
+    for (const team of ["red", "red", "blue"]) await f.create({ metadata: { team } });
+    const total = async (query: string) =>
+      (await f.call("GET", `/v2/sandboxes?${query}`)).headers.get("x-total-running");
+    expect(await total("limit=1")).toBe("3");
+    expect(await total("limit=1&metadata=team%3Dred")).toBe("2");
+    expect(await total("state=running")).toBe("3");
+    expect(await total("template=unknown")).toBe("0");
+    expect(await total("state=paused")).toBeNull();
+  });
+
+  test("metadata as the JS SDK encodes it, with paging", async () => {
+    const wanted: string[] = [];
+    for (let nth = 0; nth < 5; nth++) {
+      wanted.unshift(await f.create({ metadata: { "a b": "c&d=é", k: "v", nth: String(nth) } }));
+      await f.advance(1);
+      await f.create({ metadata: { "a b": "c&d=é" } });
+      await f.create();
+      await f.advance(1);
+    }
+    const filter = "metadata=a%252520b%3Dc%252526d%25253D%2525C3%2525A9%26k%3Dv";
+    expect(await ids(`/sandboxes?${filter}`)).toEqual(wanted);
+    expect(await allPages(`${filter}&limit=2`)).toEqual({ ids: wanted, pages: 3 });
+    expect(await ids("/v2/sandboxes?metadata=")).toHaveLength(15);
+  });
+
+  test("a metadata filter reads through more rows than fit one batch", async () => {
+    const rare = await f.create({ metadata: { rare: "yes" } });
+    const row = await f.store.sandboxes.byId(rare);
+    await f.store.transaction(async (tables) => {
+      for (let nth = 0; row && nth < 1_100; nth++) {
+        await tables.sandboxes.add({ ...row, id: `icopy${nth}`, metadata: {}, startedAt: row.startedAt + nth });
+      }
+    });
+    expect(await ids("/v2/sandboxes?metadata=rare%3Dyes")).toEqual([rare]);
+    expect(await ids("/sandboxes")).toHaveLength(1_101);
+  });
+
+  test("startedAfter is inclusive, to the microsecond, in any zone", async () => {
+    const early = await f.create();
+    await f.advance(1_000);
+    const late = await f.create();
+    expect(await ids("/v2/sandboxes?startedAfter=2027-01-15T08:00:00Z")).toEqual([late, early]);
+    expect(await ids("/v2/sandboxes?startedAfter=2027-01-15T08:00:00.000001Z")).toEqual([late]);
+    expect(await ids("/v2/sandboxes?startedAfter=2027-01-15T10:00:01.000%2B02:00")).toEqual([late]);
+    expect(await ids("/v2/sandboxes?startedAfter=2027-01-15T10:00:01+02:00")).toEqual([late]);
+    expect(await ids("/v2/sandboxes?startedAfter=2027-01-15T08:00:01.001Z")).toEqual([]);
+  });
+
+  test("template takes an id or a name; an unknown one matches nothing", async () => {
+    const id = await f.create();
+    const template = (await f.call("GET", `/sandboxes/${id}`)).body.templateID;
+    expect(await ids(`/v2/sandboxes?template=${template}`)).toEqual([id]);
+    expect(await ids("/v2/sandboxes?template=BASE")).toEqual([id]);
+    expect(await ids("/v2/sandboxes?template=other")).toEqual([]);
+    expect(await ids("/v2/sandboxes?template=default%2Fbase")).toEqual([]);
+  });
+
+  test("state lists are comma-separated", async () => {
+    const id = await f.create();
+    expect(await ids("/v2/sandboxes?state=running,paused")).toEqual([id]);
+    expect(await ids("/v2/sandboxes?state=")).toEqual([id]);
+    expect(await ids("/v2/sandboxes?state=paused")).toEqual([]);
+  });
+
+  test.each([
+    "limit=0",
+    "limit=101",
+    "limit=ten",
+    "limit=1.5",
+    "order=up",
+    "state=killing",
+    "state=running,gone",
+    "startedAfter=yesterday",
+    "startedAfter=2027-01-15",
+    "template=base%3Adefault",
+    "template=a%20b",
+    "metadata=x",
+    "nextToken=rubbish",
+  ])("%s is refused", async (query) => {
+    expect((await f.call("GET", `/v2/sandboxes?${query}`)).status).toBe(400);
+  });
+
+  test("a token of the other order is refused", async () => {
+    await f.create();
+    await f.create();
+    const token = (await f.call("GET", "/v2/sandboxes?limit=1")).headers.get("x-next-token");
+    expect((await f.call("GET", `/v2/sandboxes?order=asc&nextToken=${token}`)).status).toBe(400);
+  });
+});

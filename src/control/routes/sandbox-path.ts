@@ -1,0 +1,12 @@
+/** The `{sandboxID}` of a path: the id alone, or `<id>-<clientID>` as older clients write it. */
+import { Fault } from "../../contract/fault.ts";
+
+const WRITTEN = /^([a-z0-9]+)(?:-[a-z0-9]*)?$/;
+
+export function sandboxIdFrom(segment: string): string {
+  const id = WRITTEN.exec(segment)?.[1];
+  if (id === undefined) {
+    throw new Fault(400, `invalid sandbox id ${JSON.stringify(segment.slice(0, 64))}; it consists of a-z and 0-9`);
+  }
+  return id;
+}

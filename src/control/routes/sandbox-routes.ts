@@ -1,0 +1,263 @@
+/** The routes of sandboxes. */
+import { z } from "zod";
+import { Fault } from "../../contract/fault.ts";
+import {
+  type CreateSandboxV1,
+  type CreateSandboxV2,
+  createSandboxV1,
+  createSandboxV2,
+} from "../../contract/management/create-sandbox.ts";
+import {
+  REFRESH_DEFAULT_SECONDS,
+  TIMEOUT_DEFAULT_V1_SECONDS,
+  TIMEOUT_DEFAULT_V2_SECONDS,
+} from "../../contract/management/limits.ts";
+import { createdSandbox, listedSandbox, sandboxDetail } from "../../contract/management/sandbox.ts";
+import {
+  connectSandboxV1,
+  connectSandboxV2,
+  listSandboxesV1Query,
+  listSandboxesV2Query,
+  pauseSandbox,
+  refreshRequest,
+  resumeSandbox,
+  setTimeoutRequest,
+} from "../../contract/management/sandbox-requests.ts";
+import type { Team } from "../../store/people.ts";
+import type { Answer } from "../http/route.ts";
+import { secondsOf } from "../lifecycle/run-length.ts";
+import { findStartable } from "../templates/template-look-up.ts";
+import { listPage, listRunning } from "./sandbox-list.ts";
+import { sandboxIdFrom } from "./sandbox-path.ts";
+import { asCreated, asDetail, asListed } from "./sandbox-view.ts";
+import { type Route, route, type Services } from "./services.ts";
+import { refuseIdempotencyKey, refuseUnbuilt } from "./unbuilt-fields.ts";
+
+const created = [{ status: 201, description: "The sandbox is up", schema: createdSandbox }];
+const connected = [
+  { status: 200, description: "The sandbox was running already", schema: createdSandbox },
+  { status: 201, description: "The sandbox was paused and has been resumed", schema: createdSandbox },
+];
+
+export const sandboxRoutes: readonly Route[] = [
+  route({
+    method: "POST",
+    path: "/sandboxes",
+    auth: "key",
+    summary: "Create a sandbox from a template",
+    deprecated: true,
+    body: { schema: createSandboxV1, required: true },
+    success: created,
+    errors: [403, 404, 422, 429, 503, 507],
+    handle: ({ caller, body }, services) =>
+      create(services, caller.team, body, {
+        secure: body.secure ?? false,
+        timeoutSeconds: secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V1_SECONDS),
+      }),
+  }),
+  route({
+    method: "POST",
+    path: "/v2/sandboxes",
+    auth: "key",
+    summary: "Create a sandbox from a template; its runtime always demands its token",
+    body: { schema: createSandboxV2, required: true },
+    success: created,
+    errors: [403, 404, 422, 429, 503, 507],
+    async handle({ caller, body, headers }, services) {
+      refuseIdempotencyKey(headers);
+      return create(services, caller.team, body, {
+        secure: true,
+        timeoutSeconds: secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V2_SECONDS),
+      });
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/sandboxes",
+    auth: "key",
+    summary: "List the team's running sandboxes, newest first",
+    deprecated: true,
+    query: listSandboxesV1Query,
+    success: [{ status: 200, description: "All of them", schema: z.array(listedSandbox) }],
+    async handle({ caller, query }, { store, clock }) {
+      const now = clock.now();
+      const sandboxes = await listRunning(store, caller.team, query.metadata, now);
+      return { status: 200, body: sandboxes.map((sandbox) => asListed(sandbox, now)) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v2/sandboxes",
+    auth: "key",
+    summary: "List the team's sandboxes page by page",
+    query: listSandboxesV2Query,
+    success: [
+      {
+        status: 200,
+        description: "One page",
+        schema: z.array(listedSandbox),
+        headers: {
+          "X-Next-Token": "Token of the next page; absent on the last",
+          "X-Total-Running": "Running sandboxes that match, on all pages; absent when running ones were not asked for",
+        },
+      },
+    ],
+    async handle({ caller, query }, { store, clock }) {
+      const now = clock.now();
+      const page = await listPage(store, caller.team, query, now);
+      const headers: Record<string, string> = {};
+      if (page.nextToken !== undefined) headers["X-Next-Token"] = page.nextToken;
+      if (page.totalRunning !== undefined) headers["X-Total-Running"] = String(page.totalRunning);
+      return { status: 200, body: page.sandboxes.map((sandbox) => asListed(sandbox, now)), headers };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/sandboxes/{sandboxID}",
+    auth: "key",
+    summary: "Read a sandbox",
+    success: [{ status: 200, description: "The sandbox", schema: sandboxDetail }],
+    async handle({ caller, params }, { lifecycle, clock }) {
+      return { status: 200, body: asDetail(await lifecycle.read(caller.team, idIn(params)), clock.now()) };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/sandboxes/{sandboxID}",
+    auth: "key",
+    summary: "Kill a sandbox, running or paused",
+    success: [{ status: 204, description: "It is gone, or on its way" }],
+    async handle({ caller, params }, { lifecycle }) {
+      await lifecycle.kill(caller.team, idIn(params));
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/connect",
+    auth: "key",
+    summary: "Connect to a sandbox, resume it if paused, set its end to timeout seconds from now",
+    deprecated: true,
+    body: { schema: connectSandboxV1, required: true },
+    success: connected,
+    errors: [403, 409, 422, 429, 503, 507],
+    handle: ({ caller, params, body }, services) =>
+      connect(services, caller.team, params, { ...body, onlyExtend: false }),
+  }),
+  route({
+    method: "POST",
+    path: "/v2/sandboxes/{sandboxID}/connect",
+    auth: "key",
+    summary: "Connect to a sandbox, resume it if paused; its end only ever moves to a later time",
+    body: { schema: connectSandboxV2, required: false },
+    success: connected,
+    errors: [403, 409, 422, 429, 503, 507],
+    handle: ({ caller, params, body }, services) =>
+      connect(services, caller.team, params, { ...body, onlyExtend: true }),
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/pause",
+    auth: "key",
+    summary: "Pause a sandbox, with its memory unless told otherwise",
+    body: { schema: pauseSandbox, required: false },
+    success: [{ status: 204, description: "It is paused, and what it was is safe" }],
+    errors: [409, 422, 503, 507],
+    async handle({ caller, params, body }, { lifecycle }) {
+      await lifecycle.pause(caller.team, idIn(params), body.memory ?? true);
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/resume",
+    auth: "key",
+    summary: "Resume a paused sandbox; the answer has a new token",
+    deprecated: true,
+    body: { schema: resumeSandbox, required: false },
+    success: [{ status: 201, description: "The sandbox is up again", schema: createdSandbox }],
+    errors: [403, 409, 422, 429, 503, 507],
+    async handle({ caller, params, body }, { lifecycle }) {
+      const sandbox = await lifecycle.resume(caller.team, idIn(params), {
+        seconds: secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V1_SECONDS),
+        memory: body.memory ?? true,
+        autoPause: body.autoPause ?? undefined,
+      });
+      return { status: 201, body: asCreated(sandbox) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/timeout",
+    auth: "key",
+    summary: "Set the end of a sandbox to timeout seconds from now",
+    body: { schema: setTimeoutRequest, required: true },
+    success: [{ status: 204, description: "Done" }],
+    errors: [409],
+    async handle({ caller, params, body }, { lifecycle }) {
+      await lifecycle.setEnd(caller.team, idIn(params), body.timeout);
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/refreshes",
+    auth: "key",
+    summary: "Keep a sandbox alive for at least duration seconds from now",
+    body: { schema: refreshRequest, required: false },
+    success: [{ status: 204, description: "Done" }],
+    errors: [409],
+    async handle({ caller, params, body }, { lifecycle }) {
+      await lifecycle.extendEnd(caller.team, idIn(params), body.duration ?? REFRESH_DEFAULT_SECONDS);
+      return { status: 204 };
+    },
+  }),
+];
+
+async function create(
+  { store, lifecycle }: Services,
+  team: Team,
+  body: CreateSandboxV1 | CreateSandboxV2,
+  decided: { secure: boolean; timeoutSeconds: number },
+): Promise<Answer> {
+  refuseUnbuilt(body);
+  refuseForgetful(body);
+  const sandbox = await lifecycle.create(team, await findStartable(store, team, body.templateID), {
+    ...decided,
+    metadata: body.metadata ?? {},
+    envVars: body.envVars ?? {},
+    allowInternetAccess: body.allow_internet_access ?? null,
+    mcp: body.mcp ?? null,
+    autoPause: body.autoPause ?? false,
+    autoPauseMemory: body.autoPauseMemory ?? true,
+    autoResume: body.autoResume?.enabled ?? false,
+  });
+  return { status: 201, body: asCreated(sandbox) };
+}
+
+/** A pause without memory must be one that happens, and traffic cannot end it: a boot is nothing to be surprised by. */
+function refuseForgetful({ autoPause, autoPauseMemory, autoResume }: CreateSandboxV1 | CreateSandboxV2): void {
+  if (autoPauseMemory !== false) return;
+  if (!autoPause) throw new Fault(400, "autoPauseMemory: false means nothing without autoPause; set that to true");
+  if (autoResume?.enabled) {
+    throw new Fault(400, "autoPauseMemory: false cannot be combined with autoResume; leave out one of them");
+  }
+}
+
+async function connect(
+  { lifecycle }: Services,
+  team: Team,
+  params: Readonly<Record<string, string>>,
+  asked: { timeout?: number | null | undefined; memory?: boolean | null | undefined; onlyExtend: boolean },
+): Promise<Answer> {
+  const { sandbox, resumed } = await lifecycle.connect(team, idIn(params), {
+    seconds: secondsOf(team, asked.timeout, TIMEOUT_DEFAULT_V2_SECONDS),
+    memory: asked.memory ?? true,
+    onlyExtend: asked.onlyExtend,
+  });
+  return { status: resumed ? 201 : 200, body: asCreated(sandbox) };
+}
+
+function idIn(params: Readonly<Record<string, string>>): string {
+  return sandboxIdFrom(params.sandboxID ?? "");
+}

@@ -1,0 +1,54 @@
+/** A sandbox as clients see it. */
+import { CLIENT_ID } from "../../contract/management/identifiers.ts";
+import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
+import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import { shownState } from "../lifecycle/sandbox-status.ts";
+
+export function asCreated(sandbox: Sandbox): CreatedSandbox {
+  return {
+    templateID: sandbox.templateId,
+    sandboxID: sandbox.id,
+    clientID: CLIENT_ID,
+    envdVersion: RUNTIME_VERSION,
+    alias: sandbox.alias,
+    envdAccessToken: newestToken(sandbox),
+    trafficAccessToken: null,
+    domain: null,
+  };
+}
+
+/** The state that clients are shown: they know running and paused, and what is paused ended when it was. */
+export function asListed(sandbox: Sandbox, now: number): ListedSandbox {
+  const state = shownState(sandbox, now) ?? "running";
+  return {
+    templateID: sandbox.templateId,
+    sandboxID: sandbox.id,
+    clientID: CLIENT_ID,
+    envdVersion: RUNTIME_VERSION,
+    alias: sandbox.alias,
+    startedAt: new Date(sandbox.startedAt).toISOString(),
+    endAt: new Date(state === "paused" ? (sandbox.pausedAt ?? sandbox.endAt) : sandbox.endAt).toISOString(),
+    cpuCount: sandbox.cpuCount,
+    memoryMB: sandbox.memoryMB,
+    diskSizeMB: sandbox.diskSizeMB,
+    state,
+    metadata: sandbox.metadata,
+    volumeMounts: [],
+  };
+}
+
+export function asDetail(sandbox: Sandbox, now: number): SandboxDetail {
+  return {
+    ...asListed(sandbox, now),
+    envdAccessToken: newestToken(sandbox),
+    allowInternetAccess: sandbox.allowInternetAccess,
+    domain: null,
+    network: {},
+    lifecycle: { autoResume: sandbox.autoResume, onTimeout: sandbox.autoPause ? "pause" : "kill" },
+  };
+}
+
+function newestToken(sandbox: Sandbox): string | null {
+  return sandbox.secure ? (sandbox.tokens.at(-1) ?? null) : null;
+}

@@ -1,0 +1,28 @@
+/** What the handlers of routes work with, and the makers of routes that work with it. */
+import type { z } from "zod";
+import type { Store } from "../../store/store.ts";
+import type { Clock } from "../../work/clock.ts";
+import type { Authentication } from "../access/authentication.ts";
+import type { Ids } from "../access/ids.ts";
+import type { Chronicle } from "../chronicle/chronicle.ts";
+import * as http from "../http/route.ts";
+import type { Lifecycle } from "../lifecycle/lifecycle.ts";
+
+export interface Services {
+  store: Store;
+  lifecycle: Lifecycle;
+  chronicle: Chronicle;
+  clock: Clock;
+  ids: Ids;
+  isReady(): boolean;
+}
+
+export type Route = http.Route<Services>;
+
+export function route<
+  A extends Authentication,
+  Q extends z.ZodObject = typeof http.noQuery,
+  B extends z.ZodType = z.ZodUndefined,
+>(definition: Parameters<typeof http.route<Services, A, Q, B>>[0]): Route {
+  return http.route<Services, A, Q, B>(definition);
+}

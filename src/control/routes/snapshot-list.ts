@@ -1,0 +1,49 @@
+/** Pages of snapshots, newest first. */
+import { Fault } from "../../contract/fault.ts";
+import type { ListSnapshotsQuery, Snapshot } from "../../contract/management/snapshot.ts";
+import type { Team } from "../../store/people.ts";
+import type { Store } from "../../store/store.ts";
+import type { SnapshotFilter, TaggedSnapshot } from "../../store/templates.ts";
+import { asSnapshot } from "../templates/snapshots.ts";
+import { parseTemplateReference } from "../templates/template-reference.ts";
+
+export interface SnapshotPage {
+  snapshots: Snapshot[];
+  /** Undefined on the last page. */
+  nextToken: string | undefined;
+}
+
+export async function listSnapshots(store: Store, team: Team, query: ListSnapshotsQuery): Promise<SnapshotPage> {
+  const after = query.nextToken ? readToken(query.nextToken) : undefined;
+  const filter: SnapshotFilter = { teamId: team.id, sandboxId: query.sandboxID, templateId: undefined, tag: undefined };
+  if (query.name) {
+    const { namespace, name, tag } = parseTemplateReference(query.name);
+    const template =
+      (await store.templates.byAlias(namespace ?? team.slug, name)) ??
+      (namespace === undefined ? await store.templates.byId(name) : undefined);
+    if (template === undefined) return { snapshots: [], nextToken: undefined };
+    filter.templateId = template.id;
+    filter.tag = tag;
+  }
+  // One more than asked for tells whether there is another page.
+  const found = await store.templates.snapshots(filter, after, query.limit + 1);
+  const shown = found.slice(0, query.limit);
+  const last = shown.at(-1);
+  const snapshots: Snapshot[] = [];
+  for (const { templateId, tag } of shown) snapshots.push(await asSnapshot(store, team, templateId, tag));
+  return { snapshots, nextToken: found.length > query.limit && last ? writeToken(last) : undefined };
+}
+
+const WRITTEN = /^(\d{1,15}) ([a-z0-9]{20}) ([a-z0-9_.-]+)$/;
+
+function writeToken({ createdAt, templateId, tag }: TaggedSnapshot): string {
+  return Buffer.from(`${createdAt} ${templateId} ${tag}`).toString("base64url");
+}
+
+function readToken(token: string): TaggedSnapshot {
+  const [, createdAt, templateId, tag] = WRITTEN.exec(Buffer.from(token, "base64url").toString("utf8")) ?? [];
+  if (createdAt === undefined || templateId === undefined || tag === undefined) {
+    throw new Fault(400, "invalid nextToken; send the X-Next-Token header of the page before, unchanged");
+  }
+  return { createdAt: Number(createdAt), templateId, tag };
+}

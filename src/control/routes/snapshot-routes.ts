@@ -1,0 +1,78 @@
+/** The routes of snapshots and forks. */
+import { z } from "zod";
+import { Fault } from "../../contract/fault.ts";
+import { type ForkAnswer, forkAnswer, forkRequest } from "../../contract/management/fork.ts";
+import { TIMEOUT_DEFAULT_V1_SECONDS } from "../../contract/management/limits.ts";
+import { createSnapshot, listSnapshotsQuery, snapshot } from "../../contract/management/snapshot.ts";
+import { secondsOf } from "../lifecycle/run-length.ts";
+import { deleteTemplate, makeSnapshot } from "../templates/snapshots.ts";
+import { sandboxIdFrom } from "./sandbox-path.ts";
+import { asCreated } from "./sandbox-view.ts";
+import { type Route, route } from "./services.ts";
+import { listSnapshots } from "./snapshot-list.ts";
+
+export const snapshotRoutes: readonly Route[] = [
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/fork",
+    auth: "key",
+    summary: "Make copies of a running sandbox, memory included",
+    body: { schema: forkRequest, required: false },
+    success: [{ status: 201, description: "One entry for each copy: the sandbox, or the error", schema: forkAnswer }],
+    errors: [403, 409, 422, 503, 507],
+    async handle({ caller, params, body }, { lifecycle }) {
+      const id = sandboxIdFrom(params.sandboxID ?? "");
+      const seconds = secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V1_SECONDS);
+      const copies = await lifecycle.fork(caller.team, id, body.count ?? 1, seconds);
+      const entries: ForkAnswer = copies.map((copy) =>
+        copy instanceof Fault ? { error: copy.toBody() } : { sandbox: asCreated(copy) },
+      );
+      return { status: 201, body: entries };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/sandboxes/{sandboxID}/snapshots",
+    auth: "key",
+    summary: "Make a snapshot of a running sandbox, to create others from",
+    body: { schema: createSnapshot, required: true },
+    success: [{ status: 201, description: "The snapshot", schema: snapshot }],
+    errors: [409, 422, 503, 507],
+    async handle({ caller, params, body }, services) {
+      const id = sandboxIdFrom(params.sandboxID ?? "");
+      const wish = { name: body.name ?? undefined, memory: body.memory ?? true };
+      return { status: 201, body: await makeSnapshot(services, caller.team, id, wish) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/snapshots",
+    auth: "key",
+    summary: "List the team's snapshots, newest first",
+    query: listSnapshotsQuery,
+    success: [
+      {
+        status: 200,
+        description: "One page",
+        schema: z.array(snapshot),
+        headers: { "X-Next-Token": "Token of the next page; absent on the last" },
+      },
+    ],
+    async handle({ caller, query }, { store }) {
+      const { snapshots, nextToken } = await listSnapshots(store, caller.team, query);
+      return { status: 200, body: snapshots, headers: nextToken === undefined ? {} : { "X-Next-Token": nextToken } };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/templates/{templateID}",
+    auth: "key",
+    summary: "Delete a template or snapshot that no sandbox is made from",
+    success: [{ status: 204, description: "It is gone; its names are free" }],
+    errors: [403],
+    async handle({ caller, params }, services) {
+      await deleteTemplate(services, caller.team, params.templateID ?? "");
+      return { status: 204 };
+    },
+  }),
+];

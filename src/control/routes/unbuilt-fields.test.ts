@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+beforeAll(async () => {
+  f = await ControlFixture.open();
+});
+afterAll(() => f[Symbol.asyncDispose]());
+
+const refused: [string, Record<string, unknown>][] = [
+  ["network.allowPublicTraffic", { network: { allowPublicTraffic: false } }],
+  ["network.allowOut", { network: { allowOut: ["1.1.1.1"] } }],
+  ["network.denyOut", { network: { denyOut: ["0.0.0.0/0"] } }],
+  ["network.maskRequestHost", { network: { maskRequestHost: "localhost:8080" } }],
+  ["network.egressProxy", { network: { egressProxy: { address: "proxy:1080" } } }],
+  ["network.rules", { network: { rules: { "example.com": [] } } }],
+  ["network.httpsPorts", { network: { httpsPorts: [443] } }],
+  ["volumeMounts", { volumeMounts: [{ name: "v", path: "/v" }] }],
+  ["iam.tokens", { iam: { tokens: { a: { audience: "x", tokenType: "JWT-SVID" } } } }],
+];
+
+const harmless: Record<string, unknown>[] = [
+  { autoPause: false, autoPauseMemory: true, autoResume: { enabled: false }, network: {}, volumeMounts: [], iam: {} },
+  { autoPause: null, autoPauseMemory: null, autoResume: null, network: null, volumeMounts: null, iam: null },
+  { autoResume: {}, iam: { tokens: {} } },
+  { network: { allowPublicTraffic: true, allowOut: [], denyOut: [], maskRequestHost: "", rules: {}, httpsPorts: [] } },
+  {
+    network: {
+      allowPublicTraffic: null,
+      allowOut: null,
+      denyOut: null,
+      egressProxy: null,
+      rules: null,
+      somethingNew: 1,
+    },
+  },
+  { metadata: {}, envVars: {}, mcp: null, allow_internet_access: null, secure: null, timeout: null },
+];
+
+for (const path of ["/sandboxes", "/v2/sandboxes"]) {
+  describe(`POST ${path}`, () => {
+    test.each(refused)("refuses %s by name and creates nothing", async (field, fields) => {
+      const before = f.host.running.length;
+      const reply = await f.call("POST", path, { templateID: "base", ...fields });
+      expect(reply.status).toBe(400);
+      expect(reply.body.message).toContain(` ${field} `);
+      expect(f.host.running).toHaveLength(before);
+    });
+
+    test.each(harmless)("takes %j", async (fields) => {
+      expect((await f.call("POST", path, { templateID: "base", ...fields })).status).toBe(201);
+    });
+  });
+}
+
+test("Idempotency-Key is refused where it would mean something, and ignored elsewhere", async () => {
+  const key = { "Idempotency-Key": "abc" };
+  const v2 = await f.call("POST", "/v2/sandboxes", { templateID: "base" }, key);
+  expect([v2.status, v2.body.message.includes("Idempotency-Key")]).toEqual([400, true]);
+  expect((await f.call("POST", "/sandboxes", { templateID: "base" }, key)).status).toBe(201);
+});

@@ -1,0 +1,102 @@
+/** The routes of webhooks. */
+import { z } from "zod";
+import { Fault } from "../../contract/fault.ts";
+import {
+  createWebhook,
+  deliveriesQuery,
+  deliveriesView,
+  statsQuery,
+  statsView,
+  updateWebhook,
+  webhookView,
+} from "../../contract/management/webhook.ts";
+import type { Webhook } from "../../store/webhooks.ts";
+import { listDeliveries, statsOf } from "../webhooks/webhook-history.ts";
+import { addWebhook, changeWebhook, demandWebhook } from "../webhooks/webhooks.ts";
+import { type Route, route } from "./services.ts";
+
+export const webhookRoutes: readonly Route[] = [
+  route({
+    method: "POST",
+    path: "/events/webhooks",
+    auth: "key",
+    summary: "Make a webhook",
+    body: { schema: createWebhook, required: true },
+    success: [{ status: 201, description: "It hears of events from now on", schema: webhookView }],
+    errors: [429],
+    async handle({ caller, body }, services) {
+      return { status: 201, body: asWebhook(await addWebhook(services, caller.team.id, body)) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/events/webhooks",
+    auth: "key",
+    summary: "List webhooks",
+    success: [{ status: 200, description: "All of the team", schema: z.array(webhookView) }],
+    async handle({ caller }, { store }) {
+      return { status: 200, body: (await store.webhooks.of(caller.team.id)).map(asWebhook) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/events/webhooks/{webhookID}",
+    auth: "key",
+    summary: "Read a webhook",
+    success: [{ status: 200, description: "The webhook", schema: webhookView }],
+    async handle({ caller, params }, { store }) {
+      return { status: 200, body: asWebhook(await demandWebhook(store, caller.team.id, params.webhookID)) };
+    },
+  }),
+  route({
+    method: "PATCH",
+    path: "/events/webhooks/{webhookID}",
+    auth: "key",
+    summary: "Change a webhook",
+    body: { schema: updateWebhook, required: true },
+    success: [{ status: 200, description: "The webhook as it is now", schema: webhookView }],
+    async handle({ caller, params, body }, services) {
+      return { status: 200, body: asWebhook(await changeWebhook(services, caller.team.id, params.webhookID, body)) };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/events/webhooks/{webhookID}",
+    auth: "key",
+    summary: "Delete a webhook",
+    success: [{ status: 200, description: "It is gone, and what was still to be sent with it" }],
+    async handle({ caller, params }, { store }) {
+      const { id, teamId } = await demandWebhook(store, caller.team.id, params.webhookID);
+      if (!(await store.webhooks.remove(teamId, id))) throw new Fault(404, `webhook "${id}" does not exist`);
+      return { status: 200 };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/events/webhooks/{webhookID}/deliveries",
+    auth: "key",
+    summary: "List what was sent to a webhook",
+    query: deliveriesQuery,
+    success: [{ status: 200, description: "One page, newest first unless orderAsc", schema: deliveriesView }],
+    async handle({ caller, params, query }, { store }) {
+      const { id } = await demandWebhook(store, caller.team.id, params.webhookID);
+      return { status: 200, body: await listDeliveries(store, id, query) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/events/webhooks/{webhookID}/stats",
+    auth: "key",
+    summary: "How deliveries to a webhook went",
+    query: statsQuery,
+    success: [{ status: 200, description: "Tries in that time", schema: statsView }],
+    async handle({ caller, params, query }, { store, clock }) {
+      const { id } = await demandWebhook(store, caller.team.id, params.webhookID);
+      return { status: 200, body: await statsOf(store, id, query, clock.now()) };
+    },
+  }),
+];
+
+function asWebhook({ id, teamId, name, url, enabled, events, createdAt }: Webhook): z.infer<typeof webhookView> {
+  return { id, teamId, name, createdAt: new Date(createdAt).toISOString(), url, enabled, events };
+}

@@ -1,0 +1,370 @@
+/** Snapshots and forks: copies of a sandbox that goes on. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import type { ForkAnswer } from "../../contract/management/fork.ts";
+import type { Snapshot } from "../../contract/management/snapshot.ts";
+import { FORKS_AT_ONCE } from "../limits.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+let id: string;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  id = await f.create({
+    timeout: 600,
+    secure: true,
+    metadata: { a: "b" },
+    envVars: { A: "b", C: "d" },
+    allow_internet_access: false,
+    autoPause: true,
+    autoResume: { enabled: true },
+  });
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+async function snapshot(body: Record<string, unknown> = {}, of = id): Promise<Snapshot> {
+  const reply = await f.call("POST", `/sandboxes/${of}/snapshots`, body);
+  expect(reply.status).toBe(201);
+  return reply.body;
+}
+
+async function list(query = ""): Promise<string[]> {
+  const { body } = await f.call("GET", `/snapshots${query}`);
+  return (body as unknown as Snapshot[]).map(({ snapshotID }) => snapshotID);
+}
+
+async function fork(body?: unknown): Promise<ForkAnswer> {
+  const reply = await f.call("POST", `/sandboxes/${id}/fork`, body);
+  expect(reply.status).toBe(201);
+  return reply.body as unknown as ForkAnswer;
+}
+
+describe("a snapshot", () => {
+  test("without a name is known by its id; the sandbox goes on to the end it had", async () => {
+    const made = await snapshot();
+    expect(made).toEqual({ snapshotID: expect.stringMatching(/^[a-z0-9]{20}:default$/), names: [] });
+    expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
+    expect(await f.endOf(id)).toBe(600);
+    expect(await list()).toEqual([made.snapshotID]);
+    expect(f.eventsOf(id)).toEqual(["created", "checkpointed"]);
+  });
+
+  test.each([
+    ["mine", "default/mine:default"],
+    ["mine:v1", "default/mine:v1"],
+    ["default/mine:v1", "default/mine:v1"],
+    ["MINE:V1", "default/mine:v1"],
+    ["base", "default/base:default"],
+  ])("named %p is %p", async (name, snapshotID) => {
+    const [alias] = snapshotID.split(":");
+    expect(await snapshot({ name })).toEqual({ snapshotID, names: [alias ?? ""] });
+    expect((await f.call("POST", "/sandboxes", { templateID: snapshotID })).status).toBe(201);
+  });
+
+  test.each([
+    [{ name: "other/mine" }, 400],
+    [{ name: "a/b/c" }, 400],
+    [{ name: "" }, 400],
+    [{ name: "x".repeat(129) }, 400],
+    [{ name: "mine:5a4d1075-ba5e-4000-8000-000000000001" }, 400],
+    [{ name: "basetemplate00000000" }, 409],
+    [{ memory: 1 }, 400],
+    [undefined, 400],
+  ])("%j is refused with %p, and the sandbox is not stopped for it", async (body, status) => {
+    let stops = 0;
+    f.host.beforeSnapshot = async () => void stops++;
+    expect((await f.call("POST", `/sandboxes/${id}/snapshots`, body)).status).toBe(status);
+    expect([stops, f.host.checkpoints]).toEqual([0, []]);
+  });
+
+  test("is what sandboxes are created from: by its id, with or without tag, with its variables and their own", async () => {
+    const { snapshotID } = await snapshot();
+    for (const templateID of [snapshotID, snapshotID.replace(":default", "")]) {
+      const reply = await f.call("POST", "/v2/sandboxes", { templateID, envVars: { C: "own" }, metadata: { x: "y" } });
+      expect(reply.status).toBe(201);
+      expect(reply.body).toMatchObject({ templateID: snapshotID.replace(":default", ""), alias: "" });
+      expect(f.host.contentsOf(reply.body.sandboxID)).toEqual({ boot: 1, disk: 1 });
+      expect(f.host.requestOf(reply.body.sandboxID)).toMatchObject({
+        envVars: { A: "b", C: "own" },
+        internet: true,
+        accessTokens: [reply.body.envdAccessToken],
+      });
+    }
+  });
+
+  test("without memory is one that boots", async () => {
+    const asked: boolean[] = [];
+    f.host.beforeSnapshot = async (_id, _name, { memory }) => void asked.push(memory);
+    const { snapshotID } = await snapshot({ memory: false });
+    expect(asked).toEqual([false]);
+    const { sandboxID } = (await f.call("POST", "/sandboxes", { templateID: snapshotID })).body;
+    expect(f.host.contentsOf(sandboxID)).toEqual({ boot: 2, disk: 1 });
+  });
+
+  test("under a name that exists is what the name means from then on; tags are apart", async () => {
+    await snapshot({ name: "mine:v1" });
+    const other = await f.create({ timeout: 600 });
+    await snapshot({ name: "mine" }, other);
+    await snapshot({ name: "mine:v2" }, other);
+    await f.advance(1);
+    await snapshot({ name: "mine:v2" });
+    const contents = async (templateID: string) =>
+      f.host.contentsOf((await f.call("POST", "/sandboxes", { templateID })).body.sandboxID)?.boot;
+    expect(await contents("mine:v1")).toBe(1);
+    expect(await contents("mine")).toBe(2);
+    expect(await contents("default/mine:v2")).toBe(1);
+    expect((await f.call("POST", "/sandboxes", { templateID: "mine:v3" })).status).toBe(404);
+    expect(await list()).toEqual(["default/mine:v2", "default/mine:default", "default/mine:v1"]);
+    expect(await list("?name=mine:v1")).toEqual(["default/mine:v1"]);
+    expect(await list("?name=default/mine:default")).toEqual(["default/mine:default"]);
+    expect(await list("?name=mine")).toHaveLength(3);
+    expect(await list("?name=unknown")).toEqual([]);
+    expect(await list(`?sandboxID=${other}`)).toEqual(["default/mine:default"]);
+  });
+
+  test("with a tag only has no default", async () => {
+    await snapshot({ name: "mine:v1" });
+    const reply = await f.call("POST", "/sandboxes", { templateID: "mine" });
+    expect([reply.status, reply.body.message]).toEqual([404, expect.stringContaining('tag "default"')]);
+  });
+
+  test("is listed page by page, newest first, to its own team only", async () => {
+    const made: string[] = [];
+    for (let nth = 0; nth < 5; nth++) {
+      made.unshift((await snapshot(nth % 2 ? { name: `n${nth}` } : {})).snapshotID);
+      await f.advance(1);
+    }
+    const seen: string[] = [];
+    let token: string | null = "";
+    while (token !== null) {
+      const query: string = token === "" ? "" : `&nextToken=${token}`;
+      const reply = await f.call("GET", `/snapshots?limit=2${query}`);
+      seen.push(...(reply.body as unknown as Snapshot[]).map(({ snapshotID }) => snapshotID));
+      token = reply.headers.get("x-next-token");
+    }
+    expect(seen).toEqual(made);
+    expect((await f.call("GET", "/snapshots?nextToken=rubbish")).status).toBe(400);
+    const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
+    expect<unknown>((await f.call("GET", "/snapshots", undefined, stranger)).body).toEqual([]);
+    const foreign = await f.call("POST", "/sandboxes", { templateID: made[0] }, stranger);
+    expect(foreign.status).toBe(404);
+    expect((await f.call("DELETE", `/templates/${made.at(-1)}`, undefined, stranger)).status).toBe(403);
+  });
+
+  test("that cannot be made leaves the sandbox running and nothing else", async () => {
+    f.host.beforeSnapshot = async () => {
+      throw new Fault(422, "process 7 holds an io_uring");
+    };
+    const reply = await f.call("POST", `/sandboxes/${id}/snapshots`, { name: "mine" });
+    expect([reply.status, reply.body.message]).toEqual([422, expect.stringContaining("io_uring")]);
+    expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
+    expect([await list(), f.host.checkpoints]).toEqual([[], []]);
+  });
+
+  test("that cannot be recorded is thrown away", async () => {
+    f.store.transaction = async () => {
+      throw new Error("disk full");
+    };
+    expect((await f.call("POST", `/sandboxes/${id}/snapshots`, {})).status).toBe(500);
+    await f.control.settled();
+    expect(f.host.checkpoints).toEqual([]);
+  });
+
+  test("in the making: the sandbox reads as running, and cannot be resumed", async () => {
+    const { begun, finish } = f.hold("beforeSnapshot");
+    const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+    await begun;
+    expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
+    expect((await f.call("GET", "/sandboxes")).body).toHaveLength(1);
+    expect((await f.call("POST", `/sandboxes/${id}/resume`, {})).status).toBe(409);
+    finish();
+    expect((await making).status).toBe(201);
+  });
+
+  test.each([
+    [`/v2/sandboxes/ID/connect`, { timeout: 700 }, 200],
+    [`/sandboxes/ID/timeout`, { timeout: 700 }, 204],
+    [`/sandboxes/ID/refreshes`, { duration: 700 }, 204],
+    [`/sandboxes/ID/snapshots`, {}, 201],
+    [`/sandboxes/ID/fork`, {}, 201],
+    [`/sandboxes/ID/pause`, {}, 204],
+  ])("in the making: POST %s waits for it", async (path, body, status) => {
+    const { begun, finish } = f.hold("beforeSnapshot");
+    const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+    await begun;
+    const waiting = f.call("POST", path.replace("ID", id), body);
+    await f.until(() => f.clock.timers === 2);
+    finish();
+    expect((await making).status).toBe(201);
+    expect((await waiting).status).toBe(status);
+    expect(f.host.collisions).toEqual([]);
+    if ("timeout" in body) expect(await f.endOf(id)).toBe(700);
+  });
+
+  test("whose sandbox is killed in the making is kept; the sandbox is not", async () => {
+    const { begun, finish } = f.hold("beforeSnapshot");
+    const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+    await begun;
+    const killing = f.call("DELETE", `/sandboxes/${id}`);
+    await f.killWanted(id);
+    finish();
+    expect([(await killing).status, (await making).status]).toEqual([204, 201]);
+    expect([f.host.running, f.host.checkpoints.length, f.host.collisions]).toEqual([[], 1, []]);
+  });
+
+  test("that outlasts the sandbox's end: the end comes right after it", async () => {
+    f.host.beforeSnapshot = async () => f.clock.advance(600_000, async () => undefined);
+    await snapshot();
+    await f.advance(0);
+    expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
+  });
+});
+
+describe("DELETE /templates", () => {
+  test("of a snapshot frees its name and removes its checkpoints", async () => {
+    await snapshot({ name: "mine" });
+    await snapshot({ name: "mine:v1" });
+    expect((await f.call("DELETE", "/templates/default%2Fmine%3Av1")).status).toBe(204);
+    await f.control.settled();
+    expect([await list(), f.host.checkpoints]).toEqual([[], []]);
+    expect((await f.call("POST", "/sandboxes", { templateID: "mine" })).status).toBe(404);
+    expect((await f.call("DELETE", "/templates/mine")).status).toBe(404);
+    expect((await snapshot({ name: "mine" })).snapshotID).toBe("default/mine:default");
+  });
+
+  test("waits until no sandbox of it is running or paused", async () => {
+    const { snapshotID } = await snapshot();
+    const path = `/templates/${encodeURIComponent(snapshotID)}`;
+    const { sandboxID } = (await f.call("POST", "/sandboxes", { templateID: snapshotID, timeout: 60 })).body;
+    const reply = await f.call("DELETE", path);
+    expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining("kill")]);
+    await f.call("POST", `/sandboxes/${sandboxID}/pause`);
+    expect((await f.call("DELETE", path)).status).toBe(400);
+    await f.call("DELETE", `/sandboxes/${sandboxID}`);
+    expect((await f.call("DELETE", path)).status).toBe(204);
+  });
+
+  test.each(["before", "after"])("%s the host made a sandbox of it: 204, and the create is 404", async (when) => {
+    const { snapshotID } = await snapshot();
+    const { host } = f;
+    const create = host.create.bind(host);
+    const remove = async () => {
+      expect((await f.call("DELETE", `/templates/${encodeURIComponent(snapshotID)}`)).status).toBe(204);
+      await f.control.settled();
+    };
+    host.create = async (request) => {
+      if (when === "before") await remove();
+      const made = await create(request);
+      await remove();
+      return made;
+    };
+    const reply = await f.call("POST", "/sandboxes", { templateID: snapshotID });
+    expect([reply.status, reply.body.message]).toEqual([404, expect.stringContaining("was deleted")]);
+    expect((await f.store.sandboxes.inState("running")).map((sandbox) => sandbox.id)).toEqual([id]);
+    expect(host.destroyed).toHaveLength(when === "after" ? 1 : 0);
+  });
+
+  test("that is refused changes nothing", async () => {
+    const { snapshotID } = await snapshot({ name: "mine" });
+    await f.call("POST", "/sandboxes", { templateID: "mine" });
+    expect((await f.call("DELETE", "/templates/mine")).status).toBe(400);
+    expect(await list()).toEqual([snapshotID]);
+    expect((await f.call("POST", "/sandboxes", { templateID: "mine" })).status).toBe(201);
+  });
+
+  test("refuses what is built in, the unknown, another namespace, nonsense", async () => {
+    const statuses = [];
+    for (const reference of ["base", "basetemplate00000000", "nothing", "other%2Fbase", "a%2Fb%2Fc"]) {
+      statuses.push((await f.call("DELETE", `/templates/${reference}`)).status);
+    }
+    expect(statuses).toEqual([403, 403, 404, 400, 400]);
+  });
+
+  test("a checkpoint that cannot be removed at once is tried again, and is not kept by a restart", async () => {
+    const { snapshotID } = await snapshot();
+    f.host.beforeRemoveCheckpoint = async () => {
+      throw new Error("busy");
+    };
+    expect((await f.call("DELETE", `/templates/${snapshotID.replace(":", "%3A")}`)).status).toBe(204);
+    await f.control.settled();
+    expect(f.host.checkpoints).toHaveLength(1);
+    await f.restart();
+    expect(f.host.checkpoints).toEqual([]);
+  });
+});
+
+describe("a fork", () => {
+  test("is a copy under its own id and token, with what its parent was given", async () => {
+    await f.advance(10_000);
+    const parent = (await f.call("GET", `/sandboxes/${id}`)).body;
+    const [entry, ...more] = await fork();
+    if (entry === undefined || !("sandbox" in entry)) throw new Error("no copy");
+    expect(more).toEqual([]);
+    const child = (await f.call("GET", `/sandboxes/${entry.sandbox.sandboxID}`)).body;
+    expect(child).toEqual({
+      ...parent,
+      sandboxID: entry.sandbox.sandboxID,
+      envdAccessToken: entry.sandbox.envdAccessToken,
+      startedAt: new Date(f.clock.now()).toISOString(),
+      endAt: new Date(f.clock.now() + 15_000).toISOString(),
+    });
+    expect(child.sandboxID).not.toBe(id);
+    expect(child.envdAccessToken).not.toBe(parent.envdAccessToken);
+    expect(f.host.contentsOf(child.sandboxID)).toEqual({ boot: 1, disk: 1 });
+    expect(f.host.requestOf(child.sandboxID)).toMatchObject({
+      accessTokens: [child.envdAccessToken],
+      envVars: { A: "b", C: "d" },
+      internet: false,
+    });
+    expect((await f.call("GET", `/sandboxes/${id}`)).body).toEqual(parent);
+    await f.control.settled();
+    expect(f.host.checkpoints).toEqual([]);
+  });
+
+  test("of an open sandbox is open", async () => {
+    id = await f.create({ timeout: 60 });
+    const [entry] = await fork();
+    expect(entry).toMatchObject({ sandbox: { envdAccessToken: null } });
+  });
+
+  test("a hundred at once stop the parent once and are made a few at a time", async () => {
+    let [stops, together, most] = [0, 0, 0];
+    f.host.beforeSnapshot = async () => void stops++;
+    f.host.beforeCreate = async () => {
+      most = Math.max(most, ++together);
+      await Bun.sleep(1);
+      together--;
+    };
+    const entries = await fork({ count: 100, timeout: 40 });
+    expect([entries.length, stops, most]).toEqual([100, 1, FORKS_AT_ONCE]);
+    const ids = new Set(entries.map((entry) => ("sandbox" in entry ? entry.sandbox.sandboxID : "")));
+    const tokens = new Set(entries.map((entry) => ("sandbox" in entry ? entry.sandbox.envdAccessToken : "")));
+    expect([ids.size, tokens.size]).toEqual([100, 100]);
+    expect(f.host.running).toHaveLength(101);
+  });
+
+  test("of which some cannot be made says which", async () => {
+    let made = 0;
+    f.host.beforeCreate = async () => {
+      if (++made > 2) throw new Fault(503, "no room");
+    };
+    const entries = await fork({ count: 4 });
+    expect(entries.filter((entry) => "sandbox" in entry)).toHaveLength(2);
+    expect(entries.filter((entry) => "error" in entry).map((entry) => "error" in entry && entry.error)).toEqual([
+      expect.objectContaining({ code: 503, message: "Failed to place sandbox: no room" }),
+      expect.objectContaining({ code: 503 }),
+    ]);
+  });
+
+  test.each([[{ count: 0 }], [{ count: 101 }], [{ timeout: 0 }], [{ count: 1.5 }]])("%j is refused", async (body) => {
+    expect((await f.call("POST", `/sandboxes/${id}/fork`, body)).status).toBe(400);
+  });
+
+  test("that cannot be begun leaves the parent running", async () => {
+    f.host.beforeSnapshot = async () => {
+      throw new Fault(503, "the machine is busy");
+    };
+    expect((await f.call("POST", `/sandboxes/${id}/fork`)).status).toBe(503);
+    expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
+  });
+});

@@ -1,0 +1,232 @@
+/** A whole control for tests: a real SQLite file, a host that only remembers, a clock that the test moves, counted ids. */
+import { expect } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { z } from "zod";
+import type { Fault } from "../../contract/fault.ts";
+import { errorBody } from "../../contract/management/error-body.ts";
+import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
+import type { Snapshot } from "../../contract/management/snapshot.ts";
+import { MemoryHost } from "../../host/testing/fake-host.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import { openStore, type Store } from "../../store/store.ts";
+import { jsonLog } from "../../work/log.ts";
+import { ManualClock } from "../../work/testing/manual-clock.ts";
+import { createIds, type FillRandom, type Ids } from "../access/ids.ts";
+import { createApiKey } from "../access/keys.ts";
+import { type Control, createControl } from "../control.ts";
+import { type BuiltinTemplate, ensureFirstRun, type FirstRun } from "../first-run.ts";
+import type { Journal } from "../lifecycle/lifecycle-listener.ts";
+import { routes } from "../routes/routes.ts";
+import type { Message } from "../webhooks/webhook-post.ts";
+
+const PASSING_STEP_MS = 500;
+export const NOW = Date.parse("2027-01-15T08:00:00Z");
+
+export const baseTemplate: BuiltinTemplate = {
+  id: "basetemplate00000000",
+  buildId: "5a4d1075-ba5e-4000-8000-000000000001",
+  alias: "base",
+  image: "base",
+  cpuCount: 2,
+  memoryMB: 1024,
+  diskSizeMB: 10_240,
+  defaultUser: "user",
+  defaultWorkdir: "/home/user",
+};
+
+/** A body as the test expects it to be; `call` has held it to the schema of its route before a test looks into it. */
+export type ReplyBody = CreatedSandbox & SandboxDetail & ListedSandbox[] & Snapshot & z.infer<typeof errorBody>;
+
+export interface Reply {
+  status: number;
+  body: ReplyBody;
+  headers: Headers;
+}
+
+export class ControlFixture implements AsyncDisposable {
+  readonly clock = new ManualClock(NOW);
+  /** Of what goes on beside: writing logs, measuring, delivering. It stands still unless a test lets it run. */
+  readonly leisure = new ManualClock(NOW);
+  /** Messages to webhooks, and what their receivers answer. */
+  readonly posted: Message[] = [];
+  receive: (message: Message) => Promise<number> = async () => 200;
+  readonly ids: Ids = createIds(countedRandom());
+  readonly logLines: string[] = [];
+  /** What the journal was told: the event, the sandbox and the note; `warn` for a warning. */
+  readonly told: { event: string; sandbox: Sandbox; note: string | undefined }[] = [];
+  readonly #folder: string;
+  readonly #database: string;
+  readonly host: MemoryHost;
+  store!: Store;
+  control!: Control;
+  firstRun!: FirstRun;
+  apiKey!: string;
+
+  private constructor(folder: string, database: string | undefined, host: MemoryHost) {
+    this.#folder = folder;
+    this.#database = database ?? `sqlite://${folder}/sandlot.db`;
+    this.host = host;
+  }
+
+  /** On a SQLite file of its own unless a database is given. */
+  static async open(host = new MemoryHost(), database?: string): Promise<ControlFixture> {
+    const fixture = new ControlFixture(await mkdtemp(join(tmpdir(), "sandlot-control-")), database, host);
+    await fixture.#boot();
+    fixture.apiKey = fixture.firstRun.firstApiKey ?? "";
+    return fixture;
+  }
+
+  /** As after a crash of the server: the machine and the database stay, everything else is new. */
+  async restart(): Promise<void> {
+    await this.control.close();
+    await this.store.close();
+    await this.#boot();
+  }
+
+  async #boot(): Promise<void> {
+    this.store = await openStore(this.#database, this.clock.now());
+    const log = jsonLog(
+      (line) => this.logLines.push(line),
+      () => this.clock.now(),
+    );
+    this.firstRun = await ensureFirstRun(this, [baseTemplate]);
+    const { store, host, clock, ids, journal } = this;
+    const post = (message: Message) => {
+      this.posted.push(message);
+      return this.receive(message);
+    };
+    const chronicle = { leisure: this.leisure, post };
+    this.control = createControl({ store, host, clock, ids, log, journal, chronicle });
+    await this.control.start();
+  }
+
+  readonly journal: Journal = {
+    tell: (event, sandbox, note) => void this.told.push({ event, sandbox, note }),
+    warn: (sandbox, note) => void this.told.push({ event: "warn", sandbox, note }),
+  };
+
+  /** The events of one sandbox, in order. */
+  eventsOf(id: string): string[] {
+    return this.told.filter(({ sandbox }) => sandbox.id === id).map(({ event }) => event);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.control.close();
+    await this.store.close();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Sends one request and holds the response to what the route table promises. */
+  async call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Reply> {
+    const sent: RequestInit = { method, headers: { "X-API-Key": this.apiKey, ...headers } };
+    if (body !== undefined) sent.body = typeof body === "string" ? body : JSON.stringify(body);
+    const response = await this.control.handle(new Request(`http://localhost${path}`, sent));
+    const text = await response.text();
+    const reply: Reply = {
+      status: response.status,
+      body: text === "" ? undefined : JSON.parse(text),
+      headers: response.headers,
+    };
+    expectPromised(method, path, reply);
+    return reply;
+  }
+
+  async create(body: Record<string, unknown> = {}): Promise<string> {
+    const reply = await this.call("POST", "/sandboxes", { templateID: "base", timeout: 60, ...body });
+    expect(reply.status).toBe(201);
+    return reply.body.sandboxID;
+  }
+
+  async endOf(id: string): Promise<number> {
+    const reply = await this.call("GET", `/sandboxes/${id}`);
+    expect(reply.status).toBe(200);
+    return (Date.parse(reply.body.endAt) - NOW) / 1000;
+  }
+
+  advance(byMs: number): Promise<void> {
+    return this.clock.advance(byMs, () => this.control.settled());
+  }
+
+  /** Time passes for everybody alike. */
+  async passBy(byMs: number): Promise<void> {
+    for (let left = byMs; left > 0; left -= PASSING_STEP_MS) {
+      const step = Math.min(left, PASSING_STEP_MS);
+      await this.advance(step);
+      await this.leisure.advance(step, () => this.control.settled());
+      await this.control.settled();
+    }
+  }
+
+  /** From now on the host's acts of this kind wait until they are let go, and then fail if a failure is given. */
+  hold(
+    act: "beforePause" | "beforeResume" | "beforeSnapshot",
+    failure?: Fault,
+  ): { begun: Promise<void>; finish(): void } {
+    const begun = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    this.host[act] = async () => {
+      begun.resolve();
+      await held.promise;
+      if (failure !== undefined) throw failure;
+    };
+    return { begun: begun.promise, finish: held.resolve };
+  }
+
+  /** Waits for what nobody announces. */
+  async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+    while (!(await isSo())) await Bun.sleep(1);
+  }
+
+  killWanted(id: string): Promise<void> {
+    return this.until(async () => (await this.store.sandboxes.byId(id))?.killWanted === true);
+  }
+
+  /** The key of another team. */
+  async anotherTeam(slug: string): Promise<string> {
+    const id = this.ids.uuid();
+    await this.store.people.addTeam({ id, name: slug, slug, limits: {}, createdAt: NOW });
+    return (await createApiKey(this, { teamId: id, name: "other", createdBy: null })).secret;
+  }
+}
+
+function expectPromised(method: string, path: string, { status, body, headers }: Reply): void {
+  expect(headers.get("x-request-id")).toMatch(/^[0-9a-f]{16}$/);
+  if (status >= 400) {
+    expect(errorBody.parse(body)).toEqual(body);
+    expect(body.code).toBe(status);
+    return;
+  }
+  const segments = path.split("?")[0]?.split("/") ?? [];
+  const route = routes.find(
+    (route) =>
+      route.method === method &&
+      route.path.split("/").length === segments.length &&
+      route.path.split("/").every((segment, at) => segment.startsWith("{") || segment === segments[at]),
+  );
+  const promise = route?.success.find((success) => success.status === status);
+  expect(promise, `${method} ${path} does not promise a ${status}`).toBeDefined();
+  if (promise?.schema === undefined) expect(body).toBeUndefined();
+  else expect(promise.schema.parse(body)).toEqual(body);
+}
+
+/** The same bytes in every run of a test, and no repetition within one. */
+function countedRandom(): FillRandom {
+  const random = seededRandom(1);
+  return (bytes) => {
+    for (let at = 0; at < bytes.length; at++) bytes[at] = random() * 256;
+    return bytes;
+  };
+}
+
+/** Numbers from 0 up to 1, without 1, that a seed replays. */
+export function seededRandom(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x9e3779b9) | 0;
+    let mixed = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97);
+    return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32;
+  };
+}

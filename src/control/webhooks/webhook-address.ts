@@ -1,0 +1,89 @@
+/**
+ * Where a webhook may lead. Whoever can make one can have the server send requests, so none may go where only the server
+ * can go: to itself, to its neighbours, to sandboxes, to a cloud's metadata. Decided on addresses, never on names.
+ */
+import { BlockList, isIPv4, isIPv6 } from "node:net";
+import { networkInterfaces } from "node:os";
+import { Fault } from "../../contract/fault.ts";
+
+const INSIDE_V4 = [
+  ...["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"],
+  // The range of the sandboxes, and the address at which one cloud serves its machines.
+  ...["192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32"],
+];
+/** Those that carry an IPv4 address within (mapped, translated, 6to4, Teredo) are closed as a whole, but for the mapped ones. */
+const INSIDE_V6 = [
+  ...["::/128", "::1/128", "::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32"],
+  ...["2002::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"],
+];
+
+const closed = new BlockList();
+for (const range of INSIDE_V4) closed.addSubnet(...split(range), "ipv4");
+for (const range of INSIDE_V6) closed.addSubnet(...split(range), "ipv6");
+
+/** Whether an address is inside: of this machine, of a network that it is on, or of none that is everybody's. */
+export function isInside(address: string, own: OwnNetworks = ownNetworks()): boolean {
+  const mapped = mappedV4(address);
+  if (mapped !== undefined) return isInside(mapped, own);
+  if (isIPv4(address)) return closed.check(address, "ipv4") || own.check(address, "ipv4");
+  // What is no address is nothing to connect to.
+  return !isIPv6(address) || address.includes("%") || closed.check(address, "ipv6") || own.check(address, "ipv6");
+}
+
+export type OwnNetworks = Pick<BlockList, "check">;
+
+/** The machine's addresses, each with the network it is in; asked anew each time, because they change. */
+export function ownNetworks(interfaces = networkInterfaces()): BlockList {
+  const own = new BlockList();
+  for (const { address, family, cidr } of Object.values(interfaces).flatMap((entries) => entries ?? [])) {
+    const kind = family === "IPv4" ? "ipv4" : "ipv6";
+    const [bare = ""] = address.split("%");
+    own.addAddress(bare, kind);
+    const prefix = Number(cidr?.split("/")[1]);
+    // Wider than this is no network of neighbours but a way to say "everything".
+    if (prefix >= (kind === "ipv4" ? 8 : 32)) own.addSubnet(bare, prefix, kind);
+  }
+  return own;
+}
+
+/** An address of a webhook as far as it can be judged without asking anybody, or a Fault 400. */
+export function checkedUrl(text: string, allowInside: boolean): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:") || url.hostname === "") {
+    throw new Fault(400, "url must be an http or https address");
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw new Fault(400, "url must not hold a user name or password; receivers know us by the signature");
+  }
+  const literal = bareHost(url);
+  if (!allowInside && (isIPv4(literal) || isIPv6(literal)) && isInside(literal)) {
+    throw new Fault(400, `url leads to ${literal}, an address inside; webhooks lead outside only`);
+  }
+  return url;
+}
+
+/** Without the brackets of IPv6. */
+export function bareHost(url: URL): string {
+  return url.hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+/** `::ffff:a.b.c.d`, in whichever form it is written. */
+function mappedV4(address: string): string | undefined {
+  if (!isIPv6(address)) return undefined;
+  const [, dotted] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(normalized(address)) ?? [];
+  if (dotted !== undefined) return dotted;
+  const [, high = "", low = ""] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i.exec(normalized(address)) ?? [];
+  if (high === "") return undefined;
+  const bytes = [high, low].flatMap((part) => [Number.parseInt(part, 16) >> 8, Number.parseInt(part, 16) & 255]);
+  return bytes.join(".");
+}
+
+function normalized(address: string): string {
+  const url = `http://[${address}]/`;
+  return URL.canParse(url) ? bareHost(new URL(url)) : address;
+}
+
+function split(range: string): [string, number] {
+  const [address = "", prefix = ""] = range.split("/");
+  return [address, Number(prefix)];
+}

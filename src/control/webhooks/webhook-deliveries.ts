@@ -1,0 +1,155 @@
+/**
+ * Brings recorded events to webhooks: at least once, also after a restart, a few at a time. The store says what is to be done;
+ * what is under way is only remembered here. A receiver that is slow or dead takes up its own places and nobody else's.
+ */
+
+import type { Store } from "../../store/store.ts";
+import type { Attempt, Delivery, Webhook } from "../../store/webhooks.ts";
+import type { Background } from "../../work/background.ts";
+import type { Clock, Timer } from "../../work/clock.ts";
+import {
+  DELIVERIES_AT_ONCE,
+  DELIVERIES_PER_TEAM_AT_ONCE,
+  DELIVERIES_PER_WEBHOOK_AT_ONCE,
+  DELIVERY_ATTEMPTS_MAX,
+  DELIVERY_RETRY_MS,
+  DELIVERY_STORE_RETRY_MS,
+  EXPIRY_SLEEP_MAX_MS,
+} from "../limits.ts";
+import { eventMessage } from "./sandbox-event-view.ts";
+import type { PostMessage } from "./webhook-post.ts";
+
+export interface DeliveryRooms {
+  store: Store;
+  clock: Clock;
+  leisure: Clock;
+  /** Of looking for what is to be done. */
+  background: Background;
+  /** Of doing it, for which a close does not wait: a receiver may take long. */
+  posting: Background;
+  post: PostMessage;
+}
+
+export class WebhookDeliveries {
+  readonly #rooms: DeliveryRooms;
+  /** By the id of the delivery. */
+  readonly #underWay = new Map<string, Webhook>();
+  /** Ended since the look that is under way began: it may have read them as they were before. */
+  readonly #justEnded = new Set<string>();
+  #timer: Timer | undefined;
+  #isLooking = false;
+  #lookAgain = false;
+  #closed = false;
+
+  constructor(rooms: DeliveryRooms) {
+    this.#rooms = rooms;
+  }
+
+  /** Looks for what is to be delivered. Never waits. */
+  wake(): void {
+    if (this.#closed) return;
+    this.#lookAgain = true;
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    this.#rooms.background.run("deliveries not made", () => this.#look());
+  }
+
+  /** What is under way is not recorded any more, and made again after the next start. */
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+  }
+
+  async #look(): Promise<void> {
+    try {
+      while (this.#lookAgain && !this.#closed) {
+        this.#lookAgain = false;
+        this.#justEnded.clear();
+        await this.#dispatch();
+      }
+    } catch (error) {
+      this.#wakeAfter(DELIVERY_STORE_RETRY_MS);
+      throw error;
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  async #dispatch(): Promise<void> {
+    const { store, clock } = this.#rooms;
+    let next = Number.POSITIVE_INFINITY;
+    for (const { webhookId, nextAt } of await store.webhooks.waiting()) {
+      const now = clock.now();
+      if (nextAt > now) next = Math.min(next, nextAt);
+      if (nextAt > now || this.#room("id", webhookId, DELIVERIES_PER_WEBHOOK_AT_ONCE) === 0) continue;
+      const webhook = await store.webhooks.byId(webhookId);
+      if (webhook !== undefined) await this.#dispatchTo(webhook);
+    }
+    if (next < Number.POSITIVE_INFINITY) this.#wakeAfter(next - clock.now());
+  }
+
+  /** Starts what there is room for; the end of each looks for more. */
+  async #dispatchTo(webhook: Webhook): Promise<void> {
+    const { store, clock, posting } = this.#rooms;
+    // Those under way are among them.
+    const limit = DELIVERIES_PER_WEBHOOK_AT_ONCE * 2;
+    const due = await store.webhooks.due(webhook.id, clock.now(), limit);
+    for (const delivery of due) {
+      if (this.#underWay.has(delivery.id) || this.#justEnded.has(delivery.id)) continue;
+      const room = Math.min(
+        DELIVERIES_AT_ONCE - this.#underWay.size,
+        this.#room("teamId", webhook.teamId, DELIVERIES_PER_TEAM_AT_ONCE),
+        this.#room("id", webhook.id, DELIVERIES_PER_WEBHOOK_AT_ONCE),
+      );
+      if (room <= 0) break;
+      this.#underWay.set(delivery.id, webhook);
+      posting.run("delivery not recorded", () => this.#deliver(delivery, webhook));
+    }
+  }
+
+  #room(key: "id" | "teamId", value: string, most: number): number {
+    const taken = [...this.#underWay.values()].filter((webhook) => webhook[key] === value).length;
+    return Math.max(0, most - taken);
+  }
+
+  async #deliver(delivery: Delivery, webhook: Webhook): Promise<void> {
+    try {
+      const attempt = await this.#attempt(delivery, webhook);
+      if (this.#closed) return;
+      const attempts = [...delivery.attempts, attempt];
+      const isOver = attempt.success || attempts.length >= DELIVERY_ATTEMPTS_MAX || !webhook.enabled;
+      const status = attempt.success ? "success" : isOver ? "failed" : "pending";
+      const nextAt = this.#rooms.clock.now() + DELIVERY_RETRY_MS;
+      await this.#rooms.store.webhooks.noteAttempt({ ...delivery, status, nextAt, attempts });
+    } finally {
+      this.#underWay.delete(delivery.id);
+      if (this.#isLooking) this.#justEnded.add(delivery.id);
+      this.wake();
+    }
+  }
+
+  async #attempt(delivery: Delivery, webhook: Webhook): Promise<Attempt> {
+    const { store, clock, post } = this.#rooms;
+    const at = clock.now();
+    const outcome = (statusCode: number | null, error: string | null): Attempt => ({
+      ...{ at, durationMs: clock.now() - at, statusCode, error },
+      success: error === null,
+    });
+    if (!webhook.enabled) return outcome(null, "not sent: the webhook is disabled");
+    const event = await store.sandboxEvents.byId(delivery.eventId);
+    if (event === undefined) return outcome(null, "not sent: the event is no longer kept");
+    try {
+      const statusCode = await post(eventMessage(event, webhook, delivery.id));
+      return outcome(statusCode, statusCode >= 200 && statusCode < 300 ? null : `answered ${statusCode}`);
+    } catch (error) {
+      return outcome(null, error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  #wakeAfter(delayMs: number): void {
+    if (this.#closed) return;
+    this.#timer?.cancel();
+    const bounded = Math.min(Math.max(0, delayMs), EXPIRY_SLEEP_MAX_MS);
+    this.#timer = this.#rooms.leisure.after(bounded, () => this.wake());
+  }
+}

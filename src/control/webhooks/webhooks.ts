@@ -1,0 +1,73 @@
+/** Making and changing webhooks. */
+import { Fault } from "../../contract/fault.ts";
+import type { CreateWebhook, UpdateWebhook } from "../../contract/management/webhook.ts";
+import type { Store } from "../../store/store.ts";
+import type { Webhook } from "../../store/webhooks.ts";
+import type { Clock } from "../../work/clock.ts";
+import type { Ids } from "../access/ids.ts";
+import { WEBHOOKS_PER_TEAM_MAX } from "../limits.ts";
+import { checkedUrl } from "./webhook-address.ts";
+
+export interface WebhookServices {
+  store: Store;
+  ids: Ids;
+  clock: Clock;
+  /** Whether they may lead to addresses that are closed to the outside. */
+  chronicle: { readonly allowsInside: boolean };
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+export async function addWebhook(
+  { store, ids, clock, chronicle }: WebhookServices,
+  teamId: string,
+  wish: CreateWebhook,
+): Promise<Webhook> {
+  const webhook: Webhook = {
+    id: ids.uuid(),
+    teamId,
+    name: wish.name,
+    url: checkedUrl(wish.url, chronicle.allowsInside).href,
+    events: wish.events,
+    secret: wish.signatureSecret,
+    enabled: wish.enabled ?? true,
+    createdAt: clock.now(),
+  };
+  return store.transaction(async (tables) => {
+    if ((await tables.webhooks.of(teamId)).length >= WEBHOOKS_PER_TEAM_MAX) {
+      throw new Fault(429, `a team has at most ${WEBHOOKS_PER_TEAM_MAX} webhooks; delete one first`);
+    }
+    await tables.webhooks.add(webhook);
+    return webhook;
+  });
+}
+
+export async function changeWebhook(
+  { store, chronicle }: Pick<WebhookServices, "store" | "chronicle">,
+  teamId: string,
+  id: string | undefined,
+  wish: UpdateWebhook,
+): Promise<Webhook> {
+  const url = wish.url == null ? undefined : checkedUrl(wish.url, chronicle.allowsInside).href;
+  return store.transaction(async (tables) => {
+    const before = await demandWebhook(tables, teamId, id);
+    const webhook: Webhook = {
+      ...before,
+      name: wish.name ?? before.name,
+      url: url ?? before.url,
+      events: wish.events ?? before.events,
+      secret: wish.signatureSecret ?? before.secret,
+      enabled: wish.enabled ?? before.enabled,
+    };
+    await tables.webhooks.replace(webhook);
+    return webhook;
+  });
+}
+
+/** The team's webhook, or a Fault. */
+export async function demandWebhook({ webhooks }: Pick<Store, "webhooks">, teamId: string, id = ""): Promise<Webhook> {
+  if (!UUID.test(id)) throw new Fault(400, `invalid webhook id ${JSON.stringify(id.slice(0, 64))}; it is a UUID`);
+  const webhook = await webhooks.byId(id.toLowerCase());
+  if (webhook === undefined || webhook.teamId !== teamId) throw new Fault(404, `webhook "${id}" does not exist`);
+  return webhook;
+}

@@ -1,0 +1,40 @@
+/**
+ * Every bound of this room, by name. A loop, queue, buffer or wait that is not bounded by something here is a bug.
+ * Units come last in a name.
+ */
+
+/** Bodies to sandboxes are streamed, so their size is not ours to limit; Bun.serve would by default (128 MiB). */
+export const EDGE_REQUEST_BODY_MAX_BYTES = Number.MAX_SAFE_INTEGER;
+/** A body of announced length up to this is passed on whole if it arrives in one piece; all others are streamed. */
+export const EDGE_WHOLE_BODY_MAX_BYTES = 64 * 1024;
+/** Of one download, between the sandbox's connection and the client's: above this the sandbox is held back. */
+export const EDGE_ANSWER_WAITING_MAX_BYTES = 2 * 1024 * 1024;
+/** Counted for each waiting piece besides its bytes, so that a trickle of tiny pieces is bounded, too. */
+export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;
+/** A smaller piece is not worth the work of freeing it by hand. */
+export const EDGE_RELEASED_PIECE_MIN_BYTES = 16 * 1024;
+export const EDGE_CHUNK_LINE_MAX_BYTES = 1024;
+export const EDGE_CHUNK_TRAILER_MAX_LINES = 64;
+/** How long a refused connection to a sandbox's port is tried again before the port counts as closed. */
+export const EDGE_CONNECT_BUDGET_MS = 1000;
+/** The same for the runtime port, which is always meant to be up: its daemon may be coming back. */
+export const EDGE_RUNTIME_CONNECT_BUDGET_MS = 2000;
+/** Pauses between tries grow by this step up to the maximum: 100, 200, 300, 400, 400 … */
+export const EDGE_CONNECT_PAUSE_STEP_MS = 100;
+export const EDGE_CONNECT_PAUSE_MAX_MS = 400;
+/** How long, and for how many ports, the edge remembers the way to a service on a loopback address. */
+export const EDGE_FORWARD_KEPT_MS = 10_000;
+export const EDGE_FORWARDS_KEPT = 4096;
+/** A path that still changes after so many percent-decodings hides something, and is refused on the runtime port. */
+export const EDGE_PATH_DECODINGS_MAX = 8;
+export const EDGE_ANSWER_HEAD_MAX_BYTES = 64 * 1024;
+export const EDGE_HANDSHAKE_BODY_MAX_BYTES = 64 * 1024;
+export const EDGE_WEBSOCKET_MESSAGE_MAX_BYTES = 16 * 1024 * 1024;
+/** Counted for each fragment of a message besides its bytes, so that a flood of tiny fragments is bounded, too. */
+export const EDGE_WEBSOCKET_FRAGMENT_OVERHEAD_BYTES = 128;
+/** A client that answers no ping for so long is gone. */
+export const EDGE_WEBSOCKET_SILENT_SECONDS = 120;
+/** Above the first the sending side is held back; above the second the connection is given up with code 1013. */
+export const EDGE_WEBSOCKET_QUEUE_PAUSE_BYTES = 1024 * 1024;
+export const EDGE_WEBSOCKET_QUEUE_MAX_BYTES = 32 * 1024 * 1024;
+export const EDGE_WEBSOCKET_CLOSE_MS = 5000;

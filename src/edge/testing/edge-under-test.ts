@@ -1,0 +1,233 @@
+/** A real server with the edge in it, a directory that maps ids to 127.0.0.1, and raw sockets to speak to it. For tests. */
+import net from "node:net";
+import type { Server } from "bun";
+import type { Destination, Directory } from "../../control/directory.ts";
+import { createEdge, type Relay } from "../edge.ts";
+import { EDGE_REQUEST_BODY_MAX_BYTES } from "../limits.ts";
+
+export const SANDBOX = "i0123456789abcdefghij";
+
+/** The global class under its Bun type; the DOM's, which the compiler prefers, knows neither headers nor pings. */
+const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket;
+
+export class EdgeUnderTest implements AsyncDisposable {
+  readonly server: Server<Relay>;
+  readonly logged: string[] = [];
+  /** How often the directory and the sandbox's forwarder were asked. */
+  lookups = 0;
+  forwardsAsked = 0;
+  sandboxes = new Map<string, string>([[SANDBOX, "127.0.0.1"]]);
+  forward: (port: number) => Promise<number | undefined> = async () => undefined;
+  findSigned: Directory["findSigned"] = async () => undefined;
+  /** Sandboxes that `find` does not know are unknown to `wake`, too, unless a test says otherwise. */
+  wake: Directory["wake"] = async () => ({ refused: "not-found" });
+  /** Aborted: the run of every sandbox is over. */
+  ended = new AbortController();
+
+  constructor() {
+    const edge = createEdge({ directory: this.#directory(), log: (message) => this.logged.push(message) });
+    this.server = Bun.serve<Relay>({
+      port: 0,
+      hostname: "127.0.0.1",
+      development: false,
+      maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
+      websocket: edge.websocket,
+      fetch(request, server) {
+        const route = edge.route(request);
+        return route === undefined ? new Response("management") : edge.handle(request, route, server);
+      },
+    });
+  }
+
+  get port(): number {
+    return this.server.port ?? 0;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.server.stop(true);
+  }
+
+  /** A request to a port of the sandbox, through the edge. */
+  fetch(port: number, path: string, init: RequestInit & { headers?: Record<string, string> } = {}): Promise<Response> {
+    return fetch(`http://127.0.0.1:${this.port}${path}`, {
+      redirect: "manual",
+      ...init,
+      headers: { ...init.headers, host: hostOf(port) },
+    });
+  }
+
+  /** A WebSocket to a port of the sandbox, through the edge. */
+  websocket(port: number, path = "/", headers: Record<string, string> = {}): Bun.WebSocket {
+    const options: Bun.WebSocketOptions = { headers: { ...headers, host: hostOf(port) } };
+    const socket = new BunWebSocket(`ws://127.0.0.1:${this.port}${path}`, options);
+    socket.binaryType = "arraybuffer";
+    return socket;
+  }
+
+  /** Sends bytes as they are and gives back all that comes until the server closes or `until` is satisfied. */
+  raw(request: string, until: (received: string) => boolean = () => false, more?: MoreBytes): Promise<string> {
+    return rawExchange(this.port, request, until, more);
+  }
+
+  destination(address: string): Destination {
+    return {
+      address,
+      forward: (port) => {
+        this.forwardsAsked += 1;
+        return this.forward(port);
+      },
+      ended: this.ended.signal,
+    };
+  }
+
+  #directory(): Directory {
+    return {
+      find: async (id) => {
+        this.lookups += 1;
+        const address = this.sandboxes.get(id);
+        return address === undefined ? undefined : this.destination(address);
+      },
+      wake: async (id, request) => this.wake(id, request),
+      findSigned: async (link, client) => this.findSigned(link, client),
+    };
+  }
+}
+
+export function hostOf(port: number): string {
+  return `${port}-${SANDBOX}.example.com`;
+}
+
+/** Sent after a pause. */
+interface MoreBytes {
+  afterMs: number;
+  text: string;
+}
+
+function rawExchange(
+  port: number,
+  request: string,
+  until: (received: string) => boolean,
+  more?: MoreBytes,
+): Promise<string> {
+  return new Promise((resolve) => {
+    let received = "";
+    const socket = net.connect(port, "127.0.0.1", () => {
+      socket.write(request, "latin1");
+      if (more !== undefined) setTimeout(() => socket.write(more.text, "latin1"), more.afterMs);
+    });
+    socket.on("data", (bytes) => {
+      received += bytes.toString("latin1");
+      if (until(received)) socket.destroy();
+    });
+    socket.on("error", (failure) => {
+      received += `<${failure.message}>`;
+    });
+    socket.on("close", () => resolve(received));
+  });
+}
+
+/** The next message. */
+export function next(socket: Bun.WebSocket): Promise<string | Uint8Array> {
+  return new Promise((resolve) => {
+    socket.onmessage = ({ data }) => resolve(typeof data === "string" ? data : new Uint8Array(data));
+  });
+}
+
+/** Code and reason with which a WebSocket ended. */
+export function closing(socket: Bun.WebSocket): Promise<string> {
+  return new Promise((resolve) => {
+    socket.onclose = ({ code, reason }) => resolve(`${code} ${reason}`);
+  });
+}
+
+/** A service that speaks TCP as the test says. Each connection's bytes are gathered. */
+export class RawService implements AsyncDisposable {
+  readonly #server: net.Server;
+  readonly received: string[] = [];
+  readonly sockets: net.Socket[] = [];
+
+  private constructor(server: net.Server) {
+    this.#server = server;
+  }
+
+  /** `onHead` is called once for each connection, when the head of its first request is complete. */
+  static async start(onHead: (socket: net.Socket, head: string) => void, port = 0): Promise<RawService> {
+    const server = net.createServer();
+    const service = new RawService(server);
+    server.on("connection", (socket) => service.#serve(socket, onHead));
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(port, "127.0.0.1", resolve);
+    });
+    return service;
+  }
+
+  get port(): number {
+    const address = this.#server.address();
+    if (address === null || typeof address === "string") throw new Error("the service does not listen");
+    return address.port;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.sockets) socket.destroy();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #serve(socket: net.Socket, onHead: (socket: net.Socket, head: string) => void): void {
+    const index = this.sockets.push(socket) - 1;
+    let seen = false;
+    this.received[index] = "";
+    socket.on("error", () => socket.destroy());
+    socket.on("data", (bytes) => {
+      this.received[index] += bytes.toString("latin1");
+      const text = this.received[index] ?? "";
+      const end = text.indexOf("\r\n\r\n");
+      if (seen || end < 0) return;
+      seen = true;
+      onHead(socket, text.slice(0, end + 2));
+    });
+  }
+}
+
+/** An edge in another process; the port it listens on, and its peak memory. */
+export class EdgeProcess implements AsyncDisposable {
+  readonly #child: Bun.Subprocess<"ignore", "pipe", "inherit">;
+  readonly port: number;
+
+  private constructor(child: Bun.Subprocess<"ignore", "pipe", "inherit">, port: number) {
+    this.#child = child;
+    this.port = port;
+  }
+
+  static async start(env: Record<string, string> = {}): Promise<EdgeProcess> {
+    const child = Bun.spawn([process.execPath, import.meta.path], {
+      env: { ...process.env, ...env },
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "inherit",
+    });
+    for await (const line of child.stdout) return new EdgeProcess(child, Number(Buffer.from(line).toString()));
+    throw new Error("the edge did not start");
+  }
+
+  async peakBytes(): Promise<number> {
+    const status = await Bun.file(`/proc/${this.#child.pid}/status`).text();
+    return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.kill();
+    await this.#child.exited;
+  }
+}
+
+/** A port on which nobody listens. */
+export async function closedPort(): Promise<number> {
+  const service = await RawService.start(() => undefined);
+  const { port } = service;
+  await service[Symbol.asyncDispose]();
+  return port;
+}
+
+// Run by itself, it is an edge in a process of its own, whose memory and environment can be told from the test's.
+if (import.meta.main) console.log(new EdgeUnderTest().port);

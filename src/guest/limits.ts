@@ -1,0 +1,76 @@
+/**
+ * Every bound of this room, by name. A loop, queue, buffer or wait that is not bounded by something here is a bug.
+ * Units come last in a name.
+ */
+
+/** Of these, the processes of one ordinary user can never take the last few: root needs them to end a fork bomb. */
+export const SANDBOX_PIDS_FOR_ROOT = 256;
+
+export const GUEST_RPC_MESSAGE_MAX_BYTES = 64 * 1024 * 1024;
+/** Outside of its strings a JSON message takes many times its size in memory once it is parsed. */
+export const GUEST_JSON_STRUCTURE_MAX_BYTES = 4 * 1024 * 1024;
+export const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;
+export const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
+export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
+/** Counted for each queued chunk besides its bytes, so that a flood of tiny chunks is bounded, too. */
+export const SUBSCRIBER_CHUNK_OVERHEAD_BYTES = 128;
+/** A source that cannot be stopped in time may overfill a listener's buffer by this much before the listener is dropped. */
+export const SUBSCRIBER_OVERFILL_MAX_BYTES = 2 * 1024 * 1024;
+export const SUBSCRIBER_STALLED_MS = 30_000;
+export const SUBSCRIBERS_PER_PROCESS_MAX = 128;
+export const INPUT_SLICE_MAX_BYTES = 64 * 1024;
+export const INPUT_WAITING_MAX_BYTES = 64 * 1024 * 1024;
+export const EXIT_RETENTION_MS = 30_000;
+export const EXITS_RETAINED_MAX = 1024;
+/** How long output is still read after a signalled process is gone while somebody else holds its pipes. */
+export const OUTPUT_DRAIN_AFTER_SIGNAL_MS = 250;
+export const KEEPALIVE_DEFAULT_SECONDS = 90;
+export const KEEPALIVE_MAX_SECONDS = 86_400;
+export const LIST_ENTRIES_MAX = 200_000;
+export const LIST_STAT_PARALLEL = 32;
+export const MULTIPART_HEADER_MAX_BYTES = 64 * 1024;
+export const MULTIPART_BOUNDARY_MAX_BYTES = 70;
+export const MULTIPART_PARTS_MAX = 10_000;
+export const FILE_READ_CHUNK_BYTES = 256 * 1024;
+/** Bytes carried between two collections of the guest's garbage. */
+export const GARBAGE_MAX_BYTES = 16 * 1024 * 1024;
+/** Counted for each message of a stream besides its bytes: what making it leaves behind, whatever its size. */
+export const GARBAGE_PER_MESSAGE_BYTES = 8 * 1024;
+/** A smaller piece is not worth the work of freeing it by hand. */
+export const DISCARDED_PIECE_MIN_BYTES = 16 * 1024;
+/** What a sandbox shows of its memory is measured at most this often. */
+export const MEMORY_FILE_EVERY_MS = 1_000;
+export const CONTROL_BODY_MAX_BYTES = 4 * 1024 * 1024;
+export const FORWARDERS_MAX = 256;
+export const FORWARD_CONNECTIONS_MAX = 1024;
+export const FORWARD_PROBE_MS = 1_000;
+export const FORWARD_IDLE_MS = 60_000;
+/** Each has an inotify instance of its own. The first bounds streams and polling watchers together. */
+export const WATCHERS_MAX = 256;
+export const POLLING_WATCHERS_MAX = 128;
+export const WATCHED_DIRECTORIES_MAX = 65_536;
+/** While a new directory is looked into, each level above it is held open. */
+export const WATCH_DEPTH_MAX = 256;
+/** Found in a directory that has appeared. As many events fill the buffer of a watcher. */
+export const WATCH_DISCOVERIES_MAX = 65_536;
+/** Events that a client has not taken yet: of one watcher, and of all together. */
+export const WATCHER_BUFFER_MAX_BYTES = 16 * 1024 * 1024;
+export const WATCHERS_BUFFERS_MAX_BYTES = 64 * 1024 * 1024;
+/** Counted for each event, and for its entry, besides their texts. */
+export const WATCHER_EVENT_OVERHEAD_BYTES = 256;
+export const WATCHER_ENTRY_OVERHEAD_BYTES = 1024;
+/** Events on their way from a watcher's buffer to its stream. */
+export const WATCHER_TAKE_EVENTS = 64;
+/** What a name of an extended attribute leaves for a key behind `user.e2b.`. */
+export const FILE_METADATA_KEY_MAX_BYTES = 246;
+/** All keys with their prefixes and all values of one upload. */
+export const FILE_METADATA_MAX_BYTES = 4096;
+/** Programs may have put more at a file than an upload can; what is beyond this is not shown. */
+export const ENTRY_METADATA_MAX_BYTES = 64 * 1024;
+export const COMPOSE_BODY_MAX_BYTES = 4 * 1024 * 1024;
+export const COMPOSE_SOURCES_MAX = 10_000;
+/** What the guest keeps of its journal for a host that does not listen; the oldest entries go first. */
+export const JOURNAL_KEPT_MAX_BYTES = 512 * 1024;
+/** Entries of so long go together; whoever caused them does not wait. */
+export const JOURNAL_GATHER_MS = 1;
+export const JOURNAL_PIECE_MAX_BYTES = 64 * 1024;

@@ -1,0 +1,59 @@
+/** The start and the end of a client's process, as entries of the journal: what ran, for whom, how much passed through it. */
+import { JOURNAL_TEXT_MAX_CHARS } from "../../contract/runtime/limits.ts";
+import type { StartRequest } from "../../contract/runtime/wire/process/process_pb.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { Account } from "../users/accounts.ts";
+import type { GuestProcess } from "./guest-process.ts";
+
+export function noteProcess(
+  journal: Journal,
+  process: GuestProcess,
+  account: Account,
+  lifetimeMs: number | undefined,
+): void {
+  const startedAt = performance.now();
+  const { pid, tag } = process;
+  const command = commandLine(process.config);
+  journal.note("process", "info", "Process started", {
+    event_type: "process_start",
+    pid,
+    command,
+    cwd: process.cwd,
+    user: account.name,
+    tag,
+    request_timeout_ms: lifetimeMs,
+  });
+  void process.ended.then((end) => {
+    const { stdin, stdout, stderr, pty } = process.carriedBytes;
+    journal.note("process", "info", "Process ended", {
+      event_type: "process_end",
+      pid,
+      command,
+      tag,
+      exit_code: end.exitCode,
+      process_result: end.status,
+      error: end.error,
+      duration_ms: Math.round(performance.now() - startedAt),
+      stdin_bytes: stdin,
+      stdout_bytes: stdout,
+      stderr_bytes: stderr,
+      pty_bytes: pty,
+    });
+  });
+}
+
+export function noteFailedStart(journal: Journal, request: StartRequest, account: Account, thrown: unknown): void {
+  journal.note("process", "warn", "Process could not be started", {
+    event_type: "process_start_failed",
+    command: commandLine(request.process),
+    user: account.name,
+    tag: request.tag,
+    error: thrown instanceof Error ? thrown.message : String(thrown),
+  });
+}
+
+function commandLine(config: { cmd: string; args: string[] } | undefined): string {
+  // No more of it would be kept, and arguments may be long.
+  const words = config === undefined ? [] : [config.cmd, ...config.args.slice(0, JOURNAL_TEXT_MAX_CHARS)];
+  return words.map((word) => word.slice(0, JOURNAL_TEXT_MAX_CHARS)).join(" ");
+}

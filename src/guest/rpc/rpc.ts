@@ -1,0 +1,174 @@
+/**
+ * Carries Connect calls between Bun's Request and Response and the protocol handlers of @connectrpc/connect. What the calls
+ * mean is in the services; nothing here knows one method from another.
+ */
+import {
+  Code,
+  ConnectError,
+  createConnectRouter,
+  createContextKey,
+  createContextValues,
+  type HandlerContext,
+  type Interceptor,
+  type ServiceImpl,
+} from "@connectrpc/connect";
+import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
+import { errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { INT32_MAX } from "../../contract/limits.ts";
+import { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
+import { Process } from "../../contract/runtime/wire/process/process_pb.ts";
+import { GARBAGE_PER_MESSAGE_BYTES, GUEST_RPC_MESSAGE_MAX_BYTES } from "../limits.ts";
+import { noteGarbage } from "../system/garbage.ts";
+import { toConnectError } from "../system/rpc-fault.ts";
+import type { Account } from "../users/accounts.ts";
+import { blameSender, endOfStream, knownEnvelopes, strictJson } from "./strict-messages.ts";
+
+const TIMEOUT_HEADER = "connect-timeout-ms";
+const STREAM_TYPE = /^application\/connect\+(json|proto)\b/i;
+const BINARY_TYPE = /^application\/(connect\+)?proto\b/i;
+
+/** The user on whose behalf a call is made; looked up only when a method asks for it. */
+type UserLookup = () => Account;
+
+const userKey = createContextKey<UserLookup>(
+  () => {
+    throw new ConnectError("the call carries no user", Code.Internal);
+  },
+  { description: "the caller's user" },
+);
+
+export function callUser(context: HandlerContext): Account {
+  return context.values.get(userKey)();
+}
+
+export class RpcRoutes {
+  readonly #handlers: Map<string, UniversalHandler>;
+
+  constructor(process: ServiceImpl<typeof Process>, filesystem: ServiceImpl<typeof Filesystem>) {
+    const router = createConnectRouter({
+      grpc: false,
+      grpcWeb: false,
+      connect: true,
+      readMaxBytes: GUEST_RPC_MESSAGE_MAX_BYTES,
+      jsonOptions: strictJson,
+      requestGate: (context) => demandKnownVersion(context.requestHeader),
+      interceptors: [convertErrors],
+    });
+    router.service(Process, process).service(Filesystem, filesystem);
+    this.#handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  }
+
+  has(path: string): boolean {
+    return this.#handlers.has(path);
+  }
+
+  async handle(request: Request, url: URL, user: UserLookup): Promise<Response> {
+    const handler = this.#handlers.get(url.pathname);
+    if (handler === undefined) throw new ConnectError(`no method at ${url.pathname}`, Code.Unimplemented);
+    const type = request.headers.get("content-type") ?? "";
+    const gone = new AbortController();
+    request.signal.addEventListener("abort", () => gone.abort(request.signal.reason));
+    const answer = await handler({
+      httpVersion: "1.1",
+      method: request.method,
+      url: url.href,
+      header: withBoundedTimeout(request.headers),
+      body: STREAM_TYPE.test(type) ? knownEnvelopes(bodyChunks(request)) : bodyChunks(request),
+      signal: gone.signal,
+      contextValues: createContextValues().set(userKey, user),
+    });
+    return toResponse(BINARY_TYPE.test(type) ? await blameSender(answer) : answer, handler, gone);
+  }
+}
+
+/** Timers hold 31 bits; a longer time limit than 24 days is cut to that instead of firing at once. */
+function withBoundedTimeout(headers: Headers): Headers {
+  const text = headers.get(TIMEOUT_HEADER);
+  if (text === null || !/^\d{10}$/.test(text) || Number(text) <= INT32_MAX) return headers;
+  const bounded = new Headers(headers);
+  bounded.set(TIMEOUT_HEADER, String(INT32_MAX));
+  return bounded;
+}
+
+async function* bodyChunks(request: Request): AsyncGenerator<Uint8Array> {
+  if (request.body === null) return;
+  for await (const chunk of request.body) {
+    noteGarbage(chunk.length);
+    yield chunk;
+  }
+}
+
+function demandKnownVersion(headers: Headers): void {
+  const version = headers.get("connect-protocol-version");
+  if (version !== null && version !== "1") {
+    throw new ConnectError(
+      `Connect-Protocol-Version must be "1", got ${JSON.stringify(version)}`,
+      Code.InvalidArgument,
+    );
+  }
+}
+
+const convertErrors: Interceptor = (next) => async (request) => {
+  try {
+    // A call whose time is over before it began must not have an effect.
+    request.signal.throwIfAborted();
+    const answer = await next(request);
+    return answer.stream ? { ...answer, message: withConvertedErrors(answer.message) } : answer;
+  } catch (thrown) {
+    throw toConnectError(thrown);
+  }
+};
+
+async function* withConvertedErrors<T>(messages: AsyncIterable<T>): AsyncGenerator<T> {
+  try {
+    yield* messages;
+  } catch (thrown) {
+    throw toConnectError(thrown);
+  }
+}
+
+function toResponse(answer: UniversalServerResponse, handler: UniversalHandler, gone: AbortController): Response {
+  const headers = new Headers(answer.header);
+  if (answer.status === 405) headers.set("Allow", handler.allowedMethods.join(", "));
+  if (answer.status === 415) headers.set("Accept-Post", acceptedTypes(handler));
+  const body = answer.body === undefined ? null : toStream(answer.body, gone);
+  return new Response(body, { status: answer.status, headers });
+}
+
+function acceptedTypes(handler: UniversalHandler): string {
+  return handler.method.methodKind === "unary"
+    ? "application/json, application/proto"
+    : "application/connect+json, application/connect+proto";
+}
+
+/** Each message is made only when the socket asks for it, so a slow client is felt at the source. */
+function toStream(messages: AsyncIterable<Uint8Array>, gone: AbortController): ReadableStream<Uint8Array> {
+  const source = messages[Symbol.asyncIterator]();
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const next = await source.next();
+        if (next.done === true) {
+          controller.close();
+          return;
+        }
+        controller.enqueue(next.value);
+        noteGarbage(next.value.length + GARBAGE_PER_MESSAGE_BYTES);
+      },
+      cancel(reason) {
+        gone.abort(reason ?? new ConnectError("the client went away", Code.Canceled));
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** A refusal from before the protocol handlers, in the form that this kind of request expects. */
+export function errorAnswer(request: Request, error: ConnectError, status: number): Response {
+  const json = Buffer.from(errorToJsonBytes(error, undefined));
+  const type = request.headers.get("content-type") ?? "";
+  if (!STREAM_TYPE.test(type)) {
+    return new Response(json, { status, headers: { "Content-Type": "application/json" } });
+  }
+  return new Response(endOfStream(`{"error":${json}}`), { status: 200, headers: { "Content-Type": type } });
+}

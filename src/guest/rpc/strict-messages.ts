@@ -1,0 +1,121 @@
+/**
+ * Where the protocol library is too lenient with what clients send, or blames the wrong side: text that is not UTF-8, JSON
+ * that takes a hundred times its size in memory, envelopes with flags that nobody knows, binary messages that cannot be read.
+ */
+import { Code, ConnectError } from "@connectrpc/connect";
+import { createAsyncIterable, type UniversalServerResponse } from "@connectrpc/connect/protocol";
+import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
+import { GUEST_JSON_STRUCTURE_MAX_BYTES } from "../limits.ts";
+
+const ENVELOPE_HEAD_BYTES = 5;
+const END_OF_STREAM_FLAG = 0x02;
+const COMPRESSED_FLAG = 0x01;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPENING: readonly (number | undefined)[] = [0x5b, 0x7b];
+const CLOSING: readonly (number | undefined)[] = [0x5d, 0x7d];
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** Options of the library's JSON reader. Without this, broken text is mended, and a call works on another path than it was given. */
+export const strictJson = {
+  ignoreUnknownFields: true,
+  textDecoder: {
+    decode(bytes: Uint8Array): string {
+      demandModestStructure(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
+      return utf8.decode(bytes);
+    },
+  },
+};
+
+/** Strings may be as long as a message; what is around them may be neither deep nor long. Whether it is JSON is not asked here. */
+function demandModestStructure(json: Buffer): void {
+  let depth = 0;
+  let outside = 0;
+  for (let at = 0; at < json.length; at++) {
+    if (++outside > GUEST_JSON_STRUCTURE_MAX_BYTES) {
+      const most = `${GUEST_JSON_STRUCTURE_MAX_BYTES} bytes outside of strings`;
+      throw new ConnectError(
+        `a JSON message has at most ${most}; send it in the binary encoding`,
+        Code.ResourceExhausted,
+      );
+    }
+    const byte = json[at];
+    if (byte === QUOTE) at = endOfString(json, at);
+    else if (CLOSING.includes(byte)) depth--;
+    else if (OPENING.includes(byte) && ++depth > JSON_DEPTH_MAX) {
+      throw new ConnectError(`JSON is nested more than ${JSON_DEPTH_MAX} levels deep`, Code.InvalidArgument);
+    }
+  }
+}
+
+function endOfString(json: Buffer, start: number): number {
+  for (let quote = json.indexOf(QUOTE, start + 1); quote !== -1; quote = json.indexOf(QUOTE, quote + 1)) {
+    let escapes = 0;
+    while (json[quote - 1 - escapes] === BACKSLASH) escapes++;
+    if (escapes % 2 === 0) return quote;
+  }
+  return json.length;
+}
+
+/** Passes a request's envelopes on as they come, and stops at one whose flags have no meaning. */
+export async function* knownEnvelopes(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const head = new Uint8Array(ENVELOPE_HEAD_BYTES);
+  let headBytes = 0;
+  let payloadLeft = 0;
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; ) {
+      if (payloadLeft > 0) {
+        const taken = Math.min(payloadLeft, chunk.length - at);
+        payloadLeft -= taken;
+        at += taken;
+        continue;
+      }
+      if (headBytes === 0) demandKnownFlags(chunk[at] ?? 0);
+      head[headBytes++] = chunk[at++] ?? 0;
+      if (headBytes < ENVELOPE_HEAD_BYTES) continue;
+      payloadLeft = new DataView(head.buffer).getUint32(1);
+      headBytes = 0;
+    }
+    yield chunk;
+  }
+}
+
+function demandKnownFlags(flags: number): void {
+  if ((flags & ~(COMPRESSED_FLAG | END_OF_STREAM_FLAG)) === 0) return;
+  throw new ConnectError(`an envelope has the unknown flags 0x${flags.toString(16)}`, Code.InvalidArgument);
+}
+
+const UNREADABLE = '"code":"internal","message":"parse binary: ';
+const MISTAKEN = '"code":"invalid_argument","message":"the message cannot be read: ';
+
+/** A binary message that cannot be read is its sender's mistake, as it is in JSON. The library takes it for one of ours. */
+export async function blameSender(answer: UniversalServerResponse): Promise<UniversalServerResponse> {
+  if (answer.body === undefined) return answer;
+  if (answer.status === 200) return { ...answer, body: blameSenderAtEnd(answer.body) };
+  const told = Buffer.concat(await Array.fromAsync(answer.body)).toString();
+  const body = Buffer.from(told.replace(UNREADABLE, MISTAKEN));
+  const header = new Headers(answer.header);
+  header.set("content-length", String(body.length));
+  const status = told.includes(UNREADABLE) ? 400 : answer.status;
+  return { ...answer, status, header, body: createAsyncIterable([body]) };
+}
+
+async function* blameSenderAtEnd(envelopes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const envelope of envelopes) {
+    const ends = envelope[0] === END_OF_STREAM_FLAG;
+    const told = ends ? Buffer.from(envelope.subarray(ENVELOPE_HEAD_BYTES)).toString() : "";
+    yield told.includes(UNREADABLE) ? endOfStream(told.replace(UNREADABLE, MISTAKEN)) : envelope;
+  }
+}
+
+/** The envelope that ends a stream. */
+export function endOfStream(json: string): Uint8Array<ArrayBuffer> {
+  const payload = Buffer.from(json);
+  const envelope = new Uint8Array(ENVELOPE_HEAD_BYTES + payload.length);
+  envelope[0] = END_OF_STREAM_FLAG;
+  new DataView(envelope.buffer).setUint32(1, payload.length);
+  envelope.set(payload, ENVELOPE_HEAD_BYTES);
+  return envelope;
+}

@@ -1,0 +1,101 @@
+/** The exact form of what goes over the wire: how JSON writes and reads each kind of field, and what plain answers look like. */
+import { describe, expect, test } from "bun:test";
+import { mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { guestOfFile } from "../testing/guest-of-file.ts";
+import { follow, ProcessCalls, shell } from "../testing/process-calls.ts";
+
+const STAT = "filesystem.Filesystem/Stat";
+const guest = await guestOfFile();
+const folder = `${guest.folder}/tree`;
+mkdirSync(folder);
+const processes = new ProcessCalls(guest);
+
+const text = async (method: string, message: unknown) => (await guest.call(method, message)).text();
+const json = async (method: string, message: unknown) => JSON.parse(await text(method, message));
+
+describe("JSON that the runtime writes", () => {
+  test("has names in camel case, 64 bits as text, enums by name, times with all their digits, and no defaults", async () => {
+    writeFileSync(`${folder}/file`, "");
+    symlinkSync("file", `${folder}/link`);
+    utimesSync(`${folder}/file`, 1_700_000_000.25, 1_700_000_000.25);
+    const { entry } = await json(STAT, { path: `${folder}/link` });
+    expect(entry).toMatchObject({ type: "FILE_TYPE_FILE", size: "4", symlinkTarget: `${folder}/file`, mode: 0o644 });
+    const plain = (await json(STAT, { path: `${folder}/file` })).entry;
+    expect(plain.modifiedTime).toBe("2023-11-14T22:13:20.250Z");
+    // Empty: not even told.
+    expect(Object.keys(plain).sort()).toEqual(
+      ["group", "mode", "modifiedTime", "name", "owner", "path", "permissions", "type"].sort(),
+    );
+  });
+
+  test("has empty messages as {}", async () => {
+    mkdirSync(`${folder}/empty`);
+    expect(await text("filesystem.Filesystem/ListDir", { path: `${folder}/empty` })).toBe("{}");
+    expect(await text("filesystem.Filesystem/Remove", { path: `${folder}/nothing` })).toBe("{}");
+    expect(await text("process.Process/List", {})).toBe("{}");
+  });
+
+  test("keeps what is optional and was given, also when it is a default", async () => {
+    const { pid, rest } = await processes.start({ ...shell("exec sleep 300"), tag: "", stdin: false });
+    const listed = await json("process.Process/List", {});
+    expect(listed.processes).toEqual([{ config: { cmd: "/bin/sh", args: ["-c", "exec sleep 300"] }, pid, tag: "" }]);
+    await processes.kill(pid);
+    await follow(rest);
+  });
+
+  test("has bytes in padded base64", async () => {
+    const told = [];
+    for await (const { json } of guest.stream("process.Process/Start", shell("printf '\\373\\377'"))) told.push(json);
+    expect(told[1]).toEqual({ event: { data: { stdout: "+/8=" } } });
+  });
+});
+
+describe("JSON that the runtime reads", () => {
+  test.each([
+    ["camel case", { path: "raw", includeEntry: true, allowNetworkMounts: true }],
+    ["snake case", { path: "raw", include_entry: true, allow_network_mounts: true }],
+    ["null for what is not there", { path: "raw", recursive: null }],
+    ["fields that nobody knows", { path: "raw", somethingNew: { deep: [1, null] } }],
+  ])("may have %s", async (_, message) => {
+    mkdirSync(`${folder}/raw`, { recursive: true });
+    const answer = await guest.call("filesystem.Filesystem/CreateWatcher", { ...message, path: `${folder}/raw` });
+    const { watcherId } = (await answer.json()) as { watcherId: string };
+    expect([answer.status, watcherId]).toEqual([200, expect.stringMatching(/^w[a-z0-9]{20}$/)]);
+    expect((await guest.call("filesystem.Filesystem/RemoveWatcher", { watcher_id: watcherId })).status).toBe(200);
+  });
+
+  test.each(["SIGNAL_SIGKILL", 9])("may have %p for an enum", async (signal) => {
+    const { pid, rest } = await processes.start(shell("exec sleep 300"));
+    expect((await guest.call("process.Process/SendSignal", { process: { pid }, signal })).status).toBe(200);
+    expect((await follow(rest)).end?.status).toBe("signal: killed");
+  });
+
+  test.each(["+/8=", "+/8", "-_8=", "-_8"])("may have %p for bytes", async (stdin) => {
+    const { pid, rest } = await processes.start(shell("od -An -tx1"));
+    const process = { pid };
+    expect((await guest.call("process.Process/SendInput", { process, input: { stdin } })).status).toBe(200);
+    await processes.closeStdin(pid);
+    expect((await follow(rest)).stdout.trim()).toBe("fb ff");
+  });
+});
+
+describe("a plain answer", () => {
+  test.each(["/health", "/metrics", "/envs"])("of %s is not to be kept", async (path) => {
+    expect((await guest.fetch(path)).headers.get("cache-control")).toBe("no-store");
+  });
+
+  test("that is an error has code and message, a line's end, and is not to be guessed at", async () => {
+    const answer = await guest.fetch(`/files?path=${folder}/nothing`);
+    expect(answer.headers.get("content-type")).toBe("application/json; charset=utf-8");
+    expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
+    const body = await answer.text();
+    expect(body).toMatch(/^\{"code":404,"message":"[^"]+"\}\n$/);
+  });
+
+  test("to a form without any file is an empty list", async () => {
+    const body = new FormData();
+    body.append("other", "ignored");
+    const answer = await guest.fetch("/files", { method: "POST", body });
+    expect([answer.status, await answer.json()]).toEqual([200, []]);
+  });
+});

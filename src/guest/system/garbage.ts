@@ -1,0 +1,26 @@
+/**
+ * Bytes that pass through leave garbage, and JavaScript's collector is in no hurry while the machine has memory left. Inside of
+ * a small sandbox the guest's garbage is the user's memory, so it is freed by hand where that is safe, and collected after every
+ * so many bytes where it is not.
+ */
+import { DISCARDED_PIECE_MIN_BYTES, GARBAGE_MAX_BYTES } from "../limits.ts";
+
+let sinceLastCollection = 0;
+
+export function noteGarbage(bytes: number): void {
+  sinceLastCollection += bytes;
+  if (sinceLastCollection < GARBAGE_MAX_BYTES) return;
+  sinceLastCollection = 0;
+  Bun.gc(true);
+}
+
+/**
+ * For a piece of a body that nobody reads any more: its memory is free at once, and it is empty afterwards. A piece of a larger
+ * buffer is left to the collector, for somebody else may hold another part.
+ */
+export function discard(piece: Uint8Array): void {
+  const { buffer, length } = piece;
+  const isWhole = length === buffer.byteLength && buffer instanceof ArrayBuffer;
+  if (isWhole && length >= DISCARDED_PIECE_MIN_BYTES) buffer.transfer(0);
+  else noteGarbage(length);
+}

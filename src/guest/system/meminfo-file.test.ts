@@ -1,0 +1,99 @@
+/** What a sandbox shows as its memory: numbers that agree with each other, written in place, before whoever looks can look. */
+import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";
+import { MEMORY_FILE_EVERY_MS } from "../limits.ts";
+import { ProcessCalls, shell } from "../testing/process-calls.ts";
+import { RunningGuest } from "../testing/running-guest.ts";
+import { MemoryFile } from "./meminfo-file.ts";
+
+const MIB = 1024 * 1024;
+const folder = mkdtempSync(`${tmpdir()}/sandlot-memory-`);
+const path = `${folder}/meminfo`;
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const use = (total: number, used = 0, cache = 0, shared = 0): MemoryUse => ({
+  total: total * MIB,
+  used: used * MIB,
+  cache: cache * MIB,
+  shared: shared * MIB,
+});
+
+function mebibytes(text: string): Record<string, number> {
+  const lines = text.trimEnd().split("\n");
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [, name = "", kibibytes] = /^(\S+): +(\d+) kB$/.exec(line) ?? [line];
+      return [name, Number(kibibytes) / 1024];
+    }),
+  );
+}
+
+describe("the numbers", () => {
+  test("agree with each other", () => {
+    const told = mebibytes(meminfoText(use(1024, 300, 100, 40)));
+    expect(told).toMatchObject({ MemTotal: 1024, MemFree: 624, MemAvailable: 724, Cached: 140, Shmem: 40, Buffers: 0 });
+    expect(told).toMatchObject({ SwapTotal: 0, SwapFree: 0, AnonPages: 260, Active: 260, Inactive: 140 });
+    expect(Object.values(told).every((value) => value >= 0)).toBe(true);
+  });
+
+  test("are never negative, and never more than there is", () => {
+    const told = mebibytes(meminfoText(use(128, 200, 50, 300)));
+    expect(told).toMatchObject({ MemTotal: 128, MemFree: 0, MemAvailable: 50, AnonPages: 0 });
+  });
+
+  // Seen to fail with numbers that are not padded.
+  test("take the same room whatever they are, so that one text replaces another", () => {
+    const lengths = [use(128), use(1024, 1023), use(8 * 1024 * 1024, 4 * 1024 * 1024)].map(
+      (each) => meminfoText(each).length,
+    );
+    expect(new Set(lengths).size).toBe(1);
+  });
+});
+
+describe("the file", () => {
+  beforeEach(() => writeFileSync(path, meminfoText(use(1024))));
+
+  test("is written in place, at most once in a while", () => {
+    let nowMs = 5_000;
+    let measured = 0;
+    const file = new MemoryFile(
+      path,
+      () => use(1024, ++measured),
+      () => nowMs,
+    );
+    for (let times = 0; times < 100; times++) file.refresh();
+    expect(mebibytes(readFileSync(path, "utf8")).MemFree).toBe(1023);
+    nowMs += MEMORY_FILE_EVERY_MS;
+    file.refresh();
+    expect(readFileSync(path, "utf8")).toBe(meminfoText(use(1024, 2)));
+    expect(measured).toBe(2);
+  });
+
+  test("that is gone, or that there is none of, stops nobody", () => {
+    new MemoryFile(`${folder}/nothing`, () => use(1)).refresh();
+    new MemoryFile(undefined, () => use(1)).refresh();
+    expect(readFileSync(path, "utf8")).toBe(meminfoText(use(1024)));
+  });
+
+  // Seen to fail with a guest that writes it after the start.
+  test("tells a process the truth from its start on", async () => {
+    await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
+    const told = await new ProcessCalls(guest).run(shell(`cat ${path}`));
+    expect(mebibytes(told.stdout).MemTotal).toBe(77);
+  });
+
+  // Seen to fail with a guest that writes it for starts only.
+  test("and one that is typed to", async () => {
+    await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
+    const processes = new ProcessCalls(guest);
+    const { pid, rest } = await processes.start(shell(`read -r _; cat ${path}`));
+    await Bun.sleep(MEMORY_FILE_EVERY_MS);
+    writeFileSync(path, meminfoText(use(1)));
+    await processes.input(pid, "\n");
+    let text = "";
+    for await (const { json } of rest) text += Buffer.from(json.event?.data?.stdout ?? "", "base64").toString();
+    expect(mebibytes(text).MemTotal).toBe(77);
+  });
+});

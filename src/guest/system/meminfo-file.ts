@@ -1,0 +1,49 @@
+/**
+ * Keeps true what the sandbox shows as /proc/meminfo, which is a file of its own there. It is written when a process starts or
+ * is sent input, that is, before somebody can look who has not looked before; nothing happens in a sandbox that is idle.
+ */
+import { closeSync, ftruncateSync, openSync, writeSync } from "node:fs";
+import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";
+import { MEMORY_FILE_EVERY_MS } from "../limits.ts";
+import { logError } from "./log.ts";
+
+export class MemoryFile {
+  readonly #path: string | undefined;
+  readonly #measure: () => MemoryUse;
+  readonly #nowMs: () => number;
+  #writtenMs = Number.NEGATIVE_INFINITY;
+  #failed = false;
+
+  /** Without a path there is none to keep: outside of a sandbox the kernel's own is true. */
+  constructor(path: string | undefined, measure: () => MemoryUse, nowMs: () => number = () => performance.now()) {
+    this.#path = path;
+    this.#measure = measure;
+    this.#nowMs = nowMs;
+  }
+
+  /** Writes it unless that was done a moment ago. */
+  refresh(): void {
+    if (this.#nowMs() - this.#writtenMs >= MEMORY_FILE_EVERY_MS) this.write();
+  }
+
+  /** Never throws: what was asked for must not fail for this. */
+  write(): void {
+    if (this.#path === undefined) return;
+    this.#writtenMs = this.#nowMs();
+    try {
+      const text = meminfoText(this.#measure());
+      const fd = openSync(this.#path, "r+");
+      try {
+        writeSync(fd, text, 0);
+        // Root may have made it longer.
+        ftruncateSync(fd, text.length);
+      } finally {
+        closeSync(fd);
+      }
+    } catch (thrown) {
+      // Root in the sandbox can spoil the file. Once is enough to know.
+      if (!this.#failed) logError("the memory file could not be written", thrown);
+      this.#failed = true;
+    }
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * How much of its share the sandbox uses. The cgroup's own counters come first (version 2, then 1); /proc, which tells of the whole
+ * machine, is the fallback for a guest outside of any cgroup.
+ *
+ * Memory is cut in two. The cache is what the kernel keeps of files on disks and drops when the room is needed. Used is all
+ * the rest that is charged to the sandbox: memory of processes, of the kernel on their behalf, and of files in tmpfs, which
+ * are counted among the cached by the kernel but cannot be dropped.
+ */
+import { readFileSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import type { MemoryUse } from "../../contract/runtime/meminfo.ts";
+import { systemCode } from "./rpc-fault.ts";
+
+const MIB = 1024 * 1024;
+
+/** Where the counters are; tests have folders of their own. */
+const SYSTEM: MetricsFolders = { cgroup: "/sys/fs/cgroup", proc: "/proc" };
+
+export interface MetricsFolders {
+  cgroup: string;
+  proc: string;
+}
+
+export interface Metrics {
+  ts: number;
+  cpu_count: number;
+  cpu_used_pct: number;
+  mem_total: number;
+  mem_used: number;
+  mem_cache: number;
+  mem_total_mib: number;
+  mem_used_mib: number;
+  disk_used: number;
+  disk_total: number;
+}
+
+export class Meter {
+  readonly #folders: MetricsFolders;
+  readonly #cpuCount: number;
+  readonly #memoryTotal: number | undefined;
+  readonly #nowMs: () => number;
+  #lastCpu: { usedMs: number; atMs: number };
+
+  /** What the host gave the sandbox; where it says nothing, the cgroup's limit or the machine's size is taken. */
+  constructor(
+    cpuCount: number | undefined,
+    memoryMb: number | undefined,
+    folders: MetricsFolders = SYSTEM,
+    nowMs: () => number = () => performance.now(),
+  ) {
+    this.#folders = folders;
+    this.#cpuCount = cpuCount ?? availableParallelism();
+    this.#memoryTotal = memoryMb === undefined ? undefined : memoryMb * MIB;
+    this.#nowMs = nowMs;
+    this.#lastCpu = { usedMs: cpuUsedMs(folders), atMs: nowMs() };
+  }
+
+  memory(): MemoryUse {
+    return readMemory(this.#folders, this.#memoryTotal);
+  }
+
+  async read(): Promise<Metrics> {
+    const memory = this.memory();
+    const disk = await statfs("/");
+    return {
+      ts: Math.floor(Date.now() / 1000),
+      cpu_count: this.#cpuCount,
+      cpu_used_pct: this.#cpuPercent(),
+      mem_total: memory.total,
+      mem_used: memory.used,
+      mem_cache: memory.cache,
+      mem_total_mib: Math.floor(memory.total / MIB),
+      mem_used_mib: Math.floor(memory.used / MIB),
+      disk_used: (disk.blocks - disk.bavail) * disk.bsize,
+      disk_total: disk.blocks * disk.bsize,
+    };
+  }
+
+  /** Over all processors, since the previous reading; counters that were set back (a sandbox that was restored) count as idle. */
+  #cpuPercent(): number {
+    const now = { usedMs: cpuUsedMs(this.#folders), atMs: this.#nowMs() };
+    const available = (now.atMs - this.#lastCpu.atMs) * this.#cpuCount;
+    const percent = available <= 0 ? 0 : (100 * (now.usedMs - this.#lastCpu.usedMs)) / available;
+    this.#lastCpu = now;
+    return Math.round(Math.min(100, Math.max(0, percent)) * 100) / 100;
+  }
+}
+
+function cpuUsedMs({ cgroup, proc }: MetricsFolders): number {
+  const v2 = counter(readIfThere(`${cgroup}/cpu.stat`), "usage_usec");
+  if (v2 !== undefined) return v2 / 1000;
+  // Where the two controllers are mounted together, either name may be missing.
+  for (const controller of ["cpuacct", "cpu,cpuacct", "cpuacct,cpu"]) {
+    const v1 = wholeNumber(readIfThere(`${cgroup}/${controller}/cpuacct.usage`));
+    if (v1 !== undefined) return v1 / 1e6;
+  }
+  return procCpuUsedMs(readIfThere(`${proc}/stat`));
+}
+
+function procCpuUsedMs(stat = "cpu"): number {
+  const tickMs = 10;
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = stat
+    .split("\n", 1)
+    .join()
+    .split(/\s+/)
+    .slice(1)
+    .map(Number);
+  return (user + nice + system + irq + softirq) * tickMs;
+}
+
+/** In a sandbox /proc/meminfo is a file that root there can make huge; nobody needs to look at it then. */
+function readMemory({ cgroup, proc }: MetricsFolders, configuredTotal: number | undefined): MemoryUse {
+  const charged = chargedMemory(cgroup);
+  if (charged === undefined) return machineMemory(readIfThere(`${proc}/meminfo`) ?? "", configuredTotal);
+  // The counters are not read at one instant, and those of v1 lag behind one another.
+  const cache = Math.min(charged.current, Math.max(0, charged.file - charged.shmem));
+  const used = charged.current - cache;
+  const total = configuredTotal ?? smallerLimit(charged.limit, readIfThere(`${proc}/meminfo`) ?? "");
+  return { total, used, cache, shared: Math.min(used, charged.shmem) };
+}
+
+function smallerLimit(limit: number | undefined, meminfo: string): number {
+  const machine = kilobytes(meminfo, "MemTotal");
+  return Math.min(limit ?? machine, machine || Number.POSITIVE_INFINITY);
+}
+
+function machineMemory(meminfo: string, configuredTotal: number | undefined): MemoryUse {
+  const total = kilobytes(meminfo, "MemTotal");
+  const shared = kilobytes(meminfo, "Shmem");
+  const cache = Math.max(0, kilobytes(meminfo, "Cached") + kilobytes(meminfo, "Buffers") - shared);
+  const used = Math.max(0, total - kilobytes(meminfo, "MemFree") - cache);
+  return { total: configuredTotal ?? total, used, cache, shared: Math.min(used, shared) };
+}
+
+interface ChargedMemory {
+  current: number;
+  file: number;
+  shmem: number;
+  limit: number | undefined;
+}
+
+function chargedMemory(cgroup: string): ChargedMemory | undefined {
+  const v2 = wholeNumber(readIfThere(`${cgroup}/memory.current`));
+  if (v2 !== undefined) {
+    const stat = readIfThere(`${cgroup}/memory.stat`);
+    const limit = wholeNumber(readIfThere(`${cgroup}/memory.max`));
+    return { current: v2, file: counter(stat, "file") ?? 0, shmem: counter(stat, "shmem") ?? 0, limit };
+  }
+  const v1 = wholeNumber(readIfThere(`${cgroup}/memory/memory.usage_in_bytes`));
+  if (v1 === undefined) return undefined;
+  const stat = readIfThere(`${cgroup}/memory/memory.stat`);
+  const limit = wholeNumber(readIfThere(`${cgroup}/memory/memory.limit_in_bytes`));
+  // The total_ counters include the cgroups below, as the usage does.
+  const file = counter(stat, "total_cache") ?? counter(stat, "cache") ?? 0;
+  const shmem = counter(stat, "total_shmem") ?? counter(stat, "shmem") ?? 0;
+  return { current: v1, file, shmem, limit };
+}
+
+/** Undefined for what is not there and for words such as "max". */
+function wholeNumber(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d+\s*$/.test(text) ? Number(text) : undefined;
+}
+
+function counter(text: string | undefined, name: string): number | undefined {
+  const value = new RegExp(`^${name} (\\d+)$`, "m").exec(text ?? "")?.[1];
+  return value === undefined ? undefined : Number(value);
+}
+
+function kilobytes(meminfo: string, name: string): number {
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(meminfo)?.[1] ?? 0) * 1024;
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (thrown) {
+    if (["ENOENT", "ENOTDIR", "EACCES", "EPERM"].includes(systemCode(thrown))) return undefined;
+    throw thrown;
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * What tests of watching do all the time: open a stream or a polling watcher on a real daemon, let things happen, and read
+ * everything up to a mark, which is a file made afterwards: the kernel tells things in their order.
+ */
+import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import type { RunningGuest, StreamedEvent } from "./running-guest.ts";
+
+export interface WatchRequest {
+  path: string;
+  recursive?: boolean;
+  includeEntry?: boolean;
+  allowNetworkMounts?: boolean;
+}
+
+export interface ToldEvent {
+  name: string;
+  type: string;
+  entry?: { name: string; path: string; type?: string; size?: string; permissions?: string };
+}
+
+export interface WatchMessage {
+  start?: object;
+  keepalive?: object;
+  filesystem?: ToldEvent;
+  error?: { code: string; message: string };
+}
+
+const MARK = "~mark";
+const LISTENS_WITHIN_MS = 30_000;
+
+/** `CREATE a/b`, for reading. */
+export function shown({ name, type }: ToldEvent): string {
+  return `${type.replace("EVENT_TYPE_", "")} ${name}`;
+}
+
+/** A watch through the stream. Leaving it closes the connection. */
+export class StreamedWatch implements AsyncDisposable {
+  readonly #folder: string;
+  readonly #messages: AsyncGenerator<StreamedEvent>;
+
+  private constructor(folder: string, messages: AsyncGenerator<StreamedEvent>) {
+    this.#folder = folder;
+    this.#messages = messages;
+  }
+
+  /** Settles with the start message. */
+  static async open(guest: RunningGuest, request: WatchRequest, headers: Record<string, string> = {}) {
+    const watch = new StreamedWatch(request.path, guest.stream("filesystem.Filesystem/WatchDir", request, headers));
+    const first = await watch.next();
+    if (first.start === undefined) throw new Error(`not a start message: ${JSON.stringify(first)}`);
+    return watch;
+  }
+
+  async next(): Promise<WatchMessage> {
+    const step = await this.#messages.next();
+    if (step.done === true) throw new Error("the stream is over");
+    return step.value.json as WatchMessage;
+  }
+
+  /** The next event, however many keepalives come before it. */
+  async nextEvent(): Promise<ToldEvent | undefined> {
+    let message = await this.next();
+    while (message.keepalive !== undefined) message = await this.next();
+    return message.filesystem;
+  }
+
+  /** Everything that was told until now. */
+  async events(): Promise<ToldEvent[]> {
+    const told: ToldEvent[] = [];
+    mark(this.#folder);
+    for (;;) {
+      const message = await this.next();
+      if (message.error !== undefined) throw new Error(`the stream failed: ${JSON.stringify(message.error)}`);
+      if (message.filesystem?.name === MARK) break;
+      if (message.filesystem !== undefined) told.push(message.filesystem);
+    }
+    // Later marks must be new files, and this one's other events are not to be taken for theirs.
+    await this.#skipTo("REMOVE");
+    return told;
+  }
+
+  async shown(): Promise<string[]> {
+    return (await this.events()).map(shown);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#messages.return(undefined);
+  }
+
+  async #skipTo(type: string): Promise<void> {
+    rmSync(`${this.#folder}/${MARK}`);
+    for (let message = await this.next(); ; message = await this.next()) {
+      if (message.filesystem?.name === MARK && message.filesystem.type === `EVENT_TYPE_${type}`) return;
+    }
+  }
+}
+
+/** Polls until everything was told that has happened until now. */
+export async function pollEvents(guest: RunningGuest, watcherId: string, folder: string): Promise<ToldEvent[]> {
+  const told: ToldEvent[] = [];
+  mark(folder);
+  rmSync(`${folder}/${MARK}`);
+  while (!told.some(({ name, type }) => name === MARK && type === "EVENT_TYPE_REMOVE")) {
+    const answer = await guest.call("filesystem.Filesystem/GetWatcherEvents", { watcherId });
+    if (answer.status !== 200) throw new Error(`polling answered ${answer.status}: ${await answer.text()}`);
+    told.push(...(((await answer.json()) as { events?: ToldEvent[] }).events ?? []));
+  }
+  return told.filter(({ name }) => name !== MARK);
+}
+
+export async function createWatcher(guest: RunningGuest, request: WatchRequest): Promise<string> {
+  const answer = await guest.call("filesystem.Filesystem/CreateWatcher", request);
+  const { watcherId, ...rest } = (await answer.json()) as { watcherId?: string };
+  if (watcherId === undefined) throw new Error(`no watcher: ${JSON.stringify(rest)}`);
+  return watcherId;
+}
+
+/** How many directories the daemon has under watch in each of its inotify instances. */
+export function kernelWatches(pid: number): number[] {
+  return readdirSync(`/proc/${pid}/fdinfo`).flatMap((fd) => {
+    const text = readUnlessClosed(`/proc/${pid}/fdinfo/${fd}`);
+    const count = text.match(/^inotify wd:/gm)?.length ?? 0;
+    return count > 0 ? [count] : [];
+  });
+}
+
+function readUnlessClosed(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (thrown) {
+    if (thrown instanceof Error && "code" in thrown && thrown.code === "ENOENT") return "";
+    throw thrown;
+  }
+}
+
+function mark(folder: string): void {
+  put(`${folder}/${MARK}`);
+}
+
+/** Makes a file, with one write or none: node:fs has no function that promises how often it writes. */
+export function put(path: string, content = ""): void {
+  const fd = openSync(path, "wx");
+  try {
+    if (content !== "") writeSync(fd, content);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** A daemon started through another command, which gives it a world of its own: other limits, other mounts. */
+export class WrappedGuest implements AsyncDisposable {
+  readonly folder: string;
+  readonly #child: Bun.Subprocess<"ignore", "ignore", "inherit">;
+  readonly #url: string;
+
+  private constructor(folder: string, port: number, wrapper: readonly string[]) {
+    this.folder = folder;
+    this.#url = `http://127.0.0.1:${port}`;
+    this.#child = Bun.spawn([...wrapper, process.execPath, `${import.meta.dir}/../main.ts`], {
+      env: {
+        PATH: process.env.PATH ?? "",
+        SANDLOT_GUEST_PORT: String(port),
+        SANDLOT_STATE_DIR: `${folder}/state`,
+        SANDLOT_CONTROL_SECRET: "unused",
+      },
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+  }
+
+  static async start(wrapper: (folder: string) => readonly string[]): Promise<WrappedGuest> {
+    const folder = mkdtempSync(`${tmpdir()}/sandlot-guest-`);
+    const probe = Bun.serve({ port: 0, fetch: () => new Response() });
+    const port = probe.port ?? 0;
+    await probe.stop(true);
+    const guest = new WrappedGuest(folder, port, wrapper(folder));
+    const deadline = performance.now() + LISTENS_WITHIN_MS;
+    while (performance.now() < deadline) {
+      if (await guest.#listens()) return guest;
+      await Bun.sleep(10);
+    }
+    throw new Error("the guest does not listen");
+  }
+
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  create(request: WatchRequest): Promise<{ watcherId?: string; code?: string; message?: string }> {
+    return this.#call("CreateWatcher", request);
+  }
+
+  async remove(watcherId: string): Promise<void> {
+    await this.#call("RemoveWatcher", { watcherId });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#child.exited;
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async #call(method: string, message: unknown): Promise<object> {
+    const answer = await fetch(`${this.#url}/filesystem.Filesystem/${method}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(message),
+    });
+    return (await answer.json()) as object;
+  }
+
+  async #listens(): Promise<boolean> {
+    try {
+      return (await fetch(`${this.#url}/health`)).status === 204;
+    } catch {
+      // Not yet: the caller asks again.
+      return false;
+    }
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * Who may ask, and as which user. Secrets are compared by their digests: the time it takes says nothing about how much
+ * of a guess was right, nor which of several tokens it was compared with.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { refuse } from "../system/rpc-fault.ts";
+import type { Account, Accounts } from "./accounts.ts";
+
+export const ACCESS_TOKEN_HEADER = "x-access-token";
+
+function digest(text: string): Uint8Array {
+  return new Bun.CryptoHasher("sha256").update(text).digest();
+}
+
+/** Compares with every candidate, also after a match. */
+export function matchesAny(given: string, candidates: readonly string[]): boolean {
+  const wanted = digest(given);
+  let matched = false;
+  for (const candidate of candidates) {
+    const other = digest(candidate);
+    let difference = 0;
+    for (let at = 0; at < wanted.length; at++) difference |= (wanted[at] ?? 0) ^ (other[at] ?? 0);
+    matched = difference === 0 || matched;
+  }
+  return matched;
+}
+
+/** Without any installed token the runtime is open. */
+export function demandToken(headers: Headers, tokens: readonly string[]): void {
+  if (tokens.length === 0) return;
+  const given = headers.get(ACCESS_TOKEN_HEADER);
+  if (given === null) {
+    throw new Fault(401, "this sandbox is secured: send its access token in the X-Access-Token header");
+  }
+  if (!matchesAny(given, tokens)) throw new Fault(401, "the access token in X-Access-Token is not valid here");
+}
+
+/** The name in a Basic authorization header. Other schemes name no user; the password part is ignored. */
+export function basicUserName(headers: Headers): string | undefined {
+  const encoded = /^basic +([A-Za-z0-9+/=_-]+) *$/i.exec(headers.get("authorization") ?? "")?.[1];
+  if (encoded === undefined) return undefined;
+  const decoded = Buffer.from(encoded, "base64").toString("utf8");
+  const colon = decoded.indexOf(":");
+  return colon === -1 ? undefined : decoded.slice(0, colon);
+}
+
+export function demandUser(accounts: Accounts, name: string): Account {
+  const account = accounts.find(name);
+  if (account === undefined) {
+    throw refuse("unauthenticated", `there is no user ${JSON.stringify(name)} in this sandbox`);
+  }
+  return account;
+}

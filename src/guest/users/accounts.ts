@@ -1,0 +1,111 @@
+/**
+ * The sandbox's users and groups, parsed from its own /etc/passwd and /etc/group. No libc name service is asked: the image
+ * may be of any distribution or of none. Files are read again only when they changed.
+ */
+import { readFileSync, statSync } from "node:fs";
+import { systemCode } from "../system/rpc-fault.ts";
+
+export interface Account {
+  name: string;
+  uid: number;
+  gid: number;
+  home: string;
+  /** Every group of the user, the primary one included. */
+  groups: number[];
+}
+
+interface Group {
+  name: string;
+  gid: number;
+  members: string[];
+}
+
+/** A parsed text file, parsed anew when the file's identity, size or time of change differ. */
+class ParsedFile<T> {
+  readonly #path: string;
+  readonly #parse: (text: string) => T;
+  #version = "";
+  #value: T;
+
+  constructor(path: string, parse: (text: string) => T) {
+    this.#path = path;
+    this.#parse = parse;
+    this.#value = parse("");
+  }
+
+  read(): T {
+    const version = this.#currentVersion();
+    if (version !== this.#version) {
+      this.#value = this.#parse(version === "" ? "" : readFileSync(this.#path, "utf8"));
+      this.#version = version;
+    }
+    return this.#value;
+  }
+
+  #currentVersion(): string {
+    try {
+      const stat = statSync(this.#path, { bigint: true });
+      return `${stat.dev}:${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`;
+    } catch (thrown) {
+      if (systemCode(thrown) === "ENOENT") return "";
+      throw thrown;
+    }
+  }
+}
+
+export class Accounts {
+  readonly #passwd: ParsedFile<Omit<Account, "groups">[]>;
+  readonly #group: ParsedFile<Group[]>;
+
+  constructor(etc = "/etc") {
+    this.#passwd = new ParsedFile(`${etc}/passwd`, parsePasswd);
+    this.#group = new ParsedFile(`${etc}/group`, parseGroup);
+  }
+
+  find(name: string): Account | undefined {
+    const entry = this.#passwd.read().find((candidate) => candidate.name === name) ?? builtIn(name);
+    if (entry === undefined) return undefined;
+    const extra = this.#group.read().filter((group) => group.members.includes(name));
+    return { ...entry, groups: [...new Set([entry.gid, ...extra.map((group) => group.gid)])] };
+  }
+
+  /** The name of a user id, or the number itself when nobody has it. */
+  userName(uid: number): string {
+    return this.#passwd.read().find((entry) => entry.uid === uid)?.name ?? String(uid);
+  }
+
+  groupName(gid: number): string {
+    return this.#group.read().find((entry) => entry.gid === gid)?.name ?? String(gid);
+  }
+}
+
+/** Root exists in every sandbox, also in an image without a passwd file. */
+function builtIn(name: string): Omit<Account, "groups"> | undefined {
+  return name === "root" ? { name, uid: 0, gid: 0, home: "/root" } : undefined;
+}
+
+function parsePasswd(text: string): Omit<Account, "groups">[] {
+  return records(text).flatMap(([name, , uid, gid, , home]) => {
+    const ids = { uid: parseId(uid), gid: parseId(gid) };
+    if (!name || ids.uid === undefined || ids.gid === undefined) return [];
+    return [{ name, uid: ids.uid, gid: ids.gid, home: home || "/" }];
+  });
+}
+
+function parseGroup(text: string): Group[] {
+  return records(text).flatMap(([name, , gid, members]) => {
+    const id = parseId(gid);
+    return name && id !== undefined ? [{ name, gid: id, members: (members ?? "").split(",") }] : [];
+  });
+}
+
+function records(text: string): string[][] {
+  return text
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map((line) => line.split(":"));
+}
+
+function parseId(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : undefined;
+}

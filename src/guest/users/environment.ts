@@ -1,0 +1,48 @@
+/**
+ * The variables a process in the sandbox sees. Nothing of the guest's own environment but PATH is passed on, so its secret
+ * and settings cannot leak. Later entries win: user's basics, sandbox-wide, per process.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
+import { logError } from "../system/log.ts";
+import type { Account } from "./accounts.ts";
+
+export const PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/** Variables every sandbox has. They win over the ones its creator chose. */
+function internalVariables(settings: GuestSettings): Record<string, string> {
+  return { E2B_SANDBOX: "true", E2B_SANDBOX_ID: settings.sandboxId, E2B_TEMPLATE_ID: settings.templateId };
+}
+
+export function sandboxVariables(settings: GuestSettings): Record<string, string> {
+  return { ...settings.envVars, ...internalVariables(settings) };
+}
+
+export function processVariables(
+  account: Account,
+  settings: GuestSettings,
+  requested: Record<string, string>,
+  guestPath: string | undefined,
+): Record<string, string> {
+  return {
+    PATH: guestPath || PATH_DEFAULT,
+    HOME: account.home,
+    USER: account.name,
+    LOGNAME: account.name,
+    ...sandboxVariables(settings),
+    ...requested,
+  };
+}
+
+/** Writes the internal variables where programs outside of our process tree look for them. */
+export function publishInternalVariables(settings: GuestSettings, folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+    for (const [name, value] of Object.entries(internalVariables(settings))) {
+      writeFileSync(`${folder}/.${name}`, value);
+    }
+  } catch (thrown) {
+    // An image with a read-only /run still works; only these copies are missing.
+    logError("could not publish the sandbox's variables", thrown, { folder });
+  }
+}

@@ -1,0 +1,56 @@
+import { describe, expect, test } from "bun:test";
+import { fileSignature } from "../../contract/runtime/file-signature.ts";
+import { demandFileAccess } from "./file-signature.ts";
+
+const TOKEN = "0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0";
+const VECTOR = "v1_gUtH/s9YCJWgCizjfUxuWfhFE4QSydOWEIIvfLwDr6E";
+const NOW = 1_700_000_000;
+
+function access(query: Record<string, string>, headers: Record<string, string> = {}, tokens = ["older", TOKEN]) {
+  return () => demandFileAccess(new Headers(headers), new URLSearchParams(query), "read", tokens, NOW);
+}
+
+test("the signature of the check vector", () => {
+  expect(fileSignature({ path: "hello.txt", operation: "read", username: "user", expiration: undefined }, TOKEN)).toBe(
+    VECTOR,
+  );
+});
+
+describe("a signed link", () => {
+  const link = { path: "hello.txt", username: "user", signature: VECTOR };
+
+  test("opens its file with any of the valid tokens", () => {
+    expect(access(link)).not.toThrow();
+    expect(access(link, {}, [TOKEN, "newer"])).not.toThrow();
+  });
+
+  test("opens nothing else", () => {
+    expect(access({ ...link, path: "other.txt" })).toThrow("invalid signature");
+    expect(access({ ...link, username: "root" })).toThrow("invalid signature");
+    expect(access({ ...link, signature_expiration: String(NOW + 60) })).toThrow("invalid signature");
+    expect(access(link, {}, ["another"])).toThrow("invalid signature");
+    expect(access({ path: "hello.txt", username: "user" })).toThrow("signature parameter");
+    const write = () => demandFileAccess(new Headers(), new URLSearchParams(link), "write", [TOKEN], NOW);
+    expect(write).toThrow("invalid signature");
+  });
+
+  test("lasts to the end of its last second", () => {
+    const until = (second: number) => ({
+      path: "a",
+      signature: fileSignature({ path: "a", operation: "read", username: "", expiration: second }, TOKEN),
+      signature_expiration: String(second),
+    });
+    expect(access(until(NOW))).not.toThrow();
+    expect(access(until(NOW - 1))).toThrow("signature is already expired");
+  });
+
+  test("is not asked for when the token header decides", () => {
+    expect(access({ path: "x" }, { "X-Access-Token": TOKEN })).not.toThrow();
+    expect(access(link, { "X-Access-Token": "wrong" })).toThrow("not valid");
+    expect(access({ path: "x" }, {}, [])).not.toThrow();
+  });
+
+  test("with an expiration that is no number is malformed", () => {
+    expect(access({ ...link, signature_expiration: "soon" })).toThrow("signature_expiration");
+  });
+});

@@ -1,0 +1,43 @@
+/**
+ * Signed file links: a URL that opens one file for one operation without the access token. The signature covers the query
+ * values as they were given, not what they resolve to.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { type FileOperation, fileSignature } from "../../contract/runtime/file-signature.ts";
+import { ACCESS_TOKEN_HEADER, demandToken, matchesAny } from "./access.ts";
+
+/** What let a request in: nothing was asked for, a token, or the signature of a link. */
+export type Opening = "open" | "token" | "signature";
+
+/** The token header decides when it is there; only without it may a signature open the file. */
+export function demandFileAccess(
+  headers: Headers,
+  query: URLSearchParams,
+  operation: FileOperation,
+  tokens: readonly string[],
+  nowSeconds: number,
+): Opening {
+  const expiration = parseExpiration(query.get("signature_expiration"));
+  if (tokens.length === 0) return "open";
+  if (headers.has(ACCESS_TOKEN_HEADER)) {
+    demandToken(headers, tokens);
+    return "token";
+  }
+  const given = query.get("signature");
+  if (given === null) {
+    throw new Fault(401, "this sandbox is secured: send X-Access-Token, or sign the link with the signature parameter");
+  }
+  const link = { path: query.get("path") ?? "", username: query.get("username") ?? "", operation, expiration };
+  const valid = tokens.map((token) => fileSignature(link, token));
+  if (!matchesAny(given, valid)) throw new Fault(401, "invalid signature");
+  if (expiration !== undefined && expiration < nowSeconds) throw new Fault(401, "signature is already expired");
+  return "signature";
+}
+
+function parseExpiration(text: string | null): number | undefined {
+  if (text === null || text === "") return undefined;
+  if (!/^-?\d{1,15}$/.test(text)) {
+    throw new Fault(400, `signature_expiration must be Unix seconds, got ${JSON.stringify(text)}`);
+  }
+  return Number(text);
+}

@@ -1,0 +1,115 @@
+/**
+ * What the host told this guest. The settings are kept in a file that only root reads, so that a guest that was started
+ * again knows them before the host speaks to it. When they are there but cannot be read, nobody knows who may enter: the
+ * guest stays closed until the host has spoken.
+ */
+import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { Fault } from "../../contract/fault.ts";
+import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
+import { logNotice } from "../system/log.ts";
+import { systemCode } from "../system/rpc-fault.ts";
+
+const BEFORE_CONFIGURE: GuestSettings = {
+  sandboxId: "",
+  templateId: "",
+  envVars: {},
+  accessTokens: [],
+  defaultUser: "root",
+  defaultWorkdir: "",
+};
+
+export class SettingsKeeper {
+  readonly #folder: string;
+  /** Undefined: they were damaged. */
+  #current: GuestSettings | undefined;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.#current = readKept(folder);
+  }
+
+  /** Fault 503 when nobody knows them. */
+  get current(): GuestSettings {
+    if (this.#current !== undefined) return this.#current;
+    throw new Fault(
+      503,
+      "this sandbox's settings were damaged: it answers nobody until its server configures it again",
+      {
+        headers: { "Retry-After": "1" },
+      },
+    );
+  }
+
+  get areLost(): boolean {
+    return this.#current === undefined;
+  }
+
+  /** Empty before the sandbox is somebody's, and while nobody knows. */
+  get sandboxId(): string {
+    return this.#current?.sandboxId ?? "";
+  }
+
+  /** Kept before used: an answer to the host means that a restart will not lose them. */
+  replace(settings: GuestSettings): void {
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    chmodSync(this.#folder, 0o700);
+    const fresh = `${this.#folder}/settings.json.new`;
+    writeFileSync(fresh, JSON.stringify(settings), { mode: 0o600 });
+    renameSync(fresh, `${this.#folder}/settings.json`);
+    this.#current = settings;
+  }
+}
+
+function readKept(folder: string): GuestSettings | undefined {
+  try {
+    return parseSettings(JSON.parse(readFileSync(`${folder}/settings.json`, "utf8")));
+  } catch (thrown) {
+    // A sandbox that starts for the first time has none.
+    if (systemCode(thrown) === "ENOENT") return BEFORE_CONFIGURE;
+    // What a parser says about them is not logged: it may quote the file, and the file holds tokens.
+    logNotice("the kept settings are unusable; closed until the host configures", {
+      folder,
+      reason: systemCode(thrown) || "they are damaged",
+    });
+    return undefined;
+  }
+}
+
+export function parseSettings(json: unknown): GuestSettings {
+  if (typeof json !== "object" || json === null) throw new Fault(400, "settings must be a JSON object");
+  const given = json as Record<string, unknown>;
+  return {
+    sandboxId: text(given, "sandboxId"),
+    templateId: text(given, "templateId"),
+    envVars: textRecord(given, "envVars"),
+    accessTokens: textList(given, "accessTokens"),
+    defaultUser: text(given, "defaultUser"),
+    defaultWorkdir: text(given, "defaultWorkdir"),
+  };
+}
+
+function text(given: Record<string, unknown>, field: string): string {
+  const value = given[field];
+  if (typeof value !== "string") throw new Fault(400, `settings: ${field} must be a string`);
+  return value;
+}
+
+function textList(given: Record<string, unknown>, field: string): string[] {
+  const value = given[field];
+  if (!Array.isArray(value) || !value.every((item) => typeof item === "string" && item !== "")) {
+    throw new Fault(400, `settings: ${field} must be a list of non-empty strings`);
+  }
+  return value;
+}
+
+function textRecord(given: Record<string, unknown>, field: string): Record<string, string> {
+  const value = given[field];
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new Fault(400, `settings: ${field} must be an object`);
+  }
+  const entries = Object.entries(value);
+  if (!entries.every(([, item]) => typeof item === "string")) {
+    throw new Fault(400, `settings: every value of ${field} must be a string`);
+  }
+  return Object.fromEntries(entries);
+}

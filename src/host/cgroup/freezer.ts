@@ -1,0 +1,83 @@
+/**
+ * Stops all processes of a sandbox at once and lets them go on, without their notice. `cgroup` is the sandbox's, as a path
+ * below the root of each tree.
+ */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { FREEZE_MS } from "../limits.ts";
+import { CGROUP_ROOT, cgroupLayout } from "./cgroups.ts";
+
+const LOOK_EVERY_MS = 1;
+
+/** The folder in which a sandbox is frozen; CRIU wants to know it, too. */
+export function freezerOf(cgroup: string): string {
+  return cgroupLayout() === "v2" ? join(CGROUP_ROOT, cgroup) : join(CGROUP_ROOT, "freezer", cgroup);
+}
+
+/** When it throws, the sandbox has been let go again. */
+export async function freeze(cgroup: string): Promise<void> {
+  const deadline = performance.now() + FREEZE_MS;
+  set(cgroup, true);
+  while (!isFrozen(cgroup)) {
+    if (performance.now() > deadline) {
+      set(cgroup, false);
+      throw new Fault(503, `the sandbox could not be stopped within ${FREEZE_MS} ms; it runs on. Try again later`);
+    }
+    await Bun.sleep(LOOK_EVERY_MS);
+  }
+}
+
+/** The first half of `freeze` for a shell: what it stops may stand still for another reason until later. */
+export function freezeCommand(cgroup: string): string {
+  const [file, word] = cgroupLayout() === "v2" ? ["cgroup.freeze", "1"] : ["freezer.state", "FROZEN"];
+  return `echo ${word} > '${join(freezerOf(cgroup), file)}'`;
+}
+
+/** A sandbox that is not frozen, or not there any more, is left as it is. */
+export function thaw(cgroup: string): void {
+  if (existsSync(freezerOf(cgroup))) set(cgroup, false);
+}
+
+/**
+ * Ends a frozen sandbox without any of its processes running another step: each is told to end before the first is let go. One
+ * that is not frozen is left as it is.
+ */
+export async function killFrozen(cgroup: string): Promise<void> {
+  const folder = freezerOf(cgroup);
+  if (!existsSync(folder) || !isFrozen(cgroup)) return;
+  if (existsSync(join(folder, "cgroup.kill"))) writeFileSync(join(folder, "cgroup.kill"), "1");
+  else for (const pid of await processesBelow(folder)) kill(pid);
+  set(cgroup, false);
+}
+
+/** All processes in the cgroup with this folder, and in those below it. */
+export async function processesBelow(folder: string): Promise<number[]> {
+  const own = readFileSync(join(folder, "cgroup.procs"), "utf8").trim().split("\n").filter(Boolean).map(Number);
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    if (entry.isDirectory()) own.push(...(await processesBelow(join(folder, entry.name))));
+  }
+  return own;
+}
+
+function set(cgroup: string, frozen: boolean): void {
+  const folder = freezerOf(cgroup);
+  if (cgroupLayout() === "v2") writeFileSync(join(folder, "cgroup.freeze"), frozen ? "1" : "0");
+  else writeFileSync(join(folder, "freezer.state"), frozen ? "FROZEN" : "THAWED");
+}
+
+export function isFrozen(cgroup: string): boolean {
+  const folder = freezerOf(cgroup);
+  return cgroupLayout() === "v2"
+    ? /^frozen 1$/m.test(readFileSync(join(folder, "cgroup.events"), "utf8"))
+    : readFileSync(join(folder, "freezer.state"), "utf8").trim() === "FROZEN";
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}

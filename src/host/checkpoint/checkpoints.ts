@@ -1,0 +1,125 @@
+/**
+ * Checkpoints on disk: a folder each, beside the disks, so that a disk can be cloned into one without copying.
+ *
+ *   NAME/manifest.json   what it is; written last
+ *   NAME/disk.img        the disk
+ *   NAME/memory/         CRIU's images, if memory was kept
+ *   NAME/memory.pack     the small ones of them once more
+ *   NAME/own/            files of the sandbox's run folder that were mounted into it
+ *
+ * A checkpoint is written under another name, made durable, and renamed into place: one that has its name is whole.
+ */
+import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { cp, open, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { eachOf } from "../../work/each-of.ts";
+import { HOST_ID_FIRST } from "../system/id-range.ts";
+import { CheckpointFolder } from "./checkpoint-folder.ts";
+import { demandIntact } from "./image-files.ts";
+import { type ImageFiles, MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
+
+const UNFINISHED = ".unfinished-";
+
+export class Checkpoints {
+  readonly #intact = new Map<string, Promise<void>>();
+
+  constructor(readonly folder: string) {
+    mkdirSync(folder, { recursive: true, mode: 0o711 });
+  }
+
+  /** An empty folder to write a checkpoint into. */
+  begin(name: string): CheckpointFolder {
+    const draft = new CheckpointFolder(join(this.folder, UNFINISHED + named(name)));
+    mkdirSync(draft.path, { mode: 0o711 });
+    // CRIU reads the images from inside the user namespace, first still as the machine's root without its powers (the owner),
+    // then as the mapped one (the group).
+    mkdirSync(draft.memory, { mode: 0o750 });
+    chownSync(draft.memory, 0, HOST_ID_FIRST);
+    mkdirSync(draft.own, { mode: 0o711 });
+    return draft;
+  }
+
+  /** Makes durable what was written so far, but for the memory image itself. */
+  async makeLasting({ disk, own, memory }: CheckpointFolder): Promise<void> {
+    const ownFiles = (await readdir(own)).map((name) => join(own, name));
+    await eachOf([disk, ...ownFiles, own, memory], syncPath);
+  }
+
+  /** Gives it its name. From then on it exists; one that is to last has been made lasting before. */
+  async commit(name: string, draft: CheckpointFolder, manifest: Manifest, lasting: boolean): Promise<void> {
+    writeFileSync(draft.manifest, JSON.stringify(manifest), { mode: 0o600 });
+    if (lasting) {
+      await syncPath(draft.manifest);
+      await syncPath(draft.path);
+    }
+    renameSync(draft.path, join(this.folder, named(name)));
+    if (lasting) await syncPath(this.folder);
+    this.#intact.set(name, Promise.resolve());
+  }
+
+  /** Fault 422 when a file of the memory image is not what was written. Looked at once: what this process wrote or read is whole. */
+  async demandIntact(name: string, folder: CheckpointFolder, files: ImageFiles): Promise<void> {
+    const intact = this.#intact.get(name) ?? demandIntact(folder, files);
+    this.#intact.set(name, intact);
+    intact.catch(() => this.#intact.delete(name));
+    await intact;
+  }
+
+  /** Whether it is there, whole. */
+  has(name: string): boolean {
+    return existsSync(new CheckpointFolder(join(this.folder, named(name))).manifest);
+  }
+
+  /** Fault 404 when there is none, 422 when it is not one that this program can read. */
+  read(name: string): { folder: CheckpointFolder; manifest: Manifest } {
+    const folder = new CheckpointFolder(join(this.folder, named(name)));
+    if (!existsSync(folder.manifest)) throw new Fault(404, `there is no checkpoint "${name}" on this machine`);
+    const manifest = JSON.parse(readFileSync(folder.manifest, "utf8")) as Manifest;
+    if (manifest.format !== MANIFEST_FORMAT) {
+      throw new Fault(422, `checkpoint "${name}" has format ${manifest.format}; this program reads ${MANIFEST_FORMAT}`);
+    }
+    return { folder, manifest };
+  }
+
+  /** Also what was only begun. */
+  async remove(name: string): Promise<void> {
+    this.#intact.delete(name);
+    const path = join(this.folder, named(name));
+    const leaving = join(this.folder, UNFINISHED + named(name));
+    // What is half removed must not be taken for a checkpoint.
+    if (existsSync(path)) {
+      await rm(leaving, { recursive: true, force: true });
+      renameSync(path, leaving);
+    }
+    await rm(leaving, { recursive: true, force: true });
+  }
+
+  async list(): Promise<string[]> {
+    return (await readdir(this.folder)).filter((name) => !name.startsWith("."));
+  }
+
+  /** Removes what was begun and never finished. Nothing may be under way. */
+  async removeUnfinished(): Promise<void> {
+    for (const name of await readdir(this.folder)) {
+      if (name.startsWith(UNFINISHED)) await rm(join(this.folder, name), { recursive: true, force: true });
+    }
+  }
+}
+
+/** Keeps the sandbox's own files that were mounted into it, and gives them to the one that is made from the checkpoint. */
+export async function copyOwnFiles(from: string, to: string, names: readonly string[]): Promise<void> {
+  for (const name of names) await cp(join(from, name), join(to, name), { preserveTimestamps: true });
+}
+
+/** A file, or the names in a folder. */
+async function syncPath(path: string): Promise<void> {
+  await using handle = await open(path, "r");
+  await handle.sync();
+}
+
+function named(name: string): string {
+  if (!/^[a-z0-9][a-z0-9-]{0,127}$/.test(name))
+    throw new Fault(500, `${JSON.stringify(name)} cannot name a checkpoint`);
+  return name;
+}

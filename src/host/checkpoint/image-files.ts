@@ -1,0 +1,96 @@
+/**
+ * The files of a memory image as they lie on the disk. There are dozens, some for each process, and most are tiny. To make one
+ * durable costs a round to the disk, however small it is; so the small ones are also written, one behind the other, into one
+ * file, the pack, and only this and the large ones are made durable. After a crash of the machine a small one may be missing
+ * or torn; it is then taken from the pack.
+ */
+import { type FileHandle, open, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { eachOf } from "../../work/each-of.ts";
+import { DIGEST_SLICE_BYTES, PACKED_FILE_MAX_BYTES } from "../limits.ts";
+import type { CheckpointFolder } from "./checkpoint-folder.ts";
+import type { ImageFile, ImageFiles } from "./manifest.ts";
+
+/** What an image consists of that nobody wants to outlast the machine. */
+export async function listImage(folder: CheckpointFolder): Promise<ImageFiles> {
+  const names = await readdir(folder.memory);
+  return Object.fromEntries(names.map((name) => [name, { bytes: 0, digest: "" }]));
+}
+
+/** Makes an image durable and answers what it consists of. */
+export async function sealImage(folder: CheckpointFolder): Promise<ImageFiles> {
+  const files: ImageFiles = {};
+  await using pack = await open(folder.pack, "wx", 0o600);
+  let end = 0;
+  await eachOf(await readdir(folder.memory), async (name) => {
+    await using file = await open(join(folder.memory, name), "r");
+    const { size } = await file.stat();
+    if (size > PACKED_FILE_MAX_BYTES) {
+      [files[name]] = await Promise.all([digestOf(file), file.sync()]);
+      return;
+    }
+    const content = await read(file, 0, size);
+    const at = end;
+    end += content.length;
+    await pack.write(content, 0, content.length, at);
+    files[name] = { bytes: content.length, digest: digest(content), at };
+  });
+  await pack.sync();
+  return files;
+}
+
+/** Fault 422 when a file is not what was written, and not to be had from the pack. */
+export async function demandIntact(folder: CheckpointFolder, files: ImageFiles): Promise<void> {
+  await eachOf(Object.entries(files), async ([name, wanted]) => {
+    const path = join(folder.memory, name);
+    const found = await factsOf(path).catch(() => undefined);
+    if (found?.bytes === wanted.bytes && found.digest === wanted.digest) return;
+    const content = await packed(folder, wanted).catch(() => undefined);
+    if (content !== undefined && digest(content) === wanted.digest) {
+      await writeFile(path, content, { mode: 0o600 });
+      return;
+    }
+    throw new Fault(
+      422,
+      `the memory of this sandbox is damaged on disk (${name} ${found === undefined ? "cannot be read" : "has changed"}). ` +
+        "memory: false starts it from its disk",
+    );
+  });
+}
+
+async function packed(folder: CheckpointFolder, { at, bytes }: ImageFile): Promise<Buffer | undefined> {
+  if (at === undefined) return undefined;
+  await using pack = await open(folder.pack, "r");
+  return await read(pack, at, bytes);
+}
+
+async function factsOf(path: string): Promise<ImageFile> {
+  await using file = await open(path, "r");
+  return await digestOf(file);
+}
+
+/** In slices, so that a large file does not hold the server up. */
+async function digestOf(file: FileHandle): Promise<ImageFile> {
+  const { size } = await file.stat();
+  const slice = Buffer.allocUnsafe(Math.min(size, DIGEST_SLICE_BYTES) + 1);
+  let bytes = 0;
+  let sum: string | undefined;
+  for (;;) {
+    const { bytesRead } = await file.read(slice, 0, slice.length, bytes);
+    if (bytesRead === 0) return { bytes, digest: sum ?? digest(Buffer.of()) };
+    sum = digest(slice.subarray(0, bytesRead), sum);
+    bytes += bytesRead;
+  }
+}
+
+/** Against decay, not against forgery: whoever can write here is root already. */
+function digest(content: Buffer, before = "0"): string {
+  return Bun.hash.xxHash3(content, BigInt(`0x${before}`)).toString(16);
+}
+
+async function read(file: FileHandle, at: number, bytes: number): Promise<Buffer> {
+  const content = Buffer.allocUnsafe(bytes);
+  const { bytesRead } = await file.read(content, 0, bytes, at);
+  return content.subarray(0, bytesRead);
+}

@@ -1,0 +1,124 @@
+/** The host's end of the control channel: waits for a guest, configures it, asks it to open a way to a loopback service. */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { Fault } from "../../contract/fault.ts";
+import {
+  CONTROL_PREFIX,
+  CONTROL_SECRET_HEADER,
+  type ForwardAnswer,
+  type ForwardRequest,
+  type GuestSettings,
+} from "../../contract/runtime/guest-control.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import { GUEST_CALL_MS, GUEST_READY_MS } from "../limits.ts";
+
+const RETRY_MS = 4;
+const PING_MS = 1_000;
+/** After so many a further one makes the next command hardly faster. */
+const REHEARSALS = 3;
+/** An answer of a guest is a few bytes; a sandbox that sends more is not our guest any more. */
+const ANSWER_MAX_BYTES = 4096;
+/** Flags and length, before each message of a stream. */
+const ENVELOPE_BYTES = 5;
+
+export class GuestClient {
+  /** With a file for the settings they can be told again, also by a server that was started since. */
+  constructor(
+    readonly address: string,
+    readonly secret: string,
+    readonly settingsFile?: string,
+  ) {}
+
+  /** Answers when the guest does. `alive` tells whether it is worth waiting on. */
+  async ready(alive: () => boolean): Promise<void> {
+    const deadline = performance.now() + GUEST_READY_MS;
+    for (;;) {
+      const answer = await this.#call("GET", "ping", undefined, PING_MS).catch((error: unknown) => error);
+      if (answer instanceof Response && answer.status === 204) return;
+      if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: answer });
+      if (performance.now() > deadline) {
+        throw new Fault(500, `the guest did not answer within ${GUEST_READY_MS} ms`, { cause: answer });
+      }
+      await Bun.sleep(RETRY_MS);
+    }
+  }
+
+  /** Runs commands of the kind that clients run, to their end. An image without a shell is none the worse for it. */
+  async rehearse(user: string): Promise<void> {
+    for (let times = 0; times < REHEARSALS; times++) {
+      await boundedText(await this.start(["/bin/bash", "-l", "-c", "true"], user));
+    }
+  }
+
+  /** Starts a process as any client would, while the guest still asks for no token. The answer is its stream of events. */
+  async start([cmd, ...args]: string[], user: string): Promise<Response> {
+    const payload = new TextEncoder().encode(JSON.stringify({ process: { cmd, args, cwd: "/" }, stdin: false }));
+    const envelope = new Uint8Array(ENVELOPE_BYTES + payload.length);
+    new DataView(envelope.buffer).setUint32(1, payload.length);
+    envelope.set(payload, ENVELOPE_BYTES);
+    return await fetch(`http://${this.address}:${RUNTIME_PORT}/process.Process/Start`, {
+      method: "POST",
+      headers: { "content-type": "application/connect+json", authorization: `Basic ${btoa(`${user}:`)}` },
+      body: envelope,
+      redirect: "manual",
+      decompress: false,
+      keepalive: false,
+      signal: AbortSignal.timeout(GUEST_CALL_MS),
+    });
+  }
+
+  async configure(settings: GuestSettings): Promise<void> {
+    if (this.settingsFile !== undefined) writeFileSync(this.settingsFile, JSON.stringify(settings), { mode: 0o600 });
+    await this.#tell(settings);
+  }
+
+  /** For a guest that has lost its settings; one that was never given any is left as it is. */
+  async reconfigure(): Promise<void> {
+    if (this.settingsFile === undefined || !existsSync(this.settingsFile)) return;
+    await this.#tell(JSON.parse(readFileSync(this.settingsFile, "utf8")));
+  }
+
+  async #tell(settings: GuestSettings): Promise<void> {
+    const response = await this.#call("POST", "configure", settings, GUEST_CALL_MS).catch((cause: unknown) => {
+      throw new Fault(
+        503,
+        `the guest did not take its settings within ${GUEST_CALL_MS} ms; the machine may be overloaded`,
+        { cause },
+      );
+    });
+    if (response.status !== 204) throw new Fault(500, `the guest refused its settings with status ${response.status}`);
+  }
+
+  async forward(port: number): Promise<number | undefined> {
+    const request: ForwardRequest = { port };
+    const response = await this.#call("POST", "forward", request, GUEST_CALL_MS);
+    if (response.status !== 200) return undefined;
+    const answer = JSON.parse(await boundedText(response)) as Partial<ForwardAnswer>;
+    const valid = Number.isInteger(answer.port) && Number(answer.port) > 0 && Number(answer.port) < 65_536;
+    return valid ? answer.port : undefined;
+  }
+
+  async #call(method: string, action: string, body: unknown, timeoutMs: number): Promise<Response> {
+    return await fetch(`http://${this.address}:${RUNTIME_PORT}${CONTROL_PREFIX}${action}`, {
+      method,
+      headers: { [CONTROL_SECRET_HEADER]: this.secret, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      redirect: "manual",
+      decompress: false,
+      // Addresses are used again by other sandboxes: a kept connection could reach the wrong one.
+      keepalive: false,
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+  }
+}
+
+/** Root in the sandbox may have put anything in the guest's place: no more is taken from it than a guest would say. */
+async function boundedText(response: Response): Promise<string> {
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk, { stream: true });
+    // Leaving the loop cancels the rest.
+    if (text.length > ANSWER_MAX_BYTES) throw new Fault(500, `the guest said more than ${ANSWER_MAX_BYTES} bytes`);
+  }
+  return text;
+}

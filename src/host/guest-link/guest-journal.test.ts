@@ -1,0 +1,224 @@
+/** How the host listens to sandboxes: to honest guests, and to what root in a sandbox may put in their place. */
+import { afterEach, describe, expect, test } from "bun:test";
+import { createServer, type Socket } from "node:net";
+import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
+import type { LogLine } from "../../contract/sandbox-log.ts";
+import type { LogReader } from "../host.ts";
+import { JOURNAL_BURST_MAX_BYTES } from "../limits.ts";
+import { GuestJournals } from "./guest-journal.ts";
+import { readJournalLine } from "./journal-line.ts";
+
+const JOURNAL = "11111111-2222-4333-8444-555555555555";
+const open: (() => void)[] = [];
+afterEach(() => {
+  for (const close of open.splice(0)) close();
+});
+
+const greeting = `${JSON.stringify({ journal: JOURNAL })}\n`;
+const entry = (seq: number, changes: Record<string, unknown> = {}) => {
+  const line = { seq, at: Date.now(), level: "info", logger: "process", message: `m${seq}`, fields: {}, ...changes };
+  return `${JSON.stringify(line)}\n`;
+};
+
+/** Answers every request on a port of its own with whatever `say` writes. */
+async function guest(say: (socket: Socket, request: string) => void) {
+  const sockets = new Set<Socket>();
+  const requests: string[] = [];
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    socket.once("data", (data) => {
+      requests.push(data.toString());
+      socket.write("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n\r\n");
+      say(socket, data.toString());
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  open.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { port: (server.address() as { port: number }).port, requests, sockets };
+}
+
+class Reader implements LogReader {
+  readonly lines: LogLine[] = [];
+  position: string | undefined;
+  isReady = true;
+
+  async positionOf(): Promise<string | undefined> {
+    if (!this.isReady) throw new Error("not recorded yet");
+    return this.position;
+  }
+
+  take(_id: string, lines: readonly LogLine[], position: string | undefined): boolean {
+    if (!this.isReady) return false;
+    this.lines.push(...lines);
+    this.position = position ?? this.position;
+    return true;
+  }
+
+  async until(isSo: (reader: Reader) => boolean, withinMs = 4_000): Promise<void> {
+    const deadline = performance.now() + withinMs;
+    while (!isSo(this)) {
+      if (performance.now() > deadline)
+        throw new Error(`not within ${withinMs} ms; heard ${JSON.stringify(this.lines.slice(-3))}`);
+      await Bun.sleep(5);
+    }
+  }
+}
+
+function follow(port: number, reader = new Reader()): { journals: GuestJournals; reader: Reader } {
+  const journals = new GuestJournals(port);
+  open.push(() => journals.close());
+  journals.tell(reader);
+  journals.follow("i1", { address: "127.0.0.1", secret: "shared" });
+  return { journals, reader };
+}
+
+const heard = (count: number) => (reader: Reader) => reader.lines.length >= count;
+
+describe("an honest guest", () => {
+  test("is heard line by line, however its bytes are cut", async () => {
+    const { port, requests } = await guest((socket) => {
+      const bytes = Buffer.from(greeting + entry(1, { message: "héllo 🙂" }) + entry(2, { fields: { pid: "7" } }));
+      for (let at = 0; at < bytes.length; at += 7) socket.write(bytes.subarray(at, at + 7));
+    });
+    const { reader } = follow(port);
+    await reader.until(heard(2));
+    expect(reader.lines[0]).toMatchObject({ level: "info", message: "héllo 🙂", fields: { logger: "process" } });
+    expect(reader.lines[1]?.fields).toEqual({ pid: "7", logger: "process" });
+    expect(reader.position).toBe(`${JOURNAL}:2`);
+    expect(requests[0]?.toLowerCase()).toContain("x-sandlot-control: shared");
+  });
+
+  test("is asked for what comes after the last line that was taken, when the connection was lost", async () => {
+    let times = 0;
+    const { port, requests } = await guest((socket) => {
+      socket.write(greeting);
+      if (times++ === 0) socket.end(entry(41));
+      else socket.write(entry(42));
+    });
+    const { reader } = follow(port);
+    await reader.until(heard(2));
+    expect(requests[1]).toContain(`journal=${JOURNAL}&after=41`);
+    expect(reader.lines.map(({ message }) => message)).toEqual(["m41", "m42"]);
+  });
+
+  test("whose sandbox is not recorded yet is heard when it is", async () => {
+    const { port, requests } = await guest((socket) => socket.write(greeting + entry(1)));
+    const reader = new Reader();
+    reader.isReady = false;
+    follow(port, reader);
+    await Bun.sleep(50);
+    expect(requests).toEqual([]);
+    reader.isReady = true;
+    await reader.until(heard(1));
+  });
+
+  test("that dropped lines says how many", async () => {
+    const { port } = await guest((socket) =>
+      socket.write(`${greeting}${JSON.stringify({ seq: 9, dropped: 9 })}\n${entry(10)}`),
+    );
+    const { reader } = follow(port);
+    await reader.until(heard(2));
+    expect(reader.lines[0]).toMatchObject({ level: "warn", fields: { logger: "sandbox", dropped: "9" } });
+  });
+
+  test("is left at once, and heard no more", async () => {
+    const { port, sockets } = await guest((socket) => socket.write(greeting + entry(1)));
+    const { journals, reader } = follow(port);
+    await reader.until(heard(1));
+    const closed = Promise.all([...sockets].map((socket) => new Promise((resolve) => socket.once("close", resolve))));
+    journals.leave("i1");
+    await closed;
+    journals.follow("i1", { address: "127.0.0.1", secret: "shared" });
+    await reader.until(heard(2));
+  });
+
+  test("of a new sandbox is listened to at once, without asking where its log ended", async () => {
+    const { port } = await guest((socket) => socket.write(greeting + entry(1)));
+    const reader = new Reader();
+    reader.positionOf = () => Promise.reject(new Error("not recorded yet"));
+    const journals = new GuestJournals(port);
+    open.push(() => journals.close());
+    journals.tell(reader);
+    journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
+    await reader.until(heard(1));
+  });
+});
+
+describe("a lying guest", () => {
+  test.each([
+    ["no JSON", `${greeting}oops\n`],
+    ["no greeting", entry(1)],
+    ["a second greeting", greeting + greeting],
+    ["numbers that fall", greeting + entry(5) + entry(4)],
+    ["an unknown level", greeting + entry(1, { level: "fatal" })],
+    ["a logger that is not its own", greeting + entry(1, { logger: "sandbox" })],
+    ["fields that are no texts", greeting + entry(1, { fields: { a: 1 } })],
+    [
+      "too many fields",
+      greeting + entry(1, { fields: Object.fromEntries(Array.from({ length: 99 }, (_, n) => [n, ""])) }),
+    ],
+    ["a long text", greeting + entry(1, { message: "x".repeat(5_000) })],
+    ["a line without an end", greeting + "x".repeat(100_000)],
+    ["a list", `${greeting}[]\n`],
+    ["a number beyond counting", `${greeting}{"seq":1e300,"dropped":1}\n`],
+  ])("that sends %s is hung up on, and its log says so once", async (_what, said) => {
+    const { port, requests } = await guest((socket) => socket.write(said));
+    const { reader } = follow(port);
+    await reader.until((all) => all.lines.some(({ fields }) => fields.logger === "sandbox"));
+    await Bun.sleep(300);
+    expect(requests).toHaveLength(1);
+    expect(reader.lines.filter(({ message }) => message.startsWith("The runtime sent"))).toHaveLength(1);
+    expect(reader.lines.every(({ message }) => message.length < 1_100)).toBe(true);
+  });
+
+  test("that floods is cut off, and the server does not grow by it", async () => {
+    let sent = 0;
+    const { port } = await guest((socket) => {
+      socket.write(greeting);
+      let seq = 0;
+      const flood = () => {
+        while (!socket.destroyed) {
+          const piece = Array.from({ length: 100 }, () => entry(++seq, { message: "x".repeat(900) })).join("");
+          sent += piece.length;
+          if (!socket.write(piece)) return void socket.once("drain", flood);
+        }
+      };
+      flood();
+    });
+    const before = process.memoryUsage().rss;
+    const { reader } = follow(port);
+    await reader.until((all) => all.lines.some(({ message }) => message.includes("more than is kept")));
+    const taken = reader.lines.reduce((sum, line) => sum + JSON.stringify(line).length, 0);
+    expect(taken).toBeLessThanOrEqual(JOURNAL_BURST_MAX_BYTES);
+    await Bun.sleep(100);
+    const after = sent;
+    await Bun.sleep(200);
+    expect(sent).toBe(after);
+    expect(process.memoryUsage().rss - before).toBeLessThan(128 * 1024 * 1024);
+  });
+
+  test("that hangs up at once is not called again and again", async () => {
+    const { port, requests } = await guest((socket) => socket.end());
+    follow(port);
+    await Bun.sleep(1_000);
+    expect(requests.length).toBeLessThanOrEqual(5);
+  });
+});
+
+describe("the time of a line", () => {
+  const now = 1_800_000_000_000;
+  const at = (claimed: unknown) => {
+    const line = readJournalLine(entry(1, { at: claimed }), now);
+    return line?.kind === "entry" ? line.line.at : undefined;
+  };
+
+  test("is the guest's where it can be true, else that of its arrival", () => {
+    expect(at(now - 5_000)).toBe(now - 5_000);
+    for (const lie of [now + 1, now - CHRONICLE_KEPT_MS - 1, -1, 0, 1.5, "yesterday", null, 1e300])
+      expect(at(lie)).toBe(now);
+  });
+});

@@ -1,0 +1,56 @@
+/**
+ * Every bound of this room, by name. A loop, queue, buffer or wait that is not bounded by something here is a bug.
+ * Units come last in a name.
+ */
+
+export const COMMAND_DEFAULT_MS = 30_000;
+export const COMMAND_OUTPUT_MAX_BYTES = 1024 * 1024;
+export const GUEST_READY_MS = 30_000;
+export const GUEST_CALL_MS = 10_000;
+/** Questions under way, of all sandboxes and of one; the oldest gives way. */
+export const DNS_QUERIES_MAX = 1024;
+export const DNS_QUERIES_PER_SANDBOX_MAX = 64;
+export const DNS_CONNECTIONS_MAX = 512;
+export const DNS_CONNECTIONS_PER_SANDBOX_MAX = 8;
+export const DNS_ANSWER_MS = 5_000;
+export const BOOTS_AT_ONCE_MAX = 8;
+export const READY_REFILL_DELAY_MS = 100;
+export const LIVENESS_CHECK_MS = 500;
+export const FREEZE_MS = 10_000;
+export const CHECKPOINT_MS = 300_000;
+export const RESTORE_MS = 300_000;
+/** A restore in which nothing moves for so long never will; how often it is looked at. */
+export const RESTORE_STALLED_MS = 5_000;
+export const STALL_CHECK_MS = 500;
+/** Written and read back at the same time, on the whole machine: each keeps a processor and the disk busy. */
+export const CHECKPOINTS_AT_ONCE_MAX = 2;
+export const RESTORES_AT_ONCE_MAX = 4;
+/** With cgroup v2: so many times its memory and its processes a sandbox may have until it is restored. */
+export const RESTORE_ROOM = 2;
+/** A memory image is at most so many times as large as the sandbox's memory: processes that share some are written one by one. */
+export const IMAGE_PER_MEMORY_MAX = 16;
+export const IMAGE_WATCH_MS = 250;
+/** How long CRIU may take to write a sandbox: so much for any, and more for each byte there is. */
+export const IMAGE_BASE_MS = 30_000;
+export const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
+/** And from when it is told to stop until it is made to. */
+export const IMAGE_STOP_MS = 5_000;
+/** A deleted file that a process still holds open is kept in the memory image up to this size. */
+export const DELETED_FILE_MAX_BYTES = 1024 ** 3;
+/** A file of a memory image up to this size is made durable together with the others. */
+export const PACKED_FILE_MAX_BYTES = 128 * 1024;
+/** Of a file of a memory image, digested in one step. */
+export const DIGEST_SLICE_BYTES = 4 * 1024 * 1024;
+/** How many lines of a tool's complaint are looked at. */
+export const TOOL_LOG_MAX_BYTES = 4 * 1024 * 1024;
+
+/** What the host takes from one sandbox's journal: at once, and each second for good. Above, it hangs up for a while. */
+export const JOURNAL_BURST_MAX_BYTES = 1024 * 1024;
+export const JOURNAL_BYTES_PER_SECOND = 32 * 1024;
+/** Pauses before the host listens again double from the first to the second. */
+export const JOURNAL_RETRY_MIN_MS = 100;
+export const JOURNAL_RETRY_MAX_MS = 5_000;
+
+/** Sandboxes measured before others get their turn on the processor. */
+export const METRIC_TURN = 16;
+export const MEASURE_DISK_MS = 1_000;

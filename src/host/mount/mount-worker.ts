@@ -1,0 +1,50 @@
+/** The thread on which blocking mount work happens, so that the server's own thread never waits for a disk. */
+
+import {
+  detachMount,
+  holdInMemory,
+  MS_NOATIME,
+  MS_NODEV,
+  MS_NOSUID,
+  mount,
+  reflink,
+  withLoopDevice,
+} from "../system/syscalls.ts";
+import type { MountJob, MountOutcome } from "./mount-job.ts";
+
+declare const self: Worker;
+
+self.onmessage = (event: MessageEvent<{ number: number; job: MountJob }>) => {
+  const { number, job } = event.data;
+  let outcome: MountOutcome;
+  try {
+    outcome = { number, value: perform(job) };
+  } catch (error) {
+    outcome = { number, error: error instanceof Error ? error.message : String(error) };
+  }
+  self.postMessage(outcome);
+};
+
+function perform(job: MountJob): boolean {
+  switch (job.kind) {
+    case "loop":
+      withLoopDevice(job.image, (device) => mount(device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options));
+      return true;
+    case "device":
+      mount(job.device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options);
+      return true;
+    case "overlay":
+      mount("overlay", job.target, "overlay", MS_NODEV, job.options);
+      return true;
+    case "tmpfs":
+      mount("tmpfs", job.target, "tmpfs", MS_NODEV | MS_NOSUID, job.options);
+      return true;
+    case "detach":
+      detachMount(job.target);
+      return true;
+    case "reflink":
+      return reflink(job.source, job.target);
+    case "hold":
+      return holdInMemory(job.path);
+  }
+}

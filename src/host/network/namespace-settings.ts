@@ -1,0 +1,14 @@
+/** Kernel settings of the network namespace of a sandbox. */
+import { ID_COUNT } from "../system/id-range.ts";
+
+/** A restored sandbox gets a new one, in which the host sets them again; it calls the first group inside by another number. */
+export function namespaceSettings(firstGroup: number): Record<string, string> {
+  return {
+    // ping without raw sockets.
+    "net.ipv4.ping_group_range": `${firstGroup} ${firstGroup + ID_COUNT - 1}`,
+    // For the interface that is plugged in later; the loopback keeps ::1.
+    "net.ipv6.conf.default.disable_ipv6": "1",
+    // A program that had bound an address of an earlier slot can be restored on another.
+    "net.ipv4.ip_nonlocal_bind": "1",
+  };
+}

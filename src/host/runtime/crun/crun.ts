@@ -1,0 +1,78 @@
+/** crun behind the Runtime interface. */
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../../../contract/fault.ts";
+import { attempt, MINIMAL_ENV } from "../../system/command.ts";
+import type { Toolbox } from "../../system/toolbox.ts";
+import type { Runtime } from "../runtime.ts";
+
+const CREATE_MS = 20_000;
+const REMOVE_MS = 20_000;
+/** crun may have been killed the first time. */
+const REMOVE_TRIES_MAX = 2;
+
+export class Crun implements Runtime {
+  readonly #command: string[];
+  readonly #env: Record<string, string>;
+
+  /** `stateFolder` is where crun keeps its own records; one for each server, so that servers never see each other's. */
+  constructor(
+    toolbox: Toolbox,
+    readonly stateFolder: string,
+  ) {
+    this.#command = [...toolbox.crun, "--root", stateFolder];
+    this.#env = { ...MINIMAL_ENV, PATH: `${toolbox.binFolder}:${MINIMAL_ENV.PATH}` };
+  }
+
+  async create(id: string, bundle: string): Promise<number> {
+    const pidFile = join(bundle, "pid");
+    await this.#must(["create", "--bundle", bundle, "--pid-file", pidFile, id], bundle, CREATE_MS);
+    return Number.parseInt(await readFile(pidFile, "utf8"), 10);
+  }
+
+  async start(id: string): Promise<void> {
+    await this.#must(["start", id], undefined, CREATE_MS);
+  }
+
+  async remove(id: string): Promise<void> {
+    // One that CRIU has made was never crun's.
+    if (!(await this.list()).includes(id)) return;
+    let said = "";
+    for (let tries = 0; tries < REMOVE_TRIES_MAX; tries++) {
+      const result = await this.#silent(["delete", "--force", id], undefined, REMOVE_MS);
+      if (result.exitCode === 0 || !(await this.list()).includes(id)) return;
+      said = result.stderr;
+    }
+    throw new Fault(500, `crun could not remove ${id}: ${said}`);
+  }
+
+  async list(): Promise<string[]> {
+    // crun keeps a cache of compiled filters beside its containers, under a name that no container may have.
+    return (await readdir(this.stateFolder)).filter((name) => !name.startsWith("."));
+  }
+
+  async #must(args: string[], bundle: string | undefined, timeoutMs: number): Promise<void> {
+    const result = await this.#silent(args, bundle, timeoutMs);
+    if (result.exitCode !== 0) throw new Fault(500, `crun ${args[0]} ended with ${result.exitCode}: ${result.stderr}`);
+  }
+
+  /**
+   * A sandbox keeps the standard streams that `create` had; a checkpoint can only hold /dev/null. So errors go through a
+   * log file rather than a pipe.
+   */
+  async #silent(args: string[], bundle: string | undefined, timeoutMs: number) {
+    if (bundle === undefined) return await attempt([...this.#command, ...args], { timeoutMs, env: this.#env });
+    const log = join(bundle, "crun.log");
+    const child = Bun.spawn([...this.#command, "--log", log, ...args], {
+      stdin: "ignore",
+      stdout: "ignore",
+      stderr: "ignore",
+      env: this.#env,
+      timeout: timeoutMs,
+      killSignal: "SIGKILL",
+    });
+    const exitCode = await child.exited;
+    const stderr = exitCode === 0 ? "" : await readFile(log, "utf8").catch(() => "(no log)");
+    return { exitCode, stdout: "", stderr };
+  }
+}

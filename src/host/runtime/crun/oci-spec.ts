@@ -1,0 +1,157 @@
+/** The OCI description of a sandbox: what its first process sees and may do. Pure: facts in, JSON out. */
+import { existsSync } from "node:fs";
+import { CONTROL_SECRET_ENV } from "../../../contract/runtime/guest-control.ts";
+import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
+import type { SandboxKind } from "../../host.ts";
+import { GUEST_MOUNT, HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
+import { namespaceSettings } from "../../network/namespace-settings.ts";
+import { HOST_ID_FIRST, ID_COUNT } from "../../system/id-range.ts";
+import { seccompProfile } from "./seccomp.ts";
+
+export interface SpecInput {
+  kind: SandboxKind;
+  rootFolder: string;
+  /** Shown as /proc/meminfo, and kept true by the guest; undefined shows the machine's. */
+  memoryFile?: string;
+  guestFolder: string;
+  cgroupPath: string;
+  cgroupV1: boolean;
+  /** List of the processors it may run on; undefined for all. */
+  processors: string | undefined;
+  controlSecret: string;
+  /** A file with the identity of this boot, shown inside as the kernel's: the real one is the same in all sandboxes. */
+  bootIdFile: string;
+  hostname: string;
+  /** It has the disk of another sandbox, and must become somebody else. */
+  copy: boolean;
+  /** The most files a process here may be allowed to open; the server cannot grant more than it has. */
+  openFilesMax: number;
+}
+
+/**
+ * What root inside may do to things inside. Nothing here reaches past the user namespace; left out are raw sockets, network
+ * administration, mounting, device nodes, tracing and modules.
+ */
+const CAPABILITIES = [
+  ...["CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL"],
+  ...["CAP_NET_BIND_SERVICE", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"],
+];
+
+/** Files that everybody could read otherwise; what the kernel keeps to the machine's root needs no mask. */
+const MASKED_FILES = [
+  ...["/proc/cmdline", "/proc/diskstats", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys"],
+  ...["/proc/key-users", "/proc/modules", "/proc/partitions", "/proc/sched_debug", "/proc/swaps", "/proc/timer_list"],
+];
+
+/**
+ * All that a sandbox sees of the machine's sysfs: how many processors and memory nodes there are. The rest names the disks of
+ * every other sandbox in a dozen places, so /sys is a bare folder of ours with just these in it.
+ */
+const SHOWN_IN_SYS = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
+
+const READ_ONLY = ["/proc/bus", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+const MEMORY_FILE = "/proc/meminfo";
+const SHM_MAX = "size=256m";
+const RUN_MAX = "size=64m";
+export const CPU_PERIOD_US = 100_000;
+
+export function ociSpec(input: SpecInput) {
+  const { kind } = input;
+  const memoryBytes = kind.memoryMB * 1024 * 1024;
+  const ids = [{ containerID: 0, hostID: HOST_ID_FIRST, size: ID_COUNT }];
+  return {
+    ociVersion: "1.0.2",
+    hostname: input.hostname,
+    root: { path: input.rootFolder, readonly: false },
+    process: {
+      terminal: false,
+      user: { uid: 0, gid: 0 },
+      cwd: "/",
+      args: [`${GUEST_MOUNT}/bin/init`, "--", `${GUEST_MOUNT}/bin/busybox`, "sh", `${GUEST_MOUNT}/bin/keep-guest`],
+      env: [
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        `${CONTROL_SECRET_ENV}=${input.controlSecret}`,
+        `SANDLOT_CPU_COUNT=${kind.cpuCount}`,
+        `SANDLOT_MEMORY_MB=${kind.memoryMB}`,
+        ...(input.copy ? ["SANDLOT_COPY=1"] : []),
+        ...(input.memoryFile === undefined ? [] : [`SANDLOT_MEMORY_FILE=${MEMORY_FILE}`]),
+      ],
+      // sudo must work inside; the user namespace is what makes that safe.
+      noNewPrivileges: false,
+      capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES },
+      rlimits: [
+        { type: "RLIMIT_NOFILE", hard: input.openFilesMax, soft: input.openFilesMax },
+        { type: "RLIMIT_CORE", hard: 0, soft: 0 },
+      ],
+    },
+    mounts: [
+      mountPoint("/proc", "proc", ["nosuid", "noexec", "nodev"]),
+      ...(input.memoryFile === undefined ? [] : [writableBindMount(input.memoryFile, MEMORY_FILE)]),
+      mountPoint("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
+      mountPoint("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
+      mountPoint("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", SHM_MAX]),
+      mountPoint("/run", "tmpfs", ["nosuid", "nodev", "mode=755", RUN_MAX]),
+      bindMount(`${input.guestFolder}/sys`, "/sys"),
+      ...SHOWN_IN_SYS.filter((path) => existsSync(path)).map((path) => bindMount(path, path)),
+      mountPoint("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
+      { destination: GUEST_MOUNT, type: "bind", source: input.guestFolder, options: ["bind", "ro", "nosuid", "nodev"] },
+      bindMount(input.bootIdFile, "/proc/sys/kernel/random/boot_id"),
+      ...hidingMounts(input.guestFolder),
+    ],
+    linux: {
+      namespaces: ["user", "pid", "ipc", "uts", "mount", "network", "cgroup", "time"].map((type) => ({ type })),
+      uidMappings: ids,
+      gidMappings: ids,
+      cgroupsPath: input.cgroupPath,
+      resources: {
+        devices: [{ allow: false, access: "rwm" }],
+        // With cgroup v1, what waits in TCP sockets is counted apart, and not at all without a limit.
+        memory: { limit: memoryBytes, swap: memoryBytes, ...(input.cgroupV1 ? { kernelTCP: memoryBytes / 4 } : {}) },
+        pids: { limit: SANDBOX_PIDS_MAX },
+        cpu: {
+          quota: kind.cpuCount * CPU_PERIOD_US,
+          period: CPU_PERIOD_US,
+          ...(input.processors === undefined ? {} : { cpus: input.processors }),
+        },
+      },
+      sysctl: namespaceSettings(0),
+      maskedPaths: MASKED_FILES,
+      readonlyPaths: READ_ONLY,
+      seccomp: seccompProfile(),
+    },
+  };
+}
+
+/** What is mounted from the machine: where it is inside, and what it is outside. */
+export function mountedFromOutside(spec: ReturnType<typeof ociSpec>): { inside: string; outside: string }[] {
+  const bound = spec.mounts.filter(({ type }) => type === "bind");
+  const masked = spec.linux.maskedPaths.filter((path) => existsSync(path));
+  return [
+    ...bound.map(({ destination, source }) => ({ inside: destination, outside: source })),
+    ...masked.map((path) => ({ inside: path, outside: "/dev/null" })),
+  ];
+}
+
+/**
+ * Bind mounts of ours, since CRIU cannot restore crun's own way of hiding. Each is of a folder of its own: of two that are mounted
+ * from one place in the same way, CRIU may restore the second without its flags, that is, writable.
+ */
+function hidingMounts(guestFolder: string) {
+  // A folder that this kernel does not have needs no hiding, and could not be made in proc.
+  const there = HIDDEN_IN_PROC.filter((name) => existsSync(`/proc/${name}`));
+  return there.map((name) => bindMount(`${guestFolder}/empty/${name}`, `/proc/${name}`));
+}
+
+function bindMount(source: string, destination: string) {
+  return { destination, type: "bind", source, options: ["bind", "ro", "nosuid", "nodev", "noexec"] };
+}
+
+/** By root inside; the file's own mode keeps others out. */
+function writableBindMount(source: string, destination: string) {
+  return { destination, type: "bind", source, options: ["bind", "rw", "nosuid", "nodev", "noexec"] };
+}
+
+function mountPoint(destination: string, type: string, options: string[]) {
+  return { destination, type, source: type, options };
+}

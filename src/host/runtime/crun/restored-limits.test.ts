@@ -1,0 +1,46 @@
+/** On folders of its own, so that it is seen on machines of either layout; restored-walls.test.ts has the real ones. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { BASE_TEMPLATE } from "../../../contract/management/base-template.ts";
+import { Processors } from "../../cgroup/processors.ts";
+import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
+
+const CGROUP = "sandlot/test/sandbox";
+const kind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "image", cpuCount: 2, memoryMB: 512 };
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "sandlot-limits-"));
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+function limits(): Record<string, string> {
+  const folder = join(root, CGROUP);
+  return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")]));
+}
+
+test("with v2, there is twice the room until it is restored, and its own limits from then on", () => {
+  writeFileSync(join(root, "cgroup.controllers"), "");
+  makeCgroupForRestore(CGROUP, kind, new Processors([0, 1, 2, 3]), root);
+  const always = { "cpu.max": "200000 100000", "cpuset.cpus": "0,1" };
+  expect(limits()).toEqual({ ...always, "memory.max": String(1024 * 1024 * 1024), "pids.max": "8192" });
+  limitRestored(CGROUP, kind, root);
+  expect(limits()).toEqual({ ...always, "memory.max": String(512 * 1024 * 1024), "pids.max": "4096" });
+});
+
+test("with v2, there is no swap where the kernel knows of any, and a sandbox as large as the machine has all processors", () => {
+  writeFileSync(join(root, "cgroup.controllers"), "");
+  mkdirSync(join(root, CGROUP), { recursive: true });
+  writeFileSync(join(root, CGROUP, "memory.swap.max"), "max");
+  makeCgroupForRestore(CGROUP, kind, new Processors([0, 1]), root);
+  expect(limits()["memory.swap.max"]).toBe("0");
+  expect(limits()).not.toHaveProperty("cpuset.cpus");
+});
+
+test("with v1, it is left to CRIU", () => {
+  makeCgroupForRestore(CGROUP, kind, new Processors([0, 1]), root);
+  limitRestored(CGROUP, kind, root);
+  expect(existsSync(join(root, CGROUP))).toBe(false);
+});

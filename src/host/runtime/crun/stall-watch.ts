@@ -1,0 +1,52 @@
+/**
+ * Notices when what runs in some cgroups does nothing at all any more. CRIU waits without end for a process that was killed while
+ * it was being restored, and so do all the others.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { freezerOf } from "../../cgroup/freezer.ts";
+import { STALL_CHECK_MS } from "../../limits.ts";
+
+/** `onStall` is called once, when nothing has moved for so long. */
+export class StallWatch implements Disposable {
+  readonly #timer: Timer;
+  #seen = "";
+  #since = performance.now();
+
+  constructor(cgroups: readonly string[], stalledMs: number, onStall: () => void) {
+    this.#timer = setInterval(() => {
+      const now = cgroups.flatMap(doings).join(" ");
+      if (now !== this.#seen) this.#since = performance.now();
+      this.#seen = now;
+      if (performance.now() - this.#since < stalledMs) return;
+      clearInterval(this.#timer);
+      onStall();
+    }, STALL_CHECK_MS);
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+}
+
+/** Differs from what it was before when a process has come, gone, or used the processor; or waits for a disk. */
+function doings(cgroup: string): string[] {
+  return read(join(freezerOf(cgroup), "cgroup.procs"))
+    .split("\n")
+    .filter(Boolean)
+    .map((pid) => {
+      const stat = read(`/proc/${pid}/stat`);
+      const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      const [state, user, system] = [fields[0], fields[11], fields[12]];
+      return state === "D" ? `${pid}:${performance.now()}` : `${pid}:${user}:${system}`;
+    });
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    // It ended, or has not begun.
+    return "";
+  }
+}

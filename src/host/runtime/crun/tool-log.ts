@@ -1,0 +1,17 @@
+/** What a tool wrote while it worked. A sandbox has a say in how long that gets, so only the end is looked at. */
+import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs";
+import { TOOL_LOG_MAX_BYTES } from "../../limits.ts";
+
+/** Empty when there is none. */
+export function readToolLog(path: string, maxBytes = TOOL_LOG_MAX_BYTES): string {
+  if (!existsSync(path)) return "";
+  const file = openSync(path, "r");
+  try {
+    const { size } = fstatSync(file);
+    const end = Buffer.alloc(Math.min(size, maxBytes));
+    const length = readSync(file, end, 0, end.length, size - end.length);
+    return end.toString("utf8", 0, length);
+  } finally {
+    closeSync(file);
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * Boots a sandbox, in this order:
+ *
+ *   slot → disk → bundle → runtime.create → veth → record → runtime.start → guest answers → mounts leave the host's view
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { cgroupLayout } from "../cgroup/cgroups.ts";
+import type { Processors } from "../cgroup/processors.ts";
+import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
+import { OWN_FOLDER } from "../checkpoint/manifest.ts";
+import { Disks } from "../disk/disks.ts";
+import type { GuestClient } from "../guest-link/guest-client.ts";
+import type { GuestPages } from "../guest-link/guest-pages.ts";
+import { putGuestFirst } from "../guest-link/guest-priority.ts";
+import type { SandboxKind } from "../host.ts";
+import type { Mounts } from "../mount/mounts.ts";
+import { HOSTNAME } from "../network/hostname.ts";
+import type { Network } from "../network/network.ts";
+import { mountedFromOutside, ociSpec } from "../runtime/crun/oci-spec.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { openFilesMax } from "../system/open-files.ts";
+import { makeMemoryFile } from "./meminfo-file.ts";
+import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
+
+/** Where a booted sandbox's disk comes from, if it is not a fresh one. */
+export interface Origin {
+  disk: CheckpointFolder;
+  hostname: string;
+  /** It has another id than what is on its disk. */
+  copy: boolean;
+}
+
+export interface Boot {
+  id: string;
+  kind: SandboxKind;
+  origin: Origin | undefined;
+  offline: boolean;
+  folder: string;
+  cgroup: string;
+  imageFolder: string;
+  guestFolder: string;
+  runtime: Runtime;
+  network: Network;
+  disks: Disks;
+  mounts: Mounts;
+  processors: Processors;
+  pages: GuestPages;
+  guestOf(record: SandboxRecord): GuestClient;
+  /** Takes back all of what was made. */
+  unmake(slot: number, disk: string): Promise<void>;
+}
+
+/** Resolves when the guest has answered. */
+export async function boot(wish: Boot): Promise<SandboxRecord> {
+  const { id, kind, origin, offline, folder, cgroup, guestFolder, runtime, network, disks } = wish;
+  const slot = network.take();
+  const diskName = Disks.newName();
+  const hostname = origin?.hostname ?? HOSTNAME;
+  try {
+    mkdirSync(folder, { mode: 0o711 });
+    const disk =
+      origin === undefined
+        ? await disks.attach(diskName, kind.diskSizeMB, wish.imageFolder, folder)
+        : await disks.attachCopy(diskName, origin.disk.disk, wish.imageFolder, folder);
+    await wish.pages.hold(guestFolder);
+    const controlSecret = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
+    const bootIdFile = join(folder, "boot-id");
+    writeFileSync(bootIdFile, `${crypto.randomUUID()}\n`, { mode: 0o444 });
+    const spec = ociSpec({
+      ...{ kind, guestFolder, controlSecret, bootIdFile, rootFolder: disk.root, cgroupPath: cgroup },
+      memoryFile: await makeMemoryFile(folder, kind.memoryMB, wish.mounts),
+      cgroupV1: cgroupLayout() !== "v2",
+      processors: wish.processors.take(kind.cpuCount),
+      ...{ hostname, copy: origin?.copy ?? false },
+      openFilesMax: openFilesMax(),
+    });
+    writeFileSync(join(folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
+    const pid = await runtime.create(id, folder);
+    putGuestFirst(pid);
+    if (offline) await network.cutOff(slot);
+    await network.plug(slot, pid);
+    const pidStartTicks = startTicks(pid);
+    if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended before it was started");
+    const mounts = mountedFromOutside(spec).map(({ inside, outside }) => {
+      return {
+        inside,
+        outside: outside.startsWith(`${folder}/`) ? OWN_FOLDER + outside.slice(folder.length) : outside,
+      };
+    });
+    const record: SandboxRecord = {
+      ...{ id, slot, disk: diskName, cgroup, pid, pidStartTicks },
+      ...{ controlSecret, offline, kind, hostname, guestFolder, mounts },
+    };
+    writeRecord(folder, record);
+    await runtime.start(id);
+    await wish.guestOf(record).ready(() => isAlive(record));
+    await disk.release();
+    return record;
+  } catch (cause) {
+    await wish.unmake(slot, diskName);
+    // No room is not a failure of ours; it says so itself.
+    if (cause instanceof Fault && cause.status === 503) throw cause;
+    throw new Fault(500, `sandbox ${id} could not be booted`, { cause });
+  }
+}

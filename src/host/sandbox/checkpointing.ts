@@ -1,0 +1,178 @@
+/**
+ * Writes checkpoints of running sandboxes, in this order:
+ *
+ *   CRIU stops and writes the processes → disk flushed and cloned → frozen → digests → durable → named
+ *
+ * A sandbox that goes on is let go as soon as its disk is cloned. One that is being paused stands still until the checkpoint
+ * has its name; whatever fails before that, it is let go and nothing has happened.
+ */
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { Gate } from "../../work/gate.ts";
+import { freeze, thaw } from "../cgroup/freezer.ts";
+import { memoryInUse, memoryOfEach } from "../cgroup/memory-in-use.ts";
+import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
+import { type Checkpoints, copyOwnFiles } from "../checkpoint/checkpoints.ts";
+import { listImage, sealImage } from "../checkpoint/image-files.ts";
+import { ImageWatch, tooLarge } from "../checkpoint/image-watch.ts";
+import { MANIFEST_FORMAT, type MachineFacts, type Manifest, OWN_FOLDER } from "../checkpoint/manifest.ts";
+import type { Disks } from "../disk/disks.ts";
+import type { CheckpointOptions } from "../host.ts";
+import {
+  CHECKPOINT_MS,
+  CHECKPOINTS_AT_ONCE_MAX,
+  IMAGE_BASE_MS,
+  IMAGE_BYTES_PER_SECOND_MIN,
+  IMAGE_PER_MEMORY_MAX,
+  IMAGE_STOP_MS,
+} from "../limits.ts";
+import type { Network } from "../network/network.ts";
+import type { Criu } from "../runtime/crun/criu.ts";
+import { attempt } from "../system/command.ts";
+import type { DataFolder } from "../system/data-folder.ts";
+import { MEMORY_FILE } from "./meminfo-file.ts";
+import type { SandboxRecord } from "./sandbox-record.ts";
+
+/** The unit in which a file says how much room it takes. */
+const DISK_BLOCK_BYTES = 512;
+
+export interface CheckpointingParts {
+  data: DataFolder;
+  network: Network;
+  disks: Disks;
+  criu: Criu;
+  checkpoints: Checkpoints;
+  facts: MachineFacts;
+}
+
+export class Checkpointing {
+  readonly #gate = new Gate(CHECKPOINTS_AT_ONCE_MAX);
+
+  constructor(readonly parts: CheckpointingParts) {}
+
+  /** When it throws, the sandbox goes on and there is no checkpoint. */
+  async write(
+    record: SandboxRecord,
+    name: string,
+    options: CheckpointOptions,
+    after: "stays frozen" | "goes on",
+  ): Promise<void> {
+    using _place = await this.#gate.enter(options.owner);
+    const { checkpoints } = this.parts;
+    const bytes = await this.#demandSpace(record, options);
+    try {
+      const draft = checkpoints.begin(name);
+      if (options.memory) await this.#writeMemory(record, draft, bytes);
+      await freeze(record.cgroup);
+      if (!options.memory) await this.#writeDisk(record, draft);
+      if (after === "goes on") thaw(record.cgroup);
+      const lasting = !options.temporary;
+      const [manifest] = await Promise.all([
+        this.#describe(record, options, draft),
+        lasting ? checkpoints.makeLasting(draft) : undefined,
+      ]);
+      await checkpoints.commit(name, draft, manifest, lasting);
+    } catch (cause) {
+      // First: as long as there is a checkpoint with this name, the sandbox counts as being in it.
+      await checkpoints.remove(name).finally(() => thaw(record.cgroup));
+      throw withStatus(cause);
+    }
+  }
+
+  async #writeMemory(record: SandboxRecord, draft: CheckpointFolder, bytes: number): Promise<void> {
+    await copyOwnFiles(this.#folderOf(record), draft.own, ownFiles(record));
+    const { criu, disks } = this.parts;
+    const maxMs = Math.min(CHECKPOINT_MS, IMAGE_BASE_MS + (bytes / IMAGE_BYTES_PER_SECOND_MIN) * 1000);
+    using watch = new ImageWatch({
+      folder: draft.memory,
+      maxBytes: imageMaxBytes(record),
+      maxMs,
+      demandRoom: () => disks.demandSpace(0),
+      stop: () => criu.stopDump(record.id),
+    });
+    const dumped = criu.dump({
+      ...{ id: record.id, pid: record.pid, cgroup: record.cgroup, folder: this.#folderOf(record) },
+      ...{ images: draft.memory, mounts: record.mounts, timeoutMs: maxMs + IMAGE_STOP_MS },
+      // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
+      finally: this.#diskCommands(record, draft).join("\n"),
+    });
+    await dumped.catch((cause: unknown) => {
+      if (watch.fault?.status === 503) throw noRoom(watch.fault);
+      throw watch.fault ?? cause;
+    });
+  }
+
+  async #writeDisk(record: SandboxRecord, draft: CheckpointFolder): Promise<void> {
+    const result = await attempt(["/bin/sh", "-ec", this.#diskCommands(record, draft).join("\n")]);
+    if (result.exitCode !== 0) throw new Fault(500, `the disk could not be cloned: ${result.stderr.trim()}`);
+  }
+
+  /** Everything that was written inside reaches the disk's file; then the file is cloned, where possible without copying. */
+  #diskCommands(record: SandboxRecord, draft: CheckpointFolder): string[] {
+    const file = this.parts.disks.imageOf(record.disk);
+    return [`sync -f /proc/${record.pid}/root`, `cp --reflink=auto '${file}' '${draft.disk}'`];
+  }
+
+  async #describe(record: SandboxRecord, options: CheckpointOptions, draft: CheckpointFolder): Promise<Manifest> {
+    const { network, facts } = this.parts;
+    const manifest: Manifest = {
+      format: MANIFEST_FORMAT,
+      createdAt: new Date().toISOString(),
+      kind: record.kind,
+      hostname: record.hostname,
+    };
+    if (!options.memory) return manifest;
+    const { controlSecret, guestFolder, mounts, slot } = record;
+    const files = await (options.temporary ? listImage(draft) : sealImage(draft));
+    return {
+      ...manifest,
+      memory: { ...facts, guestFolder, controlSecret, address: network.address(slot), mounts, files },
+    };
+  }
+
+  /** Answers how much there is to write, as far as that can be known before. */
+  async #demandSpace(record: SandboxRecord, options: CheckpointOptions): Promise<number> {
+    const maxBytes = imageMaxBytes(record);
+    const ofEach = options.memory ? await memoryOfEach(record.cgroup, maxBytes) : 0;
+    if (ofEach > maxBytes) throw tooLarge(maxBytes);
+    const { disks } = this.parts;
+    const memory = options.memory ? Math.max(ofEach, memoryInUse(record.cgroup)) : 0;
+    const disk = disks.reflink ? 0 : statSync(disks.imageOf(record.disk)).blocks * DISK_BLOCK_BYTES;
+    try {
+      disks.demandSpace(memory + disk);
+    } catch (cause) {
+      throw noRoom(cause);
+    }
+    return memory + disk;
+  }
+
+  #folderOf(record: SandboxRecord): string {
+    return join(this.parts.data.sandboxesFolder, record.id);
+  }
+}
+
+function imageMaxBytes({ kind }: SandboxRecord): number {
+  return kind.memoryMB * 1024 * 1024 * IMAGE_PER_MEMORY_MAX;
+}
+
+function noRoom(cause: unknown): Fault {
+  return new Fault(507, `there is no room for a checkpoint: ${Fault.from(cause).message}`, { cause });
+}
+
+/** Files of the sandbox's own folder that are mounted into it, but for the one that is made anew. */
+export function ownFiles(record: Pick<SandboxRecord, "mounts">): string[] {
+  return record.mounts
+    .filter(({ outside }) => outside.startsWith(`${OWN_FOLDER}/`))
+    .map(({ outside }) => outside.slice(OWN_FOLDER.length + 1))
+    .filter((name) => name !== MEMORY_FILE);
+}
+
+function withStatus(cause: unknown): Fault {
+  const code = (cause as NodeJS.ErrnoException | null)?.code;
+  if (code === "ENOSPC" || code === "EDQUOT") {
+    return new Fault(507, "there is no room on the disk for this checkpoint; the sandbox runs on", { cause });
+  }
+  if (cause instanceof Fault) return cause;
+  return new Fault(500, "the checkpoint could not be written; the sandbox runs on", { cause });
+}

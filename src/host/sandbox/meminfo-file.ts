@@ -1,0 +1,26 @@
+/**
+ * The file that a sandbox sees as /proc/meminfo: the kernel's own tells of the whole machine. The guest keeps it true, so root
+ * inside may write it, too. It is alone on a filesystem in memory without a limit of its own: what is written is charged to
+ * the sandbox that writes, like all its memory, goes with its last process, and `df` inside leaves out what has no size.
+ */
+import { chownSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { meminfoText } from "../../contract/runtime/meminfo.ts";
+import type { Mounts } from "../mount/mounts.ts";
+import { HOST_ID_FIRST } from "../system/id-range.ts";
+
+const MIB = 1024 * 1024;
+
+/** Below the folder of the sandbox. */
+export const MEMORY_FILE = "memory/meminfo";
+
+/** Made anew for each start and each restore; it leaves the host's view with the disk. */
+export async function makeMemoryFile(sandboxFolder: string, memoryMB: number, mounts: Mounts): Promise<string> {
+  const path = join(sandboxFolder, MEMORY_FILE);
+  const folder = dirname(path);
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  await mounts.do({ kind: "tmpfs", target: folder, options: "size=0,mode=711" });
+  writeFileSync(path, meminfoText({ total: memoryMB * MIB, used: 0, cache: 0, shared: 0 }), { mode: 0o644 });
+  chownSync(path, HOST_ID_FIRST, HOST_ID_FIRST);
+  return path;
+}

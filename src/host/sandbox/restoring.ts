@@ -1,0 +1,77 @@
+/** Makes a running sandbox of a checkpoint with memory, in this order: slot → walls → disk → CRIU (plugs it in) → record → go. */
+import { mkdirSync } from "node:fs";
+import { Fault } from "../../contract/fault.ts";
+import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
+import { copyOwnFiles } from "../checkpoint/checkpoints.ts";
+import { type MemoryFacts, OWN_FOLDER } from "../checkpoint/manifest.ts";
+import { Disks } from "../disk/disks.ts";
+import type { GuestClient } from "../guest-link/guest-client.ts";
+import { putGuestFirst } from "../guest-link/guest-priority.ts";
+import type { SandboxKind } from "../host.ts";
+import type { Network } from "../network/network.ts";
+import type { Criu } from "../runtime/crun/criu.ts";
+import { limitRestored } from "../runtime/crun/restored-limits.ts";
+import { ownFiles } from "./checkpointing.ts";
+import { makeMemoryFile } from "./meminfo-file.ts";
+import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
+
+export interface Revival {
+  id: string;
+  kind: SandboxKind;
+  checkpoint: CheckpointFolder;
+  memory: MemoryFacts;
+  offline: boolean;
+  /** What it calls itself. */
+  hostname: string;
+  /** A machine of its own, not the one that was written. */
+  copy: boolean;
+  folder: string;
+  cgroup: string;
+  imageFolder: string;
+  network: Network;
+  disks: Disks;
+  criu: Criu;
+  guestOf(record: SandboxRecord): GuestClient;
+  /** Takes back all of what was made. */
+  unmake(slot: number, disk: string): Promise<void>;
+}
+
+/** Resolves when the guest has answered. That the memory fits this machine and is intact has been seen. */
+export async function revive(revival: Revival): Promise<SandboxRecord> {
+  const { id, kind, checkpoint, memory, offline, hostname, copy, folder, cgroup, network, disks } = revival;
+  const slot = network.takeFor(memory.address);
+  const diskName = Disks.newName();
+  // CRIU keeps each connection in a file of this name.
+  const connected = Object.keys(memory.files).some((name) => name.startsWith("tcp-stream-"));
+  const sockets = { address: memory.address, connected };
+  try {
+    if (offline) await network.cutOff(slot);
+    mkdirSync(folder, { mode: 0o711 });
+    const disk = await disks.attachCopy(diskName, checkpoint.disk, revival.imageFolder, folder);
+    await copyOwnFiles(checkpoint.own, folder, ownFiles(memory));
+    await makeMemoryFile(folder, kind.memoryMB, disks.mounts);
+    const pid = await revival.criu.restore({
+      ...{ id, cgroup, folder, root: disk.root, images: checkpoint.memory },
+      mounts: memory.mounts.map(({ inside, outside }) => ({ inside, outside: outside.replace(OWN_FOLDER, folder) })),
+      plug: network.plugCommands(slot, sockets),
+    });
+    limitRestored(cgroup, kind);
+    const pidStartTicks = startTicks(pid);
+    if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");
+    const { controlSecret, guestFolder, mounts } = memory;
+    const record: SandboxRecord = {
+      ...{ id, slot, disk: diskName, cgroup, pid, pidStartTicks },
+      ...{ controlSecret, offline, kind, hostname, guestFolder, mounts },
+    };
+    writeRecord(folder, record);
+    await network.settle(slot, pid, sockets, copy ? hostname : undefined);
+    putGuestFirst(pid);
+    await revival.guestOf(record).ready(() => isAlive(record));
+    await disk.release();
+    return record;
+  } catch (cause) {
+    await revival.unmake(slot, diskName);
+    if (cause instanceof Fault && (cause.status === 503 || cause.status === 422)) throw cause;
+    throw new Fault(500, `sandbox ${id} could not be restored; its checkpoint is intact`, { cause });
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * What the host must remember of a sandbox to find it again after the server was killed. It lies in the run folder beside the
+ * bundle: after a reboot neither the processes nor the records exist.
+ */
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { OutsideMount } from "../checkpoint/manifest.ts";
+import type { SandboxKind } from "../host.ts";
+
+export interface SandboxRecord {
+  id: string;
+  slot: number;
+  /** Name of its disk. */
+  disk: string;
+  cgroup: string;
+  pid: number;
+  /** Start time of `pid` in clock ticks since boot: a pid that was given to another process does not match. */
+  pidStartTicks: string;
+  controlSecret: string;
+  offline: boolean;
+  kind: SandboxKind;
+  hostname: string;
+  guestFolder: string;
+  /** What is mounted from outside, for the next checkpoint. */
+  mounts: OutsideMount[];
+  /** The checkpoint that it is being paused into. Once there is one, the sandbox is in it and what still stands here is over. */
+  pausingInto?: string;
+}
+
+export function writeRecord(folder: string, record: SandboxRecord): void {
+  const path = join(folder, "record.json");
+  writeFileSync(`${path}.new`, JSON.stringify(record), { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+export function readRecord(folder: string): SandboxRecord | undefined {
+  const path = join(folder, "record.json");
+  if (!existsSync(path)) return undefined;
+  return JSON.parse(readFileSync(path, "utf8")) as SandboxRecord;
+}
+
+/** Undefined when there is no such process, or only what is left of it until its parent looks. */
+export function startTicks(pid: number): string | undefined {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  } catch {
+    return undefined;
+  }
+  // The name in the second field may hold anything, so count from its closing parenthesis.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
+}
+
+export function isAlive(record: SandboxRecord): boolean {
+  return startTicks(record.pid) === record.pidStartTicks;
+}

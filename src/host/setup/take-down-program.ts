@@ -1,0 +1,27 @@
+/** The part of taking down that runs inside the mount world: end every sandbox, let go of the disks. */
+import { removeCgroups } from "../cgroup/cgroups.ts";
+import { isPoolBroken, releasePool } from "../disk/disks.ts";
+import { Machine } from "../machine.ts";
+import { mountPoints } from "../mount/mount-namespace.ts";
+import { attempt } from "../system/command.ts";
+import { DataFolder } from "../system/data-folder.ts";
+
+const [dataPath = "", cacheFolder = ""] = process.argv.slice(2);
+const data = new DataFolder(dataPath);
+data.lock();
+data.makeRunFolder();
+try {
+  if (isPoolBroken(data.path)) {
+    await removeCgroups(data.cgroup);
+    await releasePool(data.path);
+  }
+  const machine = await Machine.open({ data, cacheFolder, guestFolder: "", resolver: undefined, readyPerKind: 0 });
+  await machine.adopt({ sandboxes: new Set(), checkpoints: new Set(await machine.checkpoints.list()) });
+  await machine.close();
+  const below = mountPoints().filter((path) => path.startsWith(`${data.path}/`));
+  for (const path of below.reverse()) await attempt(["umount", "--lazy", path]);
+  process.exit(0);
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exit(1);
+}

@@ -1,0 +1,35 @@
+/**
+ * The way back: ends all sandboxes of a server and undoes what its start-up changed on the machine. The caller makes sure
+ * that the server itself does not run. Data is kept unless asked otherwise.
+ */
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { removeCgroups, removeEmptyParents } from "../cgroup/cgroups.ts";
+import { MountWorld } from "../mount/mount-namespace.ts";
+import { Network } from "../network/network.ts";
+import { attempt } from "../system/command.ts";
+import type { DataFolder } from "../system/data-folder.ts";
+import { undoSettings } from "./host-changes.ts";
+
+const PROGRAM = join(import.meta.dir, "take-down-program.ts");
+const TAKE_DOWN_MS = 300_000;
+
+export async function takeDown(data: DataFolder, cacheFolder: string, options: { keepData: boolean }): Promise<void> {
+  if (existsSync(data.runFolder)) {
+    const world = new MountWorld(data);
+    // Sandboxes may have outlived the namespace they were made in; any will do to end them.
+    await world.make();
+    const command = [...world.enterCommand, process.execPath, PROGRAM, data.path, cacheFolder];
+    const result = await attempt(command, { timeoutMs: TAKE_DOWN_MS });
+    if (result.exitCode !== 0) throw new Fault(500, `cannot end all sandboxes: ${result.stderr.trim()}`);
+    await new Network(data).remove();
+    await removeCgroups(data.cgroup);
+    await removeEmptyParents();
+    await world.remove();
+    undoSettings(data);
+    await rm(data.runFolder, { recursive: true, force: true });
+  }
+  if (!options.keepData) await rm(data.path, { recursive: true, force: true });
+}

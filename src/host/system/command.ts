@@ -1,0 +1,99 @@
+/**
+ * The one way this project runs a system tool: arguments as an array, a time limit, bounded output, and an error that says
+ * which command failed and what it printed.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { COMMAND_DEFAULT_MS, COMMAND_OUTPUT_MAX_BYTES } from "../limits.ts";
+
+export interface CommandOptions {
+  /** Text for standard input; nothing by default. */
+  stdin?: string;
+  timeoutMs?: number;
+  cwd?: string;
+  /** The whole environment of the command; a minimal one by default, so that nothing of the server's leaks into it. */
+  env?: Record<string, string>;
+  /** Sees each chunk of output as it comes, for progress on long steps. */
+  onOutput?: (text: string) => void;
+  /** Called when the command itself has ended; what it started may still hold its output, and would be waited for. */
+  onExit?: (exitCode: number) => Promise<void>;
+}
+
+export interface CommandResult {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+}
+
+export const MINIMAL_ENV: Readonly<Record<string, string>> = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  LC_ALL: "C.UTF-8",
+};
+
+/** Runs a command to its end and answers how it went, whatever the exit code. */
+export async function attempt(argv: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
+  const timeoutMs = options.timeoutMs ?? COMMAND_DEFAULT_MS;
+  let child: ReturnType<typeof spawnPiped>;
+  try {
+    child = spawnPiped(argv, options);
+  } catch (cause) {
+    throw new Fault(500, `cannot run ${argv[0]}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  }
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    child.kill("SIGKILL");
+  }, timeoutMs);
+  try {
+    const [stdout, stderr, exitCode] = await Promise.all([
+      collect(child.stdout, options.onOutput),
+      collect(child.stderr, options.onOutput),
+      child.exited.then(async (code) => {
+        await options.onExit?.(code);
+        return code;
+      }),
+    ]);
+    if (timedOut) throw new Fault(500, `${commandLine(argv)} did not end within ${timeoutMs} ms and was killed`);
+    return { exitCode, stdout, stderr };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Runs a command that must succeed and answers its standard output. */
+export async function run(argv: readonly string[], options: CommandOptions = {}): Promise<string> {
+  const result = await attempt(argv, options);
+  if (result.exitCode !== 0) {
+    const said = (result.stderr.trim() || result.stdout.trim() || "nothing").slice(-2000);
+    throw new Fault(500, `${commandLine(argv)} ended with exit code ${result.exitCode} and said: ${said}`);
+  }
+  return result.stdout;
+}
+
+function spawnPiped(argv: readonly string[], options: CommandOptions) {
+  return Bun.spawn([...argv], {
+    stdin: options.stdin === undefined ? "ignore" : new TextEncoder().encode(options.stdin),
+    stdout: "pipe",
+    stderr: "pipe",
+    env: options.env ?? { ...MINIMAL_ENV },
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+  });
+}
+
+/** Keeps the last COMMAND_OUTPUT_MAX_BYTES: the end of an output is where the reason stands. */
+async function collect(stream: ReadableStream<Uint8Array>, onOutput?: (text: string) => void): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of stream) {
+    const piece = decoder.decode(chunk, { stream: true });
+    onOutput?.(piece);
+    text += piece;
+    if (text.length > COMMAND_OUTPUT_MAX_BYTES) text = text.slice(-COMMAND_OUTPUT_MAX_BYTES);
+  }
+  return text;
+}
+
+/** Short enough for an error message; arguments of these tools hold no secrets. */
+function commandLine(argv: readonly string[]): string {
+  const line = argv.join(" ");
+  return line.length > 300 ? `${line.slice(0, 300)}…` : line;
+}

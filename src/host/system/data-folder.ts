@@ -1,0 +1,114 @@
+/**
+ * One server's places on the machine. The data folder is what lasts (store, disks); the run folder lies in memory, is gone
+ * after a reboot and holds what only makes sense while processes run. Everything a server makes outside of them (interfaces,
+ * nft table, cgroups) carries its tag, so that two servers live side by side and each reaps only its own.
+ */
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { takeLock, waitForLock } from "./syscalls.ts";
+
+const RUN_ROOT = "/run/sandlot";
+const TAG_LENGTH = 4;
+const TAG_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
+
+export class DataFolder {
+  readonly tag: string;
+
+  constructor(readonly path: string) {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    // Tokens and disks of tenants are in here: for root alone, whatever the folder was before.
+    chmodSync(path, 0o700);
+    const identity = join(path, "server.json");
+    if (!existsSync(identity)) writeFileSync(identity, `${JSON.stringify({ tag: randomTag() })}\n`, { mode: 0o600 });
+    const { tag } = JSON.parse(readFileSync(identity, "utf8")) as { tag?: unknown };
+    if (typeof tag !== "string" || !/^[a-z0-9]{4}$/.test(tag)) {
+      throw new Fault(
+        500,
+        `${identity} is damaged: "tag" must be four of [a-z0-9]. FIX: restore it, or remove the folder`,
+      );
+    }
+    this.tag = tag;
+  }
+
+  /** Holds the folder until this process ends. */
+  lock(): void {
+    if (takeLock(this.#lockFile) !== undefined) return;
+    throw new Fault(
+      409,
+      `another server is running on the data folder ${this.path}. FIX: stop it, or give this one its own with SANDLOT_DATA`,
+    );
+  }
+
+  /** True while a server holds the folder. */
+  get inUse(): boolean {
+    using lock = takeLock(this.#lockFile);
+    return lock === undefined;
+  }
+
+  get #lockFile(): string {
+    return join(this.path, "lock");
+  }
+
+  get runFolder(): string {
+    return join(RUN_ROOT, this.tag);
+  }
+
+  /** Made for the mapped root of a sandbox to pass through, not to look around. */
+  makeRunFolder(): void {
+    mkdirSync(RUN_ROOT, { recursive: true, mode: 0o711 });
+    for (const folder of [this.runFolder, this.crunFolder, this.sandboxesFolder]) {
+      mkdirSync(folder, { recursive: true, mode: 0o711 });
+    }
+  }
+
+  get crunFolder(): string {
+    return join(this.runFolder, "crun");
+  }
+
+  get sandboxesFolder(): string {
+    return join(this.runFolder, "sandboxes");
+  }
+
+  get storeFile(): string {
+    return join(this.path, "store.sqlite");
+  }
+
+  get keyFile(): string {
+    return join(this.path, "api-key");
+  }
+
+  /** The cgroup below which all sandboxes of this server are. */
+  get cgroup(): string {
+    return `/sandlot/${this.tag}`;
+  }
+}
+
+/** For what all servers on this machine look at before they change it. */
+export function lockOfAllServers(what: string): Disposable {
+  return waitForLock(join(RUN_ROOT, `${what}.lock`));
+}
+
+/** Run folders of the other servers on this machine. Some may be going just now. */
+export function otherServers(tag: string): string[] {
+  if (!existsSync(RUN_ROOT)) return [];
+  return readdirSync(RUN_ROOT)
+    .filter((name) => name !== tag && name.length === TAG_LENGTH)
+    .map((name) => join(RUN_ROOT, name))
+    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory());
+}
+
+/** Undefined if there is none, also if it went just now. */
+export function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function randomTag(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(TAG_LENGTH));
+  return [...bytes].map((byte) => TAG_LETTERS[byte % TAG_LETTERS.length]).join("");
+}

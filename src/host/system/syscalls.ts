@@ -1,0 +1,176 @@
+/**
+ * Dangerous: raw system calls through bun:ffi, for the few things that no tool does as fast or at all. Each call blocks its
+ * thread, so what may take milliseconds (mounting) is called from the mount worker only. Paths given here are ours, never a
+ * tenant's.
+ */
+import { dlopen, FFIType, ptr, read } from "bun:ffi";
+import { closeSync, fstatSync, openSync } from "node:fs";
+import { Fault } from "../../contract/fault.ts";
+
+const libc = dlopen("libc.so.6", {
+  mount: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64, FFIType.ptr], returns: FFIType.i32 },
+  umount2: { args: [FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
+  ioctl: { args: [FFIType.i32, FFIType.u64, FFIType.u64], returns: FFIType.i32 },
+  flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+  mmap: {
+    args: [FFIType.ptr, FFIType.u64, FFIType.i32, FFIType.i32, FFIType.i32, FFIType.i64],
+    returns: FFIType.i64,
+  },
+  mlock: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
+  execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
+  __errno_location: { args: [], returns: FFIType.ptr },
+}).symbols;
+
+export const MS_RDONLY = 1;
+export const MS_NOSUID = 2;
+export const MS_NODEV = 4;
+export const MS_NOATIME = 1024;
+
+const MNT_DETACH = 2;
+const LOCK_EX = 2;
+const LOCK_EX_NB = LOCK_EX | 4;
+const EBUSY = 16;
+const EAGAIN = 11;
+const LOOP_CTL_GET_FREE = 0x4c82n;
+const LOOP_CONFIGURE = 0x4c0an;
+const FICLONE = 0x40049409n;
+const LO_FLAGS_AUTOCLEAR = 4;
+const LOOP_ATTEMPTS_MAX = 64;
+const PROT_READ = 1;
+const MAP_SHARED = 1;
+const MAP_POPULATE = 0x8000;
+
+function errno(): number {
+  const location = libc.__errno_location();
+  return location === null ? 0 : read.i32(location, 0);
+}
+
+function cString(text: string): Uint8Array {
+  if (text.includes("\0")) throw new Fault(500, `a path or option holds a NUL byte: ${JSON.stringify(text)}`);
+  return new TextEncoder().encode(`${text}\0`);
+}
+
+/** Throws a Fault that names the call; the number is the kernel's errno. */
+function failed(call: string): never {
+  throw new Fault(500, `${call} failed with errno ${errno()}`);
+}
+
+export function mount(source: string, target: string, type: string, flags: number, data: string): void {
+  const [s, t, y, d] = [cString(source), cString(target), cString(type), cString(data)];
+  if (libc.mount(ptr(s), ptr(t), ptr(y), BigInt(flags), ptr(d)) !== 0) failed(`mount -t ${type} ${source} ${target}`);
+}
+
+/** Takes a mount out of this namespace at once; what still uses it elsewhere keeps it alive. */
+export function detachMount(target: string): void {
+  const t = cString(target);
+  if (libc.umount2(ptr(t), MNT_DETACH) !== 0) failed(`umount ${target}`);
+}
+
+/**
+ * Attaches an image file to a free loop device that frees itself when its last user is gone, and hands the device to `use`
+ * while it is held open. Because of the self-freeing nothing is left behind, however the server ends.
+ */
+export function withLoopDevice(image: string, use: (device: string) => void): void {
+  const imageFd = openSync(image, "r+");
+  const controlFd = openSync("/dev/loop-control", "r+");
+  try {
+    for (let attempt = 0; attempt < LOOP_ATTEMPTS_MAX; attempt++) {
+      const number = libc.ioctl(controlFd, LOOP_CTL_GET_FREE, 0n);
+      if (number < 0) failed("LOOP_CTL_GET_FREE");
+      const device = `/dev/loop${number}`;
+      const deviceFd = openSync(device, "r+");
+      try {
+        const config = new DataView(new ArrayBuffer(304));
+        config.setUint32(0, imageFd, true);
+        config.setUint32(8 + 52, LO_FLAGS_AUTOCLEAR, true);
+        const bytes = new Uint8Array(config.buffer);
+        if (libc.ioctl(deviceFd, LOOP_CONFIGURE, BigInt(ptr(bytes))) !== 0) {
+          // Another process took the device between the two calls.
+          if (errno() === EBUSY) continue;
+          failed(`attaching ${image} to ${device}`);
+        }
+        use(device);
+        return;
+      } finally {
+        closeSync(deviceFd);
+      }
+    }
+    throw new Fault(503, `no free loop device after ${LOOP_ATTEMPTS_MAX} attempts`);
+  } finally {
+    closeSync(controlFd);
+    closeSync(imageFd);
+  }
+}
+
+/** Makes `target` share the blocks of `source`; false where the filesystem cannot. */
+export function reflink(source: string, target: string): boolean {
+  const sourceFd = openSync(source, "r");
+  try {
+    const targetFd = openSync(target, "w", 0o600);
+    try {
+      return libc.ioctl(targetFd, FICLONE, BigInt(sourceFd)) === 0;
+    } finally {
+      closeSync(targetFd);
+    }
+  } finally {
+    closeSync(sourceFd);
+  }
+}
+
+/**
+ * Reads a file into memory and keeps it there until this process ends. False: it has been read, but may be dropped again,
+ * for the machine does not let us lock so much.
+ */
+export function holdInMemory(path: string): boolean {
+  const fd = openSync(path, "r");
+  try {
+    const { size } = fstatSync(fd);
+    if (size === 0) return true;
+    const at = libc.mmap(null, BigInt(size), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0n);
+    if (at === -1n) failed(`mapping ${path}`);
+    return libc.mlock(at, BigInt(size)) === 0;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** An exclusive lock that the kernel gives back when this process ends, if it was not released before. */
+export interface FileLock extends Disposable {
+  path: string;
+}
+
+/** Waits for a lock that is only ever held for a moment. */
+export function waitForLock(path: string): FileLock {
+  const fd = openSync(path, "a", 0o600);
+  if (libc.flock(fd, LOCK_EX) !== 0) failed(`locking ${path}`);
+  return { path, [Symbol.dispose]: () => closeSync(fd) };
+}
+
+/** Undefined when another process holds it. */
+export function takeLock(path: string): FileLock | undefined {
+  const fd = openSync(path, "a", 0o600);
+  if (libc.flock(fd, LOCK_EX_NB) === 0) return { path, [Symbol.dispose]: () => closeSync(fd) };
+  const code = errno();
+  closeSync(fd);
+  if (code === EAGAIN) return undefined;
+  throw new Fault(500, `locking ${path} failed with errno ${code}`);
+}
+
+/** Replaces this process: same pid, same terminal, other program. */
+export function replaceProcess(argv: readonly string[], env: Record<string, string>): never {
+  const keep: Uint8Array[] = [];
+  const vector = (items: readonly string[]): Uint8Array => {
+    const pointers = new BigUint64Array(items.length + 1);
+    items.forEach((item, index) => {
+      const bytes = cString(item);
+      keep.push(bytes);
+      pointers[index] = BigInt(ptr(bytes));
+    });
+    return new Uint8Array(pointers.buffer);
+  };
+  const program = cString(argv[0] ?? "");
+  const args = vector(argv);
+  const variables = vector(Object.entries(env).map(([name, value]) => `${name}=${value}`));
+  libc.execve(ptr(program), ptr(args), ptr(variables));
+  failed(`exec ${argv[0]}`);
+}

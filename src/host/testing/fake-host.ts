@@ -1,0 +1,247 @@
+/**
+ * A host that only remembers: for tests of the rooms above it, which need the host's promises but no machine. It is held to
+ * the same contract tests as the real one.
+ */
+import { Fault } from "../../contract/fault.ts";
+import type {
+  Belongings,
+  CheckpointOptions,
+  CreatedSandbox,
+  CreateSandbox,
+  Endpoint,
+  Host,
+  LogReader,
+  ResumeSandbox,
+  SandboxKind,
+  Usage,
+} from "../host.ts";
+
+const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
+
+/** What a test can tell sandboxes apart by: `boot` is only in memory, `disk` only in files. */
+export interface Contents {
+  boot: number;
+  disk: number;
+}
+
+interface Running extends Contents {
+  request: CreateSandbox;
+}
+
+interface Checkpoint extends Contents {
+  memory: boolean;
+}
+
+export class MemoryHost implements Host {
+  readonly #running = new Map<string, Running>();
+  readonly #checkpoints = new Map<string, Checkpoint>();
+  /** Sandboxes that another call has in hand, and checkpoints that are being written. */
+  readonly #busy = new Map<string, string>();
+  readonly #paused = new Set<string>();
+  readonly #listeners: ((id: string) => void)[] = [];
+  readonly #images: ReadonlySet<string>;
+  readonly #capacity: number;
+  #starting = 0;
+  #made = 0;
+  #boots = 0;
+
+  /** Awaited before each act; a test that wants one to be slow, or to fail, replaces it. */
+  beforeCreate: (request: CreateSandbox) => Promise<void> = async () => undefined;
+  beforeDestroy: (id: string) => Promise<void> = async () => undefined;
+  beforePause: (id: string, name: string, options: CheckpointOptions) => Promise<void> = async () => undefined;
+  beforeResume: (request: ResumeSandbox) => Promise<void> = async () => undefined;
+  beforeSnapshot: (id: string, name: string, options: CheckpointOptions) => Promise<void> = async () => undefined;
+  beforeRemoveCheckpoint: (name: string) => Promise<void> = async () => undefined;
+  /** Every id given to `destroy`, in order. */
+  readonly destroyed: string[] = [];
+  /** Calls that the interface allows but that nobody who decides before acting makes, such as two pauses of one sandbox. */
+  readonly collisions: string[] = [];
+  kept: readonly SandboxKind[] = [];
+  /** To whom a test tells what a guest would. */
+  logReader: LogReader | undefined;
+  /** What sandboxes seem to use; a test replaces it. */
+  usageOf: (id: string) => Usage = () => ({ cpuUsedMs: 0, memUsed: 1, memCache: 2, diskUsed: 3, diskTotal: 4 });
+  measured = 0;
+
+  constructor(options: { images?: readonly string[]; capacity?: number } = {}) {
+    this.#images = new Set(options.images ?? ["base"]);
+    this.#capacity = options.capacity ?? Number.POSITIVE_INFINITY;
+  }
+
+  async create(request: CreateSandbox): Promise<CreatedSandbox> {
+    if (!this.#images.has(request.kind.image)) {
+      throw new Fault(404, `the image "${request.kind.image}" is not on this machine`);
+    }
+    return this.#withRoom(async () => {
+      await this.beforeCreate(request);
+      const from = request.checkpoint === undefined ? undefined : this.#checkpoint(request.checkpoint);
+      const id = this.#nextId();
+      this.#running.set(id, { request, ...this.#contents(from, true) });
+      return { id };
+    });
+  }
+
+  pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
+    return this.#write("pause", id, name, options, () => this.beforePause(id, name, options));
+  }
+
+  async resume(request: ResumeSandbox): Promise<void> {
+    const { id, checkpoint, memory } = request;
+    const from = this.#checkpoint(checkpoint);
+    if (this.#running.has(id)) throw new Fault(409, `sandbox "${id}" runs already`);
+    const release = this.#hold("resume", id);
+    try {
+      await this.#withRoom(async () => {
+        await this.beforeResume(request);
+        this.#checkpoint(checkpoint);
+        this.#running.set(id, { request, ...this.#contents(from, memory) });
+      });
+    } finally {
+      release();
+    }
+  }
+
+  snapshot(id: string, name: string, options: CheckpointOptions): Promise<void> {
+    return this.#write("snapshot", id, name, options, () => this.beforeSnapshot(id, name, options));
+  }
+
+  async removeCheckpoint(name: string): Promise<void> {
+    await this.beforeRemoveCheckpoint(name);
+    this.#checkpoints.delete(name);
+  }
+
+  async destroy(id: string): Promise<void> {
+    this.destroyed.push(id);
+    const inHand = this.#busy.get(id);
+    if (inHand !== undefined) this.collisions.push(`destroy of ${id} during its ${inHand}`);
+    this.#running.delete(id);
+    await this.beforeDestroy(id);
+  }
+
+  endpoint(id: string): Endpoint | undefined {
+    if (!this.#running.has(id) || this.#paused.has(id)) return undefined;
+    return { address: "127.0.0.1", forward: async () => undefined };
+  }
+
+  async adopt(keep: Belongings): Promise<Belongings> {
+    for (const id of this.#running.keys()) if (!keep.sandboxes.has(id)) this.#running.delete(id);
+    for (const name of this.#checkpoints.keys()) if (!keep.checkpoints.has(name)) this.#checkpoints.delete(name);
+    return { sandboxes: new Set(this.#running.keys()), checkpoints: new Set(this.#checkpoints.keys()) };
+  }
+
+  onLost(listener: (id: string) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  onLog(reader: LogReader): void {
+    this.logReader = reader;
+  }
+
+  async measure(ids: readonly string[]): Promise<ReadonlyMap<string, Usage>> {
+    this.measured++;
+    return new Map(ids.filter((id) => this.#running.has(id)).map((id) => [id, this.usageOf(id)]));
+  }
+
+  keepReady(kinds: readonly SandboxKind[]): void {
+    this.kept = kinds;
+  }
+
+  async close(): Promise<void> {
+    this.kept = [];
+  }
+
+  /** The ids of what runs, in the order of creation. */
+  get running(): string[] {
+    return [...this.#running.keys()];
+  }
+
+  get checkpoints(): string[] {
+    return [...this.#checkpoints.keys()];
+  }
+
+  /** What a running sandbox was created or resumed with. */
+  requestOf(id: string): CreateSandbox | undefined {
+    return this.#running.get(id)?.request;
+  }
+
+  contentsOf(id: string): Contents | undefined {
+    const running = this.#running.get(id);
+    return running && { boot: running.boot, disk: running.disk };
+  }
+
+  /** The sandbox's first process dies. */
+  lose(id: string): void {
+    if (!this.#running.delete(id)) throw new Error(`${id} does not run`);
+    for (const listener of this.#listeners) listener(id);
+  }
+
+  async #write(
+    act: "pause" | "snapshot",
+    id: string,
+    name: string,
+    { memory }: CheckpointOptions,
+    before: () => Promise<void>,
+  ): Promise<void> {
+    if (!this.#running.has(id)) throw doesNotRun(id);
+    if (this.#checkpoints.has(name) || this.#busy.has(name)) throw new Fault(409, `there is a checkpoint "${name}"`);
+    const release = this.#hold(act, id);
+    this.#busy.set(name, act);
+    if (act === "pause") this.#paused.add(id);
+    try {
+      await before();
+      const running = this.#running.get(id);
+      if (running === undefined) throw doesNotRun(id);
+      this.#checkpoints.set(name, { memory, boot: running.boot, disk: running.disk });
+      if (act === "pause") this.#running.delete(id);
+    } finally {
+      this.#busy.delete(name);
+      this.#paused.delete(id);
+      release();
+    }
+  }
+
+  #hold(act: string, id: string): () => void {
+    const inHand = this.#busy.get(id);
+    if (inHand !== undefined) this.collisions.push(`${act} of ${id} during its ${inHand}`);
+    this.#busy.set(id, act);
+    return () => this.#busy.delete(id);
+  }
+
+  async #withRoom<T>(start: () => Promise<T>): Promise<T> {
+    if (this.#running.size + this.#starting >= this.#capacity)
+      throw new Fault(503, "this machine has no room for another sandbox");
+    this.#starting++;
+    try {
+      return await start();
+    } finally {
+      this.#starting--;
+    }
+  }
+
+  #checkpoint(name: string): Checkpoint {
+    const found = this.#checkpoints.get(name);
+    if (found === undefined) throw new Fault(404, `there is no checkpoint "${name}" on this machine`);
+    return found;
+  }
+
+  #contents(from: Checkpoint | undefined, memory: boolean): Contents {
+    const fresh = ++this.#boots;
+    if (from === undefined) return { boot: fresh, disk: fresh };
+    return { boot: from.memory && memory ? from.boot : fresh, disk: from.disk };
+  }
+
+  /** Counted, not random, so that a test replays; scattered, so that order by id is not order by time. */
+  #nextId(): string {
+    let number = (++this.#made * 2_654_435_761) % 2 ** 32;
+    let id = "";
+    while (id.length < 20) {
+      id += ALPHABET[number % ALPHABET.length];
+      number = (number * 69_069 + 1) % 2 ** 32;
+    }
+    return `i${id}`;
+  }
+}
+
+function doesNotRun(id: string): Fault {
+  return new Fault(404, `sandbox "${id}" does not run on this machine`);
+}

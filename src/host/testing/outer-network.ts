@@ -1,0 +1,104 @@
+/**
+ * The network that all tests run in: a namespace whose only uplink leads to an internet of our own making. Whatever a test
+ * does, and whichever wall under test leaks, no packet reaches a real network.
+ *
+ *   machine (the tests, the server, its sandboxes) ── veth ── internet (every address in INTERNET, answered by one program)
+ */
+import { attempt, run } from "../system/command.ts";
+
+export const MACHINE_ADDRESS = "203.0.113.2";
+/** On the machine's own LAN: closed to sandboxes although no list of private ranges has it. */
+export const LAN_NEIGHBOUR = "203.0.113.50";
+/** Open to sandboxes. */
+export const OUTSIDE = "93.184.215.14";
+export const OUTSIDE_NAME = "outside.test";
+export const NAME_SERVER = "9.9.9.9";
+
+/** Each of these would answer, if only a packet got there. */
+export const MUST_BE_CLOSED = [
+  ...["10.1.2.3", "172.16.5.6", "192.168.1.1", "100.64.0.1", "169.254.169.254", "168.63.129.16", LAN_NEIGHBOUR],
+];
+
+const ROUTER = "203.0.113.1";
+const PREFIX = "sandlot-test";
+const ANSWERING_MS = 10_000;
+
+export interface OuterNetwork {
+  /** Runs what follows inside the machine's namespace. */
+  enter: string[];
+  remove(): Promise<void>;
+}
+
+export async function makeOuterNetwork(): Promise<OuterNetwork> {
+  const machine = `${PREFIX}-${process.pid}`;
+  const internet = `${PREFIX}-${process.pid}-net`;
+  for (const name of [machine, internet]) await run(["ip", "netns", "add", name]);
+  await run(["ip", "-batch", "-"], {
+    stdin: [`link add uplink0 netns ${machine} type veth peer name uplink1 netns ${internet}`].join("\n"),
+  });
+  await run(["ip", "-netns", machine, "-batch", "-"], {
+    stdin: [
+      "link set lo up",
+      `address add ${MACHINE_ADDRESS}/24 dev uplink0`,
+      "address add 2001:db8::2/64 dev uplink0 nodad",
+      "link set uplink0 up",
+      `route add default via ${ROUTER}`,
+      "route add default via 2001:db8::1",
+    ].join("\n"),
+  });
+  await run(["ip", "-netns", internet, "-batch", "-"], {
+    stdin: [
+      "link set lo up",
+      `address add ${ROUTER}/24 dev uplink1`,
+      "address add 2001:db8::1/64 dev uplink1 nodad",
+      "address add 2001:db8:1::1/128 dev lo",
+      "link set uplink1 up",
+      ...[...MUST_BE_CLOSED, OUTSIDE, NAME_SERVER, "1.1.1.1", "8.8.8.8"].map((ip) => `address add ${ip}/32 dev lo`),
+    ].join("\n"),
+  });
+  const answerer = Bun.spawn(inside(internet, [process.execPath, `${import.meta.dir}/internet.ts`]), {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ready = await Promise.race([firstLine(answerer.stdout), Bun.sleep(ANSWERING_MS).then(() => "timeout")]);
+  if (ready !== "ready") throw new Error(`the internet of the tests did not come up: ${ready}`);
+  return {
+    enter: inside(machine, []),
+    async remove() {
+      answerer.kill("SIGKILL");
+      await answerer.exited;
+      for (const name of [machine, internet]) await attempt(["ip", "netns", "delete", name]);
+    },
+  };
+}
+
+/** Namespaces of runs that were killed. */
+export async function removeStaleNetworks(): Promise<void> {
+  const names = (await run(["ip", "netns", "list"])).split("\n").map((line) => line.split(" ")[0] ?? "");
+  for (const name of names) {
+    const pid = Number(/^sandlot-test-(\d+)/.exec(name)?.[1]);
+    if (pid > 0 && !isRunning(pid)) await attempt(["ip", "netns", "delete", name]);
+  }
+}
+
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Not `ip netns exec`: that hides the cgroup mounts. */
+function inside(name: string, argv: string[]): string[] {
+  return ["nsenter", `--net=/run/netns/${name}`, "--", ...argv];
+}
+
+async function firstLine(stream: ReadableStream<Uint8Array>): Promise<string> {
+  let text = "";
+  for await (const chunk of stream) {
+    text += new TextDecoder().decode(chunk);
+    if (text.includes("\n")) break;
+  }
+  return text.split("\n")[0] ?? "";
+}

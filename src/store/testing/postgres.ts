@@ -1,0 +1,94 @@
+/** A Postgres server of its own for tests: in a temporary folder, on loopback, gone afterwards. Never used by the server. */
+import { existsSync } from "node:fs";
+import { chown, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const COMMAND_MS = 30_000;
+
+const PROGRAM_FOLDERS = [18, 17, 16, 15, 14].map((version) => `/usr/lib/postgresql/${version}/bin`);
+
+/** Undefined: the server programs are not on this machine. */
+export const postgresPrograms = PROGRAM_FOLDERS.find((folder) => existsSync(join(folder, "initdb")));
+
+export interface PostgresFixture extends AsyncDisposable {
+  /** Makes an empty database and answers its address. */
+  freshDatabase(): Promise<string>;
+}
+
+export async function startPostgres(programs: string): Promise<PostgresFixture> {
+  const folder = await mkdtemp(join(tmpdir(), "sandlot-postgres-"));
+  const identity = await unprivilegedIdentity();
+  if (identity.uid !== undefined && identity.gid !== undefined) await chown(folder, identity.uid, identity.gid);
+  const data = join(folder, "data");
+  const initialise = Bun.spawn(
+    [join(programs, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
+    { ...identity, cwd: folder, stdout: "ignore", stderr: "pipe", timeout: COMMAND_MS },
+  );
+  if ((await initialise.exited) !== 0)
+    throw new Error(`initdb failed: ${await new Response(initialise.stderr).text()}`);
+
+  const port = freePort();
+  const server = Bun.spawn(
+    [join(programs, "postgres"), "-D", data, "-h", "127.0.0.1", "-p", String(port), "-k", folder, "-F"],
+    { ...identity, cwd: folder, stdout: "ignore", stderr: "pipe" },
+  );
+  await untilItSays(server.stderr, "ready to accept connections");
+  let databases = 0;
+  return {
+    async freshDatabase() {
+      const name = `fresh_${++databases}`;
+      const admin = new Bun.SQL(`postgres://postgres@127.0.0.1:${port}/postgres`, { max: 1 });
+      try {
+        await admin.unsafe(`CREATE DATABASE ${name}`);
+      } finally {
+        await admin.close();
+      }
+      return `postgres://postgres@127.0.0.1:${port}/${name}`;
+    },
+    async [Symbol.asyncDispose]() {
+      server.kill("SIGQUIT");
+      await server.exited;
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Postgres refuses to run as root. */
+async function unprivilegedIdentity(): Promise<{ uid?: number; gid?: number }> {
+  if (process.getuid?.() !== 0) return {};
+  const name = (await numberFrom(["id", "-u", "postgres"])) === undefined ? "nobody" : "postgres";
+  const uid = await numberFrom(["id", "-u", name]);
+  const gid = await numberFrom(["id", "-g", name]);
+  if (uid === undefined || gid === undefined) throw new Error("neither the user postgres nor nobody exists");
+  return { uid, gid };
+}
+
+async function numberFrom(command: string[]): Promise<number | undefined> {
+  const run = Bun.spawn(command, { stdout: "pipe", stderr: "ignore", timeout: COMMAND_MS });
+  const output = await new Response(run.stdout).text();
+  return (await run.exited) === 0 ? Number(output) : undefined;
+}
+
+function freePort(): number {
+  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+  const { port } = listener;
+  listener.stop(true);
+  return port;
+}
+
+/** Reads on afterwards, so that the server never blocks on a full pipe. */
+function untilItSays(stream: ReadableStream<Uint8Array>, words: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let heard = "";
+    const decoder = new TextDecoder();
+    const listen = async () => {
+      for await (const chunk of stream) {
+        heard = (heard + decoder.decode(chunk, { stream: true })).slice(-10_000);
+        if (heard.includes(words)) resolve();
+      }
+      reject(new Error(`the server ended before it said "${words}": ${heard}`));
+    };
+    listen().catch(reject);
+  });
+}

@@ -1,0 +1,60 @@
+/** Rows for tests, whole and plausible. */
+import type { Sandbox } from "../sandboxes.ts";
+import type { Template } from "../templates.ts";
+
+export const NOW = 1_800_000_000_000;
+export const LATER = NOW + 60_000;
+
+export function template(id: string): Template {
+  return {
+    id,
+    teamId: null,
+    public: true,
+    image: "base",
+    cpuCount: 2,
+    memoryMB: 1024,
+    diskSizeMB: 10_240,
+    defaultUser: "user",
+    defaultWorkdir: "/home/user",
+    createdAt: NOW,
+    updatedAt: NOW,
+    createdBy: null,
+    spawnCount: 0,
+    lastSpawnedAt: null,
+    buildCount: 0,
+  };
+}
+
+export function aSandbox(id: string, changes: Partial<Sandbox> = {}): Sandbox {
+  return {
+    id,
+    teamId: "team-1",
+    templateId: "template1",
+    buildId: "build-1",
+    alias: "base",
+    state: "running",
+    executionId: `run-${id}`,
+    createdAt: NOW,
+    startedAt: NOW,
+    endAt: LATER,
+    pausedAt: null,
+    checkpoint: null,
+    checkpointMemory: false,
+    killWanted: false,
+    pauseFailures: 0,
+    timeoutSeconds: 60,
+    autoPause: false,
+    autoPauseMemory: true,
+    autoResume: false,
+    metadata: {},
+    envVars: {},
+    secure: true,
+    tokens: [],
+    allowInternetAccess: null,
+    mcp: null,
+    cpuCount: 2,
+    memoryMB: 1024,
+    diskSizeMB: 10_240,
+    ...changes,
+  };
+}

@@ -1,0 +1,100 @@
+/**
+ * Chaos: the server, crun, CRIU and the guest are killed with SIGKILL at every step of what happens to a sandbox. Afterwards it
+ * runs or can be resumed, is the very same, and nothing is left over. The one exception is told to the caller: a process in which CRIU
+ * works at the moment in which it, or that process, is killed, goes with it (docs/pause.md).
+ *
+ * Each run plays a sample that SANDLOT_TEST_SEED chooses; SANDLOT_TEST_LONG=1 plays everything, SANDLOT_TEST_CHAOS_ONLY all that has
+ * these words in its title, and SANDLOT_TEST_CHAOS_TOLD=1 tells how each went. It has found a resume that never ended after CRIU was
+ * killed, another after the guest was, and a snapshot that kept silent about a process that was lost with CRIU.
+ */
+import { expect, test } from "bun:test";
+import { seededRandom } from "../../src/control/testing/control-fixture.ts";
+import { TODAYS_SEED as SEED } from "../support/seed.ts";
+import { foldersOfFile } from "../support/server-of-file.ts";
+import { OPERATIONS, type Operation } from "./operations.ts";
+import { type Hero, leaks, measurePace, newHero, play, type Scenario, titleOf } from "./scenario.ts";
+import { Stage } from "./stage.ts";
+import type { Victim } from "./victims.ts";
+
+const LONG = process.env.SANDLOT_TEST_LONG === "1";
+/** Only scenarios with these words in their title, all of them. */
+const ONLY = process.env.SANDLOT_TEST_CHAOS_ONLY ?? "";
+const SAMPLE = 45;
+/** Spread over what crun takes to make a sandbox, or to remove one. */
+const CRUN_MS = [0, 1, 3, 6, 10, 15];
+/** Into how many moments the work of CRIU is divided. */
+const CRIU_MOMENTS = Number(process.env.SANDLOT_TEST_CHAOS_MOMENTS ?? 12);
+const LATER_MS = 12;
+
+const random = seededRandom(SEED);
+const folder = foldersOfFile();
+
+function allScenarios(): Scenario[] {
+  return OPERATIONS.flatMap((operation) =>
+    operation.victims.flatMap((victim) => scenariosOf(operation, victim)),
+  ).filter((scenario) => titleOf(scenario).includes(ONLY));
+}
+
+function scenariosOf(operation: Operation, victim: Victim): Scenario[] {
+  if (victim === "crun") return CRUN_MS.map((ms) => ({ operation, victim, step: 0, after: { ms } }));
+  if (victim === "criu") {
+    const shares = (step: number): Scenario[] =>
+      Array.from({ length: CRIU_MOMENTS }, (_, nth) => ({
+        operation,
+        victim,
+        step,
+        after: { share: nth / CRIU_MOMENTS },
+      }));
+    const copies = operation.steps.findIndex(({ name }) => name.startsWith("a copy's"));
+    return [0, copies].filter((step) => step >= 0).flatMap(shares);
+  }
+  return operation.steps.flatMap(({ isWithoutProcesses }, step) => {
+    if (victim === "guest" && isWithoutProcesses === true) return [];
+    return [0, 1 + Math.floor(random() * LATER_MS)].map((ms) => ({ operation, victim, step, after: { ms } }));
+  });
+}
+
+function chosen(): Scenario[] {
+  const all = allScenarios();
+  if (LONG || ONLY !== "") return all;
+  return Array.from({ length: SAMPLE }, () => all.splice(Math.floor(random() * all.length), 1)).flat();
+}
+
+async function replace(stage: Stage, hero: Hero): Promise<Hero> {
+  await stage.ask("DELETE", `/sandboxes/${hero.id}`);
+  return await newHero(stage);
+}
+
+const scenarios = chosen();
+
+test(
+  `${scenarios.length} accidents: nothing lost without a word, nothing left (SANDLOT_TEST_SEED=${SEED})`,
+  async () => {
+    const stage = await Stage.open(folder("chaos"));
+    let hero = await newHero(stage);
+    const pace = await measurePace(stage, hero);
+    const faults: string[] = [];
+    let missed = 0;
+    for (const scenario of scenarios) {
+      const begun = performance.now();
+      // crun has a part in the end of what it made, and none in the end of what CRIU has made.
+      if (scenario.victim === "crun") hero = await replace(stage, hero);
+      const outcome = await play(stage, hero, pace, scenario);
+      if (!outcome.struck) missed++;
+      const title = titleOf(scenario);
+      if (process.env.SANDLOT_TEST_CHAOS_TOLD === "1") {
+        const said = `${outcome.answer?.status ?? "-"} ${outcome.struck ? "" : "(missed) "}${outcome.faults.join("; ")}`;
+        console.log(`${(performance.now() - begun).toFixed(0)} ms ${title}: ${said}`);
+      }
+      faults.push(...outcome.faults.map((fault) => `${title}: ${fault}`));
+      if (!outcome.alive || outcome.faults.length > 0) hero = await replace(stage, hero);
+    }
+    expect(faults).toEqual([]);
+    // Moments that never come would prove nothing.
+    expect(missed).toBeLessThan(scenarios.length / 2);
+    expect((await stage.ask("DELETE", `/sandboxes/${hero.id}`))?.status).toBe(204);
+    expect(await leaks(stage, [])).toEqual([]);
+    await stage.close();
+  },
+  LONG ? 3_600_000 : 300_000,
+);

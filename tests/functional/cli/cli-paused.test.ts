@@ -1,0 +1,84 @@
+/** The official command line and sandboxes that are paused: what brings them back, what finds them, what ends them. */
+import { expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { cliOfFile } from "../../support/e2b-cli.ts";
+import { LocalTerminal } from "../../support/local-terminal.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { until } from "../../support/until.ts";
+
+const server = serverOfFile("cli-paused");
+const cli = cliOfFile(server);
+
+async function paused(): Promise<Sandbox> {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  await sandbox.files.write("/home/user/note", "from before");
+  await sandbox.pause();
+  return sandbox;
+}
+
+const stateOf = async (sandbox: Sandbox) => (await sandbox.getInfo()).state;
+
+test("exec brings one back and runs in it", async () => {
+  const sandbox = await paused();
+  const answer = await cli.sandbox(["exec", sandbox.sandboxId, "cat note"]);
+  expect(answer).toEqual({ stdout: "from before", stderr: "", exitCode: 0 });
+  expect(await stateOf(sandbox)).toBe("running");
+  await sandbox.kill();
+});
+
+test("connect brings one back and opens a terminal in it, as whom, where and with what it is told", async () => {
+  const sandbox = await paused();
+  const options = ["-u", "root", "-c", "/tmp", "-e", "COLOUR=green"];
+  using terminal = new LocalTerminal(cli.command(["connect", ...options, sandbox.sandboxId]));
+  terminal.type("echo $((40 + 2)) $(whoami) $PWD $COLOUR; cat /home/user/note\n");
+  await terminal.read(/42 root \/tmp green\s+from before/);
+  terminal.type("exit\n");
+  expect(await terminal.exited).toBe(0);
+  expect(await stateOf(sandbox)).toBe("running");
+  await sandbox.kill();
+});
+
+test("resume of one that runs leaves it as it is; pause of one that is paused says so", async () => {
+  const sandbox = await paused();
+  const second = await cli.sandbox(["pause", sandbox.sandboxId]);
+  expect(second).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("already paused") });
+  for (let times = 0; times < 2; times++) {
+    expect(await cli.sandbox(["resume", sandbox.sandboxId])).toMatchObject({ exitCode: 0, stderr: "" });
+    expect(await stateOf(sandbox)).toBe("running");
+  }
+  await sandbox.kill();
+});
+
+test("create takes what is to happen at the end, and info shows it", async () => {
+  const options = ["--timeout", "600", "--lifecycle.ontimeout", "pause", "--lifecycle.autoresume"];
+  const { stdout } = await cli.sandbox(["create", "-d", "base", ...options]);
+  const info = await cli.sandbox(["info", "--format", "json", stdout.trim()]);
+  expect(JSON.parse(info.stdout)).toMatchObject({ lifecycle: { onTimeout: "pause", autoResume: true } });
+  expect(await Sandbox.kill(stdout.trim(), server().options)).toBe(true);
+});
+
+test("its log and its metrics are still there", async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  await until("the first sample is taken", async () => (await sandbox.getMetrics()).length > 0);
+  await sandbox.pause();
+  const log = await cli.sandbox(["logs", "--format", "json", "--loggers", "sandbox", sandbox.sandboxId]);
+  const lines = log.stdout.trim().split("\n");
+  expect(JSON.parse(lines.at(-1) ?? "")).toMatchObject({ event_type: "sandbox.lifecycle.paused" });
+  const metrics = await cli.sandbox(["metrics", "--format", "json", sandbox.sandboxId]);
+  expect(JSON.parse(metrics.stdout)).toMatchObject({ cpuCount: 2, memTotal: 1024 * 1024 * 1024 });
+  await sandbox.kill();
+});
+
+test("list and kill --all take only the state that is asked for", async () => {
+  const asleep = await paused();
+  const awake = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  const listed = async (state: string) =>
+    JSON.parse((await cli.sandbox(["list", "--state", state, "--format", "json"])).stdout) as { sandboxId: string }[];
+  expect((await listed("paused")).map(({ sandboxId }) => sandboxId)).toEqual([asleep.sandboxId]);
+  expect(await listed("running,paused")).toHaveLength(2);
+  const killed = await cli.sandbox(["kill", "--all", "--state", "paused"]);
+  expect(killed).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(asleep.sandboxId) });
+  expect(await listed("paused")).toEqual([]);
+  expect((await listed("running")).map(({ sandboxId }) => sandboxId)).toEqual([awake.sandboxId]);
+  await awake.kill();
+});

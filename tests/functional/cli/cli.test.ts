@@ -1,0 +1,204 @@
+/** The official command line against this server: what a person or a script gets from it. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { cliOfFile } from "../../support/e2b-cli.ts";
+import { LocalTerminal } from "../../support/local-terminal.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { until } from "../../support/until.ts";
+
+const server = serverOfFile("cli");
+const cli = cliOfFile(server);
+let sandbox: Sandbox;
+beforeAll(async () => {
+  sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000, metadata: { of: "this file" } });
+});
+
+interface Listed {
+  sandboxId: string;
+  name: string;
+  state: string;
+  cpuCount: number;
+  memoryMB: number;
+  metadata: Record<string, string>;
+}
+
+async function listed(...args: string[]): Promise<Listed[]> {
+  const { stdout, exitCode } = await cli.sandbox(["list", "--format", "json", ...args]);
+  expect(exitCode).toBe(0);
+  return JSON.parse(stdout) as Listed[];
+}
+
+describe("create", () => {
+  test("detached prints the id of a running sandbox, and nothing else", async () => {
+    const { stdout, stderr, exitCode } = await cli.sandbox(["create", "-d", "base", "--timeout", "600"]);
+    expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
+    const id = stdout.trim();
+    expect(id).toMatch(/^i[a-z0-9]{20}$/);
+    const created = await Sandbox.getInfo(id, server().options);
+    expect(created).toMatchObject({ state: "running", name: "base" });
+    expect(created.endAt.getTime() - created.startedAt.getTime()).toBe(600_000);
+    await Sandbox.kill(id, server().options);
+  });
+
+  test("of a template that is not there says so and fails", async () => {
+    const { stdout, stderr, exitCode } = await cli.sandbox(["create", "-d", "no-such-template"]);
+    expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 1 });
+    expect(stderr).toContain("no-such-template");
+  });
+
+  test("with a terminal keeps the sandbox while the person is there, and lets it go afterwards", async () => {
+    using terminal = new LocalTerminal(cli.command(["create", "base"]));
+    const [, id = ""] = await terminal.read(/sandbox ID (i[a-z0-9]{20})/);
+    terminal.type("echo alive-$((1 + 1))\n");
+    await terminal.read(/alive-2/);
+    expect((await listed()).map(({ sandboxId }) => sandboxId)).toContain(id);
+    terminal.type("exit\n");
+    expect(await terminal.exited).toBe(0);
+    const isGone = async () => !(await listed()).some(({ sandboxId }) => sandboxId === id);
+    await until("the sandbox ends a second after its terminal", isGone);
+  });
+});
+
+describe("list", () => {
+  test("has the sandbox with its facts", async () => {
+    const found = (await listed()).find(({ sandboxId }) => sandboxId === sandbox.sandboxId);
+    const facts = { name: "base", state: "running", cpuCount: 2, memoryMB: 1024, metadata: { of: "this file" } };
+    expect(found).toMatchObject(facts);
+  });
+
+  test("is for people, too", async () => {
+    const { stdout, exitCode } = await cli.sandbox(["list"]);
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain(sandbox.sandboxId);
+    expect(stdout).toContain("Running");
+  });
+
+  test("shows only what is asked for", async () => {
+    const ids = async (...args: string[]) => (await listed(...args)).map(({ sandboxId }) => sandboxId);
+    expect(await ids("--metadata", "of=this file")).toEqual([sandbox.sandboxId]);
+    expect(await ids("--metadata", "of=another")).toEqual([]);
+    expect(await ids("--state", "paused")).toEqual([]);
+    const other = await Sandbox.create(server().options);
+    expect(await ids("--order", "desc", "--limit", "1")).toEqual([other.sandboxId]);
+    expect((await ids("--order", "asc"))[0]).toBe(sandbox.sandboxId);
+    await other.kill();
+  });
+});
+
+describe("info", () => {
+  test("has the facts of one sandbox", async () => {
+    const { stdout, exitCode } = await cli.sandbox(["info", "--format", "json", sandbox.sandboxId]);
+    expect(exitCode).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ sandboxId: sandbox.sandboxId, state: "running", name: "base" });
+  });
+
+  test("of a sandbox that is not there fails", async () => {
+    const { stderr, exitCode } = await cli.sandbox(["info", "i0000000000000000000"]);
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain("wasn't found");
+  });
+});
+
+describe("exec", () => {
+  const exec = (args: string[], input?: string | Uint8Array) => cli.sandbox(["exec", ...args], input);
+  const inside = () => sandbox.sandboxId;
+
+  test("passes on output, errors and the exit code", async () => {
+    expect(await exec([inside(), "echo out; echo err >&2"])).toEqual({ stdout: "out\n", stderr: "err\n", exitCode: 0 });
+    expect((await exec([inside(), "exit 42"])).exitCode).toBe(42);
+    expect((await exec([inside(), "no-such-program"])).exitCode).toBe(127);
+  });
+
+  test("passes on arguments as they are, options among them", async () => {
+    const { stdout } = await exec([inside(), "printf", "[%s]", "--help", "two words", "$HOME", "it's"]);
+    expect(stdout).toBe("[--help][two words][$HOME][it's]");
+  });
+
+  test("runs as whom, where and with what it is told", async () => {
+    const options = ["-u", "root", "-c", "/tmp", "-e", "COLOUR=green"];
+    const { stdout } = await exec([...options, inside(), "echo $(whoami) $PWD $COLOUR"]);
+    expect(stdout).toBe("root /tmp green\n");
+  });
+
+  test("pipes its input in, and the end of it", async () => {
+    expect((await exec([inside(), "wc -c; echo done"], "piped")).stdout).toBe("5\ndone\n");
+    const bytes = new Uint8Array(300_000).map((_, at) => (at * 31) % 251);
+    const expected = new Bun.CryptoHasher("sha256").update(bytes).digest("hex");
+    expect((await exec([inside(), "sha256sum"], bytes)).stdout).toBe(`${expected}  -\n`);
+  });
+
+  test("in the background returns with the pid of what runs on", async () => {
+    const { stdout, stderr, exitCode } = await exec(["-b", inside(), "sleep 300"]);
+    expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 });
+    const pid = Number(stderr.trim());
+    expect((await sandbox.commands.list()).map((running) => running.pid)).toContain(pid);
+    expect(await sandbox.commands.kill(pid)).toBe(true);
+  });
+
+  test("in a sandbox that is not there fails", async () => {
+    const { stderr, exitCode } = await exec(["i0000000000000000000", "true"]);
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain("i0000000000000000000");
+  });
+});
+
+describe("connect", () => {
+  test("opens a terminal of the person's own size, and leaves the sandbox running", async () => {
+    using terminal = new LocalTerminal(cli.command(["connect", sandbox.sandboxId]), { cols: 101, rows: 33 });
+    await terminal.read(/Terminal connecting to sandbox/);
+    terminal.type("echo sum-$((40 + 2)) $(whoami) $(stty size)\n");
+    await terminal.read(/sum-42 user 33 101/);
+    // The program itself says that it is there, so that it is the one who gets what is typed next.
+    terminal.type("sh -c 'echo asleep-$((1 + 1)); exec sleep 300'\n");
+    await terminal.read(/asleep-2/);
+    terminal.type("\u0003");
+    terminal.type("echo code-$?\n");
+    await terminal.read(/code-130/);
+    terminal.type("exit\n");
+    await terminal.read(/Closing terminal connection/);
+    expect(await terminal.exited).toBe(0);
+    expect(await sandbox.isRunning()).toBe(true);
+  });
+
+  test("follows the size of the person's terminal", async () => {
+    using terminal = new LocalTerminal(cli.command(["connect", sandbox.sandboxId]), { cols: 80, rows: 24 });
+    terminal.type("trap 'echo now-$(stty size)' WINCH; echo ready-$((1 + 1))\n");
+    await terminal.read(/ready-2/);
+    terminal.resize(120, 40);
+    const answer = async () => {
+      // Bash runs a trap when the command before it is done.
+      terminal.type("\n");
+      return /now-40 120/.test(terminal.text);
+    };
+    await until(() => `the sandbox's terminal has the new size; it shows ${terminal.text.slice(-500)}`, answer);
+    terminal.type("exit\n");
+    expect(await terminal.exited).toBe(0);
+  });
+});
+
+describe("kill", () => {
+  test("ends the sandboxes that are named", async () => {
+    const [one, two] = [await Sandbox.create(server().options), await Sandbox.create(server().options)];
+    const { stdout, exitCode } = await cli.sandbox(["kill", one.sandboxId, two.sandboxId]);
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain(one.sandboxId);
+    expect(stdout).toContain(two.sandboxId);
+    expect([await one.isRunning(), await two.isRunning(), await sandbox.isRunning()]).toEqual([false, false, true]);
+    expect((await cli.sandbox(["kill", one.sandboxId])).stderr).toContain("wasn't found");
+  });
+
+  test("ends all with the metadata that is given", async () => {
+    const ours = await Sandbox.create({ ...server().options, metadata: { doomed: "yes" } });
+    const { stdout, exitCode } = await cli.sandbox(["kill", "--all", "--metadata", "doomed=yes"]);
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain(ours.sandboxId);
+    expect([await ours.isRunning(), await sandbox.isRunning()]).toEqual([false, true]);
+  });
+});
+
+test("a wrong key is refused", async () => {
+  const { argv, env } = cli.command(["list"]);
+  const child = Bun.spawn(argv, { env: { ...env, E2B_API_KEY: `e2b_${"0".repeat(40)}` }, stderr: "pipe" });
+  expect(await new Response(child.stderr).text()).toContain("this API key is not valid");
+  expect(await child.exited).toBe(1);
+});

@@ -1,0 +1,106 @@
+/** How copies of a sandbox that goes on are made, on the real machine. What they share with it: workloads.test.ts. */
+import { describe, expect, test } from "bun:test";
+import { attempt } from "../../../src/host/system/command.ts";
+import { Line, recordOf, shell } from "../../support/inside.ts";
+import { MachineOfFile, request } from "../../support/machine-of-file.ts";
+import { askService, startService } from "../../support/memory-service.ts";
+import { until } from "../../support/until.ts";
+
+const here = new MachineOfFile("copy");
+
+describe("a copy", () => {
+  test("begins with the memory and files of its original and goes its own way, as a machine of its own", async () => {
+    await here.withSandbox(async (id) => {
+      const setup = "count = [0]\nword = os.urandom(8).hex()";
+      const answer = "count[0] += 1\n    return f'{word} {count[0]}'";
+      const [word] = (await startService(here.machine, id, setup, answer)).split(" ");
+      await shell(here.data, id, "echo original > /home/file");
+      await here.machine.snapshot(id, "copies", { memory: true });
+      expect(await askService(here.machine, id)).toBe(`${word} 2`);
+      await shell(here.data, id, "echo changed > /home/file");
+
+      const copies = await Promise.all([1, 2].map(() => here.machine.create({ ...request, checkpoint: "copies" })));
+      for (const copy of copies) {
+        expect(await askService(here.machine, copy.id)).toBe(`${word} 2`);
+        expect(await shell(here.data, copy.id, "cat /home/file")).toBe("original");
+      }
+      await shell(here.data, copies[0]?.id ?? "", "echo first > /home/file; hostname first");
+      expect(await shell(here.data, copies[1]?.id ?? "", "cat /home/file; hostname")).toBe(
+        `original\n${copies[1]?.id}.e2b.local`,
+      );
+      expect(await shell(here.data, id, "cat /home/file; hostname")).toBe("changed\ne2b.local");
+      const machineIds = await Promise.all(
+        [id, ...copies.map((copy) => copy.id)].map((each) => shell(here.data, each, "cat /etc/machine-id")),
+      );
+      expect(new Set(machineIds).size).toBe(3);
+      const cold = await here.machine
+        .snapshot(id, "cold", { memory: false })
+        .then(() => here.machine.create({ ...request, checkpoint: "cold" }));
+      expect(machineIds).not.toContain(await shell(here.data, cold.id, "cat /etc/machine-id"));
+      expect(await shell(here.data, cold.id, "cat /home/file")).toBe("changed");
+      for (const each of [...copies, cold]) await here.machine.destroy(each.id);
+      await here.machine.removeCheckpoint("copies");
+      await here.machine.removeCheckpoint("cold");
+    });
+  });
+
+  test("is as closed to the outside as was asked for, from its first packet on", async () => {
+    const { id } = await here.machine.create({ ...request, internet: true });
+    await here.machine.snapshot(id, "closed", { memory: true });
+    const copy = await here.machine.create({ ...request, checkpoint: "closed", internet: false });
+    expect(recordOf(here.data, copy.id).offline).toBe(true);
+    const table = await attempt(["nft", "list", "set", "inet", here.machine.network.table, "offline"]);
+    expect(table.stdout).toContain(here.machine.network.address(recordOf(here.data, copy.id).slot));
+    expect(table.stdout).not.toContain(`${here.machine.network.address(recordOf(here.data, id).slot)} `);
+    await here.machine.destroy(id);
+    await here.machine.destroy(copy.id);
+    await here.machine.removeCheckpoint("closed");
+  });
+});
+
+describe("connections to the outside", () => {
+  test("are closed by a resume and in a copy, and go on in the original", async () => {
+    const { id } = await here.machine.create(request);
+    // From the machine to a service inside, as the edge does: it echoes what it gets and says when the connection broke.
+    const echo = `
+ended = []
+echo = socket.create_server(("0.0.0.0", 5678))
+def serve(client):
+    try:
+        while True:
+            line = client.recv(100)
+            if not line: raise EOFError()
+            client.sendall(line)
+    except (OSError, EOFError) as error: ended.append(type(error).__name__)
+def accept():
+    while True: threading.Thread(target=serve, args=(echo.accept()[0],), daemon=True).start()
+threading.Thread(target=accept, daemon=True).start()`;
+    await startService(here.machine, id, echo, "return ended");
+    const line = await Line.open(here.machine.endpoint(id)?.address ?? "", 5678);
+    expect(await line.echo("one")).toBe("one");
+    await here.machine.snapshot(id, "outside", { memory: true });
+    expect(await line.echo("two")).toBe("two");
+    const copy = await here.machine.create({ ...request, checkpoint: "outside" });
+    let said = "";
+    const broken = async (which: string) => {
+      said = await askService(here.machine, which);
+      return said.includes("ConnectionAbortedError");
+    };
+    await until(
+      () => `the copy's connection breaks, but it says ${said}`,
+      () => broken(copy.id),
+    );
+    expect(await broken(id)).toBe(false);
+    expect(await line.echo("three")).toBe("three");
+    await here.machine.pause(id, "outside-2", { memory: true });
+    await here.machine.resume({ ...request, id, checkpoint: "outside-2", memory: true });
+    await until(
+      () => `the connection breaks, but it says ${said}`,
+      () => broken(id),
+    );
+    line.close();
+    await here.machine.destroy(id);
+    await here.machine.destroy(copy.id);
+    for (const name of ["outside", "outside-2"]) await here.machine.removeCheckpoint(name);
+  });
+});

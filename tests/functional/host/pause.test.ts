@@ -1,0 +1,160 @@
+/** How a pause and a resume go, on the real machine. What they keep: workloads.test.ts. */
+import { describe, expect, test } from "bun:test";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Fault } from "../../../src/contract/fault.ts";
+import { attempt } from "../../../src/host/system/command.ts";
+import { NOTHING, settledCensus } from "../../support/census.ts";
+import { shell } from "../../support/inside.ts";
+import { CACHE, MachineOfFile, request } from "../../support/machine-of-file.ts";
+import { askService, SERVICE_PORT, startService } from "../../support/memory-service.ts";
+
+const here = new MachineOfFile("pause");
+
+async function pauseAndResume(id: string, options: { memory: boolean } = { memory: true }): Promise<void> {
+  const name = `test-${crypto.randomUUID()}`;
+  await here.machine.pause(id, name, { memory: true });
+  await here.machine.resume({ ...request, id, checkpoint: name, ...options });
+  await here.machine.removeCheckpoint(name);
+}
+
+describe("while it is paused", () => {
+  test("nothing of a sandbox exists but its checkpoint, and it survives the loss of all that only a running machine has", async () => {
+    const { id } = await here.machine.create(request);
+    const word = await startService(here.machine, id, "word = os.urandom(16).hex()", "return word");
+    await here.machine.pause(id, "reboot", { memory: true });
+    expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+
+    await here.takeDown({ keepData: true });
+    await here.open();
+    const found = await here.machine.adopt({ sandboxes: new Set([id]), checkpoints: new Set(["reboot"]) });
+    expect([...found.sandboxes]).toEqual([]);
+    expect([...found.checkpoints]).toEqual(["reboot"]);
+    await here.machine.resume({ ...request, id, checkpoint: "reboot", memory: true });
+    expect(await askService(here.machine, id)).toBe(word);
+    await here.machine.destroy(id);
+    await here.machine.removeCheckpoint("reboot");
+  });
+
+  test("its clock that only goes forward stands still, and goes on where it was", async () => {
+    await here.withSandbox(async (id) => {
+      await startService(here.machine, id, "", "return time.monotonic()");
+      const began = performance.now();
+      const before = Number(await askService(here.machine, id));
+      await here.machine.pause(id, "clock", { memory: true });
+      const paused = performance.now();
+      await Bun.sleep(3_000);
+      const pausedMs = performance.now() - paused;
+      await here.machine.resume({ ...request, id, checkpoint: "clock", memory: true });
+      const after = Number(await askService(here.machine, id));
+      expect(after).toBeGreaterThan(before);
+      // All that passed for us but the pause, and no more.
+      expect((after - before) * 1000).toBeLessThan(performance.now() - began - pausedMs);
+      await here.machine.removeCheckpoint("clock");
+    });
+  });
+
+  test("it can be resumed where the machine's clock is behind the one it knew, as after a reboot", async () => {
+    const { id } = await here.machine.create(request);
+    const age = "return time.monotonic() - began";
+    const before = Number(await startService(here.machine, id, "began = time.monotonic()", age));
+    await here.machine.pause(id, "behind", { memory: true });
+    await here.machine.close();
+    // The machine has been up for longer than this in any test run that got here.
+    const set = ["unshare", "--time", "--fork", "--monotonic", "-20", "--boottime", "-20", "--"];
+    const program = join(import.meta.dir, "../../support/resume-program.ts");
+    const resumption = [process.execPath, program, here.dataFolder, CACHE, id, "behind", String(SERVICE_PORT)];
+    const child = await attempt([...set, ...resumption], { timeoutMs: 60_000 });
+    expect({ exitCode: child.exitCode, stderr: child.stderr }).toEqual({ exitCode: 0, stderr: "" });
+    expect(Number(child.stdout)).toBeGreaterThanOrEqual(before);
+    await here.open();
+    await here.machine.adopt({ sandboxes: new Set(), checkpoints: new Set() });
+  });
+});
+
+describe("a resume", () => {
+  test("with memory is no reboot; without, it is: fresh processes, a new boot id, the same files", async () => {
+    await here.withSandbox(async (id) => {
+      await startService(here.machine, id, "open('/home/file','w').write('kept')", "return 'alive'");
+      const boot = () => shell(here.data, id, "cat /proc/sys/kernel/random/boot_id");
+      const first = await boot();
+      expect(first).toMatch(/^[0-9a-f-]{36}$/);
+      expect(first).not.toBe(readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
+      await pauseAndResume(id);
+      expect(await boot()).toBe(first);
+      expect(await askService(here.machine, id)).toBe("alive");
+      await pauseAndResume(id, { memory: false });
+      expect(await boot()).not.toBe(first);
+      expect(await shell(here.data, id, "cat /home/file")).toBe("kept");
+      expect(await shell(here.data, id, "pgrep -c python3 || true")).toBe("0");
+    });
+  });
+
+  test("is refused before anything is touched when the checkpoint does not fit; its disk alone still starts", async () => {
+    const { id } = await here.machine.create(request);
+    await shell(here.data, id, "echo kept > /home/file");
+    await here.machine.pause(id, "misfit", { memory: true });
+    const manifest = join(here.dataFolder, "disks/checkpoints/misfit/manifest.json");
+    const written = readFileSync(manifest, "utf8");
+    const resume = (memory: boolean) => here.machine.resume({ ...request, id, checkpoint: "misfit", memory });
+    const changes: [Record<string, unknown>, RegExp][] = [
+      [{ architecture: "pdp11" }, /written on pdp11/],
+      [{ criu: "99.0" }, /CRIU 99\.0/],
+      [{ kernel: "99.1.0" }, /Linux 99\.1\.0/],
+      [{ cpuFeatures: ["warp"] }, /lacks warp/],
+      [{ guestFolder: "/nowhere/guest" }, /\/nowhere\/guest/],
+    ];
+    for (const [change, reason] of changes) {
+      const parsed = JSON.parse(written);
+      writeFileSync(manifest, JSON.stringify({ ...parsed, memory: { ...parsed.memory, ...change } }));
+      const refused = await resume(true).then(undefined, (fault: Fault) => fault);
+      expect([change, refused?.status, String(refused)]).toEqual([change, 422, expect.stringMatching(reason)]);
+      expect(refused?.message).toMatch(reason);
+      expect(refused?.message).toContain("memory: false");
+      expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+    }
+    await resume(false);
+    expect(await shell(here.data, id, "cat /home/file")).toBe("kept");
+    await here.machine.destroy(id);
+    writeFileSync(manifest, written);
+    await resume(true);
+    await here.machine.destroy(id);
+    await here.machine.removeCheckpoint("misfit");
+  });
+
+  test("of a checkpoint that has decayed on disk is refused", async () => {
+    const { id } = await here.machine.create(request);
+    await here.machine.pause(id, "decay", { memory: true });
+    const pages = join(here.dataFolder, "disks/checkpoints/decay/memory/pages-3.img");
+    const bytes = readFileSync(pages);
+    bytes[5000] = (bytes[5000] ?? 0) ^ 1;
+    writeFileSync(pages, bytes);
+    // Another server: this one has just written it.
+    await here.machine.close();
+    await here.open();
+    const refused = here.machine.resume({ ...request, id, checkpoint: "decay", memory: true });
+    await expect(refused).rejects.toMatchObject({ status: 422, message: expect.stringContaining("damaged on disk") });
+    expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+    await here.machine.removeCheckpoint("decay");
+  });
+});
+
+describe("a pause that cannot be done", () => {
+  test("names the process and the reason, and the sandbox runs on", async () => {
+    await here.withSandbox(async (id) => {
+      const traced =
+        "p = os.fork()\nif p == 0:\n    libc.ptrace(0, 0, 0, 0); os.kill(os.getpid(), signal.SIGSTOP)\nos.waitpid(p, 0)";
+      await startService(here.machine, id, traced, "return 'alive'");
+      const refused = here.machine.pause(id, "impossible", { memory: true });
+      await expect(refused).rejects.toMatchObject({
+        status: 422,
+        message: expect.stringMatching(/process \d+ "python3": it is being traced/),
+      });
+      expect(await askService(here.machine, id)).toBe("alive");
+      expect(await here.machine.checkpoints.list()).not.toContain("impossible");
+      await here.machine.pause(id, "possible", { memory: false });
+      await here.machine.resume({ ...request, id, checkpoint: "possible", memory: true });
+      await here.machine.removeCheckpoint("possible");
+    });
+  });
+});

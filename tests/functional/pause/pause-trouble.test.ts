@@ -1,0 +1,243 @@
+/**
+ * Pauses when the disk is full or cannot be written to, and every operation while somebody else holds the store's lock: the
+ * sandbox runs on, whoever asked is told why, and once the trouble is over everything works again.
+ */
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { Sandbox } from "e2b";
+import { seededRandom } from "../../../src/control/testing/control-fixture.ts";
+import { run } from "../../../src/host/system/command.ts";
+import { SQLITE_BUSY_MS } from "../../../src/store/limits.ts";
+import { OPERATIONS, type Operation, Sight } from "../../chaos/operations.ts";
+import { OwnFilesystem } from "../../chaos/own-filesystem.ts";
+import { type Hero, judge, leaks, newHero } from "../../chaos/scenario.ts";
+import { type Answer, namesIn, Stage } from "../../chaos/stage.ts";
+import { testimony } from "../../chaos/witness.ts";
+import { TODAYS_SEED as SEED } from "../../support/seed.ts";
+import { newDataFolder, takeDownServer } from "../../support/server.ts";
+import { foldersOfFile } from "../../support/server-of-file.ts";
+import { until } from "../../support/until.ts";
+
+const LONG = process.env.SANDLOT_TEST_LONG === "1";
+const DISK_BYTES = 7 * 1024 ** 3;
+/** Less than what is always kept for the running sandboxes. */
+const TOO_LITTLE_BYTES = 900 * 1024 ** 2;
+const TRIES = 5;
+const folder = foldersOfFile();
+
+interface Disturbance {
+  begin(): Promise<void>;
+  end(): Promise<void>;
+}
+
+/** A pause in the middle of which something happens; on a busy machine that may come too late, and then there is another. */
+async function disturbedPause(stage: Stage, hero: Hero, disturbance: Disturbance): Promise<Answer | undefined> {
+  for (let tries = 0; tries < TRIES; tries++) {
+    const sight = new Sight(stage, hero.id);
+    let isOver = false;
+    const answered = stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}).finally(() => {
+      isOver = true;
+    });
+    await until("CRIU writes", () => isOver || sight.working("dump"));
+    await disturbance.begin();
+    const answer = await answered;
+    if (answer?.status !== 204) return answer;
+    await disturbance.end();
+    await resume(stage, hero);
+    await until("its checkpoint is gone", () => namesIn(stage.checkpoints).length === 0);
+  }
+  throw new Error(`none of ${TRIES} pauses was disturbed`);
+}
+
+async function expectItself(stage: Stage, hero: Hero): Promise<void> {
+  expect(await testimony(stage, hero.id)).toEqual({ word: hero.word, file: hero.word, line: hero.word });
+}
+
+/** Memory that does not fit into what is left of the disk. */
+async function holdMuch(stage: Stage, hero: Hero): Promise<void> {
+  const sandbox = await Sandbox.connect(hero.id, stage.server.options);
+  const program = "import os, time; held = os.urandom(200 << 20); open('/tmp/held', 'w'); time.sleep(600)";
+  await sandbox.commands.run(`setsid python3 -c "${program}" </dev/null >/dev/null 2>&1 &`);
+  await until("much is held", () => sandbox.files.exists("/tmp/held"));
+}
+
+async function pauseAndResume(stage: Stage, hero: Hero): Promise<void> {
+  expect((await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}))?.status).toBe(204);
+  await resume(stage, hero);
+}
+
+async function resume(stage: Stage, hero: Hero): Promise<void> {
+  expect((await stage.ask("POST", `/sandboxes/${hero.id}/resume`, { timeout: 600 }))?.status).toBe(201);
+  await expectItself(stage, hero);
+}
+
+describe("a disk that is full", () => {
+  test.each(["btrfs", "ext4"] as const)("when the pause begins, on %s: 507, and the sandbox runs on", async (type) => {
+    await withDisk(type, async (disk, stage) => {
+      const hero = await newHero(stage);
+      await disk.fill(TOO_LITTLE_BYTES);
+      const refused = await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {});
+      expect(refused).toMatchObject({
+        status: 507,
+        body: { message: expect.stringMatching(/no room for a checkpoint.*MiB are free/) },
+      });
+      expect(namesIn(stage.checkpoints)).toEqual([]);
+      await expectItself(stage, hero);
+      await disk.empty();
+      await pauseAndResume(stage, hero);
+      expect(await leaks(stage, [hero.id])).toEqual([]);
+    });
+  });
+
+  test("while memory is written: 507, no checkpoint, and the sandbox runs on", async () => {
+    await withDisk("btrfs", async (disk, stage) => {
+      const hero = await newHero(stage);
+      await holdMuch(stage, hero);
+      const answer = await disturbedPause(stage, hero, { begin: () => disk.fill(), end: () => disk.empty() });
+      expect(answer).toMatchObject({
+        status: 507,
+        body: { message: expect.stringMatching(/no room (on the disk|for a checkpoint)/) },
+      });
+      expect(namesIn(stage.checkpoints)).toEqual([]);
+      await expectItself(stage, hero);
+      await disk.empty();
+      await pauseAndResume(stage, hero);
+      expect(await leaks(stage, [hero.id])).toEqual([]);
+    });
+  });
+
+  test("to the last block, under a pool of disks in a file: what was paused before is not harmed", async () => {
+    const data = newDataFolder("full-pool");
+    const disk = await OwnFilesystem.make(data, "ext4", DISK_BYTES);
+    try {
+      const stage = await Stage.open(data);
+      const [paused, writer] = [await newHero(stage), await newHero(stage)];
+      expect((await stage.ask("POST", `/sandboxes/${paused.id}/pause`, {}))?.status).toBe(204);
+      const sandbox = await Sandbox.connect(writer.id, stage.server.options);
+      await disk.fill();
+      await sandbox.commands.run("dd if=/dev/urandom of=/home/user/big bs=1M count=400; sync").catch(() => undefined);
+      await disk.empty();
+      await stage.server.crash();
+      await takeDownServer(data);
+      const again = await Stage.open(data);
+      expect([...(await again.listed())]).toEqual([[paused.id, "paused"]]);
+      await resume(again, paused);
+      await again.close();
+    } finally {
+      await takeDownServer(data);
+      await disk.remove();
+    }
+  });
+
+  async function withDisk(
+    type: "btrfs" | "ext4",
+    use: (disk: OwnFilesystem, stage: Stage) => Promise<void>,
+  ): Promise<void> {
+    const data = newDataFolder(`full-${type}`);
+    const disk = await OwnFilesystem.make(data, type, DISK_BYTES);
+    try {
+      const stage = await Stage.open(data);
+      await use(disk, stage);
+      await stage.close();
+    } finally {
+      await takeDownServer(data);
+      await disk.remove();
+    }
+  }
+});
+
+test("a disk that can only be read from the middle of a pause on: an error, and the sandbox runs on", async () => {
+  const stage = await Stage.open(folder("read-only"));
+  const hero = await newHero(stage);
+  const checkpoints = join(stage.dataFolder, "disks/checkpoints");
+  const mount = (...args: string[]) => run(["nsenter", `--mount=/run/sandlot/${stage.tag}/world/mnt`, "--", ...args]);
+  const readOnly = "mount --bind $0 $0 && mount -o remount,bind,ro $0";
+  const answer = await disturbedPause(stage, hero, {
+    begin: async () => void (await mount("sh", "-c", readOnly, checkpoints)),
+    end: async () => void (await mount("umount", checkpoints)),
+  });
+  expect(answer).toMatchObject({ status: 500, body: { message: expect.stringMatching(/runs on/) } });
+  await expectItself(stage, hero);
+  // The next one does not even begin.
+  expect((await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}))?.status).toBe(500);
+  await expectItself(stage, hero);
+  await mount("umount", checkpoints);
+  await pauseAndResume(stage, hero);
+  // What could not be removed then is removed by the next start.
+  await stage.restart();
+  expect(await leaks(stage, [hero.id])).toEqual([]);
+  await stage.close();
+});
+
+describe(`a store that is locked by another process for longer than it is waited for (SANDLOT_TEST_SEED=${SEED})`, () => {
+  const random = seededRandom(SEED);
+  const all = OPERATIONS.flatMap((operation) =>
+    ["from the start", "in the middle"].map((when) => ({ operation, when })),
+  );
+  const one = all[Math.floor(random() * all.length)];
+  let stage: Stage;
+  let hero: Hero;
+  beforeAll(async () => {
+    stage = await Stage.open(folder("locked"));
+    hero = await newHero(stage);
+  });
+  afterAll(() => stage.close());
+
+  test.each(
+    (LONG ? all : [one]).flatMap((each) =>
+      each === undefined ? [] : [[each.operation.name, each.when, each.operation] as const],
+    ),
+  )("%s, %s: done or refused, nothing half done", async (_name, when, operation) => {
+    const step = when === "from the start" ? 0 : Math.floor(operation.steps.length / 2);
+    let wasSeen = false;
+    for (let tries = 0; !wasSeen; tries++) {
+      expect(tries).toBeLessThan(TRIES);
+      if (operation.from === "paused") {
+        expect((await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}))?.status).toBe(204);
+      }
+      const locked = await whileLocked(operation, step);
+      const { answer } = locked;
+      const { faults, alive } = await judge(stage, hero, { operation, answer, loss: undefined });
+      expect(faults).toEqual([]);
+      if (step === 0) {
+        expect(answer).toMatchObject({ status: 503, body: { message: expect.stringContaining("store is locked") } });
+      }
+      if (!alive) hero = await newHero(stage);
+      wasSeen = locked.wasSeen;
+    }
+  });
+
+  /**
+   * Locks the store when the operation has come to the step, and lets it go after longer than the server waits. On a busy machine
+   * the operation may be over before it was seen there.
+   */
+  async function whileLocked(
+    operation: Operation,
+    step: number,
+  ): Promise<{ answer: Answer | undefined; wasSeen: boolean }> {
+    using store = new Database(join(stage.dataFolder, "store.sqlite"));
+    store.run("PRAGMA busy_timeout = 2000");
+    const lock = () => store.run("BEGIN IMMEDIATE");
+    const sight = new Sight(stage, hero.id);
+    if (step === 0) lock();
+    let isOver = false;
+    const answered = operation.begin(stage, hero.id).finally(() => {
+      isOver = true;
+    });
+    if (step > 0) {
+      let wasSeen = false;
+      await until("it is in the middle", () => {
+        wasSeen = operation.steps[step]?.isSeen(sight) ?? true;
+        return wasSeen || isOver;
+      });
+      if (!wasSeen) return { answer: await answered, wasSeen };
+      lock();
+    }
+    // From the start on it is refused, however late the server comes to it.
+    if (step === 0) await Promise.race([answered, Bun.sleep(4 * SQLITE_BUSY_MS)]);
+    await Bun.sleep(step === 0 ? 1_000 : SQLITE_BUSY_MS + 1_000);
+    store.run("ROLLBACK");
+    return { answer: await answered, wasSeen: true };
+  }
+});

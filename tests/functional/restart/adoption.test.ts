@@ -1,0 +1,148 @@
+/** Restart and crash: sandboxes that run are found again, everything else is gone, the store is right. */
+import { expect, test } from "bun:test";
+import { CommandExitError, Sandbox } from "e2b";
+import { TIMED } from "../../../src/work/testing/timed.ts";
+import { census, NOTHING, settledCensus, tagOf } from "../../support/census.ts";
+import { startServer, type TestServer } from "../../support/server.ts";
+import { foldersOfFile } from "../../support/server-of-file.ts";
+import { until } from "../../support/until.ts";
+
+const folder = foldersOfFile();
+
+async function listed(server: TestServer): Promise<string[]> {
+  const paginator = Sandbox.list({ ...server.options, limit: 100 });
+  const ids: string[] = [];
+  while (paginator.hasNext) ids.push(...(await paginator.nextItems()).map((info) => info.sandboxId));
+  return ids;
+}
+
+async function holds(server: TestServer, sandboxId: string, nonce: string): Promise<boolean> {
+  const sandbox = await Sandbox.connect(sandboxId, server.options);
+  return (await sandbox.commands.run("cat /tmp/nonce")).stdout === nonce;
+}
+
+test("a stop by SIGTERM keeps sandboxes and their processes; the next start serves them", async () => {
+  const data = folder("stop");
+  const first = await startServer(data, { SANDLOT_READY: "1" });
+  const sandbox = await Sandbox.create({ ...first.options, metadata: { who: "survivor" } });
+  await sandbox.files.write("/tmp/nonce", "kept");
+  const background = await sandbox.commands.run("sleep 1000", { background: true, timeoutMs: 0 });
+  expect(await first.stop()).toBe(0);
+  // The one that was kept ready is gone, the one that was handed out is not.
+  expect((await census(data)).runFolders).toBe(1);
+
+  const second = await startServer(data, { SANDLOT_READY: "0" });
+  expect(await listed(second)).toEqual([sandbox.sandboxId]);
+  expect(await holds(second, sandbox.sandboxId, "kept")).toBe(true);
+  const again = await Sandbox.connect(sandbox.sandboxId, second.options);
+  expect((await again.commands.list()).map((process) => process.pid)).toContain(background.pid);
+  expect((await again.getInfo()).metadata).toEqual({ who: "survivor" });
+  await again.kill();
+  expect(await settledCensus(data, NOTHING)).toEqual(NOTHING);
+  await second.stop();
+});
+
+test("a server killed while it creates sandboxes leaves none behind but those it had answered for", async () => {
+  const data = folder("crash");
+  // Different moments of the creation, from the first step to past the last.
+  for (const delayMs of [0, 15, 40, 80, 160]) {
+    const server = await startServer(data, { SANDLOT_READY: "0" });
+    const before = await listed(server);
+    const attempts = Array.from({ length: 6 }, () =>
+      Sandbox.create({ ...server.options, timeoutMs: 600_000, retries: 0, allowInternetAccess: false }).catch(
+        () => undefined,
+      ),
+    );
+    await Bun.sleep(delayMs);
+    await server.crash();
+    const answered = (await Promise.all(attempts)).flatMap((sandbox) => sandbox?.sandboxId ?? []);
+
+    const restarted = await startServer(data, { SANDLOT_READY: "0" });
+    const after = await listed(restarted);
+    expect(after).toEqual(expect.arrayContaining([...before, ...answered]));
+    for (const id of after) {
+      const sandbox = await Sandbox.connect(id, restarted.options);
+      expect((await sandbox.commands.run("echo alive")).stdout).toBe("alive\n");
+    }
+    const counted = await census(data);
+    expect(counted.runFolders).toBe(after.length);
+    expect(counted.disks).toBe(after.length);
+    expect(counted.interfaces).toBe(after.length);
+    expect(counted.crunRecords).toBe(after.length);
+    expect(counted.offlineElements).toBe(after.length);
+    expect(counted.mounts).toBe(0);
+    await restarted.stop();
+  }
+  const last = await startServer(data, { SANDLOT_READY: "0" });
+  await Promise.all((await listed(last)).map((id) => Sandbox.kill(id, last.options)));
+  expect(await settledCensus(data, NOTHING)).toEqual(NOTHING);
+  await last.stop();
+});
+
+test("a sandbox without internet is still without after a restart", async () => {
+  const data = folder("offline");
+  const first = await startServer(data, { SANDLOT_READY: "0" });
+  const sandbox = await Sandbox.create({ ...first.options, allowInternetAccess: false });
+  await first.crash();
+  const second = await startServer(data, { SANDLOT_READY: "0" });
+  const again = await Sandbox.connect(sandbox.sandboxId, second.options);
+  const probe = again.commands.run("curl -sS --connect-timeout 1 http://93.184.215.14/");
+  await expect(probe).rejects.toBeInstanceOf(CommandExitError);
+  const open = await Sandbox.create(second.options);
+  expect((await open.commands.run("curl -sS http://93.184.215.14/")).stdout).toBe("hello from outside");
+  await Promise.all([again.kill(), open.kill()]);
+  await second.stop();
+});
+
+test("what expired while no server ran is gone at the next start", async () => {
+  const data = folder("expired");
+  const first = await startServer(data, { SANDLOT_READY: "0" });
+  const short = await Sandbox.create({ ...first.options, timeoutMs: 1000 });
+  const long = await Sandbox.create({ ...first.options, timeoutMs: 600_000 });
+  await first.crash();
+  await Bun.sleep(1000);
+  const second = await startServer(data, { SANDLOT_READY: "0" });
+  expect(await listed(second)).toEqual([long.sandboxId]);
+  await expect(Sandbox.getInfo(short.sandboxId, second.options)).rejects.toThrow(/not found/i);
+  await Sandbox.kill(long.sandboxId, second.options);
+  expect(await settledCensus(data, NOTHING)).toEqual(NOTHING);
+  await second.stop();
+});
+
+test("a sandbox whose first process dies is noticed and cleaned up", async () => {
+  const data = folder("lost");
+  const server = await startServer(data, { SANDLOT_READY: "0" });
+  const sandbox = await Sandbox.create(server.options);
+  const record = await Bun.file(`/run/sandlot/${tagOf(data)}/sandboxes/${sandbox.sandboxId}/record.json`).json();
+  process.kill(record.pid, "SIGKILL");
+  expect(await settledCensus(data, NOTHING)).toEqual(NOTHING);
+  expect(await sandbox.isRunning()).toBe(false);
+  expect(await listed(server)).toEqual([]);
+  await server.stop();
+});
+
+test("a guest that is killed is back within a second, and processes go on", TIMED, async () => {
+  const data = folder("guest");
+  const server = await startServer(data, { SANDLOT_READY: "0" });
+  const sandbox = await Sandbox.create({ ...server.options, envs: { KEPT: "yes" } });
+  await sandbox.commands.run(
+    "setsid sh -c 'while :; do date +%s%N > /tmp/tick; sleep 0.05; done' </dev/null >/dev/null 2>&1 &",
+  );
+  await until("it ticks", () => sandbox.files.exists("/tmp/tick"));
+  const guests = "pgrep -f '^/.sandlot/bin/guest'";
+  const before = (await sandbox.commands.run(guests)).stdout.trim().split("\n");
+  await sandbox.commands.run("sudo pkill -KILL -f '^/.sandlot/bin/guest'").catch(() => undefined);
+  const begun = performance.now();
+  const after = (await sandbox.commands.run(`${guests}; echo $KEPT`)).stdout.trim().split("\n");
+  expect(performance.now() - begun).toBeLessThan(2000);
+  expect(after.filter((pid) => before.includes(pid))).toEqual([]);
+  // Settings, and with them the token, survived: a request without it is still refused.
+  expect(after.at(-1)).toBe("yes");
+  const headers = { "e2b-sandbox-id": sandbox.sandboxId, "e2b-sandbox-port": "49983" };
+  expect((await fetch(`${server.url}/envs`, { headers })).status).toBe(401);
+  const tick = () => sandbox.files.read("/tmp/tick");
+  const last = await tick();
+  await until("it ticks on", async () => !["", last].includes(await tick()));
+  await sandbox.kill();
+  await server.stop();
+});

@@ -1,0 +1,128 @@
+/** Commands that several clients follow, that outlive their client, that run out of time, or that are many. */
+import { beforeAll, expect, test } from "bun:test";
+import { Sandbox, TimeoutError } from "e2b";
+import { TIMED } from "../../../src/work/testing/timed.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { refusalOf, until } from "../../support/until.ts";
+
+const server = serverOfFile("commands-together");
+/** Long enough to look at what is limited before its time is over, also on a machine that is busy. */
+const LIMIT_MS = 3_000;
+let sandbox: Sandbox;
+beforeAll(async () => {
+  sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+});
+
+const isListed = async (pid: number) => (await sandbox.commands.list()).some((process) => process.pid === pid);
+const isAlive = async (pid: number) =>
+  (await sandbox.commands.run(`kill -0 ${pid} 2>/dev/null && echo yes || echo no`, { user: "root" })).stdout ===
+  "yes\n";
+
+test("two clients follow one command and both see all that comes after they came", async () => {
+  const script = "echo before; read -r _; echo one; read -r _; echo two; echo three >&2; exit 0";
+  const started = Promise.withResolvers<void>();
+  const first = await sandbox.commands.run(script, {
+    background: true,
+    stdin: true,
+    onStdout: () => started.resolve(),
+  });
+  await started.promise;
+  const otherClient = await Sandbox.connect(sandbox.sandboxId, server().options);
+  const second = await otherClient.commands.connect(first.pid);
+  expect(second.pid).toBe(first.pid);
+  await second.sendStdin("\n");
+  await first.sendStdin("\n");
+  const [theirs, ours] = await Promise.all([second.wait(), first.wait()]);
+  expect(ours).toMatchObject({ exitCode: 0, stdout: "before\none\ntwo\n", stderr: "three\n" });
+  expect(theirs).toMatchObject({ exitCode: 0, stdout: "one\ntwo\n", stderr: "three\n" });
+});
+
+test("one client leaving takes nothing from the other", async () => {
+  const first = await sandbox.commands.run("read -r _; echo after", { background: true, stdin: true });
+  const second = await sandbox.commands.connect(first.pid);
+  await first.disconnect();
+  await second.sendStdin("\n");
+  expect((await second.wait()).stdout).toBe("after\n");
+});
+
+test("a command goes on when nobody follows it, and can be followed again", async () => {
+  const handle = await sandbox.commands.run("while [ ! -e go-on ]; do sleep 0.05; done; echo went on | tee went-on", {
+    background: true,
+  });
+  await handle.disconnect();
+  expect(await isListed(handle.pid)).toBe(true);
+  const again = await sandbox.commands.connect(handle.pid);
+  await sandbox.files.write("go-on", "");
+  expect((await again.wait()).stdout).toBe("went on\n");
+  expect(await sandbox.files.read("went-on")).toBe("went on\n");
+});
+
+test("output that nobody follows does not stop a command", async () => {
+  const handle = await sandbox.commands.run("read -r _; seq 1 500000; touch wrote-it-all", {
+    background: true,
+    stdin: true,
+  });
+  await handle.disconnect();
+  await sandbox.commands.sendStdin(handle.pid, "\n");
+  await until("the command has written everything", () => sandbox.files.exists("wrote-it-all"));
+});
+
+test("who comes within half a minute of the end still learns the exit code", async () => {
+  const handle = await sandbox.commands.run("exit 7", { background: true });
+  await refusalOf(handle.wait());
+  const late = await sandbox.commands.connect(handle.pid);
+  expect(await refusalOf(late.wait())).toMatchObject({ exitCode: 7, stdout: "" });
+});
+
+test("a command that runs out of time is killed", TIMED, async () => {
+  const handle = await sandbox.commands.run("exec sleep 300", { background: true, timeoutMs: LIMIT_MS });
+  expect(await isAlive(handle.pid)).toBe(true);
+  expect(await refusalOf(handle.wait())).toBeInstanceOf(TimeoutError);
+  await until("the process is gone", async () => !(await isAlive(handle.pid)), 2_000);
+  expect(await isListed(handle.pid)).toBe(false);
+});
+
+test("its time runs on when its client has left", TIMED, async () => {
+  const handle = await sandbox.commands.run("exec sleep 300", { background: true, timeoutMs: LIMIT_MS });
+  await handle.disconnect();
+  expect(await isAlive(handle.pid)).toBe(true);
+  await until("the process is gone", async () => !(await isAlive(handle.pid)), LIMIT_MS + 2_000);
+});
+
+test("the time of one who only follows ends following, not the command", async () => {
+  const handle = await sandbox.commands.run("read -r _; echo still here", { background: true, stdin: true });
+  const follower = await sandbox.commands.connect(handle.pid, { timeoutMs: LIMIT_MS });
+  expect(await refusalOf(follower.wait())).toBeInstanceOf(TimeoutError);
+  expect(await isListed(handle.pid)).toBe(true);
+  await handle.sendStdin("\n");
+  expect((await handle.wait()).stdout).toBe("still here\n");
+});
+
+test("50 commands run at the same time, and each gets its own input and output", async () => {
+  const numbers = Array.from({ length: 50 }, (_, at) => at);
+  const handles = await Promise.all(
+    numbers.map((at) =>
+      sandbox.commands.run(`read -r word; echo "${at} got $word"; exit $((${at} % 2))`, {
+        background: true,
+        stdin: true,
+      }),
+    ),
+  );
+  const running = new Set((await sandbox.commands.list()).map(({ pid }) => pid));
+  expect(handles.every(({ pid }) => running.has(pid))).toBe(true);
+  await Promise.all(handles.map((handle, at) => handle.sendStdin(`word-${at}\n`)));
+  const outcomes = await Promise.all(
+    handles.map((handle) => handle.wait().catch((error: unknown) => error as { stdout: string; exitCode: number })),
+  );
+  const seen = outcomes.map(({ stdout, exitCode }) => ({ stdout, exitCode }));
+  expect(seen).toEqual(numbers.map((at) => ({ stdout: `${at} got word-${at}\n`, exitCode: at % 2 })));
+});
+
+test("a kill of the sandbox ends what its clients follow, with words about the sandbox", async () => {
+  const doomed = await Sandbox.create(server().options);
+  const handle = await doomed.commands.run("exec sleep 300", { background: true });
+  await doomed.kill();
+  const error = await refusalOf(handle.wait());
+  expect(error).toBeInstanceOf(TimeoutError);
+  expect(error.message).toContain("sandbox");
+});

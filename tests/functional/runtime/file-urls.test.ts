@@ -1,0 +1,198 @@
+/** Links to files: who has the link may read or write that one file, as long as the link lasts. */
+import { beforeAll, expect, test } from "bun:test";
+import { getSignature, Sandbox } from "e2b";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { until } from "../../support/until.ts";
+
+const server = serverOfFile("file-urls");
+let sandbox: Sandbox;
+beforeAll(async () => {
+  sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  await sandbox.files.write("shared.txt", "what is shared");
+  await sandbox.files.write("private.txt", "what is not");
+});
+
+/** Follows a link as a browser would: at the sandbox's own host name, without any other credentials. */
+function follow(link: string, init: RequestInit = {}): Promise<Response> {
+  const { pathname, search } = new URL(link);
+  const headers = {
+    Host: `49983-${sandbox.sandboxId}.sandbox.test`,
+    ...(init.headers as Record<string, string> | undefined),
+  };
+  return fetch(`${server().url}${pathname}${search}`, { ...init, headers });
+}
+
+function changed(link: string, change: (query: URLSearchParams) => void): string {
+  const url = new URL(link);
+  change(url.searchParams);
+  return url.href;
+}
+
+async function expectRefused(answer: Response, message?: string): Promise<void> {
+  expect(answer.status).toBe(401);
+  const body = (await answer.json()) as { code: number; message: string };
+  expect(body.code).toBe(401);
+  if (message !== undefined) expect(body.message).toBe(message);
+}
+
+test.each(["shared.txt", "/home/user/shared.txt", "~/shared.txt"])("a link to %s reads it", async (path) => {
+  const answer = await follow(await sandbox.downloadUrl(path));
+  expect(answer.status).toBe(200);
+  expect(await answer.text()).toBe("what is shared");
+  expect(answer.headers.get("content-disposition")).toContain("shared.txt");
+});
+
+test.each(["with space.txt", "ünï € 😀.txt", "100%.txt", "a+b&c=d.txt", "new\nline", 'double"quote'])(
+  "a link to %j reads it",
+  async (name) => {
+    await sandbox.files.write(name, name);
+    const answer = await follow(await sandbox.downloadUrl(name));
+    expect(await answer.text()).toBe(name);
+  },
+);
+
+test("a link to write puts one file there, as a form or as plain bytes", async () => {
+  const link = await sandbox.uploadUrl("uploaded/file.txt");
+  const form = new FormData();
+  form.append("file", new Blob(["from a form"]), "any name");
+  const byForm = await follow(link, { method: "POST", body: form });
+  expect(byForm.status).toBe(200);
+  expect(await byForm.json()).toMatchObject([{ name: "file.txt", path: "/home/user/uploaded/file.txt", type: "file" }]);
+  expect(await sandbox.files.read("uploaded/file.txt")).toBe("from a form");
+  const headers = { "Content-Type": "application/octet-stream" };
+  expect((await follow(link, { method: "POST", body: "plain", headers })).status).toBe(200);
+  expect(await sandbox.files.read("uploaded/file.txt")).toBe("plain");
+});
+
+test("a link to write with no file named takes the names of the form", async () => {
+  const form = new FormData();
+  form.append("file", new Blob(["1"]), "form/one");
+  form.append("file", new Blob(["2"]), "form/two");
+  expect((await follow(await sandbox.uploadUrl(), { method: "POST", body: form })).status).toBe(200);
+  expect(await sandbox.files.read("form/one")).toBe("1");
+  expect(await sandbox.files.read("form/two")).toBe("2");
+});
+
+test("a link for root begins at root's home", async () => {
+  await sandbox.files.write("of-root.txt", "root's", { user: "root" });
+  const answer = await follow(await sandbox.downloadUrl("of-root.txt", { user: "root" }));
+  expect(await answer.text()).toBe("root's");
+});
+
+test("a link lasts as long as it says, and then not", async () => {
+  const link = await sandbox.downloadUrl("shared.txt", { useSignatureExpiration: 5 });
+  expect((await follow(link)).status).toBe(200);
+  const expired = async () => (await follow(link)).status === 401;
+  await until("the link expires", expired, 7_000);
+  await expectRefused(await follow(link), "signature is already expired");
+});
+
+test("a link that ended long ago is refused although it was signed", async () => {
+  const answer = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}`, {
+    headers: { "X-API-Key": server().apiKey },
+  });
+  const { envdAccessToken } = (await answer.json()) as { envdAccessToken: string };
+  const path = "shared.txt";
+  const user = "user";
+  const { signature } = await getSignature({ path, operation: "read", user, envdAccessToken });
+  const query = new URLSearchParams({ path, username: user, signature });
+  expect((await follow(`http://link/files?${query}`)).status).toBe(200);
+  // A signature without an end is not one with an end.
+  query.set("signature_expiration", "4102444800");
+  await expectRefused(await follow(`http://link/files?${query}`), "invalid signature");
+});
+
+test("a changed link opens nothing", async () => {
+  const link = await sandbox.downloadUrl("shared.txt", { useSignatureExpiration: 600 });
+  expect((await follow(link)).status).toBe(200);
+  const changes: ((query: URLSearchParams) => void)[] = [
+    (query) => query.set("path", "private.txt"),
+    (query) => query.set("path", "/home/user/shared.txt"),
+    (query) => query.set("username", "root"),
+    (query) => query.set("signature_expiration", "4102444800"),
+    (query) => query.delete("signature_expiration"),
+    (query) => query.delete("signature"),
+    (query) => query.set("signature", ""),
+    (query) => query.set("signature", "v1_"),
+    (query) => query.set("signature", `${query.get("signature")}A`),
+    (query) => query.set("signature", `${query.get("signature")?.slice(0, -1)}`),
+    (query) => query.set("signature", `v2_${query.get("signature")?.slice(3)}`),
+  ];
+  for (const change of changes) await expectRefused(await follow(changed(link, change)));
+});
+
+test("a link to read does not write, a link to write does not read", async () => {
+  const toRead = await sandbox.downloadUrl("shared.txt");
+  const toWrite = await sandbox.uploadUrl("shared.txt");
+  const headers = { "Content-Type": "application/octet-stream" };
+  await expectRefused(await follow(toRead, { method: "POST", body: "overwritten", headers }));
+  await expectRefused(await follow(toWrite));
+  expect(await sandbox.files.read("shared.txt")).toBe("what is shared");
+});
+
+test("a valid link does not excuse a wrong token", async () => {
+  const link = await sandbox.downloadUrl("shared.txt");
+  await expectRefused(await follow(link, { headers: { "X-Access-Token": "wrong" } }));
+});
+
+test("a link to one sandbox opens no other", async () => {
+  const other = await Sandbox.create(server().options);
+  await other.files.write("shared.txt", "of the other");
+  const { pathname, search } = new URL(await sandbox.downloadUrl("shared.txt"));
+  const headers = { Host: `49983-${other.sandboxId}.sandbox.test` };
+  await expectRefused(await fetch(`${server().url}${pathname}${search}`, { headers }));
+  await other.kill();
+});
+
+test("part of a file can be asked for, as by a player or a download that goes on", async () => {
+  const answer = await follow(await sandbox.downloadUrl("shared.txt"), { headers: { Range: "bytes=5-6" } });
+  expect(answer.status).toBe(206);
+  expect(answer.headers.get("content-range")).toBe("bytes 5-6/14");
+  expect(await answer.text()).toBe("is");
+});
+
+/** Follows a link as it stands: at the one address of all sandboxes, which does not say whose it is. */
+function followAsItStands(link: string, init: RequestInit = {}): Promise<Response> {
+  return fetch(link, init);
+}
+
+test("a link works as it stands, without a word of whose it is, while other sandboxes run", async () => {
+  const other = await Sandbox.create(server().options);
+  await other.files.write("shared.txt", "of another");
+  const link = await sandbox.downloadUrl("shared.txt");
+  expect(new URL(link).origin).toBe(server().url);
+  expect(await (await followAsItStands(link)).text()).toBe("what is shared");
+  expect(await (await followAsItStands(await other.downloadUrl("shared.txt"))).text()).toBe("of another");
+  const upload = await sandbox.uploadUrl("uploaded.txt", { useSignatureExpiration: 60 });
+  const headers = { "content-type": "application/octet-stream" };
+  const question = { ...headers, origin: "https://page.test", "access-control-request-method": "POST" };
+  expect((await followAsItStands(upload, { method: "OPTIONS", headers: question })).status).toBe(204);
+  expect((await followAsItStands(upload, { method: "POST", headers, body: "through the link" })).status).toBe(200);
+  expect(await sandbox.files.read("uploaded.txt")).toBe("through the link");
+  await expectRefused(
+    await followAsItStands(changed(link, (query) => query.set("path", "private.txt"))),
+    "invalid signature",
+  );
+  await expectRefused(await followAsItStands(upload));
+  await other.kill();
+  await expectRefused(await followAsItStands(await other.downloadUrl("shared.txt")), "invalid signature");
+});
+
+test("a link to a paused sandbox finds nobody there, however often, and works again with the sandbox", async () => {
+  const other = await Sandbox.create(server().options);
+  await other.files.write("shared.txt", "of another");
+  const link = await other.downloadUrl("shared.txt");
+  await other.pause();
+  // More often than somebody may guess.
+  for (let times = 0; times < 35; times++) expect((await followAsItStands(link)).status).toBe(502);
+  await other.connect();
+  expect(await (await followAsItStands(link)).text()).toBe("of another");
+  await other.kill();
+});
+
+test("who follows a link cannot make it another user's", async () => {
+  await sandbox.files.write("/root/shared.txt", "of root", { user: "root" });
+  const authorization = `Basic ${btoa("root:")}`;
+  const answer = await follow(await sandbox.downloadUrl("shared.txt"), { headers: { authorization } });
+  expect(await answer.text()).toBe("what is shared");
+});

@@ -1,0 +1,114 @@
+/** docs/runtime.md, line by line: a reader who copies what the page says gets what the page says. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Sandbox } from "e2b";
+import { Filesystem } from "../../../src/contract/runtime/wire/filesystem/filesystem_pb.ts";
+import { Process } from "../../../src/contract/runtime/wire/process/process_pb.ts";
+import { LINK_MISSES_MAX } from "../../../src/control/limits.ts";
+import * as limits from "../../../src/guest/limits.ts";
+import { tableRows } from "../../house/markdown.ts";
+import { readText } from "../../house/source-files.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { codeHeadings, difference, runnablePage } from "./documented-calls.ts";
+
+const server = serverOfFile("runtime-docs");
+const markdown = readText("docs/runtime.md");
+const page = runnablePage(markdown);
+const PAGE_MS = 50_000;
+const CALL_MAX_SECONDS = 20;
+
+const rpcs = [Process, Filesystem].flatMap((service) =>
+  service.methods.map((method) => `${service.typeName}/${method.name}`),
+);
+const plain = [...readText("src/guest/front-door.ts").matchAll(/^ {2}"(\/[\w/]+)": \[([^\]]+)\]/gm)].flatMap(
+  ([, path, methods = ""]) => [...methods.matchAll(/\w+/g)].map(([method]) => `${method} ${path}`),
+);
+
+describe("the page", () => {
+  test("has every call of the runtime, and no others", () => {
+    expect(rpcs).toHaveLength(17);
+    expect(plain.length).toBeGreaterThanOrEqual(5);
+    expect(codeHeadings(markdown).sort()).toEqual([...rpcs, ...plain].sort());
+  });
+
+  test.each([...rpcs.map((rpc) => [rpc, `/${rpc}`]), ...plain.map((call) => [call, call.split(" ")[1] ?? ""])])(
+    "has an example of %s",
+    (call, path) => {
+      const scripts = page.examples.filter(({ section }) => section === call).map(({ script }) => script);
+      const asked = new RegExp(`\\bcurl .*\\$SANDLOT${path.replaceAll(".", "\\.")}(?![\\w/])`);
+      expect(scripts.filter((script) => asked.test(script))).not.toEqual([]);
+    },
+  );
+
+  test("has every error code of RPCs with its status, and no others", () => {
+    const codes = readText("src/guest/system/rpc-fault.ts").matchAll(
+      /^ {2}(\w+): \{ code: Code\.\w+, status: (\d+) \}/gm,
+    );
+    const table = [...codes].map(([, Code, Status]) => ({ Code, Status }));
+    const rows = tableRows(markdown, ["Code", "Status", "When"]);
+    expect(rows.map(({ Code, Status }) => ({ Code, Status }))).toEqual(table);
+  });
+
+  const mib = (bytes: number) => `${bytes / 1024 / 1024} MiB`;
+  const spaced = (count: number) => String(count).replace(/\B(?=(\d{3})+$)/g, " ");
+  test.each([
+    `A message has at most ${mib(limits.GUEST_RPC_MESSAGE_MAX_BYTES)}`,
+    `${limits.KEEPALIVE_DEFAULT_SECONDS} if absent`,
+    `a key of at most ${limits.FILE_METADATA_KEY_MAX_BYTES} bytes, ${limits.FILE_METADATA_MAX_BYTES} bytes together`,
+    `more than ${LINK_MISSES_MAX} links in a minute`,
+    `At most ${spaced(limits.COMPOSE_SOURCES_MAX)} sources`,
+    `413 for a body above ${mib(limits.COMPOSE_BODY_MAX_BYTES)}`,
+    `takes nothing for ${limits.SUBSCRIBER_STALLED_MS / 1000} seconds`,
+    `when ${mib(limits.INPUT_WAITING_MAX_BYTES)} are waiting`,
+    `For ${limits.EXIT_RETENTION_MS / 1000} seconds after the end of a process`,
+    `At most ${limits.SUBSCRIBERS_PER_PROCESS_MAX} listen to one process`,
+    `At most ${spaced(limits.LIST_ENTRIES_MAX)} entries`,
+    `when there are ${limits.WATCHERS_MAX} watchers`,
+    `at most ${limits.POLLING_WATCHERS_MAX} such watchers`,
+  ])("has the limit: %s", (sentence) => {
+    expect(markdown.replace(/\s+/g, " ")).toContain(sentence);
+  });
+});
+
+/** All examples in one shell, as a reader has it; what each of them printed is in a file of its own. */
+describe("an example", () => {
+  let folder: string;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), "sandlot-runtime-docs-"));
+    writeFileSync(join(folder, ".curlrc"), `max-time = ${CALL_MAX_SECONDS}\n`);
+    const env = { PATH: process.env.PATH ?? "", HOME: folder, LANG: "C.UTF-8", ...(await readersVariables()) };
+    const examples = page.examples.map(({ script }, at) => `{\n${script}\n} > ${at} 2> ${at}.errors < /dev/null`);
+    const shell = Bun.spawn(["bash", "-c", [page.definitions, ...examples].join("\n")], {
+      cwd: folder,
+      env,
+      stdio: ["ignore", "ignore", "inherit"],
+      timeout: PAGE_MS,
+    });
+    await shell.exited;
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  async function readersVariables(): Promise<Record<string, string>> {
+    const { url, apiKey, options } = server();
+    const sandbox = await Sandbox.create({ ...options, timeoutMs: 600_000 });
+    const headers = { "X-API-Key": apiKey };
+    const detail = await (await fetch(`${url}/sandboxes/${sandbox.sandboxId}`, { headers })).json();
+    const { envdAccessToken } = detail as { envdAccessToken: string };
+    return { SANDLOT: url, KEY: apiKey, ID: sandbox.sandboxId, TOKEN: envdAccessToken };
+  }
+
+  test.each(page.examples.map((example, at) => [at + 1, example.section, example] as const))(
+    "%i, of %s, gives what the page says",
+    (number, _, example) => {
+      const printed = readFileSync(join(folder, String(number - 1)), "utf8");
+      const errors = readFileSync(join(folder, `${number - 1}.errors`), "utf8");
+      expect({ script: example.script, differs: difference(example, printed), errors }).toEqual({
+        script: example.script,
+        differs: undefined,
+        errors: "",
+      });
+    },
+  );
+});

@@ -1,0 +1,20 @@
+/** The promise of the README: a new user's script works, through the official client, unmodified. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { newDataFolder, startServer, type TestServer, takeDownServer } from "../../support/server.ts";
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer(newDataFolder("first-light"));
+});
+afterAll(async () => {
+  await server.stop();
+  await takeDownServer(server.dataFolder);
+});
+
+test("the five lines of the banner work", async () => {
+  const sandbox = await Sandbox.create(server.options);
+  const { stdout } = await sandbox.commands.run("echo hello from $(hostname)");
+  expect(stdout).toBe("hello from e2b.local\n");
+  expect(await sandbox.kill()).toBe(true);
+});

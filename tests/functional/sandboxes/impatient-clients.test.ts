@@ -1,0 +1,97 @@
+/** Clients that do not wait for the answer: what they asked for is done all the same, and nothing is left between two states. */
+import { expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { refusalOf, until } from "../../support/until.ts";
+
+const server = serverOfFile("impatient-clients");
+/** Less than any of these takes. */
+const IMPATIENT = { requestTimeoutMs: 20 };
+const TRIES = 3;
+const DONE_MS = 10_000;
+
+const create = (wishes = {}) => Sandbox.create({ ...server().options, timeoutMs: 300_000, ...wishes });
+const stateOf = async (sandbox: Sandbox) => (await sandbox.getInfo()).state;
+
+/** Asks, leaves, and waits for `done`. On a busy machine somebody so impatient may leave before anything is sent, and asks again. */
+async function askAndLeave(ask: () => Promise<unknown>, done: () => Promise<unknown>): Promise<void> {
+  for (let tries = 0; tries < TRIES; tries++) {
+    expect((await refusalOf(ask())).name).toBe("TimeoutError");
+    const isDone = done().then(
+      () => true,
+      () => false,
+    );
+    if (await Promise.race([isDone, Bun.sleep(DONE_MS).then(() => false)])) return;
+  }
+  throw new Error("it was asked for and not done");
+}
+
+test("a pause that nobody waits for is done, and the sandbox comes back from it", async () => {
+  const sandbox = await create();
+  const sleeper = await sandbox.commands.run("sleep 300", { background: true, timeoutMs: 0 });
+  const cutOff = refusalOf(sleeper.wait());
+  await askAndLeave(
+    () => sandbox.pause(IMPATIENT),
+    () => cutOff,
+  );
+  await sandbox.connect();
+  expect((await sandbox.commands.list()).map(({ pid }) => pid)).toContain(sleeper.pid);
+  await sandbox.kill();
+});
+
+test("a resume that nobody waits for is done, and who comes next finds it running", async () => {
+  const sandbox = await create();
+  await sandbox.pause();
+  await askAndLeave(
+    () => sandbox.connect(IMPATIENT),
+    () => until("it runs", async () => (await stateOf(sandbox)) === "running", DONE_MS),
+  );
+  expect((await sandbox.commands.run("echo here")).stdout).toBe("here\n");
+  await sandbox.kill();
+});
+
+test("copies that nobody waits for are there, are listed, and end with their time", async () => {
+  const metadata = { family: "impatient" };
+  const sandbox = await create({ metadata });
+  const family = () => Sandbox.list({ ...server().options, query: { metadata } }).nextItems();
+  await askAndLeave(
+    () => sandbox.fork({ ...IMPATIENT, timeoutMs: 5_000 }),
+    () => until("the copy is listed", async () => (await family()).length === 2, DONE_MS),
+  );
+  await until("the copy has ended", async () => (await family()).length === 1);
+  expect((await sandbox.commands.run("echo goes on")).stdout).toBe("goes on\n");
+  await sandbox.kill();
+});
+
+test("who stops waiting for a command leaves it running, and can follow it again", async () => {
+  const sandbox = await create();
+  const impatience = new AbortController();
+  const running = sandbox.commands.run("read -r _; echo still here", {
+    stdin: true,
+    signal: impatience.signal,
+    timeoutMs: 0,
+  });
+  const given = refusalOf(running);
+  const listed = async () => (await sandbox.commands.list()).at(0);
+  await until("it is listed", async () => (await listed()) !== undefined);
+  impatience.abort();
+  await given;
+  const again = await sandbox.commands.connect((await listed())?.pid ?? 0);
+  await again.sendStdin("\n");
+  expect((await again.wait()).stdout).toBe("still here\n");
+  await sandbox.kill();
+});
+
+test("a command's own time stands still while its sandbox is paused", async () => {
+  const sandbox = await create();
+  const command = await sandbox.commands.run("sleep 300", { background: true, timeoutMs: 6_000 });
+  const followed = refusalOf(command.wait());
+  await sandbox.pause();
+  await followed;
+  await Bun.sleep(6_500);
+  await sandbox.connect();
+  const isListed = async () => (await sandbox.commands.list()).some(({ pid }) => pid === command.pid);
+  expect(await isListed()).toBe(true);
+  await until("what was left of its time is over", async () => !(await isListed()), 12_000);
+  await sandbox.kill();
+});

@@ -1,0 +1,265 @@
+/** What happened in a sandbox, as its owner reads it: through the interface, through the official command line, live. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { Sandbox } from "e2b";
+import { TIMED } from "../../../src/work/testing/timed.ts";
+import { cliOfFile } from "../../support/e2b-cli.ts";
+import { startServer, type TestServer } from "../../support/server.ts";
+import { foldersOfFile, serverOfFile } from "../../support/server-of-file.ts";
+import { until } from "../../support/until.ts";
+
+const server = serverOfFile("logs");
+const cli = cliOfFile(server);
+const folderNamed = foldersOfFile();
+
+interface Entry {
+  timestamp: string;
+  level: string;
+  message: string;
+  fields: Record<string, string>;
+}
+
+async function entries(id: string, query = "", of: TestServer = server()): Promise<Entry[]> {
+  const response = await fetch(`${of.url}/v2/sandboxes/${id}/logs${query}`, { headers: { "X-API-Key": of.apiKey } });
+  expect(response.status).toBe(200);
+  return ((await response.json()) as { logs: Entry[] }).logs;
+}
+
+const has = (fields: Record<string, string>) => (log: Entry[]) =>
+  log.some((entry) => Object.entries(fields).every(([name, value]) => entry.fields[name]?.includes(value)));
+
+async function logWith(id: string, isSo: (log: Entry[]) => boolean, of?: TestServer): Promise<Entry[]> {
+  let log: Entry[] = [];
+  await until(
+    () => `the log has it; it is ${JSON.stringify(log, null, 1)}`,
+    async () => {
+      log = await entries(id, "?direction=forward", of);
+      return isSo(log);
+    },
+  );
+  return log;
+}
+
+describe("a log", () => {
+  let sandbox: Sandbox;
+  beforeAll(async () => {
+    sandbox = await Sandbox.create({ ...server().options, envs: { VARIABLE: "value-of-a-variable" } });
+  });
+  afterAll(() => sandbox.kill());
+
+  test("has commands with their ends and sizes, and not what they say", async () => {
+    await sandbox.commands.run("echo said-nowhere; exit 0", { envs: { MORE: "value-of-another" } });
+    const log = await logWith(sandbox.sandboxId, has({ event_type: "process_end" }));
+    expect(log[0]).toMatchObject({ level: "info", message: "Sandbox created", fields: { logger: "sandbox" } });
+    const start = log.find(({ fields }) => fields.event_type === "process_start");
+    expect(start?.fields).toMatchObject({ logger: "process", user: "user", cwd: "/home/user" });
+    expect(start?.fields.command).toContain("echo said-nowhere");
+    const end = log.find(({ fields }) => fields.event_type === "process_end");
+    expect(end?.fields).toMatchObject({ exit_code: "0", stdout_bytes: "13", pid: start?.fields.pid });
+    const text = JSON.stringify(log);
+    expect(text).not.toContain("value-of-");
+    expect(text).not.toContain("rehears");
+    for (const token of [server().apiKey, readFileSync(`${server().dataFolder}/api-key`, "utf8").trim()]) {
+      expect(text).not.toContain(token);
+    }
+  });
+
+  test("has what is done to files", async () => {
+    await sandbox.files.write("a.txt", "content-of-a");
+    await sandbox.files.read("a.txt");
+    await sandbox.files.makeDir("d");
+    await sandbox.files.rename("a.txt", "d/b.txt");
+    await sandbox.files.remove("d");
+    const log = await logWith(sandbox.sandboxId, has({ operation: "remove" }));
+    const done = log.flatMap(({ fields }) =>
+      fields.logger === "filesystem" ? [`${fields.operation} ${fields.path}`] : [],
+    );
+    expect(done).toEqual([
+      ...["upload /home/user/a.txt", "download /home/user/a.txt", "make directory /home/user/d"],
+      ...["move /home/user/a.txt", "remove /home/user/d"],
+    ]);
+    expect(JSON.stringify(log)).not.toContain("content-of-a");
+  });
+
+  test("is printed by the official command line", async () => {
+    await sandbox.commands.run("true # printed-by-cli");
+    await logWith(sandbox.sandboxId, has({ event_type: "process_end", command: "printed-by-cli" }));
+    const pretty = await cli.sandbox(["logs", sandbox.sandboxId]);
+    expect(pretty).toMatchObject({ exitCode: 0 });
+    expect(pretty.stdout).toContain("Process started");
+    expect(pretty.stdout).toContain("printed-by-cli");
+    const json = await cli.sandbox(["logs", sandbox.sandboxId, "--format", "json", "--loggers", "process"]);
+    const lines = json.stdout.split("\n").filter((line) => line.startsWith("{"));
+    expect(lines.length).toBeGreaterThanOrEqual(2);
+    expect(lines.map((line) => JSON.parse(line).logger)).toEqual(lines.map(() => "process"));
+  });
+});
+
+test("the official command line follows a log to the sandbox's end, and misses nothing", async () => {
+  const sandbox = await Sandbox.create(server().options);
+  const { argv, env } = cli.command(["logs", sandbox.sandboxId, "--follow", "--format", "json"]);
+  const child = Bun.spawn(argv, { env, stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  const reading = (async () => {
+    for await (const chunk of child.stdout) output += Buffer.from(chunk).toString();
+  })();
+  await until("it follows", () => output.includes("Sandbox created"));
+  for (let nth = 0; nth < 12; nth++) {
+    await sandbox.commands.run(`true # marker-${nth}-`);
+    await Bun.sleep(60);
+  }
+  const ends = (nth: number) =>
+    output.split("\n").filter((line) => line.includes(`marker-${nth}-`) && line.includes("process_end"));
+  // It looks for lines a few times in a second, and not once more when the sandbox has ended.
+  await until(
+    () => `all are printed: ${output}`,
+    () => ends(11).length > 0,
+  );
+  await sandbox.kill();
+  expect(await child.exited).toBe(0);
+  await reading;
+  for (let nth = 0; nth < 12; nth++) expect(ends(nth), `marker ${nth} in ${output}`).toHaveLength(1);
+});
+
+// Its last words are listened to for a moment only.
+test("a log outlives its sandbox and says how it ended", TIMED, async () => {
+  const sandbox = await Sandbox.create(server().options);
+  await sandbox.commands.run("true # last-command");
+  await sandbox.kill();
+  const log = await logWith(sandbox.sandboxId, has({ event_type: "sandbox.lifecycle.killed" }));
+  expect(log.at(-1)?.message).toStartWith("Sandbox killed");
+  expect(JSON.stringify(log)).toContain("last-command");
+  expect((await cli.sandbox(["logs", sandbox.sandboxId])).stdout).toContain("last-command");
+});
+
+test("what happened while the server was away is in the log when it is back, once", async () => {
+  const folder = folderNamed("logs-restart");
+  const first = await startServer(folder);
+  const sandbox = await Sandbox.create(first.options);
+  await sandbox.commands.run("true # before-the-crash");
+  await sandbox.commands.run("for n in 1 2 3; do sleep 0.3; done # across-the-crash", { background: true });
+  await logWith(sandbox.sandboxId, has({ event_type: "process_start", command: "across-the-crash" }), first);
+  await first.crash();
+  const second = await startServer(folder);
+  const log = await logWith(sandbox.sandboxId, has({ event_type: "process_end", command: "across-the-crash" }), second);
+  for (const command of ["before-the-crash", "across-the-crash"]) {
+    const told = log.filter(({ fields }) => fields.command?.includes(command));
+    expect(told.map(({ fields }) => fields.event_type)).toEqual(["process_start", "process_end"]);
+  }
+  const times = log.map(({ timestamp }) => timestamp);
+  expect(times).toEqual(times.toSorted());
+  await Sandbox.kill(sandbox.sandboxId, second.options);
+  await second.stop();
+});
+
+test("a log goes on across a pause, and that of a copy begins with the copy", async () => {
+  const sandbox = await Sandbox.create(server().options);
+  await sandbox.commands.run("true # before-the-pause");
+  await sandbox.commands.run("while sleep 0.1; do :; done # across-the-pause", { background: true });
+  await sandbox.pause();
+  const resumed = await Sandbox.connect(sandbox.sandboxId, server().options);
+  await resumed.commands.run("pkill -f across-the-paus[e] || true # after-the-pause");
+  const ended = has({ event_type: "process_end", command: "across-the-pause" });
+  const log = await logWith(
+    sandbox.sandboxId,
+    (all) => ended(all) && has({ event_type: "process_end", command: "after-the" })(all),
+  );
+  const told = (text: string) =>
+    log.filter(({ fields }) => fields.event_type?.startsWith("process") && fields.command?.includes(text));
+  expect(told("before-the-pause")).toHaveLength(2);
+  expect(told("# across-the-pause")).toHaveLength(2);
+  const life = log.flatMap(({ fields }) => fields.event_type?.match(/lifecycle\.(\w+)/)?.[1] ?? []);
+  expect(life).toEqual(expect.arrayContaining(["created", "paused", "resumed"]));
+  const times = log.map(({ timestamp }) => timestamp);
+  expect(times).toEqual(times.toSorted());
+
+  const response = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}/fork`, {
+    method: "POST",
+    headers: { "X-API-Key": server().apiKey },
+    body: JSON.stringify({ count: 1 }),
+  });
+  expect(response.status).toBe(201);
+  const [{ sandbox: made } = { sandbox: undefined }] = (await response.json()) as { sandbox?: { sandboxID: string } }[];
+  const copy = await Sandbox.connect(made?.sandboxID ?? "", server().options);
+  await copy.commands.run("true # in-the-copy");
+  const ofCopy = await logWith(copy.sandboxId, has({ event_type: "process_end", command: "in-the-copy" }));
+  expect(JSON.stringify(ofCopy)).not.toContain("-the-pause");
+  await Promise.all([resumed.kill(), copy.kill()]);
+});
+
+describe("root in a sandbox that is not its guest any more", () => {
+  /** In the guest's place: speaks its journal, badly. */
+  const IMPOSTOR = `
+import json, os, signal, socket, subprocess, sys, time
+for pid in subprocess.run(["pgrep", "-f", "keep-guest"], capture_output=True, text=True).stdout.split():
+    if int(pid) != 1: os.kill(int(pid), signal.SIGSTOP)
+subprocess.run(["pkill", "-KILL", "-f", "^/.sandlot/bin/guest"])
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+while True:
+    try:
+        listener.bind(("0.0.0.0", 49983)); break
+    except OSError: pass
+listener.listen(64)
+mode = sys.argv[1]
+while True:
+    client, _ = listener.accept()
+    try:
+        asked = client.recv(65536)
+        client.sendall(b"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\n\\r\\n")
+        if b"/control/journal" not in asked: client.close(); continue
+        client.sendall(b'{"journal":"11111111-2222-4333-8444-555555555555"}\\n')
+        seq = 0
+        while True:
+            seq += 1
+            entry = {"seq": seq, "at": 99999999999999, "level": "info", "logger": "process", "message": "a lie", "fields": {}}
+            if mode == "forge": entry["logger"] = "sandbox"; entry["message"] = "Sandbox killed: forged"
+            if mode == "flood": entry["fields"] = {"x": "x" * 1000}
+            client.sendall(json.dumps(entry).encode() + b"\\n")
+            if mode == "lie": time.sleep(60)
+    except OSError: pass
+    client.close()
+`;
+
+  function residentMB(): number {
+    const status = readFileSync(`/proc/${server().pid}/status`, "utf8");
+    return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024;
+  }
+
+  async function takenOver(mode: string): Promise<Sandbox> {
+    const sandbox = await Sandbox.create(server().options);
+    await sandbox.files.write("/tmp/impostor.py", IMPOSTOR);
+    await sandbox.commands
+      .run(`sudo setsid python3 /tmp/impostor.py ${mode} </dev/null >/dev/null 2>&1 &`, { timeoutMs: 5000 })
+      .catch(() => undefined);
+    return sandbox;
+  }
+
+  test("can lie about the time only as far as its own log goes", async () => {
+    const sandbox = await takenOver("lie");
+    const log = await logWith(sandbox.sandboxId, (all) => all.some(({ message }) => message === "a lie"));
+    const lie = log.find(({ message }) => message === "a lie");
+    expect(Math.abs(Date.parse(lie?.timestamp ?? "") - Date.now())).toBeLessThan(60_000);
+    await sandbox.kill();
+  });
+
+  test("cannot forge what the server says", async () => {
+    const sandbox = await takenOver("forge");
+    const log = await logWith(sandbox.sandboxId, (all) => all.some(({ level }) => level === "warn"));
+    expect(JSON.stringify(log)).not.toContain("forged");
+    await sandbox.kill();
+  });
+
+  test("cannot flood the server or the store", async () => {
+    const before = residentMB();
+    const sandbox = await takenOver("flood");
+    await logWith(sandbox.sandboxId, (all) => all.some(({ message }) => message.includes("more than is kept")));
+    const count = (await entries(sandbox.sandboxId, "?limit=1000")).length;
+    await Bun.sleep(1_000);
+    expect((await entries(sandbox.sandboxId, "?limit=1000")).length).toBe(count);
+    expect(residentMB() - before).toBeLessThan(96);
+    const neighbour = await Sandbox.create(server().options);
+    expect((await neighbour.commands.run("echo fine")).stdout).toBe("fine\n");
+    await Promise.all([sandbox.kill(), neighbour.kill()]);
+  });
+});

@@ -1,0 +1,104 @@
+/** What a sandbox uses, seen from outside: close to what it sees itself, soon after it starts, and readable after its end. */
+import { describe, expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { TIMED } from "../../../src/work/testing/timed.ts";
+import { cliOfFile } from "../../support/e2b-cli.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { until } from "../../support/until.ts";
+
+const server = serverOfFile("metrics");
+const cli = cliOfFile(server);
+const MIB = 1024 * 1024;
+
+type Metrics = Awaited<ReturnType<Sandbox["getMetrics"]>>;
+
+/** As the sandbox itself counts. */
+async function inside(sandbox: Sandbox): Promise<Record<string, number>> {
+  const response = await fetch(`${server().url}/metrics`, {
+    headers: { host: `49983-${sandbox.sandboxId}.sandbox.test`, "X-Access-Token": await tokenOf(sandbox) },
+  });
+  expect(response.status).toBe(200);
+  return (await response.json()) as Record<string, number>;
+}
+
+async function tokenOf(sandbox: Sandbox): Promise<string> {
+  const headers = { "X-API-Key": server().apiKey };
+  const response = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}`, { headers });
+  return ((await response.json()) as { envdAccessToken: string }).envdAccessToken;
+}
+
+async function sampled(sandbox: Sandbox, isSo: (metrics: Metrics) => boolean, withinMs = 20_000): Promise<Metrics> {
+  let metrics: Metrics = [];
+  await until(
+    () => `the metrics are so: ${JSON.stringify(metrics)}`,
+    async () => {
+      metrics = await sandbox.getMetrics();
+      return isSo(metrics);
+    },
+    withinMs,
+  );
+  return metrics;
+}
+
+test("the first sample is there within two seconds, and tells the sandbox's own size", TIMED, async () => {
+  const sandbox = await Sandbox.create(server().options);
+  const [first] = await sampled(sandbox, (metrics) => metrics.length > 0, 2_500);
+  expect(first).toMatchObject({ cpuCount: 2, memTotal: 1024 * MIB });
+  expect(first?.diskTotal).toBeGreaterThan(9 * 1024 * MIB);
+  expect(first?.diskTotal).toBeLessThan(11 * 1024 * MIB);
+  expect(first?.memUsed).toBeGreaterThan(MIB);
+  expect(first?.memUsed).toBeLessThan(512 * MIB);
+  await sandbox.kill();
+});
+
+describe("a sandbox that works", () => {
+  test("shows the processor, memory and disk that it uses, as it does to itself", async () => {
+    const sandbox = await Sandbox.create(server().options);
+    await sandbox.commands.run("head -c 200000000 /dev/urandom > /home/user/big && sync");
+    await sandbox.commands.run(
+      `python3 -c "
+import time
+held = bytearray(150 * 1024 * 1024)
+end = time.time() + 60
+while time.time() < end: pass
+"`,
+      { background: true },
+    );
+    const [quiet] = await sandbox.getMetrics();
+    const isBusy = (all: Metrics) => {
+      const { cpuUsedPct = 0, memUsed = 0 } = all.at(-1) ?? {};
+      return all.length >= 3 && cpuUsedPct > 20 && memUsed > 150 * MIB;
+    };
+    const last = (await sampled(sandbox, isBusy)).at(-1);
+    const own = await inside(sandbox);
+    expect(last?.cpuCount).toBe(own.cpu_count ?? 0);
+    expect(last?.memTotal).toBe(own.mem_total ?? 0);
+    expect(last?.diskTotal).toBe(own.disk_total ?? 0);
+    expect(Math.abs((last?.memUsed ?? 0) - (own.mem_used ?? 0))).toBeLessThan(48 * MIB);
+    expect(Math.abs((last?.diskUsed ?? 0) - (own.disk_used ?? 0))).toBeLessThan(16 * MIB);
+    // One busy processor of two; on a machine that is busy otherwise it gets less.
+    expect(last?.cpuUsedPct).toBeLessThanOrEqual(60);
+    if (quiet !== undefined) expect((last?.diskUsed ?? 0) - quiet.diskUsed).toBeGreaterThan(-MIB);
+    await sandbox.kill();
+  });
+});
+
+test("samples go on without the sandbox being asked, five seconds apart", { ...TIMED, timeout: 90_000 }, async () => {
+  const sandbox = await Sandbox.create(server().options);
+  const metrics = await sampled(sandbox, (all) => all.length >= 5, 30_000);
+  const times = metrics.map(({ timestamp }) => timestamp.getTime());
+  const gaps = times.slice(2).map((time, nth) => time - (times[nth + 1] ?? 0));
+  for (const gap of gaps) expect(Math.abs(gap - 5_000)).toBeLessThan(2_000);
+  const newest = await fetch(`${server().url}/sandboxes/metrics?sandbox_ids=${sandbox.sandboxId},inever`, {
+    headers: { "X-API-Key": server().apiKey },
+  });
+  const { sandboxes } = (await newest.json()) as { sandboxes: Record<string, { cpuCount: number }> };
+  expect(Object.keys(sandboxes)).toEqual([sandbox.sandboxId]);
+
+  const printed = await cli.sandbox(["metrics", sandbox.sandboxId]);
+  expect(printed).toMatchObject({ exitCode: 0 });
+  expect(printed.stdout).toMatch(/CPU.*2 Cores.*Memory.*1024.*MiB.*Disk/);
+
+  await sandbox.kill();
+  expect((await Sandbox.getMetrics(sandbox.sandboxId, server().options)).length).toBeGreaterThanOrEqual(5);
+});

@@ -1,0 +1,178 @@
+/** A sandbox from its creation to its end, as the official client sees it. */
+import { expect, test } from "bun:test";
+import { Sandbox, SandboxNotFoundError } from "e2b";
+import { TIMED } from "../../../src/work/testing/timed.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { refusalOf } from "../../support/until.ts";
+
+const server = serverOfFile("sandbox-life");
+/** How late a sandbox may still be there after its end. */
+const EXPIRY_LATE_MAX_MS = 100;
+
+test("without options it is a running base sandbox that ends after five minutes", async () => {
+  const before = Date.now();
+  const sandbox = await Sandbox.create(server().options);
+  const info = await sandbox.getInfo();
+  expect(info.sandboxId).toBe(sandbox.sandboxId);
+  expect(info.sandboxId).toMatch(/^i[a-z0-9]{20}$/);
+  expect(info.templateId).toMatch(/^[a-z0-9]{20}$/);
+  expect(info.name).toBe("base");
+  expect(info.state).toBe("running");
+  expect(info.cpuCount).toBe(2);
+  expect(info.memoryMB).toBe(1024);
+  expect(info.metadata).toEqual({});
+  expect(info.volumeMounts).toEqual([]);
+  expect(info.lifecycle).toEqual({ onTimeout: "kill", autoResume: false });
+  expect(info.allowInternetAccess).toBeUndefined();
+  expect(info.sandboxDomain).toBeUndefined();
+  expect(info.envdVersion).toMatch(/^\d+\.\d+\.\d+$/);
+  expect(info.startedAt.getTime()).toBeGreaterThanOrEqual(before);
+  expect(info.startedAt.getTime()).toBeLessThanOrEqual(Date.now());
+  expect(info.endAt.getTime() - info.startedAt.getTime()).toBe(300_000);
+  await sandbox.kill();
+});
+
+test("a template can be named by its alias, with its tag, in capitals, or by its id", async () => {
+  const byAlias = await Sandbox.create("base", server().options);
+  const { templateId } = await byAlias.getInfo();
+  for (const name of ["base:default", "BASE", templateId]) {
+    const sandbox = await Sandbox.create(name, server().options);
+    expect((await sandbox.getInfo()).templateId).toBe(templateId);
+    await sandbox.kill();
+  }
+  await byAlias.kill();
+});
+
+test("the asked time, metadata and internet setting are kept, and parts of a second count as a whole one", async () => {
+  const metadata = { user: "ada", "strange key & = é": "value with spaces, 100 % and ünïcode" };
+  const wishes = { timeoutMs: 12_345, metadata, allowInternetAccess: false };
+  const sandbox = await Sandbox.create({ ...server().options, ...wishes });
+  const info = await sandbox.getInfo();
+  expect(info.endAt.getTime() - info.startedAt.getTime()).toBe(13_000);
+  expect(info.metadata).toEqual(metadata);
+  expect(info.allowInternetAccess).toBe(false);
+  await sandbox.kill();
+});
+
+test("variables given at creation are in every process", async () => {
+  const value = "two words, a \"quote\", a $sign, a 'tick' and\na new line";
+  const sandbox = await Sandbox.create({ ...server().options, envs: { GREETING: value, EMPTY: "" } });
+  const script = 'printf %s "$GREETING"; test -v EMPTY && printf %s "[$EMPTY]" >&2';
+  const direct = await sandbox.commands.run(script);
+  expect(direct.stdout).toBe(value);
+  expect(direct.stderr).toBe("[]");
+  const asRoot = await sandbox.commands.run(script, { user: "root" });
+  expect(asRoot.stdout).toBe(value);
+  await sandbox.kill();
+});
+
+test("setTimeout moves the end, to later and to sooner", async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 60_000 });
+  for (const timeoutMs of [3_600_000, 30_000]) {
+    const before = Date.now();
+    await sandbox.setTimeout(timeoutMs);
+    const after = Date.now();
+    const endAt = (await sandbox.getInfo()).endAt.getTime();
+    expect(endAt).toBeGreaterThanOrEqual(before + timeoutMs);
+    expect(endAt).toBeLessThanOrEqual(after + timeoutMs);
+  }
+  await sandbox.kill();
+});
+
+test("setTimeout(0) ends it at once", TIMED, async () => {
+  const sandbox = await Sandbox.create(server().options);
+  await sandbox.setTimeout(0);
+  const asked = Date.now();
+  await gone(sandbox, asked);
+});
+
+test("after a kill it is gone for everybody, and a second kill finds nothing", async () => {
+  const sandbox = await Sandbox.create(server().options);
+  const { sandboxId } = sandbox;
+  expect(await sandbox.isRunning()).toBe(true);
+  expect(await sandbox.kill()).toBe(true);
+  expect(await sandbox.isRunning()).toBe(false);
+  expect(await sandbox.kill()).toBe(false);
+  expect(await Sandbox.kill(sandboxId, server().options)).toBe(false);
+  expect(await refusalOf(sandbox.getInfo())).toBeInstanceOf(SandboxNotFoundError);
+  expect(await refusalOf(sandbox.setTimeout(60_000))).toBeInstanceOf(SandboxNotFoundError);
+  expect(await refusalOf(Sandbox.connect(sandboxId, server().options))).toBeInstanceOf(SandboxNotFoundError);
+  expect(await refusalOf(sandbox.commands.run("true"))).toBeInstanceOf(SandboxNotFoundError);
+  const listed = await Sandbox.list(server().options).nextItems();
+  expect(listed.map((entry) => entry.sandboxId)).not.toContain(sandboxId);
+});
+
+test("of two kills at the same moment both succeed or one finds nothing, and it is gone", async () => {
+  const sandbox = await Sandbox.create(server().options);
+  const outcomes = await Promise.all([sandbox.kill(), Sandbox.kill(sandbox.sandboxId, server().options)]);
+  expect(outcomes).toContain(true);
+  expect(await sandbox.isRunning()).toBe(false);
+});
+
+test("another client connects by the id and is in the same sandbox", async () => {
+  const mine = await Sandbox.create(server().options);
+  await mine.files.write("note.txt", "left by the first client");
+  const theirs = await Sandbox.connect(mine.sandboxId, server().options);
+  expect(await theirs.files.read("note.txt")).toBe("left by the first client");
+  expect((await theirs.commands.run("cat note.txt")).stdout).toBe("left by the first client");
+  expect(await theirs.kill()).toBe(true);
+  expect(await mine.isRunning()).toBe(false);
+});
+
+test("connecting makes the life longer, never shorter", async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  const { endAt } = await sandbox.getInfo();
+  await Sandbox.connect(sandbox.sandboxId, { ...server().options, timeoutMs: 60_000 });
+  expect((await sandbox.getInfo()).endAt).toEqual(endAt);
+  const before = Date.now();
+  await sandbox.connect({ timeoutMs: 1_200_000 });
+  expect((await sandbox.getInfo()).endAt.getTime()).toBeGreaterThanOrEqual(before + 1_200_000);
+  await sandbox.kill();
+});
+
+test("it is there until its end and gone right after, in the interface and at its address", TIMED, async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 2_000 });
+  await gone(sandbox, (await sandbox.getInfo()).endAt.getTime());
+});
+
+test("a longer time set before the end counts, not the first one", TIMED, async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 1_000 });
+  const first = (await sandbox.getInfo()).endAt.getTime();
+  await sandbox.setTimeout(3_000);
+  const { endAt } = await sandbox.getInfo();
+  expect(endAt.getTime()).toBeGreaterThan(first);
+  await gone(sandbox, endAt.getTime());
+});
+
+test("the first command right after a create never fails", async () => {
+  for (let round = 0; round < 20; round += 1) {
+    const sandbox = await Sandbox.create(server().options);
+    const { stdout, exitCode } = await sandbox.commands.run(`echo round ${round}`);
+    expect({ stdout, exitCode }).toEqual({ stdout: `round ${round}\n`, exitCode: 0 });
+    expect(await sandbox.kill()).toBe(true);
+  }
+});
+
+/**
+ * Watches `sandbox` go. A yes shows that it was still there when the question was sent, a no that it was gone when the answer
+ * came: so neither a slow question nor a slow answer makes this fail, only a sandbox that goes early or late.
+ */
+async function gone(sandbox: Sandbox, endMs: number): Promise<void> {
+  const isListed = () =>
+    sandbox.getInfo().then(
+      () => true,
+      (error) => {
+        if (error instanceof SandboxNotFoundError) return false;
+        throw error;
+      },
+    );
+  const watch = async (isThere: () => Promise<boolean>) => {
+    for (;;) {
+      const asked = Date.now();
+      if (!(await isThere())) return expect(Date.now()).toBeGreaterThanOrEqual(endMs);
+      expect(asked).toBeLessThanOrEqual(endMs + EXPIRY_LATE_MAX_MS);
+      await Bun.sleep(5);
+    }
+  };
+  await Promise.all([watch(isListed), watch(() => sandbox.isRunning())]);
+}

@@ -1,0 +1,173 @@
+/** What cannot be had is refused, and the error says what was wrong. Nothing is accepted and ignored. */
+import { expect, test } from "bun:test";
+import {
+  AuthenticationError,
+  InvalidArgumentError,
+  Sandbox,
+  SandboxError,
+  SandboxNotFoundError,
+  type SandboxOpts,
+  Template,
+  Volume,
+} from "e2b";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { refusalOf } from "../../support/until.ts";
+
+const server = serverOfFile("sandbox-refusals");
+const NOBODY = "i00000000000000000000";
+
+test("a wrong key opens nothing", async () => {
+  const sandbox = await Sandbox.create(server().options);
+  for (const apiKey of [`e2b_${"0".repeat(40)}`, "e2b_", "not a key", "e2b_zz"]) {
+    const intruder = { ...server().options, apiKey };
+    for (const call of [
+      () => Sandbox.create(intruder),
+      () => Sandbox.list(intruder).nextItems(),
+      () => Sandbox.getInfo(sandbox.sandboxId, intruder),
+      () => Sandbox.connect(sandbox.sandboxId, intruder),
+      () => Sandbox.setTimeout(sandbox.sandboxId, 0, intruder),
+      () => Sandbox.kill(sandbox.sandboxId, intruder),
+    ]) {
+      const error = await refusalOf(call());
+      expect(error).toBeInstanceOf(AuthenticationError);
+      expect(error.message).not.toContain(server().apiKey);
+    }
+  }
+  expect(await sandbox.isRunning()).toBe(true);
+  await sandbox.kill();
+});
+
+test("a request without a key is answered 401 with a code in its body", async () => {
+  const answer = await fetch(`${server().url}/v2/sandboxes`);
+  expect(answer.status).toBe(401);
+  expect(await answer.json()).toEqual({ code: 401, message: expect.any(String) });
+});
+
+test("a sandbox that does not exist is not found by any call, and a kill says so without an error", async () => {
+  const { options } = server();
+  expect(await refusalOf(Sandbox.getInfo(NOBODY, options))).toBeInstanceOf(SandboxNotFoundError);
+  expect(await refusalOf(Sandbox.connect(NOBODY, options))).toBeInstanceOf(SandboxNotFoundError);
+  expect(await refusalOf(Sandbox.setTimeout(NOBODY, 1000, options))).toBeInstanceOf(SandboxNotFoundError);
+  expect(await Sandbox.kill(NOBODY, options)).toBe(false);
+});
+
+test("an unknown template is 404 and named", async () => {
+  for (const [template, named] of [
+    ["no-such-template", "no-such-template"],
+    ["base:no-such-tag", "no-such-tag"],
+    ["no-such-team/base", "no-such-team/base"],
+  ] as const) {
+    const error = await refusalOf(Sandbox.create(template, server().options));
+    expect(error).toBeInstanceOf(SandboxError);
+    expect(error.message).toStartWith("404: ");
+    expect(error.message).toContain(named);
+  }
+});
+
+test("what is no template reference is 400 and shown", async () => {
+  for (const template of ["Bad Name!", "a/b/c", "base:", ":tag", "../../etc"]) {
+    const error = await refusalOf(Sandbox.create(template, server().options));
+    expect(error.message).toStartWith("400: ");
+    expect(error.message).toContain(template);
+  }
+});
+
+test.each<{ wish: string; field: string; options: SandboxOpts }>([
+  { wish: "closed public traffic", field: "allowPublicTraffic", options: { network: { allowPublicTraffic: false } } },
+  { wish: "an allow list", field: "allowOut", options: { network: { allowOut: ["1.1.1.1"] } } },
+  { wish: "a deny list", field: "denyOut", options: { network: { denyOut: ["0.0.0.0/0"] } } },
+  { wish: "another Host header", field: "maskRequestHost", options: { network: { maskRequestHost: "a.test" } } },
+  { wish: "a volume", field: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },
+])("$wish is refused by the name $field, and no sandbox is made", async ({ field, options }) => {
+  const error = await refusalOf(Sandbox.create({ ...server().options, ...options }));
+  expect(error).toBeInstanceOf(SandboxError);
+  expect(error.message).toStartWith("400: ");
+  expect(error.message).toContain(field);
+  expect(await Sandbox.list(server().options).nextItems()).toEqual([]);
+});
+
+test("options that ask for nothing are never refused", async () => {
+  const sandbox = await Sandbox.create({
+    ...server().options,
+    metadata: {},
+    envs: {},
+    network: {},
+    volumeMounts: {},
+    lifecycle: { onTimeout: "kill", autoResume: false },
+    allowInternetAccess: true,
+  });
+  expect((await sandbox.getInfo()).allowInternetAccess).toBe(true);
+  await sandbox.kill();
+});
+
+test.each([0, -1000, 2 ** 31 * 1000])("a life of %p ms is refused", async (timeoutMs) => {
+  const error = await refusalOf(Sandbox.create({ ...server().options, timeoutMs }));
+  expect(error.message).toStartWith("400: ");
+  expect(error.message).toContain("timeout");
+});
+
+test.each<{ what: string; body: string; named: string }>([
+  { what: "no JSON at all", body: "{", named: "JSON" },
+  { what: "a body that is no object", body: "[]", named: "object" },
+  { what: "no template", body: "{}", named: "templateID" },
+  { what: "a template that is a number", body: '{"templateID":1}', named: "templateID" },
+  { what: "a time in words", body: '{"templateID":"base","timeout":"soon"}', named: "timeout" },
+  { what: "part of a second", body: '{"templateID":"base","timeout":1.5}', named: "timeout" },
+  { what: "metadata that is a list", body: '{"templateID":"base","metadata":["a"]}', named: "metadata" },
+  { what: "a metadata value that is a number", body: '{"templateID":"base","metadata":{"a":1}}', named: "metadata.a" },
+  { what: "a variable that is null", body: '{"templateID":"base","envVars":{"A":null}}', named: "envVars.A" },
+])("$what is a validation error that names $named", async ({ body, named }) => {
+  const answer = await fetch(`${server().url}/v2/sandboxes`, {
+    method: "POST",
+    headers: { "X-API-Key": server().apiKey, "Content-Type": "application/json" },
+    body,
+  });
+  const { code, message } = (await answer.json()) as { code: number; message: string };
+  expect({ status: answer.status, code }).toEqual({ status: 400, code: 400 });
+  expect(message).toContain(named);
+});
+
+test("fields that nobody knows are ignored: clients send extras", async () => {
+  const answer = await fetch(`${server().url}/v2/sandboxes`, {
+    method: "POST",
+    headers: { "X-API-Key": server().apiKey, "Content-Type": "application/json" },
+    body: JSON.stringify({ templateID: "base", colour: "blue", lifecycle: { mood: "good" } }),
+  });
+  expect(answer.status).toBe(201);
+  const { sandboxID } = (await answer.json()) as { sandboxID: string };
+  expect(await Sandbox.kill(sandboxID, server().options)).toBe(true);
+});
+
+test("a command in a folder that does not exist or is closed, or for nobody, is refused before it starts", async () => {
+  const sandbox = await Sandbox.create(server().options);
+  const nowhere = await refusalOf(sandbox.commands.run("true", { cwd: "/no/such/folder" }));
+  expect(nowhere).toBeInstanceOf(InvalidArgumentError);
+  expect(nowhere.message).toContain("/no/such/folder");
+  const closed = await refusalOf(sandbox.commands.run("true", { cwd: "/root" }));
+  expect(closed).toBeInstanceOf(InvalidArgumentError);
+  expect(closed.message).toContain('"/root" cannot be entered by "user"');
+  expect((await sandbox.commands.run("pwd", { cwd: "/root", user: "root" })).stdout).toBe("/root\n");
+  const stranger = await refusalOf(sandbox.commands.run("true", { user: "stranger" }));
+  expect(stranger).toBeInstanceOf(AuthenticationError);
+  expect(stranger.message).toContain("stranger");
+  await sandbox.kill();
+});
+
+test("what is not built yet is refused by its name, and nothing else happens", async () => {
+  const { options } = server();
+  const sandbox = await Sandbox.create(options);
+  const { snapshotId } = await sandbox.createSnapshot({ name: "tags" });
+  for (const call of [
+    () => sandbox.updateNetwork({ allowInternetAccess: false }),
+    () => Template.exists("base", options),
+    () => Template.removeTags("base", "v1", options),
+    () => Template.assignTags("base", "v1", options),
+    () => Volume.connect("v", options),
+    () => Volume.destroy("v", options),
+  ]) {
+    expect((await refusalOf(call())).message).toContain("is not built yet");
+  }
+  const kept = await Sandbox.listSnapshots(options).nextItems();
+  expect(kept.map((snapshot) => snapshot.snapshotId)).toEqual([snapshotId]);
+  await sandbox.kill();
+});

@@ -1,0 +1,150 @@
+/** The official SDK on Node, as most people run it. Its connections there are undici's; the other tests have those of Bun. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import type * as E2B from "e2b";
+import { serverOfFile } from "../../support/server-of-file.ts";
+
+const server = serverOfFile("sdk-on-node");
+const PROJECT = join(import.meta.dir, "../../..");
+const PROGRAM_MS = 50_000;
+
+/** All that a program has: it is sent to Node as text. */
+interface Given {
+  Sandbox: typeof E2B.Sandbox;
+  word: string;
+  /** Waits, for as long as the program may take. */
+  until(isSo: () => boolean | Promise<boolean>): Promise<void>;
+}
+
+async function onNode<T>(program: (given: Given) => Promise<T>, word = ""): Promise<T> {
+  const source = `
+    import { Sandbox } from "e2b";
+    const until = async (isSo) => { while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 5)); };
+    console.log(JSON.stringify(await (${program})({ Sandbox, until, word: ${JSON.stringify(word)} })));
+    process.exit();`;
+  const child = Bun.spawn(["node", "--input-type=module", "--eval", source], {
+    cwd: PROJECT,
+    env: {
+      PATH: process.env.PATH ?? "",
+      E2B_API_URL: server().url,
+      E2B_SANDBOX_URL: server().url,
+      E2B_API_KEY: server().apiKey,
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: PROGRAM_MS,
+  });
+  const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  if ((await child.exited) !== 0) throw new Error(`the program on Node failed or did not end:\n${stderr}`);
+  return JSON.parse(stdout) as T;
+}
+
+test("commands, files, terminals and watchers work", async () => {
+  const seen = await onNode(async ({ Sandbox, until }) => {
+    const sandbox = await Sandbox.create();
+    const { stdout, stderr, exitCode } = await sandbox.commands.run("echo out; echo err >&2");
+    const failure = await sandbox.commands.run("exit 3").catch((error: Error) => error.name);
+
+    const noticed: string[] = [];
+    await sandbox.files.makeDir("watched");
+    await sandbox.files.watchDir("watched", ({ name }) => void noticed.push(name));
+    await sandbox.files.write("watched/ü €", new Blob(["as a ", "form"]));
+    await until(() => noticed.includes("ü €"));
+    const content = await sandbox.files.read("watched/ü €");
+
+    let screen = "";
+    const onData = (bytes: Uint8Array) => {
+      screen += new TextDecoder().decode(bytes);
+    };
+    const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData });
+    await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode("echo sum-$((40 + 2))\n"));
+    await until(() => screen.includes("sum-42"));
+    return { stdout, stderr, exitCode, failure, content, killed: await sandbox.kill() };
+  });
+  const command = { stdout: "out\n", stderr: "err\n", exitCode: 0, failure: "CommandExitError" };
+  expect(seen).toEqual({ ...command, content: "as a form", killed: true });
+});
+
+test("files stream in and out, and an upload that is given up leaves nothing", async () => {
+  const seen = await onNode(async ({ Sandbox, until }) => {
+    const sandbox = await Sandbox.create();
+    const piece = new Uint8Array(1 << 20).fill(7);
+    /** Gives `count` pieces one after the other, and then does what it is told. */
+    const pieces = (count: number, then: (stream: ReadableStreamDefaultController) => void) => {
+      let given = 0;
+      const pull = async (stream: ReadableStreamDefaultController) => {
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        if (given++ < count) stream.enqueue(piece);
+        else then(stream);
+      };
+      return new ReadableStream({ pull });
+    };
+    const whole = pieces(32, (stream) => stream.close());
+    await sandbox.files.write("streamed", whole);
+    const { stdout: counted } = await sandbox.commands.run("stat -c %s streamed; tr -d '\\7' < streamed | wc -c");
+    let read = 0;
+    for await (const part of await sandbox.files.read("streamed", { format: "stream" })) read += part.length;
+
+    const impatience = new AbortController();
+    const half = pieces(16, () => impatience.abort());
+    const upload = sandbox.files.write("given-up", half, { signal: impatience.signal });
+    const refusal = await upload.catch((error: Error) => error.name);
+    await until(async () => !(await sandbox.files.exists("given-up")));
+    await sandbox.kill();
+    return { counted, read, refusal };
+  });
+  expect(seen).toEqual({ counted: `${32 << 20}\n0\n`, read: 32 << 20, refusal: "AbortError" });
+});
+
+test("180 commands are followed at once, and others still answered", async () => {
+  const seen = await onNode(async ({ Sandbox }) => {
+    const sandbox = await Sandbox.create();
+    const start = (n: number) => sandbox.commands.run(`read -r x; echo ${n}-$x`, { background: true, stdin: true });
+    const handles = await Promise.all(Array.from({ length: 180 }, (_, n) => start(n)));
+    const meanwhile = await sandbox.commands.run("echo answered");
+    await Promise.all(handles.map((handle, n) => handle.sendStdin(`${n}\n`)));
+    const outputs = await Promise.all(handles.map(async (handle) => (await handle.wait()).stdout));
+    await sandbox.kill();
+    return { meanwhile: meanwhile.stdout, wrong: outputs.filter((text, n) => text !== `${n}-${n}\n`) };
+  });
+  expect(seen).toEqual({ meanwhile: "answered\n", wrong: [] });
+});
+
+test.each(["kill", "pause"] as const)("all that is followed ends with a %s, and is told why", async (end) => {
+  const { done, told } = await onNode(async ({ Sandbox, until, word }) => {
+    const sandbox = await Sandbox.create();
+    const told: string[] = [];
+    const tell = (error: unknown) => void told.push(String(error));
+    const command = await sandbox.commands.run("sleep 300", { background: true });
+    const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData: () => undefined });
+    await sandbox.files.watchDir("/tmp", () => undefined, { onExit: tell });
+    for (const followed of [command, terminal]) void followed.wait().then(tell, tell);
+    const done = await (word === "kill" ? sandbox.kill() : sandbox.pause());
+    await until(() => told.length === 3);
+    return { done, told };
+  }, end);
+  expect(done).toBe(true);
+  for (const words of told) expect(words).toMatch(/^TimeoutError: .*The sandbox was killed or reached its end of life/);
+});
+
+test("another client follows a command again after a pause, by its pid", async () => {
+  const seen = await onNode(async ({ Sandbox, until }) => {
+    const sandbox = await Sandbox.create();
+    const command = await sandbox.commands.run("n=0; while read -r _; do n=$((n + 1)); echo $n; done; exit 5", {
+      background: true,
+      stdin: true,
+      timeoutMs: 0,
+    });
+    await command.sendStdin("\n");
+    await until(() => command.stdout === "1\n");
+    const first = command.wait().catch(() => "broken off");
+    await sandbox.pause();
+    const theirs = await Sandbox.connect(sandbox.sandboxId);
+    const again = await theirs.commands.connect(command.pid);
+    await again.sendStdin("\n");
+    await again.closeStdin();
+    const second = await again.wait().catch(({ exitCode, stdout }: E2B.CommandExitError) => ({ exitCode, stdout }));
+    await theirs.kill();
+    return { first: await first, second };
+  });
+  expect(seen).toEqual({ first: "broken off", second: { exitCode: 5, stdout: "2\n" } });
+});

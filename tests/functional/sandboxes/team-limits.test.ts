@@ -1,0 +1,89 @@
+/** The operator sets a team's limits while the server runs, and the real client meets them at once. */
+import { afterEach, expect, test } from "bun:test";
+import { RateLimitError, Sandbox, type SandboxOpts } from "e2b";
+import { serverEnv } from "../../../src/cli/testing/server-env.ts";
+import { attempt } from "../../../src/host/system/command.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+
+const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
+const server = serverOfFile("team-limits");
+/** A refusal that the client did not wait and try again for. */
+const AT_ONCE_MS = 2_000;
+const REFUSALS = 3;
+
+async function limits(...args: string[]): Promise<string> {
+  const command = [process.execPath, MAIN, "limits", ...args];
+  const result = await attempt(command, { env: serverEnv(server().dataFolder) });
+  expect([result.exitCode, result.stderr]).toEqual([0, ""]);
+  return result.stdout.trim();
+}
+
+const create = (options: SandboxOpts = {}) => Sandbox.create({ ...server().options, timeoutMs: 300_000, ...options });
+const visit = (id: string) =>
+  fetch(`${server().url}/`, { headers: { "E2b-Sandbox-Id": id, "E2b-Sandbox-Port": "8000" } });
+
+afterEach(async () => {
+  await limits("default", "sandboxes=none", "hours=none", "blocked=no");
+  for (const { sandboxId } of await Sandbox.list(server().options).nextItems()) {
+    await Sandbox.kill(sandboxId, server().options);
+  }
+});
+
+test("no more sandboxes at once than allowed: the client's RateLimitError, and 429 for traffic that would wake one", async () => {
+  expect(await limits("default", "sandboxes=2")).toBe("default  sandboxes=2  hours=none  blocked=no");
+  const asleep = await create({ lifecycle: { onTimeout: "pause", autoResume: true } });
+  await asleep.pause();
+  const [first] = [await create(), await create()];
+  let [refusal, ms]: [unknown, number] = [undefined, Number.POSITIVE_INFINITY];
+  // What the machine holds up once is asked again; a client that waits and tries again is late each time.
+  for (let times = 0; times < REFUSALS && ms >= AT_ONCE_MS; times++) {
+    const begun = performance.now();
+    refusal = await create().catch((error: unknown) => error);
+    ms = performance.now() - begun;
+  }
+  expect(ms).toBeLessThan(AT_ONCE_MS);
+  expect(refusal).toBeInstanceOf(RateLimitError);
+  expect(String(refusal)).toContain("2 sandboxes at once");
+  await expect(asleep.connect()).rejects.toBeInstanceOf(RateLimitError);
+  const visited = await visit(asleep.sandboxId);
+  expect([visited.status, await visited.json()]).toEqual([
+    429,
+    { sandboxId: asleep.sandboxId, message: expect.stringContaining("limit"), code: 429 },
+  ]);
+  expect(visited.headers.has("retry-after")).toBe(false);
+  expect((await asleep.getInfo()).state).toBe("paused");
+  await first.kill();
+  // Nothing listens on the port, which only a running sandbox can tell.
+  expect(await (await visit(asleep.sandboxId)).json()).toMatchObject({ port: 8000, code: 502 });
+  expect((await asleep.commands.run("echo awake")).stdout).toBe("awake\n");
+}, 60_000);
+
+test("a burst of creates: as many as allowed succeed, and nothing is left of the others", async () => {
+  await limits("default", "sandboxes=3");
+  const outcomes = await Promise.allSettled(Array.from({ length: 12 }, () => create()));
+  const made = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+  const errors = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
+  expect([made.length, errors.length]).toEqual([3, 9]);
+  for (const error of errors) expect(error).toBeInstanceOf(RateLimitError);
+  expect(await Sandbox.list(server().options).nextItems()).toHaveLength(3);
+}, 60_000);
+
+test("no run longer than allowed", async () => {
+  await limits("default", "hours=0.05");
+  await expect(create({ timeoutMs: 181_000 })).rejects.toThrow(/400.*at most 180/);
+  // Without a word about it, it would be five minutes.
+  const sandbox = await Sandbox.create(server().options);
+  await sandbox.setTimeout(3_600_000);
+  const { startedAt, endAt } = await sandbox.getInfo();
+  expect(endAt.getTime() - startedAt.getTime()).toBe(180_000);
+}, 60_000);
+
+test("a blocked team starts nothing and keeps what it has", async () => {
+  const sandbox = await create();
+  await limits("default", "blocked=yes");
+  await expect(create()).rejects.toThrow(/403.*blocked/);
+  expect((await sandbox.commands.run("echo still here")).stdout).toBe("still here\n");
+  await sandbox.pause();
+  await expect(sandbox.connect()).rejects.toThrow(/403.*blocked/);
+  expect(await sandbox.kill()).toBe(true);
+}, 60_000);

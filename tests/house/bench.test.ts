@@ -1,0 +1,116 @@
+/** How rows are judged and chosen; and that the documentation has the same rows. */
+import { describe, expect, test } from "bun:test";
+import { parseOptions } from "../../bench/options.ts";
+import { figuresOf } from "../../bench/report.ts";
+import { type Beside, type Row, ratioOf, verdictOn } from "../../bench/row.ts";
+import { ROW_NAMES, ROWS } from "../../bench/rows.ts";
+import { interleave, quantile } from "../../bench/samples.ts";
+import { EnvelopeCounter } from "../../bench/start-stream.ts";
+import { tableRows } from "./markdown.ts";
+import { readText } from "./source-files.ts";
+
+describe("a row", () => {
+  const cost = { ratio: "cost", bounds: { atLeast: 4, aim: 2 } } as const;
+  const speed = { ratio: "speed", bounds: { atLeast: 3, aim: 8 } } as const;
+  const pairs = { ours: [10, 20, 30], peer: [100, 40, 10] };
+
+  test("that costs is judged by ours ÷ peer, the lower the better", () => {
+    expect(ratioOf(cost, pairs)).toBe(0.5);
+    expect([2, 2.1, 4, 4.1].map((ratio) => verdictOn(cost, ratio))).toEqual(["reached", "within", "within", "missed"]);
+  });
+
+  test("that is to be faster is judged by peer ÷ ours, the higher the better", () => {
+    expect(ratioOf(speed, pairs)).toBe(2);
+    expect([8, 7.9, 3, 2.9].map((ratio) => verdictOn(speed, ratio))).toEqual(["reached", "within", "within", "missed"]);
+  });
+
+  test("aims higher than it demands", () => {
+    const bounded = ROWS.flatMap(({ beside }) => (beside?.bounds ? [{ beside, ...beside.bounds }] : []));
+    for (const { beside, aim } of bounded) expect(verdictOn(beside, aim)).toBe("reached");
+    for (const { beside, atLeast } of bounded) expect(verdictOn(beside, atLeast)).toBe("within");
+  });
+
+  test("without bounds is measured, and one without a peer reaches what it promises", () => {
+    const run = () => Promise.reject(new Error("not to be run"));
+    const compared: Row = { name: "a", what: "a", beside: { peer: "b", ratio: "speed" }, run };
+    expect(figuresOf(compared, { pairs })).toMatchObject({ ratio: 2, verdict: "measured" });
+    expect(figuresOf({ name: "a", what: "a", run }, { notes: ["c"] })).toMatchObject({ verdict: "reached" });
+  });
+
+  test("is missed when it breaks a promise, however good the ratio", () => {
+    const run = () => Promise.reject(new Error("not to be run"));
+    const row: Row = { name: "a", what: "a", beside: { peer: "b", ...speed }, run };
+    const good = { ours: [1], peer: [10] };
+    expect(figuresOf(row, { pairs: good })).toMatchObject({ verdict: "reached" });
+    expect(figuresOf(row, { pairs: good, broken: ["it grew"] })).toMatchObject({ verdict: "missed" });
+  });
+
+  test("is in docs/benchmarks.md as it is here", () => {
+    const documented = tableRows(readText("docs/benchmarks.md"), ["Row", "Measured", "Beside", "At least", "Aim"]);
+    expect(documented).toEqual(
+      ROWS.map(({ name, what, beside }) => ({
+        Row: name,
+        Measured: what,
+        Beside: beside?.peer ?? "—",
+        "At least": bound(beside, "atLeast"),
+        Aim: bound(beside, "aim"),
+      })),
+    );
+  });
+
+  function bound(beside: Beside | undefined, name: "atLeast" | "aim"): string {
+    const value = beside?.bounds?.[name];
+    return value === undefined ? "—" : `${beside?.ratio === "cost" ? "≤" : "≥"} ${value} ×`;
+  }
+});
+
+describe("a stream of envelopes", () => {
+  const stream = [0, 0, 0, 0, 2, 7, 7, 0, 0, 0, 0, 1, 7, 2, 0, 0, 0, 2, 123, 125];
+
+  test("is counted alike in whatever pieces it comes", () => {
+    for (const size of [1, 3, 7, stream.length]) {
+      const counter = new EnvelopeCounter();
+      for (let at = 0; at < stream.length; at += size) counter.take(Uint8Array.from(stream.slice(at, at + size)));
+      expect(counter).toMatchObject({ messages: 2, bytes: 3, endedWell: true });
+    }
+  });
+
+  test("that breaks off or ends with an error has not ended well", () => {
+    const counter = new EnvelopeCounter();
+    counter.take(Uint8Array.from(stream.slice(0, -1)));
+    expect(counter.endedWell).toBe(false);
+  });
+});
+
+describe("samples", () => {
+  test("are taken turn and turn about, and the warm-up does not count", async () => {
+    let clock = 0;
+    const pairs = await interleave(
+      2,
+      async () => ++clock,
+      async () => ++clock,
+    );
+    expect(pairs).toEqual({ ours: [5, 7], peer: [6, 8] });
+  });
+
+  test("have quantiles between the nearest two", () => {
+    expect(quantile([4, 1, 3, 2], 0.5)).toBe(2.5);
+    expect(quantile([7], 0.9)).toBe(7);
+    expect(() => quantile([], 0.5)).toThrow();
+  });
+});
+
+describe("the command line", () => {
+  const rows = [...ROW_NAMES];
+
+  test("names rounds, one row, the long run and a file", () => {
+    const options = parseOptions(["--rounds", "3", "--row", "create", "--long", "--json", "/tmp/figures.json"], rows);
+    expect(options).toEqual({ rounds: 3, rows: ["create"], long: true, jsonFile: "/tmp/figures.json" });
+    expect(parseOptions([], rows)).toEqual({ rounds: 20, rows, long: false, jsonFile: undefined });
+  });
+
+  test("is refused when it says anything else", () => {
+    const wrong = [["--fast"], ["--rounds"], ["--rounds", "0"], ["--rounds", "1.5"], ["--row", "none"], ["create"]];
+    for (const args of wrong) expect(() => parseOptions(args, rows)).toThrow();
+  });
+});

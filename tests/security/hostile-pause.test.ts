@@ -1,0 +1,56 @@
+/** Code inside that does not want to be paused, or wants more of the machine by it, gets neither anywhere nor at anything. */
+import { expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { startListening } from "../support/listening.ts";
+import { serverOfFile } from "../support/server-of-file.ts";
+
+const server = serverOfFile("hostile-pause");
+
+async function pause(sandbox: Sandbox): Promise<{ status: number; message: string }> {
+  const response = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}/pause`, {
+    method: "POST",
+    headers: { "x-api-key": server().apiKey, "content-type": "application/json" },
+    body: "{}",
+  });
+  const { message = "" } = (await response.json().catch(() => ({}))) as { message?: string };
+  return { status: response.status, message };
+}
+
+async function startPython(sandbox: Sandbox, program: string[]): Promise<void> {
+  await sandbox.files.write("/tmp/program.py", [...program, 'print("up")', "time.sleep(900)"].join("\n"));
+  await startListening(sandbox, "exec python3 -u /tmp/program.py");
+}
+
+test("memory that many processes share is not written over and over until the disk is full", async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  const { memoryMB } = await sandbox.getInfo();
+  await startPython(sandbox, [
+    "import os, time",
+    `shared = bytearray(b"x") * (${memoryMB} << 19)`,
+    "for _ in range(40):",
+    "    if os.fork() == 0: time.sleep(900)",
+  ]);
+  const { status, message } = await pause(sandbox);
+  expect(status).toBe(422);
+  expect(message).toContain(`more than ${memoryMB * 16} MiB`);
+  expect((await sandbox.commands.run("pgrep --count python3")).stdout).toBe("41\n");
+  await sandbox.kill();
+});
+
+test("a file that is named like a line of a log makes nobody tell of processes outside", async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  await startPython(sandbox, [
+    "import os, time",
+    'folder = "/tmp/x\\n(00.000001) Error (a.c:1): task 1 "',
+    "os.mkdir(folder)",
+    'named = open(folder + "/file", "w")',
+    // Too large to be kept once it is removed, so the pause fails and the log is looked at.
+    'large = open("/home/user/large", "w")',
+    "os.posix_fallocate(large.fileno(), 0, 1200 << 20)",
+    'os.unlink("/home/user/large")',
+  ]);
+  const { status, message } = await pause(sandbox);
+  expect(status).toBe(422);
+  expect(message).toContain("the memory of this sandbox cannot be kept: a process: ");
+  await sandbox.kill();
+});

@@ -1,0 +1,17 @@
+/** The walls of the network around sandboxes that were booted. */
+import { Sandbox } from "e2b";
+import { serverOfFile } from "../support/server-of-file.ts";
+import { holdNetworkWalls } from "./network-walls.ts";
+
+const server = serverOfFile("network-walls");
+
+holdNetworkWalls(server, async () => {
+  const make = (allowInternetAccess: boolean | undefined) =>
+    Sandbox.create({
+      ...server().options,
+      timeoutMs: 600_000,
+      ...(allowInternetAccess === undefined ? {} : { allowInternetAccess }),
+    });
+  const [open, offline, neighbour] = await Promise.all([make(true), make(false), make(undefined)]);
+  return { open, offline, neighbour };
+});

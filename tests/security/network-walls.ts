@@ -1,0 +1,221 @@
+/**
+ * What a sandbox reaches: the outside when it may, and never this machine, its neighbours or private networks. Every closed
+ * address is first shown to answer: silence must come from the wall.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
+import type { Sandbox } from "e2b";
+import {
+  MACHINE_ADDRESS,
+  MUST_BE_CLOSED,
+  NAME_SERVER,
+  OUTSIDE,
+  OUTSIDE_NAME,
+} from "../../src/host/testing/outer-network.ts";
+import { TIMED } from "../../src/work/testing/timed.ts";
+import { startListening } from "../support/listening.ts";
+import { rawRequest } from "../support/raw-request.ts";
+import type { TestServer } from "../support/server.ts";
+import { until } from "../support/until.ts";
+
+const OUTSIDE_IPV6 = "2001:db8:1::1";
+const ECHO_PORT = 7000;
+
+export interface Connected {
+  /** May reach the outside. */
+  open: Sandbox;
+  /** Was made without internet access. */
+  offline: Sandbox;
+  /** As `open`, but nothing was said about it. */
+  neighbour: Sandbox;
+}
+
+/** Those of `probes` ("kind address port") that answer to `sandbox`. */
+async function reached(sandbox: Sandbox, probes: readonly string[]): Promise<string[]> {
+  const quoted = probes.map((probe) => `'${probe}'`).join(" ");
+  // One try for a name, not the resolver's usual four of five seconds: the probes are to end together.
+  const envs = { RES_OPTIONS: "attempts:1 timeout:1" };
+  const { stdout } = await sandbox.commands.run(`python3 /tmp/probe.py ${quoted}`, { user: "root", envs });
+  return stdout.split("\n").filter((line) => line !== "");
+}
+
+/** All of `probes` answer. A probe waits for a moment only, so what is open is asked again on a machine that is busy. */
+async function expectReached(sandbox: Sandbox, probes: readonly string[]): Promise<void> {
+  let found: string[] = [];
+  await until(
+    () => `${JSON.stringify(probes)} answer; these do: ${JSON.stringify(found)}`,
+    async () => {
+      found = await reached(sandbox, probes);
+      return Bun.deepEquals(found, probes);
+    },
+  );
+}
+
+const everyWay = (address: string) => [`tcp ${address} 80`, `udp ${address} ${ECHO_PORT}`, `icmp ${address} 0`];
+const outside = [...everyWay(OUTSIDE), `name ${OUTSIDE_NAME} 0`];
+
+async function answersThisMachine(url: string): Promise<boolean> {
+  return await fetch(url, { signal: AbortSignal.timeout(2_000) }).then(
+    (answer) => answer.ok,
+    () => false,
+  );
+}
+
+/** Where `sandbox` is in the network of this machine. */
+async function slotAddress(sandbox: Sandbox): Promise<string> {
+  const { stdout } = await sandbox.commands.run("ip -json -4 address show dev eth0 | jq -r '.[].addr_info[].local'");
+  const address = stdout.split("\n").find((line) => line.startsWith("198."));
+  if (address === undefined) throw new Error(`no slot address in ${stdout}`);
+  return address;
+}
+
+/** The tests of the network's walls. `make` makes the sandboxes; they run from then on. */
+export function holdNetworkWalls(server: () => TestServer, make: () => Promise<Connected>): void {
+  let open: Sandbox;
+  let offline: Sandbox;
+  let neighbour: Sandbox;
+  /** Something of this machine's own that listens on all its addresses. */
+  let own: ReturnType<typeof Bun.serve> | undefined;
+
+  beforeAll(async () => {
+    const probe = await Bun.file(join(import.meta.dir, "../support/services/probe.py")).text();
+    ({ open, offline, neighbour } = await make());
+    for (const sandbox of [open, offline, neighbour]) await sandbox.files.write("/tmp/probe.py", probe);
+    own = Bun.serve({ hostname: "::", port: 0, fetch: () => new Response("this machine") });
+  });
+  afterAll(async () => {
+    await own?.stop(true);
+  });
+
+  test("the outside is reached by address and by name, over TCP, UDP and ICMP", async () => {
+    await expectReached(open, outside);
+    const curl = (url: string) => open.commands.run(`curl -sS --connect-timeout 1 ${url}`);
+    expect((await curl(`http://${OUTSIDE}/`)).stdout).toBe("hello from outside");
+    expect((await curl(`http://${OUTSIDE_NAME}/`)).stdout).toBe("hello from outside");
+  });
+
+  test("so it is when nothing is said about the internet", async () => {
+    const { stdout } = await neighbour.commands.run(`curl -sS --connect-timeout 1 http://${OUTSIDE_NAME}/`);
+    expect(stdout).toBe("hello from outside");
+  });
+
+  test("a name that does not exist is an answer, not a wait", async () => {
+    const { stdout } = await open.commands.run("getent hosts no-such-name.test; echo code $?", { timeoutMs: 5_000 });
+    expect(stdout).toBe("code 2\n");
+  });
+
+  test("a sandbox that asks for names and does not wait for answers harms nobody", TIMED, async () => {
+    const leave = [
+      "import socket",
+      'question = bytes.fromhex("123401000001000000000000") + b"\\x07outside\\x04test" + bytes.fromhex("0000010001")',
+      "for _ in range(500):",
+      "    asker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
+      '    asker.sendto(question, ("169.254.0.22", 53))',
+      "    asker.close()",
+    ].join("\n");
+    await open.files.write("/tmp/leave.py", leave);
+    const names = Array.from({ length: 20 }, () => `name ${OUTSIDE_NAME} 0`);
+    const [found] = await Promise.all([reached(neighbour, names), open.commands.run("python3 /tmp/leave.py")]);
+    expect(found).toEqual(names);
+    // What comes back to nobody is no business of the log: a sandbox must not be able to fill it.
+    expect(server().output()).not.toContain("ECONNREFUSED");
+  });
+
+  test("without internet access nothing is reached: no TCP, no UDP, no ICMP, no names", async () => {
+    const servers = [`dns ${NAME_SERVER} 53`, "dns 169.254.0.22 53", "dns 1.1.1.1 53"];
+    await expectReached(open, ["dns 169.254.0.22 53", `dns ${NAME_SERVER} 53`]);
+    expect(await reached(offline, [...outside, ...servers])).toEqual([]);
+  });
+
+  test("without internet access it still works inside, and is reached from outside", async () => {
+    await startListening(offline, "exec python3 -u -m http.server 8000 --directory /etc");
+    expect((await offline.commands.run("curl -sS http://localhost:8000/hostname")).stdout).toBe("e2b.local\n");
+    const { body } = await rawRequest(server().url, { target: "/hostname", host: `8000-${offline.sandboxId}.a.test` });
+    expect(body).toBe("e2b.local\n");
+    expect((await offline.getInfo()).allowInternetAccess).toBe(false);
+  });
+
+  test("private networks, metadata services and the machine's LAN are closed to all, over every protocol", async () => {
+    for (const address of MUST_BE_CLOSED) expect(await answersThisMachine(`http://${address}/`)).toBe(true);
+    const probes = MUST_BE_CLOSED.flatMap(everyWay);
+    for (const sandbox of [open, offline]) expect(await reached(sandbox, probes)).toEqual([]);
+  });
+
+  test("a name for a metadata service opens nothing", async () => {
+    const names = ["metadata.google.internal", "metadata", "instance-data"];
+    const entries = names.map((name) => `169.254.169.254 ${name}`).join("\\n");
+    await open.commands.run(`printf '${entries}\\n' >> /etc/hosts`, { user: "root" });
+    // The names do lead there; it is the way that is closed.
+    expect((await open.commands.run("getent hosts metadata.google.internal")).stdout).toContain("169.254.169.254");
+    expect(
+      await reached(
+        open,
+        names.map((name) => `tcp ${name} 80`),
+      ),
+    ).toEqual([]);
+  });
+
+  test("this machine itself is closed under all its addresses, and so is the server", async () => {
+    const addresses = Object.values(networkInterfaces()).flatMap((entries) => entries ?? []);
+    const ours = addresses.filter(({ address }) => !address.startsWith("fe80")).map(({ address }) => address);
+    expect(ours).toContain(MACHINE_ADDRESS);
+    for (const address of ours) {
+      const host = address.includes(":") ? `[${address}]` : address;
+      expect(await answersThisMachine(`http://${host}:${own?.port}/`)).toBe(true);
+    }
+    const ownPort = own?.port;
+    const serverPort = new URL(server().url).port;
+    const probes = [...ours, "169.254.0.22", "203.0.113.1", "0.0.0.0"].flatMap((address) => [
+      `tcp ${address} ${ownPort}`,
+      `tcp ${address} ${serverPort}`,
+    ]);
+    for (const sandbox of [open, offline]) expect(await reached(sandbox, probes)).toEqual([]);
+    const pings = ours
+      .filter((address) => address !== "127.0.0.1" && address !== "::1")
+      .map((address) => `icmp ${address} 0`);
+    expect(await reached(open, pings)).toEqual([]);
+  });
+
+  test("a neighbour is closed, though it listens and the server reaches it", async () => {
+    await startListening(neighbour, "exec python3 -u -m http.server 8000 --bind 0.0.0.0");
+    const { status } = await rawRequest(server().url, { target: "/", host: `8000-${neighbour.sandboxId}.a.test` });
+    expect(status).toBe(200);
+    const address = await slotAddress(neighbour);
+    expect(address).not.toBe(await slotAddress(open));
+    expect(await answersThisMachine(`http://${address}:8000/`)).toBe(true);
+    const probes = [`tcp ${address} 8000`, `tcp ${address} 49983`, `icmp ${address} 0`];
+    await expectReached(neighbour, probes);
+    for (const sandbox of [open, offline]) expect(await reached(sandbox, probes)).toEqual([]);
+  });
+
+  test("IPv6 leads nowhere but to oneself", async () => {
+    expect(await answersThisMachine(`http://[${OUTSIDE_IPV6}]/`)).toBe(true);
+    const probes = [
+      `tcp ${OUTSIDE_IPV6} 80`,
+      `udp ${OUTSIDE_IPV6} ${ECHO_PORT}`,
+      `icmp ${OUTSIDE_IPV6} 0`,
+      "icmp 2001:db8::2 0",
+    ];
+    expect(await reached(open, probes)).toEqual([]);
+    await expectReached(open, ["icmp ::1 0"]);
+  });
+
+  test("root inside cannot change the network", async () => {
+    for (const attempt of [
+      "ip address add 203.0.113.77/24 dev eth0",
+      "ip route add 10.0.0.0/8 dev eth0",
+      "ip link set eth0 down",
+      "ip link add extra type dummy",
+      "sysctl -w net.ipv4.ip_forward=1",
+      "python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)'",
+      "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)'",
+    ]) {
+      const { stdout } = await open.commands.run(`${attempt} > /dev/null 2>&1 && echo done || echo refused`, {
+        user: "root",
+      });
+      expect({ attempt, stdout }).toEqual({ attempt, stdout: "refused\n" });
+    }
+    await expectReached(open, everyWay(OUTSIDE));
+  });
+}

@@ -1,0 +1,118 @@
+/**
+ * A sandbox that CRIU has made is held in by the same walls as one that was booted: first compared item by item, from inside and
+ * from outside, then attacked in the same ways.
+ */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { Sandbox } from "e2b";
+import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
+import { run } from "../../src/host/system/command.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { recordOf } from "../support/inside.ts";
+import { startListening } from "../support/listening.ts";
+import { serverOfFile } from "../support/server-of-file.ts";
+import { holdNetworkWalls } from "./network-walls.ts";
+import { holdWalls } from "./walls.ts";
+
+const LIFE = { timeoutMs: 600_000 };
+/** Files of a cgroup that tell, or do something, rather than hold. */
+const NO_LIMIT =
+  /procs$|tasks$|threads$|usage|failcnt|force_empty|event_control|freezer|pressure|stat$|reclaim|peak$|kill$|reset|clear_refs/;
+
+const server = serverOfFile("restored-walls", { SANDLOT_READY: "0" });
+
+const create = (more: { allowInternetAccess?: boolean } = {}) =>
+  Sandbox.create({ ...server().options, ...LIFE, ...more });
+
+/** The same sandbox, after its processes were ended and made again. */
+async function resumed(sandbox: Sandbox): Promise<Sandbox> {
+  await sandbox.pause();
+  await sandbox.connect(LIFE);
+  return sandbox;
+}
+
+async function forked(sandbox: Sandbox): Promise<Sandbox> {
+  const [fork] = await sandbox.fork({ count: 1, ...LIFE });
+  if (!(fork instanceof Sandbox)) throw fork ?? new Error("nothing was forked");
+  return fork;
+}
+
+/** A sandbox from a snapshot of another. */
+async function fromSnapshot(sandbox: Sandbox): Promise<Sandbox> {
+  const { snapshotId } = await sandbox.createSnapshot();
+  return await Sandbox.create(snapshotId, { ...server().options, ...LIFE });
+}
+
+const WAYS = { "a resumed sandbox": resumed, "a fork": forked, "a sandbox from a snapshot": fromSnapshot };
+
+/** What holds a sandbox in, as it sees it itself. */
+async function fromInside(sandbox: Sandbox): Promise<unknown> {
+  const { stdout } = await sandbox.commands.run("python3 /tmp/portrait.py", { user: "root" });
+  return JSON.parse(stdout);
+}
+
+/** And as the machine sees it. */
+async function fromOutside(sandbox: Sandbox): Promise<unknown> {
+  const { pid, cgroup } = recordOf(new DataFolder(server().dataFolder), sandbox.sandboxId);
+  const limits: Record<string, string> = {};
+  for (const folder of cgroupTrees().map((tree) => join(tree, cgroup))) {
+    // A tree that no controller has is not the sandbox's.
+    for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+      const path = join(folder, name);
+      const isSetting = statSync(path).isFile() && (statSync(path).mode & 0o600) === 0o600;
+      if (isSetting && !NO_LIMIT.test(name)) limits[path.replace(cgroup, "")] = readFileSync(path, "utf8");
+    }
+  }
+  const namespaces = ["user", "pid", "mnt", "net", "ipc", "uts", "cgroup", "time"];
+  const shared = namespaces.filter(
+    (name) => readlinkSync(`/proc/${pid}/ns/${name}`) === readlinkSync(`/proc/self/ns/${name}`),
+  );
+  const rules = await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "nft", "list", "ruleset"]);
+  return { limits, shared, rules };
+}
+
+describe.each(Object.entries(WAYS))("%s", (_, restored) => {
+  let sandbox: Sandbox;
+  let booted: { inside: unknown; outside: unknown };
+  beforeAll(async () => {
+    const original = await create();
+    const portrait = await Bun.file(join(import.meta.dir, "../support/services/portrait.py")).text();
+    await original.files.write("/tmp/portrait.py", portrait);
+    // With connections to itself: what holds packets back while they are restored must be gone afterwards.
+    await startListening(original, "exec python3 -u -m http.server 8000");
+    await startListening(
+      original,
+      `exec python3 -uc 'import socket, time; s = socket.create_connection(("127.0.0.1", 8000)); print("up"); time.sleep(900)'`,
+    );
+    booted = { inside: await fromInside(original), outside: await fromOutside(original) };
+    sandbox = await restored(original);
+  });
+
+  test("sees around itself what it saw before", async () => {
+    expect(await fromInside(sandbox)).toEqual(booted.inside);
+  });
+
+  test("is held by the same limits, and by no rule that was for the moment of the restore", async () => {
+    expect(await fromOutside(sandbox)).toEqual(booted.outside);
+    expect(booted.outside).toMatchObject({ shared: [], rules: "" });
+  });
+
+  holdWalls(server, () => sandbox);
+});
+
+describe("the network of resumed sandboxes and of a fork", () => {
+  holdNetworkWalls(server, async () => {
+    const [first, second, third] = await Promise.all([create(), create({ allowInternetAccess: false }), create()]);
+    return { open: await forked(first), offline: await resumed(second), neighbour: await resumed(third) };
+  });
+});
+
+test("a fork, and a sandbox resumed twice, without internet access have none", async () => {
+  const offline = await create({ allowInternetAccess: false });
+  const look = "curl -sS --connect-timeout 2 http://93.184.215.14/ 2>&1 || true";
+  for (const sandbox of [offline, await resumed(await resumed(offline)), await forked(offline)]) {
+    expect((await sandbox.commands.run(look)).stdout).not.toContain("hello");
+    expect((await sandbox.getInfo()).allowInternetAccess).toBe(false);
+  }
+});

@@ -1,0 +1,13 @@
+/** The walls of a sandbox that was booted. */
+import { beforeAll } from "bun:test";
+import { Sandbox } from "e2b";
+import { serverOfFile } from "../support/server-of-file.ts";
+import { holdWalls } from "./walls.ts";
+
+const server = serverOfFile("walls", { SANDLOT_READY: "0" });
+let sandbox: Sandbox;
+beforeAll(async () => {
+  sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+});
+
+holdWalls(server, () => sandbox);

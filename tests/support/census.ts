@@ -1,0 +1,157 @@
+/**
+ * Counts everything on the machine that belongs to one server, by looking at the machine rather than asking the server: what
+ * a crash may leave behind must show up here.
+ */
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
+import { attempt } from "../../src/host/system/command.ts";
+
+export interface Census {
+  processes: number;
+  namespaces: number;
+  cgroups: number;
+  mounts: number;
+  loopDevices: number;
+  interfaces: number;
+  offlineElements: number;
+  runFolders: number;
+  disks: number;
+  crunRecords: number;
+}
+
+export const NOTHING: Census = {
+  processes: 0,
+  namespaces: 0,
+  cgroups: 0,
+  mounts: 0,
+  loopDevices: 0,
+  interfaces: 0,
+  offlineElements: 0,
+  runFolders: 0,
+  disks: 0,
+  crunRecords: 0,
+};
+
+export function tagOf(dataFolder: string): string {
+  return (JSON.parse(readFileSync(join(dataFolder, "server.json"), "utf8")) as { tag: string }).tag;
+}
+
+/** Of sandboxes only: what the server itself needs (its pool of disks, its table) is not counted. */
+export async function census(dataFolder: string): Promise<Census> {
+  const tag = tagOf(dataFolder);
+  const runFolder = `/run/sandlot/${tag}`;
+  const processes = processesIn(`/sandlot/${tag}`);
+  const links = await attempt(["ip", "-json", "link", "show"]);
+  const offline = await attempt(["nft", "-j", "list", "set", "inet", `sandlot_${tag}`, "offline"]);
+  return {
+    processes: processes.length,
+    namespaces: namespacesOf(processes),
+    cgroups: cgroupTrees().reduce((sum, tree) => sum + foldersBelow(join(tree, `sandlot/${tag}`)), 0),
+    mounts: mountsBelow(runFolder, `${runFolder}/sandboxes/`),
+    loopDevices: await loopDevicesOn(`${dataFolder}/disks`, runFolder),
+    interfaces: (JSON.parse(links.stdout) as { ifname: string }[]).filter((l) => l.ifname.startsWith(`slot${tag}-`))
+      .length,
+    offlineElements: offline.exitCode === 0 ? countElements(offline.stdout) : 0,
+    runFolders: namesIn(`${runFolder}/sandboxes`).length,
+    disks: await disksIn(runFolder, dataFolder),
+    crunRecords: namesIn(`${runFolder}/crun`).filter((name) => !name.startsWith(".")).length,
+  };
+}
+
+/** Waits until the census is as expected; loop devices free themselves a moment after the last process is gone. */
+export async function settledCensus(dataFolder: string, wanted: Census, withinMs = 10_000): Promise<Census> {
+  const deadline = performance.now() + withinMs;
+  for (;;) {
+    const now = await census(dataFolder);
+    if (Bun.deepEquals(now, wanted) || performance.now() > deadline) return now;
+    await Bun.sleep(50);
+  }
+}
+
+function processesIn(cgroup: string): number[] {
+  const found = new Set<number>();
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      if (readFileSync(`/proc/${name}/cgroup`, "utf8").includes(`${cgroup}/`)) found.add(Number(name));
+    } catch {
+      // It ended while we looked.
+    }
+  }
+  return [...found];
+}
+
+function namespacesOf(pids: number[]): number {
+  const found = new Set<string>();
+  for (const pid of pids) {
+    for (const kind of ["mnt", "net", "pid", "ipc", "uts", "user", "cgroup", "time"]) {
+      try {
+        found.add(readlinkSync(`/proc/${pid}/ns/${kind}`));
+      } catch {
+        // It ended while we looked.
+      }
+    }
+  }
+  return found.size;
+}
+
+function foldersBelow(folder: string): number {
+  if (!existsSync(folder)) return 0;
+  return readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory()).length;
+}
+
+/** In the machine's own mount table and in the server's. */
+function mountsBelow(runFolder: string, prefix: string): number {
+  const tables = [readFileSync("/proc/self/mountinfo", "utf8")];
+  const server = pidOfServer(runFolder);
+  if (server !== undefined) tables.push(readFileSync(`/proc/${server}/mountinfo`, "utf8"));
+  return tables
+    .join("\n")
+    .split("\n")
+    .filter((line) => line.split(" ")[4]?.startsWith(prefix)).length;
+}
+
+function pidOfServer(runFolder: string): number | undefined {
+  const file = join(runFolder, "server.pid");
+  if (!existsSync(file)) return undefined;
+  const pid = Number(readFileSync(file, "utf8").split(" ")[0]);
+  return existsSync(`/proc/${pid}/mountinfo`) ? pid : undefined;
+}
+
+/** Those that hold a disk in this pool, deleted or not: the file's name alone could be another server's. */
+async function loopDevicesOn(pool: string, runFolder: string): Promise<number> {
+  const device = await inWorld(runFolder, ["stat", "--format", "%d", pool]);
+  const listed = await attempt(["losetup", "--list", "--json", "--output", "NAME,BACK-FILE,BACK-MAJ:MIN"]);
+  if (device.exitCode !== 0 || listed.stdout.trim() === "") return 0;
+  const { loopdevices } = JSON.parse(listed.stdout) as { loopdevices: Record<string, string | null>[] };
+  return loopdevices.filter((loop) => {
+    const [major = 0, minor = 0] = (loop["back-maj:min"] ?? "").split(":").map(Number);
+    const number = (minor & 0xff) + major * 256 + (minor >>> 8) * 2 ** 20;
+    return number === Number(device.stdout) && /\/d[0-9a-f]+\.img/.test(loop["back-file"] ?? "");
+  }).length;
+}
+
+/** The pool of disks is mounted in the server's namespace only. */
+async function inWorld(runFolder: string, command: string[]) {
+  const pin = `${runFolder}/world/mnt`;
+  return await attempt(existsSync(pin) ? ["nsenter", `--mount=${pin}`, "--", ...command] : command);
+}
+
+function namesIn(folder: string): string[] {
+  return existsSync(folder) ? readdirSync(folder) : [];
+}
+
+async function disksIn(runFolder: string, dataFolder: string): Promise<number> {
+  const listing = await inWorld(runFolder, ["ls", `${dataFolder}/disks`]);
+  return listing.stdout.split("\n").filter(isDisk).length;
+}
+
+function isDisk(name: string): boolean {
+  return /^d[0-9a-f]+\.img$/.test(name);
+}
+
+function countElements(json: string): number {
+  const parsed = JSON.parse(json) as { nftables: { set?: { elem?: unknown[] } }[] };
+  return parsed.nftables.reduce((sum, item) => sum + (item.set?.elem?.length ?? 0), 0);
+}

@@ -1,0 +1,57 @@
+/** The official command line, as a user of this server has it: their variables, a home of its own, no look-out for updates. */
+import { afterAll } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestServer } from "./server.ts";
+
+const PROGRAM = join(import.meta.dir, "../../node_modules/.bin/e2b");
+const COMMAND_MS = 30_000;
+
+export interface CliAnswer {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+}
+
+export interface Cli {
+  /** Runs `e2b sandbox …` to its end; without `input` its standard input is no pipe. */
+  sandbox(args: string[], input?: string | Uint8Array): Promise<CliAnswer>;
+  /** The same as a command line and variables, for whoever runs it in another way. */
+  command(args: string[]): { argv: string[]; env: Record<string, string> };
+}
+
+export function cliOfFile(server: () => TestServer): Cli {
+  const home = mkdtempSync(join(tmpdir(), "sandlot-cli-"));
+  afterAll(() => rmSync(home, { recursive: true, force: true }));
+
+  const command: Cli["command"] = (args) => ({
+    argv: ["node", PROGRAM, "sandbox", ...args],
+    env: {
+      PATH: process.env.PATH ?? "",
+      HOME: home,
+      TERM: "xterm-256color",
+      LANG: "C.UTF-8",
+      NO_UPDATE_NOTIFIER: "1",
+      NO_COLOR: "1",
+      E2B_API_URL: server().url,
+      E2B_SANDBOX_URL: server().url,
+      E2B_API_KEY: server().apiKey,
+    },
+  });
+
+  async function sandbox(args: string[], input?: string | Uint8Array): Promise<CliAnswer> {
+    const { argv, env } = command(args);
+    const bytes = typeof input === "string" ? new TextEncoder().encode(input) : input;
+    const stdin = bytes === undefined ? "ignore" : bytes;
+    const child = Bun.spawn(argv, { env, cwd: home, stdio: [stdin, "pipe", "pipe"], timeout: COMMAND_MS });
+    const [stdout, stderr, exitCode] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+      child.exited,
+    ]);
+    return { exitCode, stdout, stderr };
+  }
+
+  return { sandbox, command };
+}

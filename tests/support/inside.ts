@@ -1,0 +1,86 @@
+/** Looks and acts inside a sandbox from the machine, without the guest's help. */
+import { readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { join } from "node:path";
+import { GuestClient } from "../../src/host/guest-link/guest-client.ts";
+import type { Machine } from "../../src/host/machine.ts";
+import type { SandboxRecord } from "../../src/host/sandbox/sandbox-record.ts";
+import { run } from "../../src/host/system/command.ts";
+import type { DataFolder } from "../../src/host/system/data-folder.ts";
+
+const UP_WITHIN_MS = 30_000;
+
+export function recordOf(data: DataFolder, id: string): SandboxRecord {
+  return JSON.parse(readFileSync(join(data.sandboxesFolder, id, "record.json"), "utf8"));
+}
+
+/** Output of a shell line that runs for a moment. */
+export async function shell(data: DataFolder, id: string, line: string): Promise<string> {
+  const { pid } = recordOf(data, id);
+  return (await run(["nsenter", "-t", String(pid), "-a", "--", "/bin/sh", "-c", line])).trim();
+}
+
+/** Starts a Python program as the guest starts processes; it goes on by itself. Works while the sandbox asks for no token. */
+export async function startPython(machine: Machine, id: string, program: string, ...args: string[]): Promise<void> {
+  const guest = new GuestClient(machine.endpoint(id)?.address ?? "", "");
+  const events = await guest.start(["/usr/bin/python3", "-c", program, ...args], "root");
+  const reader = events.body?.getReader();
+  await reader?.read();
+  await reader?.cancel();
+}
+
+/** What a service inside says to a line; connections are tried until it is up. */
+export async function ask(machine: Machine, id: string, port: number, line = ""): Promise<string> {
+  const address = machine.endpoint(id)?.address ?? "";
+  const deadline = performance.now() + UP_WITHIN_MS;
+  for (;;) {
+    try {
+      return await exchange(address, port, line);
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+      await Bun.sleep(10);
+    }
+  }
+}
+
+function exchange(address: string, port: number, line: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    const socket = connect(port, address, () => socket.write(`${line}\n`));
+    socket.setTimeout(5_000, () => socket.destroy(new Error("no answer")));
+    socket.on("data", (chunk) => {
+      text += chunk.toString();
+    });
+    socket.on("error", reject);
+    socket.on("close", () => resolve(text));
+  });
+}
+
+/** A connection that stays open. */
+export class Line {
+  #answer: (text: string) => void = () => undefined;
+
+  private constructor(readonly socket: Socket) {
+    socket.on("data", (chunk) => this.#answer(chunk.toString()));
+    socket.on("error", () => undefined);
+  }
+
+  static open(address: string, port: number): Promise<Line> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(port, address, () => resolve(new Line(socket)));
+      socket.on("error", reject);
+    });
+  }
+
+  /** What comes back for `text`. */
+  echo(text: string): Promise<string> {
+    return new Promise((resolve) => {
+      this.#answer = resolve;
+      this.socket.write(text);
+    });
+  }
+
+  close(): void {
+    this.socket.destroy();
+  }
+}

@@ -1,0 +1,67 @@
+/** One machine for all tests of a file, on a data folder of its own; with its last test it goes, and all its sandboxes with it. */
+import { afterAll, beforeAll } from "bun:test";
+import { mkdirSync } from "node:fs";
+import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
+import type { CreateSandbox } from "../../src/host/host.ts";
+import { Machine } from "../../src/host/machine.ts";
+import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
+import { guestFolder } from "../../src/host/setup/guest-folder.ts";
+import { applySettings } from "../../src/host/setup/host-changes.ts";
+import { takeDown } from "../../src/host/setup/take-down.ts";
+import { attempt } from "../../src/host/system/command.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { Toolbox } from "../../src/host/system/toolbox.ts";
+import { newDataFolder } from "./server.ts";
+
+export const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
+
+export const request: CreateSandbox = {
+  kind: { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE },
+  envVars: {},
+  accessTokens: [],
+  internet: false,
+};
+
+export class MachineOfFile {
+  readonly dataFolder: string;
+  data!: DataFolder;
+  machine!: Machine;
+
+  constructor(name: string) {
+    this.dataFolder = newDataFolder(name);
+    beforeAll(async () => {
+      mkdirSync(this.dataFolder, { recursive: true });
+      this.data = new DataFolder(this.dataFolder);
+      await this.open();
+    });
+    afterAll(() => this.takeDown({ keepData: false }));
+  }
+
+  async open(): Promise<void> {
+    this.data.makeRunFolder();
+    applySettings(this.data);
+    this.machine = await Machine.open({
+      data: this.data,
+      cacheFolder: CACHE,
+      guestFolder: guestFolder(new Toolbox(CACHE)),
+      resolver: "9.9.9.9",
+      readyPerKind: 0,
+    });
+  }
+
+  /** Leaves nothing of it on this machine but, if asked, its data. */
+  async takeDown(options: { keepData: boolean }): Promise<void> {
+    await this.machine.close();
+    await attempt(["umount", `${this.dataFolder}/disks`]);
+    await takeDown(this.data, CACHE, options);
+  }
+
+  async withSandbox(use: (id: string) => Promise<void>): Promise<void> {
+    const { id } = await this.machine.create(request);
+    try {
+      await use(id);
+    } finally {
+      await this.machine.destroy(id);
+    }
+  }
+}

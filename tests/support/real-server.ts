@@ -1,0 +1,89 @@
+/**
+ * A whole server in this process, on the real machine and a real socket, so that a test can listen at its store and its host. It
+ * is put together as src/cli/serve.ts does it, but for the mount world: tests run in a mount namespace of their own.
+ */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
+import { createIds } from "../../src/control/access/ids.ts";
+import { type Control, createControl } from "../../src/control/control.ts";
+import { ensureFirstRun } from "../../src/control/first-run.ts";
+import { createEdge, type Relay } from "../../src/edge/edge.ts";
+import type { Host } from "../../src/host/host.ts";
+import { Machine } from "../../src/host/machine.ts";
+import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
+import { guestFolder } from "../../src/host/setup/guest-folder.ts";
+import { applySettings } from "../../src/host/setup/host-changes.ts";
+import { takeDown } from "../../src/host/setup/take-down.ts";
+import { attempt } from "../../src/host/system/command.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { Toolbox } from "../../src/host/system/toolbox.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
+import { systemClock } from "../../src/work/clock.ts";
+import { jsonLog } from "../../src/work/log.ts";
+
+const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
+
+export interface Listeners {
+  store(store: Store): void;
+  host(machine: Machine): Host;
+}
+
+export class RealServer implements AsyncDisposable {
+  private constructor(
+    readonly data: DataFolder,
+    readonly machine: Machine,
+    readonly store: Store,
+    readonly control: Control,
+    readonly url: string,
+    readonly apiKey: string,
+    readonly log: readonly string[],
+    readonly stopListening: () => Promise<void>,
+  ) {}
+
+  static async open(dataFolder: string, listeners: Listeners): Promise<RealServer> {
+    mkdirSync(dataFolder, { recursive: true });
+    const data = new DataFolder(dataFolder);
+    data.makeRunFolder();
+    applySettings(data);
+    const machine = await Machine.open({
+      data,
+      cacheFolder: CACHE,
+      guestFolder: guestFolder(new Toolbox(CACHE)),
+      resolver: "9.9.9.9",
+      readyPerKind: 0,
+    });
+    const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
+    const ids = createIds();
+    const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
+    const { firstApiKey = "" } = await ensureFirstRun({ store, ids, clock: systemClock }, [base]);
+    listeners.store(store);
+    const lines: string[] = [];
+    const log = jsonLog((line) => lines.push(line));
+    const host = listeners.host(machine);
+    const control = createControl({ store, host, clock: systemClock, ids, log });
+    const edge = createEdge({ directory: control.directory, log: () => undefined });
+    const server = Bun.serve<Relay>({
+      hostname: "127.0.0.1",
+      port: 0,
+      idleTimeout: 255,
+      fetch(request, server) {
+        const route = edge.route(request);
+        return route === undefined ? control.handle(request) : edge.handle(request, route, server);
+      },
+      websocket: edge.websocket,
+    });
+    await control.start();
+    const url = `http://127.0.0.1:${server.port}`;
+    return new RealServer(data, machine, store, control, url, firstApiKey, lines, () => server.stop(true));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.control.close();
+    await this.stopListening();
+    await this.machine.close();
+    await this.store.close();
+    await attempt(["umount", join(this.data.path, "disks")]);
+    await takeDown(this.data, CACHE, { keepData: false });
+  }
+}

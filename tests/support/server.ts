@@ -1,0 +1,108 @@
+/** A real server for tests, started the way a user starts it, on a data folder of its own. */
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { serverEnv } from "../../src/cli/testing/server-env.ts";
+import { run } from "../../src/host/system/command.ts";
+import { isRunning } from "../../src/host/testing/outer-network.ts";
+
+/** Not in memory: disks of sandboxes lie here. */
+export const TEST_ROOT = "/var/tmp/sandlot-test";
+const PROJECT = join(import.meta.dir, "../..");
+const READY_MS = 60_000;
+
+export interface TestServer {
+  url: string;
+  apiKey: string;
+  dataFolder: string;
+  /** What the SDK takes as options. */
+  options: { apiUrl: string; sandboxUrl: string; apiKey: string };
+  /** The server process itself. */
+  pid: number;
+  /** Everything printed so far. */
+  output(): string;
+  /** SIGTERM, then waits for the end. Sandboxes run on. */
+  stop(): Promise<number>;
+  /** SIGKILL: as if the power of the server, not of the machine, had gone. */
+  crash(): Promise<void>;
+}
+
+/** Below the ports that the kernel gives to clients. */
+let nextPort = 10_000 + (process.pid % 10_000);
+
+export function newDataFolder(name: string): string {
+  return join(TEST_ROOT, String(process.env.SANDLOT_TEST_RUN ?? process.pid), name);
+}
+
+/** Starts a server on `dataFolder`, new or left by an earlier one, and waits for its banner. */
+export async function startServer(dataFolder: string, extra: Record<string, string> = {}): Promise<TestServer> {
+  mkdirSync(dataFolder, { recursive: true });
+  const port = nextPort++;
+  const env = serverEnv(dataFolder, { SANDLOT_LISTEN: `127.0.0.1:${port}`, ...extra });
+  const child = Bun.spawn([process.execPath, join(PROJECT, "src/cli/main.ts"), "up"], {
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  const ready = Promise.withResolvers<void>();
+  const read = async (stream: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder();
+    for await (const chunk of stream) {
+      output += decoder.decode(chunk, { stream: true });
+      if (output.includes("Sandlot is ready")) ready.resolve();
+    }
+  };
+  void read(child.stdout);
+  void read(child.stderr);
+  const failed = child.exited.then((code) => {
+    throw new Error(`the server ended with ${code} before it was ready:\n${output}`);
+  });
+  failed.catch(() => undefined);
+  const late = Bun.sleep(READY_MS).then(() => {
+    throw new Error(`the server was not ready within ${READY_MS} ms:\n${output}`);
+  });
+  late.catch(() => undefined);
+  await Promise.race([ready.promise, failed, late]);
+
+  const url = `http://127.0.0.1:${port}`;
+  const apiKey = readFileSync(join(dataFolder, "api-key"), "utf8").trim();
+  return {
+    url,
+    apiKey,
+    dataFolder,
+    options: { apiUrl: url, sandboxUrl: url, apiKey },
+    pid: child.pid,
+    output: () => output,
+    async stop() {
+      child.kill("SIGTERM");
+      return await child.exited;
+    },
+    async crash() {
+      child.kill("SIGKILL");
+      await child.exited;
+    },
+  };
+}
+
+/** What `sandlot down` does, through the command itself. */
+export async function takeDownServer(dataFolder: string): Promise<void> {
+  const command = [process.execPath, join(PROJECT, "src/cli/main.ts"), "down"];
+  await run(command, { env: serverEnv(dataFolder), timeoutMs: 120_000 });
+}
+
+/** Servers of test runs that were killed: whatever they left is taken down before a new run begins. */
+export async function removeStaleServers(): Promise<void> {
+  if (!existsSync(TEST_ROOT)) return;
+  for (const run of readdirSync(TEST_ROOT)) if (!isRunning(Number(run))) await removeServersOf(run);
+}
+
+/** Takes down whatever servers a run has left, and removes their data. */
+export async function removeServersOf(run: string): Promise<void> {
+  const folder = join(TEST_ROOT, run);
+  if (!existsSync(folder)) return;
+  for (const name of readdirSync(folder)) {
+    const dataFolder = join(folder, name);
+    if (existsSync(join(dataFolder, "server.json"))) await takeDownServer(dataFolder);
+  }
+  await rm(folder, { recursive: true, force: true });
+}

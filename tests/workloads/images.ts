@@ -1,0 +1,39 @@
+/** The root filesystems of the workloads' tests: what agents really run, from Debian. Built once by the test run. */
+import type { Config } from "../../src/cli/config.ts";
+import { debianImageStep } from "../../src/host/setup/base-image.ts";
+import type { SetupStep } from "../../src/host/setup/step.ts";
+
+const TEST_FILE = "tests/workloads/workloads.test.ts";
+
+/** Of every sandbox's life: a shell, an owner, tools to look around with. */
+const COMMON = ["bash", "sudo", "passwd", "login", "ca-certificates", "curl", "procps", "python3"];
+
+const WORKLOADS = {
+  image: "workloads-1",
+  title: "the image of the workloads' tests (Debian, a minute or two)",
+  packages: [
+    ...COMMON,
+    ...["python3-numpy", "python3-ipykernel", "python3-jupyter-client", "nodejs", "gcc", "libc6-dev", "make"],
+    ...["git", "sqlite3", "redis-server", "postgresql", "tmux", "gdb", "iputils-ping"],
+  ],
+};
+
+const CHROMIUM = {
+  image: "chromium-1",
+  title: "the image of the browser's test (Debian with Chromium, a minute or two)",
+  packages: [...COMMON, "chromium-headless-shell", "python3-websocket"],
+};
+
+export const WORKLOADS_IMAGE = WORKLOADS.image;
+export const CHROMIUM_IMAGE = CHROMIUM.image;
+
+/** A browser's image is large; its test runs when this is asked for. */
+export const LONG = process.env.SANDLOT_TEST_LONG === "1";
+
+/** What the test run has to make first, given the files that it was asked to run. */
+export function imageSteps({ cacheFolder, debianMirror }: Config, testArguments: readonly string[]): SetupStep[] {
+  const files = testArguments.filter((argument, at) => !argument.startsWith("-") && testArguments[at - 1] !== "-t");
+  const wanted = files.length === 0 || files.some((file) => TEST_FILE.includes(file.replace(/^\.\//, "")));
+  if (!wanted) return [];
+  return [WORKLOADS, ...(LONG ? [CHROMIUM] : [])].map((image) => debianImageStep(cacheFolder, debianMirror, image));
+}

@@ -1,0 +1,117 @@
+/** One sandbox on the real machine with the unmodified SDK beside it, which is paused and resumed under a running program. */
+import { expect } from "bun:test";
+import { Sandbox } from "e2b";
+import { RUNTIME_PORT } from "../../src/contract/runtime/version.ts";
+import type { CreateSandbox } from "../../src/host/host.ts";
+import type { Machine } from "../../src/host/machine.ts";
+import { census } from "../support/census.ts";
+import { Conversation } from "./conversation.ts";
+
+export class Stage {
+  readonly #conversations: Conversation[] = [];
+
+  private constructor(
+    readonly machine: Machine,
+    readonly dataFolder: string,
+    readonly request: CreateSandbox,
+    readonly id: string,
+    public sandbox: Sandbox,
+  ) {}
+
+  static async open(machine: Machine, dataFolder: string, request: CreateSandbox): Promise<Stage> {
+    const { id } = await machine.create(request);
+    return new Stage(machine, dataFolder, request, id, await clientOf(machine, id));
+  }
+
+  /** Another sandbox that begins as this one is now; to be closed as well. */
+  async copy(): Promise<Stage> {
+    const checkpoint = `copy-${crypto.randomUUID()}`;
+    await this.machine.snapshot(this.id, checkpoint, { memory: true });
+    const { id } = await this.machine.create({ ...this.request, checkpoint });
+    await this.machine.removeCheckpoint(checkpoint);
+    return new Stage(this.machine, this.dataFolder, this.request, id, await clientOf(this.machine, id));
+  }
+
+  /** The address at which the machine reaches it. */
+  get address(): string {
+    return addressOf(this.machine, this.id);
+  }
+
+  /** What a command that ends by itself says. */
+  async run(command: string): Promise<string> {
+    return (await this.sandbox.commands.run(command, { timeoutMs: 30_000 })).stdout.trim();
+  }
+
+  async command(command: string): Promise<Conversation> {
+    return this.#remember(await Conversation.withCommand(this.sandbox, command));
+  }
+
+  async process(pid: number): Promise<Conversation> {
+    return this.#remember(await Conversation.withProcess(this.sandbox, pid));
+  }
+
+  async terminal(): Promise<Conversation> {
+    return this.#remember(await Conversation.withTerminal(this.sandbox));
+  }
+
+  /** A Python program that answers lines; its text comes as a file, as agents do it. */
+  async python(program: string): Promise<Conversation> {
+    const path = `/tmp/${crypto.randomUUID()}.py`;
+    await this.sandbox.files.write(path, program);
+    return await this.command(`exec python3 -u ${path}`);
+  }
+
+  /** Twice: what was restored can be written again. All conversations go on afterwards. */
+  async pauseAndResume(whilePaused?: () => Promise<void>): Promise<void> {
+    await this.#pauseAndResumeOnce(whilePaused);
+    await this.#pauseAndResumeOnce();
+    this.sandbox = await clientOf(this.machine, this.id);
+    for (const conversation of this.#conversations) await conversation.reconnect(this.sandbox);
+  }
+
+  /** In between nothing runs and nothing is kept in memory. */
+  async #pauseAndResumeOnce(whilePaused: () => Promise<void> = async () => undefined): Promise<void> {
+    const checkpoint = `workload-${crypto.randomUUID()}`;
+    await this.machine.pause(this.id, checkpoint, { memory: true });
+    const { processes, namespaces, cgroups } = await census(this.dataFolder);
+    expect({ processes, namespaces, cgroups }).toEqual({ processes: 0, namespaces: 0, cgroups: 0 });
+    await whilePaused();
+    await this.machine.resume({ ...this.request, id: this.id, checkpoint, memory: true });
+    await this.machine.removeCheckpoint(checkpoint);
+  }
+
+  /** The message of a pause that is refused. The sandbox goes on and there is no checkpoint. */
+  async refusedPause(): Promise<string> {
+    const refused = this.machine.pause(this.id, "refused", { memory: true });
+    const fault = await refused.then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
+    expect(fault).toMatchObject({ status: 422 });
+    expect(await this.machine.checkpoints.list()).not.toContain("refused");
+    return (fault as Error).message;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.machine.destroy(this.id);
+  }
+
+  #remember(conversation: Conversation): Conversation {
+    this.#conversations.push(conversation);
+    return conversation;
+  }
+}
+
+function addressOf(machine: Machine, id: string): string {
+  const address = machine.endpoint(id)?.address;
+  if (address === undefined) throw new Error(`sandbox ${id} does not run`);
+  return address;
+}
+
+/** In debug mode the SDK asks no management server and sends no token. */
+async function clientOf(machine: Machine, id: string): Promise<Sandbox> {
+  return await Sandbox.connect("debug", {
+    debug: true,
+    sandboxUrl: `http://${addressOf(machine, id)}:${RUNTIME_PORT}`,
+  });
+}

@@ -1,0 +1,129 @@
+/**
+ * What agents really run, through a pause: each starts as a client would start it, does something that only its memory knows,
+ * and goes on after nothing was left of the sandbox but its checkpoint. The rows of docs/pause.md are these tests.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdirSync } from "node:fs";
+import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
+import type { CreateSandbox } from "../../src/host/host.ts";
+import { Machine } from "../../src/host/machine.ts";
+import { guestFolder } from "../../src/host/setup/guest-folder.ts";
+import { applySettings } from "../../src/host/setup/host-changes.ts";
+import { takeDown } from "../../src/host/setup/take-down.ts";
+import { attempt, run } from "../../src/host/system/command.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { Toolbox } from "../../src/host/system/toolbox.ts";
+import { newDataFolder } from "../support/server.ts";
+import { browsers } from "./browsers.ts";
+import { type Holding, holdingProgram, holdings } from "./holdings.ts";
+import { CHROMIUM_IMAGE, LONG, WORKLOADS_IMAGE } from "./images.ts";
+import { SHARING_PROGRAM, sharings } from "./sharings.ts";
+import { Stage } from "./stage.ts";
+import type { Workload } from "./workload.ts";
+import { workloads } from "./workloads.ts";
+
+const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
+const MEMORY_MB = 3072;
+/** Memory is written to the disk and read again several times, and the disk may have much else to do. */
+const PLAY_MS = 180_000;
+
+const dataFolder = newDataFolder("workloads");
+let data: DataFolder;
+let machine: Machine;
+
+beforeAll(async () => {
+  mkdirSync(dataFolder, { recursive: true });
+  data = new DataFolder(dataFolder);
+  data.makeRunFolder();
+  // As on most machines, where /run is mounted like this.
+  await run(["mount", "-t", "tmpfs", "-o", "nosuid,nodev,noexec,mode=711", "tmpfs", data.sandboxesFolder]);
+  applySettings(data);
+  machine = await Machine.open({
+    data,
+    cacheFolder: CACHE,
+    guestFolder: guestFolder(new Toolbox(CACHE)),
+    resolver: "9.9.9.9",
+    readyPerKind: 0,
+  });
+});
+afterAll(async () => {
+  await machine.close();
+  await attempt(["umount", `${dataFolder}/disks`]);
+  await attempt(["umount", data.sandboxesFolder]);
+  await takeDown(data, CACHE, { keepData: false });
+});
+
+const request = (image: string): CreateSandbox => ({
+  kind: { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image, memoryMB: MEMORY_MB },
+  envVars: {},
+  accessTokens: [],
+  internet: true,
+});
+
+async function play(image: string, workload: Workload): Promise<void> {
+  await using stage = await Stage.open(machine, dataFolder, request(image));
+  await workload.play(stage);
+}
+
+describe.each(["kept", "closed", "refused"] as const)("%s:", (fate) => {
+  const rows = workloads.filter((workload) => workload.fate === fate);
+  test.each(rows.map((workload) => [workload.what, workload] as const))(
+    "%s",
+    async (_what, workload) => {
+      await play(WORKLOADS_IMAGE, workload);
+    },
+    PLAY_MS,
+  );
+});
+
+describe("a process that holds", () => {
+  const said = new Map<Holding, { before: string; after: string }>();
+
+  beforeAll(async () => {
+    await using stage = await Stage.open(machine, dataFolder, request(WORKLOADS_IMAGE));
+    const holders = await Promise.all(holdings.map((holding) => stage.python(holdingProgram(holding))));
+    await Promise.all(holders.map((holder) => holder.hear(/<ready>/)));
+    const look = () => Promise.all(holders.map((holder) => holder.ask("", /<(.*)>\n/)));
+    const before = await look();
+    await stage.pauseAndResume();
+    const after = await look();
+    for (const [at, holding] of holdings.entries()) {
+      said.set(holding, { before: before[at] ?? "", after: after[at] ?? "" });
+    }
+  });
+
+  test.each(holdings.map((holding) => [holding.what, holding] as const))("%s", (_what, holding) => {
+    const { before, after } = said.get(holding) ?? { before: "nothing", after: "nothing at all" };
+    expect(after).toBe(holding.after ?? before);
+    if (holding.fate === "reset") expect(after).not.toBe(before);
+  });
+});
+
+describe("a copy", () => {
+  const original = new Map<string, string>();
+  const copied = new Map<string, string>();
+
+  beforeAll(async () => {
+    await using stage = await Stage.open(machine, dataFolder, request(WORKLOADS_IMAGE));
+    const program = await stage.python(SHARING_PROGRAM);
+    await program.hear(/<ready>/);
+    await using copy = await stage.copy();
+    const inCopy = await copy.process(program.pid);
+    for (const { what, look } of sharings) {
+      original.set(what, await program.ask(look, /<(.*)>\n/));
+      copied.set(what, await inCopy.ask(look, /<(.*)>\n/));
+    }
+  });
+
+  test.each(sharings.map(({ what, inCopy }) => [what, inCopy] as const))("and its original: %s: %s", (what, inCopy) => {
+    expect(original.get(what)).toBeTruthy();
+    if (inCopy === "the same") expect(copied.get(what)).toBe(original.get(what) ?? "");
+    else expect(copied.get(what)).not.toBe(original.get(what) ?? "");
+  });
+});
+
+describe.if(LONG)("a browser:", () => {
+  test.each(browsers.map((workload) => [workload.what, workload] as const))("%s", async (_what, workload) => {
+    await play(CHROMIUM_IMAGE, workload);
+  });
+});
