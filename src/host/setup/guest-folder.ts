@@ -3,39 +3,42 @@
  * runs in any image (Debian, Alpine, one without a shell), and the init that is pid 1.
  */
 
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { existsSync, readFileSync } from "node:fs";
+import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { GUEST_MOUNT, HIDDEN_IN_PROC } from "../image/guest-layout.ts";
 import { run } from "../system/command.ts";
 import { architecture, type Toolbox } from "../system/toolbox.ts";
+import { setInterpreter } from "./elf-interpreter.ts";
+import { GUEST_PROGRAM, guestSources } from "./guest-sources.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
 const COMPILE_MS = 120_000;
 const LIBRARIES = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libcap-ng.so.0"];
 
+/** A short name: its path must fit where a program has that of its own loader. */
+const LOADER = "ld.so";
+
 /** Keeps the guest alive: when it ends, for whatever reason, it is back within a second. User processes are not touched. */
-const KEEP_GUEST = `while :; do ${GUEST_MOUNT}/bin/guest; ${GUEST_MOUNT}/bin/busybox sleep 0.2; done\n`;
+const KEEP_GUEST = [
+  "while :; do",
+  `  LD_LIBRARY_PATH=${GUEST_MOUNT}/lib ${GUEST_MOUNT}/bin/guest`,
+  `  ${GUEST_MOUNT}/bin/busybox sleep 0.2`,
+  "done\n",
+].join("\n");
 
 /** Named by what goes into it, so that a changed guest gets a new folder and running sandboxes keep theirs. */
 export function guestFolder(toolbox: Toolbox): string {
   const hash = new Bun.CryptoHasher("sha256");
-  for (const file of sourceFiles()) hash.update(relative(PROJECT, file)).update(readFileSync(file));
+  const { files, packages } = guestSources(PROJECT);
+  for (const file of files) hash.update(relative(PROJECT, file)).update(readFileSync(file));
   hash
-    .update(readFileSync(join(PROJECT, "package-lock.json")))
+    .update(packages.join())
+    .update(Bun.version)
     .update(toolbox.toolFolder)
     .update(readFileSync(import.meta.path));
   return join(toolbox.cacheFolder, `guest-${hash.digest("hex").slice(0, 16)}`);
-}
-
-function sourceFiles(): string[] {
-  return ["src/guest", "src/contract"].flatMap((folder) =>
-    readdirSync(join(PROJECT, folder), { recursive: true, encoding: "utf8" })
-      .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
-      .sort()
-      .map((name) => join(PROJECT, folder, name)),
-  );
 }
 
 export function guestFolderStep(toolbox: Toolbox): SetupStep {
@@ -54,9 +57,8 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
         }
         await mkdir(bin);
         await mkdir(lib);
-        for (const name of [...LIBRARIES, architecture().loader]) {
-          await writeFile(join(lib, name), await readFile(join(toolbox.libraries, name)), { mode: 0o755 });
-        }
+        for (const name of LIBRARIES) await copyReadable(join(toolbox.libraries, name), join(lib, name));
+        await copyReadable(join(toolbox.libraries, architecture().loader), join(lib, LOADER));
         await copyFile(join(toolbox.toolFolder, "usr/bin/catatonit"), join(bin, "init"));
         await copyFile(await busybox(toolbox), join(bin, "busybox"));
         await copyFile(join(toolbox.toolFolder, "usr/bin/setpriv"), join(bin, "setpriv"));
@@ -64,10 +66,6 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
         await relink(join(bin, "setpriv"));
 
         progress("compiling");
-        const runtime = join(folder, "bun");
-        await copyFile(process.execPath, runtime);
-        await chmod(runtime, 0o755);
-        await relink(runtime);
         await run(
           [
             process.execPath,
@@ -75,13 +73,12 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
             "--compile",
             "--bytecode",
             "--minify-syntax",
-            `--compile-executable-path=${runtime}`,
-            join(PROJECT, "src/guest/main.ts"),
+            join(PROJECT, GUEST_PROGRAM),
             `--outfile=${join(bin, "guest")}`,
           ],
           { timeoutMs: COMPILE_MS, cwd: PROJECT },
         );
-        await rm(runtime);
+        await setInterpreter(join(bin, "guest"), `${GUEST_MOUNT}/lib/${LOADER}`);
         for (const name of await readdir(bin)) await chmod(join(bin, name), 0o755);
       }),
   };
@@ -89,8 +86,19 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
 
 /** Points a program at the loader and libraries in the guest folder, at the place where every sandbox sees it. */
 async function relink(program: string): Promise<void> {
-  const loader = `${GUEST_MOUNT}/lib/${architecture().loader}`;
-  await run(["patchelf", "--set-interpreter", loader, "--set-rpath", `${GUEST_MOUNT}/lib`, program]);
+  await run([
+    "patchelf",
+    "--set-interpreter",
+    `${GUEST_MOUNT}/lib/${LOADER}`,
+    "--set-rpath",
+    `${GUEST_MOUNT}/lib`,
+    program,
+  ]);
+}
+
+/** Links lead elsewhere outside of the folder that they were made for, so it is the file that is copied. */
+async function copyReadable(from: string, to: string): Promise<void> {
+  await writeFile(to, await readFile(from), { mode: 0o755 });
 }
 
 async function busybox(toolbox: Toolbox): Promise<string> {
