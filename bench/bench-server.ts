@@ -4,7 +4,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { serverEnv } from "../src/cli/testing/server-env.ts";
 import { Fault } from "../src/contract/fault.ts";
-import { MountWorld } from "../src/host/mount/mount-namespace.ts";
+import { MountNamespace } from "../src/host/mount/mount-namespace.ts";
 import { run } from "../src/host/system/command.ts";
 import { DataFolder } from "../src/host/system/data-folder.ts";
 import { isRunning } from "../src/host/testing/outer-network.ts";
@@ -62,13 +62,13 @@ export class BenchServer {
     return { url: `http://${LISTEN}`, apiKey: readFileSync(join(this.folder, "api-key"), "utf8").trim() };
   }
 
-  /** A command line prefix that leads into the network and the mount world of the server. */
+  /** A command line prefix that leads into the network and the mount namespace of the server. */
   get enter(): string[] {
-    return [...this.network, ...new MountWorld(new DataFolder(this.folder)).enterCommand];
+    return [...this.network, ...new MountNamespace(new DataFolder(this.folder)).enterCommand];
   }
 
   async remove(): Promise<void> {
-    await takeDown(this.folder, this.network, this.cacheFolder);
+    await teardown(this.folder, this.network, this.cacheFolder);
   }
 
   #kill(): void {
@@ -79,12 +79,12 @@ export class BenchServer {
   static async removeStale(network: readonly string[], cacheFolder: string): Promise<void> {
     for (const name of readdirSync(ROOT)) {
       const pid = Number(FOLDER.exec(name)?.[1]);
-      if (pid > 0 && !isRunning(pid)) await takeDown(join(ROOT, name), network, cacheFolder);
+      if (pid > 0 && !isRunning(pid)) await teardown(join(ROOT, name), network, cacheFolder);
     }
   }
 }
 
-async function takeDown(folder: string, network: readonly string[], cacheFolder: string): Promise<void> {
+async function teardown(folder: string, network: readonly string[], cacheFolder: string): Promise<void> {
   if (!existsSync(folder)) return;
   // The doctor's trial is a server of its own, on a folder in this one.
   const trials = readdirSync(folder).filter((name) => name.startsWith(".trial-"));

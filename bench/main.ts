@@ -3,7 +3,7 @@
  * only what a client can see, changes nothing in the server, and leaves nothing behind, also when it is interrupted.
  *
  *   main.ts      the stage: a network without a way out, a server on a folder of its own, and the end of both
- *   measure.ts   the measuring itself, inside that network and the server's mount world
+ *   measure.ts   the measuring itself, inside that network and the server's mount namespace
  *   rows.ts      what is measured; one file for each row in rows/
  */
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
  * The floor of pause and resume: CRIU with the options that the server gives it, on the same sandboxes and the same images, with
- * nothing before and after. Run inside the server's mount world.
+ * nothing before and after. Run inside the server's mount namespace.
  */
 import { chownSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
@@ -13,7 +13,7 @@ import { Disks } from "../../src/host/disk/disks.ts";
 import { Mounts } from "../../src/host/mount/mounts.ts";
 import { CRIU_CONFIG_FILE } from "../../src/host/runtime/crun/criu-config.ts";
 import { ownFiles } from "../../src/host/sandbox/checkpointing.ts";
-import { makeMemoryFile } from "../../src/host/sandbox/meminfo-file.ts";
+import { makeMeminfoFile } from "../../src/host/sandbox/meminfo-file.ts";
 import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
 import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
 import { HOST_ID_FIRST } from "../../src/host/system/id-range.ts";
@@ -76,7 +76,7 @@ export class BareCriu implements AsyncDisposable {
       const disk = await this.disks.attachCopy(diskName, checkpoint.disk, this.context.image, this.#folder);
       const outside = ({ outside: from }: OutsideMount) => from.replace(OWN_FOLDER, this.#folder);
       await copyOwnFiles(checkpoint.own, this.#folder, ownFiles(memory));
-      await makeMemoryFile(this.#folder, kind.memoryMB, this.mounts);
+      await makeMeminfoFile(this.#folder, kind.memoryMB, this.mounts);
       return await timed(() =>
         runBare([
           ...this.#criu,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { removeStaleTrials } from "../host/doctor/checkpoint-trial.ts";
 import { startTicks } from "../host/sandbox/sandbox-record.ts";
-import { takeDown } from "../host/setup/take-down.ts";
+import { teardown } from "../host/setup/teardown.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import type { Config } from "./config.ts";
 import { demandRoot } from "./prepare.ts";
@@ -21,7 +21,7 @@ export async function down(config: Config): Promise<number> {
   const data = new DataFolder(config.dataFolder);
   await stopServer(data);
   await removeStaleTrials(config.dataFolder, config.cacheFolder);
-  await takeDown(data, config.cacheFolder, { keepData: true });
+  await teardown(data, config.cacheFolder, { keepData: true });
   console.log(`sandlot: all sandboxes of ${config.dataFolder} are ended and this machine is as it was; data is kept`);
   return 0;
 }

@@ -13,7 +13,7 @@ export function keys(config: Config, args: readonly string[]): Promise<number> {
 }
 
 async function run(store: Store, args: readonly string[]): Promise<number> {
-  const rooms = { store, ids: createIds(), clock: systemClock };
+  const services = { store, ids: createIds(), clock: systemClock };
   const team = await store.people.teamBySlug(DEFAULT_TEAM_SLUG);
   const user = await store.people.userByEmail(OPERATOR_EMAIL);
   if (team === undefined || user === undefined) throw new Fault(404, "the store has no team yet. FIX: npm start");
@@ -21,23 +21,23 @@ async function run(store: Store, args: readonly string[]): Promise<number> {
   if (rest.length > 0) throw new Fault(400, `too many arguments: ${rest.join(" ")}`);
   switch (action) {
     case "create": {
-      const made = await createApiKey(rooms, { teamId: team.id, name: value ?? "unnamed", createdBy: user.id });
+      const made = await createApiKey(services, { teamId: team.id, name: value ?? "unnamed", createdBy: user.id });
       console.log(made.secret);
       return 0;
     }
     case "list":
       if (value !== undefined) throw new Fault(400, `sandlot keys list takes no arguments, but got "${value}"`);
-      for (const key of await listApiKeys(rooms, team.id)) {
+      for (const key of await listApiKeys(services, team.id)) {
         console.log(`${key.id}  ${maskedApiKey(key)}  ${new Date(key.createdAt).toISOString()}  ${key.name}`);
       }
       return 0;
     case "revoke":
       if (value === undefined) throw new Fault(400, "which key? `sandlot keys list` shows the ids");
-      await revokeApiKey(rooms, team.id, value);
+      await revokeApiKey(services, team.id, value);
       console.log(`revoked ${value}`);
       return 0;
     case "token": {
-      const made = await createAccessToken(rooms, { userId: user.id, name: value ?? "unnamed" });
+      const made = await createAccessToken(services, { userId: user.id, name: value ?? "unnamed" });
       console.log(made.secret);
       return 0;
     }

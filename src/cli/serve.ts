@@ -1,4 +1,4 @@
-/** The server itself: control, edge and host in one process, on one listener. Started by `up`, inside the mount world. */
+/** The server itself: control, edge and host in one process, on one listener. Started by `up`, inside the mount namespace. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
@@ -8,7 +8,7 @@ import { ensureFirstRun } from "../control/first-run.ts";
 import { createEdge, type Relay } from "../edge/edge.ts";
 import { prepareStoreFiles } from "../host/disk/store-files.ts";
 import { Machine } from "../host/machine.ts";
-import { MountWorld } from "../host/mount/mount-namespace.ts";
+import { MountNamespace } from "../host/mount/mount-namespace.ts";
 import { startTicks } from "../host/sandbox/sandbox-record.ts";
 import { BASE_IMAGE } from "../host/setup/base-image.ts";
 import { applySettings } from "../host/setup/host-changes.ts";
@@ -29,7 +29,8 @@ export async function serve(config: Config): Promise<number> {
   const data = new DataFolder(config.dataFolder);
   data.lock();
   data.makeRunFolder();
-  if (!new MountWorld(data).entered) throw new Fault(500, "serve runs inside the mount world. FIX: use `sandlot up`");
+  if (!new MountNamespace(data).entered)
+    throw new Fault(500, "serve runs inside the mount namespace. FIX: use `sandlot up`");
   writeFileSync(serverFile(data), `${process.pid} ${startTicks(process.pid)}`);
   applySettings(data);
 

@@ -4,7 +4,7 @@ import { release } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { cgroupTrees } from "../host/cgroup/cgroups.ts";
-import { MountWorld } from "../host/mount/mount-namespace.ts";
+import { MountNamespace } from "../host/mount/mount-namespace.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { replaceProcess } from "../host/system/syscalls.ts";
 import type { Config } from "./config.ts";
@@ -22,7 +22,7 @@ export async function up(config: Config): Promise<number> {
   const data = new DataFolder(config.dataFolder);
   data.lock();
   data.makeRunFolder();
-  const world = new MountWorld(data);
+  const world = new MountNamespace(data);
   await world.make();
   const program = join(import.meta.dir, "main.ts");
   const nsenter = Bun.which("nsenter");

@@ -14,7 +14,7 @@ import type { Directory } from "./directory.ts";
 import { listBuiltinKinds } from "./first-run.ts";
 import { createDispatch } from "./http/dispatch.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
-import { bothJournals, type Journal } from "./lifecycle/lifecycle-listener.ts";
+import { bothListeners, type LifecycleListener } from "./lifecycle/lifecycle-listener.ts";
 import { routes } from "./routes/routes.ts";
 import { UNBUILT_ROUTES } from "./routes/unbuilt-routes.ts";
 
@@ -33,23 +33,23 @@ export interface Control {
   close(): Promise<void>;
 }
 
-export interface ControlRooms {
+export interface ControlServices {
   store: Store;
   host: Host;
   clock: Clock;
   ids: Ids;
   log: Log;
   /** Told what happens to sandboxes, besides the chronicle. */
-  journal?: Journal;
+  listener?: LifecycleListener;
   chronicle?: ChronicleOptions;
 }
 
-export function createControl(rooms: ControlRooms): Control {
-  const { store, clock, ids, log } = rooms;
-  const chronicle = new Chronicle(rooms, rooms.chronicle);
-  const journal = rooms.journal === undefined ? chronicle : bothJournals(chronicle, rooms.journal);
-  const lifecycle = new Lifecycle({ ...rooms, journal });
-  const signedLinks = new SignedLinks(rooms);
+export function createControl(services: ControlServices): Control {
+  const { store, clock, ids, log } = services;
+  const chronicle = new Chronicle(services, services.chronicle);
+  const listener = services.listener === undefined ? chronicle : bothListeners(chronicle, services.listener);
+  const lifecycle = new Lifecycle({ ...services, listener });
+  const signedLinks = new SignedLinks(services);
   let ready = false;
   const isReady = () => ready;
   const dispatch = createDispatch({

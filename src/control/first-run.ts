@@ -27,11 +27,11 @@ export interface FirstRun {
 
 /** Idempotent: run it at every start. Resources of built-in templates follow what the caller gives. */
 export function ensureFirstRun(
-  rooms: { store: Store; ids: Ids; clock: Clock },
+  services: { store: Store; ids: Ids; clock: Clock },
   builtins: readonly BuiltinTemplate[],
 ): Promise<FirstRun> {
-  const { ids, clock } = rooms;
-  return rooms.store.transaction(async (store) => {
+  const { ids, clock } = services;
+  return services.store.transaction(async (store) => {
     const seeding = { store, ids, clock };
     const userId = await ensureOperator(seeding);
     const teamId = await ensureTeam(seeding, userId);

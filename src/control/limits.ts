@@ -7,15 +7,15 @@ export const REQUEST_BODY_MAX_BYTES = 16 * 1024 * 1024;
 
 export const ACCESS_TOKENS_KEPT = 16;
 
-/** Sandboxes that expire together are taken down this many at a time. */
-export const TAKEDOWNS_AT_ONCE = 8;
+/** Sandboxes that expire together are removed this many at a time. */
+export const REMOVALS_AT_ONCE = 8;
 /** A wall-clock jump is noticed at the latest after this; it also keeps every timer far below the 2^31 ms that timers can hold. */
 export const EXPIRY_SLEEP_MAX_MS = 60_000;
 /** How long expiry waits after the store failed before it asks again. */
 export const EXPIRY_RETRY_MS = 250;
 /** A sandbox that could not be destroyed is tried again after the first of these, doubling up to the second. */
-export const TAKEDOWN_RETRY_MIN_MS = 1_000;
-export const TAKEDOWN_RETRY_MAX_MS = 60_000;
+export const REMOVAL_RETRY_MIN_MS = 1_000;
+export const REMOVAL_RETRY_MAX_MS = 60_000;
 /** How long, and through how many changes, a call waits for a sandbox that is between two states. */
 export const TRANSITION_WAIT_MS = 60_000;
 /** The same for what is to be done with a running sandbox, which others may go on taking in hand. */
@@ -29,9 +29,9 @@ export const AUTO_PAUSE_PUT_OFF_MS = 300_000;
 export const WAKE_MIN_SECONDS = 300;
 export const FORKS_AT_ONCE = 8;
 /** A checkpoint that could not be removed is tried again after the first of these, doubling up to the second. */
-export const DISCARD_RETRY_MIN_MS = 1_000;
-export const DISCARD_RETRY_MAX_MS = 60_000;
-export const DISCARDS_AT_ONCE = 4;
+export const CHECKPOINT_REMOVAL_RETRY_MIN_MS = 1_000;
+export const CHECKPOINT_REMOVAL_RETRY_MAX_MS = 60_000;
+export const CHECKPOINT_REMOVALS_AT_ONCE = 4;
 /** Rows read at a time while a list is filtered by metadata. */
 export const SCAN_BATCH_ROWS = 500;
 export const METADATA_FILTER_PAIRS_MAX = 64;

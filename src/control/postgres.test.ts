@@ -1,6 +1,6 @@
 /** Control on Postgres, where statements really run side by side: the races of a sandbox's life once more. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { MemoryHost } from "../host/testing/fake-host.ts";
+import { FakeHost } from "../host/testing/fake-host.ts";
 import { type PostgresFixture, postgresPrograms, startPostgres } from "../store/testing/postgres.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 
@@ -12,7 +12,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
 
   beforeAll(async () => {
     postgres = await startPostgres(postgresPrograms ?? "");
-    f = await ControlFixture.open(new MemoryHost(), await postgres.freshDatabase());
+    f = await ControlFixture.open(new FakeHost(), await postgres.freshDatabase());
   });
   afterAll(async () => {
     await f[Symbol.asyncDispose]();

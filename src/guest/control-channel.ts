@@ -13,7 +13,7 @@ import {
 import type { Journal } from "./journal/journal.ts";
 import { CONTROL_BODY_MAX_BYTES } from "./limits.ts";
 import type { Forwarders } from "./system/forwarder.ts";
-import type { MemoryFile } from "./system/meminfo-file.ts";
+import type { MeminfoFile } from "./system/meminfo-file.ts";
 import { takeOwnIdentity } from "./system/own-identity.ts";
 import { matchesAny } from "./users/access.ts";
 import { publishInternalVariables } from "./users/environment.ts";
@@ -26,7 +26,7 @@ export class ControlChannel {
   readonly #settings: SettingsKeeper;
   readonly #forwarders: Forwarders;
   readonly #journal: Journal;
-  readonly #memoryFile: MemoryFile;
+  readonly #meminfoFile: MeminfoFile;
   readonly #variablesFolder: string;
 
   constructor(
@@ -34,14 +34,14 @@ export class ControlChannel {
     settings: SettingsKeeper,
     forwarders: Forwarders,
     journal: Journal,
-    memoryFile: MemoryFile,
+    meminfoFile: MeminfoFile,
     variablesFolder: string,
   ) {
     this.#secret = secret;
     this.#settings = settings;
     this.#forwarders = forwarders;
     this.#journal = journal;
-    this.#memoryFile = memoryFile;
+    this.#meminfoFile = meminfoFile;
     this.#variablesFolder = variablesFolder;
   }
 
@@ -74,7 +74,7 @@ export class ControlChannel {
     this.#settings.replace(settings);
     publishInternalVariables(settings, this.#variablesFolder);
     // A sandbox that was paused until now has a new one, in which nothing is true yet.
-    this.#memoryFile.write();
+    this.#meminfoFile.write();
     return new Response(null, { status: 204 });
   }
 

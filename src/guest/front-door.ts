@@ -23,7 +23,7 @@ import { resolvePath } from "./users/paths.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
 
 /** What is behind the door. */
-export interface House {
+export interface GuestServices {
   settings: SettingsKeeper;
   accounts: Accounts;
   control: ControlChannel;
@@ -41,11 +41,11 @@ const PLAIN_METHODS: Record<string, readonly string[]> = {
   "/files/compose": ["POST"],
 };
 
-export async function answer(request: Request, house: House): Promise<Response> {
+export async function answer(request: Request, services: GuestServices): Promise<Response> {
   try {
     const url = requestUrl(request);
-    if (house.control.admits(request, url.pathname)) return await house.control.handle(request, url.pathname);
-    return preflightAnswer(request) ?? allowOrigin(request, await checkedAnswer(request, url, house));
+    if (services.control.admits(request, url.pathname)) return await services.control.handle(request, url.pathname);
+    return preflightAnswer(request) ?? allowOrigin(request, await checkedAnswer(request, url, services));
   } catch (thrown) {
     return allowOrigin(request, faultAnswer(thrown));
   }
@@ -57,11 +57,11 @@ function requestUrl(request: Request): URL {
   return new URL(`http://guest${target.startsWith("/") ? "" : "/"}${target}`);
 }
 
-async function checkedAnswer(request: Request, url: URL, house: House): Promise<Response> {
-  const openedBy = demandAccess(request, url, house);
+async function checkedAnswer(request: Request, url: URL, services: GuestServices): Promise<Response> {
+  const openedBy = demandAccess(request, url, services);
   // Who signed a link said whose file it is; who follows it has no say.
   const named = openedBy === "signature" ? undefined : basicUserName(request.headers);
-  const lookup = () => demandUser(house.accounts, named ?? house.settings.current.defaultUser);
+  const lookup = () => demandUser(services.accounts, named ?? services.settings.current.defaultUser);
   if (named !== undefined) {
     try {
       lookup();
@@ -69,15 +69,15 @@ async function checkedAnswer(request: Request, url: URL, house: House): Promise<
       return errorAnswer(request, toConnectError(thrown), Fault.from(thrown).status);
     }
   }
-  if (house.rpc.has(url.pathname)) return house.rpc.handle(request, url, lookup);
-  return plainAnswer(request, url, house, named);
+  if (services.rpc.has(url.pathname)) return services.rpc.handle(request, url, lookup);
+  return plainAnswer(request, url, services, named);
 }
 
-function demandAccess(request: Request, url: URL, house: House): Opening {
+function demandAccess(request: Request, url: URL, services: GuestServices): Opening {
   const asked = `${request.method} ${url.pathname}`;
   // Before anybody looks into the settings, which may be lost.
   if (asked === "GET /health") return "open";
-  const tokens = house.settings.current.accessTokens;
+  const tokens = services.settings.current.accessTokens;
   switch (asked) {
     case "GET /files":
       return demandFileAccess(request.headers, url.searchParams, "read", tokens, nowSeconds());
@@ -89,7 +89,12 @@ function demandAccess(request: Request, url: URL, house: House): Opening {
   }
 }
 
-async function plainAnswer(request: Request, url: URL, house: House, named: string | undefined): Promise<Response> {
+async function plainAnswer(
+  request: Request,
+  url: URL,
+  services: GuestServices,
+  named: string | undefined,
+): Promise<Response> {
   const methods = Object.hasOwn(PLAIN_METHODS, url.pathname) ? PLAIN_METHODS[url.pathname] : undefined;
   if (methods === undefined) return new Response("404 page not found\n", { status: 404, headers: TEXT });
   if (!methods.includes(request.method)) {
@@ -99,44 +104,49 @@ async function plainAnswer(request: Request, url: URL, house: House, named: stri
     case "/health":
       return new Response(null, { status: 204, headers: UNCACHED });
     case "/metrics":
-      return Response.json(await house.meter.read(), { headers: UNCACHED });
+      return Response.json(await services.meter.read(), { headers: UNCACHED });
     case "/envs":
-      return Response.json(sandboxVariables(house.settings.current), { headers: UNCACHED });
+      return Response.json(sandboxVariables(services.settings.current), { headers: UNCACHED });
     case "/files/compose":
-      return composeAnswer(request, house, named);
+      return composeAnswer(request, services, named);
     default:
-      return fileAnswer(request, url, house, named);
+      return fileAnswer(request, url, services, named);
   }
 }
 
 const TEXT = { "Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff" };
 
-async function fileAnswer(request: Request, url: URL, house: House, named: string | undefined): Promise<Response> {
-  const { defaultUser, defaultWorkdir } = house.settings.current;
-  const account: Account = demandUser(house.accounts, url.searchParams.get("username") || named || defaultUser);
+async function fileAnswer(
+  request: Request,
+  url: URL,
+  services: GuestServices,
+  named: string | undefined,
+): Promise<Response> {
+  const { defaultUser, defaultWorkdir } = services.settings.current;
+  const account: Account = demandUser(services.accounts, url.searchParams.get("username") || named || defaultUser);
   const resolve = (path: string) => resolvePath(path, account, defaultWorkdir);
   const path = url.searchParams.get("path");
   const facts = { path: resolve(path ?? ""), user: account.name };
   if (request.method === "GET") {
     const status = (answer: Response) => ({ status: answer.status });
-    return notingFiles(house.journal, "download", facts, () => download(request, facts.path), status);
+    return notingFiles(services.journal, "download", facts, () => download(request, facts.path), status);
   }
   const send = () => upload(request, path, resolve, account);
   const names = (files: UploadedFile[]) => ({ files: files.length, path: files.map((file) => file.path).join(", ") });
-  return Response.json(await notingFiles(house.journal, "upload", facts, send, names), {
+  return Response.json(await notingFiles(services.journal, "upload", facts, send, names), {
     headers: { "Content-Type": "application/json" },
   });
 }
 
-async function composeAnswer(request: Request, house: House, named: string | undefined): Promise<Response> {
+async function composeAnswer(request: Request, services: GuestServices, named: string | undefined): Promise<Response> {
   const { sources, destination, username } = await readComposeRequest(request);
-  const { defaultUser, defaultWorkdir } = house.settings.current;
-  const owner = demandUser(house.accounts, username || named || defaultUser);
+  const { defaultUser, defaultWorkdir } = services.settings.current;
+  const owner = demandUser(services.accounts, username || named || defaultUser);
   const resolve = (path: string) => resolvePath(path, owner, defaultWorkdir);
   const composition = { sources: sources.map(resolve), destination: resolve(destination), owner };
   const facts = { path: composition.destination, sources: sources.length, user: owner.name };
   const work = () => compose(composition, request.signal);
-  return Response.json(await notingFiles(house.journal, "compose", facts, work), {
+  return Response.json(await notingFiles(services.journal, "compose", facts, work), {
     headers: { "Content-Type": "application/json" },
   });
 }

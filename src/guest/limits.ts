@@ -39,7 +39,7 @@ export const GARBAGE_PER_MESSAGE_BYTES = 8 * 1024;
 /** A smaller piece is not worth the work of freeing it by hand. */
 export const DISCARDED_PIECE_MIN_BYTES = 16 * 1024;
 /** What a sandbox shows of its memory is measured at most this often. */
-export const MEMORY_FILE_EVERY_MS = 1_000;
+export const MEMINFO_EVERY_MS = 1_000;
 export const CONTROL_BODY_MAX_BYTES = 4 * 1024 * 1024;
 export const FORWARDERS_MAX = 256;
 export const FORWARD_CONNECTIONS_MAX = 1024;

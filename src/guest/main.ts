@@ -11,7 +11,7 @@ import { CONTROL_SECRET_ENV } from "../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { ControlChannel } from "./control-channel.ts";
 import { filesystemService } from "./filesystem/filesystem-service.ts";
-import { answer, type House } from "./front-door.ts";
+import { answer, type GuestServices } from "./front-door.ts";
 import { Journal } from "./journal/journal.ts";
 import { Launcher } from "./process/launcher.ts";
 import { processService } from "./process/process-service.ts";
@@ -19,7 +19,7 @@ import { ProcessTable } from "./process/process-table.ts";
 import { RpcRoutes } from "./rpc/rpc.ts";
 import { Forwarders } from "./system/forwarder.ts";
 import { logError, mirrorLog } from "./system/log.ts";
-import { MemoryFile } from "./system/meminfo-file.ts";
+import { MeminfoFile } from "./system/meminfo-file.ts";
 import { Meter } from "./system/metrics.ts";
 import { takeOwnIdentity } from "./system/own-identity.ts";
 import { Accounts } from "./users/accounts.ts";
@@ -57,8 +57,8 @@ function main(): void {
   const accounts = new Accounts();
   const launcher = new Launcher(settings, process.env.PATH, variable("SANDLOT_SETPRIV"));
   const meter = new Meter(wholeNumber(variable("SANDLOT_CPU_COUNT")), wholeNumber(variable("SANDLOT_MEMORY_MB")));
-  const memoryFile = new MemoryFile(variable("SANDLOT_MEMORY_FILE"), () => meter.memory());
-  const house: House = {
+  const meminfoFile = new MeminfoFile(variable("SANDLOT_MEMORY_FILE"), () => meter.memory());
+  const services: GuestServices = {
     settings,
     accounts,
     control: new ControlChannel(
@@ -66,11 +66,11 @@ function main(): void {
       settings,
       new Forwarders(),
       journal,
-      memoryFile,
+      meminfoFile,
       stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
     ),
     rpc: new RpcRoutes(
-      processService(new ProcessTable(), launcher, journal, memoryFile),
+      processService(new ProcessTable(), launcher, journal, meminfoFile),
       filesystemService(settings, accounts, journal),
     ),
     meter,
@@ -85,7 +85,7 @@ function main(): void {
     fetch(request, server) {
       // A stream may be silent, and an upload stuck, for longer than any idle limit.
       server.timeout(request, 0);
-      return answer(request, house);
+      return answer(request, services);
     },
   });
 }

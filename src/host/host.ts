@@ -58,7 +58,7 @@ export interface Host {
   /** What those of `ids` that run use at this moment. They do not notice. */
   measure(ids: readonly string[]): Promise<ReadonlyMap<string, Usage>>;
 
-  /** Keeps booted sandboxes of these kinds ready. Replaces the previous wish. */
+  /** Keeps booted sandboxes of these kinds ready. Replaces the previous request. */
   keepReady(kinds: readonly SandboxKind[]): void;
 
   /** Stops background work. Sandboxes that were handed out run on. */

@@ -37,15 +37,15 @@ import { DnsRelay } from "./network/dns-relay.ts";
 import { hostnameOfCopy } from "./network/hostname.ts";
 import { Network } from "./network/network.ts";
 import { Criu } from "./runtime/crun/criu.ts";
-import { endRestores, removeYards, waitForDump } from "./runtime/crun/criu-leftovers.ts";
+import { endRestores, removeRestoreFolders, waitForDump } from "./runtime/crun/criu-leftovers.ts";
 import { Crun } from "./runtime/crun/crun.ts";
 import { makeCgroupForRestore } from "./runtime/crun/restored-limits.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { boot, type Origin } from "./sandbox/booting.ts";
 import { Checkpointing } from "./sandbox/checkpointing.ts";
-import { Clearing } from "./sandbox/clearing.ts";
+import { Cleanup } from "./sandbox/cleanup.ts";
 import { ReadyPool } from "./sandbox/ready-pool.ts";
-import { revive } from "./sandbox/restoring.ts";
+import { restoreSandbox } from "./sandbox/restoring.ts";
 import { newSandboxId } from "./sandbox/sandbox-id.ts";
 import { isAlive, readRecord, type SandboxRecord, writeRecord } from "./sandbox/sandbox-record.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
@@ -78,7 +78,7 @@ export class Machine implements Host {
   readonly #restores = new Gate(RESTORES_AT_ONCE_MAX);
   readonly #checkpointing: Checkpointing;
   readonly #facts: MachineFacts;
-  readonly #clearing: Clearing;
+  readonly #clearing: Cleanup;
   readonly #parts;
   readonly #pool: ReadyPool;
   readonly #liveness: Timer;
@@ -95,7 +95,7 @@ export class Machine implements Host {
   ) {
     const { data } = options;
     this.#parts = { runtime, network, disks, mounts, processors: new Processors(), pages: new GuestPages(mounts) };
-    this.#clearing = new Clearing({ data, runtime, network, disks, checkpoints });
+    this.#clearing = new Cleanup({ data, runtime, network, disks, checkpoints });
     this.#facts = machineFacts(criu.version, cgroupLayout());
     this.#checkpointing = new Checkpointing({ data, network, disks, criu, checkpoints, facts: this.#facts });
     this.#pool = new ReadyPool(
@@ -109,7 +109,7 @@ export class Machine implements Host {
     this.#liveness.unref();
   }
 
-  /** The caller holds the data folder's lock and runs inside the mount world. */
+  /** The caller holds the data folder's lock and runs inside the mount namespace. */
   static async open(options: MachineOptions): Promise<Machine> {
     const toolbox = new Toolbox(options.cacheFolder);
     const mounts = new Mounts();
@@ -219,7 +219,7 @@ export class Machine implements Host {
   async adopt(keep: Belongings): Promise<Belongings> {
     const { data } = this.options;
     await endRestores(data);
-    removeYards();
+    removeRestoreFolders();
     const kept = new Map<string, SandboxRecord>();
     for (const record of await recordsOf(data)) {
       if (!keep.sandboxes.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
@@ -308,7 +308,7 @@ export class Machine implements Host {
     const { network, disks, mounts, criu } = this;
     const parts = { ...this.#places(id, kind), network, disks, mounts, criu };
     makeCgroupForRestore(parts.cgroup, kind, this.#parts.processors);
-    this.#enter(await revive({ ...parts, id, kind, checkpoint: folder, memory, offline, hostname, copy }));
+    this.#enter(await restoreSandbox({ ...parts, id, kind, checkpoint: folder, memory, offline, hostname, copy }));
   }
 
   /** What the making of a sandbox needs to know of this machine. */

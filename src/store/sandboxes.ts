@@ -1,8 +1,8 @@
 /**
  * Sandbox rows. Every change of state is one compare-and-set on (id, state, execution id) whose answer says who won:
  * kill, expiry, pause, resume, snapshot and loss may race, and exactly one of them goes on to act.
- * A kill that comes while another has a sandbox in hand leaves a wish in the row; whoever finishes carries it out, because
- * every `finish…` and `abandon…` goes to `killing` instead when it finds the wish.
+ * A kill that comes while another has a sandbox in hand leaves a request in the row; whoever finishes carries it out, because
+ * every `finish…` and `abandon…` goes to `killing` instead when it finds the request.
  */
 
 import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
@@ -62,7 +62,7 @@ export interface SandboxRun {
   executionId: string;
 }
 
-/** A run that is to be taken down, with the checkpoint that goes with it. */
+/** A run that is to be removed, with the checkpoint that goes with it. */
 export interface EndedRun extends SandboxRun {
   checkpoint: string | null;
 }
@@ -117,7 +117,7 @@ export function sandboxesIn(sql: Statement) {
     },
 
     /**
-     * Ends the run, whatever it is at: at rest it goes to `killing`, otherwise the wish is noted. The row as it is then;
+     * Ends the run, whatever it is at: at rest it goes to `killing`, otherwise the request is noted. The row as it is then;
      * undefined: another has done it already, or the run is over.
      */
     async kill(run: SandboxRun): Promise<Sandbox | undefined> {
@@ -196,7 +196,7 @@ export function sandboxesIn(sql: Statement) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** `resuming` → `running`. Without a wish to kill it, the row no longer names the checkpoint. */
+    /** `resuming` → `running`. Without a request to kill it, the row no longer names the checkpoint. */
     async finishResume(run: SandboxRun, to: NewRun): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
@@ -263,7 +263,7 @@ export function sandboxesIn(sql: Statement) {
     },
 
     /** A team's sandboxes that run or are on their way to or from that, other than those that are being ended. */
-    async holdingSlots(teamId: string, now: number): Promise<string[]> {
+    async holdingQuota(teamId: string, now: number): Promise<string[]> {
       const { rows } = await sql`SELECT id FROM sandboxes
         WHERE team_id = ${teamId} AND kill_wanted = 0 AND (state IN ('pausing', 'resuming', 'snapshotting')
           OR (state = 'running' AND (auto_pause = 1 OR end_at > ${now})))`;

@@ -66,7 +66,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       } as const;
       for (const [id, changes] of Object.entries({ ...held, ...free }))
         await store.sandboxes.add(aSandbox(id, changes));
-      expect((await store.sandboxes.holdingSlots("team-1", NOW)).toSorted()).toEqual(Object.keys(held).toSorted());
+      expect((await store.sandboxes.holdingQuota("team-1", NOW)).toSorted()).toEqual(Object.keys(held).toSorted());
     });
   });
 }

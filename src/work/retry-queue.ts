@@ -2,7 +2,7 @@
 import type { Background } from "./background.ts";
 import type { Clock, Timer } from "./clock.ts";
 
-export interface WorkLineOptions<T> {
+export interface RetryQueueOptions<T> {
   clock: Clock;
   background: Background;
   work(item: T): Promise<void>;
@@ -13,15 +13,15 @@ export interface WorkLineOptions<T> {
   retryMaxMs: number;
 }
 
-export class WorkLine<T> {
-  readonly #options: WorkLineOptions<T>;
+export class RetryQueue<T> {
+  readonly #options: RetryQueueOptions<T>;
   /** Never longer than what those who put things in line have in hand. */
   readonly #line: { item: T; retryMs: number }[] = [];
   readonly #retries = new Set<Timer>();
   #workers = 0;
   #closed = false;
 
-  constructor(options: WorkLineOptions<T>) {
+  constructor(options: RetryQueueOptions<T>) {
     this.#options = options;
   }
 

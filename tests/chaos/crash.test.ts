@@ -22,7 +22,7 @@ test("a pause that was answered outlasts a crash of the machine in the same mome
   const word = await startService(here.machine, id, setup, "return word + open('/home/user/word').read()");
   await here.machine.pause(id, "crash", { memory: true });
   await run(["cp", "--sparse=always", pool, remains]);
-  await here.takeDown({ keepData: true });
+  await here.teardown({ keepData: true });
   renameSync(remains, pool);
 
   await here.open();

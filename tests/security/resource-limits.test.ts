@@ -1,7 +1,7 @@
 /** Limits: what one sandbox uses up is its own, and neither the neighbours nor the server notice. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
-import { newDataFolder, startServer, type TestServer, takeDownServer } from "../support/server.ts";
+import { newDataFolder, startServer, type TestServer, tearDownServer } from "../support/server.ts";
 
 const ANSWER_MAX_MS = 2000;
 const ANSWERS = 3;
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await server.stop();
-  await takeDownServer(server.dataFolder);
+  await tearDownServer(server.dataFolder);
 });
 
 /** What the machine holds up once is asked again; what the attack holds up is late each time. */

@@ -7,7 +7,7 @@ import { Machine } from "../../src/host/machine.ts";
 import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../src/host/setup/guest-folder.ts";
 import { applySettings } from "../../src/host/setup/host-changes.ts";
-import { takeDown } from "../../src/host/setup/take-down.ts";
+import { teardown } from "../../src/host/setup/teardown.ts";
 import { attempt } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
 import { Toolbox } from "../../src/host/system/toolbox.ts";
@@ -34,7 +34,7 @@ export class MachineOfFile {
       this.data = new DataFolder(this.dataFolder);
       await this.open();
     });
-    afterAll(() => this.takeDown({ keepData: false }));
+    afterAll(() => this.teardown({ keepData: false }));
   }
 
   async open(): Promise<void> {
@@ -50,10 +50,10 @@ export class MachineOfFile {
   }
 
   /** Leaves nothing of it on this machine but, if asked, its data. */
-  async takeDown(options: { keepData: boolean }): Promise<void> {
+  async teardown(options: { keepData: boolean }): Promise<void> {
     await this.machine.close();
     await attempt(["umount", `${this.dataFolder}/disks`]);
-    await takeDown(this.data, CACHE, options);
+    await teardown(this.data, CACHE, options);
   }
 
   async withSandbox(use: (id: string) => Promise<void>): Promise<void> {

@@ -1,6 +1,6 @@
 /**
  * A whole server in this process, on the real machine and a real socket, so that a test can listen at its store and its host. It
- * is put together as src/cli/serve.ts does it, but for the mount world: tests run in a mount namespace of their own.
+ * is put together as src/cli/serve.ts does it, but for the mount namespace: tests run in a mount namespace of their own.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { Machine } from "../../src/host/machine.ts";
 import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../src/host/setup/guest-folder.ts";
 import { applySettings } from "../../src/host/setup/host-changes.ts";
-import { takeDown } from "../../src/host/setup/take-down.ts";
+import { teardown } from "../../src/host/setup/teardown.ts";
 import { attempt } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
 import { Toolbox } from "../../src/host/system/toolbox.ts";
@@ -84,6 +84,6 @@ export class RealServer implements AsyncDisposable {
     await this.machine.close();
     await this.store.close();
     await attempt(["umount", join(this.data.path, "disks")]);
-    await takeDown(this.data, CACHE, { keepData: false });
+    await teardown(this.data, CACHE, { keepData: false });
   }
 }

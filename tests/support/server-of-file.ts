@@ -1,6 +1,6 @@
 /** One server for all tests of a file; with its last test it goes, and all its sandboxes with it. */
 import { afterAll, beforeAll } from "bun:test";
-import { newDataFolder, startServer, type TestServer, takeDownServer } from "./server.ts";
+import { newDataFolder, startServer, type TestServer, tearDownServer } from "./server.ts";
 
 export function serverOfFile(name: string, settings: Record<string, string> = {}): () => TestServer {
   let server: TestServer | undefined;
@@ -10,7 +10,7 @@ export function serverOfFile(name: string, settings: Record<string, string> = {}
   afterAll(async () => {
     if (server === undefined) return;
     await server.stop();
-    await takeDownServer(server.dataFolder);
+    await tearDownServer(server.dataFolder);
   });
   return () => {
     if (server === undefined) throw new Error("the server runs only while tests do");
@@ -19,13 +19,13 @@ export function serverOfFile(name: string, settings: Record<string, string> = {}
 }
 
 /**
- * Data folders for servers that a test starts and stops itself; with the file's last test they are taken down. Who asks for a name
+ * Data folders for servers that a test starts and stops itself; with the file's last test they are torn down. Who asks for a name
  * again, as a test that is tried again does, gets another folder: a server may still run in the first.
  */
 export function foldersOfFile(): (name: string) => string {
   const folders: string[] = [];
   afterAll(async () => {
-    for (const folder of folders) await takeDownServer(folder);
+    for (const folder of folders) await tearDownServer(folder);
   });
   return (name) => {
     const isTaken = folders.includes(newDataFolder(name));

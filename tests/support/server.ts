@@ -85,24 +85,24 @@ export async function startServer(dataFolder: string, extra: Record<string, stri
 }
 
 /** What `sandlot down` does, through the command itself. */
-export async function takeDownServer(dataFolder: string): Promise<void> {
+export async function tearDownServer(dataFolder: string): Promise<void> {
   const command = [process.execPath, join(PROJECT, "src/cli/main.ts"), "down"];
   await run(command, { env: serverEnv(dataFolder), timeoutMs: 120_000 });
 }
 
-/** Servers of test runs that were killed: whatever they left is taken down before a new run begins. */
+/** Servers of test runs that were killed: whatever they left is torn down before a new run begins. */
 export async function removeStaleServers(): Promise<void> {
   if (!existsSync(TEST_ROOT)) return;
   for (const run of readdirSync(TEST_ROOT)) if (!isRunning(Number(run))) await removeServersOf(run);
 }
 
-/** Takes down whatever servers a run has left, and removes their data. */
+/** Tears down whatever servers a run has left, and removes their data. */
 export async function removeServersOf(run: string): Promise<void> {
   const folder = join(TEST_ROOT, run);
   if (!existsSync(folder)) return;
   for (const name of readdirSync(folder)) {
     const dataFolder = join(folder, name);
-    if (existsSync(join(dataFolder, "server.json"))) await takeDownServer(dataFolder);
+    if (existsSync(join(dataFolder, "server.json"))) await tearDownServer(dataFolder);
   }
   await rm(folder, { recursive: true, force: true });
 }

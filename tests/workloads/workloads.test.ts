@@ -9,7 +9,7 @@ import type { CreateSandbox } from "../../src/host/host.ts";
 import { Machine } from "../../src/host/machine.ts";
 import { guestFolder } from "../../src/host/setup/guest-folder.ts";
 import { applySettings } from "../../src/host/setup/host-changes.ts";
-import { takeDown } from "../../src/host/setup/take-down.ts";
+import { teardown } from "../../src/host/setup/teardown.ts";
 import { attempt, run } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
 import { Toolbox } from "../../src/host/system/toolbox.ts";
@@ -50,7 +50,7 @@ afterAll(async () => {
   await machine.close();
   await attempt(["umount", `${dataFolder}/disks`]);
   await attempt(["umount", data.sandboxesFolder]);
-  await takeDown(data, CACHE, { keepData: false });
+  await teardown(data, CACHE, { keepData: false });
 });
 
 const request = (image: string): CreateSandbox => ({

@@ -8,31 +8,31 @@ import { KEY_NAME_MAX_CHARS } from "../limits.ts";
 import type { Ids } from "./ids.ts";
 import { hashOf, maskOf } from "./secrets.ts";
 
-export interface KeyRooms {
+export interface KeyServices {
   store: Tables;
   ids: Ids;
   clock: Clock;
 }
 
 export async function createApiKey(
-  { store, ids, clock }: KeyRooms,
-  wish: { teamId: string; name: string; createdBy: string | null },
+  { store, ids, clock }: KeyServices,
+  request: { teamId: string; name: string; createdBy: string | null },
 ): Promise<{ secret: string; key: ApiKey }> {
   const secret = ids.apiKey();
   const key: ApiKey = {
     id: ids.uuid(),
-    teamId: wish.teamId,
-    name: checkedName(wish.name),
+    teamId: request.teamId,
+    name: checkedName(request.name),
     mask: maskOf(secret, API_KEY_PREFIX),
     createdAt: clock.now(),
-    createdBy: wish.createdBy,
+    createdBy: request.createdBy,
     lastUsedAt: null,
   };
   await store.keys.addApiKey(key, certainHash(secret, API_KEY_PREFIX));
   return { secret, key };
 }
 
-export function listApiKeys({ store }: Pick<KeyRooms, "store">, teamId: string): Promise<ApiKey[]> {
+export function listApiKeys({ store }: Pick<KeyServices, "store">, teamId: string): Promise<ApiKey[]> {
   return store.keys.apiKeysOf(teamId);
 }
 
@@ -42,21 +42,25 @@ export function maskedApiKey(key: ApiKey): string {
 }
 
 /** Effective with the next request. */
-export async function revokeApiKey({ store }: Pick<KeyRooms, "store">, teamId: string, keyId: string): Promise<void> {
+export async function revokeApiKey(
+  { store }: Pick<KeyServices, "store">,
+  teamId: string,
+  keyId: string,
+): Promise<void> {
   if (!(await store.keys.removeApiKey(teamId, keyId))) {
     throw new Fault(404, `this team has no API key with the id "${keyId}"; list the keys to see their ids`);
   }
 }
 
 export async function createAccessToken(
-  { store, ids, clock }: KeyRooms,
-  wish: { userId: string; name: string },
+  { store, ids, clock }: KeyServices,
+  request: { userId: string; name: string },
 ): Promise<{ secret: string; token: AccessToken }> {
   const secret = ids.accessToken();
   const token: AccessToken = {
     id: ids.uuid(),
-    userId: wish.userId,
-    name: checkedName(wish.name),
+    userId: request.userId,
+    name: checkedName(request.name),
     mask: maskOf(secret, ACCESS_TOKEN_PREFIX),
     createdAt: clock.now(),
   };

@@ -19,9 +19,9 @@ export class SignedLinks {
   readonly #clock: Clock;
   readonly #misses = new Map<string, Misses>();
 
-  constructor(rooms: { store: Store; clock: Clock }) {
-    this.#store = rooms.store;
-    this.#clock = rooms.clock;
+  constructor(services: { store: Store; clock: Clock }) {
+    this.#store = services.store;
+    this.#clock = services.clock;
   }
 
   /**

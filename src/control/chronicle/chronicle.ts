@@ -1,6 +1,6 @@
 /**
  * What is remembered of sandboxes beyond their rows: logs, metrics, events, and who is told of them. It listens to the life
- * cycle through the Journal and to sandboxes through the host, and keeps everybody else from waiting for it.
+ * cycle through the LifecycleListener and to sandboxes through the host, and keeps everybody else from waiting for it.
  */
 
 import type { Host } from "../../host/host.ts";
@@ -10,7 +10,7 @@ import { Background } from "../../work/background.ts";
 import type { Clock, Timer } from "../../work/clock.ts";
 import type { Log } from "../../work/log.ts";
 import type { Ids } from "../access/ids.ts";
-import type { Journal, LifecycleEvent } from "../lifecycle/lifecycle-listener.ts";
+import type { LifecycleEvent, LifecycleListener } from "../lifecycle/lifecycle-listener.ts";
 import { CHRONICLE_SWEEP_MS } from "../limits.ts";
 import { WebhookDeliveries } from "../webhooks/webhook-deliveries.ts";
 import { type PostMessage, webhookPost } from "../webhooks/webhook-post.ts";
@@ -21,13 +21,13 @@ import { SandboxLogs } from "./sandbox-logs.ts";
 
 export interface ChronicleOptions {
   /** Timers of what nobody waits for; the clock's own unless a test wants to move them apart. */
-  leisure?: Clock;
+  idleClock?: Clock;
   /** Webhooks may lead to addresses inside. */
   allowWebhooksInside?: boolean;
   post?: PostMessage;
 }
 
-interface ChronicleRooms {
+interface ChronicleServices {
   store: Store;
   host: Host;
   clock: Clock;
@@ -44,7 +44,7 @@ const WORDS: Record<LifecycleEvent, string> = {
   checkpointed: "Sandbox checkpointed",
 };
 
-export class Chronicle implements Journal {
+export class Chronicle implements LifecycleListener {
   readonly logs: SandboxLogs;
   readonly metrics: MetricSamples;
   readonly events: SandboxEventRecord;
@@ -52,23 +52,23 @@ export class Chronicle implements Journal {
   readonly #deliveries: WebhookDeliveries;
   readonly #background: Background;
   readonly #posting: Background;
-  readonly #rooms: ChronicleRooms & { leisure: Clock };
+  readonly #services: ChronicleServices & { idleClock: Clock };
   #sweep: Timer | undefined;
 
-  constructor(rooms: ChronicleRooms, options: ChronicleOptions = {}) {
-    const { leisure = rooms.clock, allowWebhooksInside: allowInside = false } = options;
-    const background = new Background(rooms.log);
-    const shared = { ...rooms, leisure, background };
+  constructor(services: ChronicleServices, options: ChronicleOptions = {}) {
+    const { idleClock = services.clock, allowWebhooksInside: allowInside = false } = options;
+    const background = new Background(services.log);
+    const shared = { ...services, idleClock, background };
     this.allowsInside = allowInside;
-    this.#posting = new Background(rooms.log);
+    this.#posting = new Background(services.log);
     this.logs = new SandboxLogs(shared);
     this.metrics = new MetricSamples(shared);
     const post = options.post ?? webhookPost({ allowInside });
     this.#deliveries = new WebhookDeliveries({ ...shared, posting: this.#posting, post });
     this.events = new SandboxEventRecord({ ...shared, onRecorded: () => this.#deliveries.wake() });
     this.#background = background;
-    this.#rooms = { ...rooms, leisure };
-    rooms.host.onLog(this.logs);
+    this.#services = { ...services, idleClock };
+    services.host.onLog(this.logs);
   }
 
   tell(event: LifecycleEvent, sandbox: Sandbox, note?: string): void {
@@ -114,8 +114,8 @@ export class Chronicle implements Journal {
   }
 
   #sweepLater(): void {
-    const { store, clock, leisure } = this.#rooms;
-    this.#sweep = leisure.after(CHRONICLE_SWEEP_MS, () => {
+    const { store, clock, idleClock } = this.#services;
+    this.#sweep = idleClock.after(CHRONICLE_SWEEP_MS, () => {
       this.#background.run("old logs, metrics and events not removed", async () => {
         try {
           this.logs.tidy();

@@ -1,7 +1,7 @@
 /** Events of sandboxes, and webhooks that hear of them. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
-import { MemoryHost } from "../../host/testing/fake-host.ts";
+import { FakeHost } from "../../host/testing/fake-host.ts";
 import { bothEngines } from "../../store/testing/engines.ts";
 import {
   CHRONICLE_SWEEP_MS,
@@ -44,7 +44,7 @@ for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     let f: ControlFixture;
     beforeEach(async () => {
-      f = await ControlFixture.open(new MemoryHost(), await fresh());
+      f = await ControlFixture.open(new FakeHost(), await fresh());
     });
     afterEach(() => f[Symbol.asyncDispose]());
 
@@ -52,7 +52,7 @@ for (const { title, missing, fresh } of bothEngines()) {
 
     /** Lets what is to be delivered be delivered, while some of it never comes to an end. */
     async function whileStuck(isSo: () => boolean): Promise<void> {
-      await f.leisure.advance(200, () => Bun.sleep(1));
+      await f.idleClock.advance(200, () => Bun.sleep(1));
       const deadline = performance.now() + 20_000;
       while (!isSo() && performance.now() < deadline) await Bun.sleep(1);
     }
@@ -163,7 +163,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(await events()).toHaveLength(10);
         await f.advance(CHRONICLE_KEPT_MS + 3_600_001);
         expect(await events(`?types=${CREATED}`)).toEqual([]);
-        await f.leisure.advance(CHRONICLE_SWEEP_MS, () => f.control.settled());
+        await f.idleClock.advance(CHRONICLE_SWEEP_MS, () => f.control.settled());
         expect(await f.store.sandboxEvents.removeBefore(Number.MAX_SAFE_INTEGER, 100)).toBe(0);
       });
     });

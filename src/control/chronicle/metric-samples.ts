@@ -28,7 +28,7 @@ interface Measured {
 const MIB = 1024 * 1024;
 
 export class MetricSamples {
-  readonly #rooms: { store: Store; host: Host; clock: Clock; leisure: Clock; background: Background };
+  readonly #services: { store: Store; host: Host; clock: Clock; idleClock: Clock; background: Background };
   readonly #measured = new Map<string, Measured>();
   /** To be written, and then forgotten. */
   #finished: MetricBlock[] = [];
@@ -38,12 +38,12 @@ export class MetricSamples {
   #turn: Promise<void> = Promise.resolve();
   #closed = false;
 
-  constructor(rooms: { store: Store; host: Host; clock: Clock; leisure: Clock; background: Background }) {
-    this.#rooms = rooms;
+  constructor(services: { store: Store; host: Host; clock: Clock; idleClock: Clock; background: Background }) {
+    this.#services = services;
   }
 
   start(): void {
-    this.#lastWriteAt = this.#rooms.clock.now();
+    this.#lastWriteAt = this.#services.clock.now();
     this.#repeat();
   }
 
@@ -76,7 +76,7 @@ export class MetricSamples {
     const first = from === undefined ? 0 : from - METRIC_BLOCK_MS;
     const last = to ?? Number.MAX_SAFE_INTEGER;
     const blocks = new Map<number, MetricBlock>();
-    for (const block of await this.#rooms.store.metricBlocks.between(teamId, sandboxId, first, last)) {
+    for (const block of await this.#services.store.metricBlocks.between(teamId, sandboxId, first, last)) {
       blocks.set(block.blockAt, block);
     }
     for (const block of this.#unwritten(teamId, sandboxId)) blocks.set(block.blockAt, block);
@@ -91,7 +91,7 @@ export class MetricSamples {
 
   async newest(teamId: string, sandboxId: string): Promise<Sample | undefined> {
     const unwritten = this.#unwritten(teamId, sandboxId).at(-1)?.samples.at(-1);
-    return unwritten ?? (await this.#rooms.store.metricBlocks.newest(teamId, sandboxId))?.samples.at(-1);
+    return unwritten ?? (await this.#services.store.metricBlocks.newest(teamId, sandboxId))?.samples.at(-1);
   }
 
   async close(): Promise<void> {
@@ -118,7 +118,7 @@ export class MetricSamples {
   }
 
   async #pass(): Promise<void> {
-    const { store, clock } = this.#rooms;
+    const { store, clock } = this.#services;
     const running = await store.metricBlocks.measurable();
     const ids = new Set(running.map(({ id }) => id));
     for (const id of [...this.#measured.keys()]) if (!ids.has(id)) this.dismiss(id);
@@ -134,8 +134,8 @@ export class MetricSamples {
 
   /** Where the counters of these stand now. */
   async #begin(newcomers: readonly Measurable[]): Promise<void> {
-    const usages = await this.#rooms.host.measure(newcomers.map(({ id }) => id));
-    const at = this.#rooms.clock.now();
+    const usages = await this.#services.host.measure(newcomers.map(({ id }) => id));
+    const at = this.#services.clock.now();
     for (const facts of newcomers) {
       const usage = usages.get(facts.id);
       const before = this.#measured.get(facts.id);
@@ -152,8 +152,8 @@ export class MetricSamples {
   }
 
   async #sample(sandboxes: readonly Measurable[]): Promise<void> {
-    const usages = await this.#rooms.host.measure(sandboxes.map(({ id }) => id));
-    const at = this.#rooms.clock.now();
+    const usages = await this.#services.host.measure(sandboxes.map(({ id }) => id));
+    const at = this.#services.clock.now();
     for (const { id } of sandboxes) {
       const [measured, usage] = [this.#measured.get(id), usages.get(id)];
       if (measured === undefined || usage === undefined) continue;
@@ -169,7 +169,7 @@ export class MetricSamples {
       if (measured.block !== undefined && !measured.isWritten) this.#finished.push(measured.block);
       const { id: sandboxId, teamId } = measured.facts;
       // There may be one, of a run or a server before.
-      const stored = await this.#rooms.store.metricBlocks.at(sandboxId, blockAt);
+      const stored = await this.#services.store.metricBlocks.at(sandboxId, blockAt);
       measured.block = stored ?? { sandboxId, teamId, blockAt, stepMs: METRIC_EVERY_MS, samples: [] };
     }
     measured.block.samples.push(sample);
@@ -177,7 +177,7 @@ export class MetricSamples {
   }
 
   async #write(): Promise<void> {
-    const { store, clock } = this.#rooms;
+    const { store, clock } = this.#services;
     this.#lastWriteAt = clock.now();
     const current = [...this.#measured.values()].filter(({ block, isWritten }) => block !== undefined && !isWritten);
     const finished = this.#finished;
@@ -193,9 +193,9 @@ export class MetricSamples {
 
   #after(delayMs: number, work: () => Promise<void>): void {
     if (this.#closed) return;
-    const timer = this.#rooms.leisure.after(delayMs, () => {
+    const timer = this.#services.idleClock.after(delayMs, () => {
       this.#timers = this.#timers.filter((other) => other !== timer);
-      this.#rooms.background.run("metrics not taken", () => this.#inTurn(work));
+      this.#services.background.run("metrics not taken", () => this.#inTurn(work));
     });
     this.#timers.push(timer);
   }

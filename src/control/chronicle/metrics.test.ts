@@ -181,7 +181,7 @@ describe("steps", () => {
     const steps: number[] = [];
     for (const hours of [0, 2, 7, 13, 25, 24 * 7 + 1]) {
       f.clock.advance(start + hours * HOUR - f.clock.now(), async () => undefined);
-      await f.leisure.advance(CHRONICLE_SWEEP_MS, () => f.control.settled());
+      await f.idleClock.advance(CHRONICLE_SWEEP_MS, () => f.control.settled());
       steps.push((await f.store.metricBlocks.at(id, start))?.samples.length ?? -1);
     }
     expect(steps).toEqual([120, 20, 10, 5, 2, -1]);

@@ -23,10 +23,10 @@ import {
 
 const STORE_RETRY_MS = 1_000;
 
-export interface EventRooms {
+export interface EventServices {
   store: Store;
   clock: Clock;
-  leisure: Clock;
+  idleClock: Clock;
   ids: Ids;
   log: Log;
   background: Background;
@@ -35,19 +35,19 @@ export interface EventRooms {
 }
 
 export class SandboxEventRecord {
-  readonly #rooms: EventRooms;
+  readonly #services: EventServices;
   readonly #waiting: SandboxEvent[] = [];
   #timer: Timer | undefined;
   #lastPosition = 0;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(rooms: EventRooms) {
-    this.#rooms = rooms;
+  constructor(services: EventServices) {
+    this.#services = services;
   }
 
   /** Never waits, never throws. */
   note(event: LifecycleEvent, sandbox: Sandbox, words: string | undefined): void {
-    const { clock, ids, log } = this.#rooms;
+    const { clock, ids, log } = this.#services;
     if (this.#waiting.length >= EVENTS_WAITING_MAX) {
       log.write({ level: "error", event: "event not recorded: too many wait", sandbox: sandbox.id, type: event });
       return;
@@ -87,9 +87,9 @@ export class SandboxEventRecord {
   }
 
   #arm(delayMs: number): void {
-    this.#timer ??= this.#rooms.leisure.after(delayMs, () => {
+    this.#timer ??= this.#services.idleClock.after(delayMs, () => {
       this.#timer = undefined;
-      this.#rooms.background.run("events not recorded", () => this.flush());
+      this.#services.background.run("events not recorded", () => this.flush());
     });
   }
 
@@ -97,13 +97,13 @@ export class SandboxEventRecord {
     while (this.#waiting.length > 0) {
       const events = this.#waiting.slice(0, EVENTS_PER_WRITE);
       try {
-        await this.#rooms.store.transaction((tables) => this.#record(tables, events), "server");
+        await this.#services.store.transaction((tables) => this.#record(tables, events), "server");
       } catch (error) {
         this.#arm(STORE_RETRY_MS);
         throw error;
       }
       this.#waiting.splice(0, events.length);
-      this.#rooms.onRecorded();
+      this.#services.onRecorded();
     }
   }
 
@@ -127,7 +127,7 @@ export class SandboxEventRecord {
     const error = `not sent: ${DELIVERIES_WAITING_MAX} earlier messages to this webhook still wait`;
     const refusal = { at: event.at, durationMs: 0, statusCode: null, success: false, error };
     return {
-      id: this.#rooms.ids.uuid(),
+      id: this.#services.ids.uuid(),
       webhookId,
       eventId: event.id,
       eventType: event.type,

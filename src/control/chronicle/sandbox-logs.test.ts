@@ -100,7 +100,7 @@ describe("what is in a log", () => {
     expect(texts(await entries(id))).toHaveLength(1);
     await f.advance(30_001);
     expect(await entries(id)).toEqual([]);
-    await f.leisure.advance(CHRONICLE_SWEEP_MS, () => f.control.settled());
+    await f.idleClock.advance(CHRONICLE_SWEEP_MS, () => f.control.settled());
     expect(await f.store.sandboxLogs.extentOf(id)).toEqual({ lines: 0, bytes: 0, lastAt: 0 });
   });
 });
@@ -223,11 +223,11 @@ describe("towards the host", () => {
     await say(id, [line("a")]);
     const { transaction } = f.store;
     f.store.transaction = () => Promise.reject(new Error("the disk is full"));
-    await f.leisure.advance(1_000, () => f.control.settled());
+    await f.idleClock.advance(1_000, () => f.control.settled());
     expect(f.logLines.join("\n")).toContain("logs not written");
     f.store.transaction = transaction;
     await say(id, [line("b")], "j:2");
-    await f.leisure.advance(2_000, () => f.control.settled());
+    await f.idleClock.advance(2_000, () => f.control.settled());
     expect(texts(await entries(id, "?direction=forward"))).toEqual(["Sandbox created", "a", "b"]);
   });
 
@@ -237,7 +237,7 @@ describe("towards the host", () => {
     const theirs = (await f.call("POST", "/sandboxes", { templateID: "base", timeout: 60 }, other)).body.sandboxID;
     const piece = Array.from({ length: 1000 }, () => line("x".repeat(1000)));
     const pour = async (id: string) => {
-      await f.leisure.advance(1_000, () => f.control.settled());
+      await f.idleClock.advance(1_000, () => f.control.settled());
       return say(id, piece);
     };
     const taken: boolean[] = [];
@@ -269,7 +269,7 @@ describe("towards the host", () => {
         Array.from({ length: 4000 }, (_, nth) => line(`${batch}-${nth}`, NOW + batch * 10)),
         `j:${batch}`,
       );
-      await f.leisure.advance(1000, () => f.control.settled());
+      await f.idleClock.advance(1000, () => f.control.settled());
     }
     const { lines } = await f.store.sandboxLogs.extentOf(id);
     expect(lines).toBeLessThanOrEqual(LOG_LINES_PER_SANDBOX_MAX);
@@ -283,7 +283,7 @@ describe("towards the host", () => {
         Array.from({ length: 1500 }, () => line(fat, NOW + 100 + batch * 10)),
         `k:${batch}`,
       );
-      await f.leisure.advance(1000, () => f.control.settled());
+      await f.idleClock.advance(1000, () => f.control.settled());
     }
     expect((await f.store.sandboxLogs.extentOf(id)).bytes).toBeLessThanOrEqual(LOG_BYTES_PER_SANDBOX_MAX);
   });

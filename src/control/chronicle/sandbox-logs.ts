@@ -49,7 +49,7 @@ const REMOVALS_PER_WRITE = 32;
 const STORE_RETRY_MS = 1_000;
 
 export class SandboxLogs implements LogReader {
-  readonly #rooms: { store: Store; clock: Clock; leisure: Clock; background: Background };
+  readonly #services: { store: Store; clock: Clock; idleClock: Clock; background: Background };
   readonly #known = new Map<string, Known>();
   readonly #dirty = new Set<string>();
   readonly #budgets = new TeamBudgets();
@@ -57,8 +57,8 @@ export class SandboxLogs implements LogReader {
   #timer: Timer | undefined;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(rooms: { store: Store; clock: Clock; leisure: Clock; background: Background }) {
-    this.#rooms = rooms;
+  constructor(services: { store: Store; clock: Clock; idleClock: Clock; background: Background }) {
+    this.#services = services;
   }
 
   /** A line that is not the guest's. Never waits, never throws. */
@@ -69,7 +69,7 @@ export class SandboxLogs implements LogReader {
     fields: Record<string, string>,
   ): void {
     const known = this.#knownFor(sandbox.id, sandbox.teamId);
-    this.#add(sandbox.id, known, [{ at: this.#rooms.clock.now(), level, message, fields }]);
+    this.#add(sandbox.id, known, [{ at: this.#services.clock.now(), level, message, fields }]);
   }
 
   /** Its guest is gone; what it said last may still be on its way. */
@@ -79,7 +79,7 @@ export class SandboxLogs implements LogReader {
   }
 
   async positionOf(sandboxId: string): Promise<string | undefined> {
-    const { store } = this.#rooms;
+    const { store } = this.#services;
     let known = this.#known.get(sandboxId);
     if (known === undefined) {
       const sandbox = await store.sandboxes.byId(sandboxId);
@@ -97,7 +97,7 @@ export class SandboxLogs implements LogReader {
     const known = this.#known.get(sandboxId);
     if (this.#closed || known === undefined || known.waiting.length >= LOG_WAITING_MAX_LINES) return false;
     const bytes = lines.reduce((sum, line) => sum + byteLength(line), 0);
-    if (!this.#budgets.spend(known.teamId, bytes, this.#rooms.clock.now())) return false;
+    if (!this.#budgets.spend(known.teamId, bytes, this.#services.clock.now())) return false;
     this.#add(sandboxId, known, lines);
     if (position !== undefined) known.position = { is: position };
     return true;
@@ -110,7 +110,7 @@ export class SandboxLogs implements LogReader {
     let { from, to } = query;
     while (found.length < query.limit && from <= to) {
       const { teamId, sandboxId } = query;
-      const logs = this.#rooms.store.sandboxLogs;
+      const logs = this.#services.store.sandboxLogs;
       const pages = query.newestFirst
         ? await logs.backward(teamId, sandboxId, from, to, PAGES_PER_READ)
         : await logs.forward(teamId, sandboxId, from, to, PAGES_PER_READ);
@@ -137,7 +137,7 @@ export class SandboxLogs implements LogReader {
 
   /** Forgets what is not needed at hand. */
   tidy(): void {
-    this.#budgets.tidy(this.#rooms.clock.now());
+    this.#budgets.tidy(this.#services.clock.now());
     for (const [id, known] of this.#known) {
       if (this.#dirty.has(id)) continue;
       if (known.hasEnded || this.#known.size > LOG_SANDBOXES_KNOWN_MAX) this.#known.delete(id);
@@ -176,9 +176,9 @@ export class SandboxLogs implements LogReader {
   }
 
   #arm(delayMs: number): void {
-    this.#timer ??= this.#rooms.leisure.after(delayMs, () => {
+    this.#timer ??= this.#services.idleClock.after(delayMs, () => {
       this.#timer = undefined;
-      this.#rooms.background.run("logs not written", () => this.flush());
+      this.#services.background.run("logs not written", () => this.flush());
     });
   }
 
@@ -197,13 +197,13 @@ export class SandboxLogs implements LogReader {
   }
 
   async #writePages(ids: readonly string[]): Promise<void> {
-    const { store } = this.#rooms;
+    const { store } = this.#services;
     const pages: { id: string; known: Known; page: LogPage; taken: number }[] = [];
     for (const id of ids) {
       const known = this.#known.get(id);
       if (known === undefined || known.waiting.length === 0) continue;
       known.extent ??= await store.sandboxLogs.extentOf(id);
-      pages.push({ id, known, ...pageOf(id, known, known.extent.lastAt, this.#rooms.clock.now()) });
+      pages.push({ id, known, ...pageOf(id, known, known.extent.lastAt, this.#services.clock.now()) });
     }
     await store.transaction(async (tables) => {
       for (const { page } of pages) await tables.sandboxLogs.add(page);
@@ -223,7 +223,7 @@ export class SandboxLogs implements LogReader {
   async #removeSurplus(id: string, extent: { lines: number; bytes: number }): Promise<void> {
     for (let removals = 0; removals < REMOVALS_PER_WRITE; removals++) {
       if (extent.lines <= LOG_LINES_PER_SANDBOX_MAX && extent.bytes <= LOG_BYTES_PER_SANDBOX_MAX) return;
-      const gone = await this.#rooms.store.sandboxLogs.removeOldest(id);
+      const gone = await this.#services.store.sandboxLogs.removeOldest(id);
       if (gone === undefined) return;
       extent.lines -= gone.lines;
       extent.bytes -= gone.bytes;

@@ -2,14 +2,18 @@
 import type { CheckpointOptions } from "../../host/host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { captureFault } from "./host-fault.ts";
-import type { Life } from "./lifecycle-services.ts";
+import type { LifecycleCore } from "./lifecycle-core.ts";
 
 /**
- * The name of a checkpoint that holds the sandbox as it is now. Nothing names it yet, so who calls this records it or discards
+ * The name of a checkpoint that holds the sandbox as it is now. Nothing names it yet, so who calls this records it or checkpointRemoval
  * it. Undefined: the sandbox does not run any more, so look again.
  */
-export async function capture(life: Life, sandbox: Sandbox, options: CheckpointOptions): Promise<string | undefined> {
-  const { store, host, clock, ids } = life;
+export async function capture(
+  core: LifecycleCore,
+  sandbox: Sandbox,
+  options: CheckpointOptions,
+): Promise<string | undefined> {
+  const { store, host, clock, ids } = core;
   const begun = await store.sandboxes.beginSnapshot(sandbox, clock.now());
   if (begun === undefined) return undefined;
   const checkpoint = ids.uuid();
@@ -19,8 +23,8 @@ export async function capture(life: Life, sandbox: Sandbox, options: CheckpointO
   } catch (cause) {
     failure = { cause };
   }
-  const back = await life.insist("a snapshot", () => store.sandboxes.finishSnapshot(begun));
-  if (back !== undefined) await life.backInRunning(back);
+  const back = await core.untilRecorded("a snapshot", () => store.sandboxes.finishSnapshot(begun));
+  if (back !== undefined) await core.backInRunning(back);
   if (failure !== undefined) throw captureFault(failure.cause, begun.id);
   return checkpoint;
 }

@@ -4,22 +4,31 @@ import type { Host } from "../../host/host.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
 import { described, type Log } from "../../work/log.ts";
-import { WorkLine } from "../../work/retry-queue.ts";
-import { DISCARD_RETRY_MAX_MS, DISCARD_RETRY_MIN_MS, DISCARDS_AT_ONCE } from "../limits.ts";
+import { RetryQueue } from "../../work/retry-queue.ts";
+import {
+  CHECKPOINT_REMOVAL_RETRY_MAX_MS,
+  CHECKPOINT_REMOVAL_RETRY_MIN_MS,
+  CHECKPOINT_REMOVALS_AT_ONCE,
+} from "../limits.ts";
 
-export type Discards = WorkLine<string>;
+export type CheckpointRemoval = RetryQueue<string>;
 
-export function createDiscards(rooms: { host: Host; clock: Clock; log: Log; background: Background }): Discards {
-  const { host, clock, log, background } = rooms;
-  return new WorkLine<string>({
+export function createCheckpointRemoval(services: {
+  host: Host;
+  clock: Clock;
+  log: Log;
+  background: Background;
+}): CheckpointRemoval {
+  const { host, clock, log, background } = services;
+  return new RetryQueue<string>({
     clock,
     background,
     work: (checkpoint) => host.removeCheckpoint(checkpoint),
     failed(checkpoint, error) {
       log.write({ level: "error", event: "checkpoint could not be removed", checkpoint, error: described(error) });
     },
-    atOnce: DISCARDS_AT_ONCE,
-    retryMinMs: DISCARD_RETRY_MIN_MS,
-    retryMaxMs: DISCARD_RETRY_MAX_MS,
+    atOnce: CHECKPOINT_REMOVALS_AT_ONCE,
+    retryMinMs: CHECKPOINT_REMOVAL_RETRY_MIN_MS,
+    retryMaxMs: CHECKPOINT_REMOVAL_RETRY_MAX_MS,
   });
 }

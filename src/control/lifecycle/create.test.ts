@@ -1,7 +1,7 @@
 /** Creating a sandbox: what is honoured, what is refused by name, and what is answered when it cannot be placed. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import { MemoryHost } from "../../host/testing/fake-host.ts";
+import { FakeHost } from "../../host/testing/fake-host.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 
 let f: ControlFixture;
@@ -195,13 +195,13 @@ describe("create", () => {
 
   test("a machine without room answers 503, and a missing image does, too", async () => {
     await f[Symbol.asyncDispose]();
-    f = await ControlFixture.open(new MemoryHost({ capacity: 1 }));
+    f = await ControlFixture.open(new FakeHost({ capacity: 1 }));
     await f.create();
     const full = await f.call("POST", "/sandboxes", { templateID: "base" });
     expect([full.status, full.body.error_code]).toEqual([503, "sandbox_capacity_unavailable"]);
     expect(full.body.message).toStartWith("Failed to place sandbox");
     await f[Symbol.asyncDispose]();
-    f = await ControlFixture.open(new MemoryHost({ images: [] }));
+    f = await ControlFixture.open(new FakeHost({ images: [] }));
     const missing = await f.call("POST", "/sandboxes", { templateID: "base" });
     expect([missing.status, missing.body.error_code]).toEqual([503, "sandbox_no_compatible_node"]);
   });

@@ -7,11 +7,11 @@ import { described } from "../../work/log.ts";
 import { FORKS_AT_ONCE } from "../limits.ts";
 import { kindOf, type StartableTemplate } from "../templates/template-look-up.ts";
 import { placementFault } from "./host-fault.ts";
-import type { Life } from "./lifecycle-services.ts";
-import type { Slot } from "./quota.ts";
+import type { LifecycleCore } from "./lifecycle-core.ts";
+import type { Lease } from "./quota.ts";
 
 /** What the creator of a sandbox decides. */
-export type Wish = Pick<
+export type SandboxOptions = Pick<
   Sandbox,
   | "timeoutSeconds"
   | "autoPause"
@@ -25,47 +25,47 @@ export type Wish = Pick<
 >;
 
 /** What the rest of a row comes from. */
-type Origin = Wish & Pick<Sandbox, "teamId" | "templateId" | "buildId" | "alias">;
+type Origin = SandboxOptions & Pick<Sandbox, "teamId" | "templateId" | "buildId" | "alias">;
 
-export class Births {
-  readonly #life: Life;
+export class SandboxCreation {
+  readonly #core: LifecycleCore;
 
-  constructor(life: Life) {
-    this.#life = life;
+  constructor(core: LifecycleCore) {
+    this.#core = core;
   }
 
-  async fromTemplate(team: Team, from: StartableTemplate, wish: Wish): Promise<Sandbox> {
+  async fromTemplate(team: Team, from: StartableTemplate, options: SandboxOptions): Promise<Sandbox> {
     const { template, build, alias } = from;
-    const origin = { ...wish, teamId: team.id, templateId: template.id, buildId: build.id, alias };
+    const origin = { ...options, teamId: team.id, templateId: template.id, buildId: build.id, alias };
     // What a snapshot was made of has these, too; what the creator says goes before.
-    const envVars = { ...build.envVars, ...wish.envVars };
-    using slot = await this.#life.slots.take(team);
+    const envVars = { ...build.envVars, ...options.envVars };
+    using lease = await this.#core.quota.take(team);
     try {
-      return await this.#bear(slot, { ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
+      return await this.#bear(lease, { ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
     } catch (error) {
       // Then whatever else went wrong, it went wrong because of that.
-      if ((await this.#life.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
+      if ((await this.#core.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
       throw error;
     }
   }
 
-  /** One for each slot, which is given back; in place of one that could not be made, the reason. */
+  /** One for each lease, which is given back; in place of one that could not be made, the reason. */
   async fromSandbox(
     source: Sandbox,
     checkpoint: string,
-    slots: readonly Slot[],
+    leases: readonly Lease[],
     timeoutSeconds: number,
   ): Promise<(Sandbox | Fault)[]> {
-    const template = await this.#life.store.templates.everById(source.templateId);
+    const template = await this.#core.store.templates.everById(source.templateId);
     if (template === undefined) throw new Fault(500, `the template of sandbox "${source.id}" is not in the store`);
     const { cpuCount, memoryMB, diskSizeMB } = source;
     const kind = { ...kindOf(template), cpuCount, memoryMB, diskSizeMB };
     const results: (Sandbox | Fault)[] = [];
-    const left = slots.entries();
+    const left = leases.entries();
     const makeSome = async () => {
       for (const [at, own] of left) {
-        using slot = own;
-        const child = this.#bear(slot, { ...source, timeoutSeconds }, kind, checkpoint, `forked from ${source.id}`);
+        using lease = own;
+        const child = this.#bear(lease, { ...source, timeoutSeconds }, kind, checkpoint, `forked from ${source.id}`);
         results[at] = await child.catch((error: unknown) => Fault.from(error));
       }
     };
@@ -74,13 +74,13 @@ export class Births {
   }
 
   async #bear(
-    slot: Slot,
+    lease: Lease,
     origin: Origin,
     kind: SandboxKind,
     checkpoint: string | null,
     note: string | undefined,
   ): Promise<Sandbox> {
-    const { host, clock, ids, log, journal } = this.#life;
+    const { host, clock, ids, log, listener } = this.#core;
     const createdAt = clock.now();
     const tokens = origin.secure ? [ids.runtimeToken()] : [];
     const { envVars, allowInternetAccess } = origin;
@@ -91,7 +91,7 @@ export class Births {
       accessTokens: tokens,
       internet: allowInternetAccess !== false,
     });
-    slot.sandboxId = id;
+    lease.sandboxId = id;
     // The expiry clock starts when the sandbox is up, however long that took.
     const startedAt = clock.now();
     const sandbox: Sandbox = {
@@ -126,26 +126,26 @@ export class Births {
     };
     await this.#record(sandbox);
     // Lost before there was a row to say so: the host has told us in vain.
-    if (host.endpoint(id) === undefined && (await this.#life.lost(sandbox))) {
+    if (host.endpoint(id) === undefined && (await this.#core.lost(sandbox))) {
       throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
     }
     log.write({ level: "info", event: "sandbox created", sandbox: id, team: origin.teamId, template: kind.templateId });
-    journal.tell("created", sandbox, note);
+    listener.tell("created", sandbox, note);
     return sandbox;
   }
 
   async #place(request: CreateSandbox): Promise<string> {
     try {
-      return (await this.#life.host.create(request)).id;
+      return (await this.#core.host.create(request)).id;
     } catch (cause) {
       throw placementFault(cause);
     }
   }
 
   async #record(sandbox: Sandbox): Promise<void> {
-    const { store, host, log, presence, expiry } = this.#life;
+    const { store, host, log, reachability, expiry } = this.#core;
     // Before the row, so that an expiry that comes between the two finds it to take out.
-    presence.begin(sandbox.id);
+    reachability.begin(sandbox.id);
     try {
       await store.transaction(async (tables) => {
         const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
@@ -153,7 +153,7 @@ export class Births {
         await tables.sandboxes.add(sandbox);
       });
     } catch (error) {
-      presence.end(sandbox.id);
+      reachability.end(sandbox.id);
       await host.destroy(sandbox.id).catch((second: unknown) => {
         const event = "sandbox without a row could not be destroyed; the next start removes it";
         log.write({ level: "error", event, sandbox: sandbox.id, error: described(second) });

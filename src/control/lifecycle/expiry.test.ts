@@ -1,12 +1,12 @@
 /** Ends that come on time, and a server that comes back. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
-import { MemoryHost } from "../../host/testing/fake-host.ts";
+import { FakeHost } from "../../host/testing/fake-host.ts";
 import { systemClock } from "../../work/clock.ts";
 import { jsonLog } from "../../work/log.ts";
 import { TIMED } from "../../work/testing/timed.ts";
 import { createControl } from "../control.ts";
-import { TAKEDOWNS_AT_ONCE } from "../limits.ts";
+import { REMOVALS_AT_ONCE } from "../limits.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 import { IdleThread } from "../testing/idle-thread.ts";
 
@@ -74,7 +74,7 @@ describe("expiry", () => {
   test("a thousand in one second on the real clock, after a restart, each within 100 ms", TIMED, async () => {
     // In memory: how long the disk takes to write thousands of times is not what is measured.
     const folder = mkdtempSync("/dev/shm/sandlot-expiry-");
-    await using f = await ControlFixture.open(new MemoryHost(), `sqlite://${folder}/sandlot.db`);
+    await using f = await ControlFixture.open(new FakeHost(), `sqlite://${folder}/sandlot.db`);
     const { sandboxes } = f.store;
     for (let nth = 0; nth < 1_000; nth++) await f.create({ timeout: 600, autoPause: nth % 2 === 0 });
     await f.control.close();
@@ -136,7 +136,7 @@ describe("expiry", () => {
     expect(reachable.filter((destination) => destination !== undefined)).toEqual([]);
     held.resolve();
     await passed;
-    expect(most).toBe(TAKEDOWNS_AT_ONCE);
+    expect(most).toBe(REMOVALS_AT_ONCE);
     expect(f.host.destroyed.toSorted()).toEqual(ids.toSorted());
     expect(await f.store.sandboxes.inState("killing")).toEqual([]);
     // Last, for another try can only begin when nothing of this one is held any more.

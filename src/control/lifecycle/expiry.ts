@@ -17,7 +17,7 @@ export interface Expiry {
   close(): void;
 }
 
-export function createExpiry(rooms: {
+export function createExpiry(services: {
   store: Store;
   clock: Clock;
   log: Log;
@@ -25,7 +25,7 @@ export function createExpiry(rooms: {
   /** Gets what expiry has moved to `killing` or `pausing`. */
   onTaken(sandboxes: Sandbox[]): void;
 }): Expiry {
-  const { store, clock, log, background, onTaken } = rooms;
+  const { store, clock, log, background, onTaken } = services;
   let armedFor = Number.POSITIVE_INFINITY;
   let timer: Timer | undefined;
   let closed = false;

@@ -3,7 +3,7 @@ import type { Sandbox } from "../../store/sandboxes.ts";
 
 export type LifecycleEvent = "created" | "killed" | "paused" | "resumed" | "updated" | "checkpointed";
 
-export interface Journal {
+export interface LifecycleListener {
   /**
    * Called after the change has been recorded. `sandbox` is as it was during the run that the event is about. Never throws and
    * never waits. `note` says in words what a reader of the sandbox's log should know (why it ended, that memory was lost …).
@@ -14,7 +14,7 @@ export interface Journal {
 }
 
 /** Both are told, in this order. */
-export function bothJournals(first: Journal, second: Journal): Journal {
+export function bothListeners(first: LifecycleListener, second: LifecycleListener): LifecycleListener {
   return {
     tell(event, sandbox, note) {
       first.tell(event, sandbox, note);
@@ -27,4 +27,4 @@ export function bothJournals(first: Journal, second: Journal): Journal {
   };
 }
 
-export const SILENT_JOURNAL: Journal = { tell: () => undefined, warn: () => undefined };
+export const NO_LISTENER: LifecycleListener = { tell: () => undefined, warn: () => undefined };

@@ -9,13 +9,13 @@
  *   running       snapshot, fork                       snapshotting  host.snapshot                running
  *   running       kill, end reached, lost by the host  killing       host.destroy                 row removed
  *   paused        kill                                 killing       host.removeCheckpoint        row removed
- *   pausing, resuming, snapshotting: kill              as it is      the wish is noted            killing when that is done
+ *   pausing, resuming, snapshotting: kill              as it is      the options is noted            killing when that is done
  *   killing       start after a crash, retry           (none)        destroy, remove checkpoint   row removed
  *
  * The order is always: decide, act, record. To decide is one compare-and-set on (id, state, execution id); only who won it
  * acts. Create has no row to decide on, so it acts first and undoes the act when the row cannot be written.
- * What leads to a new run takes one of the team's slots before all else (`slots.ts`).
- * `standing.ts` says what a row means to readers, `recovery.ts` what a start makes of what it finds.
+ * What leads to a new run takes one of the team's leases before all else (`leases.ts`).
+ * `status.ts` says what a row means to readers, `recovery.ts` what a start makes of what it finds.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
@@ -24,96 +24,97 @@ import type { Destination, Wake, WakeRequest } from "../directory.ts";
 import { AT_REST_ROUNDS_MAX, KILL_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../limits.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
 import { capture } from "./capture.ts";
-import { Births, type Wish } from "./creation.ts";
-import { Life, type LifecycleRooms } from "./lifecycle-services.ts";
-import { Pauses } from "./pausing.ts";
+import { SandboxCreation, type SandboxOptions } from "./creation.ts";
+import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
+import { Pausing } from "./pausing.ts";
 import { limitReached } from "./quota.ts";
 import { recover } from "./recovery.ts";
-import { Resumes, type ResumeWish } from "./resuming.ts";
+import { type ResumeOptions, Resuming } from "./resuming.ts";
 import { endWithin, lastEnd, ranTooLong } from "./run-length.ts";
-import { beingEnded, inTransition, notFound, type Standing, shownState, standingOf } from "./sandbox-status.ts";
-import { type Attempt, Patience, waitLeft } from "./settled-sandbox.ts";
+import { beingEnded, inTransition, notFound, type SandboxStatus, shownState, statusOf } from "./sandbox-status.ts";
+import { type Attempt, TransitionWait, waitLeft } from "./transition-wait.ts";
 import { admit, wakeRefusal } from "./wake.ts";
 
 export class Lifecycle {
-  readonly #life: Life;
-  readonly #births: Births;
-  readonly #pauses: Pauses;
-  readonly #resumes: Resumes;
-  readonly #patience: Patience;
+  readonly #core: LifecycleCore;
+  readonly #creation: SandboxCreation;
+  readonly #pausing: Pausing;
+  readonly #resuming: Resuming;
+  readonly #transitions: TransitionWait;
 
-  constructor(rooms: LifecycleRooms) {
-    this.#life = new Life(rooms, (due) => this.#pauses.enqueue(due));
-    this.#births = new Births(this.#life);
-    this.#pauses = new Pauses(this.#life);
-    this.#resumes = new Resumes(this.#life);
-    this.#patience = new Patience(this.#life, (id) => this.#pauses.hurry(id));
-    rooms.host.onLost((id) => this.#life.background.run("loss of a sandbox not recorded", () => this.#lost(id)));
+  constructor(services: LifecycleServices) {
+    this.#core = new LifecycleCore(services, (due) => this.#pausing.enqueue(due));
+    this.#creation = new SandboxCreation(this.#core);
+    this.#pausing = new Pausing(this.#core);
+    this.#resuming = new Resuming(this.#core);
+    this.#transitions = new TransitionWait(this.#core, (id) => this.#pausing.hurry(id));
+    services.host.onLost((id) => this.#core.background.run("loss of a sandbox not recorded", () => this.#lost(id)));
   }
 
   /** Takes back what there was before a restart. Nothing else may be called before it is done. */
   start(): Promise<void> {
-    return recover(this.#life);
+    return recover(this.#core);
   }
 
-  create(team: Team, from: StartableTemplate, wish: Wish): Promise<Sandbox> {
-    return this.#births.fromTemplate(team, from, wish);
+  create(team: Team, from: StartableTemplate, options: SandboxOptions): Promise<Sandbox> {
+    return this.#creation.fromTemplate(team, from, options);
   }
 
   /** The team's sandbox while it is running or paused, or a Fault 404. */
   async read(team: Team, id: string): Promise<Sandbox> {
     const sandbox = await this.#row(team, id);
-    if (shownState(sandbox, this.#life.clock.now()) === undefined) throw notFound(id);
+    if (shownState(sandbox, this.#core.clock.now()) === undefined) throw notFound(id);
     return sandbox;
   }
 
   setEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
-    return this.#changeEnd(team, id, seconds, this.#life.store.sandboxes.setEnd);
+    return this.#changeEnd(team, id, seconds, this.#core.store.sandboxes.setEnd);
   }
 
   /** As `setEnd`, but never to an earlier time. */
   extendEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
-    return this.#changeEnd(team, id, seconds, this.#life.store.sandboxes.extendEnd);
+    return this.#changeEnd(team, id, seconds, this.#core.store.sandboxes.extendEnd);
   }
 
   /** Running: its end is set or extended. Paused: it is resumed, with that end. Says which it was. */
   connect(
     team: Team,
     id: string,
-    wish: { seconds: number; memory: boolean; onlyExtend: boolean },
+    options: { seconds: number; memory: boolean; onlyExtend: boolean },
   ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
-    const { journal, store } = this.#life;
+    const { listener, store } = this.#core;
     const { sandboxes } = store;
     return this.#bringUp(id, {
       look: () => this.#row(team, id),
-      resume: { seconds: wish.seconds, memory: wish.memory, mintToken: false },
+      resume: { seconds: options.seconds, memory: options.memory, mintToken: false },
       running: async (run, now) => {
         // One that has run too long already is not ended by being connected to.
-        const change = wish.onlyExtend || lastEnd(team, run) <= now ? sandboxes.extendEnd : sandboxes.setEnd;
-        const changed = await change(run, endWithin(team, run, wish.seconds, now), now);
-        if (changed !== undefined && changed.endAt !== run.endAt) journal.tell("updated", changed, newEnd(changed));
+        const change = options.onlyExtend || lastEnd(team, run) <= now ? sandboxes.extendEnd : sandboxes.setEnd;
+        const changed = await change(run, endWithin(team, run, options.seconds, now), now);
+        if (changed !== undefined && changed.endAt !== run.endAt) listener.tell("updated", changed, newEnd(changed));
         return changed;
       },
-      joins: ({ memory }) => memory === wish.memory,
-      joined: (run, now) => sandboxes.extendEnd(run, endWithin(team, run, wish.seconds, now), now),
+      joins: ({ memory }) => memory === options.memory,
+      joined: (run, now) => sandboxes.extendEnd(run, endWithin(team, run, options.seconds, now), now),
     });
   }
 
   /** Fault 409 when it is running already. */
-  async resume(team: Team, id: string, wish: Omit<ResumeWish, "mintToken">): Promise<Sandbox> {
+  async resume(team: Team, id: string, options: Omit<ResumeOptions, "mintToken">): Promise<Sandbox> {
     const running = async () => {
       throw new Fault(409, `sandbox "${id}" is running already`);
     };
     const { sandbox } = await this.#bringUp(id, {
       look: async () => {
         const row = await this.#row(team, id);
-        if (standingOf(row, this.#life.clock.now()) === "over") throw notFound(id);
+        if (statusOf(row, this.#core.clock.now()) === "over") throw notFound(id);
         return row.state === "snapshotting" ? running() : row;
       },
-      resume: { ...wish, mintToken: true },
+      resume: { ...options, mintToken: true },
       running,
-      joins: ({ mintToken, memory, autoPause }) => mintToken && memory === wish.memory && autoPause === wish.autoPause,
-      joined: (run, now) => this.#life.store.sandboxes.extendEnd(run, endWithin(team, run, wish.seconds, now), now),
+      joins: ({ mintToken, memory, autoPause }) =>
+        mintToken && memory === options.memory && autoPause === options.autoPause,
+      joined: (run, now) => this.#core.store.sandboxes.extendEnd(run, endWithin(team, run, options.seconds, now), now),
     });
     return sandbox;
   }
@@ -124,7 +125,7 @@ export class Lifecycle {
       paused: () => new Fault(409, `sandbox "${id}" is paused already`),
       busy: () =>
         new Fault(503, `sandbox "${id}" is being resumed or copied and was not paused; try again in a moment`),
-      running: async (sandbox) => (await this.#pauses.now(sandbox, memory)) || undefined,
+      running: async (sandbox) => (await this.#pausing.now(sandbox, memory)) || undefined,
     });
   }
 
@@ -138,7 +139,7 @@ export class Lifecycle {
     return this.#whenAtRest(team, id, {
       paused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
       running: async (sandbox) => {
-        const checkpoint = await capture(this.#life, sandbox, { memory });
+        const checkpoint = await capture(this.#core, sandbox, { memory });
         if (checkpoint === undefined) return undefined;
         try {
           return await use(sandbox, checkpoint);
@@ -169,16 +170,16 @@ export class Lifecycle {
   /** Undefined: it does not run any more, so look again. */
   async #fork(team: Team, sandbox: Sandbox, count: number, seconds: number): Promise<(Sandbox | Fault)[] | undefined> {
     using held = new DisposableStack();
-    const slots = await this.#life.slots.takeUpTo(team, count);
-    for (const slot of slots) held.use(slot);
-    const refused = Array.from({ length: count - slots.length }, () => limitReached(team));
+    const leases = await this.#core.quota.takeUpTo(team, count);
+    for (const lease of leases) held.use(lease);
+    const refused = Array.from({ length: count - leases.length }, () => limitReached(team));
     // It need not stand still for nothing.
-    if (slots.length === 0) return refused;
-    const checkpoint = await capture(this.#life, sandbox, { memory: true, temporary: true });
+    if (leases.length === 0) return refused;
+    const checkpoint = await capture(this.#core, sandbox, { memory: true, temporary: true });
     if (checkpoint === undefined) return undefined;
     try {
-      this.#life.journal.tell("checkpointed", sandbox, `forked, ${slots.length} times`);
-      return [...(await this.#births.fromSandbox(sandbox, checkpoint, slots, seconds)), ...refused];
+      this.#core.listener.tell("checkpointed", sandbox, `forked, ${leases.length} times`);
+      return [...(await this.#creation.fromSandbox(sandbox, checkpoint, leases, seconds)), ...refused];
     } finally {
       this.discard([checkpoint]);
     }
@@ -186,25 +187,25 @@ export class Lifecycle {
 
   /** Removes, in its own time, checkpoints that no row names any more. */
   discard(checkpoints: readonly string[]): void {
-    this.#life.discards.enqueue(checkpoints);
+    this.#core.checkpointRemoval.enqueue(checkpoints);
   }
 
   /** For those who made the checkpoint of a snapshot known. */
   noteSnapshot(sandbox: Sandbox, note: string): void {
-    this.#life.journal.tell("checkpointed", sandbox, note);
+    this.#core.listener.tell("checkpointed", sandbox, note);
   }
 
   /** Returns when the sandbox is gone, or when somebody else is already ending it, or after a while when it will be. */
   async kill(team: Team, id: string): Promise<void> {
-    const { store, presence } = this.#life;
+    const { store, reachability } = this.#core;
     let sandbox: Sandbox | undefined = await this.#row(team, id);
     for (let round = 0; round < KILL_ROUNDS_MAX; round++) {
       if (sandbox === undefined || sandbox.state === "killing" || sandbox.killWanted) return;
       const killed = await store.sandboxes.kill(sandbox);
-      if (killed?.state === "killing") return this.#life.end(killed, "killed");
+      if (killed?.state === "killing") return this.#core.end(killed, "killed");
       if (killed !== undefined) {
-        presence.end(id);
-        this.#pauses.hurry(id);
+        reachability.end(id);
+        this.#pausing.hurry(id);
         return this.#gone(killed);
       }
       // Lost to another kill, or to a resume that began a new run in between.
@@ -215,8 +216,8 @@ export class Lifecycle {
 
   /** Never waits and never asks the store. */
   find(id: string): Destination | undefined {
-    const ended = this.#life.presence.reachable(id);
-    const endpoint = ended && this.#life.host.endpoint(id);
+    const ended = this.#core.reachability.reachable(id);
+    const endpoint = ended && this.#core.host.endpoint(id);
     return endpoint && ended && { address: endpoint.address, forward: (port) => endpoint.forward(port), ended };
   }
 
@@ -224,7 +225,7 @@ export class Lifecycle {
   async wake(id: string, request: WakeRequest): Promise<Wake> {
     try {
       await this.#bringUp(id, {
-        look: async () => admit(await this.#life.store.sandboxes.byId(id), id, request, this.#life.clock.now()),
+        look: async () => admit(await this.#core.store.sandboxes.byId(id), id, request, this.#core.clock.now()),
         resume: (sandbox) => ({
           seconds: Math.max(WAKE_MIN_SECONDS, sandbox.timeoutSeconds),
           memory: true,
@@ -241,23 +242,23 @@ export class Lifecycle {
     const destination = this.find(id);
     if (destination !== undefined) return { destination };
     // It ran a moment ago: either somebody has just taken it in hand, or the host has just lost it.
-    return { refused: this.#life.presence.isHidden(id) ? "in-transition" : "not-found" };
+    return { refused: this.#core.reachability.isHidden(id) ? "in-transition" : "not-found" };
   }
 
   /** Resolves once no background work is under way. */
   settled(): Promise<void> {
-    return this.#life.background.settled();
+    return this.#core.background.settled();
   }
 
   /** From now on calls that wait for something give up. */
   beginClose(): void {
-    this.#life.beginClose();
+    this.#core.beginClose();
   }
 
   /** Stops the timers and waits for what is under way. Sandboxes run on. */
   async close(): Promise<void> {
-    this.#pauses.close();
-    await this.#life.close();
+    this.#pausing.close();
+    await this.#core.close();
   }
 
   /** The sandbox running: as it is, or started, or after waiting for whoever has it in hand. */
@@ -265,39 +266,39 @@ export class Lifecycle {
     id: string,
     how: {
       look(): Promise<Sandbox>;
-      resume: ResumeWish | ((sandbox: Sandbox) => ResumeWish);
+      resume: ResumeOptions | ((sandbox: Sandbox) => ResumeOptions);
       /** Undefined: it does not run any more, so look again. */
       running(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
       /** Whether a start that another asked for is as good as its own; if not, it is waited for. */
-      joins(start: ResumeWish): boolean;
+      joins(start: ResumeOptions): boolean;
       /** Who joined gets no less time than it asked for itself. */
       joined(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
     },
   ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
-    const { clock, expiry } = this.#life;
-    return this.#patience.until<{ sandbox: Sandbox; resumed: boolean }>(
+    const { clock, expiry } = this.#core;
+    return this.#transitions.until<{ sandbox: Sandbox; resumed: boolean }>(
       id,
       how.look,
-      async (sandbox, standing, now) => {
-        if (standing === "over") throw beingEnded(id);
-        if (standing === "running") {
+      async (sandbox, status, now) => {
+        if (status === "over") throw beingEnded(id);
+        if (status === "running") {
           const running = await how.running(sandbox, now);
           if (running === undefined) return "again";
           expiry.noteEnd(running.endAt);
           return { done: { sandbox: running, resumed: false } };
         }
-        const underWay = this.#resumes.underWay(sandbox);
+        const underWay = this.#resuming.underWay(sandbox);
         if (underWay !== undefined) {
-          const joins = how.joins(underWay.wish);
+          const joins = how.joins(underWay.options);
           const started = await (joins ? underWay.result : underWay.result.catch(() => undefined));
           if (started === undefined || !joins) return "again";
           const joined = (await how.joined(started, clock.now())) ?? started;
           expiry.noteEnd(joined.endAt);
           return { done: { sandbox: joined, resumed: true } };
         }
-        if (standing !== "paused") return "wait";
-        const wish = typeof how.resume === "function" ? how.resume(sandbox) : how.resume;
-        const started = await this.#resumes.start(sandbox, wish);
+        if (status !== "paused") return "wait";
+        const options = typeof how.resume === "function" ? how.resume(sandbox) : how.resume;
+        const started = await this.#resuming.start(sandbox, options);
         return started === undefined ? "again" : { done: { sandbox: started, resumed: true } };
       },
     );
@@ -315,15 +316,15 @@ export class Lifecycle {
       busy?(): Fault;
     },
   ): Promise<T> {
-    const attempt = async (sandbox: Sandbox, standing: Standing): Promise<Attempt<T>> => {
-      if (standing === "over") throw how.over?.() ?? notFound(id);
-      if (standing === "paused") throw how.paused();
-      if (standing === "between") return "wait";
+    const attempt = async (sandbox: Sandbox, status: SandboxStatus): Promise<Attempt<T>> => {
+      if (status === "over") throw how.over?.() ?? notFound(id);
+      if (status === "paused") throw how.paused();
+      if (status === "between") return "wait";
       const done = await how.running(sandbox);
       return done === undefined ? "again" : { done };
     };
     const limits = { rounds: AT_REST_ROUNDS_MAX, busy: how.busy };
-    return this.#patience.until(id, () => this.#row(team, id), attempt, limits);
+    return this.#transitions.until(id, () => this.#row(team, id), attempt, limits);
   }
 
   async #changeEnd(
@@ -332,7 +333,7 @@ export class Lifecycle {
     seconds: number,
     change: (run: SandboxRun, endAt: number, now: number) => Promise<Sandbox | undefined>,
   ): Promise<Sandbox> {
-    const { clock, expiry, journal } = this.#life;
+    const { clock, expiry, listener } = this.#core;
     return this.#whenAtRest(team, id, {
       paused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
       over: () => beingEnded(id),
@@ -342,7 +343,7 @@ export class Lifecycle {
         const changed = await change(sandbox, endWithin(team, sandbox, seconds, now), now);
         if (changed === undefined) return undefined;
         expiry.noteEnd(changed.endAt);
-        if (changed.endAt !== sandbox.endAt) journal.tell("updated", changed, newEnd(changed));
+        if (changed.endAt !== sandbox.endAt) listener.tell("updated", changed, newEnd(changed));
         return changed;
       },
     });
@@ -350,7 +351,7 @@ export class Lifecycle {
 
   /** Waits for the end of a run whose kill is wanted. */
   async #gone(run: SandboxRun): Promise<void> {
-    const { store, clock, changes } = this.#life;
+    const { store, clock, changes } = this.#core;
     const deadline = clock.now() + TRANSITION_WAIT_MS;
     for (;;) {
       using watch = changes.watch(run.id);
@@ -361,12 +362,12 @@ export class Lifecycle {
   }
 
   async #lost(id: string): Promise<void> {
-    const sandbox = await this.#life.store.sandboxes.byId(id);
-    if (sandbox?.state === "running") await this.#life.lost(sandbox);
+    const sandbox = await this.#core.store.sandboxes.byId(id);
+    if (sandbox?.state === "running") await this.#core.lost(sandbox);
   }
 
   async #row(team: Team, id: string): Promise<Sandbox> {
-    const sandbox = await this.#life.store.sandboxes.byId(id);
+    const sandbox = await this.#core.store.sandboxes.byId(id);
     // Somebody else's sandbox is as unknown as none.
     if (sandbox === undefined || sandbox.teamId !== team.id) throw notFound(id);
     return sandbox;

@@ -7,31 +7,31 @@ import type { Sandbox } from "../../store/sandboxes.ts";
 import { described } from "../../work/log.ts";
 import { AUTO_PAUSE_PUT_OFF_MS, AUTO_PAUSES_AT_ONCE } from "../limits.ts";
 import { captureFault } from "./host-fault.ts";
-import type { Life } from "./lifecycle-services.ts";
+import type { LifecycleCore } from "./lifecycle-core.ts";
 import { notFound } from "./sandbox-status.ts";
 
-export class Pauses {
-  readonly #life: Life;
+export class Pausing {
+  readonly #core: LifecycleCore;
   /** Rows in `pausing` whose turn has not come. */
   readonly #line: Sandbox[] = [];
   #workers = 0;
 
-  constructor(life: Life) {
-    this.#life = life;
+  constructor(core: LifecycleCore) {
+    this.#core = core;
   }
 
   /** False: it does not run any more, so look again. Throws when it cannot be paused; then it runs on. */
   async now(sandbox: Sandbox, memory: boolean): Promise<boolean> {
-    const { store, host, clock, ids } = this.#life;
+    const { store, host, clock, ids } = this.#core;
     const to = { checkpoint: ids.uuid(), memory, now: clock.now() };
     const begun = await store.sandboxes.beginPause(sandbox, to);
     if (begun === undefined) return false;
-    this.#life.presence.hide(begun.id);
+    this.#core.reachability.hide(begun.id);
     try {
       await host.pause(begun.id, to.checkpoint, { memory, owner: begun.teamId });
     } catch (cause) {
-      const back = await this.#life.insist("a pause that failed", () => store.sandboxes.abandonPause(begun));
-      if (back !== undefined) await this.#life.backInRunning(back);
+      const back = await this.#core.untilRecorded("a pause that failed", () => store.sandboxes.abandonPause(begun));
+      if (back !== undefined) await this.#core.backInRunning(back);
       throw captureFault(cause, begun.id);
     }
     if (!(await this.#done(begun, memory ? undefined : "memory was not kept, as asked"))) throw notFound(begun.id);
@@ -43,7 +43,7 @@ export class Pauses {
     this.#line.push(...due);
     while (this.#workers < AUTO_PAUSES_AT_ONCE && this.#line.length > 0) {
       this.#workers++;
-      this.#life.background.run("automatic pause failed", () => this.#work());
+      this.#core.background.run("automatic pause failed", () => this.#work());
     }
   }
 
@@ -63,7 +63,7 @@ export class Pauses {
         const sandbox = next;
         await this.#whenDue(sandbox).catch((error: unknown) => {
           const event = "automatic pause failed";
-          this.#life.log.write({ level: "error", event, sandbox: sandbox.id, error: described(error) });
+          this.#core.log.write({ level: "error", event, sandbox: sandbox.id, error: described(error) });
         });
       }
     } finally {
@@ -72,13 +72,13 @@ export class Pauses {
   }
 
   async #whenDue(sandbox: Sandbox): Promise<void> {
-    const { store, host } = this.#life;
+    const { store, host } = this.#core;
     const { id, checkpointMemory: memory } = sandbox;
     // It may have waited long, and somebody may have killed it.
-    const current = await this.#life.insist("an automatic pause", () => store.sandboxes.byId(id));
+    const current = await this.#core.untilRecorded("an automatic pause", () => store.sandboxes.byId(id));
     if (current?.killWanted) {
-      const ended = await this.#life.insist("a kill", () => store.sandboxes.abandonPause(sandbox));
-      if (ended !== undefined) await this.#life.backInRunning(ended);
+      const ended = await this.#core.untilRecorded("a kill", () => store.sandboxes.abandonPause(sandbox));
+      if (ended !== undefined) await this.#core.backInRunning(ended);
       return;
     }
     try {
@@ -92,8 +92,8 @@ export class Pauses {
   }
 
   async #putOff(sandbox: Sandbox, cause: unknown): Promise<void> {
-    const { store, host, clock, log, journal } = this.#life;
-    const back = await this.#life.insist("a pause that failed", () =>
+    const { store, host, clock, log, listener } = this.#core;
+    const back = await this.#core.untilRecorded("a pause that failed", () =>
       store.sandboxes.putOffPause(sandbox, clock.now() + AUTO_PAUSE_PUT_OFF_MS),
     );
     const event = "sandbox could not be paused at the end of its timeout";
@@ -102,25 +102,25 @@ export class Pauses {
     if (back.state === "running" && host.endpoint(back.id) !== undefined) {
       const { message } = captureFault(cause, sandbox.id);
       const note = `the pause at the end of its timeout was put off by ${AUTO_PAUSE_PUT_OFF_MS / 60_000} minutes: ${message}`;
-      journal.warn(back, note);
-      journal.tell("updated", back, note);
+      listener.warn(back, note);
+      listener.tell("updated", back, note);
     }
-    await this.#life.backInRunning(back);
+    await this.#core.backInRunning(back);
   }
 
   /** False: somebody wanted it killed meanwhile, and now it is. */
   async #done(sandbox: Sandbox, note: string | undefined): Promise<boolean> {
-    const { store, presence, changes, journal, log } = this.#life;
-    const paused = await this.#life.insist("a pause", () => store.sandboxes.finishPause(sandbox));
+    const { store, reachability, changes, listener, log } = this.#core;
+    const paused = await this.#core.untilRecorded("a pause", () => store.sandboxes.finishPause(sandbox));
     if (paused === undefined) throw new Fault(500, `sandbox "${sandbox.id}" left "pausing" while it was paused`);
     if (paused.state === "killing") {
-      this.#life.endSoon(paused, "killed");
+      this.#core.endSoon(paused, "killed");
       return false;
     }
-    presence.end(paused.id);
+    reachability.end(paused.id);
     changes.note(paused.id);
     log.write({ level: "info", event: "sandbox paused", sandbox: paused.id, memory: paused.checkpointMemory });
-    journal.tell("paused", paused, note);
+    listener.tell("paused", paused, note);
     return true;
   }
 }

@@ -1,7 +1,7 @@
-/** Many want the last slots of a team at the same moment: exactly as many get one as there are, on both engines. */
+/** Many want the last leases of a team at the same moment: exactly as many get one as there are, on both engines. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import { MemoryHost } from "../../host/testing/fake-host.ts";
+import { FakeHost } from "../../host/testing/fake-host.ts";
 import { bothEngines } from "../../store/testing/engines.ts";
 import { ControlFixture, type Reply, seededRandom } from "../testing/control-fixture.ts";
 import { callsOfTeam, sandboxesIn } from "../testing/team-calls.ts";
@@ -11,13 +11,13 @@ const { limit, create, pause, resume, connect, wake, fork, running, paused, free
 const tally = (replies: Reply[]) => Object.groupBy(replies, ({ status }) => status);
 
 describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
-  describe.skipIf(missing)("a race for slots", () => {
+  describe.skipIf(missing)("a race for leases", () => {
     /** The most that ever ran or was being started. */
     let most: number;
     let starting: number;
 
     beforeEach(async () => {
-      f = await ControlFixture.open(new MemoryHost(), await fresh());
+      f = await ControlFixture.open(new FakeHost(), await fresh());
       [most, starting] = [0, 0];
     });
     afterEach(() => f[Symbol.asyncDispose]());
@@ -42,7 +42,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       expect(f.host.running).toHaveLength(10);
     });
 
-    test("of as many creates as there are slots: none is refused", async () => {
+    test("of as many creates as there are leases: none is refused", async () => {
       await limit(30);
       watch(seededRandom(8));
       expect(tally(await Promise.all(Array.from({ length: 30 }, () => create())))[201]).toHaveLength(30);
@@ -73,7 +73,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       expect([f.host.running.length, most]).toEqual([13, 13]);
     });
 
-    test("that goes on for long, with pauses and failures: never one too many, and no slot is lost", async () => {
+    test("that goes on for long, with pauses and failures: never one too many, and no lease is lost", async () => {
       const seed = Math.floor(Date.now() / 86_400_000);
       const random = seededRandom(seed);
       const asleep = await paused(6);

@@ -50,7 +50,7 @@ describe("a team with a limit", () => {
     expect((await create()).status).toBe(201);
   });
 
-  test("gives a slot for every one that is killed or paused, or whose timeout ended", async () => {
+  test("gives a lease for every one that is killed or paused, or whose timeout ended", async () => {
     await limit(3);
     const [killed = "", stopped = ""] = await running(2);
     await f.create({ timeout: 10 });
@@ -131,9 +131,9 @@ describe("a team with a limit", () => {
     };
     const first = create();
     await begun.promise;
-    const { holdingSlots } = f.store.sandboxes;
-    f.store.sandboxes.holdingSlots = async (...given) => {
-      const before = await holdingSlots(...given);
+    const { holdingQuota } = f.store.sandboxes;
+    f.store.sandboxes.holdingQuota = async (...given) => {
+      const before = await holdingQuota(...given);
       held.resolve();
       await first;
       return before;
@@ -217,7 +217,7 @@ describe("a team with a limit", () => {
     expect((await fork(id, 2)).entries.map((entry) => "sandbox" in entry)).toEqual([true, true]);
   });
 
-  describe("gets back the slot of", () => {
+  describe("gets back the lease of", () => {
     const failure = async () => {
       throw new Fault(503, "no room");
     };
@@ -281,12 +281,12 @@ describe("a team with a limit", () => {
 
     test("a look at the store that fails", async () => {
       await limit(1);
-      const { holdingSlots } = f.store.sandboxes;
-      f.store.sandboxes.holdingSlots = async () => {
+      const { holdingQuota } = f.store.sandboxes;
+      f.store.sandboxes.holdingQuota = async () => {
         throw new Fault(503, "the store is away");
       };
       expect((await create()).status).toBe(503);
-      f.store.sandboxes.holdingSlots = holdingSlots;
+      f.store.sandboxes.holdingQuota = holdingQuota;
       expect(await free()).toBe(1);
     });
   });

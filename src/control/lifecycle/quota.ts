@@ -1,5 +1,5 @@
 /**
- * How many sandboxes of a team run at once. Rows say which hold a slot; a start takes one before it does anything and keeps it
+ * How many sandboxes of a team run at once. Rows say which hold a lease; a start takes one before it does anything and keeps it
  * until there is such a row. What is being ended holds none, for clients take it for gone and its end may need several tries;
  * what is being paused, resumed or copied holds one, and so does what waits to be paused at its end.
  */
@@ -8,43 +8,43 @@ import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
 
-export interface Slot extends Disposable {
+export interface Lease extends Disposable {
   /** Whose it is, as soon as that is known and before its row says that it runs: both together are one. */
   sandboxId: string | undefined;
 }
 
-interface TeamStarts {
-  slots: Set<Slot>;
-  /** Resolved when the next may look how many slots are free. */
+interface TeamLeases {
+  leases: Set<Lease>;
+  /** Resolved when the next may look how many leases are free. */
   turn: Promise<unknown>;
 }
 
-export class Slots {
-  readonly #rooms: { store: Store; clock: Clock };
+export class Quota {
+  readonly #services: { store: Store; clock: Clock };
   /** Never more than there are teams. */
-  readonly #starts = new Map<string, TeamStarts>();
+  readonly #starts = new Map<string, TeamLeases>();
 
-  constructor(rooms: { store: Store; clock: Clock }) {
-    this.#rooms = rooms;
+  constructor(services: { store: Store; clock: Clock }) {
+    this.#services = services;
   }
 
-  /** A slot for a new sandbox, or for the paused one that is named. Fault 403 for a blocked team, 429 when none is free. */
-  async take(team: Team, sandboxId?: string): Promise<Slot> {
-    const [slot] = await this.#take(team, 1, sandboxId);
-    if (slot === undefined) throw limitReached(team);
-    return slot;
+  /** A lease for a new sandbox, or for the paused one that is named. Fault 403 for a blocked team, 429 when none is free. */
+  async take(team: Team, sandboxId?: string): Promise<Lease> {
+    const [lease] = await this.#take(team, 1, sandboxId);
+    if (lease === undefined) throw limitReached(team);
+    return lease;
   }
 
   /** As many as are free, up to `count`. Fault 403 for a blocked team. */
-  takeUpTo(team: Team, count: number): Promise<Slot[]> {
+  takeUpTo(team: Team, count: number): Promise<Lease[]> {
     return this.#take(team, count, undefined);
   }
 
-  async #take(team: Team, count: number, sandboxId: string | undefined): Promise<Slot[]> {
+  async #take(team: Team, count: number, sandboxId: string | undefined): Promise<Lease[]> {
     if (team.limits.blocked) throw blocked();
-    const starts = this.#startsOf(team);
+    const starts = this.#leasesOf(team);
     const take = (free: number) =>
-      Array.from({ length: Math.min(count, free) }, () => newSlot(starts.slots, sandboxId));
+      Array.from({ length: Math.min(count, free) }, () => newLease(starts.leases, sandboxId));
     const { sandboxes: limit } = team.limits;
     if (limit === undefined) return take(count);
     // One after the other: between looking and taking nobody else may take.
@@ -53,20 +53,20 @@ export class Slots {
     return taken;
   }
 
-  /** How many slots are held, leaving aside that of the sandbox itself. */
+  /** How many leases are held, leaving aside that of the sandbox itself. */
   async #held(team: Team, sandboxId: string | undefined): Promise<number> {
-    const { store, clock } = this.#rooms;
+    const { store, clock } = this.#services;
     // Before the rows are read: a start that ends meanwhile is here, or there, or in both and counted once.
-    const starting = [...this.#startsOf(team).slots];
-    const ids = new Set(await store.sandboxes.holdingSlots(team.id, clock.now()));
-    const unnamed = starting.filter((slot) => slot.sandboxId === undefined);
+    const starting = [...this.#leasesOf(team).leases];
+    const ids = new Set(await store.sandboxes.holdingQuota(team.id, clock.now()));
+    const unnamed = starting.filter((lease) => lease.sandboxId === undefined);
     for (const { sandboxId: named } of starting) if (named !== undefined) ids.add(named);
     if (sandboxId !== undefined) ids.delete(sandboxId);
     return ids.size + unnamed.length;
   }
 
-  #startsOf({ id }: Team): TeamStarts {
-    const starts = this.#starts.get(id) ?? { slots: new Set(), turn: Promise.resolve() };
+  #leasesOf({ id }: Team): TeamLeases {
+    const starts = this.#starts.get(id) ?? { leases: new Set(), turn: Promise.resolve() };
     this.#starts.set(id, starts);
     return starts;
   }
@@ -84,8 +84,8 @@ function blocked(): Fault {
   return new Fault(403, "this team is blocked: it may start no sandbox until the operator of this server allows it");
 }
 
-function newSlot(among: Set<Slot>, sandboxId: string | undefined): Slot {
-  const slot: Slot = { sandboxId, [Symbol.dispose]: () => void among.delete(slot) };
-  among.add(slot);
-  return slot;
+function newLease(among: Set<Lease>, sandboxId: string | undefined): Lease {
+  const lease: Lease = { sandboxId, [Symbol.dispose]: () => void among.delete(lease) };
+  among.add(lease);
+  return lease;
 }

@@ -5,7 +5,7 @@ interface Run {
   hidden: boolean;
 }
 
-export class Presence {
+export class Reachability {
   readonly #runs = new Map<string, Run>();
 
   /** A run has begun. */

@@ -7,11 +7,11 @@ import type { Sandbox } from "../../store/sandboxes.ts";
 import { ACCESS_TOKENS_KEPT } from "../limits.ts";
 import { kindOf } from "../templates/template-look-up.ts";
 import { placementFault } from "./host-fault.ts";
-import type { Life } from "./lifecycle-services.ts";
+import type { LifecycleCore } from "./lifecycle-core.ts";
 import { secondsMax } from "./run-length.ts";
 import { beingEnded } from "./sandbox-status.ts";
 
-export interface ResumeWish {
+export interface ResumeOptions {
   /** From when it is up; the team's maximum if that is less. */
   seconds: number;
   /** False: boot it from its files. */
@@ -28,17 +28,17 @@ export interface Start {
   /** Execution ids of the run that was paused, and of the one that begins. */
   from: string;
   to: string;
-  wish: ResumeWish;
+  options: ResumeOptions;
   /** Undefined: it turned out that there was nothing to start. */
   result: Promise<Sandbox | undefined>;
 }
 
-export class Resumes {
-  readonly #life: Life;
+export class Resuming {
+  readonly #core: LifecycleCore;
   readonly #underWay = new Map<string, Start>();
 
-  constructor(life: Life) {
-    this.#life = life;
+  constructor(core: LifecycleCore) {
+    this.#core = core;
   }
 
   /** The start that this row is about, if one is under way. One whose run is already over, though it has not yet told so, is none. */
@@ -50,15 +50,15 @@ export class Resumes {
   }
 
   /** Starts a paused sandbox. Undefined: it is not paused any more, so look again. */
-  start(sandbox: Sandbox, wish: ResumeWish): Promise<Sandbox | undefined> {
+  start(sandbox: Sandbox, options: ResumeOptions): Promise<Sandbox | undefined> {
     const { id, executionId } = sandbox;
-    const to = this.#life.ids.uuid();
-    const result = this.#start(sandbox, to, wish).finally(() => {
+    const to = this.#core.ids.uuid();
+    const result = this.#start(sandbox, to, options).finally(() => {
       if (this.#underWay.get(id)?.to === to) this.#underWay.delete(id);
     });
-    this.#underWay.set(id, { from: executionId, to, wish, result });
+    this.#underWay.set(id, { from: executionId, to, options, result });
     // Whoever asked may leave; the start goes on, and a close waits for it.
-    this.#life.background.run("resume failed", () =>
+    this.#core.background.run("resume failed", () =>
       result.then(
         () => undefined,
         () => undefined,
@@ -67,24 +67,24 @@ export class Resumes {
     return result;
   }
 
-  async #start(paused: Sandbox, executionId: string, wish: ResumeWish): Promise<Sandbox | undefined> {
-    const { store, host, ids, presence, clock, slots } = this.#life;
+  async #start(paused: Sandbox, executionId: string, options: ResumeOptions): Promise<Sandbox | undefined> {
+    const { store, host, ids, reachability, clock, quota } = this.#core;
     const template = await store.templates.everById(paused.templateId);
     if (template === undefined) throw new Fault(500, `the template of sandbox "${paused.id}" is not in the store`);
     const team = await store.people.team(paused.teamId);
     if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
-    using _slot = await slots.take(team, paused.id);
+    using _lease = await quota.take(team, paused.id);
     const begun = await store.sandboxes.beginResume(paused, executionId);
     if (begun === undefined) return undefined;
     const checkpoint = begun.checkpoint ?? "";
-    const tokens = begun.secure && wish.mintToken ? [...begun.tokens, ids.runtimeToken()] : begun.tokens;
+    const tokens = begun.secure && options.mintToken ? [...begun.tokens, ids.runtimeToken()] : begun.tokens;
     const accessTokens = tokens.slice(-ACCESS_TOKENS_KEPT);
     const { cpuCount, memoryMB, diskSizeMB, envVars } = begun;
     try {
       await host.resume({
         id: begun.id,
         checkpoint,
-        memory: wish.memory && begun.checkpointMemory,
+        memory: options.memory && begun.checkpointMemory,
         kind: { ...kindOf(template), cpuCount, memoryMB, diskSizeMB },
         envVars,
         accessTokens,
@@ -95,38 +95,38 @@ export class Resumes {
       throw placementFault(cause, "it could not be resumed and stays paused");
     }
     // Before the row, so that an expiry that comes between the two finds it to take out.
-    presence.begin(begun.id);
+    reachability.begin(begun.id);
     const startedAt = clock.now();
-    const running = await this.#life.insist("a resume", () =>
+    const running = await this.#core.untilRecorded("a resume", () =>
       store.sandboxes.finishResume(begun, {
         startedAt,
-        endAt: startedAt + Math.min(wish.seconds, secondsMax(team)) * 1000,
+        endAt: startedAt + Math.min(options.seconds, secondsMax(team)) * 1000,
         tokens: accessTokens,
-        autoPause: wish.autoPause ?? begun.autoPause,
+        autoPause: options.autoPause ?? begun.autoPause,
       }),
     );
     if (running === undefined) throw new Fault(500, `sandbox "${begun.id}" left "resuming" while it was resumed`);
-    return this.#recorded(running, checkpoint, wish);
+    return this.#recorded(running, checkpoint, options);
   }
 
-  async #recorded(running: Sandbox, checkpoint: string, wish: ResumeWish): Promise<Sandbox> {
-    const { host, journal, log, discards } = this.#life;
+  async #recorded(running: Sandbox, checkpoint: string, options: ResumeOptions): Promise<Sandbox> {
+    const { host, listener, log, checkpointRemoval } = this.#core;
     if (running.state === "killing") {
-      this.#life.endSoon(running, "killed");
+      this.#core.endSoon(running, "killed");
       throw beingEnded(running.id);
     }
-    log.write({ level: "info", event: "sandbox resumed", sandbox: running.id, memory: wish.memory });
-    journal.tell("resumed", running, wish.note);
-    discards.enqueue([checkpoint]);
-    await this.#life.backInRunning(running);
+    log.write({ level: "info", event: "sandbox resumed", sandbox: running.id, memory: options.memory });
+    listener.tell("resumed", running, options.note);
+    checkpointRemoval.enqueue([checkpoint]);
+    await this.#core.backInRunning(running);
     if (host.endpoint(running.id) === undefined) throw beingEnded(running.id);
     return running;
   }
 
   async #backToPaused(begun: Sandbox): Promise<void> {
-    const { store, changes } = this.#life;
-    const back = await this.#life.insist("a resume that failed", () => store.sandboxes.abandonResume(begun));
-    if (back?.state === "killing") this.#life.endSoon(back, "killed");
+    const { store, changes } = this.#core;
+    const back = await this.#core.untilRecorded("a resume that failed", () => store.sandboxes.abandonResume(begun));
+    if (back?.state === "killing") this.#core.endSoon(back, "killed");
     else changes.note(begun.id);
   }
 }

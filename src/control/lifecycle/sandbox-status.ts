@@ -3,9 +3,9 @@ import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 
 /** `between`: somebody has it in hand and it will be at rest soon. `over`: it is being ended, or about to be. */
-export type Standing = "running" | "paused" | "between" | "over";
+export type SandboxStatus = "running" | "paused" | "between" | "over";
 
-export function standingOf(sandbox: Sandbox, now: number): Standing {
+export function statusOf(sandbox: Sandbox, now: number): SandboxStatus {
   if (sandbox.killWanted) return "over";
   switch (sandbox.state) {
     case "running":

@@ -4,14 +4,14 @@ import { Fault } from "../../contract/fault.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { WakeRefusal, WakeRequest } from "../directory.ts";
-import { notFound, standingOf } from "./sandbox-status.ts";
+import { notFound, statusOf } from "./sandbox-status.ts";
 
 /** The row if the request may go on to it, be it woken or not; else a Fault 404 or 403. */
 export function admit(sandbox: Sandbox | undefined, id: string, request: WakeRequest, now: number): Sandbox {
   if (sandbox === undefined) throw notFound(id);
-  const standing = standingOf(sandbox, now);
-  if (standing === "over") throw notFound(id);
-  if (standing === "running" || sandbox.state === "snapshotting") return sandbox;
+  const status = statusOf(sandbox, now);
+  if (status === "over") throw notFound(id);
+  if (status === "running" || sandbox.state === "snapshotting") return sandbox;
   // Without its memory it would boot, which is only done for those who say that they want it.
   const keepsMemory = sandbox.state === "running" ? sandbox.autoPauseMemory : sandbox.checkpointMemory;
   if (!sandbox.autoResume || !keepsMemory) throw notFound(id);

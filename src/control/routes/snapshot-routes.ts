@@ -40,8 +40,8 @@ export const snapshotRoutes: readonly Route[] = [
     errors: [409, 422, 503, 507],
     async handle({ caller, params, body }, services) {
       const id = sandboxIdFrom(params.sandboxID ?? "");
-      const wish = { name: body.name ?? undefined, memory: body.memory ?? true };
-      return { status: 201, body: await makeSnapshot(services, caller.team, id, wish) };
+      const request = { name: body.name ?? undefined, memory: body.memory ?? true };
+      return { status: 201, body: await makeSnapshot(services, caller.team, id, request) };
     },
   }),
   route({

@@ -45,13 +45,13 @@ export async function makeSnapshot(
   { store, lifecycle, clock, ids }: SnapshotServices,
   team: Team,
   sandboxId: string,
-  wish: { name: string | undefined; memory: boolean },
+  request: { name: string | undefined; memory: boolean },
 ): Promise<Snapshot> {
-  const name = wish.name === undefined ? undefined : parseOwnName(team, wish.name);
+  const name = request.name === undefined ? undefined : parseOwnName(team, request.name);
   if (name !== undefined && (await store.templates.everById(name.alias)) !== undefined) {
     throw new Fault(409, `"${name.alias}" is the id of a template; choose another name`);
   }
-  return lifecycle.snapshot(team, sandboxId, wish.memory, async (sandbox, checkpoint) => {
+  return lifecycle.snapshot(team, sandboxId, request.memory, async (sandbox, checkpoint) => {
     const made = await record(store, team, sandbox, {
       name,
       checkpoint,

@@ -8,7 +8,7 @@ import type { Fault } from "../../contract/fault.ts";
 import { errorBody } from "../../contract/management/error-body.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
-import { MemoryHost } from "../../host/testing/fake-host.ts";
+import { FakeHost } from "../../host/testing/fake-host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { openStore, type Store } from "../../store/store.ts";
 import { jsonLog } from "../../work/log.ts";
@@ -17,7 +17,7 @@ import { createIds, type FillRandom, type Ids } from "../access/ids.ts";
 import { createApiKey } from "../access/keys.ts";
 import { type Control, createControl } from "../control.ts";
 import { type BuiltinTemplate, ensureFirstRun, type FirstRun } from "../first-run.ts";
-import type { Journal } from "../lifecycle/lifecycle-listener.ts";
+import type { LifecycleListener } from "../lifecycle/lifecycle-listener.ts";
 import { routes } from "../routes/routes.ts";
 import type { Message } from "../webhooks/webhook-post.ts";
 
@@ -48,30 +48,30 @@ export interface Reply {
 export class ControlFixture implements AsyncDisposable {
   readonly clock = new ManualClock(NOW);
   /** Of what goes on beside: writing logs, measuring, delivering. It stands still unless a test lets it run. */
-  readonly leisure = new ManualClock(NOW);
+  readonly idleClock = new ManualClock(NOW);
   /** Messages to webhooks, and what their receivers answer. */
   readonly posted: Message[] = [];
   receive: (message: Message) => Promise<number> = async () => 200;
   readonly ids: Ids = createIds(countedRandom());
   readonly logLines: string[] = [];
-  /** What the journal was told: the event, the sandbox and the note; `warn` for a warning. */
+  /** What the listener was told: the event, the sandbox and the note; `warn` for a warning. */
   readonly told: { event: string; sandbox: Sandbox; note: string | undefined }[] = [];
   readonly #folder: string;
   readonly #database: string;
-  readonly host: MemoryHost;
+  readonly host: FakeHost;
   store!: Store;
   control!: Control;
   firstRun!: FirstRun;
   apiKey!: string;
 
-  private constructor(folder: string, database: string | undefined, host: MemoryHost) {
+  private constructor(folder: string, database: string | undefined, host: FakeHost) {
     this.#folder = folder;
     this.#database = database ?? `sqlite://${folder}/sandlot.db`;
     this.host = host;
   }
 
   /** On a SQLite file of its own unless a database is given. */
-  static async open(host = new MemoryHost(), database?: string): Promise<ControlFixture> {
+  static async open(host = new FakeHost(), database?: string): Promise<ControlFixture> {
     const fixture = new ControlFixture(await mkdtemp(join(tmpdir(), "sandlot-control-")), database, host);
     await fixture.#boot();
     fixture.apiKey = fixture.firstRun.firstApiKey ?? "";
@@ -92,17 +92,17 @@ export class ControlFixture implements AsyncDisposable {
       () => this.clock.now(),
     );
     this.firstRun = await ensureFirstRun(this, [baseTemplate]);
-    const { store, host, clock, ids, journal } = this;
+    const { store, host, clock, ids, listener } = this;
     const post = (message: Message) => {
       this.posted.push(message);
       return this.receive(message);
     };
-    const chronicle = { leisure: this.leisure, post };
-    this.control = createControl({ store, host, clock, ids, log, journal, chronicle });
+    const chronicle = { idleClock: this.idleClock, post };
+    this.control = createControl({ store, host, clock, ids, log, listener, chronicle });
     await this.control.start();
   }
 
-  readonly journal: Journal = {
+  readonly listener: LifecycleListener = {
     tell: (event, sandbox, note) => void this.told.push({ event, sandbox, note }),
     warn: (sandbox, note) => void this.told.push({ event: "warn", sandbox, note }),
   };
@@ -154,7 +154,7 @@ export class ControlFixture implements AsyncDisposable {
     for (let left = byMs; left > 0; left -= PASSING_STEP_MS) {
       const step = Math.min(left, PASSING_STEP_MS);
       await this.advance(step);
-      await this.leisure.advance(step, () => this.control.settled());
+      await this.idleClock.advance(step, () => this.control.settled());
       await this.control.settled();
     }
   }

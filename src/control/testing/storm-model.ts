@@ -27,7 +27,7 @@ export interface CallRecord {
   to: { seq: number; at: number };
 }
 
-/** From which states each change may come, and where it may lead. A wish to kill turns every end into `killing`. */
+/** From which states each change may come, and where it may lead. A request to kill turns every end into `killing`. */
 const CHANGES: Readonly<Record<string, { from: readonly SandboxState[]; to: readonly SandboxState[] }>> = {
   endRunning: { from: ["running"], to: ["killing"] },
   takeDue: { from: ["running"], to: ["pausing", "killing"] },

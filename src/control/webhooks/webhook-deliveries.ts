@@ -19,10 +19,10 @@ import {
 import { eventMessage } from "./sandbox-event-view.ts";
 import type { PostMessage } from "./webhook-post.ts";
 
-export interface DeliveryRooms {
+export interface DeliveryServices {
   store: Store;
   clock: Clock;
-  leisure: Clock;
+  idleClock: Clock;
   /** Of looking for what is to be done. */
   background: Background;
   /** Of doing it, for which a close does not wait: a receiver may take long. */
@@ -31,7 +31,7 @@ export interface DeliveryRooms {
 }
 
 export class WebhookDeliveries {
-  readonly #rooms: DeliveryRooms;
+  readonly #services: DeliveryServices;
   /** By the id of the delivery. */
   readonly #underWay = new Map<string, Webhook>();
   /** Ended since the look that is under way began: it may have read them as they were before. */
@@ -41,8 +41,8 @@ export class WebhookDeliveries {
   #lookAgain = false;
   #closed = false;
 
-  constructor(rooms: DeliveryRooms) {
-    this.#rooms = rooms;
+  constructor(services: DeliveryServices) {
+    this.#services = services;
   }
 
   /** Looks for what is to be delivered. Never waits. */
@@ -51,7 +51,7 @@ export class WebhookDeliveries {
     this.#lookAgain = true;
     if (this.#isLooking) return;
     this.#isLooking = true;
-    this.#rooms.background.run("deliveries not made", () => this.#look());
+    this.#services.background.run("deliveries not made", () => this.#look());
   }
 
   /** What is under way is not recorded any more, and made again after the next start. */
@@ -76,7 +76,7 @@ export class WebhookDeliveries {
   }
 
   async #dispatch(): Promise<void> {
-    const { store, clock } = this.#rooms;
+    const { store, clock } = this.#services;
     let next = Number.POSITIVE_INFINITY;
     for (const { webhookId, nextAt } of await store.webhooks.waiting()) {
       const now = clock.now();
@@ -90,7 +90,7 @@ export class WebhookDeliveries {
 
   /** Starts what there is room for; the end of each looks for more. */
   async #dispatchTo(webhook: Webhook): Promise<void> {
-    const { store, clock, posting } = this.#rooms;
+    const { store, clock, posting } = this.#services;
     // Those under way are among them.
     const limit = DELIVERIES_PER_WEBHOOK_AT_ONCE * 2;
     const due = await store.webhooks.due(webhook.id, clock.now(), limit);
@@ -119,8 +119,8 @@ export class WebhookDeliveries {
       const attempts = [...delivery.attempts, attempt];
       const isOver = attempt.success || attempts.length >= DELIVERY_ATTEMPTS_MAX || !webhook.enabled;
       const status = attempt.success ? "success" : isOver ? "failed" : "pending";
-      const nextAt = this.#rooms.clock.now() + DELIVERY_RETRY_MS;
-      await this.#rooms.store.webhooks.noteAttempt({ ...delivery, status, nextAt, attempts });
+      const nextAt = this.#services.clock.now() + DELIVERY_RETRY_MS;
+      await this.#services.store.webhooks.noteAttempt({ ...delivery, status, nextAt, attempts });
     } finally {
       this.#underWay.delete(delivery.id);
       if (this.#isLooking) this.#justEnded.add(delivery.id);
@@ -129,7 +129,7 @@ export class WebhookDeliveries {
   }
 
   async #attempt(delivery: Delivery, webhook: Webhook): Promise<Attempt> {
-    const { store, clock, post } = this.#rooms;
+    const { store, clock, post } = this.#services;
     const at = clock.now();
     const outcome = (statusCode: number | null, error: string | null): Attempt => ({
       ...{ at, durationMs: clock.now() - at, statusCode, error },
@@ -150,6 +150,6 @@ export class WebhookDeliveries {
     if (this.#closed) return;
     this.#timer?.cancel();
     const bounded = Math.min(Math.max(0, delayMs), EXPIRY_SLEEP_MAX_MS);
-    this.#timer = this.#rooms.leisure.after(bounded, () => this.wake());
+    this.#timer = this.#services.idleClock.after(bounded, () => this.wake());
   }
 }

@@ -21,16 +21,16 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export async function addWebhook(
   { store, ids, clock, chronicle }: WebhookServices,
   teamId: string,
-  wish: CreateWebhook,
+  request: CreateWebhook,
 ): Promise<Webhook> {
   const webhook: Webhook = {
     id: ids.uuid(),
     teamId,
-    name: wish.name,
-    url: checkedUrl(wish.url, chronicle.allowsInside).href,
-    events: wish.events,
-    secret: wish.signatureSecret,
-    enabled: wish.enabled ?? true,
+    name: request.name,
+    url: checkedUrl(request.url, chronicle.allowsInside).href,
+    events: request.events,
+    secret: request.signatureSecret,
+    enabled: request.enabled ?? true,
     createdAt: clock.now(),
   };
   return store.transaction(async (tables) => {
@@ -46,18 +46,18 @@ export async function changeWebhook(
   { store, chronicle }: Pick<WebhookServices, "store" | "chronicle">,
   teamId: string,
   id: string | undefined,
-  wish: UpdateWebhook,
+  request: UpdateWebhook,
 ): Promise<Webhook> {
-  const url = wish.url == null ? undefined : checkedUrl(wish.url, chronicle.allowsInside).href;
+  const url = request.url == null ? undefined : checkedUrl(request.url, chronicle.allowsInside).href;
   return store.transaction(async (tables) => {
     const before = await demandWebhook(tables, teamId, id);
     const webhook: Webhook = {
       ...before,
-      name: wish.name ?? before.name,
+      name: request.name ?? before.name,
       url: url ?? before.url,
-      events: wish.events ?? before.events,
-      secret: wish.signatureSecret ?? before.secret,
-      enabled: wish.enabled ?? before.enabled,
+      events: request.events ?? before.events,
+      secret: request.signatureSecret ?? before.secret,
+      enabled: request.enabled ?? before.enabled,
     };
     await tables.webhooks.replace(webhook);
     return webhook;

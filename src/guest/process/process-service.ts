@@ -13,7 +13,7 @@ import {
 import type { Journal } from "../journal/journal.ts";
 import { keepaliveMs } from "../rpc/keepalive.ts";
 import { callUser } from "../rpc/rpc.ts";
-import type { MemoryFile } from "../system/meminfo-file.ts";
+import type { MeminfoFile } from "../system/meminfo-file.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { GuestProcess } from "./guest-process.ts";
@@ -26,10 +26,10 @@ export function processService(
   table: ProcessTable,
   launcher: Launcher,
   journal: Journal,
-  memoryFile: MemoryFile,
+  meminfoFile: MeminfoFile,
 ): ServiceImpl<typeof Process> {
   function launch(request: StartRequest, account: Account, lifetimeMs: number | undefined): GuestProcess {
-    memoryFile.refresh();
+    meminfoFile.refresh();
     try {
       return launcher.launch(request, account, lifetimeMs);
     } catch (thrown) {
@@ -40,7 +40,7 @@ export function processService(
 
   async function sendInput(selector: ProcessSelector | undefined, input: ProcessInput | undefined): Promise<void> {
     const target = table.findRunning(selector);
-    memoryFile.refresh();
+    meminfoFile.refresh();
     const given = input?.input;
     if (given?.case === undefined) throw refuse("unimplemented", "the input is empty; give stdin or pty bytes");
     await target.send(given.case, given.value);

@@ -3,10 +3,10 @@ import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";
-import { MEMORY_FILE_EVERY_MS } from "../limits.ts";
+import { MEMINFO_EVERY_MS } from "../limits.ts";
 import { ProcessCalls, shell } from "../testing/process-calls.ts";
 import { RunningGuest } from "../testing/running-guest.ts";
-import { MemoryFile } from "./meminfo-file.ts";
+import { MeminfoFile } from "./meminfo-file.ts";
 
 const MIB = 1024 * 1024;
 const folder = mkdtempSync(`${tmpdir()}/sandlot-memory-`);
@@ -58,22 +58,22 @@ describe("the file", () => {
   test("is written in place, at most once in a while", () => {
     let nowMs = 5_000;
     let measured = 0;
-    const file = new MemoryFile(
+    const file = new MeminfoFile(
       path,
       () => use(1024, ++measured),
       () => nowMs,
     );
     for (let times = 0; times < 100; times++) file.refresh();
     expect(mebibytes(readFileSync(path, "utf8")).MemFree).toBe(1023);
-    nowMs += MEMORY_FILE_EVERY_MS;
+    nowMs += MEMINFO_EVERY_MS;
     file.refresh();
     expect(readFileSync(path, "utf8")).toBe(meminfoText(use(1024, 2)));
     expect(measured).toBe(2);
   });
 
   test("that is gone, or that there is none of, stops nobody", () => {
-    new MemoryFile(`${folder}/nothing`, () => use(1)).refresh();
-    new MemoryFile(undefined, () => use(1)).refresh();
+    new MeminfoFile(`${folder}/nothing`, () => use(1)).refresh();
+    new MeminfoFile(undefined, () => use(1)).refresh();
     expect(readFileSync(path, "utf8")).toBe(meminfoText(use(1024)));
   });
 
@@ -89,7 +89,7 @@ describe("the file", () => {
     await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
     const processes = new ProcessCalls(guest);
     const { pid, rest } = await processes.start(shell(`read -r _; cat ${path}`));
-    await Bun.sleep(MEMORY_FILE_EVERY_MS);
+    await Bun.sleep(MEMINFO_EVERY_MS);
     writeFileSync(path, meminfoText(use(1)));
     await processes.input(pid, "\n");
     let text = "";

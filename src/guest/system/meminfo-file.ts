@@ -4,10 +4,10 @@
  */
 import { closeSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";
-import { MEMORY_FILE_EVERY_MS } from "../limits.ts";
+import { MEMINFO_EVERY_MS } from "../limits.ts";
 import { logError } from "./log.ts";
 
-export class MemoryFile {
+export class MeminfoFile {
   readonly #path: string | undefined;
   readonly #measure: () => MemoryUse;
   readonly #nowMs: () => number;
@@ -23,7 +23,7 @@ export class MemoryFile {
 
   /** Writes it unless that was done a moment ago. */
   refresh(): void {
-    if (this.#nowMs() - this.#writtenMs >= MEMORY_FILE_EVERY_MS) this.write();
+    if (this.#nowMs() - this.#writtenMs >= MEMINFO_EVERY_MS) this.write();
   }
 
   /** Never throws: what was asked for must not fail for this. */

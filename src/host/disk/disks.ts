@@ -208,7 +208,7 @@ function writeIdentity(etc: string): void {
 }
 
 async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
-  // Known without trying, which takes space: a server must also start, and be taken down, where there is none left.
+  // Known without trying, which takes space: a server must also start, and be torn down, where there is none left.
   if (statfsSync(folder).type === BTRFS) return true;
   const [source, target] = [join(folder, ".reflink-a"), join(folder, ".reflink-b")];
   writeFileSync(source, "x".repeat(8192));

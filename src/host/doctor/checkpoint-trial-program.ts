@@ -1,4 +1,4 @@
-/** The part of the checkpoint trial that runs inside the mount world. Prints a TrialResult, or the reason on stderr. */
+/** The part of the checkpoint trial that runs inside the mount namespace. Prints a TrialResult, or the reason on stderr. */
 import { connect } from "node:net";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import { GuestClient } from "../guest-link/guest-client.ts";

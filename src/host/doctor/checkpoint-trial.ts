@@ -1,12 +1,12 @@
 /**
  * Checkpoints and restores a real sandbox, made the way all sandboxes are made, on a throw-away server of its own: its own
- * data folder, mount world and tag. Everything is removed again, however it ends.
+ * data folder, mount namespace and tag. Everything is removed again, however it ends.
  */
 import { mkdirSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { MountWorld } from "../mount/mount-namespace.ts";
-import { takeDown } from "../setup/take-down.ts";
+import { MountNamespace } from "../mount/mount-namespace.ts";
+import { teardown } from "../setup/teardown.ts";
 import { attempt } from "../system/command.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import type { DoctorOptions } from "./finding.ts";
@@ -25,7 +25,7 @@ export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult
   await removeStaleTrials(options.dataFolder, options.cacheFolder);
   const data = new DataFolder(mkdtempSync(join(options.dataFolder, TRIAL_PREFIX)));
   data.makeRunFolder();
-  const world = new MountWorld(data);
+  const world = new MountNamespace(data);
   try {
     await world.make();
     const command = [
@@ -40,7 +40,7 @@ export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult
     if (result.exitCode !== 0) throw new Fault(500, result.stderr.trim() || "the trial ended without a word");
     return JSON.parse(result.stdout) as TrialResult;
   } finally {
-    await takeDown(data, options.cacheFolder, { keepData: false });
+    await teardown(data, options.cacheFolder, { keepData: false });
   }
 }
 
@@ -49,6 +49,6 @@ export async function removeStaleTrials(dataFolder: string, cacheFolder: string)
   for (const name of readdirSync(dataFolder)) {
     if (!name.startsWith(TRIAL_PREFIX)) continue;
     const data = new DataFolder(join(dataFolder, name));
-    if (!data.inUse) await takeDown(data, cacheFolder, { keepData: false });
+    if (!data.inUse) await teardown(data, cacheFolder, { keepData: false });
   }
 }

@@ -15,7 +15,7 @@ import type { DataFolder } from "../system/data-folder.ts";
 
 const HYBRID_UNIFIED = "/sys/fs/cgroup/unified";
 
-export class MountWorld {
+export class MountNamespace {
   readonly #folder: string;
   readonly #pin: string;
   readonly #number: string;

@@ -21,7 +21,7 @@ import type { Network } from "../network/network.ts";
 import { mountedFromOutside, ociSpec } from "../runtime/crun/oci-spec.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { openFilesMax } from "../system/open-files.ts";
-import { makeMemoryFile } from "./meminfo-file.ts";
+import { makeMeminfoFile } from "./meminfo-file.ts";
 import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
 
 /** Where a booted sandbox's disk comes from, if it is not a fresh one. */
@@ -53,8 +53,8 @@ export interface Boot {
 }
 
 /** Resolves when the guest has answered. */
-export async function boot(wish: Boot): Promise<SandboxRecord> {
-  const { id, kind, origin, offline, folder, cgroup, guestFolder, runtime, network, disks } = wish;
+export async function boot(request: Boot): Promise<SandboxRecord> {
+  const { id, kind, origin, offline, folder, cgroup, guestFolder, runtime, network, disks } = request;
   const slot = network.take();
   const diskName = Disks.newName();
   const hostname = origin?.hostname ?? HOSTNAME;
@@ -62,17 +62,17 @@ export async function boot(wish: Boot): Promise<SandboxRecord> {
     mkdirSync(folder, { mode: 0o711 });
     const disk =
       origin === undefined
-        ? await disks.attach(diskName, kind.diskSizeMB, wish.imageFolder, folder)
-        : await disks.attachCopy(diskName, origin.disk.disk, wish.imageFolder, folder);
-    await wish.pages.hold(guestFolder);
+        ? await disks.attach(diskName, kind.diskSizeMB, request.imageFolder, folder)
+        : await disks.attachCopy(diskName, origin.disk.disk, request.imageFolder, folder);
+    await request.pages.hold(guestFolder);
     const controlSecret = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
     const bootIdFile = join(folder, "boot-id");
     writeFileSync(bootIdFile, `${crypto.randomUUID()}\n`, { mode: 0o444 });
     const spec = ociSpec({
       ...{ kind, guestFolder, controlSecret, bootIdFile, rootFolder: disk.root, cgroupPath: cgroup },
-      memoryFile: await makeMemoryFile(folder, kind.memoryMB, wish.mounts),
+      meminfoFile: await makeMeminfoFile(folder, kind.memoryMB, request.mounts),
       cgroupV1: cgroupLayout() !== "v2",
-      processors: wish.processors.take(kind.cpuCount),
+      processors: request.processors.take(kind.cpuCount),
       ...{ hostname, copy: origin?.copy ?? false },
       openFilesMax: openFilesMax(),
     });
@@ -95,11 +95,11 @@ export async function boot(wish: Boot): Promise<SandboxRecord> {
     };
     writeRecord(folder, record);
     await runtime.start(id);
-    await wish.guestOf(record).ready(() => isAlive(record));
+    await request.guestOf(record).ready(() => isAlive(record));
     await disk.release();
     return record;
   } catch (cause) {
-    await wish.unmake(slot, diskName);
+    await request.unmake(slot, diskName);
     // No room is not a failure of ours; it says so itself.
     if (cause instanceof Fault && cause.status === 503) throw cause;
     throw new Fault(500, `sandbox ${id} could not be booted`, { cause });

@@ -31,7 +31,7 @@ import type { Network } from "../network/network.ts";
 import type { Criu } from "../runtime/crun/criu.ts";
 import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
-import { MEMORY_FILE } from "./meminfo-file.ts";
+import { MEMINFO_FILE } from "./meminfo-file.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
 /** The unit in which a file says how much room it takes. */
@@ -165,7 +165,7 @@ export function ownFiles(record: Pick<SandboxRecord, "mounts">): string[] {
   return record.mounts
     .filter(({ outside }) => outside.startsWith(`${OWN_FOLDER}/`))
     .map(({ outside }) => outside.slice(OWN_FOLDER.length + 1))
-    .filter((name) => name !== MEMORY_FILE);
+    .filter((name) => name !== MEMINFO_FILE);
 }
 
 function withStatus(cause: unknown): Fault {

@@ -12,11 +12,11 @@ import { HOST_ID_FIRST } from "../system/id-range.ts";
 const MIB = 1024 * 1024;
 
 /** Below the folder of the sandbox. */
-export const MEMORY_FILE = "memory/meminfo";
+export const MEMINFO_FILE = "memory/meminfo";
 
 /** Made anew for each start and each restore; it leaves the host's view with the disk. */
-export async function makeMemoryFile(sandboxFolder: string, memoryMB: number, mounts: Mounts): Promise<string> {
-  const path = join(sandboxFolder, MEMORY_FILE);
+export async function makeMeminfoFile(sandboxFolder: string, memoryMB: number, mounts: Mounts): Promise<string> {
+  const path = join(sandboxFolder, MEMINFO_FILE);
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   await mounts.do({ kind: "tmpfs", target: folder, options: "size=0,mode=711" });

@@ -12,10 +12,10 @@ import type { Network } from "../network/network.ts";
 import type { Criu } from "../runtime/crun/criu.ts";
 import { limitRestored } from "../runtime/crun/restored-limits.ts";
 import { ownFiles } from "./checkpointing.ts";
-import { makeMemoryFile } from "./meminfo-file.ts";
+import { makeMeminfoFile } from "./meminfo-file.ts";
 import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
 
-export interface Revival {
+export interface RestoreRequest {
   id: string;
   kind: SandboxKind;
   checkpoint: CheckpointFolder;
@@ -37,8 +37,8 @@ export interface Revival {
 }
 
 /** Resolves when the guest has answered. That the memory fits this machine and is intact has been seen. */
-export async function revive(revival: Revival): Promise<SandboxRecord> {
-  const { id, kind, checkpoint, memory, offline, hostname, copy, folder, cgroup, network, disks } = revival;
+export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
+  const { id, kind, checkpoint, memory, offline, hostname, copy, folder, cgroup, network, disks } = request;
   const slot = network.takeFor(memory.address);
   const diskName = Disks.newName();
   // CRIU keeps each connection in a file of this name.
@@ -47,10 +47,10 @@ export async function revive(revival: Revival): Promise<SandboxRecord> {
   try {
     if (offline) await network.cutOff(slot);
     mkdirSync(folder, { mode: 0o711 });
-    const disk = await disks.attachCopy(diskName, checkpoint.disk, revival.imageFolder, folder);
+    const disk = await disks.attachCopy(diskName, checkpoint.disk, request.imageFolder, folder);
     await copyOwnFiles(checkpoint.own, folder, ownFiles(memory));
-    await makeMemoryFile(folder, kind.memoryMB, disks.mounts);
-    const pid = await revival.criu.restore({
+    await makeMeminfoFile(folder, kind.memoryMB, disks.mounts);
+    const pid = await request.criu.restore({
       ...{ id, cgroup, folder, root: disk.root, images: checkpoint.memory },
       mounts: memory.mounts.map(({ inside, outside }) => ({ inside, outside: outside.replace(OWN_FOLDER, folder) })),
       plug: network.plugCommands(slot, sockets),
@@ -66,11 +66,11 @@ export async function revive(revival: Revival): Promise<SandboxRecord> {
     writeRecord(folder, record);
     await network.settle(slot, pid, sockets, copy ? hostname : undefined);
     putGuestFirst(pid);
-    await revival.guestOf(record).ready(() => isAlive(record));
+    await request.guestOf(record).ready(() => isAlive(record));
     await disk.release();
     return record;
   } catch (cause) {
-    await revival.unmake(slot, diskName);
+    await request.unmake(slot, diskName);
     if (cause instanceof Fault && (cause.status === 503 || cause.status === 422)) throw cause;
     throw new Fault(500, `sandbox ${id} could not be restored; its checkpoint is intact`, { cause });
   }

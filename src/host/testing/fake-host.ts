@@ -32,7 +32,7 @@ interface Checkpoint extends Contents {
   memory: boolean;
 }
 
-export class MemoryHost implements Host {
+export class FakeHost implements Host {
   readonly #running = new Map<string, Running>();
   readonly #checkpoints = new Map<string, Checkpoint>();
   /** Sandboxes that another call has in hand, and checkpoints that are being written. */

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { attempt } from "../../../src/host/system/command.ts";
-import { newDataFolder, startServer, takeDownServer } from "../../support/server.ts";
+import { newDataFolder, startServer, tearDownServer } from "../../support/server.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
 const NAMES = [
@@ -53,7 +53,7 @@ test("a machine that has lost its cgroups is told so at the start, not at the fi
   // By now the doctor has found that this machine can run sandboxes.
   await (await startServer(dataFolder, { SANDLOT_READY: "0" })).stop();
   const { exitCode, stdout, stderr } = await sandlot("up", dataFolder, "umount --lazy /sys/fs/cgroup");
-  await takeDownServer(dataFolder);
+  await tearDownServer(dataFolder);
   expect(exitCode).toBe(1);
   expect(stdout + stderr).toMatch(/^broken +cgroups: none are mounted below \/sys\/fs\/cgroup\n +FIX: mount /m);
 });

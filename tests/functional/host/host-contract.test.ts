@@ -10,11 +10,11 @@ import { Machine } from "../../../src/host/machine.ts";
 import { BASE_IMAGE, shiftOwners } from "../../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
 import { applySettings } from "../../../src/host/setup/host-changes.ts";
-import { takeDown } from "../../../src/host/setup/take-down.ts";
+import { teardown } from "../../../src/host/setup/teardown.ts";
 import { attempt } from "../../../src/host/system/command.ts";
 import { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { Toolbox } from "../../../src/host/system/toolbox.ts";
-import { MemoryHost } from "../../../src/host/testing/fake-host.ts";
+import { FakeHost } from "../../../src/host/testing/fake-host.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
 import { newDataFolder } from "../../support/server.ts";
 
@@ -46,7 +46,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await machine.close();
   await attempt(["umount", `${dataFolder}/disks`]);
-  await takeDown(data, CACHE, { keepData: false });
+  await teardown(data, CACHE, { keepData: false });
 });
 
 const subjects: Record<string, () => Subject> = {
@@ -58,7 +58,7 @@ const subjects: Record<string, () => Subject> = {
     },
   }),
   "memory host": () => {
-    const host = new MemoryHost({ images: [BASE_IMAGE] });
+    const host = new FakeHost({ images: [BASE_IMAGE] });
     return { host, lose: async (id) => host.lose(id) };
   },
 };

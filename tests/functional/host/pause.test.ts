@@ -25,7 +25,7 @@ describe("while it is paused", () => {
     await here.machine.pause(id, "reboot", { memory: true });
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
 
-    await here.takeDown({ keepData: true });
+    await here.teardown({ keepData: true });
     await here.open();
     const found = await here.machine.adopt({ sandboxes: new Set([id]), checkpoints: new Set(["reboot"]) });
     expect([...found.sandboxes]).toEqual([]);

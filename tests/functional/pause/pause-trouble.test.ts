@@ -15,7 +15,7 @@ import { type Hero, judge, leaks, newHero } from "../../chaos/scenario.ts";
 import { type Answer, namesIn, Stage } from "../../chaos/stage.ts";
 import { testimony } from "../../chaos/witness.ts";
 import { TODAYS_SEED as SEED } from "../../support/seed.ts";
-import { newDataFolder, takeDownServer } from "../../support/server.ts";
+import { newDataFolder, tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
@@ -119,13 +119,13 @@ describe("a disk that is full", () => {
       await sandbox.commands.run("dd if=/dev/urandom of=/home/user/big bs=1M count=400; sync").catch(() => undefined);
       await disk.empty();
       await stage.server.crash();
-      await takeDownServer(data);
+      await tearDownServer(data);
       const again = await Stage.open(data);
       expect([...(await again.listed())]).toEqual([[paused.id, "paused"]]);
       await resume(again, paused);
       await again.close();
     } finally {
-      await takeDownServer(data);
+      await tearDownServer(data);
       await disk.remove();
     }
   });
@@ -141,7 +141,7 @@ describe("a disk that is full", () => {
       await use(disk, stage);
       await stage.close();
     } finally {
-      await takeDownServer(data);
+      await tearDownServer(data);
       await disk.remove();
     }
   }

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { TIMED } from "../../../src/work/testing/timed.ts";
-import { startServer, takeDownServer } from "../../support/server.ts";
+import { startServer, tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
@@ -30,7 +30,7 @@ test("a nonce that is only in memory survives the loss of all runtime state of t
   await sandbox.pause();
   await first.stop();
   // As after a reboot: no process, mount, interface, cgroup or file in /run is left.
-  await takeDownServer(folder);
+  await tearDownServer(folder);
 
   const second = await startServer(folder);
   expect((await Sandbox.getInfo(sandbox.sandboxId, second.options)).state).toBe("paused");

@@ -7,7 +7,7 @@ import { SETTINGS } from "../../../src/host/setup/host-changes.ts";
 import { attempt } from "../../../src/host/system/command.ts";
 import { TIMED } from "../../../src/work/testing/timed.ts";
 import { census, NOTHING, tagOf } from "../../support/census.ts";
-import { startServer, takeDownServer } from "../../support/server.ts";
+import { startServer, tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
@@ -73,13 +73,13 @@ test("two servers live side by side, and taking one down leaves the other as it 
     /401|unauthorized|key/i,
   );
 
-  await takeDownServer(left);
+  await tearDownServer(left);
   expect(await census(left)).toEqual(NOTHING);
   expect(existsSync(`/run/sandlot/${tagOf(left)}`)).toBe(false);
   expect(await census(right)).toEqual(countBefore);
   expect((await inTwo.commands.run("echo two")).stdout).toBe("two\n");
 
-  await takeDownServer(right);
+  await tearDownServer(right);
   expect(await census(right)).toEqual(NOTHING);
   const tables = await attempt(["nft", "list", "tables"]);
   expect(tables.stdout).not.toContain(tagOf(left));
@@ -95,7 +95,7 @@ test("data survives taking down: the key still works, ended sandboxes are gone",
   const data = folder("data");
   const first = await startServer(data, { SANDLOT_READY: "0" });
   await Sandbox.create({ ...first.options, timeoutMs: 600_000 });
-  await takeDownServer(data);
+  await tearDownServer(data);
   const second = await startServer(data, { SANDLOT_READY: "0" });
   expect(second.apiKey).toBe(first.apiKey);
   expect(await Sandbox.list({ ...second.options }).nextItems()).toEqual([]);

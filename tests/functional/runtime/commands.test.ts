@@ -50,7 +50,7 @@ test("it runs in a login shell of the user, in the home folder, without input", 
   expect(stdout).toBe("user\n/home/user\nthe end of input\n");
 });
 
-test("as root on wish", async () => {
+test("as root on options", async () => {
   const script = "id -un; id -gn; echo $HOME $USER $LOGNAME; touch /etc/only-root-can && echo written";
   const { stdout } = await sandbox.commands.run(script, { user: "root" });
   expect(stdout).toBe("root\nroot\n/root root root\nwritten\n");

@@ -37,9 +37,9 @@ class Screen {
   }
 }
 
-async function open(wishes: { cwd?: string; user?: string; envs?: Record<string, string> } = {}) {
+async function open(options: { cwd?: string; user?: string; envs?: Record<string, string> } = {}) {
   const screen = new Screen();
-  const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData: screen.show, ...wishes });
+  const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData: screen.show, ...options });
   // Only a shell answers the sum, so that the echo of the question is not taken for the answer.
   await type(terminal, "PS1='> '; bind 'set enable-bracketed-paste off'; echo ready-$((40 + 2))\n");
   // With its prompt the shell reads keys one by one. Before, the kernel keeps an end of input for whoever reads lines.

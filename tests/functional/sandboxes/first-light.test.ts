@@ -1,7 +1,7 @@
 /** The promise of the README: a new user's script works, through the official client, unmodified. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { newDataFolder, startServer, type TestServer, takeDownServer } from "../../support/server.ts";
+import { newDataFolder, startServer, type TestServer, tearDownServer } from "../../support/server.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await server.stop();
-  await takeDownServer(server.dataFolder);
+  await tearDownServer(server.dataFolder);
 });
 
 test("the five lines of the banner work", async () => {

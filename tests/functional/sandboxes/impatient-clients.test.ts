@@ -10,7 +10,7 @@ const IMPATIENT = { requestTimeoutMs: 20 };
 const TRIES = 3;
 const DONE_MS = 10_000;
 
-const create = (wishes = {}) => Sandbox.create({ ...server().options, timeoutMs: 300_000, ...wishes });
+const create = (options = {}) => Sandbox.create({ ...server().options, timeoutMs: 300_000, ...options });
 const stateOf = async (sandbox: Sandbox) => (await sandbox.getInfo()).state;
 
 /** Asks, leaves, and waits for `done`. On a busy machine somebody so impatient may leave before anything is sent, and asks again. */

@@ -21,8 +21,8 @@ async function call(method: string, path: string, body?: unknown): Promise<{ sta
   return { status: answer.status, body: text === "" ? undefined : JSON.parse(text) };
 }
 
-async function create(wish: Record<string, unknown>): Promise<Created> {
-  const { status, body } = await call("POST", "/sandboxes", { templateID: "base", ...wish });
+async function create(options: Record<string, unknown>): Promise<Created> {
+  const { status, body } = await call("POST", "/sandboxes", { templateID: "base", ...options });
   expect(status).toBe(201);
   return body as Created;
 }
@@ -99,8 +99,8 @@ test("create answers every field of the specification, and read every field of t
 });
 
 test("without secure, or with secure false, the token is null and the runtime is open", async () => {
-  for (const wish of [{}, { secure: false }]) {
-    const { sandboxID, envdAccessToken } = await create(wish);
+  for (const options of [{}, { secure: false }]) {
+    const { sandboxID, envdAccessToken } = await create(options);
     expect(envdAccessToken).toBeNull();
     expect(await runtimeStatus(sandboxID)).toBe(200);
     expect(await runtimeStatus(sandboxID, "anything")).toBe(200);

@@ -45,8 +45,8 @@ test("a template can be named by its alias, with its tag, in capitals, or by its
 
 test("the asked time, metadata and internet setting are kept, and parts of a second count as a whole one", async () => {
   const metadata = { user: "ada", "strange key & = é": "value with spaces, 100 % and ünïcode" };
-  const wishes = { timeoutMs: 12_345, metadata, allowInternetAccess: false };
-  const sandbox = await Sandbox.create({ ...server().options, ...wishes });
+  const options = { timeoutMs: 12_345, metadata, allowInternetAccess: false };
+  const sandbox = await Sandbox.create({ ...server().options, ...options });
   const info = await sandbox.getInfo();
   expect(info.endAt.getTime() - info.startedAt.getTime()).toBe(13_000);
   expect(info.metadata).toEqual(metadata);

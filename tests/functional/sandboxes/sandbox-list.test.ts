@@ -43,7 +43,7 @@ test("all are listed, the newest first, each as it reads alone", async () => {
   }
 });
 
-test("oldest first on wish", async () => {
+test("oldest first on options", async () => {
   expect(await list({ order: "asc" })).toEqual(made(0, 1, 2, 3));
 });
 

@@ -72,13 +72,13 @@ test("what is no template reference is 400 and shown", async () => {
   }
 });
 
-test.each<{ wish: string; field: string; options: SandboxOpts }>([
-  { wish: "closed public traffic", field: "allowPublicTraffic", options: { network: { allowPublicTraffic: false } } },
-  { wish: "an allow list", field: "allowOut", options: { network: { allowOut: ["1.1.1.1"] } } },
-  { wish: "a deny list", field: "denyOut", options: { network: { denyOut: ["0.0.0.0/0"] } } },
-  { wish: "another Host header", field: "maskRequestHost", options: { network: { maskRequestHost: "a.test" } } },
-  { wish: "a volume", field: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },
-])("$wish is refused by the name $field, and no sandbox is made", async ({ field, options }) => {
+test.each<{ asked: string; field: string; options: SandboxOpts }>([
+  { asked: "closed public traffic", field: "allowPublicTraffic", options: { network: { allowPublicTraffic: false } } },
+  { asked: "an allow list", field: "allowOut", options: { network: { allowOut: ["1.1.1.1"] } } },
+  { asked: "a deny list", field: "denyOut", options: { network: { denyOut: ["0.0.0.0/0"] } } },
+  { asked: "another Host header", field: "maskRequestHost", options: { network: { maskRequestHost: "a.test" } } },
+  { asked: "a volume", field: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },
+])("$asked is refused by the name $field, and no sandbox is made", async ({ field, options }) => {
   const error = await refusalOf(Sandbox.create({ ...server().options, ...options }));
   expect(error).toBeInstanceOf(SandboxError);
   expect(error.message).toStartWith("400: ");

@@ -46,12 +46,12 @@ test("they are found by sandbox, name and tag, the newest first, and page by pag
 });
 
 test("what starts from one has its processes and variables, and everything else as it is asked for", async () => {
-  const wishes = { timeoutMs: 60_000, metadata: { of: "the copy" }, envs: { BOTH: "the copy" } };
-  const copy = await Sandbox.create(made.tagged, { ...server().options, ...wishes });
+  const options = { timeoutMs: 60_000, metadata: { of: "the copy" }, envs: { BOTH: "the copy" } };
+  const copy = await Sandbox.create(made.tagged, { ...server().options, ...options });
   const { stdout } = await copy.commands.run("pgrep -fc 'sleep 1234[5]'; echo $FROM, $BOTH");
   expect(stdout).toBe("1\nthe original, the copy\n");
   const facts = await copy.getInfo();
-  expect(facts).toMatchObject({ name: "project", metadata: wishes.metadata, state: "running" });
+  expect(facts).toMatchObject({ name: "project", metadata: options.metadata, state: "running" });
   expect(facts.endAt.getTime() - facts.startedAt.getTime()).toBe(60_000);
   expect((await sandbox.getInfo()).metadata).toEqual({ of: "the original" });
   await copy.kill();

@@ -10,9 +10,9 @@ import { refuse, systemCode } from "../../system/rpc-fault.ts";
 import { type Entry, readEntry } from "../../tree/entry.ts";
 import { describe } from "../../tree/tree.ts";
 import type { Accounts } from "../../users/accounts.ts";
-import { Chronicle, type Notice } from "./chronicle.ts";
 import type { EventBuffer } from "./event-buffer.ts";
 import { leavesEntry } from "./event-kinds.ts";
+import { EventTranslator, type Notice } from "./event-translator.ts";
 import { Inotify } from "./inotify.ts";
 import { mountsLeftOut, refuseNetworkMount } from "./mounts.ts";
 import { Surveyor } from "./surveyor.ts";
@@ -56,7 +56,7 @@ export class Watch {
       await surveyor?.surveyAll(await mountsLeftOut(base, options.allowNetworkMounts), signal);
       signal.throwIfAborted();
       const watch = new Watch(base, inotify, events, options.includeEntry ? accounts : undefined);
-      void watch.#follow(new Chronicle(inotify, tree, surveyor));
+      void watch.#follow(new EventTranslator(inotify, tree, surveyor));
       return watch;
     } catch (thrown) {
       await inotify.close();
@@ -71,12 +71,12 @@ export class Watch {
     await this.#inotify.close();
   }
 
-  async #follow(chronicle: Chronicle): Promise<void> {
+  async #follow(translator: EventTranslator): Promise<void> {
     try {
       for await (const batch of this.#inotify.batches()) {
         const notices: Notice[] = [];
         try {
-          await chronicle.tell(batch, notices);
+          await translator.tell(batch, notices);
         } finally {
           await this.#deliver(notices);
         }

@@ -13,10 +13,10 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { RESTORE_MS } from "../../limits.ts";
-import { removeYards } from "./criu-leftovers.ts";
+import { removeRestoreFolders } from "./criu-leftovers.ts";
 
 test("only what nobody can be using any more goes, and nothing that merely looks like it", () => {
-  const folder = mkdtempSync(join(tmpdir(), "sandlot-yards-"));
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-restore-folders-"));
   const long = new Date(Date.now() - 2 * RESTORE_MS - 1_000);
   const at = (name: string) => join(folder, `.criu.mntns.${name}`);
   try {
@@ -29,7 +29,7 @@ test("only what nobody can be using any more goes, and nothing that merely looks
     for (const name of ["old001", "full01", "theirs", "toolong7", "file01"]) utimesSync(at(name), long, long);
     utimesSync(join(folder, "elsewhere"), long, long);
     const before = readdirSync(folder);
-    removeYards(folder);
+    removeRestoreFolders(folder);
     expect(readdirSync(folder)).toEqual(before.filter((name) => !name.endsWith("old001")));
   } finally {
     rmSync(folder, { recursive: true });

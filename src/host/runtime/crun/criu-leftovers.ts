@@ -9,8 +9,8 @@ import { toolCgroup } from "./criu.ts";
 
 const LOOK_EVERY_MS = 20;
 /** CRIU knows no other place for it. */
-const YARDS_FOLDER = "/tmp";
-const YARD = /^\.criu\.mntns\.[A-Za-z0-9]{6}$/;
+const RESTORE_FOLDERS = "/tmp";
+const RESTORE_FOLDER = /^\.criu\.mntns\.[A-Za-z0-9]{6}$/;
 
 /** A half restored sandbox is nobody's: whoever is making it is ended first, then what was made can be found and removed. */
 export async function endRestores(data: DataFolder): Promise<void> {
@@ -34,9 +34,9 @@ export async function waitForDump(data: DataFolder, id: string): Promise<void> {
  * The empty folder, made for the mounts of a restore, that CRIU leaves when it is killed. One that may still be in use, by whichever
  * server, is too young to go: taken away, it would take the mounts with it.
  */
-export function removeYards(folder = YARDS_FOLDER): void {
+export function removeRestoreFolders(folder = RESTORE_FOLDERS): void {
   const before = Date.now() - 2 * RESTORE_MS;
-  for (const name of readdirSync(folder).filter((each) => YARD.test(each))) {
+  for (const name of readdirSync(folder).filter((each) => RESTORE_FOLDER.test(each))) {
     const path = join(folder, name);
     const found = lstatSync(path, { throwIfNoEntry: false });
     if (!found?.isDirectory() || found.uid !== 0 || found.mtimeMs > before) continue;

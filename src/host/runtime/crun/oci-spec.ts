@@ -12,7 +12,7 @@ export interface SpecInput {
   kind: SandboxKind;
   rootFolder: string;
   /** Shown as /proc/meminfo, and kept true by the guest; undefined shows the machine's. */
-  memoryFile?: string;
+  meminfoFile?: string;
   guestFolder: string;
   cgroupPath: string;
   cgroupV1: boolean;
@@ -51,7 +51,7 @@ const SHOWN_IN_SYS = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
 
 const READ_ONLY = ["/proc/bus", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-const MEMORY_FILE = "/proc/meminfo";
+const MEMINFO_FILE = "/proc/meminfo";
 const SHM_MAX = "size=256m";
 const RUN_MAX = "size=64m";
 export const CPU_PERIOD_US = 100_000;
@@ -75,7 +75,7 @@ export function ociSpec(input: SpecInput) {
         `SANDLOT_CPU_COUNT=${kind.cpuCount}`,
         `SANDLOT_MEMORY_MB=${kind.memoryMB}`,
         ...(input.copy ? ["SANDLOT_COPY=1"] : []),
-        ...(input.memoryFile === undefined ? [] : [`SANDLOT_MEMORY_FILE=${MEMORY_FILE}`]),
+        ...(input.meminfoFile === undefined ? [] : [`SANDLOT_MEMORY_FILE=${MEMINFO_FILE}`]),
       ],
       // sudo must work inside; the user namespace is what makes that safe.
       noNewPrivileges: false,
@@ -87,7 +87,7 @@ export function ociSpec(input: SpecInput) {
     },
     mounts: [
       mountPoint("/proc", "proc", ["nosuid", "noexec", "nodev"]),
-      ...(input.memoryFile === undefined ? [] : [writableBindMount(input.memoryFile, MEMORY_FILE)]),
+      ...(input.meminfoFile === undefined ? [] : [writableBindMount(input.meminfoFile, MEMINFO_FILE)]),
       mountPoint("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
       mountPoint("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
       mountPoint("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", SHM_MAX]),

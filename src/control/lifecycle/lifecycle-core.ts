@@ -1,5 +1,5 @@
 /**
- * What the parts of a sandbox's life share: the rooms they work with, and the steps that several of them end with.
+ * What the parts of a sandbox's life share: the services they work with, and the steps that several of them end with.
  */
 
 import type { Host } from "../../host/host.ts";
@@ -11,58 +11,58 @@ import { described, type Log } from "../../work/log.ts";
 import type { Ids } from "../access/ids.ts";
 import { EXPIRY_RETRY_MS } from "../limits.ts";
 import { Changes } from "./changes.ts";
-import { createDiscards, type Discards } from "./checkpoint-removal.ts";
+import { type CheckpointRemoval, createCheckpointRemoval } from "./checkpoint-removal.ts";
 import { createExpiry, type Expiry } from "./expiry.ts";
-import { type Journal, SILENT_JOURNAL } from "./lifecycle-listener.ts";
-import { Slots } from "./quota.ts";
-import { Presence } from "./reachability.ts";
-import { createTakedown, type Takedown } from "./removal.ts";
+import { type LifecycleListener, NO_LISTENER } from "./lifecycle-listener.ts";
+import { Quota } from "./quota.ts";
+import { Reachability } from "./reachability.ts";
+import { createSandboxRemoval, type SandboxRemoval } from "./sandbox-removal.ts";
 
-export interface LifecycleRooms {
+export interface LifecycleServices {
   store: Store;
   host: Host;
   clock: Clock;
   ids: Ids;
   log: Log;
-  journal?: Journal;
+  listener?: LifecycleListener;
 }
 
-export class Life {
+export class LifecycleCore {
   readonly store: Store;
   readonly host: Host;
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;
-  readonly journal: Journal;
+  readonly listener: LifecycleListener;
   readonly background: Background;
-  readonly presence = new Presence();
+  readonly reachability = new Reachability();
   readonly changes: Changes;
-  readonly slots: Slots;
-  readonly takedown: Takedown;
-  readonly discards: Discards;
+  readonly quota: Quota;
+  readonly removal: SandboxRemoval;
+  readonly checkpointRemoval: CheckpointRemoval;
   readonly expiry: Expiry;
   readonly #closing = Promise.withResolvers<void>();
   #closed = false;
 
   /** `onDue` gets what expiry has moved to `pausing`. */
-  constructor(rooms: LifecycleRooms, onDue: (sandboxes: Sandbox[]) => void) {
-    this.store = rooms.store;
-    this.host = rooms.host;
-    this.clock = rooms.clock;
-    this.ids = rooms.ids;
-    this.log = rooms.log;
-    this.journal = rooms.journal ?? SILENT_JOURNAL;
-    this.background = new Background(rooms.log);
-    this.changes = new Changes(rooms.clock);
-    this.slots = new Slots(rooms);
-    this.takedown = createTakedown(this);
-    this.discards = createDiscards(this);
+  constructor(services: LifecycleServices, onDue: (sandboxes: Sandbox[]) => void) {
+    this.store = services.store;
+    this.host = services.host;
+    this.clock = services.clock;
+    this.ids = services.ids;
+    this.log = services.log;
+    this.listener = services.listener ?? NO_LISTENER;
+    this.background = new Background(services.log);
+    this.changes = new Changes(services.clock);
+    this.quota = new Quota(services);
+    this.removal = createSandboxRemoval(this);
+    this.checkpointRemoval = createCheckpointRemoval(this);
     this.expiry = createExpiry({
-      ...rooms,
+      ...services,
       background: this.background,
       onTaken: (taken) => {
         const due = taken.filter(({ state }) => state === "pausing");
-        for (const { id } of due) this.presence.hide(id);
+        for (const { id } of due) this.reachability.hide(id);
         onDue(due);
         for (const sandbox of taken) if (sandbox.state === "killing") this.endSoon(sandbox, "its timeout ended");
       },
@@ -72,7 +72,7 @@ export class Life {
   /** What runs again, or still: its row has just been changed to `running`, or to `killing` because somebody wants that. */
   async backInRunning(sandbox: Sandbox): Promise<void> {
     if (sandbox.state === "killing") return this.endSoon(sandbox, "killed");
-    this.presence.show(sandbox.id);
+    this.reachability.show(sandbox.id);
     this.expiry.noteEnd(sandbox.endAt);
     this.changes.note(sandbox.id);
     // It may have died while somebody had it in hand, when the host's word of it meant nothing to us.
@@ -85,13 +85,13 @@ export class Life {
    */
   async end(sandbox: Sandbox, note: string): Promise<void> {
     this.#over(sandbox, note);
-    await this.takedown.finish(sandbox);
+    await this.removal.finish(sandbox);
   }
 
   /** As `end`, for those who have nobody to tell how it went. */
   endSoon(sandbox: Sandbox, note: string): void {
     this.#over(sandbox, note);
-    this.takedown.enqueue([sandbox]);
+    this.removal.enqueue([sandbox]);
   }
 
   /** The host says that this run's first process is dead. True: this call ended it. */
@@ -107,7 +107,7 @@ export class Life {
    * Writes down what has been done, however long the store is away: nothing may stay between two states for a moment's
    * failure. Gives up only when the server stops; the next start sorts it out.
    */
-  async insist<T>(what: string, record: () => Promise<T>): Promise<T> {
+  async untilRecorded<T>(what: string, record: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
         return await record();
@@ -130,8 +130,8 @@ export class Life {
   async close(): Promise<void> {
     this.beginClose();
     this.expiry.close();
-    this.takedown.close();
-    this.discards.close();
+    this.removal.close();
+    this.checkpointRemoval.close();
     await this.background.settled();
   }
 
@@ -143,8 +143,8 @@ export class Life {
   }
 
   #over(sandbox: Sandbox, note: string): void {
-    this.presence.end(sandbox.id);
+    this.reachability.end(sandbox.id);
     this.changes.note(sandbox.id);
-    this.journal.tell("killed", sandbox, note);
+    this.listener.tell("killed", sandbox, note);
   }
 }

@@ -10,7 +10,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
 
-export interface ClearingParts {
+export interface CleanupParts {
   data: DataFolder;
   runtime: Runtime;
   network: Network;
@@ -18,8 +18,8 @@ export interface ClearingParts {
   checkpoints: Checkpoints;
 }
 
-export class Clearing {
-  constructor(readonly parts: ClearingParts) {}
+export class Cleanup {
+  constructor(readonly parts: CleanupParts) {}
 
   /**
    * Removes all there may be of a sandbox, whatever step it was in. The slot comes last: once it is free it may be another's,

@@ -18,7 +18,7 @@ export interface Notice {
 const APPEARED = IN.CREATE | IN.MOVED_TO;
 const DISAPPEARED = IN.DELETE | IN.MOVED_FROM;
 
-export class Chronicle {
+export class EventTranslator {
   readonly #inotify: Inotify;
   readonly #tree: WatchedTree;
   /** Absent when only one directory is watched. */

@@ -3,19 +3,19 @@ import type { Fault } from "../../contract/fault.ts";
 import { TRANSITION_ROUNDS_MAX } from "../../contract/limits.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { TRANSITION_WAIT_MS } from "../limits.ts";
-import type { Life } from "./lifecycle-services.ts";
-import { inTransition, type Standing, standingOf } from "./sandbox-status.ts";
+import type { LifecycleCore } from "./lifecycle-core.ts";
+import { inTransition, type SandboxStatus, statusOf } from "./sandbox-status.ts";
 
 /** `again`: it has changed under the caller's hands. `wait`: there is nothing to do with it yet. */
 export type Attempt<T> = { done: T } | "again" | "wait";
 
-export class Patience {
-  readonly #life: Life;
+export class TransitionWait {
+  readonly #core: LifecycleCore;
   readonly #hurry: (id: string) => void;
 
   /** `hurry` is told of each sandbox that is waited for. */
-  constructor(life: Life, hurry: (id: string) => void) {
-    this.#life = life;
+  constructor(core: LifecycleCore, hurry: (id: string) => void) {
+    this.#core = core;
     this.#hurry = hurry;
   }
 
@@ -23,22 +23,22 @@ export class Patience {
   async until<T>(
     id: string,
     look: () => Promise<Sandbox>,
-    attempt: (sandbox: Sandbox, standing: Standing, now: number) => Promise<Attempt<T>>,
+    attempt: (sandbox: Sandbox, status: SandboxStatus, now: number) => Promise<Attempt<T>>,
     {
       rounds = TRANSITION_ROUNDS_MAX,
       busy = () => inTransition(id),
     }: { rounds?: number; busy?: (() => Fault) | undefined } = {},
   ): Promise<T> {
-    const { clock, changes, presence } = this.#life;
+    const { clock, changes, reachability } = this.#core;
     const deadline = clock.now() + TRANSITION_WAIT_MS;
     for (let round = 0; round <= rounds; round++) {
       using watch = changes.watch(id);
       const sandbox = await look();
       const now = clock.now();
-      const standing = standingOf(sandbox, now);
+      const status = statusOf(sandbox, now);
       // Hidden though its row says that it runs: whoever gave up a pause is about to show it again.
-      const isHidden = standing === "running" && presence.isHidden(id);
-      const outcome = await attempt(sandbox, isHidden ? "between" : standing, now);
+      const isHidden = status === "running" && reachability.isHidden(id);
+      const outcome = await attempt(sandbox, isHidden ? "between" : status, now);
       if (typeof outcome === "object") return outcome.done;
       if (outcome === "again") continue;
       this.#hurry(id);

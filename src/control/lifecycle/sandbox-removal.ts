@@ -10,22 +10,22 @@ import type { Store } from "../../store/store.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
 import { described, type Log } from "../../work/log.ts";
-import { WorkLine } from "../../work/retry-queue.ts";
-import { TAKEDOWN_RETRY_MAX_MS, TAKEDOWN_RETRY_MIN_MS, TAKEDOWNS_AT_ONCE } from "../limits.ts";
+import { RetryQueue } from "../../work/retry-queue.ts";
+import { REMOVAL_RETRY_MAX_MS, REMOVAL_RETRY_MIN_MS, REMOVALS_AT_ONCE } from "../limits.ts";
 import type { Changes } from "./changes.ts";
 
-export type Takedown = WorkLine<EndedRun>;
+export type SandboxRemoval = RetryQueue<EndedRun>;
 
-export function createTakedown(rooms: {
+export function createSandboxRemoval(services: {
   store: Store;
   host: Host;
   clock: Clock;
   log: Log;
   background: Background;
   changes: Changes;
-}): Takedown {
-  const { store, host, clock, log, background, changes } = rooms;
-  return new WorkLine<EndedRun>({
+}): SandboxRemoval {
+  const { store, host, clock, log, background, changes } = services;
+  return new RetryQueue<EndedRun>({
     clock,
     background,
     async work(run) {
@@ -38,8 +38,8 @@ export function createTakedown(rooms: {
     failed({ id }, error) {
       log.write({ level: "error", event: "sandbox could not be destroyed", sandbox: id, error: described(error) });
     },
-    atOnce: TAKEDOWNS_AT_ONCE,
-    retryMinMs: TAKEDOWN_RETRY_MIN_MS,
-    retryMaxMs: TAKEDOWN_RETRY_MAX_MS,
+    atOnce: REMOVALS_AT_ONCE,
+    retryMinMs: REMOVAL_RETRY_MIN_MS,
+    retryMaxMs: REMOVAL_RETRY_MAX_MS,
   });
 }

@@ -7,18 +7,18 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { removeCgroups, removeEmptyParents } from "../cgroup/cgroups.ts";
-import { MountWorld } from "../mount/mount-namespace.ts";
+import { MountNamespace } from "../mount/mount-namespace.ts";
 import { Network } from "../network/network.ts";
 import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { undoSettings } from "./host-changes.ts";
 
-const PROGRAM = join(import.meta.dir, "take-down-program.ts");
+const PROGRAM = join(import.meta.dir, "teardown-program.ts");
 const TAKE_DOWN_MS = 300_000;
 
-export async function takeDown(data: DataFolder, cacheFolder: string, options: { keepData: boolean }): Promise<void> {
+export async function teardown(data: DataFolder, cacheFolder: string, options: { keepData: boolean }): Promise<void> {
   if (existsSync(data.runFolder)) {
-    const world = new MountWorld(data);
+    const world = new MountNamespace(data);
     // Sandboxes may have outlived the namespace they were made in; any will do to end them.
     await world.make();
     const command = [...world.enterCommand, process.execPath, PROGRAM, data.path, cacheFolder];
