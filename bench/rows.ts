@@ -12,8 +12,18 @@ import { streams } from "./rows/streams.ts";
 import { upload } from "./rows/upload.ts";
 
 export const ROWS: readonly Row[] = [
-  ...[create, firstOutput, roundTrip, download, upload, output, streams],
-  ...[pause, pauseDirty, resume, fork, forkMany],
+  create,
+  firstOutput,
+  roundTrip,
+  download,
+  upload,
+  output,
+  streams,
+  pause,
+  pauseDirty,
+  resume,
+  fork,
+  forkMany,
 ];
 
 export const ROW_NAMES: readonly string[] = ROWS.map(({ name }) => name);

@@ -19,8 +19,13 @@ const TOOLS_OF_TESTS = { bash: "bash", curl: "curl", git: "git", python3: "pytho
  * not see the unified hierarchy of a hybrid cgroup layout.
  */
 const OWN_MOUNTS = [
-  ...["unshare", "--mount", "--propagation=slave", "sh", "-c"],
-  ...['umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"', "sh"],
+  "unshare",
+  "--mount",
+  "--propagation=slave",
+  "sh",
+  "-c",
+  'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"',
+  "sh",
 ];
 
 demandRoot();

@@ -53,7 +53,11 @@ export class BareCriu implements AsyncDisposable {
       return await timed(async () => {
         await runBare([
           ...this.#criu,
-          ...["dump", "--tree", String(record.pid), "--leave-running", ...this.#options(images)],
+          "dump",
+          "--tree",
+          String(record.pid),
+          "--leave-running",
+          ...this.#options(images),
           ...record.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]),
         ]);
         await run(["sync", ...(await readdir(images)).map((name) => join(images, name)), images]);
@@ -80,8 +84,15 @@ export class BareCriu implements AsyncDisposable {
       return await timed(() =>
         runBare([
           ...this.#criu,
-          ...["restore", "--restore-detached", "--pidfile", pidFile, "--root", disk.root],
-          ...["--cgroup-root", this.#cgroup, ...this.#options(checkpoint.memory)],
+          "restore",
+          "--restore-detached",
+          "--pidfile",
+          pidFile,
+          "--root",
+          disk.root,
+          "--cgroup-root",
+          this.#cgroup,
+          ...this.#options(checkpoint.memory),
           ...memory.mounts.flatMap((mount) => ["--external", `mnt[${mount.inside}]:${outside(mount)}`]),
         ]),
       );

@@ -33,11 +33,24 @@ export class Podman {
     this.#env = { ...MINIMAL_ENV, CONTAINERS_CONF: config };
     this.#argv = [
       program,
-      ...["--root", join(folder, "root"), "--runroot", join(folder, "run"), "--tmpdir", join(folder, "tmp")],
-      ...["--runtime-flag", `root=${join(folder, "runtime")}`],
-      ...["run", "--rm", "--network=none", `--cgroup-parent=${data.cgroup}/podman`, ...LIMITS],
+      "--root",
+      join(folder, "root"),
+      "--runroot",
+      join(folder, "run"),
+      "--tmpdir",
+      join(folder, "tmp"),
+      "--runtime-flag",
+      `root=${join(folder, "runtime")}`,
+      "run",
+      "--rm",
+      "--network=none",
+      `--cgroup-parent=${data.cgroup}/podman`,
+      ...LIMITS,
       // With an overlay over it, so that the image stays as it is.
-      ...["--rootfs", `${image}:O`, "echo", "hi"],
+      "--rootfs",
+      `${image}:O`,
+      "echo",
+      "hi",
     ];
   }
 

@@ -14,57 +14,88 @@ const page = (
   lines: LogLine[],
   more: { teamId?: string; bytes?: number; position?: string } = {},
 ) => ({
-  ...{ sandboxId, lines, teamId: "team-1", bytes: 100, position: "" },
+  sandboxId,
+  lines,
+  teamId: "team-1",
+  bytes: 100,
+  position: "",
   ...more,
 });
 const messages = (pages: LogLine[][]) => pages.flat().map(({ message }) => message);
 
 const sample = (at: number) => ({
-  ...{
-    at,
-    cpuCount: 2,
-    cpuUsedPct: 12.34,
-    memUsed: 5e9,
-    memTotal: 8e9,
-    memCache: 1e9,
-    diskUsed: 1e10,
-    diskTotal: 2e13,
-  },
+  at,
+  cpuCount: 2,
+  cpuUsedPct: 12.34,
+  memUsed: 5e9,
+  memTotal: 8e9,
+  memCache: 1e9,
+  diskUsed: 1e10,
+  diskTotal: 2e13,
 });
 const block = (sandboxId: string, blockAt: number, more: Partial<MetricBlock> = {}): MetricBlock => ({
-  ...{ sandboxId, teamId: "team-1", blockAt, stepMs: 5000, samples: [sample(blockAt), sample(blockAt + 5000)] },
+  sandboxId,
+  teamId: "team-1",
+  blockAt,
+  stepMs: 5000,
+  samples: [sample(blockAt), sample(blockAt + 5000)],
   ...more,
 });
 
 const event = (id: string, at: number, type = "sandbox.lifecycle.created", sandboxId = "i1", teamId = "team-1") => ({
-  ...{ id, teamId, sandboxId, executionId: "run", templateId: "t", buildId: "b", type, at, position: at },
+  id,
+  teamId,
+  sandboxId,
+  executionId: "run",
+  templateId: "t",
+  buildId: "b",
+  type,
+  at,
+  position: at,
   detail: { sandbox_metadata: { ключ: "\u0000" } },
 });
 const all: EventFilter = {
-  ...{ teamId: "team-1", sandboxId: undefined, types: [], since: 0, ascending: true, offset: 0, limit: 100 },
+  teamId: "team-1",
+  sandboxId: undefined,
+  types: [],
+  since: 0,
+  ascending: true,
+  offset: 0,
+  limit: 100,
 };
 
 const webhook = (id: string, teamId = "team-1") => ({
-  ...{
-    id,
-    teamId,
-    name: "n",
-    url: "https://a.example/",
-    events: ["sandbox.lifecycle.created"],
-    secret: "s",
-    enabled: true,
-  },
+  id,
+  teamId,
+  name: "n",
+  url: "https://a.example/",
+  events: ["sandbox.lifecycle.created"],
+  secret: "s",
+  enabled: true,
   createdAt: NOW,
 });
 const delivery = (id: string, more: Partial<Delivery> = {}): Delivery => ({
-  ...{ id, webhookId: "w1", eventId: `e-${id}`, eventType: "sandbox.lifecycle.created", sandboxId: "i1", eventAt: NOW },
-  ...{ status: "pending", nextAt: NOW, attempts: [] },
+  id,
+  webhookId: "w1",
+  eventId: `e-${id}`,
+  eventType: "sandbox.lifecycle.created",
+  sandboxId: "i1",
+  eventAt: NOW,
+  status: "pending",
+  nextAt: NOW,
+  attempts: [],
   ...more,
 });
 const tried = { at: NOW, durationMs: 3, statusCode: 500, success: false, error: "answered 500" };
 const every: DeliveryFilter = {
-  ...{ webhookId: "w1", from: 0, to: Number.MAX_SAFE_INTEGER, statuses: [], eventType: undefined, ascending: false },
-  ...{ after: undefined, limit: 100 },
+  webhookId: "w1",
+  from: 0,
+  to: Number.MAX_SAFE_INTEGER,
+  statuses: [],
+  eventType: undefined,
+  ascending: false,
+  after: undefined,
+  limit: 100,
 };
 
 for (const { title, missing, fresh } of bothEngines()) {

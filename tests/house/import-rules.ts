@@ -11,106 +11,89 @@ import { importsOf, type SourceFile } from "./source-files.ts";
  */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
-  "contract/management": ["contract"],
-  "contract/runtime": ["contract"],
+  "contract/management": list("contract"),
+  "contract/runtime": list("contract"),
 
-  work: ["contract"],
-  store: ["contract", "contract/management"],
+  work: list("contract"),
+  store: list("contract contract/management"),
 
-  guest: [
-    ...["contract", "contract/runtime", "guest/system", "guest/users", "guest/rpc", "guest/tree", "guest/files"],
-    ...["guest/filesystem", "guest/process", "guest/journal"],
-  ],
-  "guest/system": ["contract", "contract/runtime", "guest/limits.ts"],
-  "guest/users": ["contract", "contract/runtime", "guest/limits.ts", "guest/system"],
-  "guest/rpc": ["contract", "contract/runtime", "guest/limits.ts", "guest/system", "guest/users"],
-  "guest/tree": ["contract", "contract/runtime", "guest/limits.ts", "guest/system", "guest/users"],
-  "guest/journal": ["contract", "contract/runtime", "guest/limits.ts"],
-  "guest/files": ["contract", "contract/runtime", "guest/limits.ts", "guest/system", "guest/users", "guest/tree"],
-  "guest/filesystem": [
-    ...["contract", "contract/runtime", "guest/limits.ts", "guest/system", "guest/users", "guest/rpc", "guest/tree"],
-    ...["guest/journal"],
-  ],
-  "guest/process": [
-    ...["contract", "contract/runtime", "guest/limits.ts", "guest/system", "guest/users", "guest/rpc", "guest/journal"],
-  ],
+  guest: list(`
+    contract contract/runtime guest/system guest/users guest/rpc guest/tree guest/files
+    guest/filesystem guest/process guest/journal
+  `),
+  "guest/system": list("contract contract/runtime guest/limits.ts"),
+  "guest/users": list("contract contract/runtime guest/limits.ts guest/system"),
+  "guest/rpc": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
+  "guest/tree": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
+  "guest/journal": list("contract contract/runtime guest/limits.ts"),
+  "guest/files": list("contract contract/runtime guest/limits.ts guest/system guest/users guest/tree"),
+  "guest/filesystem": list(`
+    contract contract/runtime guest/limits.ts guest/system guest/users guest/rpc guest/tree
+    guest/journal
+  `),
+  "guest/process": list("contract contract/runtime guest/limits.ts guest/system guest/users guest/rpc guest/journal"),
 
-  host: [
-    ...["contract", "contract/runtime", "work", "host/system", "host/cgroup", "host/mount", "host/image"],
-    ...["host/network", "host/disk", "host/checkpoint", "host/guest-link", "host/runtime", "host/runtime/crun"],
-    ...["host/sandbox"],
-  ],
-  "host/system": ["contract", "work", "host/limits.ts"],
-  "host/cgroup": ["contract", "host/limits.ts"],
+  host: list(`
+    contract contract/runtime work host/system host/cgroup host/mount host/image host/network
+    host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/sandbox
+  `),
+  "host/system": list("contract work host/limits.ts"),
+  "host/cgroup": list("contract host/limits.ts"),
   "host/image": [],
-  "host/mount": ["contract", "host/system"],
-  "host/network": ["contract", "work", "host/limits.ts", "host/system"],
-  "host/disk": ["contract", "host/limits.ts", "host/system", "host/mount", "host/network"],
-  "host/checkpoint": ["contract", "work", "host/limits.ts", "host/host.ts", "host/system"],
-  "host/guest-link": ["contract", "contract/runtime", "work", "host/limits.ts", "host/host.ts", "host/mount"],
-  "host/runtime": ["contract"],
-  "host/runtime/crun": [
-    ...["contract", "contract/runtime", "host/limits.ts", "host/host.ts", "host/system", "host/cgroup", "host/mount"],
-    ...["host/image", "host/network", "host/checkpoint", "host/runtime"],
-  ],
-  "host/sandbox": [
-    ...["contract", "contract/runtime", "work", "host/limits.ts", "host/host.ts", "host/system", "host/cgroup"],
-    ...["host/mount", "host/network", "host/disk", "host/checkpoint", "host/guest-link", "host/runtime"],
-    ...["host/runtime/crun"],
-  ],
-  "host/setup": [
-    ...["contract", "contract/management", "host/system", "host/cgroup", "host/mount", "host/image", "host/network"],
-    ...["host/disk", "host"],
-  ],
-  "host/doctor": [
-    ...["contract", "contract/management", "host", "host/host.ts", "host/system", "host/cgroup", "host/mount"],
-    ...["host/guest-link", "host/setup"],
-  ],
+  "host/mount": list("contract host/system"),
+  "host/network": list("contract work host/limits.ts host/system"),
+  "host/disk": list("contract host/limits.ts host/system host/mount host/network"),
+  "host/checkpoint": list("contract work host/limits.ts host/host.ts host/system"),
+  "host/guest-link": list("contract contract/runtime work host/limits.ts host/host.ts host/mount"),
+  "host/runtime": list("contract"),
+  "host/runtime/crun": list(`
+    contract contract/runtime host/limits.ts host/host.ts host/system host/cgroup host/mount
+    host/image host/network host/checkpoint host/runtime
+  `),
+  "host/sandbox": list(`
+    contract contract/runtime work host/limits.ts host/host.ts host/system host/cgroup host/mount
+    host/network host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun
+  `),
+  "host/setup": list(`
+    contract contract/management host/system host/cgroup host/mount host/image host/network
+    host/disk host
+  `),
+  "host/doctor": list(`
+    contract contract/management host host/host.ts host/system host/cgroup host/mount
+    host/guest-link host/setup
+  `),
 
-  control: [
-    ...[
-      "contract",
-      "contract/runtime",
-      "work",
-      "store",
-      "host/host.ts",
-      "control/access",
-      "control/http",
-      "control/routes",
-    ],
-    ...["control/lifecycle", "control/templates", "control/chronicle"],
-  ],
-  "control/access": ["contract", "contract/management", "contract/runtime", "work", "store", "control/limits.ts"],
-  "control/http": ["contract", "contract/management", "work", "store", "control/limits.ts", "control/access"],
-  "control/templates": [
-    "contract",
-    "contract/management",
-    "work",
-    "store",
-    "host/host.ts",
-    "control/limits.ts",
-    "control/access",
-  ],
-  "control/lifecycle": [
-    ...["contract", "contract/management", "contract/runtime", "work", "store", "host/host.ts", "control/limits.ts"],
-    ...["control/directory.ts", "control/access", "control/templates"],
-  ],
-  "control/webhooks": ["contract", "contract/management", "work", "store", "control/limits.ts", "control/access"],
-  "control/chronicle": [
-    ...["contract", "contract/management", "contract/runtime", "work", "store", "host/host.ts", "control/limits.ts"],
-    ...["control/access", "control/lifecycle", "control/webhooks"],
-  ],
-  "control/routes": [
-    ...["contract", "contract/management", "contract/runtime", "work", "store", "control/limits.ts", "control/access"],
-    ...["control/http", "control/templates", "control/lifecycle", "control/webhooks", "control/chronicle"],
-  ],
+  control: list(`
+    contract contract/runtime work store host/host.ts control/access control/http control/routes
+    control/lifecycle control/templates control/chronicle
+  `),
+  "control/access": list("contract contract/management contract/runtime work store control/limits.ts"),
+  "control/http": list("contract contract/management work store control/limits.ts control/access"),
+  "control/templates": list("contract contract/management work store host/host.ts control/limits.ts control/access"),
+  "control/lifecycle": list(`
+    contract contract/management contract/runtime work store host/host.ts control/limits.ts
+    control/directory.ts control/access control/templates
+  `),
+  "control/webhooks": list("contract contract/management work store control/limits.ts control/access"),
+  "control/chronicle": list(`
+    contract contract/management contract/runtime work store host/host.ts control/limits.ts
+    control/access control/lifecycle control/webhooks
+  `),
+  "control/routes": list(`
+    contract contract/management contract/runtime work store control/limits.ts control/access
+    control/http control/templates control/lifecycle control/webhooks control/chronicle
+  `),
 
-  edge: ["contract", "contract/runtime", "work", "control/directory.ts"],
-  cli: [
-    ...["contract", "contract/management", "work", "store", "control", "control/access", "edge", "host", "host/system"],
-    ...["host/cgroup", "host/mount", "host/disk", "host/sandbox", "host/setup", "host/doctor"],
-  ],
+  edge: list("contract contract/runtime work control/directory.ts"),
+  cli: list(`
+    contract contract/management work store control control/access edge host host/system host/cgroup
+    host/mount host/disk host/sandbox host/setup host/doctor
+  `),
 };
+
+function list(names: string): string[] {
+  return names.trim().split(/\s+/);
+}
 
 /** Doors between rooms: interfaces, of which nothing is left when the program runs. */
 const TYPES_ONLY: ReadonlySet<string> = new Set(["host/host.ts", "control/directory.ts"]);

@@ -147,6 +147,12 @@ describe("files", () => {
     expect(long.map(({ path }) => path)).toEqual([]);
   });
 
+  test("spread no literal into a literal", () => {
+    const spread = /^\s*\.\.\.(?:\[[^[\]]*\]|\{[^{}]*\}),$/m;
+    const all = [...files, ...benchFiles(), ...testFiles()];
+    expect(all.filter(({ text }) => spread.test(text)).map(({ path }) => path)).toEqual([]);
+  });
+
   test("of test code are known as such", () => {
     const users = files.filter(({ text }) => importsOf(text).some(({ specifier }) => specifier === "bun:test"));
     expect(users.filter(({ path }) => !isTestCode(path)).map(({ path }) => path)).toEqual([]);

@@ -13,8 +13,20 @@ const WORKLOADS = {
   title: "the image of the workloads' tests (Debian, a minute or two)",
   packages: [
     ...COMMON,
-    ...["python3-numpy", "python3-ipykernel", "python3-jupyter-client", "nodejs", "gcc", "libc6-dev", "make"],
-    ...["git", "sqlite3", "redis-server", "postgresql", "tmux", "gdb", "iputils-ping"],
+    "python3-numpy",
+    "python3-ipykernel",
+    "python3-jupyter-client",
+    "nodejs",
+    "gcc",
+    "libc6-dev",
+    "make",
+    "git",
+    "sqlite3",
+    "redis-server",
+    "postgresql",
+    "tmux",
+    "gdb",
+    "iputils-ping",
   ],
 };
 

@@ -5,8 +5,12 @@ import { EVENT_PAGE_DEFAULT, PAGE_MAX } from "./limits.ts";
 
 export const EVENT_TYPE_PREFIX = "sandbox.lifecycle.";
 export const EVENT_TYPES = [
-  ...["sandbox.lifecycle.created", "sandbox.lifecycle.killed", "sandbox.lifecycle.paused"],
-  ...["sandbox.lifecycle.resumed", "sandbox.lifecycle.updated", "sandbox.lifecycle.checkpointed"],
+  "sandbox.lifecycle.created",
+  "sandbox.lifecycle.killed",
+  "sandbox.lifecycle.paused",
+  "sandbox.lifecycle.resumed",
+  "sandbox.lifecycle.updated",
+  "sandbox.lifecycle.checkpointed",
 ] as const;
 
 export const eventType = z.enum(EVENT_TYPES as unknown as readonly [string, ...string[]]);

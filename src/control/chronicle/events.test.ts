@@ -92,7 +92,10 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(killed?.sandboxExecutionId).toBe(created?.sandboxExecutionId ?? "");
         expect(killed?.sandboxTemplateId).toBe("basetemplate00000000");
         expect(killed?.eventData.execution).toEqual({
-          ...{ started_at: new Date(NOW).toISOString(), vcpu_count: 2, memory_mb: 1024, execution_time: 5000 },
+          started_at: new Date(NOW).toISOString(),
+          vcpu_count: 2,
+          memory_mb: 1024,
+          execution_time: 5000,
         });
       });
 
@@ -234,9 +237,14 @@ for (const { title, missing, fresh } of bothEngines()) {
         const { headers = {}, body = "" } = f.posted[0] ?? {};
         const [killed] = await events(`/${id}?types=${KILLED}`);
         expect(JSON.parse(body)).toMatchObject({
-          ...{ id: killed?.id, type: KILLED, sandbox_id: id, sandbox_team_id: f.firstRun.teamId },
-          ...{ timestamp: killed?.timestamp, event_data: killed?.eventData },
-          ...{ sandbox_execution_id: killed?.sandboxExecutionId, sandbox_template_id: killed?.sandboxTemplateId },
+          id: killed?.id,
+          type: KILLED,
+          sandbox_id: id,
+          sandbox_team_id: f.firstRun.teamId,
+          timestamp: killed?.timestamp,
+          event_data: killed?.eventData,
+          sandbox_execution_id: killed?.sandboxExecutionId,
+          sandbox_template_id: killed?.sandboxTemplateId,
         });
         const digest = new Bun.CryptoHasher("sha256").update(`s3cret${body}`).digest("base64").replaceAll("=", "");
         expect(headers).toMatchObject({
@@ -312,8 +320,15 @@ for (const { title, missing, fresh } of bothEngines()) {
         const { id } = await addHook({ events: [CREATED] });
         for (let nth = 0; nth < DELIVERIES_WAITING_MAX; nth++) {
           await f.store.webhooks.addDelivery({
-            ...{ id: `d${nth}`, webhookId: id, eventId: "none", eventType: CREATED, sandboxId: "i", eventAt: NOW },
-            ...{ status: "pending", nextAt: NOW + 3_600_000, attempts: [] },
+            id: `d${nth}`,
+            webhookId: id,
+            eventId: "none",
+            eventType: CREATED,
+            sandboxId: "i",
+            eventAt: NOW,
+            status: "pending",
+            nextAt: NOW + 3_600_000,
+            attempts: [],
           });
         }
         await f.create();

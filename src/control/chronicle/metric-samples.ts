@@ -218,6 +218,9 @@ function sampleOf({ facts, cpuUsedMs, at: since }: Measured, usage: Usage, at: n
     cpuCount: facts.cpuCount,
     cpuUsedPct: Math.round(Math.min(100, Math.max(0, percent)) * 100) / 100,
     memTotal: facts.memoryMB * MIB,
-    ...{ memUsed, memCache, diskUsed, diskTotal },
+    memUsed,
+    memCache,
+    diskUsed,
+    diskTotal,
   };
 }

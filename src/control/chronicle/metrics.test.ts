@@ -47,7 +47,10 @@ describe("samples", () => {
     // Half a processor of two, all the time.
     f.host.usageOf = () => ({
       cpuUsedMs: 1e6 + (f.clock.now() - NOW) / 2,
-      ...{ memUsed: 300 * MIB, memCache: 20 * MIB, diskUsed: 5e9, diskTotal: 1e10 },
+      memUsed: 300 * MIB,
+      memCache: 20 * MIB,
+      diskUsed: 5e9,
+      diskTotal: 1e10,
     });
     await f.passBy(10_000);
     const [first, ...rest] = await metrics(id);
@@ -149,7 +152,14 @@ describe("asking", () => {
 describe("steps", () => {
   const HOUR = 3_600_000;
   const sample = (at: number, cpuUsedPct = 0, memUsed = 0) => ({
-    ...{ at, cpuUsedPct, memUsed, cpuCount: 1, memTotal: 1, memCache: 1, diskUsed: 1, diskTotal: 1 },
+    at,
+    cpuUsedPct,
+    memUsed,
+    cpuCount: 1,
+    memTotal: 1,
+    memCache: 1,
+    diskUsed: 1,
+    diskTotal: 1,
   });
 
   test.each([

@@ -40,7 +40,9 @@ async function firstGeneration(id: string, query = "") {
 
 const texts = (logs: Entry[]) => logs.map(({ message }) => message);
 const line = (message: string, at = NOW, level: LogLine["level"] = "info"): LogLine => ({
-  ...{ at, level, message },
+  at,
+  level,
+  message,
   fields: { logger: "process" },
 });
 

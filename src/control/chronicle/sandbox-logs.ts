@@ -154,8 +154,13 @@ export class SandboxLogs implements LogReader {
     const present = this.#known.get(id);
     if (present !== undefined) return present;
     const known: Known = {
-      ...{ teamId, waiting: [], waitingBytes: 0, dropped: 0, hasEnded: false },
-      ...{ position: undefined, extent: undefined },
+      teamId,
+      waiting: [],
+      waitingBytes: 0,
+      dropped: 0,
+      hasEnded: false,
+      position: undefined,
+      extent: undefined,
     };
     this.#known.set(id, known);
     return known;

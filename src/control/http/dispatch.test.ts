@@ -150,8 +150,15 @@ describe("what a route gets and gives", () => {
   const ask = (path: string) => {
     const { store, clock, ids } = f;
     const dispatch = createDispatch({
-      ...{ routes, unbuilt: [], services: undefined, store, clock, ids, log: jsonLog(() => undefined) },
-      ...{ isReady: () => true, recorded: async () => undefined },
+      routes,
+      unbuilt: [],
+      services: undefined,
+      store,
+      clock,
+      ids,
+      log: jsonLog(() => undefined),
+      isReady: () => true,
+      recorded: async () => undefined,
     });
     return dispatch(new Request(`http://localhost${path}`));
   };

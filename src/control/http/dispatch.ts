@@ -21,12 +21,30 @@ interface Exchange {
 }
 
 const ALLOWED_HEADERS = [
-  ...["Origin", "Accept", "Content-Type", "Authorization", "X-API-Key", "X-Team-ID", "Idempotency-Key", "User-Agent"],
-  ...["browser", "lang", "lang_version", "package_version", "publisher", "sdk_runtime", "system"],
+  "Origin",
+  "Accept",
+  "Content-Type",
+  "Authorization",
+  "X-API-Key",
+  "X-Team-ID",
+  "Idempotency-Key",
+  "User-Agent",
+  "browser",
+  "lang",
+  "lang_version",
+  "package_version",
+  "publisher",
+  "sdk_runtime",
+  "system",
 ].join(", ");
 const EXPOSED_HEADERS = [
-  ...["X-Next-Token", "X-Total-Running", "X-Request-Id"],
-  ...["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "Retry-After"],
+  "X-Next-Token",
+  "X-Total-Running",
+  "X-Request-Id",
+  "RateLimit-Limit",
+  "RateLimit-Remaining",
+  "RateLimit-Reset",
+  "Retry-After",
 ].join(", ");
 
 export interface DispatchOptions<S> {

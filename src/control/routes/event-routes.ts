@@ -40,8 +40,13 @@ async function list(
   // What a caller has seen happen is there when it asks.
   await chronicle.events.flush();
   const events = await store.sandboxEvents.list({
-    ...{ teamId, sandboxId, types: query.types ?? [], since: clock.now() - CHRONICLE_KEPT_MS },
-    ...{ ascending: query.orderAsc === "true", offset: query.offset, limit: query.limit },
+    teamId,
+    sandboxId,
+    types: query.types ?? [],
+    since: clock.now() - CHRONICLE_KEPT_MS,
+    ascending: query.orderAsc === "true",
+    offset: query.offset,
+    limit: query.limit,
   });
   return { status: 200, body: events.map(asEvent) };
 }

@@ -132,7 +132,10 @@ export class WebhookDeliveries {
     const { store, clock, post } = this.#services;
     const at = clock.now();
     const outcome = (statusCode: number | null, error: string | null): Attempt => ({
-      ...{ at, durationMs: clock.now() - at, statusCode, error },
+      at,
+      durationMs: clock.now() - at,
+      statusCode,
+      error,
       success: error === null,
     });
     if (!webhook.enabled) return outcome(null, "not sent: the webhook is disabled");

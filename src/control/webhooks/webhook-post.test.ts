@@ -134,8 +134,22 @@ describe("the guard", () => {
 describe("over TLS", () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-webhook-"));
   const made = Bun.spawnSync([
-    ...["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=hooks.example"],
-    ...["-addext", "subjectAltName=DNS:hooks.example", "-keyout", `${folder}/key.pem`, "-out", `${folder}/cert.pem`],
+    "openssl",
+    "req",
+    "-x509",
+    "-newkey",
+    "rsa:2048",
+    "-nodes",
+    "-days",
+    "2",
+    "-subj",
+    "/CN=hooks.example",
+    "-addext",
+    "subjectAltName=DNS:hooks.example",
+    "-keyout",
+    `${folder}/key.pem`,
+    "-out",
+    `${folder}/cert.pem`,
   ]);
   if (made.exitCode !== 0) throw new Error(made.stderr.toString());
   const key = readFileSync(`${folder}/key.pem`, "utf8");

@@ -7,8 +7,16 @@ import { Meter } from "./metrics.ts";
 
 const MIB = 1024 * 1024;
 const FIELDS = [
-  ...["ts", "cpu_count", "cpu_used_pct", "mem_total", "mem_used", "mem_cache", "mem_total_mib", "mem_used_mib"],
-  ...["disk_used", "disk_total"],
+  "ts",
+  "cpu_count",
+  "cpu_used_pct",
+  "mem_total",
+  "mem_used",
+  "mem_cache",
+  "mem_total_mib",
+  "mem_used_mib",
+  "disk_used",
+  "disk_total",
 ];
 const UNLIMITED_V1 = "9223372036854771712";
 

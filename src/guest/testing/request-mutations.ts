@@ -32,11 +32,31 @@ export class Dice {
 }
 
 const NASTY_VALUES = [
-  ...["", "-1", "0", "1e9", "99999999999", "\x01", "é", "gzip", "chunked", "identity, gzip", "x".repeat(20_000)],
-  ...["application/connect+json", "application/proto", "application/json; charset=latin1", "Basic Og==", "bytes=9-1"],
+  "",
+  "-1",
+  "0",
+  "1e9",
+  "99999999999",
+  "\x01",
+  "é",
+  "gzip",
+  "chunked",
+  "identity, gzip",
+  "x".repeat(20_000),
+  "application/connect+json",
+  "application/proto",
+  "application/json; charset=latin1",
+  "Basic Og==",
+  "bytes=9-1",
 ];
 const NASTY_BYTES = [
-  ...[[0xff, 0xff, 0xff, 0xff], [0, 0, 0, 0], [0x80], [0x7f, 0xff, 0xff, 0xff], [0x22], [0x5c, 0x22], [0x7b, 0x5b]],
+  [0xff, 0xff, 0xff, 0xff],
+  [0, 0, 0, 0],
+  [0x80],
+  [0x7f, 0xff, 0xff, 0xff],
+  [0x22],
+  [0x5c, 0x22],
+  [0x7b, 0x5b],
 ];
 
 type Damage = (bytes: Buffer, dice: Dice) => Buffer;

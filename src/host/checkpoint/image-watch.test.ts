@@ -49,7 +49,9 @@ test("who stays within the bounds is left alone", async () => {
   const looks = Promise.withResolvers<void>();
   let stops = 0;
   using watch = new ImageWatch({
-    ...{ folder, maxBytes: 1000, maxMs: 60_000 },
+    folder,
+    maxBytes: 1000,
+    maxMs: 60_000,
     demandRoom: looks.resolve,
     stop: async () => void stops++,
   });

@@ -169,7 +169,15 @@ export class Disks {
     const unfinished = `${path}.unfinished`;
     await makeSparse(unfinished, sizeMB * 1024 * 1024);
     await run([
-      ...["mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard"],
+      "mkfs.ext4",
+      "-q",
+      "-F",
+      "-m",
+      "0",
+      "-O",
+      "^has_journal",
+      "-E",
+      "lazy_itable_init=1,nodiscard",
       unfinished,
     ]);
     const folder = `${path}.folder`;

@@ -69,11 +69,17 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     const bootIdFile = join(folder, "boot-id");
     writeFileSync(bootIdFile, `${crypto.randomUUID()}\n`, { mode: 0o444 });
     const spec = ociSpec({
-      ...{ kind, guestFolder, controlSecret, bootIdFile, rootFolder: disk.root, cgroupPath: cgroup },
+      kind,
+      guestFolder,
+      controlSecret,
+      bootIdFile,
+      rootFolder: disk.root,
+      cgroupPath: cgroup,
       meminfoFile: await makeMeminfoFile(folder, kind.memoryMB, request.mounts),
       cgroupV1: cgroupLayout() !== "v2",
       processors: request.processors.take(kind.cpuCount),
-      ...{ hostname, copy: origin?.copy ?? false },
+      hostname,
+      copy: origin?.copy ?? false,
       openFilesMax: openFilesMax(),
     });
     writeFileSync(join(folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
@@ -90,8 +96,18 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       };
     });
     const record: SandboxRecord = {
-      ...{ id, slot, disk: diskName, cgroup, pid, pidStartTicks },
-      ...{ controlSecret, offline, kind, hostname, guestFolder, mounts },
+      id,
+      slot,
+      disk: diskName,
+      cgroup,
+      pid,
+      pidStartTicks,
+      controlSecret,
+      offline,
+      kind,
+      hostname,
+      guestFolder,
+      mounts,
     };
     writeRecord(folder, record);
     await runtime.start(id);

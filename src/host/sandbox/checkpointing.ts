@@ -92,8 +92,13 @@ export class Checkpointing {
       stop: () => criu.stopDump(record.id),
     });
     const dumped = criu.dump({
-      ...{ id: record.id, pid: record.pid, cgroup: record.cgroup, folder: this.#folderOf(record) },
-      ...{ images: draft.memory, mounts: record.mounts, timeoutMs: maxMs + IMAGE_STOP_MS },
+      id: record.id,
+      pid: record.pid,
+      cgroup: record.cgroup,
+      folder: this.#folderOf(record),
+      images: draft.memory,
+      mounts: record.mounts,
+      timeoutMs: maxMs + IMAGE_STOP_MS,
       // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
       finally: this.#diskCommands(record, draft).join("\n"),
     });

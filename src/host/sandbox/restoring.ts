@@ -51,7 +51,11 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     await copyOwnFiles(checkpoint.own, folder, ownFiles(memory));
     await makeMeminfoFile(folder, kind.memoryMB, disks.mounts);
     const pid = await request.criu.restore({
-      ...{ id, cgroup, folder, root: disk.root, images: checkpoint.memory },
+      id,
+      cgroup,
+      folder,
+      root: disk.root,
+      images: checkpoint.memory,
       mounts: memory.mounts.map(({ inside, outside }) => ({ inside, outside: outside.replace(OWN_FOLDER, folder) })),
       plug: network.plugCommands(slot, sockets),
     });
@@ -60,8 +64,18 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");
     const { controlSecret, guestFolder, mounts } = memory;
     const record: SandboxRecord = {
-      ...{ id, slot, disk: diskName, cgroup, pid, pidStartTicks },
-      ...{ controlSecret, offline, kind, hostname, guestFolder, mounts },
+      id,
+      slot,
+      disk: diskName,
+      cgroup,
+      pid,
+      pidStartTicks,
+      controlSecret,
+      offline,
+      kind,
+      hostname,
+      guestFolder,
+      mounts,
     };
     writeRecord(folder, record);
     await network.settle(slot, pid, sockets, copy ? hostname : undefined);

@@ -16,7 +16,13 @@ export const NAME_SERVER = "9.9.9.9";
 
 /** Each of these would answer, if only a packet got there. */
 export const MUST_BE_CLOSED = [
-  ...["10.1.2.3", "172.16.5.6", "192.168.1.1", "100.64.0.1", "169.254.169.254", "168.63.129.16", LAN_NEIGHBOUR],
+  "10.1.2.3",
+  "172.16.5.6",
+  "192.168.1.1",
+  "100.64.0.1",
+  "169.254.169.254",
+  "168.63.129.16",
+  LAN_NEIGHBOUR,
 ];
 
 const ROUTER = "203.0.113.1";

@@ -7,8 +7,22 @@ import { newDataFolder, startServer, tearDownServer } from "../../support/server
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
 const NAMES = [
-  ...["root", "kernel", "namespaces", "cgroups", "overlayfs", "reflink pool", "nftables", "forwarding", "inotify"],
-  ...["processes", "open files", "disk", "commands", "crun", "runsc", "CRIU"],
+  "root",
+  "kernel",
+  "namespaces",
+  "cgroups",
+  "overlayfs",
+  "reflink pool",
+  "nftables",
+  "forwarding",
+  "inotify",
+  "processes",
+  "open files",
+  "disk",
+  "commands",
+  "crun",
+  "runsc",
+  "CRIU",
 ];
 
 /** After these shell commands, in a mount namespace of its own. */

@@ -75,8 +75,11 @@ describe("a log", () => {
       fields.logger === "filesystem" ? [`${fields.operation} ${fields.path}`] : [],
     );
     expect(done).toEqual([
-      ...["upload /home/user/a.txt", "download /home/user/a.txt", "make directory /home/user/d"],
-      ...["move /home/user/a.txt", "remove /home/user/d"],
+      "upload /home/user/a.txt",
+      "download /home/user/a.txt",
+      "make directory /home/user/d",
+      "move /home/user/a.txt",
+      "remove /home/user/d",
     ]);
     expect(JSON.stringify(log)).not.toContain("content-of-a");
   });

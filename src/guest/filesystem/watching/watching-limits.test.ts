@@ -259,7 +259,13 @@ describe("the kernel's own limits", () => {
   test("are told as what they are", async () => {
     const limits = "echo 2 >/proc/sys/user/max_inotify_instances; echo 4 >/proc/sys/user/max_inotify_watches";
     await using limited = await WrappedGuest.start(() => [
-      ...["unshare", "--user", "--map-root-user", "sh", "-c", `${limits}; exec "$@"`, "sh"],
+      "unshare",
+      "--user",
+      "--map-root-user",
+      "sh",
+      "-c",
+      `${limits}; exec "$@"`,
+      "sh",
     ]);
     mkdirSync(`${limited.folder}/a/b/c/d/e`, { recursive: true });
     const path = `${limited.folder}/a`;

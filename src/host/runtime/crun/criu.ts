@@ -111,8 +111,14 @@ export class Criu {
     const script = this.#script(dump.folder, "dump", `${freezeCommand(dump.cgroup)}\n${dump.finally}`);
     const strays = toolCgroup(this.data, dump.id, "dump");
     return await this.#run(dump.id, "dump", dump.timeoutMs, [strays], script, [
-      ...["dump", "--tree", String(dump.pid), "--leave-running"],
-      ...["--ghost-limit", String(DELETED_FILE_MAX_BYTES), "--action-script", this.toolbox.actionScript],
+      "dump",
+      "--tree",
+      String(dump.pid),
+      "--leave-running",
+      "--ghost-limit",
+      String(DELETED_FILE_MAX_BYTES),
+      "--action-script",
+      this.toolbox.actionScript,
       ...this.#places(dump.images, dump.folder, "dump.log", verbosity),
       ...dump.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]),
     ]);
@@ -139,8 +145,16 @@ export class Criu {
       for (const cgroup of strays) void removeCgroups(cgroup);
     });
     const { exitCode } = await this.#run(restore.id, "restore", RESTORE_MS, strays, script, [
-      ...["restore", "--restore-detached", "--pidfile", pidFile, "--root", restore.root],
-      ...["--cgroup-root", restore.cgroup, "--action-script", this.toolbox.actionScript],
+      "restore",
+      "--restore-detached",
+      "--pidfile",
+      pidFile,
+      "--root",
+      restore.root,
+      "--cgroup-root",
+      restore.cgroup,
+      "--action-script",
+      this.toolbox.actionScript,
       ...this.#places(restore.images, restore.folder, "restore.log", QUIET),
       ...restore.mounts.flatMap(({ inside, outside }) => ["--external", `mnt[${inside}]:${outside}`]),
     ]);

@@ -5,8 +5,15 @@ import { ociSpec } from "./oci-spec.ts";
 test("no two folders are mounted from one place in the same way: CRIU may restore the second without its flags", () => {
   const spec = ociSpec({
     kind: { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "image" },
-    ...{ rootFolder: "/root-of-sandbox", guestFolder: "/guest", cgroupPath: "cgroup", bootIdFile: "/boot-id" },
-    ...{ cgroupV1: false, processors: undefined, controlSecret: "secret", hostname: "name", copy: false },
+    rootFolder: "/root-of-sandbox",
+    guestFolder: "/guest",
+    cgroupPath: "cgroup",
+    bootIdFile: "/boot-id",
+    cgroupV1: false,
+    processors: undefined,
+    controlSecret: "secret",
+    hostname: "name",
+    copy: false,
     openFilesMax: 1024,
   });
   const bound = spec.mounts.filter(({ type }) => type === "bind");

@@ -33,14 +33,34 @@ export interface SpecInput {
  * administration, mounting, device nodes, tracing and modules.
  */
 const CAPABILITIES = [
-  ...["CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL"],
-  ...["CAP_NET_BIND_SERVICE", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"],
+  "CAP_AUDIT_WRITE",
+  "CAP_CHOWN",
+  "CAP_DAC_OVERRIDE",
+  "CAP_FOWNER",
+  "CAP_FSETID",
+  "CAP_KILL",
+  "CAP_NET_BIND_SERVICE",
+  "CAP_SETFCAP",
+  "CAP_SETGID",
+  "CAP_SETPCAP",
+  "CAP_SETUID",
+  "CAP_SYS_CHROOT",
 ];
 
 /** Files that everybody could read otherwise; what the kernel keeps to the machine's root needs no mask. */
 const MASKED_FILES = [
-  ...["/proc/cmdline", "/proc/diskstats", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys"],
-  ...["/proc/key-users", "/proc/modules", "/proc/partitions", "/proc/sched_debug", "/proc/swaps", "/proc/timer_list"],
+  "/proc/cmdline",
+  "/proc/diskstats",
+  "/proc/interrupts",
+  "/proc/kallsyms",
+  "/proc/kcore",
+  "/proc/keys",
+  "/proc/key-users",
+  "/proc/modules",
+  "/proc/partitions",
+  "/proc/sched_debug",
+  "/proc/swaps",
+  "/proc/timer_list",
 ];
 
 /**

@@ -40,9 +40,17 @@ utime utimensat utimes vfork vmsplice wait4 waitid write writev chroot
  * that a program builds for itself and that a pause cannot keep: it must not believe in a wall that is gone after a resume.
  */
 const ABSENT = [
-  ...["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"],
-  ...["landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "mseal"],
-  ...["pkey_alloc", "pkey_free", "pkey_mprotect"],
+  "clone3",
+  "io_uring_setup",
+  "io_uring_enter",
+  "io_uring_register",
+  "landlock_create_ruleset",
+  "landlock_add_rule",
+  "landlock_restrict_self",
+  "mseal",
+  "pkey_alloc",
+  "pkey_free",
+  "pkey_mprotect",
 ];
 
 /** Every flag of clone that would make a namespace. */
