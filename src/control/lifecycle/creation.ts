@@ -41,7 +41,7 @@ export class SandboxCreation {
     const envVars = { ...build.envVars, ...options.envVars };
     using lease = await this.#core.quota.take(team);
     try {
-      return await this.#bear(lease, { ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
+      return await this.#make(lease, { ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
     } catch (error) {
       // Then whatever else went wrong, it went wrong because of that.
       if ((await this.#core.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
@@ -65,7 +65,7 @@ export class SandboxCreation {
     const makeSome = async () => {
       for (const [at, own] of left) {
         using lease = own;
-        const child = this.#bear(lease, { ...source, timeoutSeconds }, kind, checkpoint, `forked from ${source.id}`);
+        const child = this.#make(lease, { ...source, timeoutSeconds }, kind, checkpoint, `forked from ${source.id}`);
         results[at] = await child.catch((error: unknown) => Fault.from(error));
       }
     };
@@ -73,7 +73,7 @@ export class SandboxCreation {
     return results;
   }
 
-  async #bear(
+  async #make(
     lease: Lease,
     origin: Origin,
     kind: SandboxKind,

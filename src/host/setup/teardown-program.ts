@@ -1,4 +1,4 @@
-/** The part of taking down that runs inside the mount namespace: end every sandbox, let go of the disks. */
+/** The part of a teardown that runs inside the mount namespace: end every sandbox, let go of the disks. */
 import { removeCgroups } from "../cgroup/cgroups.ts";
 import { isPoolBroken, releasePool } from "../disk/disks.ts";
 import { Machine } from "../machine.ts";

@@ -3,7 +3,7 @@
  * helper processes, no second look at what was not announced.
  *
  *   inotify.ts       the kernel's calls          watched-tree.ts   which directory is where
- *   surveyor.ts      directories put under watch translator.ts      kernel events become events of the wire
+ *   surveyor.ts      directories put under watch event-translator.ts  kernel events become events of the wire
  *   event-buffer.ts  until the client takes them watch.ts          one watch     watch-calls.ts   the calls of clients
  *
  * This file counts all watches, and keeps those that live on between calls.
