@@ -1,25 +1,33 @@
-/** The opaque `nextToken` of a list: where the page before ended, and in which order it was read. */
+/**
+ * The opaque token of a list (`nextToken`, `cursor`): where the page before ended. The wire form is base64url of one line of
+ * text whose form each list keeps, because clients hold tokens across an update of the server:
+ *
+ * | List       | Line                                                                       |
+ * | ---------- | -------------------------------------------------------------------------- |
+ * | sandboxes  | start as ISO time, `__`, sandbox id; then `__asc` if read oldest first     |
+ * | snapshots  | creation in milliseconds, space, template id, space, tag                   |
+ * | deliveries | time of the event in milliseconds, `__`, delivery id                       |
+ */
 import { Fault } from "../../contract/fault.ts";
-import type { ListOrder, ListPosition } from "../../store/sandboxes.ts";
+import { PAGE_TOKEN_MAX_CHARS } from "../../contract/management/limits.ts";
+import { FIELD_SHOWN_MAX_CHARS } from "../limits.ts";
 
-const SEPARATOR = "__";
-
-export function writePageToken(position: ListPosition, order: ListOrder): string {
-  const parts = [new Date(position.startedAt).toISOString(), position.id];
-  if (order === "asc") parts.push("asc");
-  return Buffer.from(parts.join(SEPARATOR)).toString("base64url");
+export function writePageToken(line: string): string {
+  return Buffer.from(line).toString("base64url");
 }
 
-export function readPageToken(token: string, order: ListOrder): ListPosition {
-  const [time, id, mark, ...more] = Buffer.from(token, "base64url").toString("utf8").split(SEPARATOR);
-  const startedAt = time === undefined ? Number.NaN : Date.parse(time);
-  const wellFormed =
-    id !== undefined && /^[a-z0-9]+$/.test(id) && (mark === undefined || mark === "asc") && more.length === 0;
-  if (Number.isNaN(startedAt) || !wellFormed) {
-    throw new Fault(400, "invalid nextToken; send the X-Next-Token header of the page before, unchanged");
-  }
-  if ((mark === "asc") !== (order === "asc")) {
-    throw new Fault(400, `the nextToken was issued for the other order than ${order}; start again without it`);
-  }
-  return { startedAt, id };
+/** The groups of `form` in the token's line. A group that is optional is empty when it is absent. */
+export function readPageToken(token: string, form: RegExp): string[] {
+  const line = token.length > PAGE_TOKEN_MAX_CHARS ? "" : Buffer.from(token, "base64url").toString("utf8");
+  const groups = writePageToken(line) === token ? form.exec(line)?.slice(1) : undefined;
+  if (groups === undefined) throw invalidPageToken(token);
+  return groups.map((group) => group ?? "");
+}
+
+export function invalidPageToken(token: string): Fault {
+  const shown = JSON.stringify(token.slice(0, FIELD_SHOWN_MAX_CHARS));
+  return new Fault(
+    400,
+    `${shown} is no token of this list; send X-Next-Token (or nextCursor) of the page before, unchanged`,
+  );
 }

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { ControlFixture } from "../testing/control-fixture.ts";
+import { writePageToken } from "./page-token.ts";
+import { readPosition, writePosition } from "./sandbox-list.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {
@@ -149,6 +151,23 @@ describe("lists", () => {
   ])("%s is refused", async (query) => {
     expect((await f.call("GET", `/v2/sandboxes?${query}`)).status).toBe(400);
   });
+
+  test.each(["asc", "desc"] as const)(
+    "a token of order %s holds where its page ended, in the form it always had",
+    (order) => {
+      const position = { startedAt: 1_800_000_000_123, id: "iabc" };
+      const line = `2027-01-15T08:00:00.123Z__iabc${order === "asc" ? "__asc" : ""}`;
+      expect(writePosition(position, order)).toBe(Buffer.from(line).toString("base64url"));
+      expect(readPosition(writePosition(position, order), order)).toEqual(position);
+    },
+  );
+
+  test.each(["2027-13-01T00:00:00.000Z__iabc", "soon__iabc", "2027-01-01T00:00:00.000Z__iabc__desc"])(
+    "a token that holds %s is refused",
+    (line) => {
+      expect(() => readPosition(writePageToken(line), "desc")).toThrow("is no token of this list");
+    },
+  );
 
   test("a token of the other order is refused", async () => {
     await f.create();

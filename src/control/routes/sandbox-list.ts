@@ -1,5 +1,5 @@
 /** Pages of sandboxes. The store filters by what it has columns for; metadata is matched here, batch by batch. */
-
+import { Fault } from "../../contract/fault.ts";
 import { PAGE_MAX } from "../../contract/management/limits.ts";
 import type { ListSandboxesV2Query } from "../../contract/management/sandbox-requests.ts";
 import type { Team } from "../../store/people.ts";
@@ -8,7 +8,7 @@ import type { Store } from "../../store/store.ts";
 import { SCAN_BATCH_ROWS } from "../limits.ts";
 import { findForFilter } from "../templates/template-look-up.ts";
 import { type MetadataFilter, matchesMetadata, parseMetadataFilter } from "./metadata-filter.ts";
-import { readPageToken, writePageToken } from "./page-token.ts";
+import { invalidPageToken, readPageToken, writePageToken } from "./page-token.ts";
 
 export interface SandboxPage {
   sandboxes: Sandbox[];
@@ -25,7 +25,7 @@ export async function listPage(
   now: number,
 ): Promise<SandboxPage> {
   const metadata = parseMetadataFilter(query.metadata);
-  const after = query.nextToken ? readPageToken(query.nextToken, query.order) : undefined;
+  const after = query.nextToken ? readPosition(query.nextToken, query.order) : undefined;
   const wanted = query.state ?? ["running", "paused"];
   const filter: ListFilter = {
     teamId: team.id,
@@ -47,7 +47,7 @@ export async function listPage(
   const last = sandboxes.at(-1);
   return {
     sandboxes,
-    nextToken: found.length > query.limit && last ? writePageToken(last, query.order) : undefined,
+    nextToken: found.length > query.limit && last ? writePosition(last, query.order) : undefined,
     totalRunning: filter.running ? await count(store, { ...filter, paused: false }, metadata) : undefined,
   };
 }
@@ -103,6 +103,20 @@ async function* scan(
     if (batch.length < batchRows) return;
     position = batch.at(-1);
   }
+}
+
+export function writePosition({ startedAt, id }: ListPosition, order: ListOrder): string {
+  return writePageToken(`${new Date(startedAt).toISOString()}__${id}${order === "asc" ? "__asc" : ""}`);
+}
+
+export function readPosition(token: string, order: ListOrder): ListPosition {
+  const [time = "", id = "", mark] = readPageToken(token, /^([-\dT:.]+Z)__([a-z0-9]+)(?:__(asc))?$/);
+  const startedAt = Date.parse(time);
+  if (Number.isNaN(startedAt)) throw invalidPageToken(token);
+  if ((mark === "asc") !== (order === "asc")) {
+    throw new Fault(400, `the nextToken was issued for the other order than ${order}; start again without it`);
+  }
+  return { startedAt, id };
 }
 
 /** Starts are known to the millisecond; a finer time is compared to the microsecond, so it excludes the millisecond it is in. */

@@ -1,11 +1,11 @@
 /** Pages of snapshots, newest first. */
-import { Fault } from "../../contract/fault.ts";
 import type { ListSnapshotsQuery, Snapshot } from "../../contract/management/snapshot.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { SnapshotFilter, TaggedSnapshot } from "../../store/templates.ts";
 import { asSnapshot } from "../templates/snapshots.ts";
 import { parseTemplateReference } from "../templates/template-reference.ts";
+import { readPageToken, writePageToken } from "./page-token.ts";
 
 export interface SnapshotPage {
   snapshots: Snapshot[];
@@ -34,16 +34,11 @@ export async function listSnapshots(store: Store, team: Team, query: ListSnapsho
   return { snapshots, nextToken: found.length > query.limit && last ? writeToken(last) : undefined };
 }
 
-const WRITTEN = /^(\d{1,15}) ([a-z0-9]{20}) ([a-z0-9_.-]+)$/;
-
 function writeToken({ createdAt, templateId, tag }: TaggedSnapshot): string {
-  return Buffer.from(`${createdAt} ${templateId} ${tag}`).toString("base64url");
+  return writePageToken(`${createdAt} ${templateId} ${tag}`);
 }
 
 function readToken(token: string): TaggedSnapshot {
-  const [, createdAt, templateId, tag] = WRITTEN.exec(Buffer.from(token, "base64url").toString("utf8")) ?? [];
-  if (createdAt === undefined || templateId === undefined || tag === undefined) {
-    throw new Fault(400, "invalid nextToken; send the X-Next-Token header of the page before, unchanged");
-  }
+  const [createdAt, templateId = "", tag = ""] = readPageToken(token, /^(\d{1,15}) ([a-z0-9]{20}) ([a-z0-9_.-]+)$/);
   return { createdAt: Number(createdAt), templateId, tag };
 }

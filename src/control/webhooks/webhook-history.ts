@@ -1,36 +1,13 @@
-/** What was sent to a webhook: page by page, and summed up. */
+/** What was sent to a webhook, summed up. */
 import type { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import { PAGE_MAX } from "../../contract/management/limits.ts";
-import type { DeliveriesQuery, deliveriesView, statsQuery, statsView } from "../../contract/management/webhook.ts";
+import type { statsQuery, statsView } from "../../contract/management/webhook.ts";
 import type { Store } from "../../store/store.ts";
-import type { Attempt, Delivery } from "../../store/webhooks.ts";
+import type { Attempt } from "../../store/webhooks.ts";
 import { WEBHOOK_STATS_BUCKETS } from "../limits.ts";
 
 const DAY_MS = 24 * 3_600_000;
-const SEPARATOR = "__";
-
-export async function listDeliveries(
-  store: Store,
-  webhookId: string,
-  query: DeliveriesQuery,
-): Promise<z.infer<typeof deliveriesView>> {
-  const ascending = query.orderAsc === "true";
-  const deliveries = await store.webhooks.deliveries({
-    webhookId,
-    from: query.start === undefined ? 0 : Date.parse(query.start),
-    to: query.end === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(query.end),
-    statuses: query.deliveryStatus ?? [],
-    eventType: query.eventType,
-    ascending,
-    after: query.cursor === undefined ? undefined : readCursor(query.cursor),
-    limit: query.limit + 1,
-  });
-  const page = deliveries.slice(0, query.limit);
-  const last = page.at(-1);
-  const nextCursor = deliveries.length > query.limit && last !== undefined ? writeCursor(last) : null;
-  return { data: page.map(asDelivery), nextCursor };
-}
 
 export async function statsOf(
   store: Store,
@@ -77,29 +54,4 @@ async function* attemptsOf(store: Store, webhookId: string, from: number, to: nu
     after = page.at(-1);
     if (page.length < PAGE_MAX) return;
   }
-}
-
-function asDelivery({ id, eventId, eventType, sandboxId, attempts }: Delivery) {
-  return {
-    eventId,
-    eventType,
-    sandboxId,
-    attempts: attempts.map(({ at, ...attempt }) => ({
-      deliveryId: id,
-      timestamp: new Date(at).toISOString(),
-      ...attempt,
-    })),
-  };
-}
-
-function writeCursor({ eventAt, id }: Delivery): string {
-  return Buffer.from(`${eventAt}${SEPARATOR}${id}`).toString("base64url");
-}
-
-function readCursor(cursor: string): { eventAt: number; id: string } {
-  const [eventAt = "", id = ""] = Buffer.from(cursor, "base64url").toString("utf8").split(SEPARATOR);
-  if (!/^\d{1,15}$/.test(eventAt) || !/^[0-9a-f-]{36}$/.test(id)) {
-    throw new Fault(400, "invalid cursor; send nextCursor of the page before, unchanged");
-  }
-  return { eventAt: Number(eventAt), id };
 }
