@@ -91,9 +91,9 @@ export const DELIVERIES_PER_TEAM_AT_ONCE = 8;
 export const DELIVERIES_PER_WEBHOOK_AT_ONCE = 2;
 export const DELIVERY_ATTEMPTS_MAX = 4;
 export const DELIVERY_RETRY_MS = 10_000;
-/** From the look-up of the name to the first line of the answer. */
+/** From the look-up of the name to the end of the answer's head. */
 export const DELIVERY_MS = 10_000;
-/** Nothing after it matters. */
+/** Of an answer's head, and of all that goes before the answer; of its body nothing is read. */
 export const DELIVERY_ANSWER_MAX_BYTES = 8 * 1024;
 /** Deliveries of one webhook that are still to be made; later events are recorded as failed. */
 export const DELIVERIES_WAITING_MAX = 1_000;

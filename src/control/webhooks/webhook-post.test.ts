@@ -67,7 +67,7 @@ describe("a message", () => {
     expect(target.heard).toEqual([]);
   });
 
-  test("is done with the first line of the answer, however much follows", async () => {
+  test("is done with the head of the answer, however much follows", async () => {
     const port = await speaker((socket) => {
       socket.write("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n");
       const flood = setInterval(() => socket.write("x".repeat(65_536)), 1);
@@ -78,11 +78,66 @@ describe("a message", () => {
 
   test.each([
     ["no HTTP", "SSH-2.0-x\r\n".repeat(2000), "not HTTP"],
+    ["a head without an end", `HTTP/1.1 200 OK\r\nx: ${"x".repeat(20_000)}`, "its head is too long"],
     ["an end", "", "closed without an answer"],
     ["half a line", "HTTP/1.1 2", "closed without an answer"],
   ])("that gets %s for an answer failed", async (_what, said, why) => {
     const port = await speaker((socket) => socket.end(said));
     await expect(inside(message(`http://127.0.0.1:${port}/`))).rejects.toThrow(why);
+  });
+
+  test("that gets one forerunner of an answer after the other failed, and lets go of the connection", async () => {
+    const closed = Promise.withResolvers<void>();
+    const port = await speaker((socket) => {
+      const flood = setInterval(() => socket.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(10)), 1);
+      socket.on("close", () => {
+        clearInterval(flood);
+        closed.resolve();
+      });
+    });
+    await expect(inside(message(`http://127.0.0.1:${port}/`))).rejects.toThrow("its head is too long");
+    await closed.promise;
+  });
+
+  test("does not become another protocol", async () => {
+    const closed = Promise.withResolvers<void>();
+    const port = await speaker((socket) => {
+      socket.resume().on("close", () => closed.resolve());
+      socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n");
+    });
+    expect(await inside(message(`http://127.0.0.1:${port}/`))).toBe(101);
+    await closed.promise;
+  });
+
+  test("has a connection of its own, which is closed afterwards", async () => {
+    const closed: Promise<void>[] = [];
+    const heads: string[] = [];
+    const port = await speaker((socket) => {
+      closed.push(new Promise((resolve) => socket.on("close", resolve)));
+      socket.once("data", (head) => {
+        heads.push(String(head));
+        socket.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n");
+      });
+    });
+    for (let nth = 0; nth < 2; nth++) expect(await inside(message(`http://127.0.0.1:${port}/`))).toBe(200);
+    expect(closed).toHaveLength(2);
+    expect(heads.every((head) => /^connection: close\r$/im.test(head))).toBe(true);
+    await Promise.all(closed);
+  });
+
+  test("does not go through a proxy that the environment names", async () => {
+    const proxy = receiver(() => new Response());
+    const { port, heard } = receiver(() => new Response());
+    const before = process.env.HTTP_PROXY;
+    process.env.HTTP_PROXY = `http://127.0.0.1:${proxy.port}`;
+    try {
+      expect(await inside(message(`http://127.0.0.1:${port}/`))).toBe(200);
+    } finally {
+      if (before === undefined) delete process.env.HTTP_PROXY;
+      else process.env.HTTP_PROXY = before;
+    }
+    expect(heard).toHaveLength(1);
+    expect(proxy.heard).toEqual([]);
   });
 
   test("that gets no answer in time failed, and lets go of the connection", async () => {
@@ -91,6 +146,11 @@ describe("a message", () => {
     const impatient = webhookPost({ allowInside: true, timeoutMs: 50 });
     await expect(impatient(message(`http://127.0.0.1:${port}/`))).rejects.toThrow("within 50 ms");
     await closed.promise;
+  });
+
+  test("whose name is not found in time failed", async () => {
+    const lost = webhookPost({ allowInside: true, timeoutMs: 50, resolve: () => new Promise(() => undefined) });
+    await expect(lost(message("http://slow.example/"))).rejects.toThrow("within 50 ms");
   });
 
   test("to a closed port failed with the reason", async () => {
@@ -132,29 +192,7 @@ describe("the guard", () => {
 });
 
 describe("over TLS", () => {
-  const folder = mkdtempSync(join(tmpdir(), "sandlot-webhook-"));
-  const made = Bun.spawnSync([
-    "openssl",
-    "req",
-    "-x509",
-    "-newkey",
-    "rsa:2048",
-    "-nodes",
-    "-days",
-    "2",
-    "-subj",
-    "/CN=hooks.example",
-    "-addext",
-    "subjectAltName=DNS:hooks.example",
-    "-keyout",
-    `${folder}/key.pem`,
-    "-out",
-    `${folder}/cert.pem`,
-  ]);
-  if (made.exitCode !== 0) throw new Error(made.stderr.toString());
-  const key = readFileSync(`${folder}/key.pem`, "utf8");
-  const cert = readFileSync(`${folder}/cert.pem`, "utf8");
-  rmSync(folder, { recursive: true });
+  const { key, cert } = certificateFor("DNS:hooks.example");
   const resolve = async () => ["127.0.0.1"];
 
   test("the certificate must be for the name in the url, though the connection is to an address", async () => {
@@ -165,6 +203,16 @@ describe("over TLS", () => {
     expect(heard).toHaveLength(1);
   });
 
+  test("the certificate must be for the address, where the url holds one", async () => {
+    const named = receiver(() => new Response(), { key, cert });
+    const numbered = certificateFor("IP:127.0.0.1");
+    const good = receiver(() => new Response(), numbered);
+    const post = (ca: string) => webhookPost({ allowInside: true, ca });
+    expect(await post(numbered.cert)(message(`https://127.0.0.1:${good.port}/`))).toBe(200);
+    await expect(post(cert)(message(`https://127.0.0.1:${named.port}/`))).rejects.toThrow("connection failed");
+    expect(named.heard).toEqual([]);
+  });
+
   test("a certificate that nobody vouches for is refused", async () => {
     const { port, heard } = receiver(() => new Response(), { key, cert });
     const post = webhookPost({ allowInside: true, resolve });
@@ -172,3 +220,16 @@ describe("over TLS", () => {
     expect(heard).toEqual([]);
   });
 });
+
+function certificateFor(subjectAltName: string): { key: string; cert: string } {
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-webhook-"));
+  try {
+    const wanted = ["-days", "2", "-subj", "/CN=hooks.example", "-addext", `subjectAltName=${subjectAltName}`];
+    const files = ["-keyout", `${folder}/key.pem`, "-out", `${folder}/cert.pem`];
+    const made = Bun.spawnSync(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", ...wanted, ...files]);
+    if (made.exitCode !== 0) throw new Error(made.stderr.toString());
+    return { key: readFileSync(`${folder}/key.pem`, "utf8"), cert: readFileSync(`${folder}/cert.pem`, "utf8") };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}

@@ -4,8 +4,9 @@
  * the answer only its status is looked at.
  */
 import { lookup } from "node:dns/promises";
-import { isIP, type Socket, connect as tcpConnect } from "node:net";
-import { connect as tlsConnect } from "node:tls";
+import { request as plainRequest } from "node:http";
+import { request as secureRequest } from "node:https";
+import { isIP } from "node:net";
 import { DELIVERY_ANSWER_MAX_BYTES, DELIVERY_MS } from "../limits.ts";
 import { bareHost, checkedUrl, isInside } from "./webhook-address.ts";
 
@@ -28,20 +29,24 @@ export interface PostOptions {
 
 export function webhookPost(options: PostOptions): PostMessage {
   const { allowInside, timeoutMs = DELIVERY_MS, resolve = addressesOf } = options;
-  return async ({ url: text, headers, body }) => {
-    const url = checkedUrl(text, allowInside);
-    const late = Promise.withResolvers<never>();
-    let socket: Socket | undefined;
-    const timer = setTimeout(() => late.reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  return async (message) => {
+    const url = checkedUrl(message.url, allowInside);
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
     try {
-      const address = await Promise.race([chosenAddress(url, allowInside, resolve), late.promise]);
-      socket = open(url, address, options.ca);
-      return await Promise.race([exchange(socket, requestText(url, headers, body)), late.promise]);
+      const address = await unlessAborted(late.signal, chosenAddress(url, allowInside, resolve));
+      return await exchange(url, address, message, options.ca, late.signal);
     } finally {
       clearTimeout(timer);
-      socket?.destroy();
     }
   };
+}
+
+function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    work.then(resolve, reject);
+  });
 }
 
 async function addressesOf(name: string): Promise<string[]> {
@@ -66,56 +71,60 @@ async function found(name: string, resolve: (name: string) => Promise<string[]>)
   }
 }
 
-function open(url: URL, host: string, ca: string | undefined): Socket {
+/** The connection is to the address, the request and the certificate are for the name. */
+function exchange(
+  url: URL,
+  address: string,
+  { headers, body }: Message,
+  ca: string | undefined,
+  late: AbortSignal,
+): Promise<number> {
   const isSecure = url.protocol === "https:";
-  const port = url.port === "" ? (isSecure ? 443 : 80) : Number(url.port);
-  if (!isSecure) return tcpConnect({ host, port });
   const name = bareHost(url);
-  // Addresses are not names: a certificate is then compared with the address itself.
-  const identity = isIP(name) === 0 ? { servername: name } : {};
-  return tlsConnect({ host, port, ...identity, ...(ca === undefined ? {} : { ca }) });
-}
-
-function requestText(url: URL, headers: Record<string, string>, body: string): string {
-  const lines = [
-    `POST ${url.pathname}${url.search} HTTP/1.1`,
-    `Host: ${url.host}`,
-    "Content-Type: application/json",
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    "Connection: close",
-    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
-  ];
-  return `${lines.join("\r\n")}\r\n\r\n${body}`;
-}
-
-function exchange(socket: Socket, request: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    let head = "";
-    const isSecure = "encrypted" in socket;
-    socket.once(isSecure ? "secureConnect" : "connect", () => socket.write(request));
-    socket.on("data", (chunk: Buffer) => {
-      head += chunk.toString("latin1");
-      const status = finalStatus(head);
-      if (status !== undefined) resolve(status);
-      else if (head.length > DELIVERY_ANSWER_MAX_BYTES) reject(new Error("the answer is not HTTP"));
+    const request = (isSecure ? secureRequest : plainRequest)({
+      host: address,
+      port: url.port === "" ? (isSecure ? 443 : 80) : Number(url.port),
+      // Addresses are not names: a certificate is then compared with the address itself.
+      ...(isIP(name) === 0 ? { servername: name } : {}),
+      ...(ca === undefined ? {} : { ca }),
+      // A connection of its own, closed afterwards.
+      agent: false,
+      maxHeaderSize: DELIVERY_ANSWER_MAX_BYTES,
+      method: "POST",
+      path: `${url.pathname}${url.search}`,
+      headers: {
+        ...headers,
+        Host: url.host,
+        "Content-Type": "application/json",
+        "Content-Length": Buffer.byteLength(body),
+      },
     });
-    socket.once("error", (error: NodeJS.ErrnoException) => reject(new Error(reasonOf(error))));
-    socket.once("close", () => reject(new Error("the connection was closed without an answer")));
+    const end = (settle: () => void): void => {
+      settle();
+      late.removeEventListener("abort", giveUp);
+      request.destroy();
+    };
+    const answered = ({ statusCode = 0 }: { statusCode?: number }) => end(() => resolve(statusCode));
+    const giveUp = () => end(() => reject(late.reason));
+    late.addEventListener("abort", giveUp);
+    request.once("response", answered);
+    request.once("upgrade", answered);
+    // Those that go before the answer (100, 103 …) may come again and again.
+    request.on("information", () => {
+      if ((request.socket?.bytesRead ?? 0) > DELIVERY_ANSWER_MAX_BYTES) end(() => reject(new Error(NOT_HTTP)));
+    });
+    // Kept to the end: an error after the answer is nobody's concern, but it must be heard.
+    request.on("error", (error: NodeJS.ErrnoException) => end(() => reject(new Error(reasonOf(error)))));
+    request.once("close", () => end(() => reject(new Error(NO_ANSWER))));
+    request.end(body);
   });
 }
 
-/** The status of the first answer that is not one of those that go before it (100, 103 …). */
-function finalStatus(text: string): number | undefined {
-  for (let rest = text; ; ) {
-    const status = Number(/^HTTP\/1\.[01] (\d{3})[ \r]/.exec(rest)?.[1]);
-    if (Number.isNaN(status)) return undefined;
-    if (status >= 200 || status === 101) return status;
-    const end = rest.indexOf("\r\n\r\n");
-    if (end < 0) return undefined;
-    rest = rest.slice(end + 4);
-  }
-}
+const NOT_HTTP = "the answer is not HTTP, or its head is too long";
+const NO_ANSWER = "the connection was closed without an answer";
 
-function reasonOf(error: NodeJS.ErrnoException): string {
-  return `the connection failed: ${error.code ?? error.message}`;
+function reasonOf({ code, message }: NodeJS.ErrnoException): string {
+  if (code?.startsWith("HPE_") === true) return NOT_HTTP;
+  return message === "socket hang up" ? NO_ANSWER : `the connection failed: ${code ?? message}`;
 }
