@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { openEngine, type Statement } from "./engine.ts";
+import { openEngine, type Statement, sqlPart } from "./engine.ts";
 import { bothEngines } from "./testing/engines.ts";
 
 /** How each says, and names, whether it waits for the disk. */
@@ -20,6 +20,24 @@ for (const { name, title, missing, fresh } of bothEngines()) {
       await expect(engine.transaction(() => Promise.reject(new Error("no")), "server")).rejects.toThrow("no");
       expect(await setting(engine.sql)).toBe(durable);
       expect(await engine.transaction(setting)).toBe(durable);
+      await engine.close();
+    });
+
+    test("parts of a statement keep their values in place, wherever and however deep they are", async () => {
+      const engine = await openEngine(await fresh());
+      await engine.sql`CREATE TABLE numbers (n INTEGER, word TEXT)`;
+      for (const n of [1, 2, 3]) await engine.sql`INSERT INTO numbers VALUES (${n}, ${`'${n}'; DROP TABLE numbers`})`;
+      const between = (from: number, to: number) => sqlPart`n >= ${from} AND ${sqlPart`n <= ${to}`}`;
+      const words = async (from: number, to: number, limit: number) => {
+        const { rows } = await engine.sql`SELECT word FROM numbers WHERE ${between(from, to)} AND ${sqlPart`1 = 1`}
+          AND word <> ${"x"} ORDER BY n LIMIT ${limit}`;
+        return rows.map(({ word }) => String(word)[1]);
+      };
+      expect(await words(2, 3, 5)).toEqual(["2", "3"]);
+      expect(await words(1, 3, 2)).toEqual(["1", "2"]);
+      expect(
+        (await engine.sql`${sqlPart`SELECT n FROM numbers WHERE n = ${3}`}`).rows.map(({ n }) => Number(n)),
+      ).toEqual([3]);
       await engine.close();
     });
   });

@@ -15,7 +15,19 @@ export interface Result {
   count: number;
 }
 
-export type Statement = (strings: TemplateStringsArray, ...values: Value[]) => Promise<Result>;
+export type Statement = (strings: TemplateStringsArray, ...values: (Value | SqlPart)[]) => Promise<Result>;
+
+/** A piece of a statement with its values, for a condition that several statements share. */
+export class SqlPart {
+  constructor(
+    readonly strings: readonly string[],
+    readonly values: readonly Value[],
+  ) {}
+}
+
+export function sqlPart(strings: TemplateStringsArray, ...values: (Value | SqlPart)[]): SqlPart {
+  return joined(strings, values);
+}
 
 /**
  * What a transaction outlasts once it is done. What is only to outlast the server is written without a round to the disk; a crash
@@ -123,9 +135,38 @@ async function openPostgres(url: string): Promise<Engine> {
 
 function statementOn(db: SQL): Statement {
   return async (strings, ...values) => {
-    const answer: Row[] & { count?: number | null } = await db(strings, ...values);
+    const whole = joined(strings, values);
+    // A template of one piece stays the object that the driver knows.
+    const template = whole.strings === strings ? strings : templateOf(whole.strings);
+    const answer: Row[] & { count?: number | null } = await db(template, ...whole.values);
     return { rows: [...answer], count: answer.count ?? 0 };
   };
+}
+
+function joined(strings: readonly string[], values: readonly (Value | SqlPart)[]): SqlPart {
+  if (!values.some((value) => value instanceof SqlPart)) return new SqlPart(strings, values as Value[]);
+  const texts = [strings[0] ?? ""];
+  const flat: Value[] = [];
+  const goOn = (text: string) => texts.push(`${texts.pop()}${text}`);
+  for (const [nth, value] of values.entries()) {
+    const after = strings[nth + 1] ?? "";
+    if (value instanceof SqlPart) {
+      const [first = "", ...rest] = value.strings;
+      goOn(first);
+      texts.push(...rest);
+      flat.push(...value.values);
+      goOn(after);
+    } else {
+      flat.push(value);
+      texts.push(after);
+    }
+  }
+  return new SqlPart(texts, flat);
+}
+
+/** The driver takes text for SQL only from a template, which it knows by `raw`. */
+function templateOf(strings: readonly string[]): TemplateStringsArray {
+  return Object.defineProperty([...strings], "raw", { value: strings }) as unknown as TemplateStringsArray;
 }
 
 /** Postgres gives 64-bit integers as text, SQLite as numbers. */

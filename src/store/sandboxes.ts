@@ -5,8 +5,9 @@
  * every `finish…` and `abandon…` goes to `killing` instead when it finds the request.
  */
 
-import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
+import { integer, integerOrNull, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 import { AUTO_PAUSE_PUT_OFFS_MAX } from "./limits.ts";
+import { shownPaused, shownRunning, underWay } from "./sandbox-conditions.ts";
 
 export type SandboxState = "running" | "pausing" | "paused" | "resuming" | "snapshotting" | "killing";
 
@@ -265,17 +266,15 @@ export function sandboxesIn(sql: Statement) {
     /** A team's sandboxes that run or are on their way to or from that, other than those that are being ended. */
     async holdingQuota(teamId: string, now: number): Promise<string[]> {
       const { rows } = await sql`SELECT id FROM sandboxes
-        WHERE team_id = ${teamId} AND kill_wanted = 0 AND (state IN ('pausing', 'resuming', 'snapshotting')
-          OR (state = 'running' AND (auto_pause = 1 OR end_at > ${now})))`;
+        WHERE team_id = ${teamId} AND ${underWay(now)}`;
       return rows.map((row) => text(row.id));
     },
 
     /** Sandboxes that run or are paused and have tokens, the running ones and the newest first. */
     async secured(now: number, limit: number): Promise<{ id: string; tokens: string[] }[]> {
       const { rows } = await sql`SELECT id, tokens FROM sandboxes
-        WHERE state <> 'killing' AND secure = 1 AND kill_wanted = 0
-          AND (state NOT IN ('running', 'snapshotting') OR end_at > ${now} OR auto_pause = 1)
-        ORDER BY CASE WHEN state IN ('running', 'snapshotting') THEN 0 ELSE 1 END, started_at DESC, id ASC
+        WHERE secure = 1 AND (${shownRunning(now)} OR ${shownPaused(now)})
+        ORDER BY CASE WHEN ${shownRunning(now)} THEN 0 ELSE 1 END, started_at DESC, id ASC
         LIMIT ${limit}`;
       return rows.map((row) => ({ id: text(row.id), tokens: JSON.parse(text(row.tokens)) }));
     },
@@ -286,14 +285,7 @@ export function sandboxesIn(sql: Statement) {
     },
 
     async count(filter: ListFilter): Promise<number> {
-      const { rows } = await sql`SELECT COUNT(*) AS sandboxes FROM sandboxes
-        WHERE team_id = ${filter.teamId}
-          AND kill_wanted = 0
-          AND ((${Number(filter.running)} = 1 AND state IN ('running', 'snapshotting') AND end_at > ${filter.now})
-            OR (${Number(filter.paused)} = 1 AND (state IN ('pausing', 'paused', 'resuming')
-              OR (state IN ('running', 'snapshotting') AND auto_pause = 1 AND end_at <= ${filter.now}))))
-          AND started_at >= ${filter.startedAfter}
-          AND (${filter.templateId ?? ""} = '' OR template_id = ${filter.templateId ?? ""})`;
+      const { rows } = await sql`SELECT COUNT(*) AS sandboxes FROM sandboxes WHERE ${passing(filter)}`;
       return integer(rows[0]?.sandboxes);
     },
 
@@ -308,29 +300,22 @@ export function sandboxesIn(sql: Statement) {
         after ?? (order === "desc" ? { startedAt: Number.MAX_SAFE_INTEGER, id: "" } : { startedAt: -1, id: "" });
       const { rows } =
         order === "desc"
-          ? await sql`SELECT * FROM sandboxes
-              WHERE team_id = ${filter.teamId}
-                AND kill_wanted = 0
-                AND ((${Number(filter.running)} = 1 AND state IN ('running', 'snapshotting') AND end_at > ${filter.now})
-                  OR (${Number(filter.paused)} = 1 AND (state IN ('pausing', 'paused', 'resuming')
-                    OR (state IN ('running', 'snapshotting') AND auto_pause = 1 AND end_at <= ${filter.now}))))
-                AND started_at >= ${filter.startedAfter}
-                AND (${filter.templateId ?? ""} = '' OR template_id = ${filter.templateId ?? ""})
+          ? await sql`SELECT * FROM sandboxes WHERE ${passing(filter)}
                 AND started_at <= ${from.startedAt} AND (started_at < ${from.startedAt} OR id > ${from.id})
               ORDER BY started_at DESC, id ASC LIMIT ${limit}`
-          : await sql`SELECT * FROM sandboxes
-              WHERE team_id = ${filter.teamId}
-                AND kill_wanted = 0
-                AND ((${Number(filter.running)} = 1 AND state IN ('running', 'snapshotting') AND end_at > ${filter.now})
-                  OR (${Number(filter.paused)} = 1 AND (state IN ('pausing', 'paused', 'resuming')
-                    OR (state IN ('running', 'snapshotting') AND auto_pause = 1 AND end_at <= ${filter.now}))))
-                AND started_at >= ${filter.startedAfter}
-                AND (${filter.templateId ?? ""} = '' OR template_id = ${filter.templateId ?? ""})
+          : await sql`SELECT * FROM sandboxes WHERE ${passing(filter)}
                 AND started_at >= ${from.startedAt} AND (started_at > ${from.startedAt} OR id < ${from.id})
               ORDER BY started_at ASC, id DESC LIMIT ${limit}`;
       return rows.map(readSandbox);
     },
   };
+}
+
+function passing({ teamId, running, paused, now, startedAfter, templateId }: ListFilter): SqlPart {
+  const shown = [running && shownRunning(now), paused && shownPaused(now)].filter((part) => part !== false);
+  const anyShown = shown.reduce((all, part) => sqlPart`${all} OR ${part}`, sqlPart`1 = 0`);
+  const ofTemplate = templateId === undefined ? sqlPart`1 = 1` : sqlPart`template_id = ${templateId}`;
+  return sqlPart`team_id = ${teamId} AND (${anyShown}) AND started_at >= ${startedAfter} AND ${ofTemplate}`;
 }
 
 function readSandbox(row: Row): Sandbox {
