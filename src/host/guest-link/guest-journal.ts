@@ -8,6 +8,7 @@ import { CONTROL_PREFIX, CONTROL_SECRET_HEADER, SETTINGS_LOST_STATUS } from "../
 import { JOURNAL_LINE_MAX_BYTES } from "../../contract/runtime/limits.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
+import { TokenBucket } from "../../work/token-bucket.ts";
 import type { LogReader } from "../host.ts";
 import {
   JOURNAL_BURST_MAX_BYTES,
@@ -19,6 +20,7 @@ import { readJournalLine } from "./journal-line.ts";
 
 /** Shorter than any pause before a follower listens again. */
 const LAST_WORDS_MS = 50;
+const FLOW = { burst: JOURNAL_BURST_MAX_BYTES, perSecond: JOURNAL_BYTES_PER_SECOND };
 
 export interface JournalSource {
   address: string;
@@ -73,8 +75,7 @@ export class GuestJournals {
 class Unfit extends Error {}
 
 class Follower {
-  #budget = JOURNAL_BURST_MAX_BYTES;
-  #budgetAt = performance.now();
+  readonly #budget = new TokenBucket(FLOW, performance.now());
   #hasComplained = false;
 
   constructor(
@@ -131,7 +132,7 @@ class Follower {
     let rest = "";
     for await (const chunk of body) {
       if (this.left.aborted) return;
-      this.#spend(chunk.length);
+      if (!this.#budget.charge(chunk.length, performance.now())) throw new Unfit("more than is kept of a log");
       const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
       rest = lines.pop() ?? "";
       if (rest.length > JOURNAL_LINE_MAX_BYTES) throw new Unfit("a line without an end");
@@ -156,25 +157,10 @@ class Follower {
     return [heard.kind === "entry" ? heard.line : lineOfGap(heard.dropped, now)];
   }
 
-  #spend(bytes: number): void {
-    this.#refill();
-    this.#budget -= bytes;
-    if (this.#budget < 0) throw new Unfit("more than is kept of a log");
-  }
-
-  #refill(): void {
-    const now = performance.now();
-    const grown = this.#budget + ((now - this.#budgetAt) / 1000) * JOURNAL_BYTES_PER_SECOND;
-    this.#budget = Math.min(JOURNAL_BURST_MAX_BYTES, grown);
-    this.#budgetAt = now;
-  }
-
   /** After a flood, until there is room again for what an honest guest may have kept. */
   #refillMs(): number {
-    this.#refill();
-    if (this.#budget >= 0) return 0;
-    const missing = JOURNAL_BURST_MAX_BYTES / 2 - Math.max(this.#budget, -JOURNAL_BURST_MAX_BYTES);
-    return (missing / JOURNAL_BYTES_PER_SECOND) * 1000;
+    const now = performance.now();
+    return this.#budget.level(now) >= 0 ? 0 : this.#budget.msUntil(JOURNAL_BURST_MAX_BYTES / 2, now);
   }
 
   /** Said once for each run of a sandbox, so that a lying guest does not fill the log with it. */
