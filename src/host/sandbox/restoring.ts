@@ -57,7 +57,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       root: disk.root,
       images: checkpoint.memory,
       mounts: memory.mounts.map(({ inside, outside }) => ({ inside, outside: outside.replace(OWN_FOLDER, folder) })),
-      plug: network.plugCommands(slot, sockets),
+      plug: network.plugCommands(slot, "/proc/$CRTOOLS_INIT_PID/ns/net", sockets),
     });
     limitRestored(cgroup, kind);
     const pidStartTicks = startTicks(pid);

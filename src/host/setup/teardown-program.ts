@@ -1,6 +1,6 @@
 /** The part of a teardown that runs inside the mount namespace: end every sandbox, let go of the disks. */
 import { removeCgroups } from "../cgroup/cgroups.ts";
-import { isPoolBroken, releasePool } from "../disk/disks.ts";
+import { isPoolBroken, releasePool } from "../disk/pool.ts";
 import { Machine } from "../machine.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import { attempt } from "../system/command.ts";

@@ -1,0 +1,111 @@
+/**
+ * The folder in which the disks of sandboxes lie: on the data folder's own filesystem where that can share blocks between
+ * files, else on a btrfs in a file of it, else anywhere, and then a clone is a copy.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { mountPoints } from "../mount/mount-namespace.ts";
+import type { Mounts } from "../mount/mounts.ts";
+import { attempt, run } from "../system/command.ts";
+import { makeSparse } from "./sparse-file.ts";
+
+const POOL_MIN_BYTES = 4 * 1024 ** 3;
+/** As statfs(2) tells it. */
+export const BTRFS = 0x9123683e;
+const POOL_RELEASE_MS = 20_000;
+const POOL_LOOK_EVERY_MS = 20;
+
+export interface Pool {
+  folder: string;
+  /** Whether copies share blocks. */
+  reflink: boolean;
+}
+
+/** Finds or makes a place where disks can be cloned cheaply; falls back to sparse copies where the kernel has none. */
+export async function openPool(dataFolder: string, mounts: Mounts): Promise<Pool> {
+  const folder = join(dataFolder, "disks");
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  if (isPoolBroken(dataFolder)) {
+    throw new Fault(
+      500,
+      `the disks of sandboxes below ${dataFolder} can only be read since an error, most often because the disk under ` +
+        "them was full. FIX: free space there, then `sandlot down`, which ends what still runs, and start again. " +
+        "What is paused is kept",
+    );
+  }
+  // Without btrfs in the kernel, disks are sparse copies; the doctor says so.
+  if (!(await canReflink(folder, mounts)) && (await hasBtrfs())) await mountPool(dataFolder, folder, mounts);
+  return { folder, reflink: await canReflink(folder, mounts) };
+}
+
+async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
+  // Known without trying, which takes space: a server must also start, and be torn down, where there is none left.
+  if (statfsSync(folder).type === BTRFS) return true;
+  const [source, target] = [join(folder, ".reflink-a"), join(folder, ".reflink-b")];
+  writeFileSync(source, "x".repeat(8192));
+  try {
+    return await mounts.do({ kind: "reflink", source, target });
+  } finally {
+    await rm(source, { force: true });
+    await rm(target, { force: true });
+  }
+}
+
+/** A btrfs in a file, for data folders on filesystems that cannot share blocks. Sparse: it takes what sandboxes write. */
+async function mountPool(dataFolder: string, target: string, mounts: Mounts): Promise<void> {
+  const file = join(dataFolder, "disks.btrfs");
+  if (!existsSync(file)) {
+    const { bavail, bsize } = statfsSync(dataFolder);
+    const unfinished = `${file}.unfinished`;
+    await makeSparse(unfinished, Math.max(POOL_MIN_BYTES, Math.floor((bavail * bsize) / 1024 ** 3) * 1024 ** 3));
+    await run(["mkfs.btrfs", "--quiet", "--force", "--metadata", "single", unfinished]);
+    await rename(unfinished, file);
+  }
+  const options = "discard=async";
+  const device = loopDeviceOf(file);
+  if (device !== undefined) {
+    // Still in use by sandboxes whose server lost its mount namespace: a second device on the same file would tear it apart.
+    await mounts.do({ kind: "device", device, target, type: "btrfs", options });
+    return;
+  }
+  await mounts.do({ kind: "loop", image: file, target, type: "btrfs", options });
+}
+
+/** After an error the kernel lets a filesystem be read only, until it is mounted anew. */
+export function isPoolBroken(dataFolder: string): boolean {
+  const pool = join(dataFolder, "disks");
+  if (!mountPoints().includes(pool)) return false;
+  const probe = join(pool, ".writable");
+  try {
+    writeFileSync(probe, "");
+    return false;
+  } catch (error) {
+    return ["EROFS", "EIO"].includes((error as NodeJS.ErrnoException).code ?? "");
+  }
+}
+
+/** Nothing may run on it any more. Resolves when it can be mounted anew. */
+export async function releasePool(dataFolder: string): Promise<void> {
+  await run(["umount", "--lazy", join(dataFolder, "disks")]);
+  const deadline = performance.now() + POOL_RELEASE_MS;
+  while (loopDeviceOf(join(dataFolder, "disks.btrfs")) !== undefined && performance.now() < deadline) {
+    await Bun.sleep(POOL_LOOK_EVERY_MS);
+  }
+}
+
+function loopDeviceOf(file: string): string | undefined {
+  for (const name of readdirSync("/sys/block")) {
+    const backing = `/sys/block/${name}/loop/backing_file`;
+    if (existsSync(backing) && readFileSync(backing, "utf8").trim() === file) return `/dev/${name}`;
+  }
+  return undefined;
+}
+
+/** As a part of the kernel, or as a module that can be loaded. */
+async function hasBtrfs(): Promise<boolean> {
+  const listed = () => /\bbtrfs$/m.test(readFileSync("/proc/filesystems", "utf8"));
+  if (!listed() && Bun.which("modprobe") !== null) await attempt(["modprobe", "btrfs"]);
+  return listed();
+}

@@ -1,0 +1,71 @@
+/** Formatted, empty disks, one of each size: a new disk is a clone of one, which takes no formatting. */
+import { chownSync, existsSync, mkdirSync } from "node:fs";
+import { mkdir, rename, rmdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { Mounts } from "../mount/mounts.ts";
+import { run } from "../system/command.ts";
+import { HOST_ID_FIRST } from "../system/id-range.ts";
+import { makeSparse } from "./sparse-file.ts";
+
+/**
+ * No barriers: after a crash of the machine a running sandbox is gone anyhow, and a checkpoint is made durable as a whole. So
+ * a sync inside costs no round to the machine's disk.
+ */
+export const EXT4_MOUNT = "noinit_itable,discard,barrier=0";
+const MIB = 1024 * 1024;
+
+export class Prototypes {
+  readonly #folder: string;
+  readonly #mounts: Mounts;
+  readonly #made = new Map<number, Promise<string>>();
+
+  /** They lie in `folder`, with the disks that are cloned from them. */
+  constructor(folder: string, mounts: Mounts) {
+    this.#folder = folder;
+    this.#mounts = mounts;
+  }
+
+  /** The file of the one with this size, which is made the first time. */
+  of(sizeMB: number): Promise<string> {
+    let prototype = this.#made.get(sizeMB);
+    if (prototype === undefined) {
+      prototype = this.#make(sizeMB);
+      prototype.catch(() => this.#made.delete(sizeMB));
+      this.#made.set(sizeMB, prototype);
+    }
+    return prototype;
+  }
+
+  async #make(sizeMB: number): Promise<string> {
+    const path = join(this.#folder, `prototype-${sizeMB}.ext4`);
+    if (existsSync(path)) return path;
+    const unfinished = `${path}.unfinished`;
+    await makeSparse(unfinished, sizeMB * MIB);
+    await run([
+      "mkfs.ext4",
+      "-q",
+      "-F",
+      "-m",
+      "0",
+      "-O",
+      "^has_journal",
+      "-E",
+      "lazy_itable_init=1,nodiscard",
+      unfinished,
+    ]);
+    const folder = `${path}.folder`;
+    await mkdir(folder, { recursive: true });
+    await this.#mounts.do({ kind: "loop", image: unfinished, target: folder, type: "ext4", options: EXT4_MOUNT });
+    try {
+      await rmdir(join(folder, "lost+found"));
+      for (const name of ["upper", "work"]) mkdirSync(join(folder, name), { mode: 0o755 });
+      chownSync(join(folder, "upper"), HOST_ID_FIRST, HOST_ID_FIRST);
+    } finally {
+      // A plain umount: when it returns, everything is in the file.
+      await run(["umount", folder]);
+    }
+    await rmdir(folder);
+    await rename(unfinished, path);
+    return path;
+  }
+}

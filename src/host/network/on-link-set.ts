@@ -1,0 +1,48 @@
+/** Keeps the set of networks that this machine is on up to date: they change when it joins another network. */
+import { readFileSync } from "node:fs";
+import { onLinkRanges } from "./on-link.ts";
+import { replaceOnLink } from "./ruleset.ts";
+
+const REFRESH_MS = 5_000;
+const ROUTES = "/proc/net/route";
+
+export class OnLinkSet {
+  readonly #table: string;
+  readonly #nft: (script: string) => Promise<void>;
+  #ranges: readonly string[] = [];
+  #timer: Timer | undefined;
+
+  constructor(table: string, nft: (script: string) => Promise<void>) {
+    this.#table = table;
+    this.#nft = nft;
+  }
+
+  /** What the set is to begin with. */
+  read(): readonly string[] {
+    this.#ranges = onLinkRanges(readFileSync(ROUTES, "utf8"));
+    return this.#ranges;
+  }
+
+  /** The set is there, with what `read` answered. */
+  keepFresh(): void {
+    this.#timer = setInterval(() => this.#refresh(), REFRESH_MS);
+    this.#timer.unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #refresh(): Promise<void> {
+    try {
+      const now = onLinkRanges(readFileSync(ROUTES, "utf8"));
+      if (now.join() === this.#ranges.join()) return;
+      await this.#nft(replaceOnLink(this.#table, now));
+      this.#ranges = now;
+    } catch (error) {
+      console.error(
+        JSON.stringify({ level: "error", message: "cannot refresh on-link networks", reason: String(error) }),
+      );
+    }
+  }
+}
