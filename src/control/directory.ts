@@ -20,6 +20,8 @@ export interface WakeRequest {
   port: number;
   /** The request's X-Access-Token. */
   accessToken: string | null;
+  /** False: it only asks whether the sandbox is up. It joins a start that is under way and begins none. */
+  mayWake: boolean;
 }
 
 export type Wake = { destination: Destination } | { refused: WakeRefusal };

@@ -1,6 +1,7 @@
 /**
  * The edge: sandbox URLs. It finds the sandbox that a request names, has it woken if need be, and carries bytes between the
- * client and that sandbox's port. It never decides about a sandbox's life, never reads a body, and keeps no connection to a sandbox between requests.
+ * client and that sandbox's port. It never decides about a sandbox's life, never reads a body, and keeps no connection to a
+ * sandbox between requests.
  *
  *   sandbox-address  which sandbox and port          reach            the way to that port, loopback services included
  *   control-path     what is refused on port 49983   http-forward     one HTTP exchange; carried-headers, carried-body
@@ -50,7 +51,9 @@ export function createEdge({ directory, log }: { directory: Directory; log: Edge
       // The server's own idle limit would cut streams that are silent for a while.
       server.timeout(request, 0);
       if (isWebSocketUpgrade(request)) return await upgradeThrough(reach, route, target, request, server);
-      const outcome = await reach.to(route, request, httpAttempt(request, target));
+      const { headers, signal } = request;
+      const asking = { headers, signal, mayWake: !asksForHealth(request, route, target) };
+      const outcome = await reach.to(route, asking, httpAttempt(request, target));
       return "reached" in outcome ? outcome.reached : refuse(outcome.refusal, request.headers);
     } catch (failure) {
       log("a request to a sandbox could not be routed", { ...namedIn(route), failure });
@@ -105,6 +108,14 @@ function refusalFor(request: Request, route: SandboxAddress, target: string): Re
     return badRequest(501, `A ${method} request with a body is not supported; send it without, or use POST`);
   }
   return undefined;
+}
+
+/**
+ * The runtime's health asks whether the sandbox runs, so it must not be what makes it run: clients ask when a stream breaks
+ * off, also because of a pause, and would undo every pause of a sandbox that resumes by itself.
+ */
+function asksForHealth({ method }: Request, { port }: SandboxAddress, target: string): boolean {
+  return method === "GET" && port === RUNTIME_PORT && /^\/health(\?|$)/.test(target);
 }
 
 function announcesBody(headers: Headers): boolean {

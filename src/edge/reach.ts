@@ -37,8 +37,12 @@ export type Reached<T> = { reached: T } | { refusal: Refusal };
  */
 export type Attempt<T> = (address: string, port: number, ended: AbortSignal) => Promise<T>;
 
-/** Who asks: until when an answer is of use, and with which token. */
-export type Asking = Pick<Request, "headers" | "signal">;
+/** Who asks: until when an answer is of use, with which token, and whether a paused sandbox is resumed for it. */
+export interface Asking {
+  headers: Headers;
+  signal: AbortSignal;
+  mayWake: boolean;
+}
 
 export class Reach {
   readonly #directory: Directory;
@@ -50,7 +54,7 @@ export class Reach {
     this.#log = log;
   }
 
-  async to<T>(asked: SandboxAddress, { headers, signal }: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
+  async to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
     const budgetMs = asked.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
     let startedMs = performance.now();
     let wakes = 0;
@@ -58,7 +62,7 @@ export class Reach {
       // Looked up for each try: the sandbox may have ended or moved since the last one.
       let destination = await this.#directory.find(asked.sandboxId);
       if (destination === undefined) {
-        const woken = await this.#wake(asked, headers);
+        const woken = await this.#wake(asked, asking);
         if ("refusal" in woken) return woken;
         if (++wakes > TRANSITION_ROUNDS_MAX) return inTransition(asked);
         ({ destination } = woken);
@@ -73,15 +77,16 @@ export class Reach {
       const leftMs = startedMs + budgetMs - performance.now();
       if (leftMs <= 0) return closed(asked);
       const pauseMs = Math.min(tries * EDGE_CONNECT_PAUSE_STEP_MS, EDGE_CONNECT_PAUSE_MAX_MS, leftMs);
-      if (!(await paused(pauseMs, signal))) return closed(asked);
+      if (!(await paused(pauseMs, asking.signal))) return closed(asked);
     }
   }
 
   async #wake(
     { sandboxId, port }: SandboxAddress,
-    headers: Headers,
+    { headers, mayWake }: Asking,
   ): Promise<{ destination: Destination } | { refusal: Refusal }> {
-    const woken = await this.#directory.wake(sandboxId, { port, accessToken: headers.get(ACCESS_TOKEN_HEADER) });
+    const accessToken = headers.get(ACCESS_TOKEN_HEADER);
+    const woken = await this.#directory.wake(sandboxId, { port, accessToken, mayWake });
     return "destination" in woken ? woken : { refusal: { reason: REASONS[woken.refused], sandboxId } };
   }
 

@@ -68,7 +68,23 @@ describe("a request to a paused sandbox", () => {
     woken.resolve();
     await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
     await edge.fetch(service.port ?? 0, "/", { headers: { "X-Access-Token": "abc" } });
-    expect(asked).toEqual([{ port: service.port ?? 0, accessToken: "abc" }]);
+    expect(asked).toEqual([{ port: service.port ?? 0, accessToken: "abc", mayWake: true }]);
+  });
+
+  test.each([
+    ["GET", RUNTIME_PORT, "/health", false],
+    ["GET", RUNTIME_PORT, "/health?x=1", false],
+    ["GET", RUNTIME_PORT, "/healthy", true],
+    ["GET", RUNTIME_PORT, "/metrics", true],
+    ["POST", RUNTIME_PORT, "/health", true],
+    ["GET", 3000, "/health", true],
+  ])("%s of port %p, %s: may wake it is %p", async (method, port, path, mayWake) => {
+    edge.wake = async (_id, request) => {
+      asked.push(request);
+      return { refused: "not-found" };
+    };
+    expect((await edge.fetch(port, path, { method })).status).toBe(502);
+    expect(asked).toEqual([{ port, accessToken: null, mayWake }]);
   });
 
   test("to a port that nobody listens on is a closed port, after it was woken", async () => {

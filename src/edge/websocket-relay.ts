@@ -39,7 +39,8 @@ export async function upgradeThrough(
   server: Server<Relay>,
 ): Promise<Response | undefined> {
   const asked = handshakeRequest(request, target);
-  const outcome = await reach.to(route, request, async (address, port, ended) => {
+  const { headers: asking, signal } = request;
+  const outcome = await reach.to(route, { headers: asking, signal, mayWake: true }, async (address, port, ended) => {
     const handshake = await shakeHands(address, port, asked, request, ended);
     if ("socket" in handshake) handshake.socket.endWith(ended);
     return handshake;

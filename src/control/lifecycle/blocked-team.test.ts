@@ -33,7 +33,7 @@ test.each([
 });
 
 test("traffic does not wake its sandboxes", async () => {
-  const wake = () => f.control.directory.wake(asleep, { port: 3000, accessToken: null });
+  const wake = () => f.control.directory.wake(asleep, { port: 3000, accessToken: null, mayWake: true });
   expect(await wake()).toEqual({ refused: "forbidden" });
   await block(false);
   expect(await wake()).toHaveProperty("destination");

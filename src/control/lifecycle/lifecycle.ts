@@ -233,7 +233,8 @@ export class Lifecycle {
           note: `woken by a request to port ${request.port}`,
         }),
         running: async (sandbox) => sandbox,
-        joins: () => true,
+        // Who only asks is not concerned by how the start failed.
+        joins: () => request.mayWake,
         joined: async (sandbox) => sandbox,
       });
     } catch (error) {

@@ -13,7 +13,7 @@ beforeEach(async () => {
 afterEach(() => f[Symbol.asyncDispose]());
 
 const wake = (id: string, request: Partial<WakeRequest> = {}): Promise<Wake> =>
-  f.control.directory.wake(id, { port: 3000, accessToken: null, ...request });
+  f.control.directory.wake(id, { port: 3000, accessToken: null, mayWake: true, ...request });
 
 async function paused(fields: Record<string, unknown> = {}, how: Record<string, unknown> = {}): Promise<string> {
   const id = await f.create({ timeout: 60, autoResume: { enabled: true }, ...fields });
@@ -112,6 +112,47 @@ describe("a paused sandbox with auto-resume", () => {
     };
     await expect(wake(id)).rejects.toBeInstanceOf(Fault);
     expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
+  });
+});
+
+describe("a question for health", () => {
+  const ask = (id: string) => wake(id, { port: RUNTIME_PORT, mayWake: false });
+
+  test("leaves a paused sandbox paused, secured or not, and is told what it would be told of any", async () => {
+    for (const id of [await paused(), await paused({ secure: true })]) {
+      expect(await ask(id)).toEqual({ refused: "not-found" });
+      expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
+    }
+    expect(f.host.running).toEqual([]);
+  });
+
+  test("during a pause is not kept waiting for its end, nor resumes it then", async () => {
+    const id = await f.create({ timeout: 5, autoPause: true, autoResume: { enabled: true } });
+    const { begun, finish } = f.hold("beforePause");
+    const passed = f.advance(5_000);
+    await begun;
+    expect(await ask(id)).toEqual({ refused: "not-found" });
+    finish();
+    await passed;
+    expect(f.host.running).toEqual([]);
+  });
+
+  test("during a resume waits for it, without a token; when that fails it is not tried again", async () => {
+    const id = await paused({ secure: true });
+    const failing = f.hold("beforeResume", new Fault(503, "no room"));
+    const refused = wake(id).catch((error: unknown) => error);
+    await failing.begun;
+    const unanswered = ask(id);
+    failing.finish();
+    expect(await unanswered).toEqual({ refused: "not-found" });
+    expect(await refused).toBeInstanceOf(Fault);
+    const { begun, finish } = f.hold("beforeResume");
+    const waking = wake(id);
+    await begun;
+    const asked = ask(id);
+    finish();
+    expect([await asked, await waking]).toEqual([expect.anything(), expect.anything()]);
+    expect(await asked).not.toHaveProperty("refused");
   });
 });
 

@@ -15,6 +15,10 @@ export function admit(sandbox: Sandbox | undefined, id: string, request: WakeReq
   // Without its memory it would boot, which is only done for those who say that they want it.
   const keepsMemory = sandbox.state === "running" ? sandbox.autoPauseMemory : sandbox.checkpointMemory;
   if (!sandbox.autoResume || !keepsMemory) throw notFound(id);
+  if (!request.mayWake) {
+    if (sandbox.state === "resuming") return sandbox;
+    throw notFound(id);
+  }
   if (request.port === RUNTIME_PORT && sandbox.secure && !opens(sandbox.tokens, request.accessToken)) {
     throw new Fault(403, `sandbox "${id}" is paused, and the request has no token that may resume it`);
   }

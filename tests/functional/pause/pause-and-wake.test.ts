@@ -91,10 +91,12 @@ test("traffic wakes it, once for all who ask, with the bodies they brought", asy
   // The client's own calls do as well: they carry the token.
   expect((await sandbox.commands.run("echo awake")).stdout).toBe("awake\n");
   await sandbox.pause();
-  const stranger = await fetch(`${server().url}/health`, {
-    headers: { "E2b-Sandbox-Id": sandbox.sandboxId, "E2b-Sandbox-Port": "49983" },
-  });
-  expect(stranger.status).toBe(403);
+  const stranger = (path: string) =>
+    fetch(`${server().url}${path}`, {
+      headers: { "E2b-Sandbox-Id": sandbox.sandboxId, "E2b-Sandbox-Port": "49983" },
+    });
+  expect((await stranger("/metrics")).status).toBe(403);
+  expect((await stranger("/health")).status).toBe(502);
   expect((await sandbox.getInfo()).state).toBe("paused");
   await sandbox.kill();
 });
@@ -105,6 +107,27 @@ test("at the end of its timeout it is paused, and called back with its memory", 
   await sandbox.setTimeout(1_000);
   await until("it is paused", async () => (await sandbox.getInfo()).state === "paused");
   expect(await visit(sandbox.sandboxId)).toMatchObject({ nonce });
+  await sandbox.kill();
+});
+
+test("a client that follows a command does not undo the pause at the end of its timeout", async () => {
+  const lifecycle = { onTimeout: "pause", autoResume: true } as const;
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 300_000, lifecycle });
+  const endless = await sandbox.commands.run("while true; do echo more; sleep 0.05; done", {
+    background: true,
+    timeoutMs: 0,
+  });
+  const broken = endless.wait().catch((error: unknown) => error);
+  await sandbox.setTimeout(1_000);
+  expect(await broken).toBeInstanceOf(Error);
+  await until("it is paused", async () => (await sandbox.getInfo()).state === "paused");
+  expect(await sandbox.isRunning()).toBe(false);
+  // In this time the client would have had its answer, and the sandbox been up again.
+  await Bun.sleep(1_000);
+  expect((await sandbox.getInfo()).state).toBe("paused");
+  // Whatever else it asks does resume it, and the command has gone on.
+  const again = await sandbox.commands.connect(endless.pid);
+  await again.kill();
   await sandbox.kill();
 });
 
