@@ -86,7 +86,10 @@ export class Lifecycle {
     const { sandboxes } = store;
     return this.#bringUp(id, {
       look: () => this.#row(team, id),
-      resume: { seconds: options.seconds, memory: options.memory, mintToken: false },
+      resume: ({ autoPause }) => {
+        if (options.seconds === 0 && !autoPause) throw overAtOnce(id);
+        return { seconds: options.seconds, memory: options.memory, mintToken: false };
+      },
       running: async (run, now) => {
         // One that has run too long already is not ended by being connected to.
         const change = options.onlyExtend || lastEnd(team, run) <= now ? sandboxes.extendEnd : sandboxes.setEnd;
@@ -373,6 +376,15 @@ export class Lifecycle {
     if (sandbox === undefined || sandbox.teamId !== team.id) throw notFound(id);
     return sandbox;
   }
+}
+
+/** A connect asks for a sandbox to work with; deleting all of it would be the opposite. */
+function overAtOnce(id: string): Fault {
+  return new Fault(
+    400,
+    `sandbox "${id}" is paused and has no autoPause: with timeout 0 it would be deleted as soon as it is resumed; ` +
+      "send a timeout of at least 1, or delete it",
+  );
 }
 
 function newEnd({ endAt }: Sandbox): string {

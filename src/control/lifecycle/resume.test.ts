@@ -62,12 +62,25 @@ describe("a paused sandbox", () => {
     expect(runs.size).toBe(3);
   });
 
-  test("v1 connect with timeout 0 resumes it to end at once; /resume and v2 connect refuse it", async () => {
+  test("with timeout 0 every way refuses it, for it would be deleted at once, and it stays as it was", async () => {
     expect((await resume({ timeout: 0 })).status).toBe(400);
     expect((await connect({ timeout: 0 })).status).toBe(400);
-    expect((await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 0 })).status).toBe(201);
+    const reply = await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 0 });
+    expect([reply.status, reply.body.message]).toEqual([
+      400,
+      expect.stringContaining("deleted as soon as it is resumed"),
+    ]);
     await f.advance(0);
-    expect(f.host.destroyed).toEqual([id]);
+    expect((await read()).state).toBe("paused");
+    expect(f.host.destroyed).toEqual([]);
+  });
+
+  test("with autoPause and timeout 0 it is resumed, and paused again at once", async () => {
+    const keeper = await f.create({ timeout: 600, autoPause: true });
+    expect((await f.call("POST", `/sandboxes/${keeper}/pause`)).status).toBe(204);
+    expect((await f.call("POST", `/sandboxes/${keeper}/connect`, { timeout: 0 })).status).toBe(201);
+    await f.advance(0);
+    expect(f.eventsOf(keeper)).toEqual(["created", "paused", "resumed", "paused"]);
   });
 
   test.each([

@@ -24,6 +24,7 @@ import {
   setTimeoutRequest,
 } from "../../contract/management/sandbox-requests.ts";
 import type { Team } from "../../store/people.ts";
+import { isOfficialClient } from "../access/official-client.ts";
 import type { Answer } from "../http/route.ts";
 import { secondsOf } from "../lifecycle/run-length.ts";
 import { findStartable } from "../templates/template-look-up.ts";
@@ -141,8 +142,9 @@ export const sandboxRoutes: readonly Route[] = [
     body: { schema: connectSandboxV1, required: true },
     success: connected,
     errors: [403, 409, 422, 429, 503, 507],
-    handle: ({ caller, params, body }, services) =>
-      connect(services, caller.team, params, { ...body, onlyExtend: false }),
+    // The official clients promise their users that a connect never shortens a life.
+    handle: ({ caller, params, body, headers }, services) =>
+      connect(services, caller.team, params, { ...body, onlyExtend: isOfficialClient(headers) }),
   }),
   route({
     method: "POST",

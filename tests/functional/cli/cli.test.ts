@@ -109,6 +109,13 @@ describe("exec", () => {
     expect((await exec([inside(), "no-such-program"])).exitCode).toBe(127);
   });
 
+  test("leaves the sandbox the life that it has", async () => {
+    const before = await sandbox.getInfo();
+    expect(before.endAt.getTime() - Date.now()).toBeGreaterThan(300_000);
+    expect((await exec([inside(), "true"])).exitCode).toBe(0);
+    expect((await sandbox.getInfo()).endAt).toEqual(before.endAt);
+  });
+
   test("passes on arguments as they are, options among them", async () => {
     const { stdout } = await exec([inside(), "printf", "[%s]", "--help", "two words", "$HOME", "it's"]);
     expect(stdout).toBe("[--help][two words][$HOME][it's]");

@@ -1,0 +1,61 @@
+/** A connect to a running sandbox: whose word about its end counts as what. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+const DAY = 86_400;
+const OFFICIAL = { publisher: "e2b", package_version: "2.51.0" };
+
+let f: ControlFixture;
+let id: string;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  id = await f.create({ timeout: DAY });
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+const connect = (timeout: number, headers: Record<string, string> = {}) =>
+  f.call("POST", `/sandboxes/${id}/connect`, { timeout }, headers);
+
+describe("by an official client", () => {
+  test("never shortens its life", async () => {
+    for (const timeout of [300, 0]) {
+      expect((await connect(timeout, OFFICIAL)).status).toBe(200);
+      expect(await f.endOf(id)).toBe(DAY);
+    }
+    expect(f.eventsOf(id)).toEqual(["created"]);
+  });
+
+  test("prolongs it", async () => {
+    expect((await connect(2 * DAY, OFFICIAL)).status).toBe(200);
+    expect(await f.endOf(id)).toBe(2 * DAY);
+  });
+
+  test("gives it no more than the team may have", async () => {
+    await f.store.people.setLimits(f.firstRun.teamId, { runSeconds: DAY + 10 });
+    expect((await connect(2 * DAY, OFFICIAL)).status).toBe(400);
+    await f.advance(20_000);
+    expect((await connect(DAY, OFFICIAL)).status).toBe(200);
+    expect(await f.endOf(id)).toBe(DAY + 10);
+  });
+});
+
+describe("by anybody else", () => {
+  test.each([
+    {},
+    { publisher: "e2b" },
+    { publisher: "e2b", package_version: "" },
+    { publisher: "e2b", package_version: " " },
+    { package_version: "2.51.0" },
+    { publisher: "E2B", package_version: "2.51.0" },
+    { publisher: "another", package_version: "2.51.0" },
+  ])("%j: its end is timeout seconds from now", async (headers) => {
+    expect((await connect(300, headers as Record<string, string>)).status).toBe(200);
+    expect(await f.endOf(id)).toBe(300);
+  });
+
+  test("timeout 0 ends it", async () => {
+    expect((await connect(0)).status).toBe(200);
+    await f.advance(0);
+    expect(f.host.destroyed).toEqual([id]);
+  });
+});
