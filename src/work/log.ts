@@ -24,7 +24,7 @@ export function described(thrown: unknown): string {
     error !== undefined && parts.length < 8;
     error = error instanceof Error ? error.cause : undefined
   ) {
-    parts.push(error instanceof Error ? (error.stack ?? `${error.name}: ${error.message}`) : String(error));
+    parts.push(error instanceof Error ? error.stack || `${error.name}: ${error.message}` : String(error));
   }
   return parts.join("\ncaused by ");
 }

@@ -188,6 +188,35 @@ describe("over a socket", () => {
   });
 });
 
+describe("a client that hangs up in the middle of its body", () => {
+  test.each([
+    ["with a length", "Content-Length: 100\r\n\r\n12345"],
+    ["in chunks", "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n"],
+  ])("%s is no error of the server, and the log says what happened", async (_, rest) => {
+    let handled: Promise<Response> | undefined;
+    const arrived = Promise.withResolvers<void>();
+    using server = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch(request) {
+        handled = f.control.handle(request);
+        arrived.resolve();
+        return handled;
+      },
+    });
+    const { hostname = "", port = 0 } = server;
+    const socket = await Bun.connect({ hostname, port, socket: { data: () => undefined } });
+    socket.write(`POST /sandboxes HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${f.apiKey}\r\n${rest}`);
+    await arrived.promise;
+    socket.end();
+    await handled;
+    const line = JSON.parse(f.logLines.at(-1) ?? "");
+    expect(line).toMatchObject({ level: "info", event: "request", status: 499, team: "default" });
+    expect(line.error).toBe("the client closed the connection in its body, after 5 bytes of it");
+    expect(f.host.running).toEqual([]);
+  });
+});
+
 describe("CORS", () => {
   test("a preflight is answered for any path, without a key", async () => {
     const response = await f.control.handle(new Request("http://localhost/v2/sandboxes", { method: "OPTIONS" }));

@@ -10,7 +10,7 @@ import { described, type Log } from "../../work/log.ts";
 import { type Authentication, authenticateBearer, authenticateKey, type Callers } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
 import { LOGGED_PATH_MAX_CHARS } from "../limits.ts";
-import { readJson } from "./request-body.ts";
+import { CLIENT_CLOSED_REQUEST, readJson } from "./request-body.ts";
 import type { Answer, Route } from "./route.ts";
 
 /** What becomes known of a request on its way through, for its log line. */
@@ -94,7 +94,6 @@ export function createDispatch<S>(options: DispatchOptions<S>): (request: Reques
     response.headers.set("X-Request-Id", exchange.id);
     response.headers.set("Access-Control-Allow-Origin", "*");
     response.headers.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
-    const { fault } = exchange;
     log.write({
       level: response.status >= 500 ? "error" : "info",
       event: "request",
@@ -104,10 +103,16 @@ export function createDispatch<S>(options: DispatchOptions<S>): (request: Reques
       status: response.status,
       ms: clock.now() - startedAt,
       team: exchange.team,
-      error: fault && fault.status >= 500 ? described(fault) : undefined,
+      error: exchange.fault && reasonFor(exchange.fault),
     });
     return response;
   };
+}
+
+/** What a log line says of an error: all of it when it is the server's, the cause when nobody else was told. */
+function reasonFor(fault: Fault): string | undefined {
+  if (fault.status >= 500) return described(fault);
+  return fault.status === CLIENT_CLOSED_REQUEST ? fault.message : undefined;
 }
 
 function patternOf(path: string): string {

@@ -3,6 +3,9 @@ import { Fault } from "../../contract/fault.ts";
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
 import { REQUEST_BODY_MAX_BYTES } from "../limits.ts";
 
+/** A status that only logs show: the client was gone before it could be answered. */
+export const CLIENT_CLOSED_REQUEST = 499;
+
 /** Undefined when there is no body. Whether there is one shows in the bytes, never in Content-Length. */
 export async function readJson(request: Request): Promise<unknown> {
   const bytes = await readBytes(request);
@@ -17,11 +20,16 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   if (request.body === null) return new Uint8Array();
   const chunks: Uint8Array[] = [];
   let size = 0;
-  // Leaving the loop cancels the stream, so what comes after the bound is not read.
-  for await (const chunk of request.body) {
-    size += chunk.length;
-    if (size > REQUEST_BODY_MAX_BYTES) throw tooLarge();
-    chunks.push(chunk);
+  try {
+    // Leaving the loop cancels the stream, so what comes after the bound is not read.
+    for await (const chunk of request.body) {
+      size += chunk.length;
+      if (size > REQUEST_BODY_MAX_BYTES) throw tooLarge();
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    // Nothing but the client's connection feeds the stream.
+    throw error instanceof Fault ? error : hungUp(size, error);
   }
   return Buffer.concat(chunks, size);
 }
@@ -47,6 +55,13 @@ function refuseTreacherous(root: unknown): void {
     }
     level = below;
   }
+}
+
+/** Nobody is there to read it; it is for the log. */
+function hungUp(size: number, cause: unknown): Fault {
+  return new Fault(CLIENT_CLOSED_REQUEST, `the client closed the connection in its body, after ${size} bytes of it`, {
+    cause,
+  });
 }
 
 function tooLarge(): Fault {
