@@ -1,7 +1,7 @@
 /** What the documentation says is what the code does. */
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { dirname, join, normalize } from "node:path/posix";
+import { basename, dirname, join, normalize } from "node:path/posix";
 import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS } from "../../src/cli/config.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import { createSandboxV1, createSandboxV2 } from "../../src/contract/management/create-sandbox.ts";
@@ -17,7 +17,7 @@ import { anchors, links, tableRows } from "./markdown.ts";
 import { PROJECT, projectFiles, readText } from "./source-files.ts";
 
 const files = projectFiles();
-const pages = files.filter(({ path }) => path === "README.md" || /^docs\/.*\.md$/.test(path));
+const pages = files.filter(({ path }) => /^(?:[A-Z]+|docs\/.*)\.md$/.test(path));
 const api = readText("docs/api.md");
 
 describe("configuration.md", () => {
@@ -174,9 +174,31 @@ describe("every page", () => {
     expect(broken).toEqual([]);
   });
 
-  test("is linked from the README", () => {
-    const linked = new Set(links(readText("README.md")).map((target) => target.split("#")[0]));
-    expect(pages.map(({ path }) => path).filter((path) => path !== "README.md" && !linked.has(path))).toEqual([]);
+  test("is linked from the README, or from the index of its folder", () => {
+    const indexOf = (path: string) => join(dirname(path), "README.md");
+    const unlinked = pages.filter(({ path }) => {
+      if (path === "README.md") return false;
+      const from = path === indexOf(path) ? ["README.md"] : ["README.md", indexOf(path)];
+      return !from.some((index) => existsSync(join(PROJECT, index)) && linkedFrom(index).has(path));
+    });
+    expect(unlinked.map(({ path }) => path)).toEqual([]);
+  });
+
+  test("names files and folders that exist", () => {
+    const missing = pages.flatMap(({ path, text }) =>
+      [...pathsIn(text)].filter((named) => !existsSync(join(PROJECT, named))).map((named) => `${path}: ${named}`),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  test("names sources that exist, also without their folder", () => {
+    const known = new Set(files.map(({ path }) => basename(path)));
+    const missing = pages.flatMap(({ path, text }) =>
+      [...text.matchAll(/`([\w.-]+\.(?:ts|mjs|py))`/g)]
+        .filter(([, name = ""]) => !known.has(name))
+        .map(([, name]) => `${path}: ${name}`),
+    );
+    expect(missing).toEqual([]);
   });
 });
 
@@ -232,4 +254,16 @@ function leadsSomewhere(from: string, target: string): boolean {
   const path = file === "" ? from : normalize(join(dirname(from), file));
   if (!existsSync(join(PROJECT, path))) return false;
   return anchor === undefined || anchors(readText(path)).has(anchor);
+}
+
+/** Pages that a page links to, by their paths from the project folder. */
+function linkedFrom(page: string): Set<string> {
+  return new Set(links(readText(page)).map((target) => normalize(join(dirname(page), target.split("#")[0] ?? ""))));
+}
+
+/** Paths below the project's own folders, in prose and in commands. Those with a placeholder name no single file. */
+function pathsIn(text: string): Set<string> {
+  const named = text.matchAll(/(?<![\w/.$-])(?:src|tests|bench|bin|docs|proto)\/[\w./-]*[<*…{]?/g);
+  const whole = [...named].map(([path]) => path).filter((path) => !/[<*…{]$|\bNNN\b/.test(path));
+  return new Set(whole.map((path) => path.replace(/[/.]+$/, "")));
 }

@@ -9,7 +9,7 @@ import { importsOf, type SourceFile } from "./source-files.ts";
  * What each room may import besides itself. A file is in the room with the longest name that its path begins with. An entry that
  * ends in `.ts` is a single file; all others are rooms, without the rooms inside them.
  */
-const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   "contract/management": list("contract"),
   "contract/runtime": list("contract"),

@@ -1,0 +1,63 @@
+/** docs/architecture.md has the folders and directions that the import rules have, so that a newcomer can trust its tables. */
+import { describe, expect, test } from "bun:test";
+import { MAY_IMPORT } from "./import-rules.ts";
+import { tableRows } from "./markdown.ts";
+import { readText } from "./source-files.ts";
+
+const page = readText("docs/architecture.md");
+const folders = Object.keys(MAY_IMPORT);
+
+describe("docs/architecture.md", () => {
+  test("has every room, and what it may import from others", () => {
+    const rows = tableRows(page, ["Room", "Its one job", "May import from other rooms"]);
+    const documented = rows.map((row) => [row.Room, namesIn(row["May import from other rooms"])] as const);
+    const rooms = new Set(folders.map(topOf));
+    expect(Object.fromEntries(documented)).toEqual(
+      Object.fromEntries([...rooms].map((room) => [`src/${room}`, fromOtherRooms(room)])),
+    );
+  });
+
+  test("has every sub-room, and what it builds on", () => {
+    const rows = tableRows(page, ["Folder", "Its one job", "Builds on"]);
+    const documented = rows.map((row) => [row.Folder, namesIn(row["Builds on"])] as const);
+    const subRooms = folders.filter((folder) => folder.includes("/"));
+    expect(Object.fromEntries(documented)).toEqual(
+      Object.fromEntries(subRooms.map((folder) => [`src/${folder}`, fromOwnRoom(folder)])),
+    );
+  });
+
+  test("says of each folder what it is for", () => {
+    const jobs = [
+      ...tableRows(page, ["Room", "Its one job", "May import from other rooms"]),
+      ...tableRows(page, ["Folder", "Its one job", "Builds on"]),
+    ];
+    expect(jobs.filter((row) => row["Its one job"] === "")).toEqual([]);
+    expect(jobs).toHaveLength(folders.length);
+  });
+});
+
+/** Other rooms by their names, without the folders inside them; single files as they are. */
+function fromOtherRooms(room: string): string[] {
+  const allowed = folders.filter((folder) => topOf(folder) === room).flatMap((folder) => MAY_IMPORT[folder] ?? []);
+  const others = allowed.filter((entry) => topOf(entry) !== room);
+  return sorted(others.map((entry) => (entry.endsWith(".ts") ? entry : topOf(entry))));
+}
+
+/** Folders of the same room, named as seen from it. */
+function fromOwnRoom(folder: string): string[] {
+  const top = topOf(folder);
+  const own = (MAY_IMPORT[folder] ?? []).filter((entry) => topOf(entry) === top && !entry.endsWith(".ts"));
+  return sorted(own.map((entry) => (entry === top ? top : entry.slice(top.length + 1))));
+}
+
+function namesIn(cell = ""): string[] {
+  return cell === "nothing" ? [] : sorted(cell.split(", "));
+}
+
+function sorted(names: readonly string[]): string[] {
+  return [...new Set(names)].sort();
+}
+
+function topOf(folder: string): string {
+  return folder.split("/")[0] ?? "";
+}
