@@ -8,7 +8,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { Gate } from "../work/gate.ts";
-import { Turns } from "../work/turns.ts";
+import { OneAtATimeByKey } from "../work/one-at-a-time.ts";
 import { cgroupLayout, makeParentCgroup } from "./cgroup/cgroups.ts";
 import { killFrozen, thaw } from "./cgroup/freezer.ts";
 import { Processors } from "./cgroup/processors.ts";
@@ -70,7 +70,7 @@ interface Running {
 
 export class Machine implements Host {
   readonly #running = new Map<string, Running>();
-  readonly #turns = new Turns();
+  readonly #turns = new OneAtATimeByKey();
   readonly #lostListeners: ((id: string) => void)[] = [];
   readonly #journals = new GuestJournals();
   readonly #meter = new UsageMeter();
@@ -143,7 +143,7 @@ export class Machine implements Host {
   }
 
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
-    await this.#turns.take(id, async () => {
+    await this.#turns.run(id, async () => {
       const running = this.#demandRunning(id);
       this.#running.delete(id);
       this.#journals.leave(id);
@@ -165,7 +165,7 @@ export class Machine implements Host {
 
   async resume(request: ResumeSandbox): Promise<void> {
     const { id } = request;
-    await this.#turns.take(id, async () => {
+    await this.#turns.run(id, async () => {
       this.#demandImage(request.kind);
       if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
       if (existsSync(this.#folderOf(id))) await this.#clearing.unmakeById(id);
@@ -182,7 +182,7 @@ export class Machine implements Host {
   }
 
   async snapshot(id: string, name: string, options: CheckpointOptions): Promise<void> {
-    await this.#turns.take(id, async () => {
+    await this.#turns.run(id, async () => {
       const { record, guest } = this.#demandRunning(id);
       // Our own connection to it would only have to be closed in every copy.
       this.#journals.leave(id);
@@ -203,7 +203,7 @@ export class Machine implements Host {
     const record = this.#running.get(id)?.record;
     this.#running.delete(id);
     this.#journals.leaveSoon(id);
-    await this.#turns.take(id, async () => {
+    await this.#turns.run(id, async () => {
       this.#running.delete(id);
       if (record === undefined) await this.#clearing.unmakeById(id);
       else await this.#clearing.unmake(id, record.slot, record.disk);

@@ -3,6 +3,7 @@
  */
 import { SQL } from "bun";
 import { Fault } from "../contract/fault.ts";
+import { OneAtATime } from "../work/one-at-a-time.ts";
 import { POSTGRES_CONNECTIONS_MAX, SQLITE_BUSY_MS, STORE_ROOM_BYTES } from "./limits.ts";
 
 /** What both engines store alike. Truth values are 0 and 1, times are milliseconds, objects are JSON text. */
@@ -72,17 +73,11 @@ async function openSqlite(url: string): Promise<Engine> {
 
   // Bun keeps one SQLite connection. A statement sent while a transaction is open would become part of that transaction,
   // and vanish with its rollback. So everything takes its turn.
-  let last: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const mine = last.then(work).catch((error: unknown) => {
+  const turns = new OneAtATime();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> =>
+    turns.run(work).catch((error: unknown) => {
       throw explained(error);
     });
-    last = mine.then(
-      () => undefined,
-      () => undefined,
-    );
-    return mine;
-  };
   const direct = statementOn(db);
   return {
     name: "sqlite",

@@ -15,7 +15,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "contract/runtime": list("contract"),
 
   work: list("contract"),
-  store: list("contract contract/management"),
+  store: list("contract contract/management work"),
 
   guest: list(`
     contract contract/runtime guest/system guest/users guest/rpc guest/tree guest/files
@@ -31,7 +31,9 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     contract contract/runtime guest/limits.ts guest/system guest/users guest/rpc guest/tree
     guest/journal
   `),
-  "guest/process": list("contract contract/runtime guest/limits.ts guest/system guest/users guest/rpc guest/journal"),
+  "guest/process": list(
+    "contract contract/runtime work guest/limits.ts guest/system guest/users guest/rpc guest/journal",
+  ),
 
   host: list(`
     contract contract/runtime work host/system host/cgroup host/mount host/image host/network

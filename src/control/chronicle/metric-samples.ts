@@ -8,6 +8,7 @@ import type { Measurable, MetricBlock, Sample } from "../../store/metric-blocks.
 import type { Store } from "../../store/store.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock, Timer } from "../../work/clock.ts";
+import { OneAtATime } from "../../work/one-at-a-time.ts";
 import {
   METRIC_BLOCK_MS,
   METRIC_BLOCKS_PER_WRITE,
@@ -35,7 +36,8 @@ export class MetricSamples {
   #newcomers = new Map<string, Measurable>();
   #timers: Timer[] = [];
   #lastWriteAt = 0;
-  #turn: Promise<void> = Promise.resolve();
+  /** Measuring and writing wait between their steps; one at a time, they find what they left. */
+  readonly #turns = new OneAtATime();
   #closed = false;
 
   constructor(services: { store: Store; host: Host; clock: Clock; idleClock: Clock; background: Background }) {
@@ -97,7 +99,7 @@ export class MetricSamples {
   async close(): Promise<void> {
     this.#closed = true;
     for (const timer of this.#timers) timer.cancel();
-    await this.#inTurn(() => this.#write());
+    await this.#turns.run(() => this.#write());
   }
 
   #unwritten(teamId: string, sandboxId: string): MetricBlock[] {
@@ -195,16 +197,9 @@ export class MetricSamples {
     if (this.#closed) return;
     const timer = this.#services.idleClock.after(delayMs, () => {
       this.#timers = this.#timers.filter((other) => other !== timer);
-      this.#services.background.run("metrics not taken", () => this.#inTurn(work));
+      this.#services.background.run("metrics not taken", () => this.#turns.run(work));
     });
     this.#timers.push(timer);
-  }
-
-  /** Measuring and writing wait between their steps; one at a time, they find what they left. */
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const mine = this.#turn.then(work);
-    this.#turn = mine.catch(() => undefined);
-    return mine;
   }
 }
 

@@ -11,6 +11,7 @@ import type { Delivery, Webhook } from "../../store/webhooks.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock, Timer } from "../../work/clock.ts";
 import type { Log } from "../../work/log.ts";
+import { OneAtATime } from "../../work/one-at-a-time.ts";
 import type { Ids } from "../access/ids.ts";
 import type { LifecycleEvent } from "../lifecycle/lifecycle-listener.ts";
 import {
@@ -39,7 +40,7 @@ export class SandboxEventRecord {
   readonly #waiting: SandboxEvent[] = [];
   #timer: Timer | undefined;
   #lastPosition = 0;
-  #writing: Promise<void> = Promise.resolve();
+  readonly #writing = new OneAtATime();
 
   constructor(services: EventServices) {
     this.#services = services;
@@ -71,8 +72,7 @@ export class SandboxEventRecord {
   flush(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = undefined;
-    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write());
-    return this.#writing;
+    return this.#writing.run(() => this.#write());
   }
 
   async close(): Promise<void> {

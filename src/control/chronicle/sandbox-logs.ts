@@ -9,6 +9,7 @@ import type { LogPage } from "../../store/sandbox-logs.ts";
 import type { Store } from "../../store/store.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock, Timer } from "../../work/clock.ts";
+import { OneAtATime } from "../../work/one-at-a-time.ts";
 import {
   LOG_BYTES_PER_SANDBOX_MAX,
   LOG_FLUSH_MS,
@@ -55,7 +56,7 @@ export class SandboxLogs implements LogReader {
   readonly #budgets = new TeamBudgets();
   #closed = false;
   #timer: Timer | undefined;
-  #writing: Promise<void> = Promise.resolve();
+  readonly #writing = new OneAtATime();
 
   constructor(services: { store: Store; clock: Clock; idleClock: Clock; background: Background }) {
     this.#services = services;
@@ -131,8 +132,7 @@ export class SandboxLogs implements LogReader {
     this.#timer?.cancel();
     this.#timer = undefined;
     // What failed before is tried again with the rest.
-    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write());
-    return this.#writing;
+    return this.#writing.run(() => this.#write());
   }
 
   /** Forgets what is not needed at hand. */

@@ -7,22 +7,19 @@ import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
+import { OneAtATimeByKey } from "../../work/one-at-a-time.ts";
 
 export interface Lease extends Disposable {
   /** Whose it is, as soon as that is known and before its row says that it runs: both together are one. */
   sandboxId: string | undefined;
 }
 
-interface TeamLeases {
-  leases: Set<Lease>;
-  /** Resolved when the next may look how many leases are free. */
-  turn: Promise<unknown>;
-}
-
 export class Quota {
   readonly #services: { store: Store; clock: Clock };
   /** Never more than there are teams. */
-  readonly #starts = new Map<string, TeamLeases>();
+  readonly #starts = new Map<string, Set<Lease>>();
+  /** For each team: between looking and taking nobody else may take. */
+  readonly #turns = new OneAtATimeByKey();
 
   constructor(services: { store: Store; clock: Clock }) {
     this.#services = services;
@@ -42,22 +39,18 @@ export class Quota {
 
   async #take(team: Team, count: number, sandboxId: string | undefined): Promise<Lease[]> {
     if (team.limits.blocked) throw blocked();
-    const starts = this.#leasesOf(team);
-    const take = (free: number) =>
-      Array.from({ length: Math.min(count, free) }, () => newLease(starts.leases, sandboxId));
+    const leases = this.#leasesOf(team);
+    const take = (free: number) => Array.from({ length: Math.min(count, free) }, () => newLease(leases, sandboxId));
     const { sandboxes: limit } = team.limits;
     if (limit === undefined) return take(count);
-    // One after the other: between looking and taking nobody else may take.
-    const taken = starts.turn.then(async () => take(Math.max(0, limit - (await this.#held(team, sandboxId)))));
-    starts.turn = taken.catch(() => undefined);
-    return taken;
+    return this.#turns.run(team.id, async () => take(Math.max(0, limit - (await this.#held(team, sandboxId)))));
   }
 
   /** How many leases are held, leaving aside that of the sandbox itself. */
   async #held(team: Team, sandboxId: string | undefined): Promise<number> {
     const { store, clock } = this.#services;
     // Before the rows are read: a start that ends meanwhile is here, or there, or in both and counted once.
-    const starting = [...this.#leasesOf(team).leases];
+    const starting = [...this.#leasesOf(team)];
     const ids = new Set(await store.sandboxes.holdingQuota(team.id, clock.now()));
     const unnamed = starting.filter((lease) => lease.sandboxId === undefined);
     for (const { sandboxId: named } of starting) if (named !== undefined) ids.add(named);
@@ -65,10 +58,10 @@ export class Quota {
     return ids.size + unnamed.length;
   }
 
-  #leasesOf({ id }: Team): TeamLeases {
-    const starts = this.#starts.get(id) ?? { leases: new Set(), turn: Promise.resolve() };
-    this.#starts.set(id, starts);
-    return starts;
+  #leasesOf({ id }: Team): Set<Lease> {
+    const leases = this.#starts.get(id) ?? new Set();
+    this.#starts.set(id, leases);
+    return leases;
   }
 }
 

@@ -2,8 +2,10 @@
  * One process that a client started, from its first byte of output to the telling of its end. It lives independently of
  * every connection: it ends by itself, by a signal, or when its lifetime is over.
  */
+
 import type { Fault } from "../../contract/fault.ts";
 import type { ProcessConfig } from "../../contract/runtime/wire/process/process_pb.ts";
+import { OneAtATime } from "../../work/one-at-a-time.ts";
 import {
   INPUT_WAITING_MAX_BYTES,
   OUTPUT_CHUNK_MAX_BYTES,
@@ -29,7 +31,7 @@ export class GuestProcess {
   readonly #audience: Audience;
   readonly #letGo = Promise.withResolvers<void>();
   #hasExited = false;
-  #input: Promise<void> = Promise.resolve();
+  readonly #input = new OneAtATime();
   #inputWaitingBytes = 0;
 
   constructor(
@@ -72,7 +74,7 @@ export class GuestProcess {
     }
     this.#inputWaitingBytes += bytes.length;
     try {
-      await this.#inOrder(() => this.#carrier.write(bytes));
+      await this.#input.run(() => this.#carrier.write(bytes));
       this.carriedBytes.stdin += bytes.length;
     } catch (thrown) {
       throw inputFault(thrown);
@@ -82,7 +84,7 @@ export class GuestProcess {
   }
 
   async closeStdin(): Promise<void> {
-    await this.#inOrder(() => this.#carrier.closeInput());
+    await this.#input.run(() => this.#carrier.closeInput());
   }
 
   resize(cols: number, rows: number): void {
@@ -103,7 +105,7 @@ export class GuestProcess {
     await Promise.race([this.#carrier.outputEnded, givenUp]);
     clearTimeout(lifetime);
     // Behind any input that is still being written: a descendant may be reading it.
-    void this.#inOrder(() => this.#carrier.release());
+    void this.#input.run(() => this.#carrier.release());
     const end = endEvent(exit.code, exit.signal);
     this.#audience.finish({ event: { case: "end", value: end } });
     return end;
@@ -116,13 +118,6 @@ export class GuestProcess {
     if (kind === "pty" && this.#carrier.kind === "pipes") {
       throw refuse("internal", `process ${this.pid} has no terminal: send its input as stdin, not as pty`);
     }
-  }
-
-  #inOrder(step: () => Promise<void>): Promise<void> {
-    const turn = this.#input.then(step);
-    // A failed write is told to its own caller; the next one still gets its turn.
-    this.#input = turn.catch(() => undefined);
-    return turn;
   }
 }
 

@@ -12,7 +12,7 @@ test("the guest is its program and what that imports, and nothing else", () => {
   expect(names).toContain(GUEST_PROGRAM);
   expect(names).toContain("src/guest/limits.ts");
   expect(names).toContain("src/contract/runtime/wire/process/process_pb.ts");
-  expect(names.filter((name) => !/^src\/(?:guest|contract)\//.test(name))).toEqual([]);
+  expect(names.filter((name) => !/^src\/(?:guest|contract|work)\//.test(name))).toEqual([]);
   expect(names.filter((name) => /\.test\.ts$|\/testing\/|\/management\//.test(name))).toEqual([]);
   expect(packages.map((name) => name.replace(/@[^@]*$/, ""))).toEqual(["@bufbuild/protobuf", "@connectrpc/connect"]);
 });
@@ -20,7 +20,7 @@ test("the guest is its program and what that imports, and nothing else", () => {
 test("an import that is added is found", () => {
   const project = mkdtempSync(join(tmpdir(), "sandlot-guest-sources-"));
   try {
-    for (const name of ["src/guest", "src/contract", "package-lock.json"]) {
+    for (const name of ["src/guest", "src/contract", "src/work", "package-lock.json"]) {
       cpSync(join(PROJECT, name), join(project, name), { recursive: true });
     }
     const before = guestSources(project).files.length;

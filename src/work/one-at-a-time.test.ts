@@ -1,0 +1,115 @@
+import { describe, expect, test } from "bun:test";
+import { OneAtATime, OneAtATimeByKey } from "./one-at-a-time.ts";
+
+/** Work that is held open, and what has begun. */
+function gated(begun: string[], name: string) {
+  const gate = Promise.withResolvers<string>();
+  const work = () => {
+    begun.push(name);
+    return gate.promise;
+  };
+  return { work, end: () => gate.resolve(name), fail: () => gate.reject(new Error(name)) };
+}
+
+describe("one at a time", () => {
+  test("the first begins at once, the next when it has ended, in the order of the calls", async () => {
+    const begun: string[] = [];
+    const line = new OneAtATime();
+    const [a, b, c] = [gated(begun, "a"), gated(begun, "b"), gated(begun, "c")];
+    const answers = [line.run(a.work), line.run(b.work), line.run(c.work)];
+    expect(begun).toEqual(["a"]);
+    c.end();
+    b.end();
+    await Bun.sleep(1);
+    expect(begun).toEqual(["a"]);
+    a.end();
+    expect(await Promise.all(answers)).toEqual(["a", "b", "c"]);
+    expect(begun).toEqual(["a", "b", "c"]);
+  });
+
+  test("a failure is its own caller's, and the next goes on", async () => {
+    const begun: string[] = [];
+    const line = new OneAtATime();
+    const a = gated(begun, "a");
+    const failed = line.run(a.work);
+    const next = line.run(async () => "next");
+    a.fail();
+    await expect(failed).rejects.toThrow("a");
+    expect(await next).toBe("next");
+    const thrown = line.run((): Promise<void> => {
+      throw new Error("at once");
+    });
+    await expect(thrown).rejects.toThrow("at once");
+    expect(line.isIdle).toBe(true);
+  });
+
+  test("it is settled when nothing is under way, also nothing that came meanwhile", async () => {
+    const begun: string[] = [];
+    const line = new OneAtATime();
+    const [a, b] = [gated(begun, "a"), gated(begun, "b")];
+    await line.settled();
+    let later: Promise<string> | undefined;
+    const first = line.run(a.work).then(() => {
+      later = line.run(b.work);
+    });
+    let isSettled = false;
+    const settled = line.settled().then(() => {
+      isSettled = true;
+    });
+    a.end();
+    await first;
+    await Bun.sleep(1);
+    expect(isSettled).toBe(false);
+    b.end();
+    await settled;
+    expect(await later).toBe("b");
+  });
+});
+
+describe("one at a time by key", () => {
+  test("keys do not wait for each other", async () => {
+    const begun: string[] = [];
+    const lines = new OneAtATimeByKey();
+    const [a, b, c] = [gated(begun, "a"), gated(begun, "b"), gated(begun, "c")];
+    const answers = [lines.run("x", a.work), lines.run("x", b.work), lines.run("y", c.work)];
+    expect(begun).toEqual(["a", "c"]);
+    a.end();
+    b.end();
+    c.end();
+    expect(await Promise.all(answers)).toEqual(["a", "b", "c"]);
+  });
+
+  test("whoever comes as the last one leaves still waits for those who wait", async () => {
+    const lines = new OneAtATimeByKey();
+    let inside = 0;
+    let most = 0;
+    const step = async () => {
+      most = Math.max(most, ++inside);
+      await Promise.resolve();
+      inside--;
+    };
+    const chain = async () => {
+      for (let nth = 0; nth < 50; nth++) await lines.run("x", step);
+    };
+    await Promise.all([chain(), chain(), chain()]);
+    expect(most).toBe(1);
+    await lines.settled();
+  });
+
+  test("settled waits for all keys", async () => {
+    const begun: string[] = [];
+    const lines = new OneAtATimeByKey();
+    const [a, b] = [gated(begun, "a"), gated(begun, "b")];
+    const answers = [lines.run("x", a.work), lines.run("y", b.work)];
+    let isSettled = false;
+    const settled = lines.settled().then(() => {
+      isSettled = true;
+    });
+    a.end();
+    await Bun.sleep(1);
+    expect(isSettled).toBe(false);
+    b.end();
+    await settled;
+    await Promise.all(answers);
+  });
+});
