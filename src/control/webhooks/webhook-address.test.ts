@@ -1,6 +1,7 @@
 /** Where webhooks may lead. */
 import { describe, expect, test } from "bun:test";
 import type { networkInterfaces } from "node:os";
+import { CLOSED_IPV4, CLOSED_IPV6 } from "../../contract/closed-ranges.ts";
 import { checkedUrl, isInside, ownNetworks } from "./webhook-address.ts";
 
 const own = ownNetworks({
@@ -63,6 +64,37 @@ describe("inside is", () => {
   ])("%s", (address) => {
     expect(isInside(address, own)).toBe(true);
   });
+});
+
+/** The first and the last address of a range. */
+function ends(range: string): [string, string] {
+  const [address = "", prefix = ""] = range.split("/");
+  const isV4 = address.includes(".");
+  const bits = isV4 ? 32n : 128n;
+  const groups = isV4 ? address.split(".").map(Number) : ipv6Groups(address);
+  const first = groups.reduce((number, group) => (number << (isV4 ? 8n : 16n)) | BigInt(group), 0n);
+  const last = first | ((1n << (bits - BigInt(prefix))) - 1n);
+  return [written(first, isV4), written(last, isV4)];
+}
+
+function ipv6Groups(address: string): number[] {
+  const [before = [], after = []] = address.split("::").map((half) => half.split(":").filter((group) => group !== ""));
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => "0");
+  return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16));
+}
+
+function written(number: bigint, isV4: boolean): string {
+  const [count, bits] = isV4 ? [4, 8n] : [8, 16n];
+  const groups = Array.from(
+    { length: count },
+    (_, nth) => (number >> (BigInt(count - 1 - nth) * bits)) & ((1n << bits) - 1n),
+  );
+  return groups.map((group) => group.toString(isV4 ? 10 : 16)).join(isV4 ? "." : ":");
+}
+
+test.each([...CLOSED_IPV4, ...CLOSED_IPV6])("all of $range is inside: $why", ({ range }) => {
+  const nowhere = ownNetworks({});
+  for (const address of ends(range)) expect([address, isInside(address, nowhere)]).toEqual([address, true]);
 });
 
 describe("outside is", () => {

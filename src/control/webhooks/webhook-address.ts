@@ -4,44 +4,12 @@
  */
 import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
+import { CLOSED_IPV4, CLOSED_IPV6 } from "../../contract/closed-ranges.ts";
 import { Fault } from "../../contract/fault.ts";
 
-const INSIDE_V4 = [
-  "0.0.0.0/8",
-  "10.0.0.0/8",
-  "100.64.0.0/10",
-  "127.0.0.0/8",
-  "169.254.0.0/16",
-  "172.16.0.0/12",
-  "192.0.0.0/24",
-  // The range of the sandboxes, and the address at which one cloud serves its machines.
-  "192.88.99.0/24",
-  "192.168.0.0/16",
-  "198.18.0.0/15",
-  "224.0.0.0/4",
-  "240.0.0.0/4",
-  "168.63.129.16/32",
-];
-/** Those that carry an IPv4 address within (mapped, translated, 6to4, Teredo) are closed as a whole, but for the mapped ones. */
-const INSIDE_V6 = [
-  "::/128",
-  "::1/128",
-  "::/96",
-  "::ffff:0:0:0/96",
-  "64:ff9b::/96",
-  "64:ff9b:1::/48",
-  "100::/64",
-  "2001::/32",
-  "2002::/16",
-  "fc00::/7",
-  "fe80::/10",
-  "fec0::/10",
-  "ff00::/8",
-];
-
 const closed = new BlockList();
-for (const range of INSIDE_V4) closed.addSubnet(...split(range), "ipv4");
-for (const range of INSIDE_V6) closed.addSubnet(...split(range), "ipv6");
+for (const { range } of CLOSED_IPV4) closed.addSubnet(...split(range), "ipv4");
+for (const { range } of CLOSED_IPV6) closed.addSubnet(...split(range), "ipv6");
 
 /** Whether an address is inside: of this machine, of a network that it is on, or of none that is everybody's. */
 export function isInside(address: string, own: OwnNetworks = ownNetworks()): boolean {

@@ -5,6 +5,7 @@
  * Slot addresses come from 198.18.0.0/15, the range set aside for benchmarks: no LAN, VPN or cloud uses it. It is cut into
  * 32 nets of 4 096, one for each server on the machine.
  */
+import { CLOSED_IPV4 } from "../../contract/closed-ranges.ts";
 
 /** What a sandbox sees on eth0. */
 export const SANDBOX_ADDRESS = "169.254.0.21";
@@ -43,20 +44,5 @@ function dotted(address: number): string {
   return [24, 16, 8, 0].map((shift) => (address >>> shift) & 255).join(".");
 }
 
-/**
- * Closed to every sandbox, whatever it asks for: private, shared, loopback, link-local, benchmark, multicast and reserved
- * ranges, and the metadata services of clouds that live outside those. All of IPv6 is closed by rule.
- */
-export const CLOSED_RANGES: readonly string[] = [
-  "0.0.0.0/8",
-  "10.0.0.0/8",
-  "100.64.0.0/10",
-  "127.0.0.0/8",
-  "169.254.0.0/16",
-  "172.16.0.0/12",
-  "192.0.0.0/24",
-  "192.168.0.0/16",
-  "198.18.0.0/15",
-  "224.0.0.0/3",
-  "168.63.129.16/32",
-];
+/** Closed to every sandbox, whatever it asks for. All of IPv6 is closed by rule. */
+export const CLOSED_RANGES: readonly string[] = CLOSED_IPV4.map(({ range }) => range);
