@@ -9,11 +9,10 @@ import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { Gate } from "../work/gate.ts";
 import { OneAtATimeByKey } from "../work/one-at-a-time.ts";
-import { cgroupLayout, makeParentCgroup } from "./cgroup/cgroups.ts";
 import { killFrozen, thaw } from "./cgroup/freezer.ts";
 import { Processors } from "./cgroup/processors.ts";
 import { Checkpoints } from "./checkpoint/checkpoints.ts";
-import { demandFit, type MachineFacts, machineFacts } from "./checkpoint/manifest.ts";
+import { demandFit } from "./checkpoint/manifest.ts";
 import { Disks } from "./disk/disks.ts";
 import { GuestClient } from "./guest-link/guest-client.ts";
 import { GuestJournals } from "./guest-link/guest-journal.ts";
@@ -36,10 +35,7 @@ import { Mounts } from "./mount/mounts.ts";
 import { DnsRelay } from "./network/dns-relay.ts";
 import { hostnameOfCopy } from "./network/hostname.ts";
 import { Network } from "./network/network.ts";
-import { Criu } from "./runtime/crun/criu.ts";
-import { endRestores, removeRestoreFolders, waitForDump } from "./runtime/crun/criu-leftovers.ts";
-import { Crun } from "./runtime/crun/crun.ts";
-import { makeCgroupForRestore } from "./runtime/crun/restored-limits.ts";
+import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { boot, type Origin } from "./sandbox/booting.ts";
 import { Checkpointing } from "./sandbox/checkpointing.ts";
@@ -77,7 +73,6 @@ export class Machine implements Host {
   readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
   readonly #restores = new Gate(RESTORES_AT_ONCE_MAX);
   readonly #checkpointing: Checkpointing;
-  readonly #facts: MachineFacts;
   readonly #clearing: Cleanup;
   readonly #parts;
   readonly #pool: ReadyPool;
@@ -90,14 +85,12 @@ export class Machine implements Host {
     readonly disks: Disks,
     readonly mounts: Mounts,
     readonly dns: DnsRelay,
-    readonly criu: Criu,
     readonly checkpoints: Checkpoints,
   ) {
     const { data } = options;
     this.#parts = { runtime, network, disks, mounts, processors: new Processors(), pages: new GuestPages(mounts) };
     this.#clearing = new Cleanup({ data, runtime, network, disks, checkpoints });
-    this.#facts = machineFacts(criu.version, cgroupLayout());
-    this.#checkpointing = new Checkpointing({ data, network, disks, criu, checkpoints, facts: this.#facts });
+    this.#checkpointing = new Checkpointing({ data, network, disks, runtime, checkpoints });
     this.#pool = new ReadyPool(
       options.readyPerKind,
       (kind) => this.#boot(kind),
@@ -120,10 +113,9 @@ export class Machine implements Host {
     }
     await network.open();
     const dns = await DnsRelay.open(network.gateway, options.resolver);
-    const criu = await Criu.open(toolbox, options.data);
-    const runtime = new Crun(toolbox, options.data.crunFolder);
+    const runtime = await CrunRuntime.open(toolbox, options.data);
     const checkpoints = new Checkpoints(disks.checkpointsFolder);
-    return new Machine(options, runtime, network, disks, mounts, dns, criu, checkpoints);
+    return new Machine(options, runtime, network, disks, mounts, dns, checkpoints);
   }
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
@@ -218,13 +210,12 @@ export class Machine implements Host {
 
   async adopt(keep: Belongings): Promise<Belongings> {
     const { data } = this.options;
-    await endRestores(data);
-    removeRestoreFolders();
+    await this.runtime.recover();
     const kept = new Map<string, SandboxRecord>();
     for (const record of await recordsOf(data)) {
       if (!keep.sandboxes.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
       // A checkpoint that a killed server had begun is nobody's; whoever is in it goes on.
-      await waitForDump(data, record.id);
+      await this.runtime.untilWritten(record.id);
       thaw(record.cgroup);
       kept.set(record.id, record);
       const guest = this.#guestOf(record);
@@ -300,14 +291,11 @@ export class Machine implements Host {
     const hostname = copy ? hostnameOfCopy(id) : manifest.hostname;
     if (!request.memory || memory === undefined)
       return await this.#bootAs(id, kind, { disk: folder, hostname, copy }, offline);
-    demandFit(memory, this.#facts);
+    demandFit(memory, this.runtime);
     await this.checkpoints.demandIntact(request.checkpoint, folder, memory.files);
     await this.#parts.pages.hold(memory.guestFolder);
     using _place = await this.#restores.enter();
-    makeParentCgroup(this.options.data.cgroup);
-    const { network, disks, mounts, criu } = this;
-    const parts = { ...this.#places(id, kind), network, disks, mounts, criu };
-    makeCgroupForRestore(parts.cgroup, kind, this.#parts.processors);
+    const parts = { ...this.#places(id, kind), ...this.#parts };
     this.#enter(await restoreSandbox({ ...parts, id, kind, checkpoint: folder, memory, offline, hostname, copy }));
   }
 

@@ -45,16 +45,16 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/mount": list("contract host/system"),
   "host/network": list("contract work host/limits.ts host/system"),
   "host/disk": list("contract host/limits.ts host/system host/mount host/network"),
-  "host/checkpoint": list("contract work host/limits.ts host/host.ts host/system"),
+  "host/checkpoint": list("contract work host/limits.ts host/host.ts host/system host/runtime"),
   "host/guest-link": list("contract contract/runtime work host/limits.ts host/host.ts host/mount"),
-  "host/runtime": list("contract"),
+  "host/runtime": [],
   "host/runtime/crun": list(`
-    contract contract/runtime host/limits.ts host/host.ts host/system host/cgroup host/mount
-    host/image host/network host/checkpoint host/runtime
+    contract contract/runtime host/limits.ts host/system host/cgroup host/mount host/image
+    host/network host/runtime
   `),
   "host/sandbox": list(`
     contract contract/runtime work host/limits.ts host/host.ts host/system host/cgroup host/mount
-    host/network host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun
+    host/network host/disk host/checkpoint host/guest-link host/runtime
   `),
   "host/setup": list(`
     contract contract/management host/system host/cgroup host/mount host/image host/network

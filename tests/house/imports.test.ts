@@ -97,6 +97,18 @@ describe("a breach is found", () => {
     ["a re-export", "src/store/a.ts", 'export * from "../control/access/ids.ts";', "store may import"],
     ["a dynamic import", "src/edge/a.ts", 'const m = await import("../host/machine.ts");', "edge may import"],
     ["a room knows the one above", "src/host/disk/a.ts", 'import { B } from "../sandbox/booting.ts";', "host/disk may"],
+    [
+      "a sandbox knows which wall it is behind",
+      "src/host/sandbox/a.ts",
+      'import { C } from "../runtime/crun/criu.ts";',
+      "host/sandbox may import",
+    ],
+    [
+      "a checkpoint knows which wall wrote it",
+      "src/host/checkpoint/a.ts",
+      'import { C } from "../runtime/crun/criu.ts";',
+      "host/checkpoint may import",
+    ],
     ["a room calls its door", "src/control/http/a.ts", 'import { C } from "../control.ts";', "control/http may import"],
     ["a room without a rule", "src/attic/a.ts", "", "no rule"],
     ["a file outside", "src/cli/a.ts", 'import x from "../../tests/nowhere.ts";', "outside"],

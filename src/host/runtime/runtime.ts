@@ -1,20 +1,151 @@
 /**
- * What the host asks of an OCI runtime. Every wall (crun now, others beside it) is held to the same contract tests in
- * tests/functional/host/runtime-contract.test.ts.
+ * The wall around a sandbox, as the host sees it: what makes its processes, keeps them apart from the machine, writes them
+ * down and makes them again. crun, with CRIU behind it, is one; another, such as runsc, fits behind the same interface. Every
+ * one is held to the promises here by tests/functional/host/runtime-contract.test.ts.
+ *
+ * The host brings what all walls need and none knows of: a mounted root, a folder for the sandbox, a name for its cgroup, and
+ * a place in the network. What only one wall knows stays behind it: how the sandbox is described to it, filters of system
+ * calls, the files of a memory image and what they mean, and how an image is kept from growing without end.
+ *
+ * A sandbox's life here:
+ *
+ *   create → (the host plugs the network in) → start → checkpoint, any number of times → remove
+ *   restore (the wall has the network plugged in on its way) → checkpoint, any number of times → remove
+ *
+ * The server may be killed at any moment. Sandboxes go on without it, and so may a checkpoint or a restore that was under way:
+ * the next server calls `recover` before it looks at anything, and `untilWritten` for each sandbox that it takes back.
+ *
+ * All methods may be called at the same time, for different sandboxes. Errors are Faults.
  */
 export interface Runtime {
-  /**
-   * Makes all namespaces and walls of the sandbox described by `bundle`/config.json and stops before its first process runs.
-   * Answers the host pid of that process.
-   */
-  create(id: string, bundle: string): Promise<number>;
+  /** Makes all namespaces and walls of a sandbox and stops before its first process runs. */
+  create(sandbox: NewSandbox): Promise<CreatedWalls>;
 
   /** Lets the first process run. */
   start(id: string): Promise<void>;
 
-  /** Ends every process of the sandbox and removes what the runtime kept of it. Idempotent; an unknown id is success. */
+  /**
+   * Ends every process of the sandbox, also one that is frozen, and removes its cgroup and what the runtime kept of it.
+   * Idempotent; an unknown id is success. What the host brought (root, folder, network) is left to the host.
+   */
   remove(id: string): Promise<void>;
 
   /** Ids of all sandboxes that this runtime still has a trace of, alive or not. */
   list(): Promise<string[]>;
+
+  /**
+   * How much a checkpoint of this sandbox would write, as far as that can be known before. Fault 422 when that is more than
+   * `maxBytes`.
+   */
+  imageBytes(cgroup: string, maxBytes: number): Promise<number>;
+
+  /**
+   * Writes a running sandbox, which stands still from then on, frozen by its cgroup; it is the host that lets it go. When it
+   * throws, the sandbox runs on: Fault 422 when it holds something that cannot be written, or more than the bounds allow (the
+   * message names the process and the reason), 507 when the disk is full, 404 when the sandbox ended meanwhile, 503 when the
+   * tool was ended by somebody else.
+   */
+  checkpoint(request: CheckpointRequest): Promise<void>;
+
+  /** What has to be kept beside a memory image, for `misfit` to judge it by. Plain data in the wall's own words. */
+  readonly imageFacts: ImageFacts;
+
+  /** Why an image that was written with these facts cannot be restored here; undefined when it can. */
+  misfit(written: ImageFacts): string | undefined;
+
+  /** Whether a memory image with these files holds TCP connections. They must not see a packet until all are restored. */
+  holdsConnections(files: readonly string[]): boolean;
+
+  /** Makes the sandbox of a memory image again. Answers the host pid of its first process, which runs already. */
+  restore(request: RestoreRequest): Promise<number>;
+
+  /**
+   * Ends what a killed server had under way and nobody waits for, so that it makes no more processes; what it has made so far
+   * is found and removed as that of any sandbox that nobody claims.
+   */
+  recover(): Promise<void>;
+
+  /** Resolves when no checkpoint of this sandbox that a killed server had begun is being written any more. */
+  untilWritten(id: string): Promise<void>;
 }
+
+/** What a sandbox is given of the machine. */
+export interface SandboxSize {
+  cpuCount: number;
+  memoryMB: number;
+  /** List of the processors it may run on; undefined for all. */
+  processors: string | undefined;
+}
+
+export interface NewSandbox {
+  id: string;
+  /** Its own folder, in which the runtime may keep files, too. */
+  folder: string;
+  /** Its root filesystem, mounted. */
+  root: string;
+  /** As a path below the root of each tree: the sandbox's id, below the cgroup of the server. */
+  cgroup: string;
+  size: SandboxSize;
+  hostname: string;
+  /** What is mounted into every sandbox, with the first process in it. */
+  guestFolder: string;
+  /** Shown as /proc/meminfo, and kept true by the guest; undefined shows the machine's. */
+  meminfoFile: string | undefined;
+  /** A file with the identity of this boot, shown inside as the kernel's: the real one is the same in all sandboxes. */
+  bootIdFile: string;
+  controlSecret: string;
+  /** It has the disk of another sandbox, and must become somebody else. */
+  copy: boolean;
+  /** The most files a process here may be allowed to open; the server cannot grant more than it has. */
+  openFilesMax: number;
+}
+
+export interface CreatedWalls {
+  /** The host pid of the first process. Its network namespace is there, empty, for the host to plug in. */
+  pid: number;
+  /** What is mounted from the machine; to be told again when the sandbox is written and restored. */
+  mounts: OutsideMount[];
+}
+
+export interface OutsideMount {
+  inside: string;
+  /** A path on the machine. */
+  outside: string;
+}
+
+export interface CheckpointRequest {
+  id: string;
+  pid: number;
+  cgroup: string;
+  folder: string;
+  /** An empty folder for the memory image. */
+  images: string;
+  mounts: readonly OutsideMount[];
+  bounds: ImageBounds;
+  /** Shell commands that run, and must succeed, while all processes stand still and everything is written. */
+  whileStopped: string;
+}
+
+export interface ImageBounds {
+  maxBytes: number;
+  maxMs: number;
+  /** Throws when the machine has no more room to give; asked again and again while the image grows. */
+  demandRoom(): void;
+}
+
+export interface RestoreRequest {
+  id: string;
+  cgroup: string;
+  size: SandboxSize;
+  folder: string;
+  root: string;
+  images: string;
+  mounts: readonly OutsideMount[];
+  /**
+   * Shell commands that plug in the network namespace at this path (which may be an expression of that shell). The runtime
+   * runs them when the namespace is there and no socket is: a socket may only be bound to an address that exists.
+   */
+  plug(namespace: string): string;
+}
+
+export type ImageFacts = Readonly<Record<string, unknown>>;

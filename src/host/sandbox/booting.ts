@@ -1,12 +1,11 @@
 /**
  * Boots a sandbox, in this order:
  *
- *   slot → disk → bundle → runtime.create → veth → record → runtime.start → guest answers → mounts leave the host's view
+ *   slot → disk → runtime.create → veth → record → runtime.start → guest answers → mounts leave the host's view
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { cgroupLayout } from "../cgroup/cgroups.ts";
 import type { Processors } from "../cgroup/processors.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { OWN_FOLDER } from "../checkpoint/manifest.ts";
@@ -18,8 +17,7 @@ import type { SandboxKind } from "../host.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { HOSTNAME } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
-import { mountedFromOutside, ociSpec } from "../runtime/crun/oci-spec.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { OutsideMount, Runtime } from "../runtime/runtime.ts";
 import { openFilesMax } from "../system/open-files.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
 import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
@@ -68,33 +66,25 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     const controlSecret = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
     const bootIdFile = join(folder, "boot-id");
     writeFileSync(bootIdFile, `${crypto.randomUUID()}\n`, { mode: 0o444 });
-    const spec = ociSpec({
-      kind,
-      guestFolder,
-      controlSecret,
-      bootIdFile,
-      rootFolder: disk.root,
-      cgroupPath: cgroup,
-      meminfoFile: await makeMeminfoFile(folder, kind.memoryMB, request.mounts),
-      cgroupV1: cgroupLayout() !== "v2",
-      processors: request.processors.take(kind.cpuCount),
+    const { pid, mounts } = await runtime.create({
+      id,
+      folder,
+      root: disk.root,
+      cgroup,
+      size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
       hostname,
+      guestFolder,
+      meminfoFile: await makeMeminfoFile(folder, kind.memoryMB, request.mounts),
+      bootIdFile,
+      controlSecret,
       copy: origin?.copy ?? false,
       openFilesMax: openFilesMax(),
     });
-    writeFileSync(join(folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
-    const pid = await runtime.create(id, folder);
     putGuestFirst(pid);
     if (offline) await network.cutOff(slot);
     await network.plug(slot, pid);
     const pidStartTicks = startTicks(pid);
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended before it was started");
-    const mounts = mountedFromOutside(spec).map(({ inside, outside }) => {
-      return {
-        inside,
-        outside: outside.startsWith(`${folder}/`) ? OWN_FOLDER + outside.slice(folder.length) : outside,
-      };
-    });
     const record: SandboxRecord = {
       id,
       slot,
@@ -107,7 +97,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       kind,
       hostname,
       guestFolder,
-      mounts,
+      mounts: mounts.map((mount) => withOwnFolder(mount, folder)),
     };
     writeRecord(folder, record);
     await runtime.start(id);
@@ -120,4 +110,8 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     if (cause instanceof Fault && cause.status === 503) throw cause;
     throw new Fault(500, `sandbox ${id} could not be booted`, { cause });
   }
+}
+
+function withOwnFolder({ inside, outside }: OutsideMount, folder: string): OutsideMount {
+  return { inside, outside: outside.startsWith(`${folder}/`) ? OWN_FOLDER + outside.slice(folder.length) : outside };
 }

@@ -1,7 +1,7 @@
 /**
  * Writes checkpoints of running sandboxes, in this order:
  *
- *   CRIU stops and writes the processes → disk flushed and cloned → frozen → digests → durable → named
+ *   the runtime stops and writes the processes → disk flushed and cloned → frozen → digests → durable → named
  *
  * A sandbox that goes on is let go as soon as its disk is cloned. One that is being paused stands still until the checkpoint
  * has its name; whatever fails before that, it is let go and nothing has happened.
@@ -11,12 +11,10 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { Gate } from "../../work/gate.ts";
 import { freeze, thaw } from "../cgroup/freezer.ts";
-import { memoryInUse, memoryOfEach } from "../cgroup/memory-in-use.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { type Checkpoints, copyOwnFiles } from "../checkpoint/checkpoints.ts";
 import { listImage, sealImage } from "../checkpoint/image-files.ts";
-import { ImageWatch, tooLarge } from "../checkpoint/image-watch.ts";
-import { MANIFEST_FORMAT, type MachineFacts, type Manifest, OWN_FOLDER } from "../checkpoint/manifest.ts";
+import { MANIFEST_FORMAT, type Manifest, OWN_FOLDER } from "../checkpoint/manifest.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { CheckpointOptions } from "../host.ts";
 import {
@@ -25,10 +23,9 @@ import {
   IMAGE_BASE_MS,
   IMAGE_BYTES_PER_SECOND_MIN,
   IMAGE_PER_MEMORY_MAX,
-  IMAGE_STOP_MS,
 } from "../limits.ts";
 import type { Network } from "../network/network.ts";
-import type { Criu } from "../runtime/crun/criu.ts";
+import type { Runtime } from "../runtime/runtime.ts";
 import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { MEMINFO_FILE } from "./meminfo-file.ts";
@@ -41,9 +38,8 @@ export interface CheckpointingParts {
   data: DataFolder;
   network: Network;
   disks: Disks;
-  criu: Criu;
+  runtime: Runtime;
   checkpoints: Checkpoints;
-  facts: MachineFacts;
 }
 
 export class Checkpointing {
@@ -64,8 +60,7 @@ export class Checkpointing {
     try {
       const draft = checkpoints.begin(name);
       if (options.memory) await this.#writeMemory(record, draft, bytes);
-      await freeze(record.cgroup);
-      if (!options.memory) await this.#writeDisk(record, draft);
+      else await this.#writeDisk(record, draft);
       if (after === "goes on") thaw(record.cgroup);
       const lasting = !options.temporary;
       const [manifest] = await Promise.all([
@@ -82,33 +77,25 @@ export class Checkpointing {
 
   async #writeMemory(record: SandboxRecord, draft: CheckpointFolder, bytes: number): Promise<void> {
     await copyOwnFiles(this.#folderOf(record), draft.own, ownFiles(record));
-    const { criu, disks } = this.parts;
-    const maxMs = Math.min(CHECKPOINT_MS, IMAGE_BASE_MS + (bytes / IMAGE_BYTES_PER_SECOND_MIN) * 1000);
-    using watch = new ImageWatch({
-      folder: draft.memory,
-      maxBytes: imageMaxBytes(record),
-      maxMs,
-      demandRoom: () => disks.demandSpace(0),
-      stop: () => criu.stopDump(record.id),
-    });
-    const dumped = criu.dump({
+    const { runtime, disks } = this.parts;
+    await runtime.checkpoint({
       id: record.id,
       pid: record.pid,
       cgroup: record.cgroup,
       folder: this.#folderOf(record),
       images: draft.memory,
       mounts: record.mounts,
-      timeoutMs: maxMs + IMAGE_STOP_MS,
-      // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
-      finally: this.#diskCommands(record, draft).join("\n"),
-    });
-    await dumped.catch((cause: unknown) => {
-      if (watch.fault?.status === 503) throw noRoom(watch.fault);
-      throw watch.fault ?? cause;
+      bounds: {
+        maxBytes: imageMaxBytes(record),
+        maxMs: Math.min(CHECKPOINT_MS, IMAGE_BASE_MS + (bytes / IMAGE_BYTES_PER_SECOND_MIN) * 1000),
+        demandRoom: () => demandRoom(() => disks.demandSpace(0)),
+      },
+      whileStopped: this.#diskCommands(record, draft).join("\n"),
     });
   }
 
   async #writeDisk(record: SandboxRecord, draft: CheckpointFolder): Promise<void> {
+    await freeze(record.cgroup);
     const result = await attempt(["/bin/sh", "-ec", this.#diskCommands(record, draft).join("\n")]);
     if (result.exitCode !== 0) throw new Fault(500, `the disk could not be cloned: ${result.stderr.trim()}`);
   }
@@ -120,7 +107,7 @@ export class Checkpointing {
   }
 
   async #describe(record: SandboxRecord, options: CheckpointOptions, draft: CheckpointFolder): Promise<Manifest> {
-    const { network, facts } = this.parts;
+    const { network, runtime } = this.parts;
     const manifest: Manifest = {
       format: MANIFEST_FORMAT,
       createdAt: new Date().toISOString(),
@@ -132,23 +119,17 @@ export class Checkpointing {
     const files = await (options.temporary ? listImage(draft) : sealImage(draft));
     return {
       ...manifest,
-      memory: { ...facts, guestFolder, controlSecret, address: network.address(slot), mounts, files },
+      memory: { ...runtime.imageFacts, guestFolder, controlSecret, address: network.address(slot), mounts, files },
     };
   }
 
   /** Answers how much there is to write, as far as that can be known before. */
   async #demandSpace(record: SandboxRecord, options: CheckpointOptions): Promise<number> {
     const maxBytes = imageMaxBytes(record);
-    const ofEach = options.memory ? await memoryOfEach(record.cgroup, maxBytes) : 0;
-    if (ofEach > maxBytes) throw tooLarge(maxBytes);
-    const { disks } = this.parts;
-    const memory = options.memory ? Math.max(ofEach, memoryInUse(record.cgroup)) : 0;
+    const { disks, runtime } = this.parts;
+    const memory = options.memory ? await runtime.imageBytes(record.cgroup, maxBytes) : 0;
     const disk = disks.reflink ? 0 : statSync(disks.imageOf(record.disk)).blocks * DISK_BLOCK_BYTES;
-    try {
-      disks.demandSpace(memory + disk);
-    } catch (cause) {
-      throw noRoom(cause);
-    }
+    demandRoom(() => disks.demandSpace(memory + disk));
     return memory + disk;
   }
 
@@ -161,8 +142,13 @@ function imageMaxBytes({ kind }: SandboxRecord): number {
   return kind.memoryMB * 1024 * 1024 * IMAGE_PER_MEMORY_MAX;
 }
 
-function noRoom(cause: unknown): Fault {
-  return new Fault(507, `there is no room for a checkpoint: ${Fault.from(cause).message}`, { cause });
+/** What has no room for a sandbox has none for a checkpoint, which callers know by another status. */
+function demandRoom(demand: () => void): void {
+  try {
+    demand();
+  } catch (cause) {
+    throw new Fault(507, `there is no room for a checkpoint: ${Fault.from(cause).message}`, { cause });
+  }
 }
 
 /** Files of the sandbox's own folder that are mounted into it, but for the one that is made anew. */

@@ -2,7 +2,6 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { removeCgroups } from "../cgroup/cgroups.ts";
-import { killFrozen } from "../cgroup/freezer.ts";
 import type { Checkpoints } from "../checkpoint/checkpoints.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { Network } from "../network/network.ts";
@@ -35,11 +34,7 @@ export class Cleanup {
   async #takeAway(id: string, disk: string | undefined): Promise<void> {
     const { data, runtime, disks } = this.parts;
     const folder = join(data.sandboxesFolder, id);
-    const cgroup = `${data.cgroup}/${id}`;
-    // What stands still does not end, and a runtime would wait for it.
-    await killFrozen(cgroup);
     await runtime.remove(id);
-    await removeCgroups(cgroup);
     await disks.releaseMounts(folder);
     if (disk !== undefined) await disks.remove(disk);
     await rm(folder, { recursive: true, force: true });

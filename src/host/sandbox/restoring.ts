@@ -1,6 +1,8 @@
-/** Makes a running sandbox of a checkpoint with memory, in this order: slot → walls → disk → CRIU (plugs it in) → record → go. */
+/** Makes a running sandbox of a checkpoint with memory, in this order: slot → walls → disk → runtime.restore (plugs it in) →
+ * record → go. */
 import { mkdirSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
+import type { Processors } from "../cgroup/processors.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "../checkpoint/checkpoints.ts";
 import { type MemoryFacts, OWN_FOLDER } from "../checkpoint/manifest.ts";
@@ -9,8 +11,7 @@ import type { GuestClient } from "../guest-link/guest-client.ts";
 import { putGuestFirst } from "../guest-link/guest-priority.ts";
 import type { SandboxKind } from "../host.ts";
 import type { Network } from "../network/network.ts";
-import type { Criu } from "../runtime/crun/criu.ts";
-import { limitRestored } from "../runtime/crun/restored-limits.ts";
+import type { Runtime } from "../runtime/runtime.ts";
 import { ownFiles } from "./checkpointing.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
 import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
@@ -30,7 +31,8 @@ export interface RestoreRequest {
   imageFolder: string;
   network: Network;
   disks: Disks;
-  criu: Criu;
+  processors: Processors;
+  runtime: Runtime;
   guestOf(record: SandboxRecord): GuestClient;
   /** Takes back all of what was made. */
   unmake(slot: number, disk: string): Promise<void>;
@@ -38,11 +40,10 @@ export interface RestoreRequest {
 
 /** Resolves when the guest has answered. That the memory fits this machine and is intact has been seen. */
 export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
-  const { id, kind, checkpoint, memory, offline, hostname, copy, folder, cgroup, network, disks } = request;
+  const { id, kind, checkpoint, memory, offline, hostname, copy, folder, cgroup, network, disks, runtime } = request;
   const slot = network.takeFor(memory.address);
   const diskName = Disks.newName();
-  // CRIU keeps each connection in a file of this name.
-  const connected = Object.keys(memory.files).some((name) => name.startsWith("tcp-stream-"));
+  const connected = runtime.holdsConnections(Object.keys(memory.files));
   const sockets = { address: memory.address, connected };
   try {
     if (offline) await network.cutOff(slot);
@@ -50,16 +51,16 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     const disk = await disks.attachCopy(diskName, checkpoint.disk, request.imageFolder, folder);
     await copyOwnFiles(checkpoint.own, folder, ownFiles(memory));
     await makeMeminfoFile(folder, kind.memoryMB, disks.mounts);
-    const pid = await request.criu.restore({
+    const pid = await runtime.restore({
       id,
       cgroup,
+      size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
       folder,
       root: disk.root,
       images: checkpoint.memory,
       mounts: memory.mounts.map(({ inside, outside }) => ({ inside, outside: outside.replace(OWN_FOLDER, folder) })),
-      plug: network.plugCommands(slot, "/proc/$CRTOOLS_INIT_PID/ns/net", sockets),
+      plug: (namespace) => network.plugCommands(slot, namespace, sockets),
     });
-    limitRestored(cgroup, kind);
     const pidStartTicks = startTicks(pid);
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");
     const { controlSecret, guestFolder, mounts } = memory;

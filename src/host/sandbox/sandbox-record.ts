@@ -4,8 +4,8 @@
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { OutsideMount } from "../checkpoint/manifest.ts";
 import type { SandboxKind } from "../host.ts";
+import type { OutsideMount } from "../runtime/runtime.ts";
 
 export interface SandboxRecord {
   id: string;
@@ -21,7 +21,7 @@ export interface SandboxRecord {
   kind: SandboxKind;
   hostname: string;
   guestFolder: string;
-  /** What is mounted from outside, for the next checkpoint. */
+  /** What is mounted from outside, for the next checkpoint; below its own folder it begins with OWN_FOLDER. */
   mounts: OutsideMount[];
   /** The checkpoint that it is being paused into. Once there is one, the sandbox is in it and what still stands here is over. */
   pausingInto?: string;

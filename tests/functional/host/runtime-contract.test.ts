@@ -1,121 +1,307 @@
 /** The promises of the Runtime interface. Every runtime is held to them; a new one joins the table below. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
-import { cgroupLayout, removeCgroups } from "../../../src/host/cgroup/cgroups.ts";
+import { CONTROL_SECRET_ENV } from "../../../src/contract/runtime/guest-control.ts";
+import { removeCgroups } from "../../../src/host/cgroup/cgroups.ts";
+import { freeze, freezerOf, isFrozen, processesBelow, thaw } from "../../../src/host/cgroup/freezer.ts";
 import { imageFolder } from "../../../src/host/image/image-folder.ts";
-import { Crun } from "../../../src/host/runtime/crun/crun.ts";
-import { ociSpec } from "../../../src/host/runtime/crun/oci-spec.ts";
-import type { Runtime } from "../../../src/host/runtime/runtime.ts";
+import { CrunRuntime } from "../../../src/host/runtime/crun/crun-runtime.ts";
+import type { CheckpointRequest, CreatedWalls, NewSandbox, Runtime } from "../../../src/host/runtime/runtime.ts";
 import { startTicks } from "../../../src/host/sandbox/sandbox-record.ts";
 import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
 import { run } from "../../../src/host/system/command.ts";
+import { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../../src/host/system/id-range.ts";
 import { Toolbox } from "../../../src/host/system/toolbox.ts";
+import { newDataFolder } from "../../support/server.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
+const MIB = 1024 * 1024;
 const toolbox = new Toolbox(CACHE);
+const data = new DataFolder(newDataFolder("runtime"));
 // Sandbox roots must be reachable for their mapped root, and in memory is fine for so little.
-const folder = `/run/sandlot-test-${process.pid}`;
-const runtimes: Record<string, () => Runtime> = {
-  crun: () => new Crun(toolbox, join(folder, "crun")),
+const folder = join(data.runFolder, "contract");
+const runtimes: Record<string, () => Promise<Runtime>> = {
+  crun: () => CrunRuntime.open(toolbox, data),
 };
 
 beforeAll(async () => {
-  for (const name of ["", "crun", "layer", "root"]) mkdirSync(join(folder, name), { recursive: true, mode: 0o711 });
+  data.makeRunFolder();
+  for (const name of ["", "layer", "root"]) mkdirSync(join(folder, name), { recursive: true, mode: 0o711 });
   await run(["mount", "-t", "tmpfs", "-o", "mode=711", "none", join(folder, "layer")]);
   for (const name of ["upper", "work"]) mkdirSync(join(folder, "layer", name), { mode: 0o755 });
   chownSync(join(folder, "layer/upper"), HOST_ID_FIRST, HOST_ID_FIRST);
   const layers = `lowerdir=${imageFolder(CACHE, BASE_IMAGE)},upperdir=${folder}/layer/upper,workdir=${folder}/layer/work`;
-  await run(["mount", "-t", "overlay", "overlay", "-o", layers, join(folder, "root")]);
+  await run(["mount", "-t", "overlay", "overlay", "-o", `${layers},index=on,nfs_export=on`, join(folder, "root")]);
 });
 afterAll(async () => {
+  await removeCgroups(data.cgroup);
   for (const name of ["root", "layer"]) await run(["umount", "--lazy", join(folder, name)]);
-  await removeCgroups(`/sandlot-test-${process.pid}`);
-  rmSync(folder, { recursive: true, force: true });
+  for (const path of [data.runFolder, data.path]) rmSync(path, { recursive: true, force: true });
 });
 
-function bundleOf(id: string): string {
-  const bundle = join(folder, id);
-  mkdirSync(bundle, { recursive: true, mode: 0o711 });
-  const spec = ociSpec({
-    kind: { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE },
-    rootFolder: join(folder, "root"),
-    guestFolder: guestFolder(toolbox),
-    cgroupPath: `/sandlot-test-${process.pid}/${id}`,
-    cgroupV1: cgroupLayout() !== "v2",
-    processors: undefined,
-    controlSecret: "secret",
-    bootIdFile: "/proc/sys/kernel/random/boot_id",
+function cgroupOf(id: string): string {
+  return `${data.cgroup}/${id}`;
+}
+
+function sandbox(id: string): NewSandbox {
+  const own = join(folder, id);
+  mkdirSync(own, { recursive: true, mode: 0o711 });
+  const bootIdFile = join(own, "boot-id");
+  writeFileSync(bootIdFile, `${crypto.randomUUID()}\n`, { mode: 0o444 });
+  return {
+    id,
+    folder: own,
+    root: join(folder, "root"),
+    cgroup: cgroupOf(id),
+    size: { cpuCount: BASE_TEMPLATE.cpuCount, memoryMB: BASE_TEMPLATE.memoryMB, processors: undefined },
     hostname: "e2b.local",
+    guestFolder: guestFolder(toolbox),
+    meminfoFile: undefined,
+    bootIdFile,
+    controlSecret: crypto.randomUUID(),
     copy: false,
     openFilesMax: 1024,
-  });
-  writeFileSync(join(bundle, "config.json"), JSON.stringify(spec));
-  return bundle;
+  };
+}
+
+/** Writes nothing beside the memory, and has all the room it needs. */
+function checkpointOf({ id, cgroup, folder: own }: NewSandbox, { pid, mounts }: CreatedWalls): CheckpointRequest {
+  const images = join(folder, `${id}-images`);
+  mkdirSync(images, { mode: 0o750 });
+  chownSync(images, 0, HOST_ID_FIRST);
+  const bounds = { maxBytes: 1024 * MIB, maxMs: 30_000, demandRoom: () => undefined };
+  return { id, pid, cgroup, folder: own, images, mounts, bounds, whileStopped: ":" };
 }
 
 function commandOf(pid: number): string {
   return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
 }
 
+/** The guest is the first to have its command line, and the last to be there. */
+async function untilGuestRuns(cgroup: string): Promise<void> {
+  const commands = async () => (await processesBelow(freezerOf(cgroup))).map((pid) => safeCommandOf(pid));
+  while (!(await commands()).some((command) => command.includes("/.sandlot/bin/guest"))) await Bun.sleep(5);
+}
+
+function safeCommandOf(pid: number): string {
+  return existsSync(`/proc/${pid}/cmdline`) ? commandOf(pid) : "";
+}
+
 async function gone(pid: number): Promise<void> {
   while (startTicks(pid) !== undefined) await Bun.sleep(5);
 }
 
+/** Whether its processes use the processor, or could: none of them is stopped or frozen. */
+async function goesOn(cgroup: string): Promise<boolean> {
+  const states = (await processesBelow(freezerOf(cgroup))).map((pid) => readFileSync(`/proc/${pid}/status`, "utf8"));
+  return !isFrozen(cgroup) && states.length > 0 && states.every((status) => !/^State:\s+[tT]/m.test(status));
+}
+
 describe.each(Object.keys(runtimes))("%s", (name) => {
-  const runtime = (): Runtime => {
-    const make = runtimes[name];
-    if (make === undefined) throw new Error(name);
-    return make();
-  };
-
-  test("create makes the walls and runs nothing of the sandbox until start", async () => {
-    const pid = await runtime().create("one", bundleOf("one"));
-    expect(startTicks(pid)).toBeDefined();
-    expect(commandOf(pid)).not.toContain("/.sandlot/bin/init");
-    expect(readFileSync(`/proc/${pid}/uid_map`, "utf8").trim().split(/\s+/)).toEqual(["0", "1900000000", "65536"]);
-    await runtime().start("one");
-    while (!commandOf(pid).includes("/.sandlot/bin/init")) await Bun.sleep(5);
-    expect(await runtime().list()).toEqual(["one"]);
-    await runtime().remove("one");
-    await gone(pid);
-    expect(await runtime().list()).toEqual([]);
+  let runtime: Runtime;
+  beforeAll(async () => {
+    const open = runtimes[name];
+    if (open === undefined) throw new Error(name);
+    runtime = await open();
   });
 
-  test("remove ends a sandbox that was never started, one whose process died, and accepts the unknown", async () => {
-    const idle = await runtime().create("idle", bundleOf("idle"));
-    await runtime().remove("idle");
-    await gone(idle);
-    const dead = await runtime().create("dead", bundleOf("dead"));
-    await runtime().start("dead");
-    process.kill(dead, "SIGKILL");
-    await gone(dead);
-    await runtime().remove("dead");
-    await runtime().remove("never-was");
-    expect(await runtime().list()).toEqual([]);
+  async function running(id: string): Promise<NewSandbox & CreatedWalls> {
+    const made = sandbox(id);
+    const walls = await runtime.create(made);
+    await runtime.start(id);
+    await untilGuestRuns(made.cgroup);
+    return { ...made, ...walls };
+  }
+
+  describe("create and start", () => {
+    test("create makes the walls and runs nothing of the sandbox until start", async () => {
+      const { pid, mounts } = await runtime.create(sandbox("one"));
+      expect(startTicks(pid)).toBeDefined();
+      expect(commandOf(pid)).not.toContain("/.sandlot/bin/init");
+      expect(readFileSync(`/proc/${pid}/uid_map`, "utf8").trim().split(/\s+/)).toEqual(["0", "1900000000", "65536"]);
+      expect(mounts).toContainEqual({ inside: "/.sandlot", outside: guestFolder(toolbox) });
+      await runtime.start("one");
+      while (!commandOf(pid).includes("/.sandlot/bin/init")) await Bun.sleep(5);
+      expect(await runtime.list()).toEqual(["one"]);
+      await runtime.remove("one");
+      await gone(pid);
+      expect(await runtime.list()).toEqual([]);
+    });
+
+    test("many are made at once, also when there is no cgroup above them yet", async () => {
+      await removeCgroups(data.cgroup);
+      const ids = ["first", "second", "third", "fourth"];
+      const made = await Promise.all(ids.map((id) => runtime.create(sandbox(id))));
+      expect((await runtime.list()).toSorted()).toEqual(ids.toSorted());
+      await Promise.all(ids.map((id) => runtime.remove(id)));
+      for (const { pid } of made) await gone(pid);
+    });
+
+    test("a sandbox that cannot be made is an error that says why, and leaves no process", async () => {
+      const bad = { ...sandbox("bad"), bootIdFile: "/no-such-source" };
+      await expect(runtime.create(bad)).rejects.toThrow(/no-such-source/);
+      await runtime.remove("bad");
+      expect(await runtime.list()).toEqual([]);
+    });
+
+    test("processes of a sandbox hold no file of the host beyond /dev/null", async () => {
+      const { pid } = await running("files");
+      const targets = (await run(["ls", "-l", `/proc/${pid}/fd`])).match(/-> (.*)$/gm) ?? [];
+      expect(targets.filter((target) => !/\/dev\/null|anon_inode|signalfd/.test(target))).toEqual([]);
+      await runtime.remove("files");
+      await gone(pid);
+      expect(existsSync(freezerOf(cgroupOf("files")))).toBe(false);
+    });
   });
 
-  test("a sandbox that cannot be made is an error that says why, and leaves no process", async () => {
-    const bundle = bundleOf("bad");
-    const config = JSON.parse(readFileSync(join(bundle, "config.json"), "utf8"));
-    config.mounts.push({ destination: "/mnt", type: "bind", source: "/no-such-source", options: ["bind"] });
-    writeFileSync(join(bundle, "config.json"), JSON.stringify(config));
-    await expect(runtime().create("bad", bundle)).rejects.toThrow(/no-such-source/);
-    await runtime().remove("bad");
-    expect(await runtime().list()).toEqual([]);
+  describe("remove", () => {
+    test("ends a sandbox that was never started, one whose process died, and accepts the unknown", async () => {
+      const idle = await runtime.create(sandbox("idle"));
+      await runtime.remove("idle");
+      await gone(idle.pid);
+      const dead = await runtime.create(sandbox("dead"));
+      await runtime.start("dead");
+      process.kill(dead.pid, "SIGKILL");
+      await gone(dead.pid);
+      await runtime.remove("dead");
+      await runtime.remove("dead");
+      await runtime.remove("never-was");
+      expect(await runtime.list()).toEqual([]);
+    });
+
+    test("ends one that stands still", async () => {
+      const { pid, cgroup } = await running("still");
+      await freeze(cgroup);
+      await runtime.remove("still");
+      await gone(pid);
+      expect(await runtime.list()).toEqual([]);
+    });
   });
 
-  test("processes of a sandbox hold no file of the host beyond /dev/null", async () => {
-    const pid = await runtime().create("files", bundleOf("files"));
-    await runtime().start("files");
-    while (!commandOf(pid).includes("/.sandlot/bin/init")) await Bun.sleep(5);
-    const targets = (await run(["ls", "-l", `/proc/${pid}/fd`])).match(/-> (.*)$/gm) ?? [];
-    expect(targets.filter((target) => !/\/dev\/null|anon_inode|signalfd/.test(target))).toEqual([]);
-    await runtime().remove("files");
-    await gone(pid);
-    expect(existsSync(join(folder, "crun/files"))).toBe(false);
+  describe("checkpoint and restore", () => {
+    test("a checkpoint leaves the sandbox standing still, and it can go on from there", async () => {
+      const { pid, cgroup, ...made } = await running("snapshot");
+      const ticks = startTicks(pid);
+      expect(await runtime.imageBytes(cgroup, 1024 * MIB)).toBeGreaterThan(MIB);
+      const mark = join(folder, "while-stopped");
+      const frozen = join(freezerOf(cgroup), "cgroup.procs");
+      const request = checkpointOf({ ...made, cgroup }, { ...made, pid });
+      await runtime.checkpoint({ ...request, whileStopped: `cat '${frozen}' > '${mark}'` });
+      expect(isFrozen(cgroup)).toBe(true);
+      // What ran while it stood still saw all of its processes.
+      expect(readFileSync(mark, "utf8").trim().split("\n")).toContain(String(pid));
+      thaw(cgroup);
+      expect(await goesOn(cgroup)).toBe(true);
+      expect(startTicks(pid)).toBe(ticks);
+      await runtime.remove("snapshot");
+    });
+
+    test("what is restored has the processes and the memory that were written, in a network of its own", async () => {
+      const written = await running("memory");
+      const inMemory = "/dev/shm/word";
+      const word = crypto.randomUUID();
+      await run(["nsenter", "-t", String(written.pid), "-a", "--", "/bin/sh", "-c", `printf ${word} > ${inMemory}`]);
+      const processes = (await processesBelow(freezerOf(written.cgroup))).length;
+      const request = checkpointOf(written, written);
+      await runtime.checkpoint(request);
+      await runtime.remove("memory");
+      await gone(written.pid);
+
+      const pid = await runtime.restore({
+        ...request,
+        size: written.size,
+        root: written.root,
+        plug: (namespace) => `exec nsenter --net="${namespace}" -- ip link set lo up`,
+      });
+      expect(readFileSync(`/proc/${pid}/root${inMemory}`, "utf8")).toBe(word);
+      // Nobody told the new process its secret: it is in its memory.
+      const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+      expect(environment).toContain(`${CONTROL_SECRET_ENV}=${written.controlSecret}`);
+      expect(await processesBelow(freezerOf(written.cgroup))).toHaveLength(processes);
+      expect(await goesOn(written.cgroup)).toBe(true);
+      const links = await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "ip", "-brief", "link", "show", "lo"]);
+      expect(links).toContain("UP");
+      expect(await runtime.list()).toEqual(["memory"]);
+
+      await runtime.remove("memory");
+      await gone(pid);
+      expect(await runtime.list()).toEqual([]);
+    });
+
+    test("one image is restored any number of times, also after the other ended", async () => {
+      const written = await running("again");
+      const request = checkpointOf(written, written);
+      await runtime.checkpoint(request);
+      await runtime.remove("again");
+      for (let times = 0; times < 2; times++) {
+        const pid = await runtime.restore({ ...request, size: written.size, root: written.root, plug: () => ":" });
+        expect(startTicks(pid)).toBeDefined();
+        await runtime.remove("again");
+        await gone(pid);
+      }
+    });
+
+    test("a checkpoint that fails leaves the sandbox running", async () => {
+      const { pid, cgroup, ...made } = await running("refused");
+      const before = await processesBelow(freezerOf(cgroup));
+      const request = checkpointOf({ ...made, cgroup }, { ...made, pid });
+      const failed = runtime.checkpoint({ ...request, whileStopped: "echo no such luck >&2; false" });
+      await expect(failed).rejects.toMatchObject({ name: "Fault" });
+      expect(await goesOn(cgroup)).toBe(true);
+      expect(await processesBelow(freezerOf(cgroup))).toEqual(before);
+      await runtime.remove("refused");
+    });
+
+    test("more memory than an image may hold is refused before anything is stopped", async () => {
+      const { cgroup } = await running("large");
+      await expect(runtime.imageBytes(cgroup, 1)).rejects.toMatchObject({ status: 422 });
+      expect(await goesOn(cgroup)).toBe(true);
+      await runtime.remove("large");
+    });
+
+    test("a restore that fails leaves no process, and the image can be restored afterwards", async () => {
+      const written = await running("half");
+      const request = checkpointOf(written, written);
+      await runtime.checkpoint(request);
+      await runtime.remove("half");
+      const restore = { ...request, size: written.size, root: written.root };
+      await expect(runtime.restore({ ...restore, plug: () => "echo no plug >&2; false" })).rejects.toThrow(/no plug/);
+      await runtime.remove("half");
+      expect(await runtime.list()).toEqual([]);
+      const pid = await runtime.restore({ ...restore, plug: () => ":" });
+      expect(startTicks(pid)).toBeDefined();
+      await runtime.remove("half");
+      await gone(pid);
+    });
+
+    test("an image fits where it was written, and one of unknown origin nowhere", () => {
+      const facts = JSON.parse(JSON.stringify(runtime.imageFacts));
+      expect(runtime.misfit(facts)).toBeUndefined();
+      expect(runtime.misfit({})).toBeString();
+      expect(runtime.holdsConnections([])).toBe(false);
+    });
+  });
+
+  describe("after a server was killed", () => {
+    test("what runs goes on, and a sandbox that nobody is writing is not waited for", async () => {
+      const { pid, cgroup } = await running("survivor");
+      const next = await runtimes[name]?.();
+      await next?.recover();
+      await next?.untilWritten("survivor");
+      expect(startTicks(pid)).toBeDefined();
+      expect(await goesOn(cgroup)).toBe(true);
+      expect(await next?.list()).toEqual(["survivor"]);
+      await next?.remove("survivor");
+      await gone(pid);
+    });
+  });
+
+  test("nothing is left below the cgroup of the server", () => {
+    const left = readdirSync(freezerOf(data.cgroup), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    expect(left.map((entry) => entry.name)).toEqual([]);
   });
 });

@@ -2,18 +2,18 @@
  * CRIU, called directly: it writes the processes and the memory of a stopped sandbox into a folder, and makes them again from
  * it. Each call runs in a cgroup of its own, so that what a killed server left under way is found by name.
  */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { namedTrees, removeCgroups } from "../../cgroup/cgroups.ts";
 import { freezeCommand, freezerOf, processesBelow, thaw } from "../../cgroup/freezer.ts";
-import type { OutsideMount } from "../../checkpoint/manifest.ts";
 import { DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_MS } from "../../limits.ts";
 import { attempt, MINIMAL_ENV, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../../system/toolbox.ts";
+import type { OutsideMount } from "../runtime.ts";
 import { explain } from "./criu-complaint.ts";
 import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
 import { rememberKernelFacts } from "./kernel-facts.ts";
@@ -138,6 +138,8 @@ export class Criu {
   async restore(restore: Restore): Promise<number> {
     const script = this.#script(restore.folder, "restore", restore.plug);
     const pidFile = join(restore.folder, "pid");
+    // CRIU writes no file that is there, such as crun's.
+    rmSync(pidFile, { force: true });
     const strays = [toolCgroup(this.data, restore.id, "restore"), restore.cgroup];
     let stalled = false;
     using _watch = new StallWatch(strays, RESTORE_STALLED_MS, () => {
@@ -160,8 +162,8 @@ export class Criu {
     ]);
     if (exitCode === 0) return Number.parseInt(readFileSync(pidFile, "utf8"), 10);
     if (stalled) throw new Fault(500, `CRIU stood still for ${RESTORE_STALLED_MS} ms while it restored ${restore.id}`);
-    const said = `${readToolLog(join(restore.folder, "restore.log"))}\n${readToolLog(join(restore.folder, "setup-namespaces.log"))}`;
-    throw new Fault(500, `CRIU could not restore ${restore.id}: ${said.trim().slice(-2000)}`);
+    const logs = ["restore.log", `${STAGE_OF.restore}.log`].map((name) => readToolLog(join(restore.folder, name)));
+    throw new Fault(500, `CRIU could not restore ${restore.id}: ${logs.join("\n").trim().slice(-2000)}`);
   }
 
   #places(images: string, work: string, log: string, verbosity: string): string[] {

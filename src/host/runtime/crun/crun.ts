@@ -1,17 +1,16 @@
-/** crun behind the Runtime interface. */
+/** The commands of crun: it makes sandboxes from a bundle, starts and removes them. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { attempt, MINIMAL_ENV } from "../../system/command.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
-import type { Runtime } from "../runtime.ts";
 
 const CREATE_MS = 20_000;
 const REMOVE_MS = 20_000;
 /** crun may have been killed the first time. */
 const REMOVE_TRIES_MAX = 2;
 
-export class Crun implements Runtime {
+export class Crun {
   readonly #command: string[];
   readonly #env: Record<string, string>;
 
@@ -24,6 +23,7 @@ export class Crun implements Runtime {
     this.#env = { ...MINIMAL_ENV, PATH: `${toolbox.binFolder}:${MINIMAL_ENV.PATH}` };
   }
 
+  /** What is described in `bundle`/config.json, stopped before its first process runs; answers the pid of that. */
   async create(id: string, bundle: string): Promise<number> {
     const pidFile = join(bundle, "pid");
     await this.#must(["create", "--bundle", bundle, "--pid-file", pidFile, id], bundle, CREATE_MS);

@@ -1,16 +1,15 @@
 import { expect, test } from "bun:test";
-import { BASE_TEMPLATE } from "../../../contract/management/base-template.ts";
 import { ociSpec } from "./oci-spec.ts";
 
 test("no two folders are mounted from one place in the same way: CRIU may restore the second without its flags", () => {
   const spec = ociSpec({
-    kind: { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "image" },
-    rootFolder: "/root-of-sandbox",
+    size: { cpuCount: 2, memoryMB: 512, processors: undefined },
+    root: "/root-of-sandbox",
     guestFolder: "/guest",
-    cgroupPath: "cgroup",
+    cgroup: "cgroup",
+    meminfoFile: undefined,
     bootIdFile: "/boot-id",
     cgroupV1: false,
-    processors: undefined,
     controlSecret: "secret",
     hostname: "name",
     copy: false,

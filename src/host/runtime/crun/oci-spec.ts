@@ -2,31 +2,13 @@
 import { existsSync } from "node:fs";
 import { CONTROL_SECRET_ENV } from "../../../contract/runtime/guest-control.ts";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
-import type { SandboxKind } from "../../host.ts";
 import { GUEST_MOUNT, HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
 import { namespaceSettings } from "../../network/namespace-settings.ts";
 import { HOST_ID_FIRST, ID_COUNT } from "../../system/id-range.ts";
+import type { NewSandbox, OutsideMount } from "../runtime.ts";
 import { seccompProfile } from "./seccomp.ts";
 
-export interface SpecInput {
-  kind: SandboxKind;
-  rootFolder: string;
-  /** Shown as /proc/meminfo, and kept true by the guest; undefined shows the machine's. */
-  meminfoFile?: string;
-  guestFolder: string;
-  cgroupPath: string;
-  cgroupV1: boolean;
-  /** List of the processors it may run on; undefined for all. */
-  processors: string | undefined;
-  controlSecret: string;
-  /** A file with the identity of this boot, shown inside as the kernel's: the real one is the same in all sandboxes. */
-  bootIdFile: string;
-  hostname: string;
-  /** It has the disk of another sandbox, and must become somebody else. */
-  copy: boolean;
-  /** The most files a process here may be allowed to open; the server cannot grant more than it has. */
-  openFilesMax: number;
-}
+export type SpecInput = Omit<NewSandbox, "id" | "folder"> & { cgroupV1: boolean };
 
 /**
  * What root inside may do to things inside. Nothing here reaches past the user namespace; left out are raw sockets, network
@@ -77,13 +59,13 @@ const RUN_MAX = "size=64m";
 export const CPU_PERIOD_US = 100_000;
 
 export function ociSpec(input: SpecInput) {
-  const { kind } = input;
-  const memoryBytes = kind.memoryMB * 1024 * 1024;
+  const { size } = input;
+  const memoryBytes = size.memoryMB * 1024 * 1024;
   const ids = [{ containerID: 0, hostID: HOST_ID_FIRST, size: ID_COUNT }];
   return {
     ociVersion: "1.0.2",
     hostname: input.hostname,
-    root: { path: input.rootFolder, readonly: false },
+    root: { path: input.root, readonly: false },
     process: {
       terminal: false,
       user: { uid: 0, gid: 0 },
@@ -92,8 +74,8 @@ export function ociSpec(input: SpecInput) {
       env: [
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         `${CONTROL_SECRET_ENV}=${input.controlSecret}`,
-        `SANDLOT_CPU_COUNT=${kind.cpuCount}`,
-        `SANDLOT_MEMORY_MB=${kind.memoryMB}`,
+        `SANDLOT_CPU_COUNT=${size.cpuCount}`,
+        `SANDLOT_MEMORY_MB=${size.memoryMB}`,
         ...(input.copy ? ["SANDLOT_COPY=1"] : []),
         ...(input.meminfoFile === undefined ? [] : [`SANDLOT_MEMORY_FILE=${MEMINFO_FILE}`]),
       ],
@@ -123,16 +105,16 @@ export function ociSpec(input: SpecInput) {
       namespaces: ["user", "pid", "ipc", "uts", "mount", "network", "cgroup", "time"].map((type) => ({ type })),
       uidMappings: ids,
       gidMappings: ids,
-      cgroupsPath: input.cgroupPath,
+      cgroupsPath: input.cgroup,
       resources: {
         devices: [{ allow: false, access: "rwm" }],
         // With cgroup v1, what waits in TCP sockets is counted apart, and not at all without a limit.
         memory: { limit: memoryBytes, swap: memoryBytes, ...(input.cgroupV1 ? { kernelTCP: memoryBytes / 4 } : {}) },
         pids: { limit: SANDBOX_PIDS_MAX },
         cpu: {
-          quota: kind.cpuCount * CPU_PERIOD_US,
+          quota: size.cpuCount * CPU_PERIOD_US,
           period: CPU_PERIOD_US,
-          ...(input.processors === undefined ? {} : { cpus: input.processors }),
+          ...(size.processors === undefined ? {} : { cpus: size.processors }),
         },
       },
       sysctl: namespaceSettings(0),
@@ -144,7 +126,7 @@ export function ociSpec(input: SpecInput) {
 }
 
 /** What is mounted from the machine: where it is inside, and what it is outside. */
-export function mountedFromOutside(spec: ReturnType<typeof ociSpec>): { inside: string; outside: string }[] {
+export function mountedFromOutside(spec: ReturnType<typeof ociSpec>): OutsideMount[] {
   const bound = spec.mounts.filter(({ type }) => type === "bind");
   const masked = spec.linux.maskedPaths.filter((path) => existsSync(path));
   return [

@@ -3,12 +3,10 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { BASE_TEMPLATE } from "../../../contract/management/base-template.ts";
-import { Processors } from "../../cgroup/processors.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
 
 const CGROUP = "sandlot/test/sandbox";
-const kind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "image", cpuCount: 2, memoryMB: 512 };
+const size = { cpuCount: 2, memoryMB: 512, processors: "0,1" };
 
 let root: string;
 beforeEach(() => {
@@ -23,24 +21,24 @@ function limits(): Record<string, string> {
 
 test("with v2, there is twice the room until it is restored, and its own limits from then on", () => {
   writeFileSync(join(root, "cgroup.controllers"), "");
-  makeCgroupForRestore(CGROUP, kind, new Processors([0, 1, 2, 3]), root);
+  makeCgroupForRestore(CGROUP, size, root);
   const always = { "cpu.max": "200000 100000", "cpuset.cpus": "0,1" };
   expect(limits()).toEqual({ ...always, "memory.max": String(1024 * 1024 * 1024), "pids.max": "8192" });
-  limitRestored(CGROUP, kind, root);
+  limitRestored(CGROUP, size, root);
   expect(limits()).toEqual({ ...always, "memory.max": String(512 * 1024 * 1024), "pids.max": "4096" });
 });
 
-test("with v2, there is no swap where the kernel knows of any, and a sandbox as large as the machine has all processors", () => {
+test("with v2, there is no swap where the kernel knows of any, and one without a list runs on all processors", () => {
   writeFileSync(join(root, "cgroup.controllers"), "");
   mkdirSync(join(root, CGROUP), { recursive: true });
   writeFileSync(join(root, CGROUP, "memory.swap.max"), "max");
-  makeCgroupForRestore(CGROUP, kind, new Processors([0, 1]), root);
+  makeCgroupForRestore(CGROUP, { ...size, processors: undefined }, root);
   expect(limits()["memory.swap.max"]).toBe("0");
   expect(limits()).not.toHaveProperty("cpuset.cpus");
 });
 
 test("with v1, it is left to CRIU", () => {
-  makeCgroupForRestore(CGROUP, kind, new Processors([0, 1]), root);
-  limitRestored(CGROUP, kind, root);
+  makeCgroupForRestore(CGROUP, size, root);
+  limitRestored(CGROUP, size, root);
   expect(existsSync(join(root, CGROUP))).toBe(false);
 });

@@ -6,9 +6,8 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
 import { CGROUP_ROOT, cgroupLayout } from "../../cgroup/cgroups.ts";
-import type { Processors } from "../../cgroup/processors.ts";
-import type { SandboxKind } from "../../host.ts";
 import { RESTORE_ROOM } from "../../limits.ts";
+import type { SandboxSize } from "../runtime.ts";
 import { CPU_PERIOD_US } from "./oci-spec.ts";
 
 const MIB = 1024 * 1024;
@@ -16,28 +15,22 @@ const MIB = 1024 * 1024;
 const SWAP_FILE = "memory.swap.max";
 
 /** The cgroups above are there. What CRIU itself takes in each process while it works there has room beside the sandbox's own. */
-export function makeCgroupForRestore(
-  cgroup: string,
-  kind: SandboxKind,
-  processors: Processors,
-  root = CGROUP_ROOT,
-): void {
+export function makeCgroupForRestore(cgroup: string, size: SandboxSize, root = CGROUP_ROOT): void {
   if (cgroupLayout(root) !== "v2") return;
   const folder = join(root, cgroup);
   mkdirSync(folder, { recursive: true });
-  const list = processors.take(kind.cpuCount);
-  if (list !== undefined) writeFileSync(join(folder, "cpuset.cpus"), list);
-  writeFileSync(join(folder, "cpu.max"), `${kind.cpuCount * CPU_PERIOD_US} ${CPU_PERIOD_US}`);
+  if (size.processors !== undefined) writeFileSync(join(folder, "cpuset.cpus"), size.processors);
+  writeFileSync(join(folder, "cpu.max"), `${size.cpuCount * CPU_PERIOD_US} ${CPU_PERIOD_US}`);
   if (existsSync(join(folder, SWAP_FILE))) writeFileSync(join(folder, SWAP_FILE), "0");
-  limit(folder, kind, RESTORE_ROOM);
+  limit(folder, size, RESTORE_ROOM);
 }
 
 /** CRIU is done: from here on it has what its template gives it and no more. */
-export function limitRestored(cgroup: string, kind: SandboxKind, root = CGROUP_ROOT): void {
-  if (cgroupLayout(root) === "v2") limit(join(root, cgroup), kind, 1);
+export function limitRestored(cgroup: string, size: SandboxSize, root = CGROUP_ROOT): void {
+  if (cgroupLayout(root) === "v2") limit(join(root, cgroup), size, 1);
 }
 
-function limit(folder: string, { memoryMB }: SandboxKind, room: number): void {
+function limit(folder: string, { memoryMB }: SandboxSize, room: number): void {
   writeFileSync(join(folder, "memory.max"), String(memoryMB * MIB * room));
   writeFileSync(join(folder, "pids.max"), String(SANDBOX_PIDS_MAX * room));
 }

@@ -5,30 +5,27 @@
  */
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { Fault } from "../../contract/fault.ts";
-import { IMAGE_WATCH_MS } from "../limits.ts";
+import { Fault } from "../../../contract/fault.ts";
+import { IMAGE_WATCH_MS } from "../../limits.ts";
+import type { ImageBounds } from "../runtime.ts";
 
 /** The files of an image that grow with what a sandbox holds; of the others each is small. */
 const LARGE = /^(pages|ghost-file|tmpfs)-/;
 const MIB = 1024 * 1024;
 
-export interface ImageBound {
+export interface WatchedImage extends ImageBounds {
   folder: string;
-  maxBytes: number;
-  maxMs: number;
-  /** Throws when the machine has no more room to give. */
-  demandRoom(): void;
   /** Ends whoever writes. */
   stop(): Promise<void>;
 }
 
 export class ImageWatch implements Disposable {
-  readonly #bound: ImageBound;
+  readonly #bound: WatchedImage;
   readonly #timer: Timer;
   readonly #startedAt = performance.now();
   #fault: Fault | undefined;
 
-  constructor(bound: ImageBound) {
+  constructor(bound: WatchedImage) {
     this.#bound = bound;
     this.#timer = setInterval(() => void this.#look().catch(() => undefined), IMAGE_WATCH_MS);
   }

@@ -1,0 +1,114 @@
+/** crun, with CRIU for checkpoints, as a wall. What was restored was never crun's: it has its processes and its cgroup. */
+import { existsSync, writeFileSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { cgroupLayout, makeParentCgroup, removeCgroups } from "../../cgroup/cgroups.ts";
+import { freeze, freezerOf, killFrozen, thaw } from "../../cgroup/freezer.ts";
+import { memoryInUse, memoryOfEach } from "../../cgroup/memory-in-use.ts";
+import { IMAGE_STOP_MS } from "../../limits.ts";
+import type { DataFolder } from "../../system/data-folder.ts";
+import type { Toolbox } from "../../system/toolbox.ts";
+import type { CheckpointRequest, CreatedWalls, ImageFacts, NewSandbox, RestoreRequest, Runtime } from "../runtime.ts";
+import { Criu } from "./criu.ts";
+import { endRestores, removeRestoreFolders, waitForDump } from "./criu-leftovers.ts";
+import { Crun } from "./crun.ts";
+import { type CriuFacts, criuFacts, misfit } from "./image-facts.ts";
+import { ImageWatch, tooLarge } from "./image-watch.ts";
+import { mountedFromOutside, ociSpec } from "./oci-spec.ts";
+import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
+
+/** The namespace that CRIU is filling, in its script. */
+const NAMESPACE_BEING_RESTORED = "/proc/$CRTOOLS_INIT_PID/ns/net";
+/** CRIU keeps each connection in a file of this name. */
+const CONNECTION_FILE = /^tcp-stream-/;
+
+export class CrunRuntime implements Runtime {
+  readonly imageFacts: CriuFacts;
+  readonly #data: DataFolder;
+  readonly #crun: Crun;
+  readonly #criu: Criu;
+
+  private constructor(data: DataFolder, crun: Crun, criu: Criu) {
+    this.#data = data;
+    this.#crun = crun;
+    this.#criu = criu;
+    this.imageFacts = criuFacts(criu.version);
+  }
+
+  static async open(toolbox: Toolbox, data: DataFolder): Promise<CrunRuntime> {
+    return new CrunRuntime(data, new Crun(toolbox, data.crunFolder), await Criu.open(toolbox, data));
+  }
+
+  async create(sandbox: NewSandbox): Promise<CreatedWalls> {
+    const cgroupV1 = cgroupLayout() !== "v2";
+    const spec = ociSpec({ ...sandbox, cgroupV1 });
+    writeFileSync(join(sandbox.folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
+    // Several at once would each make the cgroup above them, and one would find it there and not yet usable.
+    if (cgroupV1 && !existsSync(freezerOf(this.#data.cgroup))) makeParentCgroup(this.#data.cgroup);
+    const pid = await this.#crun.create(sandbox.id, sandbox.folder);
+    return { pid, mounts: mountedFromOutside(spec) };
+  }
+
+  start(id: string): Promise<void> {
+    return this.#crun.start(id);
+  }
+
+  async remove(id: string): Promise<void> {
+    const cgroup = `${this.#data.cgroup}/${id}`;
+    // What stands still does not end, and crun would wait for it.
+    await killFrozen(cgroup);
+    await this.#crun.remove(id);
+    await removeCgroups(cgroup);
+  }
+
+  async list(): Promise<string[]> {
+    const cgroups = await readdir(freezerOf(this.#data.cgroup), { withFileTypes: true }).catch(() => []);
+    // Beside the sandboxes are the cgroups in which CRIU works for them.
+    const named = cgroups.filter((entry) => entry.isDirectory() && !entry.name.includes("."));
+    return [...new Set([...(await this.#crun.list()), ...named.map(({ name }) => name)])];
+  }
+
+  /** CRIU writes the memory of each process for itself, also what many of them share since a fork. */
+  async imageBytes(cgroup: string, maxBytes: number): Promise<number> {
+    const ofEach = await memoryOfEach(cgroup, maxBytes);
+    if (ofEach > maxBytes) throw tooLarge(maxBytes);
+    return Math.max(ofEach, memoryInUse(cgroup));
+  }
+
+  async checkpoint({ bounds, whileStopped, ...request }: CheckpointRequest): Promise<void> {
+    using watch = new ImageWatch({ ...bounds, folder: request.images, stop: () => this.#criu.stopDump(request.id) });
+    // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
+    const dump = { ...request, timeoutMs: bounds.maxMs + IMAGE_STOP_MS, finally: whileStopped };
+    await this.#criu.dump(dump).catch((cause: unknown) => {
+      thaw(request.cgroup);
+      throw watch.fault ?? cause;
+    });
+    // CRIU's script has begun it; it is done when CRIU has let go of the last process.
+    await freeze(request.cgroup);
+  }
+
+  misfit(written: ImageFacts): string | undefined {
+    return misfit(written, this.imageFacts);
+  }
+
+  holdsConnections(files: readonly string[]): boolean {
+    return files.some((name) => CONNECTION_FILE.test(name));
+  }
+
+  async restore({ size, plug, ...request }: RestoreRequest): Promise<number> {
+    makeParentCgroup(this.#data.cgroup);
+    makeCgroupForRestore(request.cgroup, size);
+    const pid = await this.#criu.restore({ ...request, plug: plug(NAMESPACE_BEING_RESTORED) });
+    limitRestored(request.cgroup, size);
+    return pid;
+  }
+
+  async recover(): Promise<void> {
+    await endRestores(this.#data);
+    removeRestoreFolders();
+  }
+
+  untilWritten(id: string): Promise<void> {
+    return waitForDump(this.#data, id);
+  }
+}
