@@ -19,8 +19,13 @@ describe("an API key", () => {
   test.each([
     [{}, "is missing"],
     [{ "X-API-Key": "" }, "is missing"],
-    [{ Authorization: "Bearer e2b_0123" }, "is missing"],
-    [{ "X-API-Key": "sk_e2b_0123" }, "is malformed"],
+    [{ Authorization: "Bearer e2b_0123" }, "holds an API key; send it as X-API-Key"],
+    [{ Authorization: "Bearer sk_e2b_0123" }, "takes no access token: send an API key"],
+    [{ Authorization: "Basic x" }, "is missing"],
+    [{ "X-API-Key": "sk_e2b_0123" }, "holds an access token"],
+    [{ "X-API-Key": "Bearer sk_e2b_0123" }, "holds an access token"],
+    [{ "X-API-Key": "Bearer e2b_0123" }, "is malformed; API keys start with e2b_"],
+    [{ "X-API-Key": "0123" }, "is malformed; API keys start with e2b_"],
     [{ "X-API-Key": "e2b_xyz" }, "40 hex characters"],
     [{ "X-API-Key": `e2b_${"a".repeat(39)}` }, "40 hex characters"],
     [{ "X-API-Key": `e2b_${"a".repeat(41)}` }, "40 hex characters"],
@@ -80,12 +85,16 @@ describe("an access token", () => {
   });
 
   test.each([
-    {},
-    { Authorization: "Basic x" },
-    { Authorization: "Bearer e2b_00" },
-    { Authorization: `Bearer sk_e2b_${"0".repeat(40)}` },
-  ])("%j is a 401", async (headers) => {
-    expect((await statusWith(headers as Record<string, string>, "/teams"))[0]).toBe(401);
+    [{}, "is missing"],
+    [{ Authorization: "Basic x" }, "is malformed"],
+    [{ Authorization: "Bearer e2b_0123" }, "holds an API key"],
+    [{ "X-API-Key": "e2b_0123" }, "takes no API key: send an access token"],
+    [{ "X-API-Key": "sk_e2b_0123" }, "holds an access token; send it as Authorization: Bearer"],
+    [{ Authorization: `Bearer sk_e2b_${"0".repeat(40)}` }, "no user has this token"],
+  ])("%j is a 401 that says why", async (headers, reason) => {
+    const [status, message] = await statusWith(headers as Record<string, string>, "/teams");
+    expect([status, message]).toEqual([401, expect.stringContaining(reason)]);
+    expect(message).not.toContain("0123");
   });
 
   test("an API key is none", async () => {

@@ -16,11 +16,34 @@ export interface Callers {
 
 export type Authentication = keyof Callers;
 
+const SEND_KEY = `send an API key of this server as X-API-Key: ${API_KEY_PREFIX}…`;
+const SEND_TOKEN =
+  `send an access token of this server as Authorization: Bearer ${ACCESS_TOKEN_PREFIX}…; ` +
+  '"sandlot keys token" makes one';
+const MISSING_KEY = "the X-API-Key header is missing; send an API key of this server";
+const MISSING_TOKEN = "the Authorization header is missing; send Bearer and an access token of this server";
+const TOKEN_AS_KEY = `the X-API-Key header is malformed: it holds an access token, which this endpoint does not take; ${SEND_KEY}`;
+const KEY_AS_TOKEN = `the Authorization header is malformed: it holds an API key, which this endpoint does not take; ${SEND_TOKEN}`;
+/** The X-API-Key header is missing, but there is something in the other one. */
+const KEY_ASTRAY = {
+  key: "the X-API-Key header is missing, and the Authorization header holds an API key; send it as X-API-Key",
+  token: `the X-API-Key header is missing; this endpoint takes no access token: ${SEND_KEY}`,
+} as const;
+/** The Authorization header is missing, but there is something in the other one. */
+const TOKEN_ASTRAY = {
+  key: `the Authorization header is missing; this endpoint takes no API key: ${SEND_TOKEN}`,
+  token:
+    "the Authorization header is missing, and the X-API-Key header holds an access token; " +
+    "send it as Authorization: Bearer",
+} as const;
+
 export async function authenticateKey(headers: Headers, store: Store, now: number): Promise<Callers["key"]> {
   const secret = headers.get("x-api-key");
   if (secret === null || secret === "") {
-    throw new Fault(401, "the X-API-Key header is missing; send an API key of this server");
+    const astray = kindOf(bearerIn(headers));
+    throw new Fault(401, astray === undefined ? MISSING_KEY : KEY_ASTRAY[astray]);
   }
+  if (kindOf(bareOf(secret)) === "token") throw new Fault(401, TOKEN_AS_KEY);
   if (!secret.startsWith(API_KEY_PREFIX)) {
     throw new Fault(401, `the X-API-Key header is malformed; API keys start with ${API_KEY_PREFIX}`);
   }
@@ -43,9 +66,11 @@ export async function authenticateKey(headers: Headers, store: Store, now: numbe
 export async function authenticateBearer(headers: Headers, store: Store): Promise<Callers["bearer"]> {
   const header = headers.get("authorization");
   if (header === null || header === "") {
-    throw new Fault(401, "the Authorization header is missing; send Bearer and an access token of this server");
+    const astray = kindOf(bareOf(headers.get("x-api-key") ?? ""));
+    throw new Fault(401, astray === undefined ? MISSING_TOKEN : TOKEN_ASTRAY[astray]);
   }
-  const secret = /^bearer +(\S+)$/i.exec(header)?.[1];
+  const secret = bearerIn(headers);
+  if (kindOf(secret) === "key") throw new Fault(401, KEY_AS_TOKEN);
   if (secret === undefined || !secret.startsWith(ACCESS_TOKEN_PREFIX)) {
     throw new Fault(
       401,
@@ -56,4 +81,18 @@ export async function authenticateBearer(headers: Headers, store: Store): Promis
   const token = hash === undefined ? undefined : await store.keys.accessTokenByHash(hash);
   if (token === undefined) throw new Fault(401, "this access token is not valid\nno user has this token");
   return { userId: token.userId };
+}
+
+function bearerIn(headers: Headers): string | undefined {
+  return /^bearer +(\S+)$/i.exec(headers.get("authorization") ?? "")?.[1];
+}
+
+/** Some write the other header's scheme along with the secret. */
+function bareOf(secret: string): string {
+  return secret.replace(/^bearer +/i, "");
+}
+
+function kindOf(secret: string | undefined): "key" | "token" | undefined {
+  if (secret?.startsWith(ACCESS_TOKEN_PREFIX)) return "token";
+  return secret?.startsWith(API_KEY_PREFIX) ? "key" : undefined;
 }
