@@ -38,6 +38,8 @@ export const METADATA_FILTER_PAIRS_MAX = 64;
 export const VALIDATION_PROBLEMS_SHOWN = 5;
 /** A field's name may be the client's own, and long. */
 export const FIELD_SHOWN_MAX_CHARS = 128;
+/** So is a value that a message shows. */
+export const VALUE_SHOWN_MAX_CHARS = 64;
 /** A longer path is cut in log lines. */
 export const LOGGED_PATH_MAX_CHARS = 256;
 /** The last use of a key is written at most this often. */

@@ -5,6 +5,13 @@ import { basename, dirname, join, normalize } from "node:path/posix";
 import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS } from "../../src/cli/config.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import { createSandboxV1, createSandboxV2 } from "../../src/contract/management/create-sandbox.ts";
+import {
+  ENV_TOTAL_MAX_BYTES,
+  ENV_VARIABLE_MAX_BYTES,
+  METADATA_ENTRIES_MAX,
+  METADATA_KEY_MAX_CHARS,
+  METADATA_MAX_BYTES,
+} from "../../src/contract/management/limits.ts";
 import { Filesystem } from "../../src/contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../../src/contract/runtime/wire/process/process_pb.ts";
 import { routes } from "../../src/control/routes/routes.ts";
@@ -92,6 +99,16 @@ describe("api.md", () => {
     expect(endpoints.filter(({ Supported }) => Supported !== "yes" && Supported !== "not yet")).toEqual([]);
     const names = endpoints.map(({ Endpoint }) => Endpoint);
     expect(new Set(names).size).toBe(names.length);
+  });
+
+  test("has the bounds of metadata and variables", () => {
+    const bounds = tableRows(api, ["What", "Bound", "Why"]).map(({ Bound }) => Bound);
+    expect(bounds).toEqual([
+      `${METADATA_ENTRIES_MAX} entries, ${METADATA_MAX_BYTES} bytes of keys and values in UTF-8`,
+      `${METADATA_KEY_MAX_CHARS} characters`,
+      expect.stringContaining(`${ENV_VARIABLE_MAX_BYTES} bytes`),
+      expect.stringContaining(`${ENV_TOTAL_MAX_BYTES} bytes`),
+    ]);
   });
 
   test("names every field of a create request", () => {

@@ -6,32 +6,51 @@ import { z } from "zod";
 import {
   ENV_TOTAL_MAX_BYTES,
   ENV_VARIABLE_MAX_BYTES,
+  METADATA_ENTRIES_MAX,
+  METADATA_KEY_MAX_CHARS,
+  METADATA_MAX_BYTES,
   TEMPLATE_REFERENCE_MAX_CHARS,
   TIMEOUT_DEFAULT_V1_SECONDS,
   TIMEOUT_DEFAULT_V2_SECONDS,
 } from "./limits.ts";
+import { stringMap } from "./string-map.ts";
 
 const NUL = "\u0000";
 
-const metadata = z.record(z.string(), z.string());
-
-const variableName = z.string().refine((name) => name !== "" && !name.includes("=") && !name.includes(NUL), {
-  error: 'names of variables must not be empty and must hold neither "=" nor NUL',
+const metadata = stringMap(function* (given) {
+  const entries = Object.entries(given);
+  if (entries.length > METADATA_ENTRIES_MAX) {
+    yield { message: `must have at most ${METADATA_ENTRIES_MAX} entries, got ${entries.length}` };
+  }
+  const longest = Math.max(0, ...entries.slice(0, METADATA_ENTRIES_MAX).map(([key]) => key.length));
+  if (longest > METADATA_KEY_MAX_CHARS) {
+    yield { message: `must have keys of at most ${METADATA_KEY_MAX_CHARS} characters, got one of ${longest}` };
+  }
+  const size = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key) + Buffer.byteLength(value), 0);
+  if (size > METADATA_MAX_BYTES) {
+    yield { message: `must hold at most ${METADATA_MAX_BYTES} bytes of keys and values, got ${size}` };
+  }
 });
-const variableValue = z.string().refine((value) => !value.includes(NUL), { error: "must not hold NUL" });
-/** The kernel takes no single variable above 128 KiB; more than the total would leave no room for a command's arguments. */
-const envVars = z
-  .record(variableName, variableValue)
-  .refine((given) => Object.entries(given).every(([name, value]) => bytes(name, value) < ENV_VARIABLE_MAX_BYTES), {
-    error: `no variable may take more than ${ENV_VARIABLE_MAX_BYTES} bytes, name and value together`,
-  })
-  .refine((given) => Object.entries(given).reduce((sum, [n, v]) => sum + bytes(n, v), 0) <= ENV_TOTAL_MAX_BYTES, {
-    error: `all variables together may take ${ENV_TOTAL_MAX_BYTES} bytes`,
-  });
 
-function bytes(name: string, value: string): number {
-  return Buffer.byteLength(name) + Buffer.byteLength(value) + 2;
-}
+/** What no process could be started with is refused here, where somebody is told. */
+const envVars = stringMap(function* (given) {
+  let total = 0;
+  for (const [name, value] of Object.entries(given)) {
+    if (name === "" || name.includes("=") || name.includes(NUL)) {
+      yield { message: 'must have names that are not empty and hold neither "=" nor NUL' };
+    } else if (value.includes(NUL)) yield { key: name, message: "must not hold NUL" };
+    // As the kernel counts it: NAME=VALUE and a NUL.
+    const size = Buffer.byteLength(name) + Buffer.byteLength(value) + 2;
+    if (size > ENV_VARIABLE_MAX_BYTES) {
+      const most = ENV_VARIABLE_MAX_BYTES;
+      yield { key: name, message: `must take at most ${most} bytes as NAME=VALUE with a NUL, got ${size}` };
+    }
+    total += size;
+  }
+  if (total > ENV_TOTAL_MAX_BYTES) {
+    yield { message: `must take at most ${ENV_TOTAL_MAX_BYTES} bytes together, got ${total}` };
+  }
+});
 
 const network = z.looseObject({
   allowPublicTraffic: z.boolean().nullish(),

@@ -5,7 +5,13 @@ export const TIMEOUT_DEFAULT_V2_SECONDS = 300;
 export const REFRESH_DEFAULT_SECONDS = 15;
 export const REFRESH_MAX_SECONDS = 3600;
 export const PAGE_MAX = 100;
+/** Metadata comes back in every list, a hundred times on a page. */
+export const METADATA_ENTRIES_MAX = 256;
+export const METADATA_KEY_MAX_CHARS = 256;
+export const METADATA_MAX_BYTES = 64 * 1024;
+/** The kernel starts no process with a longer variable (MAX_ARG_STRLEN, 32 pages of 4 KiB). */
 export const ENV_VARIABLE_MAX_BYTES = 128 * 1024;
+/** The kernel takes 2 MiB of arguments and variables (a quarter of the stack); the rest is left for the arguments. */
 export const ENV_TOTAL_MAX_BYTES = 1024 * 1024;
 
 export const FORK_COUNT_MAX = 100;

@@ -1,6 +1,7 @@
 /** What the management interface answers about sandboxes. */
 import { z } from "zod";
 import { dateTime, sandboxId, templateId } from "./identifiers.ts";
+import { stringMap } from "./string-map.ts";
 
 /** The answer to create, connect and resume. */
 export const createdSandbox = z.object({
@@ -26,7 +27,7 @@ export const listedSandbox = z.object({
   memoryMB: z.int32().min(128),
   diskSizeMB: z.int32().min(0),
   state: z.enum(["running", "paused"]),
-  metadata: z.record(z.string(), z.string()),
+  metadata: stringMap(),
   volumeMounts: z.array(z.object({ name: z.string(), path: z.string() })),
 });
 

@@ -121,9 +121,9 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(lasted).toEqual([5_000, 5_000, undefined]);
       });
 
-      // Seen to fail: a megabyte of metadata was stored again with each new timeout.
+      // Seen to fail: all of its metadata was stored again with each new timeout.
       test("do not repeat metadata that is long", async () => {
-        const id = await f.create({ metadata: { long: "x".repeat(1024 * 1024) }, timeout: 60 });
+        const id = await f.create({ metadata: { long: "x".repeat(32 * 1024) }, timeout: 60 });
         await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 90 });
         const [updated, created] = await events();
         for (const event of [updated, created]) {

@@ -67,11 +67,9 @@ describe("errors are JSON with a numeric code", () => {
     expect((await f.call("POST", "/sandboxes", "")).status).toBe(400);
   });
 
-  test("depth and names that would not survive are refused", async () => {
+  test("depth is refused", async () => {
     const deep = `{"templateID":"base","mcp":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`;
     expect((await f.call("POST", "/sandboxes", deep)).status).toBe(400);
-    const proto = await f.call("POST", "/sandboxes", '{"templateID":"base","metadata":{"__proto__":"x"}}');
-    expect([proto.status, proto.body.message]).toEqual([400, expect.stringContaining("__proto__")]);
   });
 
   test("an error nobody foresaw is a blank 500; the log has it under the request's id", async () => {

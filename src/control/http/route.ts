@@ -6,7 +6,7 @@ import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import type { Authentication, Callers } from "../access/authentication.ts";
 import { readQuery } from "./query.ts";
-import { parseWith } from "./validation.ts";
+import { BODY, parseWith } from "./validation.ts";
 
 export interface Answer {
   status: number;
@@ -86,5 +86,5 @@ export function route<
 function parseBody(body: RouteFacts["body"], json: unknown): unknown {
   if (body === undefined) return undefined;
   if (json === undefined && body.required) throw new Fault(400, "the request has no body; send a JSON object");
-  return parseWith(body.schema, json === undefined ? {} : json, "the body");
+  return parseWith(body.schema, json === undefined ? {} : json, BODY);
 }

@@ -1,38 +1,136 @@
-/** Turns what a schema says about a request into one sentence: which field, what it must be, what it was. Never its value. */
-import type { z } from "zod";
+/**
+ * Turns what a schema says about a request into one sentence: which field, what it must be, what it was. Of a body's texts the
+ * value is not repeated, because it may be a secret, unless the field takes only a few words. A query's values are: they are
+ * short, and in the client's own address.
+ */
+import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
-import { FIELD_SHOWN_MAX_CHARS, VALIDATION_PROBLEMS_SHOWN } from "../limits.ts";
+import { FIELD_SHOWN_MAX_CHARS, VALIDATION_PROBLEMS_SHOWN, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 
-export function parseWith<S extends z.ZodType>(schema: S, input: unknown, whole: string): z.output<S> {
+/** How what is parsed was written. */
+export interface Source {
+  /** What the whole is called. */
+  whole: string;
+  /** A number as the client wrote it, where it was read from text. */
+  written?(name: string): string | undefined;
+  /** The largest number that is read from text where the schema has no bound of its own. */
+  farthest?: bigint;
+}
+
+export const BODY: Source = { whole: "the body" };
+
+export function parseWith<S extends z.ZodType>(schema: S, input: unknown, source: Source): z.output<S> {
   const result = schema.safeParse(input);
   if (result.success) return result.data;
-  const issues = result.error.issues;
-  const shown = issues.slice(0, VALIDATION_PROBLEMS_SHOWN).map((issue) => describe(issue, input, whole));
-  const more = issues.length - shown.length;
+  const problems = new Map<string, string>();
+  for (const issue of result.error.issues) {
+    // What else is wrong with a value of the wrong type, or far too large, follows from that.
+    const where = JSON.stringify(issue.path.map(String));
+    if (!problems.has(where)) problems.set(where, new Problem(schema, issue, input, source).text);
+  }
+  const shown = [...problems.values()].slice(0, VALIDATION_PROBLEMS_SHOWN);
+  const more = problems.size - shown.length;
   if (more > 0) shown.push(`and ${more} more`);
   throw new Fault(400, `validation error: ${shown.join("; ")}`);
 }
 
-function describe(issue: z.core.$ZodIssue, input: unknown, whole: string): string {
-  const field = issue.path.length === 0 ? whole : issue.path.map(String).join(".").slice(0, FIELD_SHOWN_MAX_CHARS);
-  const got = `got ${kindOf(valueAt(input, issue.path))}`;
-  switch (issue.code) {
-    case "invalid_type":
-      return `${field} must be ${withArticle(issue.expected)}, ${got}`;
-    case "too_small":
-      return `${field} must be at least ${issue.minimum}${unit(issue.origin)}, ${got}`;
-    case "too_big":
-      return `${field} must be at most ${issue.maximum}${unit(issue.origin)}, ${got}`;
-    case "invalid_value":
-      return `${field} must be one of ${issue.values.map((value) => JSON.stringify(value)).join(", ")}, ${got}`;
-    case "invalid_key":
-      return `${field}: ${issue.issues[0]?.message ?? "this name is not allowed"}`;
-    case "invalid_format":
-      // What a pattern means, its schema says in words.
-      return `${field} ${issue.format === "regex" ? issue.message : `must be a valid ${issue.format}`}, ${got}`;
-    default:
-      return `${field} ${issue.message}, ${got}`;
+class Problem {
+  readonly #issue: z.core.$ZodIssue;
+  readonly #source: Source;
+  readonly #field: z.core.$ZodType | undefined;
+  readonly #value: unknown;
+
+  constructor(schema: z.ZodType, issue: z.core.$ZodIssue, input: unknown, source: Source) {
+    this.#issue = issue;
+    this.#source = source;
+    this.#field = fieldAt(schema, issue.path);
+    this.#value = valueAt(input, issue.path);
   }
+
+  get text(): string {
+    return `${this.#name} ${this.#complaint}`;
+  }
+
+  get #name(): string {
+    const { path } = this.#issue;
+    if (path.length === 0) return this.#source.whole;
+    // Entries of a list in a query have no numbers that its writer would know.
+    const shown = this.#isQuery ? path.slice(0, 1) : path;
+    return shown.map(String).join(".").slice(0, FIELD_SHOWN_MAX_CHARS);
+  }
+
+  get #complaint(): string {
+    const issue = this.#issue;
+    const { farthest } = this.#source;
+    if (farthest !== undefined && this.#field instanceof z.ZodNumber) {
+      return `must be an integer from ${range(this.#field, farthest)}, got ${this.#got}`;
+    }
+    switch (issue.code) {
+      case "invalid_type":
+        if (typeof this.#value === "number" && !Number.isFinite(this.#value)) return this.#beyond(this.#value > 0);
+        return `must be ${this.#noun(issue.expected)}, got ${this.#got}`;
+      case "too_small":
+        return typeof this.#value === "number" ? this.#beyond(false) : sized("least", issue.minimum, this.#value);
+      case "too_big":
+        return typeof this.#value === "number" ? this.#beyond(true) : sized("most", issue.maximum, this.#value);
+      case "invalid_value": {
+        const words = issue.values.map((value) => JSON.stringify(value)).join(", ");
+        return `must be one of ${words}, got ${typeof this.#value === "string" ? quoted(this.#value) : this.#got}`;
+      }
+      case "invalid_format":
+        return `${formatOf(issue)}${this.#isQuery ? `, got ${this.#got}` : ""}`;
+      case "custom":
+        return issue.message;
+      default:
+        return "is not valid; see /openapi.json for what it takes";
+    }
+  }
+
+  /** The bound that holds is the field's; the library names its own for numbers that are far beyond it. */
+  #beyond(isTooBig: boolean): string {
+    const number = this.#field instanceof z.ZodNumber ? this.#field : undefined;
+    const bound = isTooBig ? `at most ${number?.maxValue}` : `at least ${number?.minValue}`;
+    return `must be ${bound}, got ${this.#got}`;
+  }
+
+  #noun(expected: string): string {
+    if (expected === "int" || (this.#field instanceof z.ZodNumber && this.#field.isInt)) return "an integer";
+    if (expected === "array" && this.#isQuery) return "a comma-separated list";
+    return withArticle(expected === "record" ? "object" : expected);
+  }
+
+  /** Numbers are shown, because limits are about them. */
+  get #got(): string {
+    const value = this.#value;
+    if (value === undefined) return "nothing";
+    if (value === null) return "null";
+    if (typeof value === "number") return shortened(this.#source.written?.(this.#name) ?? String(value));
+    if (typeof value === "string" && this.#isQuery) return quoted(value);
+    return Array.isArray(value) ? "an array" : withArticle(typeof value);
+  }
+
+  get #isQuery(): boolean {
+    return this.#source.written !== undefined;
+  }
+}
+
+/** The schema of the field, without what makes it optional; undefined where the path leads into the client's own keys. */
+function fieldAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): z.core.$ZodType | undefined {
+  let field: z.core.$ZodType | undefined = schema;
+  for (const key of path) {
+    field = innermost(field);
+    if (field instanceof z.ZodObject) field = field.shape[String(key)];
+    else if (field instanceof z.ZodArray) field = field.element;
+    else return undefined;
+    if (field === undefined) return undefined;
+  }
+  return innermost(field);
+}
+
+export function innermost(field: z.core.$ZodType): z.core.$ZodType {
+  return field instanceof z.ZodOptional || field instanceof z.ZodDefault || field instanceof z.ZodNullable
+    ? innermost(field.unwrap())
+    : field;
 }
 
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
@@ -42,21 +140,32 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   );
 }
 
-/** Numbers are shown, because limits are about them; of anything else only the kind, because it may be a secret. */
-function kindOf(value: unknown): string {
-  if (value === undefined) return "nothing";
-  if (value === null) return "null";
-  if (typeof value === "number") return String(value);
-  if (Array.isArray(value)) return "an array";
-  return withArticle(typeof value);
+function formatOf(issue: z.core.$ZodIssueInvalidStringFormat): string {
+  // What a pattern means, its schema says in words.
+  if (issue.format === "regex") return issue.message;
+  return issue.format === "datetime" ? "must be a time such as 2027-01-15T08:00:00Z" : `must be a ${issue.format}`;
+}
+
+function range({ minValue, maxValue }: z.ZodNumber, farthest: bigint): string {
+  const isOwn = maxValue !== null && maxValue < Number.MAX_SAFE_INTEGER;
+  return `${minValue ?? -farthest} to ${isOwn ? maxValue : farthest}`;
+}
+
+function sized(side: "least" | "most", bound: number | bigint, value: unknown): string {
+  const isText = typeof value === "string";
+  const size = isText || Array.isArray(value) ? value.length : Object.keys(value ?? {}).length;
+  const unit = isText ? (bound === 1 ? "character" : "characters") : bound === 1 ? "entry" : "entries";
+  return `must have at ${side} ${bound} ${unit}, got ${size}`;
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(shortened(text));
+}
+
+function shortened(text: string): string {
+  return text.length > VALUE_SHOWN_MAX_CHARS ? `${text.slice(0, VALUE_SHOWN_MAX_CHARS)}…` : text;
 }
 
 function withArticle(noun: string): string {
-  const word = noun === "int" ? "integer" : noun === "record" ? "object" : noun;
-  return /^[aeiou]/.test(word) ? `an ${word}` : `a ${word}`;
-}
-
-function unit(origin: string): string {
-  if (origin === "string") return " characters long";
-  return origin === "array" ? " entries long" : "";
+  return /^[aeiou]/.test(noun) ? `an ${noun}` : `a ${noun}`;
 }

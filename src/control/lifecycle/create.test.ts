@@ -170,14 +170,15 @@ describe("create", () => {
     [{ templateID: "base", timeout: -1 }, "timeout must be at least 0, got -1"],
     [{ templateID: "base", timeout: 2 ** 31 }, "timeout must be at most 2147483647, got 2147483648"],
     [{ templateID: "base", timeout: 1.5 }, "timeout must be an integer, got 1.5"],
-    [{ templateID: "base", timeout: "5" }, "timeout must be a number, got a string"],
+    [{ templateID: "base", timeout: "5" }, "timeout must be an integer, got a string"],
+    [{ templateID: "base", timeout: 2 ** 53 }, "timeout must be at most 2147483647, got 9007199254740992"],
     [{ templateID: "base", metadata: { a: 1 } }, "metadata.a must be a string, got 1"],
     [{ templateID: "base", metadata: ["x"] }, "metadata must be an object, got an array"],
     [{ templateID: "base", envVars: { A: null } }, "envVars.A must be a string, got null"],
-    [{ templateID: "base", envVars: { "": "x" } }, "names of variables must not be empty"],
-    [{ templateID: "base", envVars: { "A=B": "x" } }, "names of variables must not be empty"],
-    [{ templateID: "base", envVars: { "A\u0000": "x" } }, "names of variables must not be empty"],
-    [{ templateID: "base", envVars: { A: "secret\u0000" } }, "envVars.A must not hold NUL, got a string"],
+    [{ templateID: "base", envVars: { "": "x" } }, "envVars must have names that are not empty"],
+    [{ templateID: "base", envVars: { "A=B": "x" } }, "envVars must have names that are not empty"],
+    [{ templateID: "base", envVars: { "A\u0000": "x" } }, "envVars must have names that are not empty"],
+    [{ templateID: "base", envVars: { A: "secret\u0000" } }, "envVars.A must not hold NUL"],
     [{ templateID: "base", secure: "yes" }, "secure must be a boolean, got a string"],
     [{ templateID: "base", mcp: [] }, "mcp must be an object, got an array"],
   ])("%j is refused: %s", async (body, message) => {
@@ -230,15 +231,85 @@ describe("create", () => {
   });
 });
 
-test.each([
-  ["one variable above what the kernel takes", { BIG: "x".repeat(128 * 1024) }],
-  [
-    "all variables together",
-    Object.fromEntries(Array.from({ length: 11 }, (_, at) => [`V${at}`, "x".repeat(100_000)])),
-  ],
-])("variables that no process could be started with are refused: %s", async (_, envVars) => {
-  await using fixture = await ControlFixture.open();
-  const { status, body } = await fixture.call("POST", "/sandboxes", { templateID: "base", envVars });
-  expect(status).toBe(400);
-  expect(body.message).toContain("envVars");
+describe("what is too large", () => {
+  const entries = (count: number, value: string) =>
+    Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, value]));
+
+  test.each([
+    [{ metadata: { [`${"k".repeat(256)}`]: "" } }, undefined],
+    [{ metadata: { "": "€".repeat(65_536 / 3 - 1) } }, undefined],
+    [{ metadata: entries(256, "") }, undefined],
+    [{ metadata: { [`${"k".repeat(257)}`]: "" } }, "metadata must have keys of at most 256 characters, got one of 257"],
+    [{ metadata: { a: "x".repeat(65_536) } }, "metadata must hold at most 65536 bytes of keys and values, got 65537"],
+    [{ metadata: { "": "€".repeat(22_000) } }, "metadata must hold at most 65536 bytes of keys and values, got 66000"],
+    [{ metadata: entries(257, "") }, "metadata must have at most 256 entries, got 257"],
+    [{ envVars: { V: "x".repeat(131_072 - 3) } }, undefined],
+    [
+      { envVars: { V: "x".repeat(131_072 - 2) } },
+      "envVars.V must take at most 131072 bytes as NAME=VALUE with a NUL, got 131073",
+    ],
+    [{ envVars: entries(11, "x".repeat(100_000)) }, "envVars must take at most 1048576 bytes together, got 1100045"],
+  ])("case %#", async (fields, complaint) => {
+    for (const path of ["/sandboxes", "/v2/sandboxes"]) {
+      const { status, body } = await f.call("POST", path, { templateID: "base", ...fields });
+      if (complaint === undefined) expect(status).toBe(201);
+      else expect([status, body.message]).toEqual([400, `validation error: ${complaint}`]);
+    }
+  });
+});
+
+describe("__proto__", () => {
+  const create = (fields: string) => f.call("POST", "/sandboxes", `{"templateID":"base","timeout":60,${fields}}`);
+
+  test("is a key of metadata like any other: kept, shown, and found by", async () => {
+    const { status, body } = await create('"metadata":{"__proto__":"x","constructor":"y","toString":"z"}');
+    expect(status).toBe(201);
+    const other = await f.create();
+    const expected = JSON.parse('{"__proto__":"x","constructor":"y","toString":"z"}');
+    const shown = [
+      (await f.call("GET", `/sandboxes/${body.sandboxID}`)).body.metadata,
+      (await f.call("GET", "/sandboxes?metadata=__proto__%3Dx")).body[0]?.metadata,
+      (await f.call("GET", "/v2/sandboxes?metadata=__proto__%3Dx")).body[0]?.metadata,
+    ];
+    for (const metadata of shown) expect(Object.entries(metadata ?? {})).toEqual(Object.entries(expected));
+    for (const path of ["/sandboxes", "/v2/sandboxes"]) {
+      expect((await f.call("GET", `${path}?metadata=__proto__%3Dx`)).body).toHaveLength(1);
+      expect((await f.call("GET", `${path}?metadata=__proto__%3Dy`)).body).toHaveLength(0);
+    }
+    expect((await f.call("GET", `/sandboxes/${other}`)).body.metadata).toEqual({});
+  });
+
+  test("is a variable like any other, through a snapshot, too", async () => {
+    const { status, body } = await create('"envVars":{"__proto__":"x","A":"b"}');
+    expect(status).toBe(201);
+    expect(Object.entries(f.host.requestOf(body.sandboxID)?.envVars ?? {})).toEqual([
+      ["__proto__", "x"],
+      ["A", "b"],
+    ]);
+    const { snapshotID } = (await f.call("POST", `/sandboxes/${body.sandboxID}/snapshots`, {})).body;
+    const copy = await f.create({ templateID: snapshotID, envVars: { B: "c" } });
+    expect(Object.entries(f.host.requestOf(copy)?.envVars ?? {})).toEqual([
+      ["__proto__", "x"],
+      ["A", "b"],
+      ["B", "c"],
+    ]);
+  });
+
+  test("elsewhere is a field that nobody knows, and gives nothing to what it is in", async () => {
+    const poison = '{"secure":true,"allowPublicTraffic":false,"enabled":true,"polluted":"yes"}';
+    const fields = ["network", "autoResume", "mcp"].map((field) => `"${field}":{"__proto__":${poison}}`);
+    const { status, body } = await create(`"__proto__":${poison},${fields.join(",")}`);
+    expect([status, body.envdAccessToken]).toEqual([201, null]);
+    const detail = (await f.call("GET", `/sandboxes/${body.sandboxID}`)).body;
+    expect(detail.lifecycle.autoResume).toBe(false);
+    expect(Reflect.get({}, "polluted")).toBeUndefined();
+  });
+
+  test("must have a string as its value in both", async () => {
+    for (const field of ["metadata", "envVars"]) {
+      const { status, body } = await create(`"${field}":{"__proto__":{"polluted":"yes"}}`);
+      const message = `validation error: ${field}.__proto__ must be a string, got an object`;
+      expect([status, body.message]).toEqual([400, message]);
+    }
+  });
 });

@@ -54,6 +54,20 @@ test("the asked time, metadata and internet setting are kept, and parts of a sec
   await sandbox.kill();
 });
 
+test("__proto__ is a key of metadata and a variable like any other", async () => {
+  const strange = JSON.parse('{"__proto__":"strange","constructor":"stranger"}');
+  const sandbox = await Sandbox.create({ ...server().options, metadata: strange, envs: strange });
+  const { stdout } = await sandbox.commands.run("printenv __proto__ constructor");
+  expect(stdout).toBe("strange\nstranger\n");
+  expect(Object.entries((await sandbox.getInfo()).metadata)).toEqual(Object.entries(strange));
+  const found = await Sandbox.list({ ...server().options, query: { metadata: strange } }).nextItems();
+  expect(found.map(({ sandboxId }) => sandboxId)).toEqual([sandbox.sandboxId]);
+  await sandbox.pause();
+  await sandbox.connect();
+  expect((await sandbox.commands.run("printenv __proto__")).stdout).toBe("strange\n");
+  await sandbox.kill();
+});
+
 test("variables given at creation are in every process", async () => {
   const value = "two words, a \"quote\", a $sign, a 'tick' and\na new line";
   const sandbox = await Sandbox.create({ ...server().options, envs: { GREETING: value, EMPTY: "" } });

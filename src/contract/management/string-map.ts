@@ -1,0 +1,41 @@
+/**
+ * Objects whose keys are the client's own, with strings as values. Any key is an ordinary one, `__proto__` among them, which the
+ * schema library's records would drop. The value is passed on as it was parsed: nothing is copied, so no key meets a setter.
+ */
+import { z } from "zod";
+
+export type StringMap = Record<string, string>;
+
+/** What is wrong with the map, or with the entry of a key, in words that follow its name. */
+export interface StringMapProblem {
+  key?: string;
+  message: string;
+}
+
+/** `judge` sees maps that hold nothing but strings. */
+export function stringMap(judge: (map: StringMap) => Iterable<StringMapProblem> = () => []): z.ZodType<StringMap> {
+  const schema = z
+    .unknown()
+    .superRefine((value, context) => {
+      if (!isObject(value)) {
+        context.addIssue({ code: "invalid_type", expected: "object", input: value });
+        return;
+      }
+      let isStrings = true;
+      for (const [key, entry] of Object.entries(value)) {
+        if (typeof entry === "string") continue;
+        isStrings = false;
+        context.addIssue({ code: "invalid_type", expected: "string", input: entry, path: [key] });
+      }
+      if (!isStrings) return;
+      for (const { key, message } of judge(value as StringMap)) {
+        context.addIssue({ code: "custom", message, input: value, path: key === undefined ? [] : [key] });
+      }
+    })
+    .meta({ type: "object", additionalProperties: { type: "string" } });
+  return schema as z.ZodType as z.ZodType<StringMap>;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
