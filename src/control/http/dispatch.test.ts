@@ -119,6 +119,50 @@ describe("bodies", () => {
     expect((await f.control.handle(request)).status).toBe(413);
   });
 
+  test.each([
+    "application/xml",
+    "text/xml; charset=utf-8",
+    "application/soap+xml",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "Text/HTML",
+    "image/png",
+  ])("of type %p are refused with 415, and told what to send", async (type) => {
+    const body = { templateID: "base" };
+    const reply = await f.call("POST", "/sandboxes", body, { "Content-Type": type });
+    const shown = type.split(";")[0]?.toLowerCase() ?? "";
+    expect([reply.status, reply.body.message]).toEqual([415, expect.stringContaining(`"${shown}"`)]);
+    expect(reply.body.message).toContain("application/json");
+    expect(f.host.running).toEqual([]);
+  });
+
+  test("of a type without end are refused with the beginning of it", async () => {
+    const headers = { "Content-Type": `multipart/${"x".repeat(5_000)}` };
+    const reply = await f.call("POST", "/sandboxes", { templateID: "base" }, headers);
+    expect(reply.status).toBe(415);
+    expect(reply.body.message.length).toBeLessThan(200);
+  });
+
+  test.each([
+    "application/json",
+    "application/json; charset=utf-8",
+    "APPLICATION/JSON",
+    "application/vnd.api+json",
+    "text/plain;charset=UTF-8",
+    "application/octet-stream",
+    "nonsense",
+  ])("of type %p are read as JSON", async (type) => {
+    const body = { templateID: "base" };
+    expect((await f.call("POST", "/sandboxes", body, { "Content-Type": type })).status).toBe(201);
+  });
+
+  test("without a type are read as JSON, and none is of no type", async () => {
+    expect((await f.control.handle(streamed([new TextEncoder().encode('{"templateID":"base"}')]))).status).toBe(201);
+    const id = await f.create();
+    const form = { "Content-Type": "application/x-www-form-urlencoded" };
+    expect((await f.call("POST", `/sandboxes/${id}/pause`, "", form)).status).toBe(204);
+  });
+
   test("of exactly 16 MiB are read", async () => {
     const padding = REQUEST_BODY_MAX_BYTES - '{"templateID":"base"}'.length;
     expect((await f.call("POST", "/sandboxes", `{"templateID":"base"}${" ".repeat(padding)}`)).status).toBe(201);

@@ -27,7 +27,7 @@ export interface RouteFacts {
   query?: z.ZodObject;
   body?: { schema: z.ZodType; required: boolean };
   success: readonly { status: number; description: string; schema?: z.ZodType; headers?: Record<string, string> }[];
-  /** Statuses of errors that are particular to this route; 400, 401, 404, 413 and 500 go without saying where they apply. */
+  /** Statuses of errors that are particular to this route; 400, 401, 404, 413, 415 and 500 go without saying where they apply. */
   errors?: readonly number[];
 }
 
