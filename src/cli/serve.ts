@@ -54,7 +54,8 @@ export async function serve(config: Config): Promise<number> {
   const server = listen(config, control.handle, edge);
   await control.start();
   host.keepReady(await control.builtinKinds());
-  console.log(banner(config.listen, apiKey));
+  const isTerminal = process.stdout.isTTY === true;
+  console.log(banner(config.listen, { secret: apiKey, file: data.keyFile, isTerminal }));
 
   await stopSignal();
   // No new requests; those to the management interface are finished, streams to sandboxes are cut. Sandboxes run on, and the
