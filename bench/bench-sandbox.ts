@@ -1,4 +1,7 @@
-/** A sandbox to measure: made through the API, and looked at from the host's side, where its address and processes are known. */
+/**
+ * A sandbox to measure: made through the API, and looked at from the host's side, where its address and processes are
+ * known.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { serverFile } from "../src/cli/down.ts";

@@ -60,8 +60,8 @@ export class Context {
   }
 
   /**
-   * Waits until the server has all its sandboxes ready, and so nothing more to do. It tells nobody, so this looks at its run
-   * folder: a sandbox that is ready has a record and no longer any disk in the host's view.
+   * Waits until the server has all its sandboxes ready, and so nothing more to do. It tells nobody, so this looks at
+   * its run folder: a sandbox that is ready has a record and no longer any disk in the host's view.
    */
   async untilReady(): Promise<void> {
     const running = (await this.call("GET", "/v2/sandboxes")) as unknown[];

@@ -1,6 +1,7 @@
 /**
- * The benchmark: every figure of ours beside a floor or a peer, measured in the same run on the same machine. It measures
- * only what a client can see, changes nothing in the server, and leaves nothing behind, also when it is interrupted.
+ * The benchmark: every figure of ours beside a floor or a peer, measured in the same run on the same machine. It
+ * measures only what a client can see, changes nothing in the server, and leaves nothing behind, also when it is
+ * interrupted.
  *
  *   main.ts      the stage: a network without a way out, a server on a folder of its own, and the end of both
  *   measure.ts   the measuring itself, inside that network and the server's mount namespace

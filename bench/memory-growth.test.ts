@@ -4,7 +4,10 @@ import { growth } from "./memory-growth.ts";
 
 const MIB = 1024 ** 2;
 const SAMPLES = 240;
-/** A minute of a process that holds `base`, makes garbage up to `tooth` every `period` samples, and keeps `leak` by the end. */
+/**
+ * A minute of a process that holds `base`, makes garbage up to `tooth` every `period` samples, and keeps `leak` by the
+ * end.
+ */
 const minute = (base: number, tooth: number, period: number, leak: number) =>
   Array.from({ length: SAMPLES }, (_, at) => {
     const garbage = (tooth * ((at + 17) % period)) / period;

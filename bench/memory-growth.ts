@@ -1,7 +1,7 @@
 /**
- * Whether a process that should stay as it is gathers memory. Its memory is a saw-tooth, because garbage waits for its collector;
- * so what counts is what is left at the foot of the teeth. Only growth of that is kept for good. How high the teeth are is
- * bounded by itself.
+ * Whether a process that should stay as it is gathers memory. Its memory is a saw-tooth, because garbage waits for its
+ * collector; so what counts is what is left at the foot of the teeth. Only growth of that is kept for good. How high
+ * the teeth are is bounded by itself.
  */
 import { mib } from "./resident-memory.ts";
 import { quantile } from "./samples.ts";

@@ -14,7 +14,9 @@ export interface Summary {
 /** The first rounds fill caches on both sides and do not count. */
 const WARM_UP_ROUNDS = 2;
 
-/** Turn and turn about, so that whatever else the machine does meets both sides alike. Each side answers its own time. */
+/**
+ * Turn and turn about, so that whatever else the machine does meets both sides alike. Each side answers its own time.
+ */
 export async function interleave(
   rounds: number,
   ours: () => Promise<number>,
@@ -38,8 +40,8 @@ export async function timed(work: () => Promise<unknown>): Promise<number> {
 }
 
 /**
- * The second of two in a row. After a pause the kernel takes ten milliseconds and more to let crun change cgroups, right after
- * another change it does not; and a floor is the least there is.
+ * The second of two in a row. After a pause the kernel takes ten milliseconds and more to let crun change cgroups,
+ * right after another change it does not; and a floor is the least there is.
  */
 export async function secondTimed(work: () => Promise<unknown>): Promise<number> {
   await work();

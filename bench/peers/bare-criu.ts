@@ -1,6 +1,6 @@
 /**
- * The floor of pause and resume: CRIU with the options that the server gives it, on the same sandboxes and the same images, with
- * nothing before and after. Run inside the server's mount namespace.
+ * The floor of pause and resume: CRIU with the options that the server gives it, on the same sandboxes and the same
+ * images, with nothing before and after. Run inside the server's mount namespace.
  */
 import { chownSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";

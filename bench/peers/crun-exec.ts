@@ -1,4 +1,6 @@
-/** The shortest way to run a command in a sandbox: crun itself, as root of the machine, past the server and the guest. */
+/**
+ * The shortest way to run a command in a sandbox: crun itself, as root of the machine, past the server and the guest.
+ */
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import type { Context } from "../context.ts";
 import { runBare } from "./program.ts";

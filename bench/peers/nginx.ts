@@ -1,6 +1,6 @@
 /**
- * The peer of file transfers: nginx from the distribution, in the network of a sandbox, on the disk of that sandbox, and under
- * its limits of memory and processors. It is reached without our server between.
+ * The peer of file transfers: nginx from the distribution, in the network of a sandbox, on the disk of that sandbox,
+ * and under its limits of memory and processors. It is reached without our server between.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";

@@ -1,8 +1,9 @@
 /**
- * The floor: crun with a plain configuration on an overlay over the same image. All namespaces that a sandbox has, but no
- * filter, no limits, no network, no guest. The root is mounted once, so that a run is nothing but crun's own work.
+ * The floor: crun with a plain configuration on an overlay over the same image. All namespaces that a sandbox has, but
+ * no filter, no limits, no network, no guest. The root is mounted once, so that a run is nothing but crun's own work.
  *
- * Everything lies below the server's own run folder, state folder and cgroup, so that taking the server down removes it.
+ * Everything lies below the server's own run folder, state folder and cgroup, so that taking the server down removes
+ * it.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";

@@ -1,4 +1,7 @@
-/** What a create costs beyond the least that any container costs. The server has booted sandboxes ready, as it always does. */
+/**
+ * What a create costs beyond the least that any container costs. The server has booted sandboxes ready, as it always
+ * does.
+ */
 import { Fault } from "../../src/contract/fault.ts";
 import { PlainContainer } from "../peers/plain-container.ts";
 import type { Row } from "../row.ts";

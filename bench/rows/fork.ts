@@ -1,4 +1,7 @@
-/** How long a caller waits for copies of a running sandbox. Nothing stands beside it: nobody else has it on such a machine. */
+/**
+ * How long a caller waits for copies of a running sandbox. Nothing stands beside it: nobody else has it on such a
+ * machine.
+ */
 import { BenchSandbox } from "../bench-sandbox.ts";
 import type { Context } from "../context.ts";
 import type { Row } from "../row.ts";

@@ -1,4 +1,6 @@
-/** What a pause costs beyond CRIU's own work and the disk's, for a sandbox that does nothing and for one full of memory. */
+/**
+ * What a pause costs beyond CRIU's own work and the disk's, for a sandbox that does nothing and for one full of memory.
+ */
 
 import { BenchSandbox } from "../bench-sandbox.ts";
 import type { Context } from "../context.ts";

@@ -1,4 +1,7 @@
-/** docs/architecture.md has the folders and directions that the import rules have, so that a newcomer can trust its tables. */
+/**
+ * docs/architecture.md has the folders and directions that the import rules have, so that a newcomer can trust its
+ * tables.
+ */
 import { describe, expect, test } from "bun:test";
 import { MAY_IMPORT } from "./import-rules.ts";
 import { tableRows } from "./markdown.ts";

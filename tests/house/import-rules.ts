@@ -1,13 +1,13 @@
 /**
- * Who may import whom. docs/architecture.md shows the same directions to people. A file that has to break this table is in
- * the wrong room.
+ * Who may import whom. docs/architecture.md shows the same directions to people. A file that has to break this table is
+ * in the wrong room.
  */
 import { dirname, join, normalize } from "node:path/posix";
 import { importsOf, type SourceFile } from "./source-files.ts";
 
 /**
- * What each room may import besides itself. A file is in the room with the longest name that its path begins with. An entry that
- * ends in `.ts` is a single file; all others are rooms, without the rooms inside them.
+ * What each room may import besides itself. A file is in the room with the longest name that its path begins with. An
+ * entry that ends in `.ts` is a single file; all others are rooms, without the rooms inside them.
  */
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
@@ -203,7 +203,10 @@ function packageName(specifier: string): string {
     .join("/");
 }
 
-/** `src/host/runtime/crun/criu.ts` is in `host/runtime/crun`, `src/guest/filesystem/watching/watch.ts` in `guest/filesystem`. */
+/**
+ * `src/host/runtime/crun/criu.ts` is in `host/runtime/crun`, `src/guest/filesystem/watching/watch.ts` in
+ * `guest/filesystem`.
+ */
 function roomOf(path: string): string | undefined {
   for (let folder = dirname(path.slice("src/".length)); folder !== "."; folder = dirname(folder)) {
     if (MAY_IMPORT[folder] !== undefined) return folder;
