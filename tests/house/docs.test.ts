@@ -165,6 +165,16 @@ describe("api.md", () => {
   });
 });
 
+describe("CHANGELOG.md", () => {
+  test("begins with what is not released yet, and has the headings of Keep a Changelog only", () => {
+    const headings = [...readText("CHANGELOG.md").matchAll(/^##+ .+$/gm)].map(([heading]) => heading);
+    const known =
+      /^(?:## \[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}|### (?:Added|Changed|Deprecated|Removed|Fixed|Security))$/;
+    expect(headings[0]).toBe("## [Unreleased]");
+    expect(headings.slice(1).filter((heading) => !known.test(heading))).toEqual([]);
+  });
+});
+
 describe("every page", () => {
   test("names commands that exist", () => {
     const { scripts } = JSON.parse(readText("package.json")) as { scripts: Record<string, string> };
