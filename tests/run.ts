@@ -1,17 +1,18 @@
 /**
- * `npm test`. Sets up what is missing, cleans up after runs that were killed, and runs every test inside the outer network.
- * Arguments go to `bun test`. The last line counts what passed and failed.
+ * `npm test`: runs every test, lane after lane (tests/lanes.ts). What needs root also has what is missing set up first, is cleaned
+ * up after runs that were killed, and runs inside the outer network. Arguments are parts of paths, or options of `bun test`. The
+ * last line counts what passed and failed.
  */
-import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
 import { demandRoot, prepare } from "../src/cli/prepare.ts";
 import { installPackages } from "../src/host/setup/packages.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
+import { bunTest, type Outcome } from "./bun-test.ts";
+import { filesOfLane, LANES, type Lane, selectTests } from "./lanes.ts";
+import { printSummary } from "./summary.ts";
 import { removeServersOf, removeStaleServers } from "./support/server.ts";
 import { imageSteps } from "./workloads/images.ts";
 
-const PROJECT = join(import.meta.dir, "..");
-const TEST_MS = "60000";
 /** What tests call on the machine itself, beyond what the server needs, with the Debian package of each. */
 const TOOLS_OF_TESTS = { bash: "bash", curl: "curl", git: "git", python3: "python3" };
 /**
@@ -27,46 +28,51 @@ const OWN_MOUNTS = [
   'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"',
   "sh",
 ];
+/** Lanes that somebody else has run just now. */
+const done = (process.env.SANDLOT_TEST_WITHOUT ?? "").split(",");
 
-demandRoot();
-const args = process.argv.slice(2);
-const config = loadConfig(settingsOfServer(process.env));
-await prepare(config, imageSteps(config, args));
-await installPackages((line) => console.error(`  ${line}`), TOOLS_OF_TESTS);
-await removeStaleNetworks();
-await removeStaleServers();
-
-const network = await makeOuterNetwork();
-let exitCode = 1;
-try {
-  const command = [...network.enter, ...OWN_MOUNTS, process.execPath, "test", "--timeout", TEST_MS, ...args];
-  const child = Bun.spawn(command, {
-    cwd: PROJECT,
-    env: { ...process.env, SANDLOT_TEST_RUN: String(process.pid) },
-    stdio: ["ignore", "inherit", "pipe"],
-  });
-  const report = await passOn(child.stderr);
-  exitCode = await child.exited;
-  const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}$`, "m").exec(report)?.[1] ?? 0);
-  console.log(`${count("pass")} passed, ${count("fail")} failed`);
-} finally {
-  await removeServersOf(String(process.pid));
-  await network.remove();
+const began = performance.now();
+const { files, options } = selectTests(process.argv.slice(2));
+const lanes = LANES.filter((lane) => !done.includes(lane) && filesOfLane(lane, files).length > 0);
+const outcomes: Outcome[] = [];
+// With a name to look for, a lane may have nothing of it.
+const given = [...options, ...(lanes.length > 1 ? ["--pass-with-no-tests"] : [])];
+if (lanes.includes("check")) {
+  outcomes.push(await bunTest(filesOfLane("check", files), { parallel: true, asNobody: true, options: given }));
 }
-process.exit(exitCode);
+const privileged = lanes.filter((lane) => lane !== "check");
+if (privileged.length > 0) outcomes.push(...(await runOnMachine(privileged)));
+printSummary(outcomes, performance.now() - began);
+process.exit(outcomes.some(({ failed }) => failed > 0) || outcomes.every(({ passed }) => passed === 0) ? 1 : 0);
+
+async function runOnMachine(of: readonly Lane[]): Promise<Outcome[]> {
+  demandRoot();
+  const config = loadConfig(settingsOfServer(process.env));
+  await prepare(config, imageSteps(config, files));
+  await installPackages((line) => console.error(`  ${line}`), TOOLS_OF_TESTS);
+  await removeStaleNetworks();
+  await removeStaleServers();
+  const network = await makeOuterNetwork();
+  const found: Outcome[] = [];
+  try {
+    for (const lane of of) {
+      found.push(
+        await bunTest(filesOfLane(lane, files), {
+          enter: [...network.enter, ...OWN_MOUNTS],
+          env: { SANDLOT_TEST_RUN: String(process.pid) },
+          parallel: lane === "root",
+          options: given,
+        }),
+      );
+    }
+  } finally {
+    await removeServersOf(String(process.pid));
+    await network.remove();
+  }
+  return found;
+}
 
 /** SANDLOT_TEST_LONG, SANDLOT_TEST_SEED and the like are for tests, not for a server. */
 function settingsOfServer(env: Record<string, string | undefined>): Record<string, string | undefined> {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^SANDLOT_(TEST|STORM)_/.test(name)));
-}
-
-/** Shows the report as it comes and keeps its end. */
-async function passOn(stream: ReadableStream<Uint8Array>): Promise<string> {
-  const decoder = new TextDecoder();
-  let kept = "";
-  for await (const chunk of stream) {
-    process.stderr.write(chunk);
-    kept = (kept + decoder.decode(chunk, { stream: true })).slice(-20_000);
-  }
-  return kept;
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith("SANDLOT_TEST_")));
 }

@@ -42,10 +42,8 @@ export const CHROMIUM_IMAGE = CHROMIUM.image;
 /** A browser's image is large; its test runs when this is asked for. */
 export const LONG = process.env.SANDLOT_TEST_LONG === "1";
 
-/** What the test run has to make first, given the files that it was asked to run. */
-export function imageSteps({ cacheFolder, debianMirror }: Config, testArguments: readonly string[]): SetupStep[] {
-  const files = testArguments.filter((argument, at) => !argument.startsWith("-") && testArguments[at - 1] !== "-t");
-  const wanted = files.length === 0 || files.some((file) => TEST_FILE.includes(file.replace(/^\.\//, "")));
-  if (!wanted) return [];
+/** What the test run has to make first, given the files that it runs. */
+export function imageSteps({ cacheFolder, debianMirror }: Config, files: readonly string[]): SetupStep[] {
+  if (!files.includes(TEST_FILE)) return [];
   return [WORKLOADS, ...(LONG ? [CHROMIUM] : [])].map((image) => debianImageStep(cacheFolder, debianMirror, image));
 }

@@ -1,0 +1,85 @@
+/** Runs files with `bun test`, shows its report as it comes, and tells what came of it. */
+import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { PROJECT } from "./house/source-files.ts";
+
+const TEST_MS = 60_000;
+/** Long enough for the counts at the end of a report. */
+const REPORT_END_MAX_CHARS = 20_000;
+/** Many tests wait more than they compute. */
+const WORKERS = Math.max(4, availableParallelism());
+const NOBODY = 65_534;
+
+export interface Outcome {
+  passed: number;
+  failed: number;
+  /** How long each file took. */
+  fileMs: Readonly<Record<string, number>>;
+}
+
+export interface Way {
+  /** Command that the rest is handed to, such as `ip netns exec NAME`. */
+  enter?: readonly string[];
+  options?: readonly string[];
+  env?: Readonly<Record<string, string>>;
+  /** Files side by side in several processes; otherwise one after the other in one. */
+  parallel?: boolean;
+  /** As a user without rights, where root asks: what needs root must fail. */
+  asNobody?: boolean;
+}
+
+export async function bunTest(files: readonly string[], way: Way): Promise<Outcome> {
+  const home = mkdtempSync(join(tmpdir(), "sandlot-tests-"));
+  try {
+    const drop = way.asNobody === true ? commandOfNobody(home) : [];
+    const timings = join(home, "timings.json");
+    const options = ["--timeout", String(TEST_MS), `--timings=${timings}`, "--update-timings", ...(way.options ?? [])];
+    if (way.parallel === true) options.push(`--parallel=${WORKERS}`);
+    const paths = files.map((file) => `./${file}`);
+    const child = Bun.spawn([...(way.enter ?? []), ...drop, process.execPath, "test", ...options, ...paths], {
+      cwd: PROJECT,
+      env: { ...process.env, ...(drop.length === 0 ? {} : { HOME: home }), ...way.env },
+      stdio: ["ignore", "inherit", "pipe"],
+    });
+    const report = await passOn(child.stderr);
+    const exitCode = await child.exited;
+    const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}s?$`, "m").exec(report)?.[1] ?? 0);
+    const failed = count("fail") + count("error");
+    return {
+      passed: count("pass"),
+      failed: exitCode === 0 ? failed : Math.max(failed, 1),
+      fileMs: readTimings(timings),
+    };
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+/** Nothing, unless root asks for a project that everybody may read. */
+function commandOfNobody(home: string): string[] {
+  if (process.getuid?.() !== 0 || Bun.which("setpriv") === null) return [];
+  const drop = ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, "--clear-groups"];
+  const mayRead = Bun.spawnSync([...drop, process.execPath, "--version"], {
+    cwd: PROJECT,
+    stdio: ["ignore", "ignore", "ignore"],
+  });
+  if (mayRead.exitCode !== 0) return [];
+  chownSync(home, NOBODY, NOBODY);
+  return drop;
+}
+
+function readTimings(path: string): Record<string, number> {
+  if (!existsSync(path)) return {};
+  return (JSON.parse(readFileSync(path, "utf8")) as { files: Record<string, number> }).files;
+}
+
+async function passOn(stream: ReadableStream<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder();
+  let kept = "";
+  for await (const chunk of stream) {
+    process.stderr.write(chunk);
+    kept = (kept + decoder.decode(chunk, { stream: true })).slice(-REPORT_END_MAX_CHARS);
+  }
+  return kept;
+}

@@ -1,0 +1,17 @@
+/** The end of a run: what took longest, how long all of it took, and on the last line what passed and failed. */
+import type { Outcome } from "./bun-test.ts";
+
+const SLOWEST_SHOWN = 10;
+
+export function printSummary(outcomes: readonly Outcome[], tookMs: number): void {
+  const files = outcomes.flatMap(({ fileMs }) => Object.entries(fileMs)).sort(([, a], [, b]) => b - a);
+  const sum = (key: "passed" | "failed") => outcomes.reduce((total, outcome) => total + outcome[key], 0);
+  console.log("slowest files:");
+  for (const [path, ms] of files.slice(0, SLOWEST_SHOWN)) console.log(`${seconds(ms).padStart(8)}  ${path}`);
+  console.log(`${files.length} files in ${seconds(tookMs)}`);
+  console.log(`${sum("passed")} passed, ${sum("failed")} failed`);
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
