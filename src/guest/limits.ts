@@ -67,6 +67,13 @@ export const FILE_METADATA_KEY_MAX_BYTES = 246;
 export const FILE_METADATA_MAX_BYTES = 4096;
 /** Programs may have put more at a file than an upload can; what is beyond this is not shown. */
 export const ENTRY_METADATA_MAX_BYTES = 64 * 1024;
+/** The kernel's own bounds: of a path without its closing zero byte, and of each name in it. */
+export const PATH_MAX_BYTES = 4095;
+export const NAME_MAX_BYTES = 255;
+/** Of a text that a client sent, so much is repeated in a message about it. */
+export const QUOTED_MAX_CHARS = 100;
+/** Of a whole message, whoever wrote it. */
+export const MESSAGE_MAX_CHARS = 2_000;
 export const COMPOSE_BODY_MAX_BYTES = 4 * 1024 * 1024;
 export const COMPOSE_SOURCES_MAX = 10_000;
 /** What the guest keeps of its journal for a host that does not listen; the oldest entries go first. */

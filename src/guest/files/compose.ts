@@ -6,12 +6,15 @@ import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, open, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, normalize } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { NAME_MAX_BYTES } from "../limits.ts";
 import { logError } from "../system/log.ts";
+import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
-import { ensureDirectory } from "../tree/tree.ts";
+import { ensureDirectory, NOTHING_THERE } from "../tree/tree.ts";
 import type { Account } from "../users/accounts.ts";
+import { demandNameable } from "../users/paths.ts";
 import { Appender, type CopyPart, copyPart } from "./append-file.ts";
-import { removePartial, writeFault } from "./write-failure.ts";
+import { linksInACircle, removePartial, writeFault } from "./write-failure.ts";
 
 export interface ComposedFile {
   name: string;
@@ -32,7 +35,6 @@ interface Source {
 }
 
 const FILE_MODE = 0o666;
-const NAME_MAX_BYTES = 255;
 
 /**
  * The client may go away while the parts are copied: the part under way is copied to its end, and then all is undone. From the
@@ -44,6 +46,7 @@ export async function compose(
   copy: CopyPart = copyPart,
 ): Promise<ComposedFile> {
   const { destination } = composition;
+  for (const path of [...composition.sources, destination]) demandNameable(path);
   demandNotAmong(composition);
   const sources = await findSources(composition.sources);
   await demandReplaceable(destination, sources);
@@ -81,10 +84,8 @@ async function regularFile(path: string): Promise<BigIntStats> {
     return found;
   } catch (thrown) {
     const code = systemCode(thrown);
-    if (code === "ENOENT" || code === "ENOTDIR") throw new Fault(404, `there is no file at ${path}`, { cause: thrown });
-    if (code === "ELOOP" || code === "ENAMETOOLONG") {
-      throw new Fault(400, `${quote(path)} leads nowhere: ${code}`, { cause: thrown });
-    }
+    if (code === "ELOOP") throw linksInACircle(path, thrown);
+    if (NOTHING_THERE.has(code)) throw new Fault(404, `there is no file at ${quote(path)}`, { cause: thrown });
     throw code === "" ? thrown : new Fault(500, `${quote(path)} cannot be read: ${code}`, { cause: thrown });
   }
 }
@@ -200,8 +201,4 @@ function destinationIsSource(destination: string): Fault {
 
 function changed(path: string): Fault {
   return new Fault(500, `${quote(path)} changed while it was being copied; nothing was done`);
-}
-
-function quote(path: string): string {
-  return JSON.stringify(path);
 }

@@ -8,11 +8,14 @@ import { basename } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { FILE_READ_CHUNK_BYTES } from "../limits.ts";
 import { noteGarbage } from "../system/garbage.ts";
+import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
+import { NOTHING_THERE } from "../tree/tree.ts";
 import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
 import { isUnchanged, parseRange, rangeHolds } from "./byte-range.ts";
 import { contentDisposition, sniffType, typeByName } from "./content-headers.ts";
 import { gzip } from "./gzip.ts";
+import { linksInACircle } from "./write-failure.ts";
 
 const CONDITIONAL_HEADERS = ["range", "if-modified-since", "if-none-match", "if-range"];
 
@@ -22,7 +25,7 @@ export async function download(request: Request, path: string): Promise<Response
   const plain = CONDITIONAL_HEADERS.some((name) => request.headers.has(name));
   const encoding = plain ? (acceptsIdentity(accepted) ? "identity" : undefined) : chooseEncoding(accepted);
   if (encoding === undefined) {
-    throw new Fault(406, `no acceptable encoding in ${JSON.stringify(accepted)}; identity and gzip are available`);
+    throw new Fault(406, `no acceptable encoding in ${quote(accepted ?? "")}; identity and gzip are available`);
   }
   const headers = new Headers({
     "Content-Disposition": contentDisposition(basename(path)),
@@ -33,7 +36,7 @@ export async function download(request: Request, path: string): Promise<Response
 }
 
 async function regularFile(path: string): Promise<Stats> {
-  const shown = JSON.stringify(path);
+  const shown = quote(path);
   try {
     const file = await stat(path);
     if (file.isDirectory()) throw new Fault(400, `${shown} is a directory; list it instead`);
@@ -41,7 +44,8 @@ async function regularFile(path: string): Promise<Stats> {
     return file;
   } catch (thrown) {
     const code = systemCode(thrown);
-    if (code === "ENOENT" || code === "ENOTDIR") throw new Fault(404, `there is no file at ${path}`, { cause: thrown });
+    if (NOTHING_THERE.has(code)) throw new Fault(404, `there is no file at ${shown}`, { cause: thrown });
+    if (code === "ELOOP") throw linksInACircle(path, thrown);
     throw code === "" ? thrown : new Fault(500, `${shown} cannot be opened: ${code}`, { cause: thrown });
   }
 }
@@ -59,7 +63,7 @@ async function plainBytes(request: Request, path: string, file: Stats, headers: 
   const asked = rangeHolds(request.headers, file.mtimeMs) ? request.headers.get("range") : null;
   const range = parseRange(asked, file.size);
   if (range === "unsatisfiable") {
-    throw new Fault(416, `the range ${JSON.stringify(asked)} is outside of the file's ${file.size} bytes`, {
+    throw new Fault(416, `the range ${quote(asked ?? "")} is outside of the file's ${file.size} bytes`, {
       headers: { "Content-Range": `bytes */${file.size}` },
     });
   }

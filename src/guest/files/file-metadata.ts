@@ -5,6 +5,7 @@
 import { Fault } from "../../contract/fault.ts";
 import { FILE_METADATA_KEY_MAX_BYTES, FILE_METADATA_MAX_BYTES } from "../limits.ts";
 import { METADATA_PREFIX, type Metadata } from "../system/extended-attributes.ts";
+import { quote } from "../system/quote.ts";
 
 const HEADER_PREFIX = "x-metadata-";
 const PRINTABLE = /^[\x20-\x7e]*$/;
@@ -38,9 +39,9 @@ function demandPair(key: string, value: string): void {
     throw new Fault(400, `a metadata key has at most ${FILE_METADATA_KEY_MAX_BYTES} bytes, this one has ${key.length}`);
   }
   if (!PRINTABLE.test(key)) {
-    throw new Fault(400, `the metadata key ${JSON.stringify(key)} must be of printable ASCII characters`);
+    throw new Fault(400, `the metadata key ${quote(key)} must be of printable ASCII characters`);
   }
   if (!PRINTABLE.test(value)) {
-    throw new Fault(400, `the value of the metadata key ${JSON.stringify(key)} must be of printable ASCII characters`);
+    throw new Fault(400, `the value of the metadata key ${quote(key)} must be of printable ASCII characters`);
   }
 }

@@ -4,6 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { MULTIPART_BOUNDARY_MAX_BYTES, MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX } from "../limits.ts";
+import { quote } from "../system/quote.ts";
 
 export interface Part {
   name: string | undefined;
@@ -157,5 +158,5 @@ function decodeExtended(value: string): string {
   } catch (thrown) {
     throw new Fault(400, "a part's filename* parameter is not valid percent-encoded UTF-8", { cause: thrown });
   }
-  throw new Fault(400, `a part's filename* parameter must be in UTF-8, got ${JSON.stringify(value)}`);
+  throw new Fault(400, `a part's filename* parameter must be in UTF-8, got ${quote(value)}`);
 }

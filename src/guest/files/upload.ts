@@ -9,9 +9,11 @@ import { basename, dirname } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { type Metadata, replaceMetadata } from "../system/extended-attributes.ts";
 import { discard } from "../system/garbage.ts";
+import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import { ensureDirectory } from "../tree/tree.ts";
 import type { Account } from "../users/accounts.ts";
+import { demandNameable } from "../users/paths.ts";
 import { parseMetadata } from "./file-metadata.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
 import { OverlappingUploads } from "./overlapping-uploads.ts";
@@ -50,10 +52,7 @@ export async function upload(
     return [await writeFile(resolve(path), decodedBody(request), belongings)];
   }
   if (/^multipart\//i.test(type)) return writeParts(request, parseBoundary(type), path, resolve, belongings);
-  throw new Fault(
-    400,
-    `uploads are application/octet-stream or multipart/form-data, not ${JSON.stringify(type || "untyped")}`,
-  );
+  throw new Fault(400, `uploads are application/octet-stream or multipart/form-data, not ${quote(type || "untyped")}`);
 }
 
 async function writeParts(
@@ -69,8 +68,7 @@ async function writeParts(
     const given = path || part.filename;
     if (!given) throw new Fault(400, "a file part has no filename and the request has no path parameter");
     const target = resolve(given);
-    if (written.has(target))
-      throw new Fault(400, `two parts of this upload are for the same path ${JSON.stringify(target)}`);
+    if (written.has(target)) throw new Fault(400, `two parts of this upload are for the same path ${quote(target)}`);
     written.set(target, await writeFile(target, part.content, belongings));
   }
   return [...written.values()];
@@ -80,7 +78,7 @@ async function writeParts(
 async function* decodedBody(request: Request): AsyncGenerator<Uint8Array> {
   const encoding = (request.headers.get("content-encoding") ?? "identity").trim().toLowerCase();
   if (encoding !== "gzip" && encoding !== "identity" && encoding !== "") {
-    throw new Fault(400, `the content encoding ${JSON.stringify(encoding)} is not understood; use gzip or identity`);
+    throw new Fault(400, `the content encoding ${quote(encoding)} is not understood; use gzip or identity`);
   }
   if (request.body === null) return;
   if (encoding !== "gzip") return yield* request.body;
@@ -97,6 +95,7 @@ async function writeFile(
   content: AsyncIterable<Uint8Array>,
   belongings: Belongings,
 ): Promise<UploadedFile> {
+  demandNameable(path);
   try {
     await ensureDirectory(dirname(path), belongings.owner);
     const { file, createdAt } = await openForWriting(path);
@@ -153,7 +152,7 @@ async function openForWriting(path: string): Promise<Omit<Opened, "path">> {
     if (systemCode(thrown) !== "EEXIST") throw thrown;
   }
   const present = await statIfResolvable(path);
-  if (present?.isDirectory()) throw new Fault(400, `${JSON.stringify(path)} is a directory`);
+  if (present?.isDirectory()) throw new Fault(400, `${quote(path)} is a directory`);
   // Opening a pipe or a device could block for ever or change the machine.
   if (present !== undefined && !present.isFile()) throw notRegular(path);
   const file = await open(path, write, FILE_MODE);
@@ -161,7 +160,7 @@ async function openForWriting(path: string): Promise<Omit<Opened, "path">> {
 }
 
 function notRegular(path: string): Fault {
-  return new Fault(400, `${JSON.stringify(path)} is not a regular file`);
+  return new Fault(400, `${quote(path)} is not a regular file`);
 }
 
 /** A link whose target does not exist yet is fine: the file is created through it. */

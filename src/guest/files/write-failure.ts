@@ -4,6 +4,7 @@
 import { type FileHandle, lstat, unlink } from "node:fs/promises";
 import { Fault } from "../../contract/fault.ts";
 import { logError } from "../system/log.ts";
+import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 
 const DISK_FULL = new Set(["ENOSPC", "EDQUOT"]);
@@ -23,9 +24,16 @@ export function writeFault(path: string, thrown: unknown): unknown {
   const code = systemCode(thrown);
   if (code === "" || code === "ABORT_ERR") return thrown;
   if (DISK_FULL.has(code)) {
-    return new Fault(507, `the sandbox's disk is full; ${JSON.stringify(path)} could not be written`, {
+    return new Fault(507, `the sandbox's disk is full; ${quote(path)} could not be written`, {
       cause: thrown,
     });
   }
-  return new Fault(500, `${JSON.stringify(path)} could not be written: ${code}`, { cause: thrown });
+  if (code === "ELOOP") return linksInACircle(path, thrown);
+  // A link on the way may add to a path that is short enough itself.
+  if (code === "ENAMETOOLONG") return new Fault(400, `the path ${quote(path)} is too long`, { cause: thrown });
+  return new Fault(500, `${quote(path)} could not be written: ${code}`, { cause: thrown });
+}
+
+export function linksInACircle(path: string, cause: unknown): Fault {
+  return new Fault(400, `the symbolic links of ${quote(path)} lead back to themselves`, { cause });
 }

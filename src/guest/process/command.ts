@@ -4,8 +4,10 @@
  */
 import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
+import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
+import { demandNameable } from "../users/paths.ts";
 import { whyBarred } from "./system-calls.ts";
 
 export interface Command {
@@ -35,21 +37,22 @@ export function findSetpriv(configured: string | undefined): string {
 }
 
 export function demandDirectory(cwd: string): void {
+  demandNameable(cwd);
   let isDirectory: boolean;
   try {
     isDirectory = statSync(cwd).isDirectory();
   } catch (thrown) {
     const why = systemCode(thrown) === "ENOENT" ? "does not exist" : `cannot be entered (${systemCode(thrown)})`;
-    throw refuse("invalid_argument", `the working directory ${JSON.stringify(cwd)} ${why}`, thrown);
+    throw refuse("invalid_argument", `the working directory ${quote(cwd)} ${why}`, thrown);
   }
-  if (!isDirectory) throw refuse("invalid_argument", `the working directory ${JSON.stringify(cwd)} is not a directory`);
+  if (!isDirectory) throw refuse("invalid_argument", `the working directory ${quote(cwd)} is not a directory`);
 }
 
 /** For a directory that the client asked for. The default one may be closed to a user: then only relative names lead nowhere. */
 export function demandEntry(cwd: string, account: Account): void {
   const why = whyBarred(cwd, account);
   if (why === undefined) return;
-  const message = `the working directory ${JSON.stringify(cwd)} cannot be entered by ${JSON.stringify(account.name)} (${why})`;
+  const message = `the working directory ${quote(cwd)} cannot be entered by ${quote(account.name)} (${why})`;
   throw refuse("invalid_argument", message);
 }
 

@@ -2,6 +2,7 @@
  * Starts what a client asked for: settles user, directory and environment, then spawns on pipes or in a terminal.
  */
 import type { StartRequest } from "../../contract/runtime/wire/process/process_pb.ts";
+import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { processVariables } from "../users/environment.ts";
@@ -99,7 +100,7 @@ function truncated(size: TerminalSize | undefined): TerminalSize {
 }
 
 function startFault(command: Command, thrown: unknown): Error {
-  const program = JSON.stringify(command.argv0);
+  const program = quote(command.argv0);
   const short = SHORTAGES[systemCode(thrown)];
   if (short !== undefined) {
     const advice = "end something first, or try again later";

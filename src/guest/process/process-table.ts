@@ -5,6 +5,7 @@
 
 import type { ProcessSelector } from "../../contract/runtime/wire/process/process_pb.ts";
 import { EXIT_RETENTION_MS, EXITS_RETAINED_MAX } from "../limits.ts";
+import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import type { EndEvent } from "./outcome.ts";
@@ -83,5 +84,6 @@ function matcher(
 }
 
 function describe(selector: ProcessSelector | undefined): string {
-  return `${selector?.selector.case} ${JSON.stringify(selector?.selector.value)}`;
+  const wanted = selector?.selector;
+  return wanted?.case === "tag" ? `the tag ${quote(wanted.value)}` : `the pid ${wanted?.value}`;
 }

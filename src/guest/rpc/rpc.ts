@@ -19,13 +19,13 @@ import { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb
 import { Process } from "../../contract/runtime/wire/process/process_pb.ts";
 import { GARBAGE_PER_MESSAGE_BYTES, GUEST_RPC_MESSAGE_MAX_BYTES } from "../limits.ts";
 import { noteGarbage } from "../system/garbage.ts";
+import { quote } from "../system/quote.ts";
 import { toConnectError } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
-import { blameSender, endOfStream, knownEnvelopes, strictJson } from "./strict-messages.ts";
+import { endOfStream, knownEnvelopes, retoldErrors, strictJson } from "./strict-messages.ts";
 
 const TIMEOUT_HEADER = "connect-timeout-ms";
 const STREAM_TYPE = /^application\/connect\+(json|proto)\b/i;
-const BINARY_TYPE = /^application\/(connect\+)?proto\b/i;
 
 /** The user on whose behalf a call is made; looked up only when a method asks for it. */
 type UserLookup = () => Account;
@@ -77,7 +77,7 @@ export class RpcRoutes {
       signal: gone.signal,
       contextValues: createContextValues().set(userKey, user),
     });
-    return toResponse(BINARY_TYPE.test(type) ? await blameSender(answer) : answer, handler, gone);
+    return toResponse(await retoldErrors(answer), handler, gone);
   }
 }
 
@@ -101,10 +101,7 @@ async function* bodyChunks(request: Request): AsyncGenerator<Uint8Array> {
 function demandKnownVersion(headers: Headers): void {
   const version = headers.get("connect-protocol-version");
   if (version !== null && version !== "1") {
-    throw new ConnectError(
-      `Connect-Protocol-Version must be "1", got ${JSON.stringify(version)}`,
-      Code.InvalidArgument,
-    );
+    throw new ConnectError(`Connect-Protocol-Version must be "1", got ${quote(version)}`, Code.InvalidArgument);
   }
 }
 

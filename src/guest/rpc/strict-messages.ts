@@ -5,7 +5,8 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createAsyncIterable, type UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
-import { GUEST_JSON_STRUCTURE_MAX_BYTES } from "../limits.ts";
+import { GUEST_JSON_STRUCTURE_MAX_BYTES, MESSAGE_MAX_CHARS } from "../limits.ts";
+import { boundedMessage } from "../system/quote.ts";
 
 const ENVELOPE_HEAD_BYTES = 5;
 const END_OF_STREAM_FLAG = 0x02;
@@ -87,27 +88,55 @@ function demandKnownFlags(flags: number): void {
   throw new ConnectError(`an envelope has the unknown flags 0x${flags.toString(16)}`, Code.InvalidArgument);
 }
 
-const UNREADABLE = '"code":"internal","message":"parse binary: ';
-const MISTAKEN = '"code":"invalid_argument","message":"the message cannot be read: ';
+const UNREADABLE = /^parse binary: /;
+const MISTAKEN = "the message cannot be read: ";
 
-/** A binary message that cannot be read is its sender's mistake, as it is in JSON. The library takes it for one of ours. */
-export async function blameSender(answer: UniversalServerResponse): Promise<UniversalServerResponse> {
+/** An error as the protocol library writes it. */
+interface WireError {
+  code?: string;
+  message?: string;
+}
+
+/**
+ * The library's own errors, put right: a binary message that cannot be read is its sender's mistake, as it is in JSON, and what is
+ * repeated of a request is bounded.
+ */
+export async function retoldErrors(answer: UniversalServerResponse): Promise<UniversalServerResponse> {
   if (answer.body === undefined) return answer;
-  if (answer.status === 200) return { ...answer, body: blameSenderAtEnd(answer.body) };
+  if (answer.status === 200) return { ...answer, body: retoldAtEnd(answer.body) };
   const told = Buffer.concat(await Array.fromAsync(answer.body)).toString();
-  const body = Buffer.from(told.replace(UNREADABLE, MISTAKEN));
+  if (!needsRetelling(told)) return { ...answer, body: createAsyncIterable([Buffer.from(told)]) };
+  const error = retold(JSON.parse(told));
+  const body = Buffer.from(JSON.stringify(error));
   const header = new Headers(answer.header);
   header.set("content-length", String(body.length));
-  const status = told.includes(UNREADABLE) ? 400 : answer.status;
+  const status = error.code === "invalid_argument" ? 400 : answer.status;
   return { ...answer, status, header, body: createAsyncIterable([body]) };
 }
 
-async function* blameSenderAtEnd(envelopes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* retoldAtEnd(envelopes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   for await (const envelope of envelopes) {
     const ends = envelope[0] === END_OF_STREAM_FLAG;
     const told = ends ? Buffer.from(envelope.subarray(ENVELOPE_HEAD_BYTES)).toString() : "";
-    yield told.includes(UNREADABLE) ? endOfStream(told.replace(UNREADABLE, MISTAKEN)) : envelope;
+    if (!needsRetelling(told)) {
+      yield envelope;
+      continue;
+    }
+    const end: { error?: WireError } = JSON.parse(told);
+    yield endOfStream(JSON.stringify(end.error === undefined ? end : { ...end, error: retold(end.error) }));
   }
+}
+
+/** A short text that is not about a binary message is passed on as it came. */
+function needsRetelling(told: string): boolean {
+  return told.length > MESSAGE_MAX_CHARS || told.includes('"parse binary: ');
+}
+
+function retold(error: WireError): WireError {
+  const message = error.message ?? "";
+  const mistaken = error.code === "internal" && UNREADABLE.test(message);
+  const bounded = boundedMessage(mistaken ? message.replace(UNREADABLE, MISTAKEN) : message);
+  return mistaken ? { ...error, code: "invalid_argument", message: bounded } : { ...error, message: bounded };
 }
 
 /** The envelope that ends a stream. */

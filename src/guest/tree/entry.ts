@@ -16,6 +16,8 @@ import { permissionText } from "./permissions.ts";
 export type Entry = MessageInitShape<typeof EntryInfoSchema>;
 
 const NANOS_PER_SECOND = 1_000_000_000n;
+/** Nothing unusual in a link. */
+const LEADS_NOWHERE: ReadonlySet<string> = new Set(["ENOENT", "ELOOP", "ENOTDIR", "EACCES", "ENAMETOOLONG"]);
 const PERMISSION_BITS = 0o777;
 
 /** Throws the system's error when there is nothing at the path. */
@@ -47,7 +49,7 @@ async function followLink(path: string): Promise<FollowedLink> {
   try {
     return { path: await realpath(path), target: await stat(path, { bigint: true }) };
   } catch (thrown) {
-    if (!["ENOENT", "ELOOP", "ENOTDIR", "EACCES"].includes(systemCode(thrown))) {
+    if (!LEADS_NOWHERE.has(systemCode(thrown))) {
       logError("a symbolic link could not be followed", thrown);
     }
     return { path, target: undefined };

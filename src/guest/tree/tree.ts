@@ -5,11 +5,17 @@ import type { Stats } from "node:fs";
 import { chown, lstat, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { LIST_ENTRIES_MAX, LIST_STAT_PARALLEL } from "../limits.ts";
+import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account, Accounts } from "../users/accounts.ts";
+import { demandNameable } from "../users/paths.ts";
 import { type Entry, readEntry } from "./entry.ts";
 
 const DIRECTORY_MODE = 0o755;
+/** At a path with one of these errors there is nothing: not even the kernel can have a file at a path that is too long. */
+export const NOTHING_THERE: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ENAMETOOLONG"]);
+/** What a listing leaves out: it is gone by now, or so deep that no path leads to it. */
+const UNREACHABLE: ReadonlySet<string> = new Set(["ENOENT", "ENAMETOOLONG"]);
 
 async function statIfThere(path: string): Promise<Stats | undefined> {
   try {
@@ -39,6 +45,7 @@ async function makeOwned(directory: string, owner: Account): Promise<void> {
 }
 
 export async function makeDirectory(path: string, owner: Account): Promise<void> {
+  demandNameable(path);
   const present = await attempt(`look at ${quote(path)}`, () => statIfThere(path));
   if (present?.isDirectory()) throw refuse("already_exists", `the directory ${quote(path)} already exists`);
   if (present !== undefined) throw refuse("invalid_argument", `${quote(path)} exists and is not a directory`);
@@ -47,12 +54,27 @@ export async function makeDirectory(path: string, owner: Account): Promise<void>
 
 export async function move(source: string, destination: string, owner: Account): Promise<void> {
   await describe(source, () => lstat(source));
+  demandNameable(destination);
   await attempt(`create the parent of ${quote(destination)}`, () => ensureDirectory(dirname(destination), owner));
   await attempt(`move ${quote(source)} to ${quote(destination)}`, () => rename(source, destination), source);
 }
 
+/** What is not there is removed already. */
 export async function remove(path: string): Promise<void> {
+  if (!(await isThere(path))) return;
   await attempt(`remove ${quote(path)}`, () => rm(path, { recursive: true, force: true }));
+}
+
+function isThere(path: string): Promise<boolean> {
+  return attempt(`look at ${quote(path)}`, async () => {
+    try {
+      await lstat(path);
+      return true;
+    } catch (thrown) {
+      if (NOTHING_THERE.has(systemCode(thrown))) return false;
+      throw thrown;
+    }
+  });
 }
 
 export function describe<T>(path: string, look: () => Promise<T>): Promise<T> {
@@ -61,20 +83,11 @@ export function describe<T>(path: string, look: () => Promise<T>): Promise<T> {
 
 /** Everything below a directory down to a depth, parents before their children, names in the order of their bytes. */
 export async function list(path: string, depth: number, accounts: Accounts): Promise<Entry[]> {
-  const top = await describeDirectory(path);
+  const top = await describe(path, () => stat(path));
   if (!top.isDirectory()) throw refuse("invalid_argument", `${quote(path)} is not a directory`);
   const entries: Entry[] = [];
   await attempt(`list ${quote(path)}`, () => collect(path, depth, accounts, entries), path);
   return entries;
-}
-
-async function describeDirectory(path: string): Promise<Stats> {
-  try {
-    return await stat(path);
-  } catch (thrown) {
-    if (systemCode(thrown) !== "ELOOP") return describe(path, () => Promise.reject(thrown));
-    throw refuse("failed_precondition", `${quote(path)} is a symbolic link that leads back to itself`, thrown);
-  }
 }
 
 async function collect(directory: string, depth: number, accounts: Accounts, into: Entry[]): Promise<void> {
@@ -100,7 +113,7 @@ async function readUnlessGone(path: string, accounts: Accounts): Promise<Entry |
   try {
     return await readEntry(path, accounts);
   } catch (thrown) {
-    if (systemCode(thrown) === "ENOENT") return undefined;
+    if (UNREACHABLE.has(systemCode(thrown))) return undefined;
     throw thrown;
   }
 }
@@ -109,7 +122,7 @@ async function collectUnlessGone(path: string, depth: number, accounts: Accounts
   try {
     await collect(path, depth, accounts, into);
   } catch (thrown) {
-    if (systemCode(thrown) !== "ENOENT") throw thrown;
+    if (!UNREACHABLE.has(systemCode(thrown))) throw thrown;
   }
 }
 
@@ -120,13 +133,12 @@ async function attempt<T>(what: string, step: () => Promise<T>, missing?: string
   } catch (thrown) {
     const code = systemCode(thrown);
     if (code === "") throw thrown;
-    if (missing !== undefined && (code === "ENOENT" || code === "ENOTDIR")) {
+    if (missing !== undefined && NOTHING_THERE.has(code)) {
       throw refuse("not_found", `there is nothing at ${quote(missing)}`, thrown);
+    }
+    if (code === "ELOOP") {
+      throw refuse("failed_precondition", `could not ${what}: its symbolic links lead back to themselves`, thrown);
     }
     throw refuse("internal", `could not ${what}: ${code}`, thrown);
   }
-}
-
-function quote(path: string): string {
-  return JSON.stringify(path);
 }

@@ -3,6 +3,7 @@
  * of a guess was right, nor which of several tokens it was compared with.
  */
 import { Fault } from "../../contract/fault.ts";
+import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { Account, Accounts } from "./accounts.ts";
 
@@ -47,7 +48,7 @@ export function basicUserName(headers: Headers): string | undefined {
 export function demandUser(accounts: Accounts, name: string): Account {
   const account = accounts.find(name);
   if (account === undefined) {
-    throw refuse("unauthenticated", `there is no user ${JSON.stringify(name)} in this sandbox`);
+    throw refuse("unauthenticated", `there is no user ${quote(name)} in this sandbox`);
   }
   return account;
 }

@@ -4,6 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { type FileOperation, fileSignature } from "../../contract/runtime/file-signature.ts";
+import { quote } from "../system/quote.ts";
 import { ACCESS_TOKEN_HEADER, demandToken, matchesAny } from "./access.ts";
 
 /** What let a request in: nothing was asked for, a token, or the signature of a link. */
@@ -37,7 +38,7 @@ export function demandFileAccess(
 function parseExpiration(text: string | null): number | undefined {
   if (text === null || text === "") return undefined;
   if (!/^-?\d{1,15}$/.test(text)) {
-    throw new Fault(400, `signature_expiration must be Unix seconds, got ${JSON.stringify(text)}`);
+    throw new Fault(400, `signature_expiration must be Unix seconds, got ${quote(text)}`);
   }
   return Number(text);
 }

@@ -3,6 +3,8 @@
  * directories; note that a relative path starts at the user's home and never at the default working directory.
  */
 import { join } from "node:path";
+import { NAME_MAX_BYTES, PATH_MAX_BYTES } from "../limits.ts";
+import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { Account } from "./accounts.ts";
 
@@ -20,6 +22,26 @@ function expandHome(path: string, account: Account): string {
   if (rest.startsWith("/") || rest.startsWith("\\")) return join(account.home, rest.slice(1));
   throw refuse(
     "invalid_argument",
-    `the path ${JSON.stringify(path)} names another user's home; only "~" and "~/…" are understood, give an absolute path`,
+    `the path ${quote(path)} names another user's home; only "~" and "~/…" are understood, give an absolute path`,
+  );
+}
+
+/**
+ * For a path at which something is to be made. Asked before anything is done: the kernel says no only when it gets to the long
+ * name, and by then its parents are made. (A path that is only looked at needs no such question: nothing is there.)
+ */
+export function demandNameable(path: string): void {
+  const length = Buffer.byteLength(path);
+  if (length > PATH_MAX_BYTES) {
+    throw refuse(
+      "invalid_argument",
+      `the path ${quote(path)} has ${length} bytes; at most ${PATH_MAX_BYTES} are possible`,
+    );
+  }
+  const long = path.split("/").find((name) => Buffer.byteLength(name) > NAME_MAX_BYTES);
+  if (long === undefined) return;
+  throw refuse(
+    "invalid_argument",
+    `the name ${quote(long)} in a path has ${Buffer.byteLength(long)} bytes; at most ${NAME_MAX_BYTES} are possible`,
   );
 }

@@ -3,6 +3,7 @@
  * such as /proc tell nothing at all.
  */
 import { readFile, realpath, statfs } from "node:fs/promises";
+import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 
 /** By the type that statfs tells. */
@@ -29,7 +30,7 @@ export async function refuseNetworkMount(path: string): Promise<void> {
   if (name === undefined) return;
   throw refuse(
     "invalid_argument",
-    `${JSON.stringify(path)} is on a network file system (${name}), where changes made elsewhere go unnoticed; ` +
+    `${quote(path)} is on a network file system (${name}), where changes made elsewhere go unnoticed; ` +
       "set allow_network_mounts to watch it all the same",
   );
 }

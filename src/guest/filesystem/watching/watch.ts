@@ -6,6 +6,7 @@ import { stat } from "node:fs/promises";
 import { Fault } from "../../../contract/fault.ts";
 import { LIST_STAT_PARALLEL } from "../../limits.ts";
 import { logError } from "../../system/log.ts";
+import { quote } from "../../system/quote.ts";
 import { refuse, systemCode } from "../../system/rpc-fault.ts";
 import { type Entry, readEntry } from "../../tree/entry.ts";
 import { describe } from "../../tree/tree.ts";
@@ -47,7 +48,7 @@ export class Watch {
     signal: AbortSignal,
   ): Promise<Watch> {
     const top = await describe(base, () => stat(base));
-    if (!top.isDirectory()) throw refuse("invalid_argument", `${JSON.stringify(base)} is not a directory`);
+    if (!top.isDirectory()) throw refuse("invalid_argument", `${quote(base)} is not a directory`);
     if (!options.allowNetworkMounts) await refuseNetworkMount(base);
     const inotify = attempt(base, () => new Inotify());
     try {
@@ -147,7 +148,7 @@ const EXHAUSTED: ReadonlyMap<string, string> = new Map([
 function foreseen(thrown: unknown, base: string): unknown {
   const code = systemCode(thrown);
   if (code === "" || thrown instanceof Fault) return thrown;
-  const path = JSON.stringify(base);
+  const path = quote(base);
   const exhausted = EXHAUSTED.get(code);
   if (exhausted !== undefined) {
     return refuse("resource_exhausted", `cannot watch ${path}: ${exhausted}; remove a watcher or watch less`, thrown);

@@ -9,6 +9,7 @@
  * This file counts all watches, and keeps those that live on between calls.
  */
 import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../limits.ts";
+import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 import type { Accounts } from "../../users/accounts.ts";
 import { BufferBudget, EventBuffer } from "./event-buffer.ts";
@@ -71,7 +72,7 @@ export class Watchers {
 
   polled(id: string): Watch {
     const watch = this.#polled.get(id);
-    if (watch === undefined) throw refuse("not_found", `there is no watcher ${JSON.stringify(id)}`);
+    if (watch === undefined) throw refuse("not_found", `there is no watcher ${quote(id)}`);
     return watch;
   }
 

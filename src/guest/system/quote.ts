@@ -1,0 +1,22 @@
+/**
+ * A client's text inside of a message. However much the client sent, a message repeats no more of it than a reader needs to
+ * recognise it. Every message that shows what a client sent goes through here.
+ */
+import { MESSAGE_MAX_CHARS, QUOTED_MAX_CHARS } from "../limits.ts";
+
+/** In quotation marks, with its first characters only and its length when it is long. */
+export function quote(text: string): string {
+  if (text.length <= QUOTED_MAX_CHARS) return JSON.stringify(text);
+  return `${JSON.stringify(firstOf(text, QUOTED_MAX_CHARS))}… (${text.length} characters)`;
+}
+
+/** For messages that others wrote and that may repeat anything: libraries quote what they cannot read as a whole. */
+export function boundedMessage(message: string): string {
+  if (message.length <= MESSAGE_MAX_CHARS) return message;
+  return `${firstOf(message, MESSAGE_MAX_CHARS)}… (${message.length} characters)`;
+}
+
+/** Never the first half alone of a character that takes two places in a string. */
+function firstOf(text: string, chars: number): string {
+  return text.slice(0, chars).replace(/[\ud800-\udbff]$/, "");
+}
