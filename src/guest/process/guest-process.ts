@@ -88,7 +88,7 @@ export class GuestProcess {
   }
 
   resize(cols: number, rows: number): void {
-    this.#carrier.resize(cols & 0xffff, rows & 0xffff);
+    this.#carrier.resize(cols, rows);
   }
 
   /** Signals this one process. Its end is then told even if a descendant keeps its output open. */

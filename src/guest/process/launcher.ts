@@ -21,7 +21,7 @@ import {
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { startBehindTheGuest } from "./precedence.ts";
-import { spawnInTerminal, type TerminalSize } from "./terminal.ts";
+import { spawnInTerminal, terminalSize } from "./terminal.ts";
 
 /** The program is missing or cannot be run: setpriv says so on stderr and exits with 127 or 126, as a shell would. */
 const PROGRAM_FAILURES = new Set(["ENOENT", "EACCES", "ENOEXEC", "ENOTDIR", "ELOOP", "EISDIR"]);
@@ -53,7 +53,7 @@ export class Launcher {
     const spawn = (actual: Command, sink: OutputSink): Carrier =>
       request.pty === undefined
         ? spawnOnPipes(actual, request.stdin !== false, sink)
-        : spawnInTerminal(actual, truncated(size), sink);
+        : spawnInTerminal(actual, terminalSize(size), sink);
     return new GuestProcess((sink) => this.#spawnAs(account, command, (actual) => spawn(actual, sink)), {
       config: request.process,
       tag: request.tag,
@@ -92,11 +92,6 @@ export class Launcher {
       throw startFault(command, thrown);
     }
   }
-}
-
-/** The kernel keeps sizes in 16 bits. */
-function truncated(size: TerminalSize | undefined): TerminalSize {
-  return { cols: (size?.cols ?? 0) & 0xffff, rows: (size?.rows ?? 0) & 0xffff };
 }
 
 function startFault(command: Command, thrown: unknown): Error {

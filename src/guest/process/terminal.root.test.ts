@@ -45,6 +45,21 @@ describe("a process in a terminal", () => {
     expect((await follow(rest)).end).toEqual({ exitCode: -1, status: "signal: killed", error: "signal: killed" });
   });
 
+  // Zero stands for the usual size, in the same way for both calls.
+  test.each([
+    [{ cols: 0, rows: 0 }, "24 80"],
+    [{ cols: 0, rows: 5 }, "5 80"],
+    [{ cols: 50, rows: 65_536 }, "24 50"],
+  ])("of the size %j has %s, from its start or by an update", async (size, expected) => {
+    const started = await processes.run({ ...shell("stty size"), pty: { size } });
+    expect(started.pty.trim()).toBe(expected);
+    const { pid, rest } = await processes.start(terminal("stty -echo; echo ready; read line; stty size"));
+    while (!(await nextText(rest, "pty")).includes("ready"));
+    expect((await guest.call("process.Process/Update", { process: { pid }, pty: { size } })).status).toBe(200);
+    await processes.type(pid, "\n");
+    expect((await follow(rest)).pty.trim()).toBe(expected);
+  });
+
   test("loses none of its output", async () => {
     const { pty } = await processes.run(terminal("seq 1 60000"));
     const lines = pty.trimEnd().split("\r\n");

@@ -17,6 +17,14 @@ export interface TerminalSize {
   rows: number;
 }
 
+const COLS_DEFAULT = 80;
+const ROWS_DEFAULT = 24;
+
+/** The size that a client asked for, as the kernel keeps it: in 16 bits. A zero, or nothing, stands for the usual size. */
+export function terminalSize(asked: Partial<TerminalSize> | undefined): TerminalSize {
+  return { cols: (asked?.cols ?? 0) & 0xffff || COLS_DEFAULT, rows: (asked?.rows ?? 0) & 0xffff || ROWS_DEFAULT };
+}
+
 export function spawnInTerminal(command: Command, size: TerminalSize, sink: OutputSink): Carrier {
   const ended = Promise.withResolvers<void>();
   const flow = new TerminalFlow();
@@ -55,8 +63,8 @@ export function spawnInTerminal(command: Command, size: TerminalSize, sink: Outp
     closeInput: () =>
       Promise.reject(refuse("unknown", "a terminal has no stdin to close; send the byte 0x04 as pty input")),
     resize(cols, rows) {
-      if (cols === 0 || rows === 0) throw refuse("invalid_argument", "a terminal has at least one column and one row");
-      child.terminal?.resize(cols, rows);
+      const wanted = terminalSize({ cols, rows });
+      child.terminal?.resize(wanted.cols, wanted.rows);
     },
     kill: (signal) => child.kill(signal),
     release: async () => child.terminal?.close(),
