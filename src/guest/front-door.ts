@@ -124,7 +124,7 @@ async function fileAnswer(
 ): Promise<Response> {
   const { defaultUser, defaultWorkdir } = services.settings.current;
   const account: Account = demandUser(services.accounts, url.searchParams.get("username") || named || defaultUser);
-  const resolve = (path: string) => resolvePath(path, account, defaultWorkdir);
+  const resolve = (path: string, field?: string) => resolvePath(path, account, defaultWorkdir, field);
   const path = url.searchParams.get("path");
   const facts = { path: resolve(path ?? ""), user: account.name };
   if (request.method === "GET") {
@@ -142,8 +142,12 @@ async function composeAnswer(request: Request, services: GuestServices, named: s
   const { sources, destination, username } = await readComposeRequest(request);
   const { defaultUser, defaultWorkdir } = services.settings.current;
   const owner = demandUser(services.accounts, username || named || defaultUser);
-  const resolve = (path: string) => resolvePath(path, owner, defaultWorkdir);
-  const composition = { sources: sources.map(resolve), destination: resolve(destination), owner };
+  const resolve = (path: string, field: string) => resolvePath(path, owner, defaultWorkdir, field);
+  const composition = {
+    sources: sources.map((source) => resolve(source, "source_paths")),
+    destination: resolve(destination, "destination"),
+    owner,
+  };
   const facts = { path: composition.destination, sources: sources.length, user: owner.name };
   const work = () => compose(composition, request.signal);
   return Response.json(await notingFiles(services.journal, "compose", facts, work), {

@@ -70,6 +70,10 @@ export const ENTRY_METADATA_MAX_BYTES = 64 * 1024;
 /** The kernel's own bounds: of a path without its closing zero byte, and of each name in it. */
 export const PATH_MAX_BYTES = 4095;
 export const NAME_MAX_BYTES = 255;
+/** What is read of a file that could not be executed: the kernel looks at as much for an interpreter. */
+export const PROGRAM_HEAD_BYTES = 256;
+/** The system's text for an error, such as "No such file or directory". */
+export const SYSTEM_REASON_MAX_CHARS = 256;
 /** Of a text that a client sent, so much is repeated in a message about it. */
 export const QUOTED_MAX_CHARS = 100;
 /** Of a whole message, whoever wrote it. */

@@ -149,7 +149,7 @@ describe("a request that cannot be is refused and changes nothing:", () => {
     ["no destination", { source_paths: ["/a"] }, "destination"],
     ["an empty destination", { source_paths: ["/a"], destination: "" }, "destination"],
     ["a user that is no text", { source_paths: ["/a"], destination: "/x", username: 5 }, "username"],
-    ["a zero byte in a path", { source_paths: ["/a\0b"], destination: "/x" }, "zero byte"],
+    ["a NUL byte in a path", { source_paths: ["/a\0b"], destination: "/x" }, "source_paths contains a NUL byte"],
     ["another user's home", { source_paths: ["~other/a"], destination: "/x" }, "home"],
     ["a folder by its slash", { source_paths: ["/a"], destination: "/x/" }, "directory"],
     ["too many sources", { source_paths: Array(10_001).fill("/a"), destination: "/x" }, "10000"],

@@ -29,7 +29,8 @@ export interface UploadedFile {
 
 const FILE_MODE = 0o666;
 
-type Resolve = (path: string) => string;
+/** `field` is what the client calls the path. */
+type Resolve = (path: string, field?: string) => string;
 
 /** What every file of one request gets. */
 interface Belongings {
@@ -67,7 +68,7 @@ async function writeParts(
     if (part.name !== "file") continue;
     const given = path || part.filename;
     if (!given) throw new Fault(400, "a file part has no filename and the request has no path parameter");
-    const target = resolve(given);
+    const target = resolve(given, path ? "path" : "filename");
     if (written.has(target)) throw new Fault(400, `two parts of this upload are for the same path ${quote(target)}`);
     written.set(target, await writeFile(target, part.content, belongings));
   }

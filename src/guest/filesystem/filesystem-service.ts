@@ -23,8 +23,8 @@ export function filesystemService(
   accounts: Accounts,
   journal: Journal,
 ): ServiceImpl<typeof Filesystem> {
-  const resolve = (path: string, context: HandlerContext) =>
-    resolvePath(path, callUser(context), settings.current.defaultWorkdir);
+  const resolve = (path: string, context: HandlerContext, field?: string) =>
+    resolvePath(path, callUser(context), settings.current.defaultWorkdir, field);
   const entryAt = async (path: string, context: HandlerContext) =>
     present(await describe(path, () => readEntry(path, accounts)), context);
 
@@ -41,8 +41,8 @@ export function filesystemService(
     },
 
     async move(request, context) {
-      const destination = resolve(request.destination, context);
-      const path = resolve(request.source, context);
+      const destination = resolve(request.destination, context, "destination");
+      const path = resolve(request.source, context, "source");
       const owner = callUser(context);
       const facts = { path, destination, user: owner.name };
       await notingFiles(journal, "move", facts, () => move(path, destination, owner));

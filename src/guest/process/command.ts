@@ -4,6 +4,7 @@
  */
 import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
+import { PATH_MAX_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
@@ -71,6 +72,7 @@ export function directCommand(command: Command, account: Account, own: Identity)
 }
 
 function findProgram({ argv0, cwd, env }: Command): string | undefined {
+  if (Buffer.byteLength(argv0) > PATH_MAX_BYTES) return undefined;
   if (argv0.includes("/")) return isAbsolute(argv0) ? argv0 : join(cwd, argv0);
   return Bun.which(argv0, { PATH: env.PATH ?? "", cwd }) ?? undefined;
 }

@@ -2,6 +2,7 @@
  * Starts what a client asked for: settles user, directory and environment, then spawns on pipes or in a terminal.
  */
 import type { StartRequest } from "../../contract/runtime/wire/process/process_pb.ts";
+import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
@@ -18,13 +19,26 @@ import {
   type Identity,
   setprivCommand,
 } from "./command.ts";
+import { inOurWords } from "./failed-start.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { startBehindTheGuest } from "./precedence.ts";
+import { demandPlainTexts } from "./start-texts.ts";
 import { spawnInTerminal, terminalSize } from "./terminal.ts";
 
-/** The program is missing or cannot be run: setpriv says so on stderr and exits with 127 or 126, as a shell would. */
-const PROGRAM_FAILURES = new Set(["ENOENT", "EACCES", "ENOEXEC", "ENOTDIR", "ELOOP", "EISDIR"]);
+/** The program is missing or cannot be run: then the process starts all the same and ends with 127 or 126, as in a shell. */
+const PROGRAM_FAILURES = new Set([
+  "ENOENT",
+  "EACCES",
+  "ENOEXEC",
+  "ENOTDIR",
+  "ELOOP",
+  "EISDIR",
+  "ENAMETOOLONG",
+  "ETXTBSY",
+  "ELIBBAD",
+  "EPERM",
+]);
 
 /** Nothing is wrong with the request: the sandbox has run out of something, and may have it again later. */
 const SHORTAGES: Record<string, string> = {
@@ -54,7 +68,7 @@ export class Launcher {
       request.pty === undefined
         ? spawnOnPipes(actual, request.stdin !== false, sink)
         : spawnInTerminal(actual, terminalSize(size), sink);
-    return new GuestProcess((sink) => this.#spawnAs(account, command, (actual) => spawn(actual, sink)), {
+    return new GuestProcess((sink) => this.#spawnAs(account, command, sink, spawn), {
       config: request.process,
       tag: request.tag,
       cwd: command.cwd,
@@ -65,8 +79,9 @@ export class Launcher {
   #command(request: StartRequest, account: Account): Command {
     const config = request.process;
     if (config === undefined || config.cmd === "") throw refuse("invalid_argument", "no command to run was given");
+    demandPlainTexts(config);
     const settings = this.#settings.current;
-    const cwd = resolvePath(config.cwd ?? "", account, settings.defaultWorkdir);
+    const cwd = resolvePath(config.cwd ?? "", account, settings.defaultWorkdir, "process.cwd");
     demandDirectory(cwd);
     if (config.cwd) demandEntry(cwd, account);
     return {
@@ -79,15 +94,21 @@ export class Launcher {
     };
   }
 
-  #spawnAs(account: Account, command: Command, spawn: (actual: Command) => Carrier): Carrier {
+  #spawnAs(
+    account: Account,
+    command: Command,
+    sink: OutputSink,
+    spawn: (actual: Command, sink: OutputSink) => Carrier,
+  ): Carrier {
     const direct = directCommand(command, account, this.#own);
     try {
-      if (direct !== undefined) return startBehindTheGuest(account.uid, () => spawn(direct));
+      if (direct !== undefined) return startBehindTheGuest(account.uid, () => spawn(direct, sink));
     } catch (thrown) {
       if (!PROGRAM_FAILURES.has(systemCode(thrown))) throw startFault(command, thrown);
     }
     try {
-      return startBehindTheGuest(account.uid, () => spawn(setprivCommand(command, account, this.#setpriv)));
+      const helped = setprivCommand(command, account, this.#setpriv);
+      return startBehindTheGuest(account.uid, () => inOurWords(command, sink, (heard) => spawn(helped, heard)));
     } catch (thrown) {
       throw startFault(command, thrown);
     }
@@ -109,6 +130,11 @@ function startFault(command: Command, thrown: unknown): Error {
     const limits = "an argument or a variable may have 128 KiB, and all of them together 2 MiB or less";
     return refuse("invalid_argument", `${program} could not be started: ${limits}; pass it by a file or stdin`, thrown);
   }
-  const why = thrown instanceof Error ? thrown.message : String(thrown);
-  return refuse("invalid_argument", `${program} could not be started: ${why}`, thrown);
+  const code = systemCode(thrown);
+  logError("a process could not be started for an unforeseen reason", thrown);
+  return refuse(
+    "invalid_argument",
+    `${program} could not be started${/^E[A-Z0-9]+$/.test(code) ? ` (${code})` : ""}`,
+    thrown,
+  );
 }

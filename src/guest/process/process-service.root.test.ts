@@ -38,7 +38,9 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     test.each([{}, basic("daemon")])("whose program does not exist (%p)", async (headers) => {
       const told = await processes.run({ process: { cmd: "no-such-program" } }, headers);
       expect(told.pid).toBeGreaterThan(0);
-      expect(told.stderr).toContain("no-such-program");
+      expect(told.stderr).toBe(
+        '"no-such-program" could not be executed: there is no such program in the directories of its PATH\n',
+      );
       expect(told.end).toMatchObject({ exitCode: 127, exited: true });
     });
 

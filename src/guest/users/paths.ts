@@ -8,9 +8,10 @@ import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { Account } from "./accounts.ts";
 
-export function resolvePath(given: string, account: Account, defaultWorkdir: string): string {
+/** `field` is what the client calls the path. */
+export function resolvePath(given: string, account: Account, defaultWorkdir: string, field = "path"): string {
   const path = given === "" ? defaultWorkdir : given;
-  if (path.includes("\0")) throw refuse("invalid_argument", "the path contains a zero byte, which no file name can");
+  if (path.includes("\0")) throw refuse("invalid_argument", `${field} contains a NUL byte: ${quote(path)}`);
   if (path.startsWith("~")) return expandHome(path, account);
   if (path.startsWith("/")) return path;
   return join(account.home, path);

@@ -1,0 +1,26 @@
+/**
+ * The texts of a Start, as far as the kernel limits them: it ends each at its first NUL byte, and a variable's name at its first
+ * `=`. What it would silently cut is refused, by the name that the client gave it.
+ */
+import type { ProcessConfig } from "../../contract/runtime/wire/process/process_pb.ts";
+import { quote } from "../system/quote.ts";
+import { refuse } from "../system/rpc-fault.ts";
+
+const NUL = "\0";
+
+export function demandPlainTexts({ cmd, args, envs }: ProcessConfig): void {
+  if (cmd.includes(NUL)) throw refuse("invalid_argument", `process.cmd contains a NUL byte: ${quote(cmd)}`);
+  for (const [index, argument] of args.entries()) {
+    if (!argument.includes(NUL)) continue;
+    throw refuse("invalid_argument", `argument ${index + 1} in process.args contains a NUL byte: ${quote(argument)}`);
+  }
+  for (const [name, value] of Object.entries(envs)) demandVariable(name, value);
+}
+
+function demandVariable(name: string, value: string): void {
+  if (name === "") throw refuse("invalid_argument", "process.envs has a variable without a name");
+  const shown = `the variable ${quote(name)} in process.envs`;
+  if (name.includes(NUL)) throw refuse("invalid_argument", `${shown} contains a NUL byte in its name`);
+  if (name.includes("=")) throw refuse("invalid_argument", `${shown} contains "=" in its name`);
+  if (value.includes(NUL)) throw refuse("invalid_argument", `${shown} contains a NUL byte in its value`);
+}
