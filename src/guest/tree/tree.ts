@@ -10,6 +10,7 @@ import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account, Accounts } from "../users/accounts.ts";
 import { demandNameable } from "../users/paths.ts";
 import { type Entry, readEntry } from "./entry.ts";
+import { demandRemovable, keptFolders } from "./running-system.ts";
 
 const DIRECTORY_MODE = 0o755;
 /** At a path with one of these errors there is nothing: not even the kernel can have a file at a path that is too long. */
@@ -62,7 +63,10 @@ export async function move(source: string, destination: string, owner: Account):
 /** What is not there is removed already. */
 export async function remove(path: string): Promise<void> {
   if (!(await isThere(path))) return;
-  await attempt(`remove ${quote(path)}`, () => rm(path, { recursive: true, force: true }));
+  await attempt(`remove ${quote(path)}`, async () => {
+    await demandRemovable(path, await keptFolders());
+    await rm(path, { recursive: true, force: true });
+  });
 }
 
 function isThere(path: string): Promise<boolean> {

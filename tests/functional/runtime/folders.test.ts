@@ -99,6 +99,42 @@ test("remove takes a file, a whole folder, or nothing; of a link only the link",
   await sandbox.files.remove("gone");
 });
 
+test.each([
+  "/",
+  "//",
+  "/tmp/..",
+  "to-root/",
+  "/proc/self/root/",
+  "/proc",
+  "/sys",
+  "/dev",
+  "/run",
+  "/run/sandlot",
+  "/.sandlot",
+])("remove of %s, a part of the running system, takes nothing", async (path) => {
+  await shell("ln -sfn / to-root; echo kept > still-here");
+  const everything = "sudo find /run /etc /dev -xdev | sort";
+  const before = await shell(everything);
+  expect(await refusalOf(sandbox.files.remove(path, { user: "user" }))).toBeInstanceOf(InvalidArgumentError);
+  expect(await sandbox.files.read("still-here")).toBe("kept\n");
+  expect(await shell(everything)).toBe(before);
+});
+
+test("remove of a link to / takes the link", async () => {
+  await shell("ln -sfn / to-root");
+  await sandbox.files.remove("to-root");
+  expect(await sandbox.files.exists("to-root")).toBe(false);
+  expect(await sandbox.files.exists("/etc/passwd")).toBe(true);
+});
+
+test("a name that no file can have is the name of none", async () => {
+  const long = "n".repeat(256);
+  expect(await sandbox.files.exists(long)).toBe(false);
+  expect(await refusalOf(sandbox.files.read(long))).toBeInstanceOf(FileNotFoundError);
+  expect(await refusalOf(sandbox.files.write(long, "x"))).toBeInstanceOf(InvalidArgumentError);
+  expect(await refusalOf(sandbox.files.makeDir(long))).toBeInstanceOf(InvalidArgumentError);
+});
+
 test("what is not there, or is no folder, cannot be listed or looked at", async () => {
   expect(await refusalOf(sandbox.files.list("/no/such/folder"))).toBeInstanceOf(FileNotFoundError);
   expect(await refusalOf(sandbox.files.getInfo("/no/such/file"))).toBeInstanceOf(FileNotFoundError);

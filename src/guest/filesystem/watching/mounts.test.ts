@@ -1,6 +1,6 @@
 /** Which file systems are refused or left out. */
 import { expect, test } from "bun:test";
-import { mountsLeftOut, networkTypeName, parseMounts } from "./mounts.ts";
+import { mountsLeftOut, networkTypeName } from "./mounts.ts";
 
 test.each([
   ["NFS", 0x6969],
@@ -20,15 +20,6 @@ test.each([
   ["btrfs", 0x9123683e],
 ])("%s is none", (_, type) => {
   expect(networkTypeName(type)).toBeUndefined();
-});
-
-test("the table of mounts is read with spaces in its paths", () => {
-  const text =
-    "36 35 98:0 / /mnt/with\\040space rw,noatime master:1 - nfs4 host:/x rw\n22 1 0:21 / /proc rw - proc proc rw\n";
-  expect(parseMounts(text)).toEqual([
-    { point: "/mnt/with space", type: "nfs4" },
-    { point: "/proc", type: "proc" },
-  ]);
 });
 
 test("a watch of everything leaves out what never tells anything", async () => {

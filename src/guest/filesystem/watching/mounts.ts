@@ -2,7 +2,8 @@
  * File systems that cannot be watched: changes made elsewhere on a network file system are never told, and pseudo file systems
  * such as /proc tell nothing at all.
  */
-import { readFile, realpath, statfs } from "node:fs/promises";
+import { realpath, statfs } from "node:fs/promises";
+import { readMounts } from "../../system/mount-table.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 
@@ -38,24 +39,10 @@ export async function refuseNetworkMount(path: string): Promise<void> {
 /** Mount points below a directory that are left out when it is watched with all below it, as paths that begin with `base`. */
 export async function mountsLeftOut(base: string, withNetwork: boolean): Promise<Set<string>> {
   const real = withSlash(await realpath(base));
-  const points = parseMounts(await readFile("/proc/self/mountinfo", "utf8"))
+  const points = (await readMounts())
     .filter(({ type }) => PSEUDO_NAME.test(type) || (!withNetwork && NETWORK_NAME.test(type)))
     .filter(({ point }) => point.startsWith(real));
   return new Set(points.map(({ point }) => withSlash(base) + point.slice(real.length)));
-}
-
-export function parseMounts(text: string): { point: string; type: string }[] {
-  return text.split("\n").flatMap((line) => {
-    const [mount = "", source = ""] = line.split(" - ");
-    const point = mount.split(" ")[4];
-    const type = source.split(" ")[0];
-    return point && type ? [{ point: unescaped(point), type }] : [];
-  });
-}
-
-/** Spaces and the like are written as octal numbers. */
-function unescaped(point: string): string {
-  return point.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 }
 
 function withSlash(path: string): string {

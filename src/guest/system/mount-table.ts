@@ -1,0 +1,27 @@
+/** The table of mounts, as the kernel shows it to this program. */
+import { readFile } from "node:fs/promises";
+
+export interface Mount {
+  /** Absolute path of where it is. */
+  point: string;
+  /** The name of its file system, such as `ext4`. */
+  type: string;
+}
+
+export async function readMounts(): Promise<Mount[]> {
+  return parseMounts(await readFile("/proc/self/mountinfo", "utf8"));
+}
+
+export function parseMounts(text: string): Mount[] {
+  return text.split("\n").flatMap((line) => {
+    const [mount = "", source = ""] = line.split(" - ");
+    const point = mount.split(" ")[4];
+    const type = source.split(" ")[0];
+    return point && type ? [{ point: unescaped(point), type }] : [];
+  });
+}
+
+/** Spaces and the like are written as octal numbers. */
+function unescaped(point: string): string {
+  return point.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
+}
