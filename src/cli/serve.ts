@@ -15,7 +15,7 @@ import { applySettings } from "../host/setup/host-changes.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { systemClock } from "../work/clock.ts";
-import { described, jsonLog, type Log } from "../work/log.ts";
+import { described, type Log, stderrLog } from "../work/log.ts";
 import { banner } from "./banner.ts";
 import type { Config } from "./config.ts";
 import { serverFile } from "./down.ts";
@@ -34,7 +34,7 @@ export async function serve(config: Config): Promise<number> {
   writeFileSync(serverFile(data), `${process.pid} ${startTicks(process.pid)}`);
   applySettings(data);
 
-  const log = jsonLog((line) => process.stderr.write(`${line}\n`));
+  const log = stderrLog;
   await prepareStoreFiles(data.storeFile);
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   const apiKey = await firstApiKey(store, data);

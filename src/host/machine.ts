@@ -8,6 +8,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { Gate } from "../work/gate.ts";
+import { described, stderrLog } from "../work/log.ts";
 import { OneAtATimeByKey } from "../work/one-at-a-time.ts";
 import { killFrozen, thaw } from "./cgroup/freezer.ts";
 import { Processors } from "./cgroup/processors.ts";
@@ -151,7 +152,7 @@ export class Machine implements Host {
       // From here on the checkpoint is the sandbox. What cannot be cleared away now is cleared by the next resume or start.
       await killFrozen(running.record.cgroup)
         .then(() => this.#clearing.unmake(id, running.record.slot, running.record.disk))
-        .catch((error) => complain(`cannot clear away what is left of ${id}, which is paused`, error));
+        .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id));
     });
   }
 
@@ -223,7 +224,7 @@ export class Machine implements Host {
       this.#journals.follow(record.id, guest);
       this.#parts.pages
         .hold(record.guestFolder)
-        .catch((error) => complain("an earlier guest is not held in memory", error));
+        .catch((error) => complain("an earlier guest is not held in memory", error, record.id));
     }
     for (const id of this.#running.keys()) if (!kept.has(id)) this.#running.delete(id);
     await this.#clearing.reap(kept);
@@ -338,7 +339,7 @@ export class Machine implements Host {
   #findLost(): void {
     for (const [id, { record }] of this.#running) {
       if (isAlive(record)) continue;
-      this.destroy(id).catch((error) => complain(`cannot clean up after ${id}`, error));
+      this.destroy(id).catch((error) => complain("a lost sandbox could not be removed", error, id));
       for (const listener of this.#lostListeners) listener(id);
     }
   }
@@ -373,6 +374,6 @@ async function recordsOf(data: DataFolder): Promise<SandboxRecord[]> {
   return names.flatMap((name) => readRecord(join(data.sandboxesFolder, name)) ?? []);
 }
 
-function complain(message: string, reason: unknown): void {
-  console.error(JSON.stringify({ level: "error", message, reason: String(reason) }));
+function complain(event: string, error: unknown, sandbox: string): void {
+  stderrLog.write({ level: "error", event, sandbox, error: described(error) });
 }

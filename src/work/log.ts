@@ -16,6 +16,9 @@ export function jsonLog(writeLine: (line: string) => void, now: () => number = D
   };
 }
 
+/** That of a whole program, for code deep below that is told of no other. */
+export const stderrLog: Log = jsonLog((line) => process.stderr.write(`${line}\n`));
+
 /** An error with all it was caused by, for a log line. */
 export function described(thrown: unknown): string {
   const parts: string[] = [];

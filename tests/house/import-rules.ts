@@ -40,7 +40,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/sandbox
   `),
   "host/system": list("contract work host/limits.ts"),
-  "host/cgroup": list("contract host/limits.ts"),
+  "host/cgroup": list("contract work host/limits.ts"),
   "host/image": [],
   "host/mount": list("contract host/system"),
   "host/network": list("contract work host/limits.ts host/system"),

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { stderrLog } from "../../work/log.ts";
 
 export const CGROUP_ROOT = "/sys/fs/cgroup";
 const V2_MARK = "cgroup.controllers";
@@ -127,8 +128,9 @@ async function endAndRemove(folder: string): Promise<boolean> {
     letGo(folder);
     await Bun.sleep(Math.min(REMOVE_RETRY_MIN_MS * 2 ** attempt, REMOVE_RETRY_MAX_MS));
   }
-  const message = `${folder} stays until the next start: what was told to end in it has not, for ${REMOVE_MS} ms`;
-  console.error(JSON.stringify({ level: "error", message, processes: processesOf(folder) }));
+  const error = `what was told to end in it has not, for ${REMOVE_MS} ms; it stays until the next start`;
+  const processes = processesOf(folder).join(" ");
+  stderrLog.write({ level: "error", event: "cgroup could not be removed", folder, processes, error });
   return false;
 }
 

@@ -5,6 +5,7 @@
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { stderrLog } from "../../work/log.ts";
 import type { Mounts } from "../mount/mounts.ts";
 
 export class GuestPages {
@@ -29,7 +30,7 @@ export class GuestPages {
     );
     const held = await Promise.all(files.map((path) => this.mounts.do({ kind: "hold", path })));
     if (held.every(Boolean)) return;
-    const message = "the guest cannot be locked in memory: it may answer late in a sandbox that runs out of it";
-    console.error(JSON.stringify({ level: "warn", message }));
+    const event = "the guest cannot be locked in memory: it may answer late in a sandbox that runs out of it";
+    stderrLog.write({ level: "warn", event, folder: guestFolder });
   }
 }

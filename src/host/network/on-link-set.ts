@@ -1,5 +1,6 @@
 /** Keeps the set of networks that this machine is on up to date: they change when it joins another network. */
 import { readFileSync } from "node:fs";
+import { described, stderrLog } from "../../work/log.ts";
 import { onLinkRanges } from "./on-link.ts";
 import { replaceOnLink } from "./ruleset.ts";
 
@@ -40,9 +41,7 @@ export class OnLinkSet {
       await this.#nft(replaceOnLink(this.#table, now));
       this.#ranges = now;
     } catch (error) {
-      console.error(
-        JSON.stringify({ level: "error", message: "cannot refresh on-link networks", reason: String(error) }),
-      );
+      stderrLog.write({ level: "error", event: "on-link networks could not be refreshed", error: described(error) });
     }
   }
 }

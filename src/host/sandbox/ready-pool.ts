@@ -3,6 +3,7 @@
  * and hold no secret of anybody; one is given out once and never comes back.
  */
 
+import { described, type Log, stderrLog } from "../../work/log.ts";
 import type { SandboxKind } from "../host.ts";
 import { READY_REFILL_DELAY_MS } from "../limits.ts";
 
@@ -27,6 +28,7 @@ export class ReadyPool {
     readonly bootAhead: (kind: SandboxKind) => Promise<string>,
     readonly discard: (id: string) => Promise<void>,
     readonly isUsable: (id: string) => boolean,
+    readonly log: Log = stderrLog,
   ) {}
 
   /** Keeps these kinds ready and lets go of the others. */
@@ -79,7 +81,7 @@ export class ReadyPool {
       .then(
         () => 0,
         (error) => {
-          console.error(JSON.stringify({ level: "error", message: "cannot boot ahead", reason: String(error) }));
+          this.log.write({ level: "error", event: "sandbox could not be booted ahead", error: described(error) });
           return RETRY_AFTER_FAILURE_MS;
         },
       )
@@ -95,7 +97,8 @@ export class ReadyPool {
     clearTimeout(shelf.timer);
     for (const id of shelf.ready.splice(0)) {
       const work = this.discard(id).catch((error) => {
-        console.error(JSON.stringify({ level: "error", message: `cannot discard ${id}`, reason: String(error) }));
+        const event = "ready sandbox could not be discarded";
+        this.log.write({ level: "error", event, sandbox: id, error: described(error) });
       });
       this.#background.add(work);
       work.finally(() => this.#background.delete(work));
