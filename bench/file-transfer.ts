@@ -21,7 +21,7 @@ export const BESIDE_NGINX: Beside = {
   bounds: { atLeast: 0.4, aim: 0.8 },
 };
 
-export interface Sides {
+interface Sides {
   ours: Transfer;
   peer: Transfer;
   /** Between two transfers, untimed. */
@@ -29,7 +29,7 @@ export interface Sides {
 }
 
 /** Names of the file in the sandbox, and of the same on the host. */
-export interface Place {
+interface Place {
   name: string;
   inSandbox: string;
   hostView: string;

@@ -12,7 +12,7 @@ const FOOT = 0.05;
 const FOOT_GROWTH_MAX_BYTES = 6 * MIB;
 const TOOTH_MAX_BYTES = 32 * MIB;
 
-export interface Growth {
+interface Growth {
   text: string;
   tooMuch: boolean;
 }

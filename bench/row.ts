@@ -21,7 +21,7 @@ export interface Beside {
   bounds?: Bounds;
 }
 
-export interface Bounds {
+interface Bounds {
   /** Missed: the benchmark fails. */
   atLeast: number;
   aim: number;
@@ -29,7 +29,7 @@ export interface Bounds {
 
 export type Outcome = Measured | { notMeasured: string };
 
-export interface Measured {
+interface Measured {
   /** Times of both sides; absent in a row that stands alone. */
   pairs?: Pairs;
   /** Further figures of the same run, for the reader. */

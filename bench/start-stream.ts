@@ -9,7 +9,7 @@ const END_FLAG = 2;
 /** The end of a stream that went well. */
 const GOOD_END = "{}";
 
-export interface StartOptions {
+interface StartOptions {
   /** "json" is what the SDKs speak. */
   codec?: "json" | "proto";
   keepaliveSeconds?: number;

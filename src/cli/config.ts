@@ -6,7 +6,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 
-export interface Setting {
+interface Setting {
   /** Name in the config file. */
   key: string;
   variable: string;

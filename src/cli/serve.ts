@@ -6,6 +6,7 @@ import { createIds } from "../control/access/ids.ts";
 import { createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
 import { createEdge, type Relay } from "../edge/edge.ts";
+import { EDGE_REQUEST_BODY_MAX_BYTES } from "../edge/limits.ts";
 import { prepareStoreFiles } from "../host/disk/store-files.ts";
 import { Machine } from "../host/machine.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
@@ -76,7 +77,7 @@ function listen(config: Config, handle: (request: Request) => Promise<Response>,
       port: config.listen.port,
       idleTimeout: IDLE_SECONDS,
       // Bodies are bounded where they are read: the management interface has a limit, sandbox traffic has none.
-      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
       fetch(request, server) {
         const route = edge.route(request);
         return route === undefined ? handle(request) : edge.handle(request, route, server);

@@ -33,7 +33,7 @@ export interface Control {
   close(): Promise<void>;
 }
 
-export interface ControlServices {
+interface ControlServices {
   store: Store;
   host: Host;
   clock: Clock;

@@ -15,7 +15,7 @@ import type { SandboxSocket } from "./sandbox-socket.ts";
 const LINE_FEED = 0x0a;
 
 /** How a body's end is told. */
-export interface Framing {
+interface Framing {
   /** Takes what arrived and gives the content that is in it; may overwrite it. Throws when it is not framed as it must be. */
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer>;
   readonly ended: boolean;

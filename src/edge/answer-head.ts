@@ -2,7 +2,7 @@
 import { EDGE_ANSWER_HEAD_MAX_BYTES } from "./limits.ts";
 import type { SandboxSocket } from "./sandbox-socket.ts";
 
-export interface AnswerHead {
+interface AnswerHead {
   status: number;
   headers: Headers;
   /** Bytes of the body that came together with the head. */

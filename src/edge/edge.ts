@@ -26,9 +26,9 @@ export type { EdgeLog } from "./reach.ts";
 export type { Relay } from "./websocket-relay.ts";
 
 /** What `route` found; opaque to the caller. */
-export type EdgeRoute = SandboxAddress | Misaddressed | { signed: SignedLink } | { preflight: string };
+type EdgeRoute = SandboxAddress | Misaddressed | { signed: SignedLink } | { preflight: string };
 
-export interface Edge {
+interface Edge {
   /** Undefined: the request is not for a sandbox. Otherwise hand the result to `handle`. */
   route(request: Request): EdgeRoute | undefined;
   /** The answer, or undefined once the connection has become a WebSocket. Never rejects. Consumes the request's headers. */

@@ -13,7 +13,7 @@ import { towardsClient } from "./carried-headers.ts";
 import { EDGE_WHOLE_BODY_MAX_BYTES } from "./limits.ts";
 import { SandboxSocket } from "./sandbox-socket.ts";
 
-export interface Download {
+interface Download {
   address: string;
   port: number;
   target: string;

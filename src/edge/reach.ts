@@ -29,7 +29,7 @@ const REASONS = {
 /** Something worth an operator's attention that the client is not told. */
 export type EdgeLog = (message: string, context: Record<string, unknown>) => void;
 
-export type Reached<T> = { reached: T } | { refusal: Refusal };
+type Reached<T> = { reached: T } | { refusal: Refusal };
 
 /**
  * One try at an address. It must leave the request untouched when the connection is refused, for it may be made again. What it

@@ -10,7 +10,6 @@ export type Opcode = (typeof Opcode)[keyof typeof Opcode];
 export const CloseCode = {
   ProtocolError: 1002,
   NoCode: 1005,
-  Abnormal: 1006,
   InvalidText: 1007,
   TooBig: 1009,
   TryAgainLater: 1013,

@@ -8,7 +8,7 @@ import { towardsClient, towardsSandbox } from "./carried-headers.ts";
 import { EDGE_HANDSHAKE_BODY_MAX_BYTES } from "./limits.ts";
 import { SandboxSocket } from "./sandbox-socket.ts";
 
-export type Handshake =
+type Handshake =
   /** The service agreed. `headers` are those of its answer that the client should get; the subprotocol is among them. */
   | { socket: SandboxSocket; headers: Headers }
   /** The service answered otherwise. */

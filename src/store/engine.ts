@@ -7,10 +7,10 @@ import { OneAtATime } from "../work/one-at-a-time.ts";
 import { POSTGRES_CONNECTIONS_MAX, SQLITE_BUSY_MS, STORE_ROOM_BYTES } from "./limits.ts";
 
 /** What both engines store alike. Truth values are 0 and 1, times are milliseconds, objects are JSON text. */
-export type Value = string | number | null;
+type Value = string | number | null;
 export type Row = Record<string, unknown>;
 
-export interface Result {
+interface Result {
   rows: Row[];
   /** Rows that the statement touched. */
   count: number;

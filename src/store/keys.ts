@@ -85,11 +85,6 @@ export function keysIn(sql: Statement) {
       const { rows } = await sql`SELECT * FROM access_tokens WHERE hash = ${hash}`;
       return rows[0] && readAccessToken(rows[0]);
     },
-
-    async removeAccessToken(userId: string, id: string): Promise<boolean> {
-      const { count } = await sql`DELETE FROM access_tokens WHERE id = ${id} AND user_id = ${userId}`;
-      return count === 1;
-    },
   };
 }
 

@@ -5,7 +5,7 @@
 import { Fault } from "../contract/fault.ts";
 import { type Engine, integer, type Statement } from "./engine.ts";
 
-export interface Migration {
+interface Migration {
   /** Position in the list, from 1. */
   version: number;
   title: string;

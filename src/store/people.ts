@@ -2,7 +2,7 @@
 import { integer, type Row, type Statement, text } from "./engine.ts";
 import { readLimits, type TeamLimits } from "./team-limits.ts";
 
-export interface User {
+interface User {
   id: string;
   email: string;
   createdAt: number;
@@ -17,7 +17,7 @@ export interface Team {
   createdAt: number;
 }
 
-export interface Membership {
+interface Membership {
   team: Team;
   isDefault: boolean;
 }

@@ -12,7 +12,7 @@ export interface LogPage {
   position: string;
 }
 
-export interface LogExtent {
+interface LogExtent {
   lines: number;
   bytes: number;
   /** 0 when there is none. */

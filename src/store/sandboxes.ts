@@ -69,7 +69,7 @@ export interface EndedRun extends SandboxRun {
 }
 
 /** What a new run starts with. */
-export interface NewRun {
+interface NewRun {
   startedAt: number;
   endAt: number;
   tokens: string[];

@@ -38,7 +38,7 @@ export interface Build {
 }
 
 /** A build that is no snapshot needs to say nothing about one. */
-export type NewBuild = Pick<Build, "id" | "templateId" | "status" | "createdAt"> & Partial<Build>;
+type NewBuild = Pick<Build, "id" | "templateId" | "status" | "createdAt"> & Partial<Build>;
 
 /** A build under a tag of its template, as lists of snapshots show it. */
 export interface TaggedSnapshot {

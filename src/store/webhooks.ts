@@ -13,7 +13,7 @@ export interface Webhook {
   createdAt: number;
 }
 
-export type DeliveryStatus = "pending" | "success" | "failed";
+type DeliveryStatus = "pending" | "success" | "failed";
 
 export interface Attempt {
   at: number;

@@ -2,7 +2,7 @@
 import type { Background } from "./background.ts";
 import type { Clock, Timer } from "./clock.ts";
 
-export interface RetryQueueOptions<T> {
+interface RetryQueueOptions<T> {
   clock: Clock;
   background: Background;
   work(item: T): Promise<void>;

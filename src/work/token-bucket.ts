@@ -1,5 +1,5 @@
 /** How much of something may still come: a burst at once, and a steady flow for good. */
-export interface Flow {
+interface Flow {
   burst: number;
   perSecond: number;
 }

@@ -15,7 +15,7 @@ export interface Operation {
   victims: readonly Victim[];
 }
 
-export interface Step {
+interface Step {
   name: string;
   /** Whether it has come to this. */
   isSeen(sight: Sight): boolean;

@@ -22,7 +22,7 @@ export interface Scenario {
 }
 
 /** How long CRIU works when nobody disturbs it. */
-export interface Pace {
+interface Pace {
   dumpMs: number;
   restoreMs: number;
 }
@@ -48,7 +48,7 @@ export async function newHero(stage: Stage): Promise<Hero> {
   return { id, word: await plantWitness(stage, id) };
 }
 
-export interface Outcome {
+interface Outcome {
   answer: Answer | undefined;
   /** False: the operation was over before the moment came, or there was nobody to kill. */
   struck: boolean;

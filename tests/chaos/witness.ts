@@ -35,7 +35,7 @@ while True:
     client.close()
 `;
 
-export interface Reachable {
+interface Reachable {
   server: Pick<TestServer, "url" | "options">;
 }
 
@@ -52,7 +52,7 @@ export async function plantWitness(stage: Reachable, id: string, timeoutMs?: num
   return word;
 }
 
-export interface Testimony {
+interface Testimony {
   word: string;
   /** What its file holds: the word. */
   file: string;

@@ -1,6 +1,6 @@
 /** As much of Markdown as the documentation's tests need: tables, links, headings, and code apart from prose. */
 
-export type TableRow = Readonly<Record<string, string>>;
+type TableRow = Readonly<Record<string, string>>;
 
 const SEPARATOR_LINE = /^\|(?:\s*:?-+:?\s*\|)+$/;
 const FENCE = /^```.*?^```/gms;

@@ -10,7 +10,7 @@ export interface SourceFile {
   text: string;
 }
 
-export interface Import {
+interface Import {
   specifier: string;
   /** Gone when the program runs. */
   typeOnly: boolean;

@@ -22,7 +22,7 @@ import { until } from "../support/until.ts";
 const OUTSIDE_IPV6 = "2001:db8:1::1";
 const ECHO_PORT = 7000;
 
-export interface Connected {
+interface Connected {
   /** May reach the outside. */
   open: Sandbox;
   /** Was made without internet access. */

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
 import { attempt } from "../../src/host/system/command.ts";
 
-export interface Census {
+interface Census {
   processes: number;
   namespaces: number;
   cgroups: number;

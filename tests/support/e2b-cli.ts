@@ -8,13 +8,13 @@ import type { TestServer } from "./server.ts";
 const PROGRAM = join(import.meta.dir, "../../node_modules/.bin/e2b");
 const COMMAND_MS = 30_000;
 
-export interface CliAnswer {
+interface CliAnswer {
   exitCode: number;
   stdout: string;
   stderr: string;
 }
 
-export interface Cli {
+interface Cli {
   /** Runs `e2b sandbox …` to its end; without `input` its standard input is no pipe. */
   sandbox(args: string[], input?: string | Uint8Array): Promise<CliAnswer>;
   /** The same as a command line and variables, for whoever runs it in another way. */

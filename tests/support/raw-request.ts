@@ -10,7 +10,7 @@ export interface RawRequest {
   body?: string;
 }
 
-export interface RawAnswer {
+interface RawAnswer {
   status: number;
   headers: Headers;
   body: string;

@@ -24,7 +24,7 @@ import { jsonLog } from "../../src/work/log.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 
-export interface Listeners {
+interface Listeners {
   store(store: Store): void;
   host(machine: Machine): Host;
 }

@@ -7,7 +7,7 @@ import { run } from "../../src/host/system/command.ts";
 import { isRunning } from "../../src/host/testing/outer-network.ts";
 
 /** Not in memory: disks of sandboxes lie here. */
-export const TEST_ROOT = "/var/tmp/sandlot-test";
+const TEST_ROOT = "/var/tmp/sandlot-test";
 const PROJECT = join(import.meta.dir, "../..");
 const READY_MS = 60_000;
 

@@ -1,5 +1,5 @@
 /** What a copy has in common with its original, and what not. Each is a Python expression that both are asked. */
-export interface Sharing {
+interface Sharing {
   /** As the row in docs/pause.md says it. */
   what: string;
   inCopy: "the same" | "its own";

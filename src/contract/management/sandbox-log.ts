@@ -4,7 +4,7 @@ import { LOG_LEVELS } from "../sandbox-log.ts";
 import { dateTime } from "./identifiers.ts";
 import { LOG_QUERY_DEFAULT, LOG_SEARCH_MAX_CHARS } from "./limits.ts";
 
-export const sandboxLogEntry = z.object({
+const sandboxLogEntry = z.object({
   timestamp: dateTime,
   level: z.enum(LOG_LEVELS),
   message: z.string(),

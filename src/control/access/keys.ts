@@ -8,7 +8,7 @@ import { KEY_NAME_MAX_CHARS } from "../limits.ts";
 import type { Ids } from "./ids.ts";
 import { hashOf, maskOf } from "./secrets.ts";
 
-export interface KeyServices {
+interface KeyServices {
   store: Tables;
   ids: Ids;
   clock: Clock;

@@ -24,7 +24,7 @@ import {
 
 const STORE_RETRY_MS = 1_000;
 
-export interface EventServices {
+interface EventServices {
   store: Store;
   clock: Clock;
   idleClock: Clock;

@@ -21,7 +21,7 @@ import {
 } from "../limits.ts";
 import { TeamBudgets } from "./team-budgets.ts";
 
-export interface LogQuery {
+interface LogQuery {
   teamId: string;
   sandboxId: string;
   /** Both inclusive. */

@@ -47,7 +47,7 @@ const EXPOSED_HEADERS = [
   "Retry-After",
 ].join(", ");
 
-export interface DispatchOptions<S> {
+interface DispatchOptions<S> {
   routes: readonly Route<S>[];
   /** Known and not built, as `METHOD /path`. */
   unbuilt: readonly string[];

@@ -38,7 +38,7 @@ export interface Route<S> extends RouteFacts {
   run(request: UnparsedCall, services: S): Promise<Answer>;
 }
 
-export interface UnparsedCall {
+interface UnparsedCall {
   params: Readonly<Record<string, string>>;
   search: URLSearchParams;
   headers: Headers;

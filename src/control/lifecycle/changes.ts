@@ -49,7 +49,7 @@ export class Changes {
   }
 }
 
-export interface Watch extends Disposable {
+interface Watch extends Disposable {
   /** Whether something changed since the watch began, or did within this time. */
   within(waitMs: number): Promise<boolean>;
 }

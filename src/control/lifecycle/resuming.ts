@@ -24,7 +24,7 @@ export interface ResumeOptions {
   note?: string;
 }
 
-export interface Start {
+interface Start {
   /** Execution ids of the run that was paused, and of the one that begins. */
   from: string;
   to: string;

@@ -10,7 +10,7 @@ import { findForFilter } from "../templates/template-look-up.ts";
 import { type MetadataFilter, matchesMetadata, parseMetadataFilter } from "./metadata-filter.ts";
 import { invalidPageToken, readPageToken, writePageToken } from "./page-token.ts";
 
-export interface SandboxPage {
+interface SandboxPage {
   sandboxes: Sandbox[];
   /** Undefined on the last page. */
   nextToken: string | undefined;

@@ -7,7 +7,7 @@ import { asSnapshot } from "../templates/snapshots.ts";
 import { parseTemplateReference } from "../templates/template-reference.ts";
 import { readPageToken, writePageToken } from "./page-token.ts";
 
-export interface SnapshotPage {
+interface SnapshotPage {
   snapshots: Snapshot[];
   /** Undefined on the last page. */
   nextToken: string | undefined;

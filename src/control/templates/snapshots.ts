@@ -12,7 +12,7 @@ import type { Clock } from "../../work/clock.ts";
 import type { Ids } from "../access/ids.ts";
 import { DEFAULT_TAG, parseTemplateReference } from "./template-reference.ts";
 
-export interface SnapshotServices {
+interface SnapshotServices {
   store: Store;
   clock: Clock;
   ids: Ids;
@@ -33,7 +33,7 @@ interface Checkpointer {
   discard(checkpoints: readonly string[]): void;
 }
 
-export interface SnapshotName {
+interface SnapshotName {
   alias: string;
   tag: string;
 }

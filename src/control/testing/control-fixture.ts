@@ -37,7 +37,7 @@ export const baseTemplate: BuiltinTemplate = {
 };
 
 /** A body as the test expects it to be; `call` has held it to the schema of its route before a test looks into it. */
-export type ReplyBody = CreatedSandbox & SandboxDetail & ListedSandbox[] & Snapshot & z.infer<typeof errorBody>;
+type ReplyBody = CreatedSandbox & SandboxDetail & ListedSandbox[] & Snapshot & z.infer<typeof errorBody>;
 
 export interface Reply {
   status: number;

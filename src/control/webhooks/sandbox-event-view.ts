@@ -53,7 +53,7 @@ export function eventMessage(event: SandboxEvent, webhook: Webhook, deliveryId: 
   };
 }
 
-export function signatureOf(secret: string, body: string): string {
+function signatureOf(secret: string, body: string): string {
   return new Bun.CryptoHasher("sha256").update(secret).update(body).digest("base64").replace(/=+$/, "");
 }
 

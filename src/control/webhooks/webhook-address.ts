@@ -20,7 +20,7 @@ export function isInside(address: string, own: OwnNetworks = ownNetworks()): boo
   return !isIPv6(address) || address.includes("%") || closed.check(address, "ipv6") || own.check(address, "ipv6");
 }
 
-export type OwnNetworks = Pick<BlockList, "check">;
+type OwnNetworks = Pick<BlockList, "check">;
 
 /** The machine's addresses, each with the network it is in; asked anew each time, because they change. */
 export function ownNetworks(interfaces = networkInterfaces()): BlockList {

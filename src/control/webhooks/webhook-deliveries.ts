@@ -19,7 +19,7 @@ import {
 import { eventMessage } from "./sandbox-event-view.ts";
 import type { PostMessage } from "./webhook-post.ts";
 
-export interface DeliveryServices {
+interface DeliveryServices {
   store: Store;
   clock: Clock;
   idleClock: Clock;

@@ -19,7 +19,7 @@ export interface Message {
 /** Answers the HTTP status. Throws an Error whose message may be shown to the owner of the webhook. */
 export type PostMessage = (message: Message) => Promise<number>;
 
-export interface PostOptions {
+interface PostOptions {
   allowInside: boolean;
   timeoutMs?: number;
   /** Certificates to trust besides the usual ones; for tests. */

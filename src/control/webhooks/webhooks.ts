@@ -8,7 +8,7 @@ import type { Ids } from "../access/ids.ts";
 import { WEBHOOKS_PER_TEAM_MAX } from "../limits.ts";
 import { checkedUrl } from "./webhook-address.ts";
 
-export interface WebhookServices {
+interface WebhookServices {
   store: Store;
   ids: Ids;
   clock: Clock;

@@ -1,7 +1,7 @@
 /**
  * Which encoding a download gets. Gzip is used when the client lists it; a wildcard alone means the plain bytes.
  */
-export type Encoding = "gzip" | "identity";
+type Encoding = "gzip" | "identity";
 
 interface Preference {
   name: string;

@@ -1,7 +1,7 @@
 /**
  * The Range header of a download and the conditions that go with it, as every static file server understands them.
  */
-export interface ByteRange {
+interface ByteRange {
   start: number;
   /** Inclusive. */
   end: number;

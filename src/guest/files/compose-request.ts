@@ -4,7 +4,7 @@
 import { Fault } from "../../contract/fault.ts";
 import { COMPOSE_BODY_MAX_BYTES, COMPOSE_SOURCES_MAX } from "../limits.ts";
 
-export interface ComposeRequest {
+interface ComposeRequest {
   sources: string[];
   destination: string;
   /** Undefined when the body names none. */
@@ -24,7 +24,7 @@ export async function readComposeRequest(request: Request): Promise<ComposeReque
   return parseComposeRequest(json);
 }
 
-export function parseComposeRequest(json: unknown): ComposeRequest {
+function parseComposeRequest(json: unknown): ComposeRequest {
   if (typeof json !== "object" || json === null || Array.isArray(json)) {
     throw new Fault(400, "the body must be a JSON object with source_paths and destination");
   }

@@ -16,14 +16,14 @@ import { demandNameable } from "../users/paths.ts";
 import { Appender, type CopyPart, copyPart } from "./append-file.ts";
 import { linksInACircle, removePartial, writeFault } from "./write-failure.ts";
 
-export interface ComposedFile {
+interface ComposedFile {
   name: string;
   path: string;
   type: "file";
 }
 
 /** Absolute paths: what a request comes to for its user. */
-export interface Composition {
+interface Composition {
   sources: readonly string[];
   destination: string;
   owner: Account;

@@ -6,7 +6,7 @@ import { Fault } from "../../contract/fault.ts";
 import { MULTIPART_BOUNDARY_MAX_BYTES, MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 
-export interface Part {
+interface Part {
   name: string | undefined;
   filename: string | undefined;
   /** Read it before asking for the next part; what was left unread is skipped. */

@@ -23,7 +23,7 @@ export class OverlappingUploads {
   }
 }
 
-export class UploadUnderWay implements Disposable {
+class UploadUnderWay implements Disposable {
   /** Another upload wrote to the file while this one did. Stays true when the other is over. */
   overlapped = false;
   readonly #leave: () => void;

@@ -18,7 +18,7 @@ import type { Carrier, OutputSink } from "./carrier.ts";
 import { type EndEvent, endEvent } from "./outcome.ts";
 import { SUBSCRIPTION_BOUNDS, type Subscription } from "./subscription.ts";
 
-export type InputKind = "stdin" | "pty";
+type InputKind = "stdin" | "pty";
 
 export class GuestProcess {
   readonly config: ProcessConfig | undefined;

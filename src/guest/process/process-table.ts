@@ -10,7 +10,7 @@ import { refuse } from "../system/rpc-fault.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import type { EndEvent } from "./outcome.ts";
 
-export interface PastProcess {
+interface PastProcess {
   pid: number;
   tag: string | undefined;
   end: EndEvent;

@@ -17,12 +17,12 @@ const MIB = 1024 * 1024;
 /** Where the counters are; tests have folders of their own. */
 const SYSTEM: MetricsFolders = { cgroup: "/sys/fs/cgroup", proc: "/proc" };
 
-export interface MetricsFolders {
+interface MetricsFolders {
   cgroup: string;
   proc: string;
 }
 
-export interface Metrics {
+interface Metrics {
   ts: number;
   cpu_count: number;
   cpu_used_pct: number;

@@ -20,7 +20,7 @@ const CODES = {
   unauthenticated: { code: Code.Unauthenticated, status: 401 },
 } as const;
 
-export type RpcCode = keyof typeof CODES;
+type RpcCode = keyof typeof CODES;
 
 export function refuse(code: RpcCode, message: string, cause?: unknown): Fault {
   return new Fault(CODES[code].status, message, { errorCode: code, cause });

@@ -5,7 +5,7 @@ import type { Speaker } from "./encodings.ts";
 import type { StreamedEvent } from "./running-guest.ts";
 
 /** All that a stream told, put together. */
-export interface Told {
+interface Told {
   pid: number;
   stdout: string;
   stderr: string;

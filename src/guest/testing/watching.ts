@@ -6,20 +6,20 @@ import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, wr
 import { tmpdir } from "node:os";
 import type { RunningGuest, StreamedEvent } from "./running-guest.ts";
 
-export interface WatchRequest {
+interface WatchRequest {
   path: string;
   recursive?: boolean;
   includeEntry?: boolean;
   allowNetworkMounts?: boolean;
 }
 
-export interface ToldEvent {
+interface ToldEvent {
   name: string;
   type: string;
   entry?: { name: string; path: string; type?: string; size?: string; permissions?: string };
 }
 
-export interface WatchMessage {
+interface WatchMessage {
   start?: object;
   keepalive?: object;
   filesystem?: ToldEvent;

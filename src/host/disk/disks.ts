@@ -20,7 +20,7 @@ import { EXT4_MOUNT, Prototypes } from "./prototypes.ts";
 /** Below this much free space no new sandbox is made: the running ones need it. */
 const FREE_MIN_BYTES = 1024 ** 3;
 
-export interface Disk {
+interface Disk {
   /** The root filesystem of the sandbox, mounted in this process's view until `release`. */
   root: string;
   /** Takes the mounts out of the host's view. */

@@ -22,7 +22,7 @@ import { readJournalLine } from "./journal-line.ts";
 const LAST_WORDS_MS = 50;
 const FLOW = { burst: JOURNAL_BURST_MAX_BYTES, perSecond: JOURNAL_BYTES_PER_SECOND };
 
-export interface JournalSource {
+interface JournalSource {
   address: string;
   secret: string;
   /** Tells the guest its settings again, when it has lost them. */

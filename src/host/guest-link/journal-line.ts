@@ -10,7 +10,7 @@ import {
 } from "../../contract/runtime/limits.ts";
 import { LOG_LEVELS, type LogLevel, type LogLine } from "../../contract/sandbox-log.ts";
 
-export type ReadLine =
+type ReadLine =
   | { kind: "greeting"; journal: string }
   | { kind: "entry"; seq: number; line: LogLine }
   | { kind: "gap"; seq: number; dropped: number };

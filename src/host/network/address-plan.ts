@@ -16,7 +16,7 @@ export const SANDBOX_MAC = "02:5a:00:00:00:21";
 export const GATEWAY_MAC = "02:5a:00:00:00:22";
 
 export const NET_COUNT = 32;
-export const SLOTS_PER_NET = 4096;
+const SLOTS_PER_NET = 4096;
 
 /** First address of a server's net. */
 export function netAddress(net: number): string {

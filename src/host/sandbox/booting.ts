@@ -30,7 +30,7 @@ export interface Origin {
   copy: boolean;
 }
 
-export interface Boot {
+interface Boot {
   id: string;
   kind: SandboxKind;
   origin: Origin | undefined;

@@ -34,7 +34,7 @@ import type { SandboxRecord } from "./sandbox-record.ts";
 /** The unit in which a file says how much room it takes. */
 const DISK_BLOCK_BYTES = 512;
 
-export interface CheckpointingParts {
+interface CheckpointingParts {
   data: DataFolder;
   network: Network;
   disks: Disks;

@@ -9,7 +9,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
 
-export interface CleanupParts {
+interface CleanupParts {
   data: DataFolder;
   runtime: Runtime;
   network: Network;

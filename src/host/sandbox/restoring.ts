@@ -16,7 +16,7 @@ import { ownFiles } from "./checkpointing.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
 import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
 
-export interface RestoreRequest {
+interface RestoreRequest {
   id: string;
   kind: SandboxKind;
   checkpoint: CheckpointFolder;

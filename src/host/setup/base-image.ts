@@ -55,7 +55,7 @@ export function baseImageStep(cacheFolder: string, mirror: string | undefined): 
   });
 }
 
-export interface DebianImage {
+interface DebianImage {
   /** Its name below the images; bears a version, which is bumped when its packages change. */
   image: string;
   title: string;

@@ -5,7 +5,7 @@ import { Fault } from "../../contract/fault.ts";
 
 export const GUEST_PROGRAM = "src/guest/main.ts";
 
-export interface GuestSources {
+interface GuestSources {
   /** Whole paths, sorted. */
   files: string[];
   /** As `name@version`, sorted. */

@@ -9,7 +9,7 @@ import { packagesStep } from "./packages.ts";
 import type { SetupStep } from "./step.ts";
 import { toolFolderStep } from "./tool-folder.ts";
 
-export interface SetupOptions {
+interface SetupOptions {
   cacheFolder: string;
   debianMirror: string | undefined;
   /** Made after all that a server needs. */

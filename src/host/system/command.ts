@@ -5,7 +5,7 @@
 import { Fault } from "../../contract/fault.ts";
 import { COMMAND_DEFAULT_MS, COMMAND_OUTPUT_MAX_BYTES } from "../limits.ts";
 
-export interface CommandOptions {
+interface CommandOptions {
   /** Text for standard input; nothing by default. */
   stdin?: string;
   timeoutMs?: number;
@@ -18,7 +18,7 @@ export interface CommandOptions {
   onExit?: (exitCode: number) => Promise<void>;
 }
 
-export interface CommandResult {
+interface CommandResult {
   exitCode: number;
   stdout: string;
   stderr: string;

@@ -21,7 +21,6 @@ const libc = dlopen("libc.so.6", {
   __errno_location: { args: [], returns: FFIType.ptr },
 }).symbols;
 
-export const MS_RDONLY = 1;
 export const MS_NOSUID = 2;
 export const MS_NODEV = 4;
 export const MS_NOATIME = 1024;

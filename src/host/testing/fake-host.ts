@@ -19,7 +19,7 @@ import type {
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
 
 /** What a test can tell sandboxes apart by: `boot` is only in memory, `disk` only in files. */
-export interface Contents {
+interface Contents {
   boot: number;
   disk: number;
 }

@@ -8,7 +8,7 @@ import { attempt, run } from "../system/command.ts";
 
 export const MACHINE_ADDRESS = "203.0.113.2";
 /** On the machine's own LAN: closed to sandboxes although no list of private ranges has it. */
-export const LAN_NEIGHBOUR = "203.0.113.50";
+const LAN_NEIGHBOUR = "203.0.113.50";
 /** Open to sandboxes. */
 export const OUTSIDE = "93.184.215.14";
 export const OUTSIDE_NAME = "outside.test";
@@ -32,7 +32,7 @@ const ROUTER = "203.0.113.1";
 const PREFIX = "sandlot-test";
 const ANSWERING_MS = 10_000;
 
-export interface OuterNetwork {
+interface OuterNetwork {
   /** Runs what follows inside the machine's namespace. */
   enter: string[];
   remove(): Promise<void>;

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type PostgresFixture, postgresPrograms, startPostgres } from "./postgres.ts";
 
-export interface EngineUnderTest {
+interface EngineUnderTest {
   name: "sqlite" | "postgres";
   title: string;
   /** It cannot be had on this machine. */

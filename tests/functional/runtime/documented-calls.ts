@@ -2,9 +2,9 @@
  * A page of documentation as something that can be run: blocks of `sh` are examples, each with the block of its answer right
  * behind it; blocks of `bash` are definitions that the examples use. In answers, `…` stands for anything.
  */
-export type AnswerKind = "json" | "text" | "http";
+type AnswerKind = "json" | "text" | "http";
 
-export interface Example {
+interface Example {
   /** The heading above it, without backticks. */
   section: string;
   script: string;
@@ -12,7 +12,7 @@ export interface Example {
   answer: string;
 }
 
-export interface RunnablePage {
+interface RunnablePage {
   definitions: string;
   examples: Example[];
 }

@@ -18,7 +18,7 @@ const OPEN_FLAGS = ROOT_FLAGS | constants.O_NOFOLLOW;
 const GONE: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ELOOP"]);
 const FORBIDDEN: ReadonlySet<string> = new Set(["EACCES", "EPERM"]);
 
-export interface Findings {
+interface Findings {
   /** What was not known before, parents first. */
   discoveries: Place[];
   /** Where to look again once the kernel has told more: a rename happened that it has not told yet. */

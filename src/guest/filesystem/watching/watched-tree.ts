@@ -18,7 +18,7 @@ export interface Place {
 }
 
 /** What became of a directory that was found at some place. */
-export interface Placement {
+interface Placement {
   directory: WatchedDirectory;
   isNew: boolean;
   /** Where another look is needed to know who is there. */

@@ -38,7 +38,7 @@ type Action = "dump" | "restore";
 /** The stage of CRIU's work at which our commands run: everything written, or namespaces there and nothing in them. */
 const STAGE_OF: Readonly<Record<Action, string>> = { dump: "post-dump", restore: "setup-namespaces" };
 
-export interface Dump {
+interface Dump {
   id: string;
   pid: number;
   cgroup: string;
@@ -52,7 +52,7 @@ export interface Dump {
   finally: string;
 }
 
-export interface Restore {
+interface Restore {
   id: string;
   cgroup: string;
   folder: string;
