@@ -18,7 +18,7 @@ export interface Outcome {
   fileMs: Readonly<Record<string, number>>;
 }
 
-export interface Way {
+interface Way {
   /** Command that the rest is handed to, such as `ip netns exec NAME`. */
   enter?: readonly string[];
   options?: readonly string[];

@@ -29,7 +29,7 @@ export function laneOf(path: string): Lane {
   return path.endsWith(".root.test.ts") ? "root" : "check";
 }
 
-export interface Selection {
+interface Selection {
   options: string[];
   files: string[];
 }

@@ -38,7 +38,7 @@ type Reached<T> = { reached: T } | { refusal: Refusal };
 export type Attempt<T> = (address: string, port: number, ended: AbortSignal) => Promise<T>;
 
 /** Who asks: until when an answer is of use, with which token, and whether a paused sandbox is resumed for it. */
-export interface Asking {
+interface Asking {
   headers: Headers;
   signal: AbortSignal;
   mayWake: boolean;

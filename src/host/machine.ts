@@ -1,21 +1,19 @@
 /**
- * The Host on this machine, put together from its parts. A sandbox is made by booting.ts, or by reviving.ts when it comes from a
- * checkpoint with memory; checkpointing.ts writes those, and clearing.ts takes away what is left. Every step can be undone
- * without the ones after it, so a server that was killed anywhere in between leaves only what `adopt` finds by name and removes.
+ * The Host on this machine, put together from its parts. starting.ts makes sandboxes, by booting.ts, or by restoring.ts from a
+ * checkpoint with memory; checkpointing.ts writes those, and cleanup.ts takes away what is left. Every step can be undone
+ * without the ones after it, so a server that was killed anywhere in between leaves only what `adopt` finds by name and
+ * removes.
  */
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { Gate } from "../work/gate.ts";
 import { described, stderrLog } from "../work/log.ts";
 import { OneAtATimeByKey } from "../work/one-at-a-time.ts";
 import { killFrozen, thaw } from "./cgroup/freezer.ts";
 import { Processors } from "./cgroup/processors.ts";
 import { Checkpoints } from "./checkpoint/checkpoints.ts";
-import { demandFit } from "./checkpoint/manifest.ts";
 import { Disks } from "./disk/disks.ts";
-import { GuestClient } from "./guest-link/guest-client.ts";
 import { GuestJournals } from "./guest-link/guest-journal.ts";
 import { GuestPages } from "./guest-link/guest-pages.ts";
 import type {
@@ -31,20 +29,19 @@ import type {
   Usage,
 } from "./host.ts";
 import { imageFolder } from "./image/image-folder.ts";
-import { BOOTS_AT_ONCE_MAX, LIVENESS_CHECK_MS, RESTORES_AT_ONCE_MAX } from "./limits.ts";
+import { LIVENESS_CHECK_MS } from "./limits.ts";
 import { Mounts } from "./mount/mounts.ts";
 import { DnsRelay } from "./network/dns-relay.ts";
-import { hostnameOfCopy } from "./network/hostname.ts";
 import { Network } from "./network/network.ts";
 import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
 import type { Runtime } from "./runtime/runtime.ts";
-import { boot, type Origin } from "./sandbox/booting.ts";
 import { Checkpointing } from "./sandbox/checkpointing.ts";
 import { Cleanup } from "./sandbox/cleanup.ts";
 import { ReadyPool } from "./sandbox/ready-pool.ts";
-import { restoreSandbox } from "./sandbox/restoring.ts";
+import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
 import { newSandboxId } from "./sandbox/sandbox-id.ts";
-import { isAlive, readRecord, type SandboxRecord, writeRecord } from "./sandbox/sandbox-record.ts";
+import { isAlive, readRecord, type SandboxRecord } from "./sandbox/sandbox-record.ts";
+import { Starting } from "./sandbox/starting.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
 import type { DataFolder } from "./system/data-folder.ts";
 import { Toolbox } from "./system/toolbox.ts";
@@ -60,22 +57,16 @@ export interface MachineOptions {
   readyPerKind: number;
 }
 
-interface Running {
-  record: SandboxRecord;
-  guest: GuestClient;
-}
-
 export class Machine implements Host {
-  readonly #running = new Map<string, Running>();
+  readonly #running: RunningSandboxes;
   readonly #turns = new OneAtATimeByKey();
   readonly #lostListeners: ((id: string) => void)[] = [];
   readonly #journals = new GuestJournals();
   readonly #meter = new UsageMeter();
-  readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
-  readonly #restores = new Gate(RESTORES_AT_ONCE_MAX);
+  readonly #starting: Starting;
   readonly #checkpointing: Checkpointing;
   readonly #clearing: Cleanup;
-  readonly #parts;
+  readonly #pages: GuestPages;
   readonly #pool: ReadyPool;
   readonly #liveness: Timer;
 
@@ -88,16 +79,31 @@ export class Machine implements Host {
     readonly dns: DnsRelay,
     readonly checkpoints: Checkpoints,
   ) {
-    const { data } = options;
-    this.#parts = { runtime, network, disks, mounts, processors: new Processors(), pages: new GuestPages(mounts) };
+    const { data, cacheFolder, guestFolder } = options;
+    this.#running = new RunningSandboxes(data.sandboxesFolder, network);
+    this.#pages = new GuestPages(mounts);
     this.#clearing = new Cleanup({ data, runtime, network, disks, checkpoints });
     this.#checkpointing = new Checkpointing({ data, network, disks, runtime, checkpoints });
+    this.#starting = new Starting({
+      running: this.#running,
+      checkpoints,
+      runtime,
+      network,
+      disks,
+      mounts,
+      processors: new Processors(),
+      pages: this.#pages,
+      guestFolder,
+      imageFolderOf: (kind) => imageFolder(cacheFolder, kind.image),
+      cgroup: data.cgroup,
+      unmake: (id, slot, disk) => this.#unmake(id, slot, disk),
+    });
     this.#pool = new ReadyPool(
       options.readyPerKind,
-      (kind) => this.#boot(kind),
-      (kind) => this.#bootAhead(kind),
+      (kind) => this.#starting.boot(kind),
+      (kind) => this.#starting.bootAhead(kind),
       (id) => this.destroy(id),
-      (id) => this.#running.has(id),
+      (id) => this.#running.isAlive(id),
     );
     this.#liveness = setInterval(() => this.#findLost(), LIVENESS_CHECK_MS);
     this.#liveness.unref();
@@ -121,32 +127,21 @@ export class Machine implements Host {
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
     this.#demandImage(request.kind);
-    const id = request.checkpoint === undefined ? await this.#pool.take(request.kind) : newSandboxId();
-    try {
-      if (request.checkpoint !== undefined) {
-        await this.#bring({ ...request, id, checkpoint: request.checkpoint, memory: true }, true);
-      }
-      await this.#handOver(id, request);
-      this.#journals.follow(id, this.#demandRunning(id).guest, true);
-    } catch (cause) {
-      await this.destroy(id);
-      throw cause;
-    }
-    return { id };
+    return { id: await this.#make(request) };
   }
 
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
     await this.#turns.run(id, async () => {
-      const running = this.#demandRunning(id);
+      const running = this.#running.demand(id);
       this.#running.delete(id);
       this.#journals.leave(id);
       try {
-        writeRecord(this.#folderOf(id), { ...running.record, pausingInto: name });
+        this.#running.keep({ ...running.record, pausingInto: name });
         await this.#checkpointing.write(running.record, name, options, "stays frozen");
       } catch (cause) {
-        this.#running.set(id, running);
+        this.#running.add(running.record);
         this.#journals.follow(id, running.guest);
-        writeRecord(this.#folderOf(id), running.record);
+        this.#running.keep(running.record);
         throw cause;
       }
       // From here on the checkpoint is the sandbox. What cannot be cleared away now is cleared by the next resume or start.
@@ -161,11 +156,10 @@ export class Machine implements Host {
     await this.#turns.run(id, async () => {
       this.#demandImage(request.kind);
       if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
-      if (existsSync(this.#folderOf(id))) await this.#clearing.unmakeById(id);
+      if (existsSync(this.#running.folderOf(id))) await this.#clearing.unmakeById(id);
       try {
-        await this.#bring(request, false);
-        await this.#handOver(id, request);
-        this.#journals.follow(id, this.#demandRunning(id).guest);
+        await this.#starting.fromCheckpoint(request, false);
+        this.#journals.follow(id, (await this.#starting.handOver(id, request)).guest);
       } catch (cause) {
         this.#running.delete(id);
         await this.#clearing.unmakeById(id);
@@ -176,7 +170,7 @@ export class Machine implements Host {
 
   async snapshot(id: string, name: string, options: CheckpointOptions): Promise<void> {
     await this.#turns.run(id, async () => {
-      const { record, guest } = this.#demandRunning(id);
+      const { record, guest } = this.#running.demand(id);
       // Our own connection to it would only have to be closed in every copy.
       this.#journals.leave(id);
       try {
@@ -219,14 +213,12 @@ export class Machine implements Host {
       await this.runtime.untilWritten(record.id);
       thaw(record.cgroup);
       kept.set(record.id, record);
-      const guest = this.#guestOf(record);
-      this.#running.set(record.id, { record, guest });
-      this.#journals.follow(record.id, guest);
-      this.#parts.pages
+      this.#journals.follow(record.id, this.#running.add(record).guest);
+      this.#pages
         .hold(record.guestFolder)
         .catch((error) => complain("an earlier guest is not held in memory", error, record.id));
     }
-    for (const id of this.#running.keys()) if (!kept.has(id)) this.#running.delete(id);
+    this.#running.keepOnly(kept);
     await this.#clearing.reap(kept);
     const checkpoints = await this.#clearing.reapCheckpoints(keep.checkpoints);
     return { sandboxes: new Set(kept.keys()), checkpoints };
@@ -242,7 +234,7 @@ export class Machine implements Host {
 
   measure(ids: readonly string[]): Promise<ReadonlyMap<string, Usage>> {
     const records = ids.flatMap((id) => this.#running.get(id)?.record ?? []);
-    return this.#meter.readAll(records.filter(isAlive));
+    return this.#meter.readAll(records.filter((record) => isAlive(record)));
   }
 
   keepReady(kinds: readonly SandboxKind[]): void {
@@ -259,86 +251,32 @@ export class Machine implements Host {
     this.mounts.close();
   }
 
-  /** A sandbox of this kind that runs and belongs to nobody yet. */
-  async #boot(kind: SandboxKind): Promise<string> {
-    const id = newSandboxId();
-    await this.#bootAs(id, kind, undefined, false);
-    return id;
-  }
-
-  async #bootAs(id: string, kind: SandboxKind, origin: Origin | undefined, offline: boolean): Promise<void> {
-    using _place = await this.#boots.enter();
-    const { processors, pages, ...parts } = this.#parts;
-    this.#enter(await boot({ ...this.#places(id, kind), ...parts, processors, pages, id, kind, origin, offline }));
-  }
-
-  /** The first command of a guest takes longest; one that nobody waits for goes first. */
-  async #bootAhead(kind: SandboxKind): Promise<string> {
-    const id = await this.#boot(kind);
-    // It is as good a sandbox without; under load a rehearsal may take too long.
-    await this.#running
-      .get(id)
-      ?.guest.rehearse(kind.defaultUser)
-      .catch(() => undefined);
-    return id;
-  }
-
-  /** What is in a checkpoint runs, under the id that is asked for. */
-  async #bring(request: ResumeSandbox, copy: boolean): Promise<void> {
-    const { folder, manifest } = this.checkpoints.read(request.checkpoint);
-    const { id, kind } = request;
-    const offline = !request.internet;
-    const { memory } = manifest;
-    const hostname = copy ? hostnameOfCopy(id) : manifest.hostname;
-    if (!request.memory || memory === undefined)
-      return await this.#bootAs(id, kind, { disk: folder, hostname, copy }, offline);
-    demandFit(memory, this.runtime);
-    await this.checkpoints.demandIntact(request.checkpoint, folder, memory.files);
-    await this.#parts.pages.hold(memory.guestFolder);
-    using _place = await this.#restores.enter();
-    const parts = { ...this.#places(id, kind), ...this.#parts };
-    this.#enter(await restoreSandbox({ ...parts, id, kind, checkpoint: folder, memory, offline, hostname, copy }));
-  }
-
-  /** What the making of a sandbox needs to know of this machine. */
-  #places(id: string, kind: SandboxKind) {
-    const { data, cacheFolder, guestFolder } = this.options;
-    return {
-      folder: this.#folderOf(id),
-      cgroup: `${data.cgroup}/${id}`,
-      imageFolder: imageFolder(cacheFolder, kind.image),
-      guestFolder,
-      guestOf: (record: SandboxRecord) => this.#guestOf(record),
-      unmake: (slot: number, disk: string) => this.#clearing.unmake(id, slot, disk),
-    };
-  }
-
-  #enter(record: SandboxRecord): void {
-    this.#running.set(record.id, { record, guest: this.#guestOf(record) });
-  }
-
-  /** Makes a booted sandbox the caller's: its walls first, then its settings. */
-  async #handOver(id: string, request: CreateSandbox): Promise<void> {
-    const running = this.#running.get(id);
-    if (running === undefined) throw new Fault(500, `sandbox ${id} ended before it was handed over`);
-    if (!request.internet && !running.record.offline) {
-      running.record.offline = true;
-      writeRecord(this.#folderOf(id), running.record);
-      await this.network.cutOff(running.record.slot);
+  /** A sandbox that is the caller's, or nothing. */
+  async #make(request: CreateSandbox): Promise<string> {
+    const { checkpoint } = request;
+    const id = checkpoint === undefined ? await this.#pool.take(request.kind) : newSandboxId();
+    try {
+      if (checkpoint !== undefined) {
+        await this.#starting.fromCheckpoint({ ...request, id, checkpoint, memory: true }, true);
+      }
+      this.#journals.follow(id, (await this.#starting.handOver(id, request)).guest, true);
+      return id;
+    } catch (cause) {
+      await this.destroy(id).catch((error) =>
+        complain("a sandbox that was not handed out could not be removed", error, id),
+      );
+      throw cause;
     }
-    await running.guest.configure({
-      sandboxId: id,
-      templateId: request.kind.templateId,
-      envVars: request.envVars,
-      accessTokens: request.accessTokens,
-      defaultUser: request.kind.defaultUser,
-      defaultWorkdir: request.kind.defaultWorkdir,
-    });
+  }
+
+  async #unmake(id: string, slot: number, disk: string): Promise<void> {
+    await this.#clearing
+      .unmake(id, slot, disk)
+      .catch((error) => complain("a sandbox that did not start could not be removed", error, id));
   }
 
   #findLost(): void {
-    for (const [id, { record }] of this.#running) {
-      if (isAlive(record)) continue;
+    for (const id of this.#running.lost()) {
       this.destroy(id).catch((error) => complain("a lost sandbox could not be removed", error, id));
       for (const listener of this.#lostListeners) listener(id);
     }
@@ -348,24 +286,9 @@ export class Machine implements Host {
     return pausingInto !== undefined && this.checkpoints.has(pausingInto);
   }
 
-  #demandRunning(id: string): Running {
-    const running = this.#running.get(id);
-    if (running === undefined) throw new Fault(404, `sandbox ${id} does not run on this machine`);
-    return running;
-  }
-
   #demandImage(kind: SandboxKind): void {
     if (existsSync(imageFolder(this.options.cacheFolder, kind.image))) return;
     throw new Fault(404, `the image "${kind.image}" is not on this machine`);
-  }
-
-  #guestOf(record: SandboxRecord): GuestClient {
-    const settingsFile = join(this.#folderOf(record.id), "settings.json");
-    return new GuestClient(this.network.address(record.slot), record.controlSecret, settingsFile);
-  }
-
-  #folderOf(id: string): string {
-    return join(this.options.data.sandboxesFolder, id);
   }
 }
 

@@ -4,10 +4,10 @@
  */
 import { z } from "zod";
 
-export type StringMap = Record<string, string>;
+type StringMap = Record<string, string>;
 
 /** What is wrong with the map, or with the entry of a key, in words that follow its name. */
-export interface StringMapProblem {
+interface StringMapProblem {
   key?: string;
   message: string;
 }

@@ -8,7 +8,7 @@ import { Fault } from "../../contract/fault.ts";
 import { FIELD_SHOWN_MAX_CHARS, VALIDATION_PROBLEMS_SHOWN, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 
 /** How what is parsed was written. */
-export interface Source {
+interface Source {
   /** What the whole is called. */
   whole: string;
   /** A number as the client wrote it, where it was read from text. */

@@ -12,7 +12,7 @@ import type { Command } from "./command.ts";
 import { fallBehindTheGuest } from "./precedence.ts";
 import { setTerminalOutput } from "./system-calls.ts";
 
-export interface TerminalSize {
+interface TerminalSize {
   cols: number;
   rows: number;
 }

@@ -1,7 +1,7 @@
 /** The table of mounts, as the kernel shows it to this program. */
 import { readFile } from "node:fs/promises";
 
-export interface Mount {
+interface Mount {
   /** Absolute path of where it is. */
   point: string;
   /** The name of its file system, such as `ext4`. */

@@ -41,7 +41,7 @@ export function plugScript(end: OuterEnd, before: SocketsBefore): string {
 }
 
 /** What the sandbox is now, and what is known of it after its restore. */
-export interface Settled {
+interface Settled {
   address: string;
   before: SocketsBefore;
   /** A UDP socket of it has a peer, which may be anywhere. */

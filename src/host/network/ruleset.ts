@@ -16,7 +16,7 @@ const CONNECTIONS_MAX = 8192;
 /** Of one sandbox: more would crowd out the questions of its neighbours. */
 const DNS_RATE = "200/second burst 200 packets";
 
-export interface RulesetFacts {
+interface RulesetFacts {
   table: string;
   net: number;
   /** Begins the names of this server's interfaces. */

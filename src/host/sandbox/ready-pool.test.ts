@@ -1,10 +1,68 @@
-/** Booting ahead that fails is told in the server's log, in the form of its other lines. */
-import { expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import type { LogEntry } from "../../work/log.ts";
-import type { SandboxKind } from "../host.ts";
 import { ReadyPool } from "./ready-pool.ts";
 
-const kind = { image: "base", cpuCount: 1, memoryMB: 512, diskSizeMB: 1024 } as SandboxKind;
+const kind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "base" };
+const alive = new Set<string>();
+let pool: ReadyPool;
+let booted: PromiseWithResolvers<void>;
+let boots: number;
+
+beforeEach(() => {
+  alive.clear();
+  boots = 0;
+  booted = Promise.withResolvers();
+  const boot = async (how: string) => {
+    const id = `${how} ${++boots}`;
+    alive.add(id);
+    return id;
+  };
+  const bootAhead = async () => {
+    const id = await boot("ahead");
+    if (boots === 2) booted.resolve();
+    return id;
+  };
+  pool = new ReadyPool(
+    2,
+    () => boot("asked"),
+    bootAhead,
+    async (id) => void alive.delete(id),
+    (id) => alive.has(id),
+  );
+});
+afterEach(() => pool.close());
+
+async function filled(): Promise<void> {
+  pool.keep([kind]);
+  await booted.promise;
+  await Bun.sleep(0);
+}
+
+test("one that is ready is given out, and only once", async () => {
+  await filled();
+  expect([await pool.take(kind), await pool.take(kind)]).toEqual(["ahead 1", "ahead 2"]);
+  expect(await pool.take(kind)).toStartWith("asked");
+});
+
+test("one that died on the shelf is passed over, and with none left a new one is booted", async () => {
+  await filled();
+  alive.delete("ahead 1");
+  expect(await pool.take(kind)).toBe("ahead 2");
+  alive.clear();
+  expect(await pool.take(kind)).toStartWith("asked");
+});
+
+test("another kind has nothing of the shelf", async () => {
+  await filled();
+  expect(await pool.take({ ...kind, memoryMB: kind.memoryMB + 1 })).toStartWith("asked");
+});
+
+test("when it closes, what nobody took goes", async () => {
+  await filled();
+  await pool.close();
+  expect([...alive]).toEqual([]);
+});
 
 function poolWith(bootAhead: () => Promise<string>, discard: () => Promise<void>) {
   const entries: LogEntry[] = [];
@@ -26,7 +84,7 @@ function poolWith(bootAhead: () => Promise<string>, discard: () => Promise<void>
   return { pool, entries, told: told.promise };
 }
 
-test("a boot that fails", async () => {
+test("a boot ahead that fails is told in the log", async () => {
   const { pool, entries, told } = poolWith(
     () => Promise.reject(new Error("no memory")),
     async () => undefined,
@@ -39,7 +97,7 @@ test("a boot that fails", async () => {
   ]);
 });
 
-test("a ready sandbox that cannot be discarded", async () => {
+test("a ready sandbox that cannot be discarded is told in the log", async () => {
   const booted = Promise.withResolvers<void>();
   const { pool, entries } = poolWith(
     async () => {

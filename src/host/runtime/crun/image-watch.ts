@@ -13,7 +13,7 @@ import type { ImageBounds } from "../runtime.ts";
 const LARGE = /^(pages|ghost-file|tmpfs)-/;
 const MIB = 1024 * 1024;
 
-export interface WatchedImage extends ImageBounds {
+interface WatchedImage extends ImageBounds {
   folder: string;
   /** Ends whoever writes. */
   stop(): Promise<void>;

@@ -8,7 +8,7 @@ import { HOST_ID_FIRST, ID_COUNT } from "../../system/id-range.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
 import { seccompProfile } from "./seccomp.ts";
 
-export type SpecInput = Omit<NewSandbox, "id" | "folder"> & { cgroupV1: boolean };
+type SpecInput = Omit<NewSandbox, "id" | "folder"> & { cgroupV1: boolean };
 
 /**
  * What root inside may do to things inside. Nothing here reaches past the user namespace; left out are raw sockets, network

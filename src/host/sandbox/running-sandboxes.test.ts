@@ -1,0 +1,40 @@
+import { expect, test } from "bun:test";
+import { RunningSandboxes } from "./running-sandboxes.ts";
+import { type SandboxRecord, startTicks } from "./sandbox-record.ts";
+
+function record(id: string, pid: number): SandboxRecord {
+  return { id, pid, pidStartTicks: startTicks(pid), slot: 7, controlSecret: "secret" } as SandboxRecord;
+}
+
+function table(): RunningSandboxes {
+  return new RunningSandboxes("/run/sandboxes", { address: (slot) => `198.18.0.${slot}` });
+}
+
+test("what runs is found with its address, what does not is a 404 that names it", () => {
+  const running = table();
+  running.add(record("i1", process.pid));
+  expect(running.demand("i1").guest.address).toBe("198.18.0.7");
+  expect(() => running.demand("i2")).toThrow("sandbox i2 does not run on this machine");
+  running.delete("i1");
+  expect(running.get("i1")).toBeUndefined();
+});
+
+// The ready pool asks before it hands one out; the look at all of them is up to half a second old.
+test("one whose first process has ended is known as lost from that moment", async () => {
+  const running = table();
+  const child = Bun.spawn(["sleep", "60"]);
+  running.add(record("i1", child.pid));
+  running.add(record("i2", process.pid));
+  expect([running.isAlive("i1"), running.lost()]).toEqual([true, []]);
+  child.kill("SIGKILL");
+  await child.exited;
+  expect([running.isAlive("i1"), running.lost()]).toEqual([false, ["i1"]]);
+  expect(running.isAlive("unknown")).toBe(false);
+});
+
+test("only those that are kept stay", () => {
+  const running = table();
+  for (const id of ["i1", "i2", "i3"]) running.add(record(id, process.pid));
+  running.keepOnly(new Set(["i2"]));
+  expect(["i1", "i2", "i3"].filter((id) => running.has(id))).toEqual(["i2"]);
+});

@@ -1,0 +1,130 @@
+/**
+ * Starts sandboxes, a few at a time: fresh ones, ones from a checkpoint, and ones that nobody has asked for yet. A sandbox is
+ * handed over when it has the walls and the settings of whoever asked for it.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { Gate } from "../../work/gate.ts";
+import type { Processors } from "../cgroup/processors.ts";
+import type { Checkpoints } from "../checkpoint/checkpoints.ts";
+import { demandFit } from "../checkpoint/manifest.ts";
+import type { Disks } from "../disk/disks.ts";
+import type { GuestPages } from "../guest-link/guest-pages.ts";
+import type { CreateSandbox, ResumeSandbox, SandboxKind } from "../host.ts";
+import { BOOTS_AT_ONCE_MAX, RESTORES_AT_ONCE_MAX } from "../limits.ts";
+import type { Mounts } from "../mount/mounts.ts";
+import { hostnameOfCopy } from "../network/hostname.ts";
+import type { Network } from "../network/network.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { boot, type Origin } from "./booting.ts";
+import { restoreSandbox } from "./restoring.ts";
+import type { RunningSandbox, RunningSandboxes } from "./running-sandboxes.ts";
+import { newSandboxId } from "./sandbox-id.ts";
+import type { SandboxRecord } from "./sandbox-record.ts";
+
+interface StartingParts {
+  running: RunningSandboxes;
+  checkpoints: Checkpoints;
+  runtime: Runtime;
+  network: Network;
+  disks: Disks;
+  mounts: Mounts;
+  processors: Processors;
+  pages: GuestPages;
+  /** What is mounted into every sandbox that boots. */
+  guestFolder: string;
+  imageFolderOf(kind: SandboxKind): string;
+  /** The cgroup of all sandboxes of this server. */
+  cgroup: string;
+  /** Takes back what was made of a sandbox that did not come to run. Never throws. */
+  unmake(id: string, slot: number, disk: string): Promise<void>;
+}
+
+export class Starting {
+  readonly #parts: StartingParts;
+  readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
+  readonly #restores = new Gate(RESTORES_AT_ONCE_MAX);
+
+  constructor(parts: StartingParts) {
+    this.#parts = parts;
+  }
+
+  /** A sandbox of this kind that runs and belongs to nobody yet. */
+  async boot(kind: SandboxKind): Promise<string> {
+    const id = newSandboxId();
+    await this.#bootAs(id, kind, undefined, false);
+    return id;
+  }
+
+  /** The first command of a guest takes longest; one that nobody waits for goes first. */
+  async bootAhead(kind: SandboxKind): Promise<string> {
+    const id = await this.boot(kind);
+    // It is as good a sandbox without; under load a rehearsal may take too long.
+    await this.#parts.running
+      .get(id)
+      ?.guest.rehearse(kind.defaultUser)
+      .catch(() => undefined);
+    return id;
+  }
+
+  /** What is in a checkpoint runs, under the id that is asked for. */
+  async fromCheckpoint(request: ResumeSandbox, copy: boolean): Promise<void> {
+    const { checkpoints, runtime, running, pages } = this.#parts;
+    const { folder, manifest } = checkpoints.read(request.checkpoint);
+    const { id, kind } = request;
+    const offline = !request.internet;
+    const { memory } = manifest;
+    const hostname = copy ? hostnameOfCopy(id) : manifest.hostname;
+    if (!request.memory || memory === undefined) {
+      return await this.#bootAs(id, kind, { disk: folder, hostname, copy }, offline);
+    }
+    demandFit(memory, runtime);
+    await checkpoints.demandIntact(request.checkpoint, folder, memory.files);
+    await pages.hold(memory.guestFolder);
+    using _place = await this.#restores.enter();
+    const restore = { id, kind, checkpoint: folder, memory, offline, hostname, copy };
+    running.add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
+  }
+
+  /** Makes a sandbox that runs the caller's: its walls first, then its settings. */
+  async handOver(id: string, request: CreateSandbox): Promise<RunningSandbox> {
+    const { running, network } = this.#parts;
+    const { record, guest } = this.#demandStarted(id);
+    if (!request.internet && !record.offline) {
+      record.offline = true;
+      running.keep(record);
+      await network.cutOff(record.slot);
+    }
+    await guest.configure({
+      sandboxId: id,
+      templateId: request.kind.templateId,
+      envVars: request.envVars,
+      accessTokens: request.accessTokens,
+      defaultUser: request.kind.defaultUser,
+      defaultWorkdir: request.kind.defaultWorkdir,
+    });
+    return this.#demandStarted(id);
+  }
+
+  #demandStarted(id: string): RunningSandbox {
+    const running = this.#parts.running.get(id);
+    if (running === undefined) throw new Fault(500, `sandbox ${id} ended before it was handed over`);
+    return running;
+  }
+
+  async #bootAs(id: string, kind: SandboxKind, origin: Origin | undefined, offline: boolean): Promise<void> {
+    using _place = await this.#boots.enter();
+    const record = await boot({ ...this.#parts, ...this.#places(id, kind), id, kind, origin, offline });
+    this.#parts.running.add(record);
+  }
+
+  #places(id: string, kind: SandboxKind) {
+    const { running, cgroup, imageFolderOf, unmake } = this.#parts;
+    return {
+      folder: running.folderOf(id),
+      cgroup: `${cgroup}/${id}`,
+      imageFolder: imageFolderOf(kind),
+      guestOf: (record: SandboxRecord) => running.guestOf(record),
+      unmake: (slot: number, disk: string) => unmake(id, slot, disk),
+    };
+  }
+}
