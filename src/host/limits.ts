@@ -6,6 +6,11 @@
 export const COMMAND_DEFAULT_MS = 30_000;
 export const COMMAND_OUTPUT_MAX_BYTES = 1024 * 1024;
 export const GUEST_READY_MS = 30_000;
+/** A create that failed for no reason that says more is made once more, if the first try was over within so long. */
+export const TRIES_MAX = 2;
+export const SECOND_TRY_WITHIN_MS = 20_000;
+/** When to come again after a wait ran out on this machine. */
+export const OVERLOAD_RETRY_AFTER_SECONDS = 5;
 export const GUEST_CALL_MS = 10_000;
 /** Questions under way, of all sandboxes and of one; the oldest gives way. */
 export const DNS_QUERIES_MAX = 1024;

@@ -41,6 +41,7 @@ import { ReadyPool } from "./sandbox/ready-pool.ts";
 import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
 import { newSandboxId } from "./sandbox/sandbox-id.ts";
 import { isAlive, readRecord, type SandboxRecord } from "./sandbox/sandbox-record.ts";
+import { withSecondTry } from "./sandbox/second-try.ts";
 import { Starting } from "./sandbox/starting.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
 import type { DataFolder } from "./system/data-folder.ts";
@@ -127,7 +128,9 @@ export class Machine implements Host {
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
     this.#demandImage(request.kind);
-    return { id: await this.#make(request) };
+    const make = () => this.#make(request);
+    const id = await (request.checkpoint === undefined ? withSecondTry(make, onFirstFailure) : make());
+    return { id };
   }
 
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
@@ -295,6 +298,10 @@ export class Machine implements Host {
 async function recordsOf(data: DataFolder): Promise<SandboxRecord[]> {
   const names = await readdir(data.sandboxesFolder);
   return names.flatMap((name) => readRecord(join(data.sandboxesFolder, name)) ?? []);
+}
+
+function onFirstFailure(error: unknown): void {
+  stderrLog.write({ level: "warn", event: "a sandbox could not be made at the first try", error: described(error) });
 }
 
 function complain(event: string, error: unknown, sandbox: string): void {

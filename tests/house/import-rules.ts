@@ -46,7 +46,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/network": list("contract work host/limits.ts host/system"),
   "host/disk": list("contract host/limits.ts host/system host/mount host/network"),
   "host/checkpoint": list("contract work host/limits.ts host/host.ts host/system host/runtime"),
-  "host/guest-link": list("contract contract/runtime work host/limits.ts host/host.ts host/mount"),
+  "host/guest-link": list("contract contract/runtime work host/limits.ts host/host.ts host/system host/mount"),
   "host/runtime": [],
   "host/runtime/crun": list(`
     contract contract/runtime host/limits.ts host/system host/cgroup host/mount host/image

@@ -10,6 +10,7 @@ import {
 } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { GUEST_CALL_MS, GUEST_READY_MS } from "../limits.ts";
+import { overloaded } from "../system/overload.ts";
 
 const RETRY_MS = 4;
 const PING_MS = 1_000;
@@ -36,7 +37,7 @@ export class GuestClient {
       if (answer instanceof Response && answer.status === 204) return;
       if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: answer });
       if (performance.now() > deadline) {
-        throw new Fault(500, `the guest did not answer within ${GUEST_READY_MS} ms`, { cause: answer });
+        throw overloaded(`the guest did not answer within ${GUEST_READY_MS} ms`, answer);
       }
       await Bun.sleep(RETRY_MS);
     }
@@ -79,11 +80,8 @@ export class GuestClient {
 
   async #tell(settings: GuestSettings): Promise<void> {
     const response = await this.#call("POST", "configure", settings, GUEST_CALL_MS).catch((cause: unknown) => {
-      throw new Fault(
-        503,
-        `the guest did not take its settings within ${GUEST_CALL_MS} ms; the machine may be overloaded`,
-        { cause },
-      );
+      if (isTimeout(cause)) throw overloaded(`the guest did not take its settings within ${GUEST_CALL_MS} ms`, cause);
+      throw new Fault(500, "the guest could not be told its settings", { cause });
     });
     if (response.status !== 204) throw new Fault(500, `the guest refused its settings with status ${response.status}`);
   }
@@ -109,6 +107,11 @@ export class GuestClient {
       signal: AbortSignal.timeout(timeoutMs),
     });
   }
+}
+
+/** Of `AbortSignal.timeout`; any other failure of a call comes at once, such as a connection that nobody takes. */
+function isTimeout(cause: unknown): boolean {
+  return cause instanceof Error && cause.name === "TimeoutError";
 }
 
 /** Root in the sandbox may have put anything in the guest's place: no more is taken from it than a guest would say. */

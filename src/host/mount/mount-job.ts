@@ -12,4 +12,4 @@ export type MountJob =
   /** Not a mount, but as slow: a file that is to stay in memory. Answers false where it may be dropped again. */
   | { kind: "hold"; path: string };
 
-export type MountOutcome = { number: number; value: boolean } | { number: number; error: string };
+export type MountOutcome = { number: number; value: boolean } | { number: number; status: number; error: string };

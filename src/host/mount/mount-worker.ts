@@ -1,5 +1,6 @@
 /** The thread on which blocking mount work happens, so that the server's own thread never waits for a disk. */
 
+import { Fault } from "../../contract/fault.ts";
 import {
   detachMount,
   holdInMemory,
@@ -20,7 +21,8 @@ self.onmessage = (event: MessageEvent<{ number: number; job: MountJob }>) => {
   try {
     outcome = { number, value: perform(job) };
   } catch (error) {
-    outcome = { number, error: error instanceof Error ? error.message : String(error) };
+    const said = error instanceof Error ? error.message : String(error);
+    outcome = { number, status: Fault.from(error).status, error: said };
   }
   self.postMessage(outcome);
 };

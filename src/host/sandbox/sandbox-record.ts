@@ -39,19 +39,31 @@ export function readRecord(folder: string): SandboxRecord | undefined {
   return JSON.parse(readFileSync(path, "utf8")) as SandboxRecord;
 }
 
-/** Undefined when there is no such process, or only what is left of it until its parent looks. */
+/**
+ * Undefined when there is no such process, or only what is left of it until its parent looks. Throws when that cannot be
+ * known, as when this server may open no further file.
+ */
 export function startTicks(pid: number): string | undefined {
   let stat: string;
   try {
     stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
+    throw error;
   }
   // The name in the second field may hold anything, so count from its closing parenthesis.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
 }
 
-export function isAlive(record: SandboxRecord): boolean {
-  return startTicks(record.pid) === record.pidStartTicks;
+/** Who cannot be looked at is not dead: what is taken for lost is destroyed. */
+export function isAlive(
+  record: Pick<SandboxRecord, "pid" | "pidStartTicks">,
+  ticksOf: (pid: number) => string | undefined = startTicks,
+): boolean {
+  try {
+    return ticksOf(record.pid) === record.pidStartTicks;
+  } catch {
+    return true;
+  }
 }

@@ -2,13 +2,17 @@
  * The one way this project runs a system tool: arguments as an array, a time limit, bounded output, and an error that says
  * which command failed and what it printed.
  */
+import { basename } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { COMMAND_DEFAULT_MS, COMMAND_OUTPUT_MAX_BYTES } from "../limits.ts";
+import { overloaded } from "./overload.ts";
 
 interface CommandOptions {
   /** Text for standard input; nothing by default. */
   stdin?: string;
   timeoutMs?: number;
+  /** What it is called towards a caller who has to come again because it took too long; the program's name by default. */
+  name?: string;
   cwd?: string;
   /** The whole environment of the command; a minimal one by default, so that nothing of the server's leaks into it. */
   env?: Record<string, string>;
@@ -52,7 +56,10 @@ export async function attempt(argv: readonly string[], options: CommandOptions =
         return code;
       }),
     ]);
-    if (timedOut) throw new Fault(500, `${commandLine(argv)} did not end within ${timeoutMs} ms and was killed`);
+    if (timedOut) {
+      const cause = new Error(`${commandLine(argv)} did not end within ${timeoutMs} ms and was killed`);
+      throw overloaded(`${options.name ?? basename(argv[0] ?? "")} did not end within ${timeoutMs} ms`, cause);
+    }
     return { exitCode, stdout, stderr };
   } finally {
     clearTimeout(timer);

@@ -193,7 +193,12 @@ export class Criu {
     try {
       const path = `${this.toolbox.binFolder}:${MINIMAL_ENV.PATH}`;
       const env = { ...MINIMAL_ENV, PATH: path, [ACTION_SCRIPT_ENV]: script, [ACTION_STAGE_ENV]: STAGE_OF[action] };
-      return await attempt([...enter, ...this.toolbox.criu, ...args], { timeoutMs, env, onExit });
+      return await attempt([...enter, ...this.toolbox.criu, ...args], {
+        timeoutMs,
+        name: `CRIU ${action}`,
+        env,
+        onExit,
+      });
     } finally {
       // Refused while something of it still runs; then the next start finds it.
       await rmdir(place).catch(() => undefined);

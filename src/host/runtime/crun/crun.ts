@@ -3,6 +3,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { attempt, MINIMAL_ENV } from "../../system/command.ts";
+import { overloaded } from "../../system/overload.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
 
 const CREATE_MS = 20_000;
@@ -61,17 +62,18 @@ export class Crun {
    * log file rather than a pipe.
    */
   async #silent(args: string[], bundle: string | undefined, timeoutMs: number) {
-    if (bundle === undefined) return await attempt([...this.#command, ...args], { timeoutMs, env: this.#env });
+    const name = `crun ${args[0]}`;
+    if (bundle === undefined) return await attempt([...this.#command, ...args], { timeoutMs, name, env: this.#env });
     const log = join(bundle, "crun.log");
-    const child = Bun.spawn([...this.#command, "--log", log, ...args], {
-      stdin: "ignore",
-      stdout: "ignore",
-      stderr: "ignore",
-      env: this.#env,
-      timeout: timeoutMs,
-      killSignal: "SIGKILL",
-    });
-    const exitCode = await child.exited;
+    const stdio = { stdin: "ignore", stdout: "ignore", stderr: "ignore" } as const;
+    const child = Bun.spawn([...this.#command, "--log", log, ...args], { ...stdio, env: this.#env });
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      child.kill("SIGKILL");
+    }, timeoutMs);
+    const exitCode = await child.exited.finally(() => clearTimeout(timer));
+    if (timedOut) throw overloaded(`${name} did not end within ${timeoutMs} ms`);
     const stderr = exitCode === 0 ? "" : await readFile(log, "utf8").catch(() => "(no log)");
     return { exitCode, stdout: "", stderr };
   }

@@ -1,0 +1,39 @@
+/** What comes of a guest that does not answer as it should. On a loopback address each, where a guest would be. */
+import { afterEach, expect, test } from "bun:test";
+import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import { GuestClient } from "./guest-client.ts";
+
+const ADDRESS = "127.81.7.1";
+const settings = {} as GuestSettings;
+let server: ReturnType<typeof Bun.serve> | undefined;
+afterEach(async () => {
+  await server?.stop(true);
+  server = undefined;
+});
+
+function answering(status: number): GuestClient {
+  server = Bun.serve({ hostname: ADDRESS, port: RUNTIME_PORT, fetch: () => new Response(null, { status }) });
+  return new GuestClient(ADDRESS, "secret");
+}
+
+test("a guest that answers takes its settings", async () => {
+  const guest = answering(204);
+  await guest.ready(() => true);
+  await guest.configure(settings);
+});
+
+test("a sandbox that ended is not waited for", async () => {
+  const guest = new GuestClient(ADDRESS, "secret");
+  await expect(guest.ready(() => false)).rejects.toThrow("the sandbox ended while it was starting");
+});
+
+// It is another sandbox that is needed, at once; nobody is to come again later.
+test("settings that nobody takes are not a wait that ran out", async () => {
+  const refused = new GuestClient(ADDRESS, "secret").configure(settings);
+  await expect(refused).rejects.toMatchObject({ status: 500, message: "the guest could not be told its settings" });
+});
+
+test("a guest that refuses its settings says so by its status", async () => {
+  await expect(answering(400).configure(settings)).rejects.toThrow("the guest refused its settings with status 400");
+});

@@ -1,0 +1,25 @@
+import { expect, test } from "bun:test";
+import { isAlive, startTicks } from "./sandbox-record.ts";
+
+test("a process is known by its number and when it started", () => {
+  const pidStartTicks = startTicks(process.pid) ?? "";
+  expect(isAlive({ pid: process.pid, pidStartTicks })).toBe(true);
+  expect(isAlive({ pid: process.pid, pidStartTicks: `${pidStartTicks}1` })).toBe(false);
+});
+
+test("one that has ended is not alive, also while its parent has not looked", async () => {
+  const child = Bun.spawn(["sleep", "60"]);
+  const record = { pid: child.pid, pidStartTicks: startTicks(child.pid) ?? "" };
+  expect(isAlive(record)).toBe(true);
+  child.kill("SIGKILL");
+  await child.exited;
+  expect(isAlive(record)).toBe(false);
+});
+
+// Otherwise every sandbox would be destroyed by a server that has as many files open as it may.
+test("one that cannot be looked at is not dead", () => {
+  const unknown = () => {
+    throw Object.assign(new Error("too many open files"), { code: "EMFILE" });
+  };
+  expect(isAlive({ pid: 1, pidStartTicks: "1" }, unknown)).toBe(true);
+});

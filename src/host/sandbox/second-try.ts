@@ -1,0 +1,27 @@
+/**
+ * Makes something a second time when the first time failed for a reason that may have passed: a process that the machine ended
+ * in its need, a device that another server took in the same moment, a sandbox that ended while nobody was looking.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { SECOND_TRY_WITHIN_MS, TRIES_MAX } from "../limits.ts";
+
+/**
+ * `make` leaves nothing behind when it throws. A Fault that says what it is (no room, no such image, a wait that ran out) is
+ * final: the caller can do more about it than another try. So is any failure that took so long that the caller may be gone.
+ */
+export async function withSecondTry<Made>(
+  make: () => Promise<Made>,
+  failed: (reason: unknown) => void,
+  now: () => number = () => performance.now(),
+): Promise<Made> {
+  const began = now();
+  for (let tries = 1; ; tries++) {
+    try {
+      return await make();
+    } catch (reason) {
+      if (tries === TRIES_MAX || now() - began > SECOND_TRY_WITHIN_MS || Fault.from(reason).status !== 500)
+        throw reason;
+      failed(reason);
+    }
+  }
+}

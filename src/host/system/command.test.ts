@@ -1,0 +1,19 @@
+import { expect, test } from "bun:test";
+import { attempt, run } from "./command.ts";
+
+test("a command that takes too long is killed, and the caller is told to come again, without what it was called with", async () => {
+  const late = attempt(["sleep", "60"], { timeoutMs: 50 });
+  await expect(late).rejects.toMatchObject({
+    status: 503,
+    message: "sleep did not end within 50 ms; the machine may be overloaded",
+    headers: { "retry-after": "5" },
+    cause: { message: "sleep 60 did not end within 50 ms and was killed" },
+  });
+  const named = attempt(["sleep", "60"], { timeoutMs: 50, name: "crun delete" });
+  await expect(named).rejects.toThrow("crun delete did not end within 50 ms");
+});
+
+test("a command that fails says why, and is no reason to come again", async () => {
+  const failed = run(["sh", "-c", "echo no such thing >&2; exit 3"]);
+  await expect(failed).rejects.toMatchObject({ status: 500, message: expect.stringContaining("no such thing") });
+});

@@ -1,0 +1,9 @@
+/** The one answer to a wait that ran out on this machine: it may be over in a moment, so the caller is told to come again. */
+import { Fault } from "../../contract/fault.ts";
+import { OVERLOAD_RETRY_AFTER_SECONDS } from "../limits.ts";
+
+/** `what` says which step did not end, and after how long; what a tool said goes into the cause. */
+export function overloaded(what: string, cause?: unknown): Fault {
+  const headers = { "retry-after": String(OVERLOAD_RETRY_AFTER_SECONDS) };
+  return new Fault(503, `${what}; the machine may be overloaded`, { cause, headers });
+}
