@@ -8,7 +8,10 @@ export const COMMAND_OUTPUT_MAX_BYTES = 1024 * 1024;
 export const GUEST_READY_MS = 30_000;
 /** A create that failed for no reason that says more is made once more, if the first try was over within so long. */
 export const TRIES_MAX = 2;
-export const SECOND_TRY_WITHIN_MS = 20_000;
+export const SECOND_TRY_WITHIN_MS = 25_000;
+/** How long crun may take to make or start a sandbox, and to remove one. */
+export const CRUN_START_MS = 20_000;
+export const CRUN_REMOVE_MS = 20_000;
 /** When to come again after a wait ran out on this machine. */
 export const OVERLOAD_RETRY_AFTER_SECONDS = 5;
 export const GUEST_CALL_MS = 10_000;

@@ -4,10 +4,12 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { SECOND_TRY_WITHIN_MS, TRIES_MAX } from "../limits.ts";
+import { overloaded } from "../system/overload.ts";
 
 /**
  * `make` leaves nothing behind when it throws. A Fault that says what it is (no room, no such image, a wait that ran out) is
- * final: the caller can do more about it than another try. So is any failure that took so long that the caller may be gone.
+ * final: the caller can do more about it than another try. After a failure that took so long that the caller may soon be
+ * gone there is none either; the machine has no time to spare, and Fault 503 says so.
  */
 export async function withSecondTry<Made>(
   make: () => Promise<Made>,
@@ -19,8 +21,9 @@ export async function withSecondTry<Made>(
     try {
       return await make();
     } catch (reason) {
-      if (tries === TRIES_MAX || now() - began > SECOND_TRY_WITHIN_MS || Fault.from(reason).status !== 500)
-        throw reason;
+      if (tries === TRIES_MAX || Fault.from(reason).status !== 500) throw reason;
+      const tookMs = Math.round(now() - began);
+      if (tookMs > SECOND_TRY_WITHIN_MS) throw overloaded(`the sandbox did not start, for ${tookMs} ms`, reason);
       failed(reason);
     }
   }

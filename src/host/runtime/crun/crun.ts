@@ -2,12 +2,11 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
+import { CRUN_REMOVE_MS, CRUN_START_MS } from "../../limits.ts";
 import { attempt, MINIMAL_ENV } from "../../system/command.ts";
 import { overloaded } from "../../system/overload.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
 
-const CREATE_MS = 20_000;
-const REMOVE_MS = 20_000;
 /** crun may have been killed the first time. */
 const REMOVE_TRIES_MAX = 2;
 
@@ -17,8 +16,9 @@ export class Crun {
 
   /** `stateFolder` is where crun keeps its own records; one for each server, so that servers never see each other's. */
   constructor(
-    toolbox: Toolbox,
+    toolbox: Pick<Toolbox, "crun" | "binFolder">,
     readonly stateFolder: string,
+    readonly startMs = CRUN_START_MS,
   ) {
     this.#command = [...toolbox.crun, "--root", stateFolder];
     this.#env = { ...MINIMAL_ENV, PATH: `${toolbox.binFolder}:${MINIMAL_ENV.PATH}` };
@@ -27,12 +27,12 @@ export class Crun {
   /** What is described in `bundle`/config.json, stopped before its first process runs; answers the pid of that. */
   async create(id: string, bundle: string): Promise<number> {
     const pidFile = join(bundle, "pid");
-    await this.#must(["create", "--bundle", bundle, "--pid-file", pidFile, id], bundle, CREATE_MS);
+    await this.#must(["create", "--bundle", bundle, "--pid-file", pidFile, id], bundle, this.startMs);
     return Number.parseInt(await readFile(pidFile, "utf8"), 10);
   }
 
   async start(id: string): Promise<void> {
-    await this.#must(["start", id], undefined, CREATE_MS);
+    await this.#must(["start", id], undefined, this.startMs);
   }
 
   async remove(id: string): Promise<void> {
@@ -40,7 +40,7 @@ export class Crun {
     if (!(await this.list()).includes(id)) return;
     let said = "";
     for (let tries = 0; tries < REMOVE_TRIES_MAX; tries++) {
-      const result = await this.#silent(["delete", "--force", id], undefined, REMOVE_MS);
+      const result = await this.#silent(["delete", "--force", id], undefined, CRUN_REMOVE_MS);
       if (result.exitCode === 0 || !(await this.list()).includes(id)) return;
       said = result.stderr;
     }

@@ -1,0 +1,39 @@
+/** What comes of a crun that does not do as it is told; runtime-contract.test.ts has the real one. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Crun } from "./crun.ts";
+
+const SHORT_MS = 100;
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "sandlot-crun-"));
+  mkdirSync(join(folder, "state"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** A shell line in its place, which finds the arguments in `$@`. */
+function acting(line: string): Crun {
+  const toolbox = { crun: ["/bin/sh", "-c", line, "crun"], binFolder: "/nowhere" };
+  return new Crun(toolbox, join(folder, "state"), SHORT_MS);
+}
+
+test.each(["create", "start"] as const)("a %s that takes too long is a reason to come again", async (action) => {
+  const slow = acting("exec sleep 60");
+  const late = action === "create" ? slow.create("i1", folder) : slow.start("i1");
+  await expect(late).rejects.toMatchObject({
+    status: 503,
+    message: `crun ${action} did not end within ${SHORT_MS} ms; the machine may be overloaded`,
+    headers: { "retry-after": "5" },
+  });
+});
+
+test("one that the machine killed before is not", async () => {
+  await expect(acting("kill -9 $$").create("i1", folder)).rejects.toMatchObject({ status: 500 });
+});
+
+test("what it says in its log is in the error", async () => {
+  const refusing = acting(`echo 'no such thing' > '${join(folder, "crun.log")}'; exit 1`);
+  await expect(refusing.create("i1", folder)).rejects.toThrow("crun create ended with 1: no such thing");
+});
