@@ -1,8 +1,8 @@
 /**
- * The Host on this machine, put together from its parts. starting.ts makes sandboxes, by booting.ts, or by restoring.ts from a
- * checkpoint with memory; checkpointing.ts writes those, and cleanup.ts takes away what is left. Every step can be undone
- * without the ones after it, so a server that was killed anywhere in between leaves only what `adopt` finds by name and
- * removes.
+ * The Host on this machine, put together from its parts. starting.ts makes sandboxes, by booting.ts, or by restoring.ts
+ * from a checkpoint with memory; checkpointing.ts writes those, and cleanup.ts takes away what is left. Every step can
+ * be undone without the ones after it, so a server that was killed anywhere in between leaves only what `adopt` finds
+ * by name and removes.
  */
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
@@ -147,7 +147,8 @@ export class Machine implements Host {
         this.#running.keep(running.record);
         throw cause;
       }
-      // From here on the checkpoint is the sandbox. What cannot be cleared away now is cleared by the next resume or start.
+      // From here on the checkpoint is the sandbox. What cannot be cleared away now is cleared by the next resume or
+      // start.
       await killFrozen(running.record.cgroup)
         .then(() => this.#clearing.unmake(id, running.record.slot, running.record.disk))
         .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id));

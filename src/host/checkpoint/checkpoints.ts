@@ -32,8 +32,8 @@ export class Checkpoints {
   begin(name: string): CheckpointFolder {
     const draft = new CheckpointFolder(join(this.folder, UNFINISHED + named(name)));
     mkdirSync(draft.path, { mode: 0o711 });
-    // CRIU reads the images from inside the user namespace, first still as the machine's root without its powers (the owner),
-    // then as the mapped one (the group).
+    // CRIU reads the images from inside the user namespace, first still as the machine's root without its powers (the
+    // owner), then as the mapped one (the group).
     mkdirSync(draft.memory, { mode: 0o750 });
     chownSync(draft.memory, 0, HOST_ID_FIRST);
     mkdirSync(draft.own, { mode: 0o711 });
@@ -58,7 +58,10 @@ export class Checkpoints {
     this.#intact.set(name, Promise.resolve());
   }
 
-  /** Fault 422 when a file of the memory image is not what was written. Looked at once: what this process wrote or read is whole. */
+  /**
+   * Fault 422 when a file of the memory image is not what was written. Looked at once: what this process wrote or read
+   * is whole.
+   */
   async demandIntact(name: string, folder: CheckpointFolder, files: ImageFiles): Promise<void> {
     const intact = this.#intact.get(name) ?? demandIntact(folder, files);
     this.#intact.set(name, intact);
@@ -107,7 +110,9 @@ export class Checkpoints {
   }
 }
 
-/** Keeps the sandbox's own files that were mounted into it, and gives them to the one that is made from the checkpoint. */
+/**
+ * Keeps the sandbox's own files that were mounted into it, and gives them to the one that is made from the checkpoint.
+ */
 export async function copyOwnFiles(from: string, to: string, names: readonly string[]): Promise<void> {
   for (const name of names) await cp(join(from, name), join(to, name), { preserveTimestamps: true });
 }

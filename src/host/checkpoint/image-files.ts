@@ -1,8 +1,8 @@
 /**
- * The files of a memory image as they lie on the disk. There are dozens, some for each process, and most are tiny. To make one
- * durable costs a round to the disk, however small it is; so the small ones are also written, one behind the other, into one
- * file, the pack, and only this and the large ones are made durable. After a crash of the machine a small one may be missing
- * or torn; it is then taken from the pack.
+ * The files of a memory image as they lie on the disk. There are dozens, some for each process, and most are tiny. To
+ * make one durable costs a round to the disk, however small it is; so the small ones are also written, one behind the
+ * other, into one file, the pack, and only this and the large ones are made durable. After a crash of the machine a
+ * small one may be missing or torn; it is then taken from the pack.
  */
 import { type FileHandle, open, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * What a checkpoint says of itself: enough to bring it back to life, and to refuse before anything is touched when this machine
- * cannot.
+ * What a checkpoint says of itself: enough to bring it back to life, and to refuse before anything is touched when this
+ * machine cannot.
  */
 import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";

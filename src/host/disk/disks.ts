@@ -1,10 +1,11 @@
 /**
- * Disks of sandboxes: one sized ext4 image each, cloned from a formatted prototype. The image holds the upper layer of an
- * overlay over the shared, read-only image layers, so `df` inside tells the sandbox's own size and a full disk is ENOSPC for
- * that sandbox alone.
+ * Disks of sandboxes: one sized ext4 image each, cloned from a formatted prototype. The image holds the upper layer of
+ * an overlay over the shared, read-only image layers, so `df` inside tells the sandbox's own size and a full disk is
+ * ENOSPC for that sandbox alone.
  *
- * The host's view of a disk is short: it is mounted, the sandbox starts on it, and it is detached from the host again. From
- * then on the sandbox's own mount namespace is the only thing that holds it, so that its end frees disk, loop device and all.
+ * The host's view of a disk is short: it is mounted, the sandbox starts on it, and it is detached from the host again.
+ * From then on the sandbox's own mount namespace is the only thing that holds it, so that its end frees disk, loop
+ * device and all.
  */
 import { mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
@@ -47,8 +48,8 @@ export class Disks {
   }
 
   /**
-   * A name for a new disk. It says nothing about its sandbox: the kernel shows the files behind loop devices to everybody,
-   * and who knows the id of a sandbox can reach its ports.
+   * A name for a new disk. It says nothing about its sandbox: the kernel shows the files behind loop devices to
+   * everybody, and who knows the id of a sandbox can reach its ports.
    */
   static newName(): string {
     return `d${Buffer.from(crypto.getRandomValues(new Uint8Array(10))).toString("hex")}`;
@@ -81,8 +82,8 @@ export class Disks {
     await this.mounts.do({ kind: "loop", image: this.imageOf(name), target: disk, type: "ext4", options: EXT4_MOUNT });
     fill(disk);
     const layers = `lowerdir=${imageFolder},upperdir=${disk}/upper,workdir=${disk}/work`;
-    // index and nfs_export: without them a process with an inotify watch cannot be checkpointed. redirect_dir: without it a
-    // folder of the image cannot be renamed.
+    // index and nfs_export: without them a process with an inotify watch cannot be checkpointed. redirect_dir: without
+    // it a folder of the image cannot be renamed.
     await this.mounts.do({
       kind: "overlay",
       target: root,

@@ -1,6 +1,6 @@
 /**
- * The folder in which the disks of sandboxes lie: on the data folder's own filesystem where that can share blocks between
- * files, else on a btrfs in a file of it, else anywhere, and then a clone is a copy.
+ * The folder in which the disks of sandboxes lie: on the data folder's own filesystem where that can share blocks
+ * between files, else on a btrfs in a file of it, else anywhere, and then a clone is a copy.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
@@ -53,7 +53,9 @@ async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
   }
 }
 
-/** A btrfs in a file, for data folders on filesystems that cannot share blocks. Sparse: it takes what sandboxes write. */
+/**
+ * A btrfs in a file, for data folders on filesystems that cannot share blocks. Sparse: it takes what sandboxes write.
+ */
 async function mountPool(dataFolder: string, target: string, mounts: Mounts): Promise<void> {
   const file = join(dataFolder, "disks.btrfs");
   if (!existsSync(file)) {
@@ -66,7 +68,8 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
   const options = "discard=async";
   const device = loopDeviceOf(file);
   if (device !== undefined) {
-    // Still in use by sandboxes whose server lost its mount namespace: a second device on the same file would tear it apart.
+    // Still in use by sandboxes whose server lost its mount namespace: a second device on the same file would tear it
+    // apart.
     await mounts.do({ kind: "device", device, target, type: "btrfs", options });
     return;
   }

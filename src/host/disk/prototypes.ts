@@ -8,8 +8,8 @@ import { HOST_ID_FIRST } from "../system/id-range.ts";
 import { makeSparse } from "./sparse-file.ts";
 
 /**
- * No barriers: after a crash of the machine a running sandbox is gone anyhow, and a checkpoint is made durable as a whole. So
- * a sync inside costs no round to the machine's disk.
+ * No barriers: after a crash of the machine a running sandbox is gone anyhow, and a checkpoint is made durable as a
+ * whole. So a sync inside costs no round to the machine's disk.
  */
 export const EXT4_MOUNT = "noinit_itable,discard,barrier=0";
 const MIB = 1024 * 1024;

@@ -1,15 +1,17 @@
 /**
- * Addresses. Inside, every sandbox sees the same ones, so that a copy of a sandbox needs no new ones; outside, each has a
- * slot address of its own.
+ * Addresses. Inside, every sandbox sees the same ones, so that a copy of a sandbox needs no new ones; outside, each has
+ * a slot address of its own.
  *
- * Slot addresses come from 198.18.0.0/15, the range set aside for benchmarks: no LAN, VPN or cloud uses it. It is cut into
- * 32 nets of 4 096, one for each server on the machine.
+ * Slot addresses come from 198.18.0.0/15, the range set aside for benchmarks: no LAN, VPN or cloud uses it. It is cut
+ * into 32 nets of 4 096, one for each server on the machine.
  */
 import { CLOSED_IPV4 } from "../../contract/closed-ranges.ts";
 
 /** What a sandbox sees on eth0. */
 export const SANDBOX_ADDRESS = "169.254.0.21";
-/** Next hop and name server of every sandbox. No interface carries it: the neighbour entry is fixed, DNS is redirected. */
+/**
+ * Next hop and name server of every sandbox. No interface carries it: the neighbour entry is fixed, DNS is redirected.
+ */
 export const NAMESERVER_ADDRESS = "169.254.0.22";
 
 export const SANDBOX_MAC = "02:5a:00:00:00:21";
@@ -23,7 +25,9 @@ export function netAddress(net: number): string {
   return dotted(netBase(net));
 }
 
-/** The server's own address in its net: source of what the host sends into sandboxes, and where the DNS relay listens. */
+/**
+ * The server's own address in its net: source of what the host sends into sandboxes, and where the DNS relay listens.
+ */
 export function gatewayAddress(net: number): string {
   return dotted(netBase(net) + 1);
 }

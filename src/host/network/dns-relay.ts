@@ -1,8 +1,8 @@
 /**
- * Answers the name queries of sandboxes by asking the machine's own resolver, which may itself be in a range that is closed
- * to sandboxes. Each question goes out on a socket of its own that hears the resolver alone, under an id of its own, and what
- * comes back must repeat the question: nobody can slip an answer in. Questions and connections are bounded for each sandbox,
- * so that one that asks without end does not silence the others.
+ * Answers the name queries of sandboxes by asking the machine's own resolver, which may itself be in a range that is
+ * closed to sandboxes. Each question goes out on a socket of its own that hears the resolver alone, under an id of its
+ * own, and what comes back must repeat the question: nobody can slip an answer in. Questions and connections are
+ * bounded for each sandbox, so that one that asks without end does not silence the others.
  */
 import { readFileSync, statSync } from "node:fs";
 import { connect, createServer, type Server } from "node:net";

@@ -1,7 +1,10 @@
 /** Kernel settings of the network namespace of a sandbox. */
 import { ID_COUNT } from "../system/id-range.ts";
 
-/** A restored sandbox gets a new one, in which the host sets them again; it calls the first group inside by another number. */
+/**
+ * A restored sandbox gets a new one, in which the host sets them again; it calls the first group inside by another
+ * number.
+ */
 export function namespaceSettings(firstGroup: number): Record<string, string> {
   return {
     // ping without raw sockets.

@@ -1,6 +1,6 @@
 /**
- * Network of sandboxes: a slot for each, one nftables table for all. A slot is an address (address-plan.ts) and a veth pair
- * (veth.ts); the table (ruleset.ts) closes everything that is not plainly the outside.
+ * Network of sandboxes: a slot for each, one nftables table for all. A slot is an address (address-plan.ts) and a veth
+ * pair (veth.ts); the table (ruleset.ts) closes everything that is not plainly the outside.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { attempt, run } from "../system/command.ts";
@@ -103,7 +103,9 @@ export class Network {
     await run(inside, { stdin: innerBatch(this.address(slot)) });
   }
 
-  /** The same as shell commands, for a sandbox that is being restored: the shell knows its namespace by this expression. */
+  /**
+   * The same as shell commands, for a sandbox that is being restored: the shell knows its namespace by this expression.
+   */
   plugCommands(slot: number, namespace: string, before: SocketsBefore): string {
     return plugScript(this.#outerEnd(slot, namespace), before);
   }

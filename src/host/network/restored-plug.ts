@@ -1,8 +1,9 @@
 /**
  * A sandbox that is restored gets a new network namespace, without the settings of the one before, and its sockets come
- * back one by one. Some may be bound to the address that the sandbox had, so while they are restored it has to be there. And
- * until all of them are, no packet may arrive: one that finds the other end missing would break the connection. So it is
- * plugged in by `plugScript` before there is a socket, and `settleScript` ends both exceptions afterwards. Pure.
+ * back one by one. Some may be bound to the address that the sandbox had, so while they are restored it has to be
+ * there. And until all of them are, no packet may arrive: one that finds the other end missing would break the
+ * connection. So it is plugged in by `plugScript` before there is a socket, and `settleScript` ends both exceptions
+ * afterwards. Pure.
  */
 import { HOST_ID_FIRST } from "../system/id-range.ts";
 import { SANDBOX_ADDRESS } from "./address-plan.ts";
@@ -51,9 +52,9 @@ interface Settled {
 }
 
 /**
- * Shell commands inside the namespaces of the sandbox; undefined when there is nothing to do, as for most. Connections within
- * the sandbox go on. Those to the outside are closed: their other ends have long given up, or belong to the sandbox that this
- * one is a copy of. On a kernel that cannot close them they lead nowhere and time out.
+ * Shell commands inside the namespaces of the sandbox; undefined when there is nothing to do, as for most. Connections
+ * within the sandbox go on. Those to the outside are closed: their other ends have long given up, or belong to the
+ * sandbox that this one is a copy of. On a kernel that cannot close them they lead nowhere and time out.
  */
 export function settleScript({ address, before, connectedUdp, name }: Settled): string | undefined {
   const within = ["127.0.0.0/8", "[::1]", SANDBOX_ADDRESS, address, before.address].map((each) => `dst ${each}`);

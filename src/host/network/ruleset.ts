@@ -2,9 +2,9 @@
  * The nftables table of a server. Pure: facts in, text for `nft -f` out.
  *
  * The table closes everything that is not plainly the outside: from the first packet on, a sandbox reaches neither this
- * machine, nor its neighbours, nor private networks; forged sources and IPv6 are dropped. What is closed answers at once
- * that it is, so that no program waits for a time-out. On this machine only root, that is the server, reaches a sandbox:
- * the edge is the one door for everybody else.
+ * machine, nor its neighbours, nor private networks; forged sources and IPv6 are dropped. What is closed answers at
+ * once that it is, so that no program waits for a time-out. On this machine only root, that is the server, reaches a
+ * sandbox: the edge is the one door for everybody else.
  */
 import { CLOSED_RANGES, gatewayAddress, NAMESERVER_ADDRESS, netAddress } from "./address-plan.ts";
 

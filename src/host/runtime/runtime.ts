@@ -1,19 +1,21 @@
 /**
- * The wall around a sandbox, as the host sees it: what makes its processes, keeps them apart from the machine, writes them
- * down and makes them again. crun, with CRIU behind it, is one; another, such as runsc, fits behind the same interface. Every
- * one is held to the promises here by tests/functional/host/runtime-contract.test.ts.
+ * The wall around a sandbox, as the host sees it: what makes its processes, keeps them apart from the machine, writes
+ * them down and makes them again. crun, with CRIU behind it, is one; another, such as runsc, fits behind the same
+ * interface. Every one is held to the promises here by tests/functional/host/runtime-contract.test.ts.
  *
- * The host brings what all walls need and none knows of: a mounted root, a folder for the sandbox, a name for its cgroup, and
- * a place in the network. What only one wall knows stays behind it: how the sandbox is described to it, filters of system
- * calls, the files of a memory image and what they mean, and how an image is kept from growing without end.
+ * The host brings what all walls need and none knows of: a mounted root, a folder for the sandbox, a name for its
+ * cgroup, and a place in the network. What only one wall knows stays behind it: how the sandbox is described to it,
+ * filters of system calls, the files of a memory image and what they mean, and how an image is kept from growing
+ * without end.
  *
  * A sandbox's life here:
  *
  *   create → (the host plugs the network in) → start → checkpoint, any number of times → remove
  *   restore (the wall has the network plugged in on its way) → checkpoint, any number of times → remove
  *
- * The server may be killed at any moment. Sandboxes go on without it, and so may a checkpoint or a restore that was under way:
- * the next server calls `recover` before it looks at anything, and `untilWritten` for each sandbox that it takes back.
+ * The server may be killed at any moment. Sandboxes go on without it, and so may a checkpoint or a restore that was
+ * under way: the next server calls `recover` before it looks at anything, and `untilWritten` for each sandbox that it
+ * takes back.
  *
  * All methods may be called at the same time, for different sandboxes. Errors are Faults.
  */
@@ -34,16 +36,16 @@ export interface Runtime {
   list(): Promise<string[]>;
 
   /**
-   * How much a checkpoint of this sandbox would write, as far as that can be known before. Fault 422 when that is more than
-   * `maxBytes`.
+   * How much a checkpoint of this sandbox would write, as far as that can be known before. Fault 422 when that is more
+   * than `maxBytes`.
    */
   imageBytes(cgroup: string, maxBytes: number): Promise<number>;
 
   /**
-   * Writes a running sandbox, which stands still from then on, frozen by its cgroup; it is the host that lets it go. When it
-   * throws, the sandbox runs on: Fault 422 when it holds something that cannot be written, or more than the bounds allow (the
-   * message names the process and the reason), 507 when the disk is full, 404 when the sandbox ended meanwhile, 503 when the
-   * tool was ended by somebody else.
+   * Writes a running sandbox, which stands still from then on, frozen by its cgroup; it is the host that lets it go.
+   * When it throws, the sandbox runs on: Fault 422 when it holds something that cannot be written, or more than the
+   * bounds allow (the message names the process and the reason), 507 when the disk is full, 404 when the sandbox ended
+   * meanwhile, 503 when the tool was ended by somebody else.
    */
   checkpoint(request: CheckpointRequest): Promise<void>;
 
@@ -53,15 +55,17 @@ export interface Runtime {
   /** Why an image that was written with these facts cannot be restored here; undefined when it can. */
   misfit(written: ImageFacts): string | undefined;
 
-  /** Whether a memory image with these files holds TCP connections. They must not see a packet until all are restored. */
+  /**
+   * Whether a memory image with these files holds TCP connections. They must not see a packet until all are restored.
+   */
   holdsConnections(files: readonly string[]): boolean;
 
   /** Makes the sandbox of a memory image again. Answers the host pid of its first process, which runs already. */
   restore(request: RestoreRequest): Promise<number>;
 
   /**
-   * Ends what a killed server had under way and nobody waits for, so that it makes no more processes; what it has made so far
-   * is found and removed as that of any sandbox that nobody claims.
+   * Ends what a killed server had under way and nobody waits for, so that it makes no more processes; what it has made
+   * so far is found and removed as that of any sandbox that nobody claims.
    */
   recover(): Promise<void>;
 
@@ -142,8 +146,9 @@ export interface RestoreRequest {
   images: string;
   mounts: readonly OutsideMount[];
   /**
-   * Shell commands that plug in the network namespace at this path (which may be an expression of that shell). The runtime
-   * runs them when the namespace is there and no socket is: a socket may only be bound to an address that exists.
+   * Shell commands that plug in the network namespace at this path (which may be an expression of that shell). The
+   * runtime runs them when the namespace is there and no socket is: a socket may only be bound to an address that
+   * exists.
    */
   plug(namespace: string): string;
 }

@@ -3,8 +3,8 @@
  *
  *   the runtime stops and writes the processes → disk flushed and cloned → frozen → digests → durable → named
  *
- * A sandbox that goes on is let go as soon as its disk is cloned. One that is being paused stands still until the checkpoint
- * has its name; whatever fails before that, it is let go and nothing has happened.
+ * A sandbox that goes on is let go as soon as its disk is cloned. One that is being paused stands still until the
+ * checkpoint has its name; whatever fails before that, it is let go and nothing has happened.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
@@ -100,7 +100,10 @@ export class Checkpointing {
     if (result.exitCode !== 0) throw new Fault(500, `the disk could not be cloned: ${result.stderr.trim()}`);
   }
 
-  /** Everything that was written inside reaches the disk's file; then the file is cloned, where possible without copying. */
+  /**
+   * Everything that was written inside reaches the disk's file; then the file is cloned, where possible without
+   * copying.
+   */
   #diskCommands(record: SandboxRecord, draft: CheckpointFolder): string[] {
     const file = this.parts.disks.imageOf(record.disk);
     return [`sync -f /proc/${record.pid}/root`, `cp --reflink=auto '${file}' '${draft.disk}'`];

@@ -21,8 +21,8 @@ export class Cleanup {
   constructor(readonly parts: CleanupParts) {}
 
   /**
-   * Removes all there may be of a sandbox, whatever step it was in. The slot comes last: once it is free it may be another's,
-   * and the record, which would have it freed again, must be gone by then.
+   * Removes all there may be of a sandbox, whatever step it was in. The slot comes last: once it is free it may be
+   * another's, and the record, which would have it freed again, must be gone by then.
    */
   async unmake(id: string, slot: number | undefined, disk: string | undefined): Promise<void> {
     const { network } = this.parts;

@@ -1,7 +1,8 @@
 /**
- * The file that a sandbox sees as /proc/meminfo: the kernel's own tells of the whole machine. The guest keeps it true, so root
- * inside may write it, too. It is alone on a filesystem in memory without a limit of its own: what is written is charged to
- * the sandbox that writes, like all its memory, goes with its last process, and `df` inside leaves out what has no size.
+ * The file that a sandbox sees as /proc/meminfo: the kernel's own tells of the whole machine. The guest keeps it true,
+ * so root inside may write it, too. It is alone on a filesystem in memory without a limit of its own: what is written
+ * is charged to the sandbox that writes, like all its memory, goes with its last process, and `df` inside leaves out
+ * what has no size.
  */
 import { chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

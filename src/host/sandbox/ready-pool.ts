@@ -1,6 +1,6 @@
 /**
- * Sandboxes that were booted before anybody asked, so that a create is only a hand-over. They have their final id from the start
- * and hold no secret of anybody; one is given out once and never comes back.
+ * Sandboxes that were booted before anybody asked, so that a create is only a hand-over. They have their final id from
+ * the start and hold no secret of anybody; one is given out once and never comes back.
  */
 
 import { described, type Log, stderrLog } from "../../work/log.ts";

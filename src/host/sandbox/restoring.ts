@@ -1,5 +1,7 @@
-/** Makes a running sandbox of a checkpoint with memory, in this order: slot → walls → disk → runtime.restore (plugs it in) →
- * record → go. */
+/**
+ * Makes a running sandbox of a checkpoint with memory, in this order: slot → walls → disk → runtime.restore (plugs it
+ * in) → record → go.
+ */
 import { mkdirSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import type { Processors } from "../cgroup/processors.ts";

@@ -1,4 +1,7 @@
-/** Ids of sandboxes: `i` and 20 of [a-z0-9], drawn at random, because who knows one can reach the sandbox's public ports. */
+/**
+ * Ids of sandboxes: `i` and 20 of [a-z0-9], drawn at random, because who knows one can reach the sandbox's public
+ * ports.
+ */
 const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 const LENGTH = 20;
 

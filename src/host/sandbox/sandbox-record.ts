@@ -1,6 +1,6 @@
 /**
- * What the host must remember of a sandbox to find it again after the server was killed. It lies in the run folder beside the
- * bundle: after a reboot neither the processes nor the records exist.
+ * What the host must remember of a sandbox to find it again after the server was killed. It lies in the run folder
+ * beside the bundle: after a reboot neither the processes nor the records exist.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,10 @@ export interface SandboxRecord {
   guestFolder: string;
   /** What is mounted from outside, for the next checkpoint; below its own folder it begins with OWN_FOLDER. */
   mounts: OutsideMount[];
-  /** The checkpoint that it is being paused into. Once there is one, the sandbox is in it and what still stands here is over. */
+  /**
+   * The checkpoint that it is being paused into. Once there is one, the sandbox is in it and what still stands here is
+   * over.
+   */
   pausingInto?: string;
 }
 
@@ -40,8 +43,8 @@ export function readRecord(folder: string): SandboxRecord | undefined {
 }
 
 /**
- * Undefined when there is no such process, or only what is left of it until its parent looks. Throws when that cannot be
- * known, as when this server may open no further file.
+ * Undefined when there is no such process, or only what is left of it until its parent looks. Throws when that cannot
+ * be known, as when this server may open no further file.
  */
 export function startTicks(pid: number): string | undefined {
   let stat: string;

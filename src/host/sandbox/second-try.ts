@@ -1,15 +1,16 @@
 /**
- * Makes something a second time when the first time failed for a reason that may have passed: a process that the machine ended
- * in its need, a device that another server took in the same moment, a sandbox that ended while nobody was looking.
+ * Makes something a second time when the first time failed for a reason that may have passed: a process that the
+ * machine ended in its need, a device that another server took in the same moment, a sandbox that ended while nobody
+ * was looking.
  */
 import { Fault } from "../../contract/fault.ts";
 import { SECOND_TRY_WITHIN_MS, TRIES_MAX } from "../limits.ts";
 import { overloaded } from "../system/overload.ts";
 
 /**
- * `make` leaves nothing behind when it throws. A Fault that says what it is (no room, no such image, a wait that ran out) is
- * final: the caller can do more about it than another try. After a failure that took so long that the caller may soon be
- * gone there is none either; the machine has no time to spare, and Fault 503 says so.
+ * `make` leaves nothing behind when it throws. A Fault that says what it is (no room, no such image, a wait that ran
+ * out) is final: the caller can do more about it than another try. After a failure that took so long that the caller
+ * may soon be gone there is none either; the machine has no time to spare, and Fault 503 says so.
  */
 export async function withSecondTry<Made>(
   make: () => Promise<Made>,

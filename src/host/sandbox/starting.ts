@@ -1,6 +1,6 @@
 /**
- * Starts sandboxes, a few at a time: fresh ones, ones from a checkpoint, and ones that nobody has asked for yet. A sandbox is
- * handed over when it has the walls and the settings of whoever asked for it.
+ * Starts sandboxes, a few at a time: fresh ones, ones from a checkpoint, and ones that nobody has asked for yet. A
+ * sandbox is handed over when it has the walls and the settings of whoever asked for it.
  */
 import { Fault } from "../../contract/fault.ts";
 import { Gate } from "../../work/gate.ts";

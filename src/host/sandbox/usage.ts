@@ -1,6 +1,7 @@
 /**
- * What a sandbox uses, seen from outside: the counters of its cgroup and the filesystem at its root. The sandbox does not notice.
- * Memory is cut in two exactly as the guest does it: the cache is what the kernel would give back, used is all the rest.
+ * What a sandbox uses, seen from outside: the counters of its cgroup and the filesystem at its root. The sandbox does
+ * not notice. Memory is cut in two exactly as the guest does it: the cache is what the kernel would give back, used is
+ * all the rest.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";

@@ -98,8 +98,8 @@ export function debianImageStep(
 }
 
 /**
- * Every command of a client runs in a login shell, so what this file does is done for each. It does what Debian's does, but
- * starts no process for it.
+ * Every command of a client runs in a login shell, so what this file does is done for each. It does what Debian's does,
+ * but starts no process for it.
  */
 const PROFILE = `# System-wide settings of login shells.
 if [ "\${EUID:-$(id -u)}" -eq 0 ]; then
@@ -150,8 +150,9 @@ async function provision(root: string): Promise<void> {
 }
 
 /**
- * Gives every file the owner it has inside a sandbox. Changing an owner clears set-id bits, so those are put back; it also
- * drops file capabilities, which is wanted: a sandbox could not use them and programs carrying them would not start.
+ * Gives every file the owner it has inside a sandbox. Changing an owner clears set-id bits, so those are put back; it
+ * also drops file capabilities, which is wanted: a sandbox could not use them and programs carrying them would not
+ * start.
  */
 export function shiftOwners(root: string): void {
   const pending = [root];

@@ -1,6 +1,6 @@
 /**
- * Points a 64-bit ELF program at another loader by overwriting the path of its own, in place. patchelf moves whole parts of a
- * program for this and leaves Bun's for arm64, which cannot be loaded elsewhere in memory, broken.
+ * Points a 64-bit ELF program at another loader by overwriting the path of its own, in place. patchelf moves whole
+ * parts of a program for this and leaves Bun's for arm64, which cannot be loaded elsewhere in memory, broken.
  */
 import { open } from "node:fs/promises";
 import { Fault } from "../../contract/fault.ts";

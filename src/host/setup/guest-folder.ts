@@ -1,6 +1,6 @@
 /**
- * The folder that is mounted read-only into every sandbox: the compiled guest with its own loader and libraries, so that it
- * runs in any image (Debian, Alpine, one without a shell), and the init that is pid 1.
+ * The folder that is mounted read-only into every sandbox: the compiled guest with its own loader and libraries, so
+ * that it runs in any image (Debian, Alpine, one without a shell), and the init that is pid 1.
  */
 
 import { existsSync, readFileSync } from "node:fs";
@@ -20,7 +20,9 @@ const LIBRARIES = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "l
 /** A short name: its path must fit where a program has that of its own loader. */
 const LOADER = "ld.so";
 
-/** Keeps the guest alive: when it ends, for whatever reason, it is back within a second. User processes are not touched. */
+/**
+ * Keeps the guest alive: when it ends, for whatever reason, it is back within a second. User processes are not touched.
+ */
 const KEEP_GUEST = [
   "while :; do",
   `  LD_LIBRARY_PATH=${GUEST_MOUNT}/lib ${GUEST_MOUNT}/bin/guest`,

@@ -1,6 +1,7 @@
 /**
- * What start-up changes in the machine's settings, and the way back. The first server to change a setting notes what was
- * there; the last one to go puts it back. docs/host-changes.md lists the same settings, and a test compares the two.
+ * What start-up changes in the machine's settings, and the way back. The first server to change a setting notes what
+ * was there; the last one to go puts it back. docs/host-changes.md lists the same settings, and a test compares the
+ * two.
  */
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** One thing that set-up makes and keeps in the cache folder. Made once, found again by name; a half-made one is never seen. */
+/**
+ * One thing that set-up makes and keeps in the cache folder. Made once, found again by name; a half-made one is never
+ * seen.
+ */
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 

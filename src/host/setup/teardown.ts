@@ -1,6 +1,6 @@
 /**
- * The way back: ends all sandboxes of a server and undoes what its start-up changed on the machine. The caller makes sure
- * that the server itself does not run. Data is kept unless asked otherwise.
+ * The way back: ends all sandboxes of a server and undoes what its start-up changed on the machine. The caller makes
+ * sure that the server itself does not run. Data is kept unless asked otherwise.
  */
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";

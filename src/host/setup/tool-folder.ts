@@ -40,7 +40,10 @@ export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): Se
   };
 }
 
-/** The one place where shell lines stand in for programs, because others start them by a plain name or without arguments. */
+/**
+ * The one place where shell lines stand in for programs, because others start them by a plain name or without
+ * arguments.
+ */
 function standIns(toolbox: Toolbox): Record<string, string> {
   return {
     // crun starts CRIU like this.

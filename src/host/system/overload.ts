@@ -1,4 +1,7 @@
-/** The one answer to a wait that ran out on this machine: it may be over in a moment, so the caller is told to come again. */
+/**
+ * The one answer to a wait that ran out on this machine: it may be over in a moment, so the caller is told to come
+ * again.
+ */
 import { Fault } from "../../contract/fault.ts";
 import { OVERLOAD_RETRY_AFTER_SECONDS } from "../limits.ts";
 

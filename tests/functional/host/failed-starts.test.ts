@@ -1,4 +1,7 @@
-/** Creates whose sandbox dies under their hands, as on a machine in need: the caller gets another one and does not notice. */
+/**
+ * Creates whose sandbox dies under their hands, as on a machine in need: the caller gets another one and does not
+ * notice.
+ */
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +14,10 @@ import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 
 const KILLED_WITHIN_MS = 20_000;
 
-/** Kills the first process of the next `count` sandboxes that start, each as soon as there is one; answers which they were. */
+/**
+ * Kills the first process of the next `count` sandboxes that start, each as soon as there is one; answers which they
+ * were.
+ */
 async function killStarting(data: DataFolder, count: number): Promise<string[]> {
   const seen = new Set(readdirSync(data.sandboxesFolder));
   const killed: string[] = [];

@@ -33,8 +33,8 @@ const REASONS: readonly [RegExp, string][] = [
 ];
 
 /**
- * `processes` are the sandbox's, as the machine numbers them. Names of files are in the log, so a sandbox can make it say anything:
- * of no other process is anything told.
+ * `processes` are the sandbox's, as the machine numbers them. Names of files are in the log, so a sandbox can make it
+ * say anything: of no other process is anything told.
  */
 export function explain(log: string, scriptLog: string, processes: readonly number[]): Fault {
   const errors = log.split("\n").filter((line) => /\bError \(/.test(line) && !/RLIMIT_NOFILE for self/.test(line));

@@ -21,9 +21,10 @@ export function criuConfig(): string {
 }
 
 /**
- * With cgroup v1, a sandbox is in a cgroup of its own in every tree that has a controller, but in the root of the others
- * (named ones, and the unified tree of a hybrid layout). CRIU would store those roots with everything below them, that is,
- * all cgroups of the machine, and make them again on restore; so it is told which trees count. With v2 there is one tree.
+ * With cgroup v1, a sandbox is in a cgroup of its own in every tree that has a controller, but in the root of the
+ * others (named ones, and the unified tree of a hybrid layout). CRIU would store those roots with everything below
+ * them, that is, all cgroups of the machine, and make them again on restore; so it is told which trees count. With v2
+ * there is one tree.
  */
 export function controllerLines(ownCgroups: string): string {
   const controllers = ownCgroups

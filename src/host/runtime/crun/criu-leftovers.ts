@@ -1,4 +1,7 @@
-/** What CRIU was doing when a server was killed: it goes on without the server, so the next one has to know. And what it leaves itself. */
+/**
+ * What CRIU was doing when a server was killed: it goes on without the server, so the next one has to know. And what it
+ * leaves itself.
+ */
 import { existsSync, lstatSync, readdirSync, readFileSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { removeCgroups } from "../../cgroup/cgroups.ts";
@@ -12,7 +15,10 @@ const LOOK_EVERY_MS = 20;
 const RESTORE_FOLDERS = "/tmp";
 const RESTORE_FOLDER = /^\.criu\.mntns\.[A-Za-z0-9]{6}$/;
 
-/** A half restored sandbox is nobody's: whoever is making it is ended first, then what was made can be found and removed. */
+/**
+ * A half restored sandbox is nobody's: whoever is making it is ended first, then what was made can be found and
+ * removed.
+ */
 export async function endRestores(data: DataFolder): Promise<void> {
   const folder = freezerOf(data.cgroup);
   if (!existsSync(folder)) return;
@@ -31,8 +37,8 @@ export async function waitForDump(data: DataFolder, id: string): Promise<void> {
 }
 
 /**
- * The empty folder, made for the mounts of a restore, that CRIU leaves when it is killed. One that may still be in use, by whichever
- * server, is too young to go: taken away, it would take the mounts with it.
+ * The empty folder, made for the mounts of a restore, that CRIU leaves when it is killed. One that may still be in use,
+ * by whichever server, is too young to go: taken away, it would take the mounts with it.
  */
 export function removeRestoreFolders(folder = RESTORE_FOLDERS): void {
   const before = Date.now() - 2 * RESTORE_MS;

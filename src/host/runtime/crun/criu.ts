@@ -1,6 +1,6 @@
 /**
- * CRIU, called directly: it writes the processes and the memory of a stopped sandbox into a folder, and makes them again from
- * it. Each call runs in a cgroup of its own, so that what a killed server left under way is found by name.
+ * CRIU, called directly: it writes the processes and the memory of a stopped sandbox into a folder, and makes them
+ * again from it. Each call runs in a cgroup of its own, so that what a killed server left under way is found by name.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
@@ -82,14 +82,14 @@ export class Criu {
   }
 
   /**
-   * Writes a running sandbox, which is frozen from then on: CRIU stops the processes one by one (it could not stop one that is
-   * stopped by a signal and frozen as well), and they are frozen before it lets them go. Fault 422 when the sandbox holds
-   * something that cannot be written, with the process and the reason. The second try, after a failure, is for the reason: CRIU
-   * names the process only when it tells everything.
+   * Writes a running sandbox, which is frozen from then on: CRIU stops the processes one by one (it could not stop one
+   * that is stopped by a signal and frozen as well), and they are frozen before it lets them go. Fault 422 when the
+   * sandbox holds something that cannot be written, with the process and the reason. The second try, after a failure,
+   * is for the reason: CRIU names the process only when it tells everything.
    *
-   * CRIU works inside each process in turn, for a few milliseconds each. If it is killed at such a moment by somebody else, or one
-   * of the others is, that process does not survive it; at any other moment the processes go on as they were. Fault 503 or 404
-   * says that it happened.
+   * CRIU works inside each process in turn, for a few milliseconds each. If it is killed at such a moment by somebody
+   * else, or one of the others is, that process does not survive it; at any other moment the processes go on as they
+   * were. Fault 503 or 404 says that it happened.
    */
   async dump(dump: Dump): Promise<void> {
     const before = await processesBelow(freezerOf(dump.cgroup));
@@ -125,8 +125,8 @@ export class Criu {
   }
 
   /**
-   * Has a dump that is under way fail as on a full disk: CRIU then lets go of the processes in good order. If it were killed
-   * instead, a process in which it works at that moment would go with it.
+   * Has a dump that is under way fail as on a full disk: CRIU then lets go of the processes in good order. If it were
+   * killed instead, a process in which it works at that moment would go with it.
    */
   async stopDump(id: string): Promise<void> {
     const folder = freezerOf(toolCgroup(this.data, id, "dump"));
@@ -181,7 +181,8 @@ export class Criu {
   /** `strays` are the cgroups of what a failed CRIU leaves, which would wait for it forever. */
   async #run(id: string, action: Action, timeoutMs: number, strays: string[], script: string, args: string[]) {
     const place = freezerOf(toolCgroup(this.data, id, action));
-    // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all below that.
+    // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all
+    // below that.
     const homes = action === "restore" ? namedTrees().map((tree) => join(tree, this.data.cgroup, id)) : [];
     for (const folder of [place, ...homes]) mkdirSync(folder, { recursive: true });
     const shield = action === "dump" ? `${SHIELD}; ${NO_SIGNAL_ON_LIMIT}; ` : ORDINARY_NICENESS;
@@ -212,8 +213,8 @@ export function toolCgroup(data: DataFolder, id: string, action: Action): string
 }
 
 /**
- * After CRIU was killed: what it had its hand in ends within a moment. Throws when that was the sandbox, which can also be when
- * CRIU ended by itself: it leaves everything as it is when one of the processes is killed under its hands.
+ * After CRIU was killed: what it had its hand in ends within a moment. Throws when that was the sandbox, which can also
+ * be when CRIU ended by itself: it leaves everything as it is when one of the processes is killed under its hands.
  */
 async function lossOf(
   { id, pid, cgroup }: Dump,

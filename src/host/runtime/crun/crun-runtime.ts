@@ -1,4 +1,6 @@
-/** crun, with CRIU for checkpoints, as a wall. What was restored was never crun's: it has its processes and its cgroup. */
+/**
+ * crun, with CRIU for checkpoints, as a wall. What was restored was never crun's: it has its processes and its cgroup.
+ */
 import { existsSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";

@@ -58,8 +58,8 @@ export class Crun {
   }
 
   /**
-   * A sandbox keeps the standard streams that `create` had; a checkpoint can only hold /dev/null. So errors go through a
-   * log file rather than a pipe.
+   * A sandbox keeps the standard streams that `create` had; a checkpoint can only hold /dev/null. So errors go through
+   * a log file rather than a pipe.
    */
   async #silent(args: string[], bundle: string | undefined, timeoutMs: number) {
     const name = `crun ${args[0]}`;

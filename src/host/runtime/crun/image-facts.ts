@@ -1,4 +1,7 @@
-/** What a memory image of CRIU depends on: the versions it was written with, and what its processes may have found there. */
+/**
+ * What a memory image of CRIU depends on: the versions it was written with, and what its processes may have found
+ * there.
+ */
 import { readFileSync } from "node:fs";
 import { release } from "node:os";
 import { type CgroupLayout, cgroupLayout } from "../../cgroup/cgroups.ts";

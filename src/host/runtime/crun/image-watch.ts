@@ -1,7 +1,8 @@
 /**
- * Keeps a memory image within its bounds while it is written. CRIU writes the memory of each process for itself, also what many of
- * them share since a fork: some thousand processes in half a gibibyte would fill any disk, and with it take the room of all other
- * sandboxes. And it looks at each page of what is mostly a hole: a file of 64 TiB with one byte in it would keep others waiting.
+ * Keeps a memory image within its bounds while it is written. CRIU writes the memory of each process for itself, also
+ * what many of them share since a fork: some thousand processes in half a gibibyte would fill any disk, and with it
+ * take the room of all other sandboxes. And it looks at each page of what is mostly a hole: a file of 64 TiB with one
+ * byte in it would keep others waiting.
  */
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,7 @@
 /**
- * What CRIU has found out about this kernel. It probes for tens of milliseconds at every start and remembers the result in
- * /run/criu.kdat, but only where /run lies in memory: elsewhere it could outlive a change of kernel. There, the result is
- * kept for it and shown to it in this server's mount namespace, which does not outlive the kernel either.
+ * What CRIU has found out about this kernel. It probes for tens of milliseconds at every start and remembers the result
+ * in /run/criu.kdat, but only where /run lies in memory: elsewhere it could outlive a change of kernel. There, the
+ * result is kept for it and shown to it in this server's mount namespace, which does not outlive the kernel either.
  */
 import { closeSync, existsSync, openSync, statfsSync } from "node:fs";
 import { join } from "node:path";

@@ -11,8 +11,8 @@ import { seccompProfile } from "./seccomp.ts";
 type SpecInput = Omit<NewSandbox, "id" | "folder"> & { cgroupV1: boolean };
 
 /**
- * What root inside may do to things inside. Nothing here reaches past the user namespace; left out are raw sockets, network
- * administration, mounting, device nodes, tracing and modules.
+ * What root inside may do to things inside. Nothing here reaches past the user namespace; left out are raw sockets,
+ * network administration, mounting, device nodes, tracing and modules.
  */
 const CAPABILITIES = [
   "CAP_AUDIT_WRITE",
@@ -46,8 +46,8 @@ const MASKED_FILES = [
 ];
 
 /**
- * All that a sandbox sees of the machine's sysfs: how many processors and memory nodes there are. The rest names the disks of
- * every other sandbox in a dozen places, so /sys is a bare folder of ours with just these in it.
+ * All that a sandbox sees of the machine's sysfs: how many processors and memory nodes there are. The rest names the
+ * disks of every other sandbox in a dozen places, so /sys is a bare folder of ours with just these in it.
  */
 const SHOWN_IN_SYS = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
 
@@ -136,8 +136,8 @@ export function mountedFromOutside(spec: ReturnType<typeof ociSpec>): OutsideMou
 }
 
 /**
- * Bind mounts of ours, since CRIU cannot restore crun's own way of hiding. Each is of a folder of its own: of two that are mounted
- * from one place in the same way, CRIU may restore the second without its flags, that is, writable.
+ * Bind mounts of ours, since CRIU cannot restore crun's own way of hiding. Each is of a folder of its own: of two that
+ * are mounted from one place in the same way, CRIU may restore the second without its flags, that is, writable.
  */
 function hidingMounts(guestFolder: string) {
   // A folder that this kernel does not have needs no hiding, and could not be made in proc.

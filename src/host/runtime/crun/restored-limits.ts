@@ -1,6 +1,6 @@
 /**
- * The limits of a sandbox that CRIU makes. With cgroup v1, CRIU stores them and sets them again. With v2 it stores none of them:
- * there the host makes the cgroup before CRIU does, and CRIU leaves one that exists as it is.
+ * The limits of a sandbox that CRIU makes. With cgroup v1, CRIU stores them and sets them again. With v2 it stores none
+ * of them: there the host makes the cgroup before CRIU does, and CRIU leaves one that exists as it is.
  */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,10 @@ const MIB = 1024 * 1024;
 /** Missing on a kernel without swap. */
 const SWAP_FILE = "memory.swap.max";
 
-/** The cgroups above are there. What CRIU itself takes in each process while it works there has room beside the sandbox's own. */
+/**
+ * The cgroups above are there. What CRIU itself takes in each process while it works there has room beside the
+ * sandbox's own.
+ */
 export function makeCgroupForRestore(cgroup: string, size: SandboxSize, root = CGROUP_ROOT): void {
   if (cgroupLayout(root) !== "v2") return;
   const folder = join(root, cgroup);

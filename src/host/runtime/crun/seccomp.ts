@@ -1,11 +1,11 @@
 /**
- * The system calls a sandbox may make. A list of what is allowed, so that a call added to a later kernel is closed until
- * somebody has looked at it.
+ * The system calls a sandbox may make. A list of what is allowed, so that a call added to a later kernel is closed
+ * until somebody has looked at it.
  *
- * Left out on purpose, because each has been a way out of shared-kernel sandboxes or reaches beyond the sandbox: mounting in
- * both generations, namespaces (unshare, setns, clone flags, clone3), io_uring, bpf, perf, userfaultfd, kernel keyrings,
- * modules, kexec, swap, quota, handles (open_by_handle_at), process_vm_*, personality changes, clocks, acct, reboot, and
- * every socket family but unix, IPv4, IPv6 and route netlink.
+ * Left out on purpose, because each has been a way out of shared-kernel sandboxes or reaches beyond the sandbox:
+ * mounting in both generations, namespaces (unshare, setns, clone flags, clone3), io_uring, bpf, perf, userfaultfd,
+ * kernel keyrings, modules, kexec, swap, quota, handles (open_by_handle_at), process_vm_*, personality changes, clocks,
+ * acct, reboot, and every socket family but unix, IPv4, IPv6 and route netlink.
  */
 const ALLOWED = `
 accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chmod chown chown32 clock_getres clock_gettime
@@ -36,8 +36,9 @@ utime utimensat utimes vfork vmsplice wait4 waitid write writev chroot
 `;
 
 /**
- * Answered "no such call" rather than "not permitted", so that libraries fall back to what is allowed. The second line has walls
- * that a program builds for itself and that a pause cannot keep: it must not believe in a wall that is gone after a resume.
+ * Answered "no such call" rather than "not permitted", so that libraries fall back to what is allowed. The second line
+ * has walls that a program builds for itself and that a pause cannot keep: it must not believe in a wall that is gone
+ * after a resume.
  */
 const ABSENT = [
   "clone3",
@@ -62,7 +63,9 @@ const AF_INET6 = 10;
 const AF_NETLINK = 16;
 const NETLINK_ROUTE = 0;
 
-/** The default of a type, ICMP, TCP, UDP, ICMPv6. Others (SCTP, MPTCP, UDP-Lite …) would have the kernel load modules. */
+/**
+ * The default of a type, ICMP, TCP, UDP, ICMPv6. Others (SCTP, MPTCP, UDP-Lite …) would have the kernel load modules.
+ */
 const INTERNET_PROTOCOLS = [0, 1, 6, 17, 58];
 const PROTOCOL_LAST = 58;
 
@@ -105,7 +108,8 @@ export function seccompProfile() {
   return {
     defaultAction: "SCMP_ACT_ERRNO",
     defaultErrnoRet: EPERM,
-    // Only the machine's own architecture: the 32-bit calls of an x86 machine would slip past the argument checks below.
+    // Only the machine's own architecture: the 32-bit calls of an x86 machine would slip past the argument checks
+    // below.
     architectures: [process.arch === "arm64" ? "SCMP_ARCH_AARCH64" : "SCMP_ARCH_X86_64"],
     syscalls: [
       allow(ALLOWED.trim().split(/\s+/)),

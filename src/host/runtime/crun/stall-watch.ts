@@ -1,6 +1,6 @@
 /**
- * Notices when what runs in some cgroups does nothing at all any more. CRIU waits without end for a process that was killed while
- * it was being restored, and so do all the others.
+ * Notices when what runs in some cgroups does nothing at all any more. CRIU waits without end for a process that was
+ * killed while it was being restored, and so do all the others.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
