@@ -6,7 +6,7 @@ import { chownSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { removeCgroups } from "../../src/host/cgroup/cgroups.ts";
-import { CheckpointFolder } from "../../src/host/checkpoint/checkpoint-folder.ts";
+import { checkpointFolder } from "../../src/host/checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "../../src/host/checkpoint/checkpoints.ts";
 import { type Manifest, OWN_FOLDER } from "../../src/host/checkpoint/manifest.ts";
 import { Disks } from "../../src/host/disk/disks.ts";
@@ -71,7 +71,7 @@ export class BareCriu implements AsyncDisposable {
 
   /** Restores a checkpoint of the server on a copy of its disk, without a network, and ends it again. */
   async restore(name: string): Promise<number> {
-    const checkpoint = new CheckpointFolder(join(this.disks.checkpointsFolder, name));
+    const checkpoint = checkpointFolder(join(this.disks.checkpointsFolder, name));
     const { memory, kind } = JSON.parse(readFileSync(checkpoint.manifest, "utf8")) as Manifest;
     if (memory === undefined) throw new Error(`the checkpoint ${name} has no memory`);
     const diskName = Disks.newName();

@@ -36,7 +36,7 @@ import { Network } from "./network/network.ts";
 import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { Checkpointing } from "./sandbox/checkpointing.ts";
-import { Cleanup } from "./sandbox/cleanup.ts";
+import { type CleanupParts, type Remains, reap, unmake, unmakeById } from "./sandbox/cleanup.ts";
 import { ReadyPool } from "./sandbox/ready-pool.ts";
 import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
 import { newSandboxId } from "./sandbox/sandbox-id.ts";
@@ -66,7 +66,7 @@ export class Machine implements Host {
   readonly #meter = new UsageMeter();
   readonly #starting: Starting;
   readonly #checkpointing: Checkpointing;
-  readonly #clearing: Cleanup;
+  readonly #places: CleanupParts;
   readonly #pages: GuestPages;
   readonly #pool: ReadyPool;
   readonly #liveness: Timer;
@@ -83,7 +83,7 @@ export class Machine implements Host {
     const { data, cacheFolder, guestFolder } = options;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     this.#pages = new GuestPages(mounts);
-    this.#clearing = new Cleanup({ data, runtime, network, disks, checkpoints });
+    this.#places = { data, runtime, network, disks };
     this.#checkpointing = new Checkpointing({ data, network, disks, runtime, checkpoints });
     this.#starting = new Starting({
       running: this.#running,
@@ -97,7 +97,7 @@ export class Machine implements Host {
       guestFolder,
       imageFolderOf: (kind) => imageFolder(cacheFolder, kind.image),
       cgroup: data.cgroup,
-      unmake: (id, slot, disk) => this.#unmake(id, slot, disk),
+      unmake: (remains) => this.#unmake(remains),
     });
     this.#pool = new ReadyPool(
       options.readyPerKind,
@@ -150,7 +150,7 @@ export class Machine implements Host {
       // From here on the checkpoint is the sandbox. What cannot be cleared away now is cleared by the next resume or
       // start.
       await killFrozen(running.record.cgroup)
-        .then(() => this.#clearing.unmake(id, running.record.slot, running.record.disk))
+        .then(() => unmake(this.#places, running.record))
         .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id));
     });
   }
@@ -160,13 +160,13 @@ export class Machine implements Host {
     await this.#turns.run(id, async () => {
       this.#demandImage(request.kind);
       if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
-      if (existsSync(this.#running.folderOf(id))) await this.#clearing.unmakeById(id);
+      if (existsSync(this.#running.folderOf(id))) await unmakeById(this.#places, id);
       try {
         await this.#starting.fromCheckpoint(request, false);
         this.#journals.follow(id, (await this.#starting.handOver(id, request)).guest);
       } catch (cause) {
         this.#running.delete(id);
-        await this.#clearing.unmakeById(id);
+        await unmakeById(this.#places, id);
         throw cause;
       }
     });
@@ -196,8 +196,8 @@ export class Machine implements Host {
     this.#journals.leaveSoon(id);
     await this.#turns.run(id, async () => {
       this.#running.delete(id);
-      if (record === undefined) await this.#clearing.unmakeById(id);
-      else await this.#clearing.unmake(id, record.slot, record.disk);
+      if (record === undefined) await unmakeById(this.#places, id);
+      else await unmake(this.#places, record);
     });
   }
 
@@ -223,8 +223,8 @@ export class Machine implements Host {
         .catch((error) => complain("an earlier guest is not held in memory", error, record.id));
     }
     this.#running.keepOnly(kept);
-    await this.#clearing.reap(kept);
-    const checkpoints = await this.#clearing.reapCheckpoints(keep.checkpoints);
+    await reap(this.#places, kept);
+    const checkpoints = await this.checkpoints.keepOnly(keep.checkpoints);
     return { sandboxes: new Set(kept.keys()), checkpoints };
   }
 
@@ -273,10 +273,10 @@ export class Machine implements Host {
     }
   }
 
-  async #unmake(id: string, slot: number, disk: string): Promise<void> {
-    await this.#clearing
-      .unmake(id, slot, disk)
-      .catch((error) => complain("a sandbox that did not start could not be removed", error, id));
+  async #unmake(remains: Remains): Promise<void> {
+    await unmake(this.#places, remains).catch((error) =>
+      complain("a sandbox that did not start could not be removed", error, remains.id),
+    );
   }
 
   #findLost(): void {

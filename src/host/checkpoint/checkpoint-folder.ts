@@ -2,26 +2,22 @@
 import { join } from "node:path";
 
 /** Where the parts of a checkpoint are. */
-export class CheckpointFolder {
-  constructor(readonly path: string) {}
+export interface CheckpointFolder {
+  path: string;
+  disk: string;
+  memory: string;
+  pack: string;
+  own: string;
+  manifest: string;
+}
 
-  get disk(): string {
-    return join(this.path, "disk.img");
-  }
-
-  get memory(): string {
-    return join(this.path, "memory");
-  }
-
-  get pack(): string {
-    return join(this.path, "memory.pack");
-  }
-
-  get own(): string {
-    return join(this.path, "own");
-  }
-
-  get manifest(): string {
-    return join(this.path, "manifest.json");
-  }
+export function checkpointFolder(path: string): CheckpointFolder {
+  return {
+    path,
+    disk: join(path, "disk.img"),
+    memory: join(path, "memory"),
+    pack: join(path, "memory.pack"),
+    own: join(path, "own"),
+    manifest: join(path, "manifest.json"),
+  };
 }

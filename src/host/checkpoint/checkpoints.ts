@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { eachOf } from "../../work/each-of.ts";
 import { HOST_ID_FIRST } from "../system/id-range.ts";
-import { CheckpointFolder } from "./checkpoint-folder.ts";
+import { type CheckpointFolder, checkpointFolder } from "./checkpoint-folder.ts";
 import { demandIntact } from "./image-files.ts";
 import { type ImageFiles, MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
 
@@ -30,7 +30,7 @@ export class Checkpoints {
 
   /** An empty folder to write a checkpoint into. */
   begin(name: string): CheckpointFolder {
-    const draft = new CheckpointFolder(join(this.folder, UNFINISHED + named(name)));
+    const draft = checkpointFolder(join(this.folder, UNFINISHED + named(name)));
     mkdirSync(draft.path, { mode: 0o711 });
     // CRIU reads the images from inside the user namespace, first still as the machine's root without its powers (the
     // owner), then as the mapped one (the group).
@@ -71,12 +71,12 @@ export class Checkpoints {
 
   /** Whether it is there, whole. */
   has(name: string): boolean {
-    return existsSync(new CheckpointFolder(join(this.folder, named(name))).manifest);
+    return existsSync(checkpointFolder(join(this.folder, named(name))).manifest);
   }
 
   /** Fault 404 when there is none, 422 when it is not one that this program can read. */
   read(name: string): { folder: CheckpointFolder; manifest: Manifest } {
-    const folder = new CheckpointFolder(join(this.folder, named(name)));
+    const folder = checkpointFolder(join(this.folder, named(name)));
     if (!existsSync(folder.manifest)) throw new Fault(404, `there is no checkpoint "${name}" on this machine`);
     const manifest = JSON.parse(readFileSync(folder.manifest, "utf8")) as Manifest;
     if (manifest.format !== MANIFEST_FORMAT) {
@@ -102,8 +102,19 @@ export class Checkpoints {
     return (await readdir(this.folder)).filter((name) => !name.startsWith("."));
   }
 
-  /** Removes what was begun and never finished. Nothing may be under way. */
-  async removeUnfinished(): Promise<void> {
+  /** Removes all but those in `keep`, and answers which of these there are. Nothing may be under way. */
+  async keepOnly(keep: ReadonlySet<string>): Promise<ReadonlySet<string>> {
+    await this.#removeUnfinished();
+    const found = new Set<string>();
+    for (const name of await this.list()) {
+      if (keep.has(name)) found.add(name);
+      else await this.remove(name);
+    }
+    return found;
+  }
+
+  /** Removes what was begun and never finished. */
+  async #removeUnfinished(): Promise<void> {
     for (const name of await readdir(this.folder)) {
       if (name.startsWith(UNFINISHED)) await rm(join(this.folder, name), { recursive: true, force: true });
     }

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DIGEST_SLICE_BYTES, PACKED_FILE_MAX_BYTES } from "../limits.ts";
-import { CheckpointFolder } from "./checkpoint-folder.ts";
+import { checkpointFolder } from "./checkpoint-folder.ts";
 import { demandIntact, sealImage } from "./image-files.ts";
 
 const CONTENTS: Readonly<Record<string, Buffer>> = {
@@ -17,7 +17,7 @@ const LARGE = ["large.img", "sliced.img"];
 const SMALL = ["empty.img", "small.img", "limit.img"];
 
 class Image implements Disposable {
-  readonly folder = new CheckpointFolder(mkdtempSync(join(tmpdir(), "sandlot-image-")));
+  readonly folder = checkpointFolder(mkdtempSync(join(tmpdir(), "sandlot-image-")));
 
   constructor() {
     mkdirSync(this.folder.memory);

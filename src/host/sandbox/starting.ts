@@ -16,6 +16,7 @@ import { hostnameOfCopy } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { boot, type Origin } from "./booting.ts";
+import type { Remains } from "./cleanup.ts";
 import { restoreSandbox } from "./restoring.ts";
 import type { RunningSandbox, RunningSandboxes } from "./running-sandboxes.ts";
 import { newSandboxId } from "./sandbox-id.ts";
@@ -36,7 +37,7 @@ interface StartingParts {
   /** The cgroup of all sandboxes of this server. */
   cgroup: string;
   /** Takes back what was made of a sandbox that did not come to run. Never throws. */
-  unmake(id: string, slot: number, disk: string): Promise<void>;
+  unmake(remains: Remains): Promise<void>;
 }
 
 export class Starting {
@@ -124,7 +125,7 @@ export class Starting {
       cgroup: `${cgroup}/${id}`,
       imageFolder: imageFolderOf(kind),
       guestOf: (record: SandboxRecord) => running.guestOf(record),
-      unmake: (slot: number, disk: string) => unmake(id, slot, disk),
+      unmake: (slot: number, disk: string) => unmake({ id, slot, disk }),
     };
   }
 }

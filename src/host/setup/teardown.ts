@@ -14,20 +14,20 @@ import type { DataFolder } from "../system/data-folder.ts";
 import { undoSettings } from "./host-changes.ts";
 
 const PROGRAM = join(import.meta.dir, "teardown-program.ts");
-const TAKE_DOWN_MS = 300_000;
+const TEARDOWN_MS = 300_000;
 
 export async function teardown(data: DataFolder, cacheFolder: string, options: { keepData: boolean }): Promise<void> {
   if (existsSync(data.runFolder)) {
-    const world = new MountNamespace(data);
+    const namespace = new MountNamespace(data);
     // Sandboxes may have outlived the namespace they were made in; any will do to end them.
-    await world.make();
-    const command = [...world.enterCommand, process.execPath, PROGRAM, data.path, cacheFolder];
-    const result = await attempt(command, { timeoutMs: TAKE_DOWN_MS });
+    await namespace.make();
+    const command = [...namespace.enterCommand, process.execPath, PROGRAM, data.path, cacheFolder];
+    const result = await attempt(command, { timeoutMs: TEARDOWN_MS });
     if (result.exitCode !== 0) throw new Fault(500, `cannot end all sandboxes: ${result.stderr.trim()}`);
     await new Network(data).remove();
     await removeCgroups(data.cgroup);
     await removeEmptyParents();
-    await world.remove();
+    await namespace.remove();
     undoSettings(data);
     await rm(data.runFolder, { recursive: true, force: true });
   }
