@@ -64,6 +64,9 @@ function takesNone(command: string, rest: readonly string[]): void {
   if (rest.length > 0) throw new Fault(400, `sandlot ${command} takes no arguments, but got "${rest.join(" ")}"`);
 }
 
+/** Modes are written out in the code: a loose or a strict umask of whoever starts this must not change what they mean. */
+process.umask(0o022);
+
 try {
   process.exit(await main(process.argv.slice(2)));
 } catch (thrown) {

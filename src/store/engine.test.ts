@@ -1,4 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { openEngine, type Statement, sqlPart } from "./engine.ts";
 import { bothEngines } from "./testing/engines.ts";
 
@@ -42,3 +45,31 @@ for (const { name, title, missing, fresh } of bothEngines()) {
     });
   });
 }
+
+test("the files of SQLite are their owner's alone, whatever the umask is and whatever they were before", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-modes-"));
+  const umask = process.umask(0);
+  try {
+    const modes = () =>
+      Object.fromEntries(
+        readdirSync(folder).map((name) => [name, (statSync(join(folder, name)).mode & 0o777).toString(8)]),
+      );
+    const closed = { "s.db": "600", "s.db-shm": "600", "s.db-wal": "600" };
+    const used = async () => {
+      const engine = await openEngine(`sqlite://${folder}/s.db`);
+      await engine.sql`CREATE TABLE IF NOT EXISTS things (id TEXT)`;
+      return engine;
+    };
+    const first = await used();
+    expect(modes()).toEqual(closed);
+    // As an earlier server may have left them, with another process that has them open.
+    for (const name of readdirSync(folder)) chmodSync(join(folder, name), 0o644);
+    const second = await used();
+    expect(modes()).toEqual(closed);
+    await second.close();
+    await first.close();
+  } finally {
+    process.umask(umask);
+    rmSync(folder, { recursive: true, force: true });
+  }
+});

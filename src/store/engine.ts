@@ -1,6 +1,7 @@
 /**
  * The two databases behind one small door: SQLite in a file, or Postgres. Whatever differs between them is in this file.
  */
+import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
 import { SQL } from "bun";
 import { Fault } from "../contract/fault.ts";
 import { OneAtATime } from "../work/one-at-a-time.ts";
@@ -60,6 +61,7 @@ export async function openEngine(url: string): Promise<Engine> {
 const DURABLE = "PRAGMA synchronous = FULL";
 
 async function openSqlite(url: string): Promise<Engine> {
+  closeToOthers(url.slice("sqlite://".length));
   const db = new SQL(url, { adapter: "sqlite", create: true });
   try {
     await db.unsafe("PRAGMA journal_mode = WAL");
@@ -103,6 +105,13 @@ async function openSqlite(url: string): Promise<Engine> {
       }),
     close: () => inTurn(() => db.close()),
   };
+}
+
+/** Tokens are in it. SQLite gives its log and the log's index the mode that the database has when they are made. */
+function closeToOthers(path: string): void {
+  // Only a new one is opened: whoever closes a file that SQLite has open in the same process takes its locks away.
+  if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
+  for (const file of [path, `${path}-wal`, `${path}-shm`]) if (existsSync(file)) chmodSync(file, 0o600);
 }
 
 /** Somebody else, such as a backup or a shell, may hold the file for longer than is waited for. */

@@ -9,7 +9,7 @@
  *
  * A checkpoint is written under another name, made durable, and renamed into place: one that has its name is whole.
  */
-import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { cp, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -25,18 +25,22 @@ export class Checkpoints {
   readonly #intact = new Map<string, Promise<void>>();
 
   constructor(readonly folder: string) {
-    mkdirSync(folder, { recursive: true, mode: 0o711 });
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    // For root alone, whatever the folder was before.
+    chmodSync(folder, 0o700);
   }
 
   /** An empty folder to write a checkpoint into. */
   begin(name: string): CheckpointFolder {
     const draft = checkpointFolder(join(this.folder, UNFINISHED + named(name)));
-    mkdirSync(draft.path, { mode: 0o711 });
+    mkdirSync(draft.path, { mode: 0o700 });
     // CRIU reads the images from inside the user namespace, first still as the machine's root without its powers (the
-    // owner), then as the mapped one (the group).
-    mkdirSync(draft.memory, { mode: 0o750 });
+    // owner), then as the mapped one (the group, which the files inherit). It comes in by an open folder, so only this
+    // one is for it: the way here is closed to the mapped root, as to everybody else.
+    mkdirSync(draft.memory, { mode: 0o700 });
     chownSync(draft.memory, 0, HOST_ID_FIRST);
-    mkdirSync(draft.own, { mode: 0o711 });
+    chmodSync(draft.memory, 0o2750);
+    mkdirSync(draft.own, { mode: 0o700 });
     return draft;
   }
 

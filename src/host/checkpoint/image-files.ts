@@ -4,6 +4,7 @@
  * other, into one file, the pack, and only this and the large ones are made durable. After a crash of the machine a
  * small one may be missing or torn; it is then taken from the pack.
  */
+import { chmodSync, fchmodSync } from "node:fs";
 import { type FileHandle, open, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -12,9 +13,13 @@ import { DIGEST_SLICE_BYTES, PACKED_FILE_MAX_BYTES } from "../limits.ts";
 import type { CheckpointFolder } from "./checkpoint-folder.ts";
 import type { ImageFile, ImageFiles } from "./manifest.ts";
 
+/** CRIU makes its files readable for everybody. The group is the mapped root, which reads them when they are restored. */
+const IMAGE_MODE = 0o640;
+
 /** What an image consists of that nobody wants to outlast the machine. */
 export async function listImage(folder: CheckpointFolder): Promise<ImageFiles> {
   const names = await readdir(folder.memory);
+  for (const name of names) chmodSync(join(folder.memory, name), IMAGE_MODE);
   return Object.fromEntries(names.map((name) => [name, { bytes: 0, digest: "" }]));
 }
 
@@ -25,6 +30,7 @@ export async function sealImage(folder: CheckpointFolder): Promise<ImageFiles> {
   let end = 0;
   await eachOf(await readdir(folder.memory), async (name) => {
     await using file = await open(join(folder.memory, name), "r");
+    fchmodSync(file.fd, IMAGE_MODE);
     const { size } = await file.stat();
     if (size > PACKED_FILE_MAX_BYTES) {
       [files[name]] = await Promise.all([digestOf(file), file.sync()]);
@@ -48,7 +54,7 @@ export async function demandIntact(folder: CheckpointFolder, files: ImageFiles):
     if (found?.bytes === wanted.bytes && found.digest === wanted.digest) return;
     const content = await packed(folder, wanted).catch(() => undefined);
     if (content !== undefined && digest(content) === wanted.digest) {
-      await writeFile(path, content, { mode: 0o600 });
+      await writeFile(path, content, { mode: IMAGE_MODE });
       return;
     }
     throw new Fault(

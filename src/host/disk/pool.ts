@@ -2,7 +2,7 @@
  * The folder in which the disks of sandboxes lie: on the data folder's own filesystem where that can share blocks
  * between files, else on a btrfs in a file of it, else anywhere, and then a clone is a copy.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -26,7 +26,7 @@ export interface Pool {
 /** Finds or makes a place where disks can be cloned cheaply; falls back to sparse copies where the kernel has none. */
 export async function openPool(dataFolder: string, mounts: Mounts): Promise<Pool> {
   const folder = join(dataFolder, "disks");
-  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
   if (isPoolBroken(dataFolder)) {
     throw new Fault(
       500,
@@ -37,6 +37,8 @@ export async function openPool(dataFolder: string, mounts: Mounts): Promise<Pool
   }
   // Without btrfs in the kernel, disks are sparse copies; the doctor says so.
   if (!(await canReflink(folder, mounts)) && (await hasBtrfs())) await mountPool(dataFolder, folder, mounts);
+  // A new filesystem is open to everybody at its root.
+  chmodSync(folder, 0o700);
   return { folder, reflink: await canReflink(folder, mounts) };
 }
 
