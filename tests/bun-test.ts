@@ -2,6 +2,7 @@
 import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { TIMED_MARK } from "../src/work/testing/timed.ts";
 import { PROJECT } from "./house/source-files.ts";
 
 const TEST_MS = 60_000;
@@ -25,6 +26,8 @@ interface Way {
   env?: Readonly<Record<string, string>>;
   /** Files side by side in several processes; otherwise one after the other in one. */
   parallel?: boolean;
+  /** Tests of a bound of time: left out, or these alone. Otherwise as they come. */
+  timed?: "apart" | "only" | undefined;
   /** As a user without rights, where root asks: what needs root must fail. */
   asNobody?: boolean;
 }
@@ -35,11 +38,17 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
     const drop = way.asNobody === true ? commandOfNobody(home) : [];
     const timings = join(home, "timings.json");
     const options = ["--timeout", String(TEST_MS), `--timings=${timings}`, "--update-timings", ...(way.options ?? [])];
+    if (way.timed === "only") options.push("--test-name-pattern", `${RegExp.escape(TIMED_MARK)}$`);
     if (way.parallel === true) options.push(`--parallel=${WORKERS}`);
     const paths = files.map((file) => `./${file}`);
     const child = Bun.spawn([...(way.enter ?? []), ...drop, process.execPath, "test", ...options, ...paths], {
       cwd: PROJECT,
-      env: { ...process.env, ...(drop.length === 0 ? {} : { HOME: home }), ...way.env },
+      env: {
+        ...process.env,
+        ...(drop.length === 0 ? {} : { HOME: home }),
+        ...(way.timed === "apart" ? { SANDLOT_TEST_TIMED: "apart" } : {}),
+        ...way.env,
+      },
       stdio: ["ignore", "inherit", "pipe"],
     });
     const report = await passOn(child.stderr);

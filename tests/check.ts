@@ -14,7 +14,12 @@ const { files, options } = selectTests(process.argv.slice(2));
 const outcomes = await Promise.all([
   tool("lint", "biome", "check", "."),
   tool("types", "tsc", "--noEmit"),
-  bunTest(filesOfLane("check", files), { parallel: true, asNobody: true, options: ["--only-failures", ...options] }),
+  bunTest(filesOfLane("check", files), {
+    parallel: true,
+    asNobody: true,
+    timed: "apart",
+    options: ["--only-failures", ...options],
+  }),
 ]);
 printSummary(outcomes, performance.now() - began);
 process.exit(outcomes.some(({ failed }) => failed > 0) ? 1 : 0);

@@ -1,13 +1,17 @@
 /**
  * Which tests run where and how; the place and the name of a file say it:
  *
- *   x.performance.test.ts, tests/performance/  performance  holds a bound of time: last, alone, one after the other
- *   other files below tests/ but tests/house/  sandboxes    plays on real sandboxes, one after the other; needs root
- *   x.root.test.ts                             root         switches users, mounts, or looks at the whole machine; needs root
- *   all others                                 check        runs anywhere, also as `npm run check`
+ *   tests/performance/                  performance  shows how much the machine carries: last, alone, one after the other
+ *   other folders of tests/, but house  sandboxes    plays on real sandboxes, one after the other; needs root
+ *   x.root.test.ts                      root         switches users, mounts, or looks at the whole machine; needs root
+ *   all others                          check        runs anywhere, also as `npm run check`
+ *
+ * A test that holds a bound of time is made with `timed` (src/work/testing/timed.ts). It belongs to the lane `performance`,
+ * whatever file it stands in.
  */
-import { relative } from "node:path";
-import { PROJECT } from "./house/source-files.ts";
+import { existsSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { importsOf, PROJECT, readText } from "./house/source-files.ts";
 
 /** In the order in which they run. */
 export const LANES = ["check", "root", "sandboxes", "performance"] as const;
@@ -24,7 +28,7 @@ const WITH_VALUE: ReadonlySet<string> = new Set([
 ]);
 
 export function laneOf(path: string): Lane {
-  if (path.endsWith(".performance.test.ts") || path.startsWith("tests/performance/")) return "performance";
+  if (path.startsWith("tests/performance/")) return "performance";
   if (path.startsWith("tests/") && !path.startsWith("tests/house/")) return "sandboxes";
   return path.endsWith(".root.test.ts") ? "root" : "check";
 }
@@ -49,6 +53,21 @@ export function selectTests(args: readonly string[], all: readonly string[] = al
 
 export function filesOfLane(lane: Lane, files: readonly string[]): string[] {
   return files.filter((path) => laneOf(path) === lane);
+}
+
+/** Those that have tests of a bound of time, in themselves or in a file that they share. */
+export function filesWithTimedTests(files: readonly string[]): string[] {
+  return files.filter((path) => {
+    const neighbours = specifiersIn(path).filter((specifier) => specifier.startsWith("./"));
+    const sources = [path, ...neighbours.map((specifier) => join(dirname(path), specifier))];
+    return sources.some((source) => specifiersIn(source).some((specifier) => specifier.endsWith("/testing/timed.ts")));
+  });
+}
+
+/** Nothing of a file that is not there: rules of this house are tested on imports that nobody has. */
+function specifiersIn(path: string): string[] {
+  if (!existsSync(join(PROJECT, path))) return [];
+  return importsOf(readText(path)).map(({ specifier }) => specifier);
 }
 
 function allTests(): string[] {

@@ -1,15 +1,16 @@
 /**
  * `npm test`: runs every test, lane after lane (tests/lanes.ts). What needs root also has what is missing set up first, is cleaned
- * up after runs that were killed, and runs inside the outer network. Arguments are parts of paths, or options of `bun test`. The
- * last line counts what passed and failed.
+ * up after runs that were killed, and runs inside the outer network. Arguments are parts of paths, or options of `bun test`: then
+ * tests of a bound of time run where they stand. The last line counts what passed and failed.
  */
 import { loadConfig } from "../src/cli/config.ts";
 import { demandRoot, prepare } from "../src/cli/prepare.ts";
 import { installPackages } from "../src/host/setup/packages.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { bunTest, type Outcome } from "./bun-test.ts";
-import { filesOfLane, LANES, type Lane, selectTests } from "./lanes.ts";
+import { filesOfLane, filesWithTimedTests, LANES, type Lane, selectTests } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
+import { LONG } from "./support/long.ts";
 import { removeServersOf, removeStaleServers } from "./support/server.ts";
 import { imageSteps } from "./workloads/images.ts";
 
@@ -28,24 +29,29 @@ const OWN_MOUNTS = [
   'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"',
   "sh",
 ];
-/** Lanes that somebody else has run just now. */
-const done = (process.env.SANDLOT_TEST_WITHOUT ?? "").split(",");
 
 const began = performance.now();
-const { files, options } = selectTests(process.argv.slice(2));
-const lanes = LANES.filter((lane) => !done.includes(lane) && filesOfLane(lane, files).length > 0);
-const outcomes: Outcome[] = [];
+const args = process.argv.slice(2);
+const { files, options } = selectTests(args);
+const isWhole = args.length === 0;
+const timed = isWhole ? "apart" : undefined;
+/** `.ci/run` names lanes that it has run just before. */
+const alreadyRun = (process.env.SANDLOT_TEST_WITHOUT ?? "").split(",");
+const lanes = LANES.filter((lane) => !alreadyRun.includes(lane) && filesOfLane(lane, files).length > 0);
 // With a name to look for, a lane may have nothing of it.
-const given = [...options, ...(lanes.length > 1 ? ["--pass-with-no-tests"] : [])];
+if (lanes.length > 1) options.push("--pass-with-no-tests");
+if (LONG) drawSeed();
+
+const outcomes: Outcome[] = [];
 if (lanes.includes("check")) {
-  outcomes.push(await bunTest(filesOfLane("check", files), { parallel: true, asNobody: true, options: given }));
+  outcomes.push(await bunTest(filesOfLane("check", files), { parallel: isWhole, asNobody: true, timed, options }));
 }
 const privileged = lanes.filter((lane) => lane !== "check");
 if (privileged.length > 0) outcomes.push(...(await runOnMachine(privileged)));
 printSummary(outcomes, performance.now() - began);
 process.exit(outcomes.some(({ failed }) => failed > 0) || outcomes.every(({ passed }) => passed === 0) ? 1 : 0);
 
-async function runOnMachine(of: readonly Lane[]): Promise<Outcome[]> {
+async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   demandRoot();
   const config = loadConfig(settingsOfServer(process.env));
   await prepare(config, imageSteps(config, files));
@@ -53,17 +59,16 @@ async function runOnMachine(of: readonly Lane[]): Promise<Outcome[]> {
   await removeStaleNetworks();
   await removeStaleServers();
   const network = await makeOuterNetwork();
+  const enter = [...network.enter, ...OWN_MOUNTS];
+  const env = { SANDLOT_TEST_RUN: String(process.pid) };
   const found: Outcome[] = [];
   try {
-    for (const lane of of) {
-      found.push(
-        await bunTest(filesOfLane(lane, files), {
-          enter: [...network.enter, ...OWN_MOUNTS],
-          env: { SANDLOT_TEST_RUN: String(process.pid) },
-          parallel: lane === "root",
-          options: given,
-        }),
-      );
+    for (const lane of chosen) {
+      const parallel = isWhole && lane === "root";
+      if (isWhole && lane === "performance") {
+        found.push(await bunTest(filesWithTimedTests(files), { enter, env, options, timed: "only" }));
+      }
+      found.push(await bunTest(filesOfLane(lane, files), { enter, env, options, parallel, timed }));
     }
   } finally {
     await removeServersOf(String(process.pid));
@@ -75,4 +80,10 @@ async function runOnMachine(of: readonly Lane[]): Promise<Outcome[]> {
 /** SANDLOT_TEST_LONG, SANDLOT_TEST_SEED and the like are for tests, not for a server. */
 function settingsOfServer(env: Record<string, string | undefined>): Record<string, string | undefined> {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith("SANDLOT_TEST_")));
+}
+
+/** For all tests of this run; whoever names one gets that one. */
+function drawSeed(): void {
+  process.env.SANDLOT_TEST_SEED ??= String(crypto.getRandomValues(new Uint32Array(1))[0]);
+  console.error(`SANDLOT_TEST_SEED=${process.env.SANDLOT_TEST_SEED}`);
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { TIMED } from "../work/testing/timed.ts";
+import { timed } from "../work/testing/timed.ts";
 import { closedPort, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
@@ -37,7 +37,7 @@ test("a directory that fails is a routing failure in plain text, and is logged",
 });
 
 describe("when nobody listens on the port", () => {
-  test("it is a closed port after about a second of trying", TIMED, async () => {
+  timed("it is a closed port after about a second of trying", async () => {
     const port = await closedPort();
     const startedMs = performance.now();
     const response = await edge.fetch(port, "/", { method: "POST", body: "kept" });

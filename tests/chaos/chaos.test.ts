@@ -9,14 +9,14 @@
  */
 import { expect, test } from "bun:test";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
-import { TODAYS_SEED as SEED } from "../support/seed.ts";
+import { SEED } from "../../src/work/testing/seed.ts";
+import { LONG } from "../support/long.ts";
 import { foldersOfFile } from "../support/server-of-file.ts";
 import { OPERATIONS, type Operation } from "./operations.ts";
 import { type Hero, leaks, measurePace, newHero, play, type Scenario, titleOf } from "./scenario.ts";
 import { Stage } from "./stage.ts";
 import type { Victim } from "./victims.ts";
 
-const LONG = process.env.SANDLOT_TEST_LONG === "1";
 /** Only scenarios with these words in their title, all of them. */
 const ONLY = process.env.SANDLOT_TEST_CHAOS_ONLY ?? "";
 const SAMPLE = 45;

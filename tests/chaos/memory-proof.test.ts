@@ -8,11 +8,11 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { LONG } from "../support/long.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";
 import { LEDGER_PORT, Ledger, type LedgerReport } from "./ledger.ts";
 
-const LONG = process.env.SANDLOT_TEST_LONG === "1";
 const CYCLES = Number(process.env.SANDLOT_TEST_CYCLES ?? (LONG ? 1_000 : 50));
 const FORK_EVERY = 10;
 const LIFE_MS = 3_600_000;

@@ -13,14 +13,14 @@ import { type CallRecord, StormModel } from "../../src/control/testing/storm-mod
 import type { Host } from "../../src/host/host.ts";
 import type { Machine } from "../../src/host/machine.ts";
 import type { Sandbox } from "../../src/store/sandboxes.ts";
+import { SEED } from "../../src/work/testing/seed.ts";
 import { census } from "../support/census.ts";
+import { LONG } from "../support/long.ts";
 import { RealServer } from "../support/real-server.ts";
-import { TODAYS_SEED as SEED } from "../support/seed.ts";
 import { newDataFolder } from "../support/server.ts";
 import { until } from "../support/until.ts";
 import { plantWitness, testimony } from "./witness.ts";
 
-const LONG = process.env.SANDLOT_TEST_LONG === "1";
 const BLOW_MS = LONG ? 300_000 : 25_000;
 /** A storm that only meets closed doors would prove nothing: it goes on until each of these was seen, for so much longer at most. */
 const SUCCESSES = ["pause 204", "resume 201", "connect 201", "fork 201", "snapshot 201", "kill 204"];

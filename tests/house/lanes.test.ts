@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { filesOfLane, laneOf, selectTests } from "../lanes.ts";
+import { filesOfLane, filesWithTimedTests, laneOf, selectTests } from "../lanes.ts";
 import { PROJECT } from "./source-files.ts";
 
 const ALL = [
   "src/edge/reach.test.ts",
-  "src/edge/reach.performance.test.ts",
   "src/guest/sdk.root.test.ts",
   "tests/chaos/storm.test.ts",
   "tests/house/lanes.test.ts",
@@ -12,16 +11,24 @@ const ALL = [
 ];
 
 test("the lane of a test is told by its place and name", () => {
-  expect(ALL.map(laneOf)).toEqual(["check", "performance", "root", "sandboxes", "check", "performance"]);
-  expect(filesOfLane("performance", ALL)).toEqual([ALL[1] ?? "", ALL[5] ?? ""]);
+  expect(ALL.map(laneOf)).toEqual(["check", "root", "sandboxes", "check", "performance"]);
+  expect(filesOfLane("performance", ALL)).toEqual(["tests/performance/hundreds.test.ts"]);
+});
+
+test("tests of a bound of time are found, also those that two files share", () => {
+  const files = ["src/edge/reach.test.ts", "src/edge/silence.test.ts", "tests/security/network-walls.test.ts"];
+  expect(filesWithTimedTests(files)).toEqual(["src/edge/reach.test.ts", "tests/security/network-walls.test.ts"]);
 });
 
 describe("arguments of npm test", () => {
   test("are parts of paths, with or without the way to the project", () => {
     expect(selectTests([], ALL).files).toEqual(ALL);
-    expect(selectTests(["src/edge", "storm"], ALL).files).toEqual([ALL[0] ?? "", ALL[1] ?? "", ALL[3] ?? ""]);
-    expect(selectTests(["./tests/house"], ALL).files).toEqual([ALL[4] ?? ""]);
-    expect(selectTests([`${PROJECT}/src/guest`], ALL).files).toEqual([ALL[2] ?? ""]);
+    expect(selectTests(["src/edge", "storm"], ALL).files).toEqual([
+      "src/edge/reach.test.ts",
+      "tests/chaos/storm.test.ts",
+    ]);
+    expect(selectTests(["./tests/house"], ALL).files).toEqual(["tests/house/lanes.test.ts"]);
+    expect(selectTests([`${PROJECT}/src/guest`], ALL).files).toEqual(["src/guest/sdk.root.test.ts"]);
   });
 
   test("are options of bun test, each with its value", () => {

@@ -1,8 +1,8 @@
 /** Streams are held open for minutes. However many there are, a new request must not wait for one of them to end. */
-import { afterAll, expect, test } from "bun:test";
+import { afterAll, expect } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { Sandbox } from "e2b";
-import { TIMED } from "../../src/work/testing/timed.ts";
+import { timed } from "../../src/work/testing/timed.ts";
 import { startListening } from "../support/listening.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";
@@ -15,7 +15,7 @@ afterAll(() => {
 });
 
 // Seen to fail with the number of requests that Bun allows by default: the 257th waits for ever.
-test("hundreds of answers that do not come keep nobody else from being answered", TIMED, async () => {
+timed("hundreds of answers that do not come keep nobody else from being answered", async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const silent =
     "const held = []; require('http').createServer((q, a) => { held.push(a); a.write('held'); }).listen(8000, () => console.log('up'))";

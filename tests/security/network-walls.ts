@@ -13,7 +13,7 @@ import {
   OUTSIDE,
   OUTSIDE_NAME,
 } from "../../src/host/testing/outer-network.ts";
-import { TIMED } from "../../src/work/testing/timed.ts";
+import { timed } from "../../src/work/testing/timed.ts";
 import { startListening } from "../support/listening.ts";
 import { rawRequest } from "../support/raw-request.ts";
 import type { TestServer } from "../support/server.ts";
@@ -105,7 +105,7 @@ export function holdNetworkWalls(server: () => TestServer, make: () => Promise<C
     expect(stdout).toBe("code 2\n");
   });
 
-  test("a sandbox that asks for names and does not wait for answers harms nobody", TIMED, async () => {
+  timed("a sandbox that asks for names and does not wait for answers harms nobody", async () => {
     const leave = [
       "import socket",
       'question = bytes.fromhex("123401000001000000000000") + b"\\x07outside\\x04test" + bytes.fromhex("0000010001")',

@@ -2,6 +2,7 @@
 import type { Config } from "../../src/cli/config.ts";
 import { debianImageStep } from "../../src/host/setup/base-image.ts";
 import type { SetupStep } from "../../src/host/setup/step.ts";
+import { LONG } from "../support/long.ts";
 
 const TEST_FILE = "tests/workloads/workloads.test.ts";
 
@@ -38,9 +39,6 @@ const CHROMIUM = {
 
 export const WORKLOADS_IMAGE = WORKLOADS.image;
 export const CHROMIUM_IMAGE = CHROMIUM.image;
-
-/** A browser's image is large; its test runs when this is asked for. */
-export const LONG = process.env.SANDLOT_TEST_LONG === "1";
 
 /** What the test run has to make first, given the files that it runs. */
 export function imageSteps({ cacheFolder, debianMirror }: Config, files: readonly string[]): SetupStep[] {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { systemClock } from "../../work/clock.ts";
 import { jsonLog } from "../../work/log.ts";
-import { TIMED } from "../../work/testing/timed.ts";
+import { timed } from "../../work/testing/timed.ts";
 import { createControl } from "../control.ts";
 import { AUTO_PAUSES_AT_ONCE } from "../limits.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
@@ -85,7 +85,7 @@ describe("at its end", () => {
     expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
   });
 
-  test("a thousand due together read as paused at once, and are written down a few at a time", TIMED, async () => {
+  timed("a thousand due together read as paused at once, and are written down a few at a time", async () => {
     for (let nth = 0; nth < 1_000; nth++) await f.create({ timeout: 10, autoPause: true });
     const held = Promise.withResolvers<void>();
     let [together, most] = [0, 0];
@@ -116,7 +116,7 @@ describe("at its end", () => {
     expect(tookMs).toBeLessThan(100);
   });
 
-  test("within 100 ms on the real clock", TIMED, async () => {
+  timed("within 100 ms on the real clock", async () => {
     await f.control.close();
     const control = createControl({ ...f, clock: systemClock, log: jsonLog(() => undefined) });
     await control.start();

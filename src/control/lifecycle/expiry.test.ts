@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { systemClock } from "../../work/clock.ts";
 import { jsonLog } from "../../work/log.ts";
-import { TIMED } from "../../work/testing/timed.ts";
+import { timed } from "../../work/testing/timed.ts";
 import { createControl } from "../control.ts";
 import { REMOVALS_AT_ONCE } from "../limits.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
@@ -53,7 +53,7 @@ describe("expiry", () => {
     expect(f.host.destroyed).toEqual([short]);
   });
 
-  test("within 100 ms on the real clock", TIMED, async () => {
+  timed("within 100 ms on the real clock", async () => {
     await f.control.close();
     const control = createControl({ ...f, clock: systemClock, log: jsonLog(() => undefined) });
     await control.start();
@@ -71,7 +71,7 @@ describe("expiry", () => {
     }
   });
 
-  test("a thousand in one second on the real clock, after a restart, each within 100 ms", TIMED, async () => {
+  timed("a thousand in one second on the real clock, after a restart, each within 100 ms", async () => {
     // In memory: how long the disk takes to write thousands of times is not what is measured.
     const folder = mkdtempSync("/dev/shm/sandlot-expiry-");
     await using f = await ControlFixture.open(new FakeHost(), `sqlite://${folder}/sandlot.db`);
@@ -115,7 +115,7 @@ describe("expiry", () => {
     expect(f.clock.timers).toBe(0);
   });
 
-  test("a thousand due together change state together, before the first slow clean-up", TIMED, async () => {
+  timed("a thousand due together change state together, before the first slow clean-up", async () => {
     const ids: string[] = [];
     for (let nth = 0; nth < 1_000; nth++) ids.push(await f.create({ timeout: 10 }));
     const held = Promise.withResolvers<void>();

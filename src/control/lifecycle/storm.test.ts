@@ -4,20 +4,19 @@
  * storm-model.ts) judges every change, act and answer.
  *
  * The model has been seen to find races. Those that are planted below, by a store that lets a change win that should have lost,
- * are found in every run. SANDLOT_STORM_SEED replays a storm, SANDLOT_STORM_CALLS makes it longer.
+ * are found in every run. SANDLOT_TEST_SEED chooses the storm, SANDLOT_TEST_STORM_CALLS makes it longer.
  */
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
+import { SEED } from "../../work/testing/seed.ts";
 import { ControlFixture, seededRandom } from "../testing/control-fixture.ts";
 import { type CallRecord, StormModel } from "../testing/storm-model.ts";
 
 const CLIENTS = 8;
 const SLOTS = 3;
-const CALLS = Number(process.env.SANDLOT_STORM_CALLS ?? 4_000);
-/** Another storm every day, so that one that found something can be seen again. */
-const SEED = Number(process.env.SANDLOT_STORM_SEED ?? Math.floor(Date.now() / 86_400_000));
+const CALLS = Number(process.env.SANDLOT_TEST_STORM_CALLS ?? 4_000);
 
 type Plant = (store: Store) => void;
 
@@ -218,9 +217,9 @@ async function tick(): Promise<void> {
   for (let nth = 0; nth < 3; nth++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test(`a storm of ${CALLS} calls: one winner each, nothing stuck, lost or leaked (SANDLOT_STORM_SEED=${SEED})`, async () => {
+test(`a storm of ${CALLS} calls: one winner each, nothing stuck, lost or leaked (SANDLOT_TEST_SEED=${SEED})`, async () => {
   const storm = await Storm.blow(SEED, CALLS);
-  expect(storm.model.faults.slice(0, 20), `SANDLOT_STORM_SEED=${SEED}`).toEqual([]);
+  expect(storm.model.faults.slice(0, 20), `SANDLOT_TEST_SEED=${SEED}`).toEqual([]);
   // A storm that only meets closed doors would prove nothing.
   const successes = new Set(storm.calls.filter(({ status }) => status < 300).map(({ op }) => op));
   expect(successes).toEqual(new Set(storm.calls.map(({ op }) => op)));

@@ -12,7 +12,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from "node:fs";
-import { TIMED } from "../../work/testing/timed.ts";
+import { timed } from "../../work/testing/timed.ts";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
 import { type CopyPart, copyPart } from "./append-file.ts";
 import { compose } from "./compose.ts";
@@ -168,7 +168,7 @@ test("a client that goes away leaves no temporary file behind", async () => {
 });
 
 // Seen to fail with calls that wait on the event loop's thread (an answer took 696 ms), and with a part as the slice (259 MiB more).
-test("three times 256 MiB, in flat memory, while everybody else is answered", TIMED, async () => {
+timed("three times 256 MiB, in flat memory, while everybody else is answered", async () => {
   const { paths, sha256: expected } = writeParts(3, 256);
   await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
   const before = await guest.memoryKib();

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { constants, gunzipSync, inflateRawSync } from "node:zlib";
-import { TIMED } from "../../work/testing/timed.ts";
+import { timed } from "../../work/testing/timed.ts";
 import { gzip } from "./gzip.ts";
 
 const CHUNK_BYTES = 256 * 1024;
@@ -50,7 +50,7 @@ test("text is smaller, and what is packed already hardly larger", async () => {
   expect((await packed(dense)).length).toBeLessThan(dense.length * 1.001 + 100);
 });
 
-test("what is packed already takes a fraction of the time that packing it would", TIMED, async () => {
+timed("what is packed already takes a fraction of the time that packing it would", async () => {
   const content = random(32 * CHUNK_BYTES);
   const ways = {
     ours: () => packed(content),

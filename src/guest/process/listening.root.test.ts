@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import { TIMED } from "../../work/testing/timed.ts";
+import { timed } from "../../work/testing/timed.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, shell } from "../testing/process-calls.ts";
 import { GuestProcess } from "./guest-process.ts";
@@ -149,7 +149,7 @@ describe("the memory of the table", () => {
     ({ $typeName: "process.ProcessSelector", selector }) as const;
 
   // Seen to fail with a table that keeps ends for ever, and with one that keeps none.
-  test("keeps an end for a while, then forgets it", TIMED, async () => {
+  timed("keeps an end for a while, then forgets it", async () => {
     const table = new ProcessTable(100);
     const gone = sleeper();
     table.add(gone);
@@ -198,7 +198,7 @@ describe("a daemon's streams", () => {
     await first.return(undefined);
   });
 
-  test("keepalives fill the silence, only after the start", TIMED, async () => {
+  timed("keepalives fill the silence, only after the start", async () => {
     const headers = { "Keepalive-Ping-Interval": "1" };
     const kinds: string[] = [];
     for await (const { end, json } of guest.stream("process.Process/Start", shell("sleep 2.4; echo x"), headers)) {

@@ -1,6 +1,6 @@
 /** Many processes of one daemon, and what they leave behind: a hundred at once, tags that several bear, orphans. */
 import { expect, test } from "bun:test";
-import { TIMED } from "../../work/testing/timed.ts";
+import { timed } from "../../work/testing/timed.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
 
@@ -67,7 +67,7 @@ test("the end of a lifetime is also the end of waiting for an orphan that holds 
 });
 
 // Seen to fail with a daemon that reads no more once the end was told: the orphan died of SIGPIPE.
-test("an orphan may go on writing when the end of its parent was told", TIMED, async () => {
+timed("an orphan may go on writing when the end of its parent was told", async () => {
   const trace = `${guest.folder}/orphan`;
   const script = `(trap '' TERM; echo ready; while [ ! -e ${trace}.go ]; do sleep 0.05; done; echo unheard; sleep 0.1; echo unheard && echo lived > ${trace}) & wait`;
   const { pid, rest } = await processes.start(shell(script));

@@ -1,10 +1,11 @@
 /**
  * Thousands of damaged requests to a real daemon. None may stop it, hold it up, fill its memory, or be answered with an error
- * that nobody foresaw. The seed is printed; FUZZ_SEED plays it again.
+ * that nobody foresaw. SANDLOT_TEST_SEED chooses the damage.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import type { JsonValue } from "@bufbuild/protobuf";
+import { SEED } from "../../work/testing/seed.ts";
 import { describeMethod, ENCODINGS, encode } from "../testing/encodings.ts";
 import { rawExchange } from "../testing/raw-exchange.ts";
 import { Dice, mutate, type PlainRequest } from "../testing/request-mutations.ts";
@@ -86,10 +87,8 @@ function corpus(watcherId: string): PlainRequest[] {
 
 // Seen to fail with a daemon that ends on what is thrown in a timer (pid), with an Update that reads a size where none was
 // given (unforeseen), with events read of a watcher that nobody knows (unforeseen), and with half a megabyte kept of each call (memory).
-test(`${REQUESTS} damaged requests leave the daemon as it was`, async () => {
-  const seed = Number(process.env.FUZZ_SEED ?? crypto.getRandomValues(new Uint32Array(1))[0]);
-  console.log(`FUZZ_SEED=${seed}`);
-  const dice = new Dice(seed);
+test(`${REQUESTS} damaged requests leave the daemon as it was (SANDLOT_TEST_SEED=${SEED})`, async () => {
+  const dice = new Dice(SEED);
   const requests = corpus(watcher);
   const queue = Array.from({ length: REQUESTS }, (_, number) => ({
     number,

@@ -1,7 +1,7 @@
 /** Forwarders carry bytes from outside to services that listen on a loopback address only. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { TIMED } from "../../work/testing/timed.ts";
+import { timed } from "../../work/testing/timed.ts";
 import { Forwarders } from "./forwarder.ts";
 
 let service: Server;
@@ -115,7 +115,7 @@ describe("a forwarder", () => {
   });
 
   // Seen to fail with a forwarder that never closes.
-  test("that is idle closes, one in use does not", TIMED, async () => {
+  timed("that is idle closes, one in use does not", async () => {
     const outside = await opened(new Forwarders(100));
     const client = reach(outside);
     await new Promise<void>((ready) => client.once("connect", ready));

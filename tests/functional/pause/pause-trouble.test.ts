@@ -9,17 +9,17 @@ import { Sandbox } from "e2b";
 import { seededRandom } from "../../../src/control/testing/control-fixture.ts";
 import { run } from "../../../src/host/system/command.ts";
 import { SQLITE_BUSY_MS } from "../../../src/store/limits.ts";
+import { SEED } from "../../../src/work/testing/seed.ts";
 import { OPERATIONS, type Operation, Sight } from "../../chaos/operations.ts";
 import { OwnFilesystem } from "../../chaos/own-filesystem.ts";
 import { type Hero, judge, leaks, newHero } from "../../chaos/scenario.ts";
 import { type Answer, namesIn, Stage } from "../../chaos/stage.ts";
 import { testimony } from "../../chaos/witness.ts";
-import { TODAYS_SEED as SEED } from "../../support/seed.ts";
+import { LONG } from "../../support/long.ts";
 import { newDataFolder, tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
-const LONG = process.env.SANDLOT_TEST_LONG === "1";
 const DISK_BYTES = 7 * 1024 ** 3;
 /** Less than what is always kept for the running sandboxes. */
 const TOO_LITTLE_BYTES = 900 * 1024 ** 2;

@@ -1,7 +1,7 @@
 /** Pause and resume as the official client sees them. */
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
-import { TIMED } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
@@ -149,7 +149,7 @@ time.sleep(1000)`;
   await sandbox.kill();
 });
 
-test("with onTimeout pause it is paused at its time, and the first request wakes it", TIMED, async () => {
+timed("with onTimeout pause it is paused at its time, and the first request wakes it", async () => {
   const sandbox = await Sandbox.create({
     ...server().options,
     timeoutMs: 2_000,

@@ -1,7 +1,7 @@
 /** Restart and crash: sandboxes that run are found again, everything else is gone, the store is right. */
 import { expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
-import { TIMED } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { census, NOTHING, settledCensus, tagOf } from "../../support/census.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
@@ -121,7 +121,7 @@ test("a sandbox whose first process dies is noticed and cleaned up", async () =>
   await server.stop();
 });
 
-test("a guest that is killed is back within a second, and processes go on", TIMED, async () => {
+timed("a guest that is killed is back within a second, and processes go on", async () => {
   const data = folder("guest");
   const server = await startServer(data, { SANDLOT_READY: "0" });
   const sandbox = await Sandbox.create({ ...server.options, envs: { KEPT: "yes" } });

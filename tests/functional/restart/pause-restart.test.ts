@@ -1,7 +1,7 @@
 /** Paused sandboxes outlive everything but their data folder. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { TIMED } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { startServer, tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
@@ -48,7 +48,7 @@ test("a nonce that is only in memory survives the loss of all runtime state of t
   await second.stop();
 });
 
-test("pausing many at once does not stall the others", TIMED, async () => {
+timed("pausing many at once does not stall the others", async () => {
   const server = await startServer(newFolder("many"));
   const neighbour = await Sandbox.create(server.options);
   const many = await Promise.all(Array.from({ length: 8 }, () => Sandbox.create(server.options)));

@@ -5,7 +5,7 @@ import { Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { SETTINGS } from "../../../src/host/setup/host-changes.ts";
 import { attempt } from "../../../src/host/system/command.ts";
-import { TIMED } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { census, NOTHING, tagOf } from "../../support/census.ts";
 import { startServer, tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
@@ -19,7 +19,7 @@ function settingsNow(): Record<string, string> {
   return Object.fromEntries(SETTINGS.map(({ name }) => [name, read(name)]));
 }
 
-test("the second start is ready in under 3 s, has the same key, and prints it into no log", TIMED, async () => {
+timed("the second start is ready in under 3 s, has the same key, and prints it into no log", async () => {
   const data = folder("twice");
   const first = await startServer(data);
   await first.stop();

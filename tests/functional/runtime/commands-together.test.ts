@@ -1,7 +1,7 @@
 /** Commands that several clients follow, that outlive their client, that run out of time, or that are many. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, TimeoutError } from "e2b";
-import { TIMED } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
@@ -74,7 +74,7 @@ test("who comes within half a minute of the end still learns the exit code", asy
   expect(await refusalOf(late.wait())).toMatchObject({ exitCode: 7, stdout: "" });
 });
 
-test("a command that runs out of time is killed", TIMED, async () => {
+timed("a command that runs out of time is killed", async () => {
   const handle = await sandbox.commands.run("exec sleep 300", { background: true, timeoutMs: LIMIT_MS });
   expect(await isAlive(handle.pid)).toBe(true);
   expect(await refusalOf(handle.wait())).toBeInstanceOf(TimeoutError);
@@ -82,7 +82,7 @@ test("a command that runs out of time is killed", TIMED, async () => {
   expect(await isListed(handle.pid)).toBe(false);
 });
 
-test("its time runs on when its client has left", TIMED, async () => {
+timed("its time runs on when its client has left", async () => {
   const handle = await sandbox.commands.run("exec sleep 300", { background: true, timeoutMs: LIMIT_MS });
   await handle.disconnect();
   expect(await isAlive(handle.pid)).toBe(true);

@@ -1,7 +1,7 @@
 /** Parts joined inside of a real sandbox, and what the sandbox says of itself meanwhile. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { TIMED } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
@@ -76,7 +76,7 @@ async function healthWhileComposing(parts: string[], destination: string): Promi
 }
 
 // Seen to fail with copy_file_range called on the event loop's thread: three answers of few took 256 to 751 ms.
-test("3 x 256 MiB are joined unchanged while the sandbox answers", TIMED, async () => {
+timed("3 x 256 MiB are joined unchanged while the sandbox answers", async () => {
   const sums = await shell(
     "for i in 1 2 3; do head -c 268435456 /dev/urandom > big-$i; done; cat big-1 big-2 big-3 | sha256sum",
   );
@@ -87,7 +87,7 @@ test("3 x 256 MiB are joined unchanged while the sandbox answers", TIMED, async 
   expect(await shell("sha256sum < big; ls big*")).toBe(`${sums}big\n`);
 });
 
-test(
+timed(
   "a part longer than one call of the kernel copies, and one more, are joined while the sandbox answers",
   async () => {
     await shell("rm -f very-long; fallocate -l 2200M long; echo begin > first; echo end > last");
@@ -96,7 +96,6 @@ test(
       `${2200 * 1024 * 1024 + 10}\nbegin\nend\n`,
     );
   },
-  TIMED,
 );
 
 test("a disk too full for the whole is 507, and everything stays as it was", async () => {

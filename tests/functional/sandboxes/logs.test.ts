@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Sandbox } from "e2b";
-import { TIMED } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile, serverOfFile } from "../../support/server-of-file.ts";
@@ -125,7 +125,7 @@ test("the official command line follows a log to the sandbox's end, and misses n
 });
 
 // Its last words are listened to for a moment only.
-test("a log outlives its sandbox and says how it ended", TIMED, async () => {
+timed("a log outlives its sandbox and says how it ended", async () => {
   const sandbox = await Sandbox.create(server().options);
   await sandbox.commands.run("true # last-command");
   await sandbox.kill();

@@ -1,6 +1,6 @@
 /** The first generation of the interface, as the specification writes it: plain HTTP, as older clients and curl speak it. */
 import { expect, test } from "bun:test";
-import { TIMED } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
@@ -126,7 +126,7 @@ test("a sandbox lives 15 seconds when nothing is said", async () => {
   await call("DELETE", `/sandboxes/${sandboxID}`);
 });
 
-test("a sandbox with a timeout of 0 is made, and ends at once", TIMED, async () => {
+timed("a sandbox with a timeout of 0 is made, and ends at once", async () => {
   const { sandboxID } = await create({ timeout: 0 });
   const isGone = async () => (await call("GET", `/sandboxes/${sandboxID}`)).status === 404;
   await until("the sandbox is gone", isGone, 100);
@@ -147,7 +147,7 @@ test("connect sets the end to exactly what it says, sooner or later", async () =
   await call("DELETE", `/sandboxes/${sandboxID}`);
 });
 
-test("set timeout takes any number of seconds from 0", TIMED, async () => {
+timed("set timeout takes any number of seconds from 0", async () => {
   const { sandboxID } = await create({});
   for (const timeout of [86_400 * 30, 60]) {
     await expectEnd(sandboxID, timeout, async () => {

@@ -1,7 +1,7 @@
 /** A sandbox from its creation to its end, as the official client sees it. */
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
-import { TIMED } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { refusalOf } from "../../support/until.ts";
 
@@ -93,7 +93,7 @@ test("setTimeout moves the end, to later and to sooner", async () => {
   await sandbox.kill();
 });
 
-test("setTimeout(0) ends it at once", TIMED, async () => {
+timed("setTimeout(0) ends it at once", async () => {
   const sandbox = await Sandbox.create(server().options);
   await sandbox.setTimeout(0);
   const asked = Date.now();
@@ -144,12 +144,12 @@ test("connecting makes the life longer, never shorter", async () => {
   await sandbox.kill();
 });
 
-test("it is there until its end and gone right after, in the interface and at its address", TIMED, async () => {
+timed("it is there until its end and gone right after, in the interface and at its address", async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 2_000 });
   await gone(sandbox, (await sandbox.getInfo()).endAt.getTime());
 });
 
-test("a longer time set before the end counts, not the first one", TIMED, async () => {
+timed("a longer time set before the end counts, not the first one", async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 1_000 });
   const first = (await sandbox.getInfo()).endAt.getTime();
   await sandbox.setTimeout(3_000);

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { mkdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { TIMED } from "../../../work/testing/timed.ts";
+import { timed } from "../../../work/testing/timed.ts";
 import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../limits.ts";
 import { guestOfFile } from "../../testing/guest-of-file.ts";
 import { envelope, envelopes } from "../../testing/running-guest.ts";
@@ -91,7 +91,7 @@ describe("the end of a stream", () => {
   );
 
   // Seen to fail: without throwing the signal's reason at the end, the stream ends as if all were well.
-  test("comes with the deadline of the call, between keepalives, and releases the watch", TIMED, async () => {
+  timed("comes with the deadline of the call, between keepalives, and releases the watch", async () => {
     const headers = { "Connect-Timeout-Ms": "2500", "Keepalive-Ping-Interval": "1" };
     await using told = await StreamedWatch.open(guest, { path: home }, headers);
     expect([await told.next(), await told.next()]).toEqual([{ keepalive: {} }, { keepalive: {} }]);
@@ -163,7 +163,7 @@ describe("events that nobody takes", () => {
 
 describe("a flood", () => {
   // Seen to fail: without the pause before each sending, the kernel's queue overflows while events are on their way.
-  test("of more than the kernel's queue holds is told whole to a client that reads", TIMED, async () => {
+  timed("of more than the kernel's queue holds is told whole to a client that reads", async () => {
     await using told = await StreamedWatch.open(guest, { path: home });
     const flood = churn(20_000, 12);
     try {
