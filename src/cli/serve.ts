@@ -7,6 +7,7 @@ import { createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
 import { createEdge, type Relay } from "../edge/edge.ts";
 import { EDGE_REQUEST_BODY_MAX_BYTES } from "../edge/limits.ts";
+import { RouteTable } from "../edge/route-table.ts";
 import { prepareStoreFiles } from "../host/disk/store-files.ts";
 import { Machine } from "../host/machine.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
@@ -51,10 +52,12 @@ export async function serve(config: Config): Promise<number> {
   await store.makeRoom().catch((error: unknown) => {
     log.write({ level: "error", event: "the disk has no room for the store", error: described(error) });
   });
-  const edge = createEdge({ directory: control.directory, log: edgeLog(log) });
+  const routes = new RouteTable();
+  control.directory.follow((event) => routes.take(event));
+  const edge = createEdge({ directory: control.directory, routes, log: edgeLog(log) });
   const server = listen(config, control.handle, edge);
   await control.start();
-  host.keepReady(await control.builtinKinds());
+  await host.keepReady(await control.builtinKinds());
   const isTerminal = process.stdout.isTTY === true;
   console.log(banner(config.listen, { secret: apiKey, file: data.keyFile, isTerminal }));
 

@@ -45,11 +45,15 @@ interface ControlServices {
 }
 
 export function createControl(services: ControlServices): Control {
-  const { store, clock, ids, log } = services;
+  const { store, host, clock, ids, log } = services;
   const chronicle = new Chronicle(services, services.chronicle);
   const listener = services.listener === undefined ? chronicle : bothListeners(chronicle, services.listener);
   const lifecycle = new Lifecycle({ ...services, listener });
   const signedLinks = new SignedLinks(services);
+  host.events((event) => {
+    lifecycle.heard(event);
+    chronicle.heard(event);
+  });
   let ready = false;
   const isReady = () => ready;
   const dispatch = createDispatch({
@@ -77,8 +81,9 @@ export function createControl(services: ControlServices): Control {
       }
     },
     directory: {
-      find: async (sandboxId) => lifecycle.find(sandboxId),
+      follow: (listener) => lifecycle.followRoutes(listener),
       wake: (sandboxId, request) => lifecycle.wake(sandboxId, request),
+      forward: (sandboxId, port) => host.forward(sandboxId, port),
       findSigned: (link, client) => signedLinks.find(link, client),
     },
     async start() {

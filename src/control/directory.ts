@@ -1,20 +1,49 @@
-/** What the edge may ask control: where a sandbox is, to wake it, and whose a signed link is. */
+/**
+ * What the edge is told and may ask: where sandboxes are, to wake one, and whose a signed link is. Like the host's door it can be
+ * a network call: plain data, promises, and events in their order. What every request needs, the edge has in a table of its own
+ * that these events keep; it asks only when a sandbox is not in there, or a service is not where it was looked for.
+ */
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
+import type { Endpoint } from "../host/host.ts";
 
 export interface Directory {
-  /** Undefined: unknown, ended, not running, or not to be reached just now; `wake` knows which. */
-  find(sandboxId: string): Promise<Destination | undefined>;
+  /**
+   * From now on this listener is told where sandboxes can be reached: first of all of them, then of each change, at once and
+   * before the answer to any call that it precedes. It must not throw.
+   */
+  follow(listener: (event: RouteEvent) => void): void;
 
   /**
-   * The way to a sandbox that `find` does not know. One that is between two states is waited for, a paused one is woken if
+   * Has a sandbox that has no open route reached again. One that is between two states is waited for, a paused one is woken if
    * its creator allows it and the credentials do. However many ask at once, it is woken once; that nobody waits any more
-   * does not stop it.
+   * does not stop it. When it answers `woken`, its route has been told.
    */
   wake(sandboxId: string, request: WakeRequest): Promise<Wake>;
+
+  /** A port at the sandbox's endpoint that leads to a service on `port`, also one on a loopback address; or undefined. */
+  forward(sandboxId: string, port: number): Promise<number | undefined>;
 
   /** The running sandbox that a signed file link opens. Fault 429 when `client` has guessed too often. */
   findSigned(link: SignedLink, client: string): Promise<string | undefined>;
 }
+
+/** The way to one run of a sandbox. */
+export interface Route {
+  sandboxId: string;
+  /** Another run of the same sandbox has another. */
+  runId: string;
+  endpoint: Endpoint;
+  /** False: nobody new is led there. What is carried already goes on, because it may turn out that the run does. */
+  isOpen: boolean;
+}
+
+export type RouteEvent =
+  /** All there are; runs that are not named are over. */
+  | { kind: "table"; routes: readonly Route[] }
+  /** Of a run that was not known, or that changed. */
+  | { kind: "route"; route: Route }
+  /** What is carried to this run must end. */
+  | { kind: "over"; sandboxId: string; runId: string };
 
 export interface WakeRequest {
   port: number;
@@ -24,15 +53,6 @@ export interface WakeRequest {
   mayWake: boolean;
 }
 
-export type Wake = { destination: Destination } | { refused: WakeRefusal };
+export type Wake = { woken: true } | { refused: WakeRefusal };
 
 export type WakeRefusal = "not-found" | "forbidden" | "in-transition" | "limit-reached";
-
-export interface Destination {
-  /** IPv4 address at which the sandbox's ports are reached from this machine. */
-  address: string;
-  /** A port at `address` that leads to a service bound to a loopback address on `port`, or undefined if there is none. */
-  forward(port: number): Promise<number | undefined>;
-  /** Aborted when this run of the sandbox is over: what is carried to it must end then. */
-  ended: AbortSignal;
-}

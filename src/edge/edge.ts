@@ -4,6 +4,7 @@
  * sandbox between requests.
  *
  *   sandbox-address  which sandbox and port          reach            the way to that port, loopback services included
+ *   route-table      where each sandbox is, as control tells it without being asked
  *   control-path     what is refused on port 49983   http-forward     one HTTP exchange; carried-headers, carried-body
  *   refusal          answers of the edge itself      websocket-relay  one WebSocket; websocket-handshake, websocket-frame
  *                                                    file-download    one file from the guest; answer-head, answer-body
@@ -18,6 +19,7 @@ import { httpAttempt } from "./http-forward.ts";
 import { answerPreflight, preflightOf } from "./preflight.ts";
 import { type EdgeLog, Reach } from "./reach.ts";
 import { type Refusal, refuse } from "./refusal.ts";
+import type { RouteTable } from "./route-table.ts";
 import { addressOf, type Misaddressed, type SandboxAddress } from "./sandbox-address.ts";
 import { signedLinkOf } from "./signed-link.ts";
 import { isWebSocketUpgrade, type Relay, relayHandler, upgradeThrough } from "./websocket-relay.ts";
@@ -37,8 +39,15 @@ interface Edge {
   websocket: WebSocketHandler<Relay>;
 }
 
-export function createEdge({ directory, log }: { directory: Directory; log: EdgeLog }): Edge {
-  const reach = new Reach(directory, log);
+interface EdgeServices {
+  directory: Directory;
+  /** Kept by what the directory tells. */
+  routes: Pick<RouteTable, "find">;
+  log: EdgeLog;
+}
+
+export function createEdge({ directory, routes, log }: EdgeServices): Edge {
+  const reach = new Reach(directory, routes, log);
 
   async function handle(request: Request, route: EdgeRoute, server: Server<Relay>): Promise<Response | undefined> {
     try {
@@ -53,7 +62,7 @@ export function createEdge({ directory, log }: { directory: Directory; log: Edge
       if (isWebSocketUpgrade(request)) return await upgradeThrough(reach, route, target, request, server);
       const { headers, signal } = request;
       const asking = { headers, signal, mayWake: !asksForHealth(request, route, target) };
-      const outcome = await reach.to(route, asking, httpAttempt(request, target));
+      const outcome = await reach.to(route, asking, httpAttempt(request, target, route.port));
       return "reached" in outcome ? outcome.reached : refuse(outcome.refusal, request.headers);
     } catch (failure) {
       log("a request to a sandbox could not be routed", { ...namedIn(route), failure });

@@ -27,7 +27,7 @@ const guest = net.createServer((socket) => {
 
 beforeAll(async () => {
   edge = new EdgeUnderTest();
-  edge.sandboxes.set(SANDBOX, ADDRESS);
+  edge.place({ host: ADDRESS });
   await new Promise<void>((resolve) => guest.listen(RUNTIME_PORT, ADDRESS, resolve));
 });
 afterAll(async () => {

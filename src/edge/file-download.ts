@@ -14,7 +14,7 @@ import { EDGE_WHOLE_BODY_MAX_BYTES } from "./limits.ts";
 import { SandboxSocket } from "./sandbox-socket.ts";
 
 interface Download {
-  address: string;
+  host: string;
   port: number;
   target: string;
   /** As the guest gets them. */
@@ -28,8 +28,8 @@ export function isFileDownload(method: string, port: number, target: string): bo
 }
 
 /** Rejects with code ECONNREFUSED when nobody listens there. */
-export async function downloadFile({ address, port, target, headers, signal }: Download): Promise<Response> {
-  const socket = await SandboxSocket.dial(address, port);
+export async function downloadFile({ host, port, target, headers, signal }: Download): Promise<Response> {
+  const socket = await SandboxSocket.dial(host, port);
   socket.endWith(signal);
   socket.write(requestHead(target, headers));
   try {

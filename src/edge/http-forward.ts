@@ -10,17 +10,17 @@ import type { Attempt } from "./reach.ts";
 const STATUS_MAX = 599;
 
 /** Prepares a request for forwarding. The attempt may be repeated as long as connections are refused. */
-export function httpAttempt(request: Request, target: string): Attempt<Response> {
+export function httpAttempt(request: Request, target: string, askedPort: number): Attempt<Response> {
   const { method, headers } = request;
   towardsSandbox(headers);
   // A new connection for each request: addresses pass from one sandbox to the next, an idle connection must not.
   headers.set("connection", "close");
   let body: CarriedBody | undefined;
-  return async (address, port, ended) => {
+  return async (host, port, ended) => {
     const signal = AbortSignal.any([request.signal, ended]);
-    if (isFileDownload(method, port, target)) return await downloadFile({ address, port, target, headers, signal });
+    if (isFileDownload(method, askedPort, target)) return await downloadFile({ host, port, target, headers, signal });
     if (request.body !== null) body ??= await carried(request.body, headers.get("content-length"));
-    const response = await fetch(`http://${address}:${port}${target}`, {
+    const response = await fetch(`http://${host}:${port}${target}`, {
       method,
       headers,
       body: typeof body === "function" ? body() : (body ?? null),

@@ -3,42 +3,47 @@
  * for a short time, so that not every request has to be refused at the door first.
  */
 
-import type { Destination } from "../control/directory.ts";
+import type { Directory } from "../control/directory.ts";
 import { EDGE_FORWARD_KEPT_MS, EDGE_FORWARDS_KEPT } from "./limits.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
 
 interface Forward {
-  address: string;
+  host: string;
   port: number;
   untilMs: number;
 }
 
 export class LoopbackForwards {
+  readonly #directory: Pick<Directory, "forward">;
   readonly #known = new Map<string, Forward>();
   readonly #asking = new Map<string, Promise<number | undefined>>();
 
-  /** The remembered port at the sandbox's address. One remembered for an earlier address of this sandbox is not used. */
-  known(asked: SandboxAddress, destination: Destination): number | undefined {
+  constructor(directory: Pick<Directory, "forward">) {
+    this.#directory = directory;
+  }
+
+  /** The remembered port at the sandbox's host. One remembered for an earlier host of this sandbox is not used. */
+  known(asked: SandboxAddress, host: string): number | undefined {
     if (this.#known.size === 0) return undefined;
     const forward = this.#known.get(keyOf(asked));
     if (forward === undefined) return undefined;
-    if (forward.address === destination.address && forward.untilMs > performance.now()) return forward.port;
+    if (forward.host === host && forward.untilMs > performance.now()) return forward.port;
     this.#known.delete(keyOf(asked));
     return undefined;
   }
 
   /** Asks the sandbox for a way. Requests that arrive meanwhile wait for the same answer, later ones find it known. */
-  async ask(asked: SandboxAddress, destination: Destination): Promise<number | undefined> {
-    const known = this.known(asked, destination);
+  async ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
+    const known = this.known(asked, host);
     if (known !== undefined) return known;
-    const key = `${keyOf(asked)}@${destination.address}`;
+    const key = `${keyOf(asked)}@${host}`;
     const running = this.#asking.get(key);
     if (running !== undefined) return await running;
-    const answer = destination.forward(asked.port);
+    const answer = this.#directory.forward(asked.sandboxId, asked.port);
     this.#asking.set(key, answer);
     try {
       const port = await answer;
-      if (port !== undefined) this.#remember(asked, destination.address, port);
+      if (port !== undefined) this.#remember(asked, host, port);
       return port;
     } finally {
       this.#asking.delete(key);
@@ -49,7 +54,7 @@ export class LoopbackForwards {
     this.#known.delete(keyOf(asked));
   }
 
-  #remember(asked: SandboxAddress, address: string, port: number): void {
+  #remember(asked: SandboxAddress, host: string, port: number): void {
     const key = keyOf(asked);
     this.#known.delete(key);
     if (this.#known.size >= EDGE_FORWARDS_KEPT) {
@@ -59,7 +64,7 @@ export class LoopbackForwards {
         break;
       }
     }
-    this.#known.set(key, { address, port, untilMs: performance.now() + EDGE_FORWARD_KEPT_MS });
+    this.#known.set(key, { host, port, untilMs: performance.now() + EDGE_FORWARD_KEPT_MS });
   }
 }
 

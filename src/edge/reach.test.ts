@@ -19,7 +19,7 @@ const echoingLength = (port = 0, hostname = "127.0.0.1") =>
   });
 
 test("a sandbox that the directory does not know is not found, at once", async () => {
-  edge.sandboxes.clear();
+  edge.end();
   const response = await edge.fetch(3000, "/");
   expect(response.status).toBe(502);
   expect(await response.text()).toBe(`{"sandboxId":"${SANDBOX}","message":"The sandbox was not found","code":502}`);
@@ -27,7 +27,7 @@ test("a sandbox that the directory does not know is not found, at once", async (
 });
 
 test("a directory that fails is a routing failure in plain text, and is logged", async () => {
-  edge.sandboxes.get = () => {
+  edge.find = () => {
     throw new Error("store is away");
   };
   const response = await edge.fetch(3000, "/");
@@ -62,7 +62,7 @@ describe("when nobody listens on the port", () => {
     const port = await closedPort();
     const answered = edge.fetch(port, "/");
     while (edge.forwardsAsked < 2) await Bun.sleep(1);
-    edge.sandboxes.clear();
+    edge.end();
     expect(await (await answered).json()).toMatchObject({ message: "The sandbox was not found" });
   });
 
@@ -120,7 +120,7 @@ describe("when the service listens on a loopback address only", () => {
     await using service = echoingLength(0, "0.0.0.0");
     edge.forward = async () => service.port;
     expect((await edge.fetch(port, "/")).status).toBe(200);
-    edge.sandboxes.set(SANDBOX, "127.0.0.2");
+    edge.place({ host: "127.0.0.2" });
     edge.forward = async () => undefined;
     expect((await edge.fetch(port, "/")).status).toBe(502);
     expect(edge.forwardsAsked).toBeGreaterThan(1);
@@ -133,6 +133,28 @@ describe("when the service listens on a loopback address only", () => {
     };
     expect((await edge.fetch(port, "/")).status).toBe(502);
     expect(edge.logged.length).toBeGreaterThan(0);
+  });
+});
+
+describe("when the host is not the sandbox's own, as a relay's", () => {
+  test("a port there is never taken for the sandbox's: the way is asked for first, and remembered", async () => {
+    await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("the sandbox's") });
+    await using neighbour = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("somebody else's") });
+    edge.place({ ownPorts: false });
+    edge.forward = async () => service.port;
+    for (let times = 0; times < 2; times++) {
+      expect(await (await edge.fetch(neighbour.port ?? 0, "/")).text()).toBe("the sandbox's");
+    }
+    expect(edge.forwardsAsked).toBe(1);
+    edge.forward = async () => undefined;
+    expect((await edge.fetch(await closedPort(), "/")).status).toBe(502);
+  });
+
+  test("the runtime is where the endpoint says", async () => {
+    await using guest = await RawService.start((socket) => void socket.end("HTTP/1.1 204 No Content\r\n\r\n"));
+    edge.place({ ownPorts: false, runtimePort: guest.port });
+    expect((await edge.fetch(RUNTIME_PORT, "/health")).status).toBe(204);
+    expect(edge.forwardsAsked).toBe(0);
   });
 });
 

@@ -1,12 +1,12 @@
 /**
  * Finding the way to a port of a sandbox. A sandbox that is not to be reached just now is waited for, and woken if it may be. A
- * service may listen on every address, only on a loopback address, or be about to
- * start: so a refused connection is tried through the guest's forwarder and then again for a short while.
+ * service may listen on every address, only on a loopback address, or be about to start: so a refused connection is tried
+ * through the guest's forwarder and then again for a short while.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { TRANSITION_ROUNDS_MAX } from "../contract/limits.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import type { Destination, Directory, WakeRefusal } from "../control/directory.ts";
+import type { Directory, WakeRefusal } from "../control/directory.ts";
 import {
   EDGE_CONNECT_BUDGET_MS,
   EDGE_CONNECT_PAUSE_MAX_MS,
@@ -15,6 +15,7 @@ import {
 } from "./limits.ts";
 import { LoopbackForwards } from "./loopback-forwards.ts";
 import type { Refusal } from "./refusal.ts";
+import type { Destination, RouteTable } from "./route-table.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
 
 const ACCESS_TOKEN_HEADER = "x-access-token";
@@ -32,10 +33,10 @@ export type EdgeLog = (message: string, context: Record<string, unknown>) => voi
 type Reached<T> = { reached: T } | { refusal: Refusal };
 
 /**
- * One try at an address. It must leave the request untouched when the connection is refused, for it may be made again. What it
+ * One try at a host and port. It must leave the request untouched when the connection is refused, for it may be made again. What it
  * carries must end when `ended` is aborted: the sandbox is gone then, perhaps without a word.
  */
-export type Attempt<T> = (address: string, port: number, ended: AbortSignal) => Promise<T>;
+export type Attempt<T> = (host: string, port: number, ended: AbortSignal) => Promise<T>;
 
 /** Who asks: until when an answer is of use, with which token, and whether a paused sandbox is resumed for it. */
 interface Asking {
@@ -46,12 +47,15 @@ interface Asking {
 
 export class Reach {
   readonly #directory: Directory;
+  readonly #routes: Pick<RouteTable, "find">;
   readonly #log: EdgeLog;
-  readonly #forwards = new LoopbackForwards();
+  readonly #forwards: LoopbackForwards;
 
-  constructor(directory: Directory, log: EdgeLog) {
+  constructor(directory: Directory, routes: Pick<RouteTable, "find">, log: EdgeLog) {
     this.#directory = directory;
+    this.#routes = routes;
     this.#log = log;
+    this.#forwards = new LoopbackForwards(directory);
   }
 
   async to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
@@ -60,14 +64,15 @@ export class Reach {
     let wakes = 0;
     for (let tries = 1; ; tries += 1) {
       // Looked up for each try: the sandbox may have ended or moved since the last one.
-      let destination = await this.#directory.find(asked.sandboxId);
+      const destination = this.#routes.find(asked.sandboxId);
       if (destination === undefined) {
-        const woken = await this.#wake(asked, asking);
-        if ("refusal" in woken) return woken;
+        const refusal = await this.#wake(asked, asking);
+        if (refusal !== undefined) return { refusal };
         if (++wakes > TRANSITION_ROUNDS_MAX) return inTransition(asked);
-        ({ destination } = woken);
         // Its services have been away, too: they get the same time to answer again.
         startedMs = performance.now();
+        tries = 0;
+        continue;
       }
       try {
         return { reached: await this.#once(asked, destination, attempt) };
@@ -81,53 +86,59 @@ export class Reach {
     }
   }
 
-  async #wake(
-    { sandboxId, port }: SandboxAddress,
-    { headers, mayWake }: Asking,
-  ): Promise<{ destination: Destination } | { refusal: Refusal }> {
+  /** Undefined: it can be reached, or could a moment ago. */
+  async #wake({ sandboxId, port }: SandboxAddress, { headers, mayWake }: Asking): Promise<Refusal | undefined> {
     const accessToken = headers.get(ACCESS_TOKEN_HEADER);
     const woken = await this.#directory.wake(sandboxId, { port, accessToken, mayWake });
-    return "destination" in woken ? woken : { refusal: { reason: REASONS[woken.refused], sandboxId } };
+    return "woken" in woken ? undefined : { reason: REASONS[woken.refused], sandboxId };
   }
 
   /** Throws what the last attempt threw; a refusal only if every way was refused. */
-  async #once<T>(asked: SandboxAddress, destination: Destination, attempt: Attempt<T>): Promise<T> {
-    const known = this.#forwards.known(asked, destination);
+  async #once<T>(asked: SandboxAddress, { endpoint, ended }: Destination, attempt: Attempt<T>): Promise<T> {
+    const { host, runtimePort, ownPorts } = endpoint;
+    if (asked.port === RUNTIME_PORT) return await attempt(host, runtimePort, ended);
+    const known = this.#forwards.known(asked, host);
     if (known !== undefined) {
       try {
-        return await attempt(destination.address, known, destination.ended);
+        return await attempt(host, known, ended);
       } catch (failure) {
         this.#forwards.forget(asked);
         if (!isRefused(failure)) throw failure;
       }
     }
     try {
-      return await attempt(destination.address, asked.port, destination.ended);
+      if (!ownPorts) throw new NotThere();
+      return await attempt(host, asked.port, ended);
     } catch (failure) {
-      if (!isRefused(failure) || asked.port === RUNTIME_PORT) throw failure;
-      const port = await this.#ask(asked, destination);
+      if (!isRefused(failure)) throw failure;
+      const port = await this.#ask(asked, host);
       if (port === undefined) throw failure;
-      return await this.#through(asked, destination, port, attempt);
+      return await this.#through(asked, () => attempt(host, port, ended));
     }
   }
 
-  async #through<T>(asked: SandboxAddress, destination: Destination, port: number, attempt: Attempt<T>): Promise<T> {
+  async #through<T>(asked: SandboxAddress, attempt: () => Promise<T>): Promise<T> {
     try {
-      return await attempt(destination.address, port, destination.ended);
+      return await attempt();
     } catch (failure) {
       this.#forwards.forget(asked);
       throw failure;
     }
   }
 
-  async #ask(asked: SandboxAddress, destination: Destination): Promise<number | undefined> {
+  async #ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
     try {
-      return await this.#forwards.ask(asked, destination);
+      return await this.#forwards.ask(asked, host);
     } catch (failure) {
       this.#log("asking a sandbox for the way to a loopback service failed", { ...asked, failure });
       return undefined;
     }
   }
+}
+
+/** As if a connection had been refused: the host is not the sandbox's own, so the port there is somebody else's. */
+class NotThere extends Error {
+  readonly code = "ECONNREFUSED";
 }
 
 function closed(asked: SandboxAddress): { refusal: Refusal } {

@@ -26,10 +26,10 @@ export class SandboxSocket {
   #release: (() => void) | undefined;
 
   /** Rejects with code ECONNREFUSED when nobody listens there. */
-  static async dial(address: string, port: number): Promise<SandboxSocket> {
+  static async dial(host: string, port: number): Promise<SandboxSocket> {
     const connection = new SandboxSocket();
     connection.#socket = await Bun.connect<SandboxSocket>({
-      hostname: address,
+      hostname: host,
       port,
       data: connection,
       socket: {

@@ -9,14 +9,14 @@ let asked: WakeRequest[];
 let woken: PromiseWithResolvers<void>;
 beforeEach(() => {
   edge = new EdgeUnderTest();
-  edge.sandboxes.clear();
+  edge.end();
   asked = [];
   woken = Promise.withResolvers<void>();
-  edge.wake = async (id, request): Promise<Wake> => {
+  edge.wake = async (_id, request): Promise<Wake> => {
     asked.push(request);
     await woken.promise;
-    edge.sandboxes.set(id, "127.0.0.1");
-    return { destination: edge.destination("127.0.0.1") };
+    edge.place();
+    return { woken: true };
   };
 });
 afterEach(() => edge[Symbol.asyncDispose]());
@@ -125,10 +125,10 @@ describe("a request to a paused sandbox", () => {
 
   test("goes on to wake a sandbox that is paused before the request reached it", async () => {
     const port = await closedPort();
-    edge.sandboxes.set(SANDBOX, "127.0.0.1");
+    edge.place();
     const answered = edge.fetch(port, "/", { method: "POST", body: "kept" });
     while (edge.forwardsAsked < 1) await Bun.sleep(1);
-    edge.sandboxes.clear();
+    edge.hide();
     await untilAsked();
     await using _service = Bun.serve({
       port,
@@ -166,7 +166,7 @@ describe("a refusal to wake", () => {
     // Woken each time, but never to be found again, and nobody listens.
     edge.wake = async (_id, request) => {
       asked.push(request);
-      return { destination: edge.destination("127.0.0.1") };
+      return { woken: true };
     };
     expect((await edge.fetch(await closedPort(), "/")).status).toBe(409);
     expect(asked.length).toBeLessThanOrEqual(4);
@@ -174,7 +174,7 @@ describe("a refusal to wake", () => {
 });
 
 describe("when the sandbox is paused or ends", () => {
-  beforeEach(() => edge.sandboxes.set(SANDBOX, "127.0.0.1"));
+  beforeEach(() => edge.place());
 
   test("a response that streams breaks off at the client", async () => {
     await using service = await RawService.start((socket) => {
@@ -182,7 +182,7 @@ describe("when the sandbox is paused or ends", () => {
     });
     const reader = (await edge.fetch(service.port, "/")).body?.getReader();
     expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe("first");
-    edge.ended.abort();
+    edge.end();
     await expect(reader?.read()).rejects.toThrow();
   });
 
@@ -191,8 +191,7 @@ describe("when the sandbox is paused or ends", () => {
     await using service = await RawService.start(() => begun.resolve());
     const answered = edge.fetch(service.port, "/");
     await begun.promise;
-    edge.ended.abort();
-    edge.sandboxes.clear();
+    edge.end();
     const response = await answered;
     expect([response.status, await response.json()]).toEqual([
       502,
@@ -214,8 +213,7 @@ describe("when the sandbox is paused or ends", () => {
       () => "broken",
     );
     await begun.promise;
-    edge.ended.abort();
-    edge.sandboxes.clear();
+    edge.end();
     expect([502, "broken"]).toContain(await answered);
   });
 
@@ -229,7 +227,7 @@ describe("when the sandbox is paused or ends", () => {
     const socket = edge.websocket(service.port ?? 0);
     await new Promise((resolve) => socket.addEventListener("open", resolve));
     const closed = closing(socket);
-    edge.ended.abort();
+    edge.end();
     expect(await closed).toStartWith("1006");
   });
 
@@ -241,7 +239,7 @@ describe("when the sandbox is paused or ends", () => {
       websocket: { message: () => undefined },
     });
     let listeners = 0;
-    const { signal } = edge.ended;
+    const signal = edge.find(SANDBOX)?.ended ?? new AbortController().signal;
     const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
     signal.addEventListener = ((...given: Parameters<typeof add>) => {
       listeners++;

@@ -31,13 +31,13 @@ export function handshakeRequest(request: Request, target: string): Buffer {
 
 /** Given up when the client leaves, or when `ended` says that the sandbox is gone. */
 export async function shakeHands(
-  address: string,
+  host: string,
   port: number,
   asked: Buffer,
   request: Request,
   ended: AbortSignal,
 ): Promise<Handshake> {
-  const socket = await SandboxSocket.dial(address, port);
+  const socket = await SandboxSocket.dial(host, port);
   const leave = () => socket.terminate();
   request.signal.addEventListener("abort", leave);
   ended.addEventListener("abort", leave);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { closedPort, closing, EdgeUnderTest, hostOf, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
+import { closedPort, closing, EdgeUnderTest, hostOf, next, RawService } from "./testing/edge-under-test.ts";
 
 /** What the service saw, in order; awaited by the tests. */
 class Diary {
@@ -188,9 +188,9 @@ describe("a WebSocket that does not come about", () => {
   });
 
   test("is a sandbox not found when there is none", async () => {
-    edge.sandboxes.clear();
+    edge.end();
     const received = await asked(3000, "/");
-    edge.sandboxes.set(SANDBOX, "127.0.0.1");
+    edge.place();
     expect(received).toContain("The sandbox was not found");
   });
 

@@ -40,8 +40,8 @@ export async function upgradeThrough(
 ): Promise<Response | undefined> {
   const asked = handshakeRequest(request, target);
   const { headers: asking, signal } = request;
-  const outcome = await reach.to(route, { headers: asking, signal, mayWake: true }, async (address, port, ended) => {
-    const handshake = await shakeHands(address, port, asked, request, ended);
+  const outcome = await reach.to(route, { headers: asking, signal, mayWake: true }, async (host, port, ended) => {
+    const handshake = await shakeHands(host, port, asked, request, ended);
     if ("socket" in handshake) handshake.socket.endWith(ended);
     return handshake;
   });

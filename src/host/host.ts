@@ -3,11 +3,26 @@ import type { LogLine } from "../contract/sandbox-log.ts";
 /**
  * One machine that makes, runs and destroys sandboxes: the only door from the rest of the project into `src/host`.
  * Everything that needs privileges happens behind this interface; nothing behind it knows of teams, keys or HTTP clients.
- * All methods may be called concurrently. Errors are Faults.
+ *
+ * The door can be a network call, so that the machine need not be the one that control runs on:
+ * - Arguments, results and events are what JSON carries, unchanged. No closures, signals, maps or sets.
+ * - Every method is a call with a promise. All may be made concurrently. Errors are Faults; their cause travels as text.
+ * - What the host has to say by itself is an event, and nobody answers an event: an answer is a call of its own.
+ * - Events come in their order, and an event that preceded a call's result is told before that result. So who has heard of a
+ *   resume's success has heard where the sandbox is reached.
+ * - Nothing that is needed for every request of a sandbox's traffic is asked here: `reachable` and `unreachable` say where
+ *   sandboxes are, and whoever needs it keeps a table of that.
+ * Tests hold every host, and control, to this through a wrapper that turns all of it into JSON (testing/serialised-host.ts).
  */
 export interface Host {
   /**
-   * A running sandbox whose guest has answered. The host chooses the id, because a sandbox may have been booted before
+   * From now on this listener is told what happens, first of all that can be reached (`inventory`). It replaces the one before,
+   * as a connection that was lost is replaced by the next. It must not throw.
+   */
+  events(listener: (event: HostEvent) => void): void;
+
+  /**
+   * A running sandbox whose guest has answered; it has been told `reachable` by then. The host chooses the id, because a sandbox may have been booted before
    * anybody asked for it. Fault 503 when the machine has no room, 404 when the image is not on this machine.
    */
   create(request: CreateSandbox): Promise<CreatedSandbox>;
@@ -16,12 +31,12 @@ export interface Host {
    * Writes a running sandbox into the checkpoint `name` and ends it. Resolves when the checkpoint is durable and nothing of the
    * sandbox is left on the machine but that. When it throws, the sandbox runs on as if nothing had been asked and there is no
    * checkpoint: Fault 422 when something in the sandbox cannot be kept (the message names the process and the reason), 507 when
-   * the disk is full, 404 when it does not run. From the moment of the call until it is settled, `endpoint` does not know it.
+   * the disk is full, 404 when it does not run. It is `unreachable` from the moment of the call, and `reachable` again before that throws.
    */
   pause(id: string, name: string, options: CheckpointOptions): Promise<void>;
 
   /**
-   * The same sandbox again, from a checkpoint: same id, same address inside. Resolves when its guest has answered. The
+   * The same sandbox again, from a checkpoint: same id, same address inside. It is `reachable` before this resolves. Resolves when its guest has answered. The
    * checkpoint stays until `removeCheckpoint`, so that a failure at any later step loses nothing. Fault 422 when the checkpoint
    * does not fit this machine (the message says what differs, and that `memory: false` starts from its disk alone), 503 when
    * the machine has no room, 404 when there is no such checkpoint.
@@ -35,31 +50,38 @@ export interface Host {
   removeCheckpoint(name: string): Promise<void>;
 
   /**
-   * Ends a sandbox and removes all it had. From the moment of the call `endpoint` no longer knows it. Idempotent; an
+   * Ends a sandbox and removes all it had. It is `unreachable` from the moment of the call. Idempotent; an
    * unknown id is success.
    */
   destroy(id: string): Promise<void>;
 
-  /** Where a running sandbox can be reached from the host, or undefined. Never waits. */
-  endpoint(id: string): Endpoint | undefined;
+  /**
+   * A port at the `host` of the sandbox's endpoint that leads to a service on `port`, also to one that is bound to a loopback
+   * address; undefined if there is none, or the sandbox does not run.
+   */
+  forward(id: string, port: number): Promise<number | undefined>;
 
   /**
    * Takes back what there is after a restart: keeps what is named, removes the rest. Answers what of it there is. A sandbox
-   * whose pause was interrupted runs on.
+   * whose pause was interrupted runs on. All that is kept is told `reachable` before this resolves.
    */
   adopt(keep: Belongings): Promise<Belongings>;
 
-  /** Called once for each sandbox that ended without `destroy` (its first process died). */
-  onLost(listener: (id: string) => void): void;
+  /**
+   * Tell what the sandbox's log has after this position; null is its beginning. It answers `log-waits`, and it is the receipt
+   * for a `log`, of which nothing will be asked again. The host tells one `log` at a time and keeps no more in memory than
+   * that. Without any answer it hangs up on the guest, which keeps its lines, and says `log-waits` again.
+   */
+  hearLog(id: string, after: string | null): Promise<void>;
 
-  /** What happens in sandboxes that are handed out is told to `reader`. Called once, before there is a sandbox. */
-  onLog(reader: LogReader): void;
+  /** Nothing can be taken of the sandbox's log just now: what was told last is not kept. The host says `log-waits` later. */
+  putOffLog(id: string): Promise<void>;
 
-  /** What those of `ids` that run use at this moment. They do not notice. */
-  measure(ids: readonly string[]): Promise<ReadonlyMap<string, Usage>>;
+  /** What those of `ids` that run use at this moment, by id. They do not notice. */
+  measure(ids: readonly string[]): Promise<Record<string, Usage>>;
 
   /** Keeps booted sandboxes of these kinds ready. Replaces the previous request. */
-  keepReady(kinds: readonly SandboxKind[]): void;
+  keepReady(kinds: readonly SandboxKind[]): Promise<void>;
 
   /** Stops background work. Sandboxes that were handed out run on. */
   close(): Promise<void>;
@@ -104,14 +126,28 @@ export interface CheckpointOptions {
   owner?: string;
 }
 
-export interface LogReader {
-  /** The newest position that was taken of a sandbox's log, also before a restart of the server. */
-  positionOf(id: string): Promise<string | undefined>;
+export type HostEvent =
+  /** All that can be reached; what is not named cannot. */
+  | { kind: "inventory"; reachable: readonly Reachable[] }
+  | ({ kind: "reachable" } & Reachable)
+  | { kind: "unreachable"; id: string }
+  /** It ended without `destroy`: its first process died. Told once, after `unreachable`. */
+  | { kind: "lost"; id: string }
+  | LogEvent;
+
+export type LogEvent =
+  /** The sandbox's log may have more to tell: say from where with `hearLog`, or `putOffLog`. */
+  | { kind: "log-waits"; id: string }
   /**
-   * Lines in their order, and the position behind them; none for lines that are the host's own. Never waits. False: none of
-   * them was taken, because too many wait or the sandbox is not known yet; the host comes again with all after `positionOf`.
+   * Lines in their order, and the position behind them: null for a line that is the host's own. To be answered with `hearLog` and
+   * that position, or with `putOffLog`.
    */
-  take(id: string, lines: readonly LogLine[], position: string | undefined): boolean;
+  | { kind: "log"; id: string; lines: readonly LogLine[]; position: string | null };
+
+/** A sandbox that was handed out and can be reached. */
+export interface Reachable {
+  id: string;
+  endpoint: Endpoint;
 }
 
 export interface Usage {
@@ -125,8 +161,8 @@ export interface Usage {
 
 /** Ids of sandboxes and names of checkpoints. */
 export interface Belongings {
-  sandboxes: ReadonlySet<string>;
-  checkpoints: ReadonlySet<string>;
+  sandboxes: readonly string[];
+  checkpoints: readonly string[];
 }
 
 export interface CreatedSandbox {
@@ -134,9 +170,15 @@ export interface CreatedSandbox {
   id: string;
 }
 
+/** Where a sandbox is reached, for whoever listens to the host's events. */
 export interface Endpoint {
-  /** IPv4 address of the sandbox as seen from this machine. */
-  address: string;
-  /** A port at `address` that leads to a service bound to a loopback address on `port`, or undefined if there is none. */
-  forward(port: number): Promise<number | undefined>;
+  /** A name or an IPv4 address. */
+  host: string;
+  /** The sandbox's runtime answers there, at `host`. */
+  runtimePort: number;
+  /**
+   * True: `host` is the sandbox's own, and each of its ports is that port there. False: it stands for others, too, as a relay on
+   * another machine would, and `forward` must be asked for every port but the runtime's.
+   */
+  ownPorts: boolean;
 }

@@ -56,6 +56,8 @@ export const TOOL_LOG_MAX_BYTES = 4 * 1024 * 1024;
 export const JOURNAL_BURST_MAX_BYTES = 1024 * 1024;
 export const JOURNAL_BYTES_PER_SECOND = 32 * 1024;
 /** Pauses before the host listens again double from the first to the second. */
+/** How long a guest is kept waiting for somebody to say that its lines were taken. */
+export const JOURNAL_ANSWER_MS = 10_000;
 export const JOURNAL_RETRY_MIN_MS = 100;
 export const JOURNAL_RETRY_MAX_MS = 5_000;
 

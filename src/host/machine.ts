@@ -21,9 +21,8 @@ import type {
   CheckpointOptions,
   CreatedSandbox,
   CreateSandbox,
-  Endpoint,
   Host,
-  LogReader,
+  HostEvent,
   ResumeSandbox,
   SandboxKind,
   Usage,
@@ -61,7 +60,6 @@ export interface MachineOptions {
 export class Machine implements Host {
   readonly #running: RunningSandboxes;
   readonly #turns = new OneAtATimeByKey();
-  readonly #lostListeners: ((id: string) => void)[] = [];
   readonly #journals = new GuestJournals();
   readonly #meter = new UsageMeter();
   readonly #starting: Starting;
@@ -126,6 +124,11 @@ export class Machine implements Host {
     return new Machine(options, runtime, network, disks, mounts, dns, checkpoints);
   }
 
+  events(listener: (event: HostEvent) => void): void {
+    this.#journals.tell(listener);
+    this.#running.listen(listener);
+  }
+
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
     this.#demandImage(request.kind);
     const make = () => this.#make(request);
@@ -136,13 +139,14 @@ export class Machine implements Host {
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
     await this.#turns.run(id, async () => {
       const running = this.#running.demand(id);
-      this.#running.delete(id);
+      this.#running.takeOut(id);
       this.#journals.leave(id);
       try {
         this.#running.keep({ ...running.record, pausingInto: name });
         await this.#checkpointing.write(running.record, name, options, "stays frozen");
       } catch (cause) {
         this.#running.add(running.record);
+        this.#running.welcome(id);
         this.#journals.follow(id, running.guest);
         this.#running.keep(running.record);
         throw cause;
@@ -163,9 +167,10 @@ export class Machine implements Host {
       if (existsSync(this.#running.folderOf(id))) await unmakeById(this.#places, id);
       try {
         await this.#starting.fromCheckpoint(request, false);
-        this.#journals.follow(id, (await this.#starting.handOver(id, request)).guest);
+        await this.#starting.handOver(id, request);
+        this.#journals.follow(id, this.#running.welcome(id).guest);
       } catch (cause) {
-        this.#running.delete(id);
+        this.#running.takeOut(id);
         await unmakeById(this.#places, id);
         throw cause;
       }
@@ -191,57 +196,61 @@ export class Machine implements Host {
 
   async destroy(id: string): Promise<void> {
     // At once, not when its turn has come.
-    const record = this.#running.get(id)?.record;
-    this.#running.delete(id);
+    const record = this.#running.takeOut(id)?.record;
     this.#journals.leaveSoon(id);
     await this.#turns.run(id, async () => {
-      this.#running.delete(id);
+      this.#running.takeOut(id);
       if (record === undefined) await unmakeById(this.#places, id);
       else await unmake(this.#places, record);
     });
   }
 
-  endpoint(id: string): Endpoint | undefined {
-    const running = this.#running.get(id);
-    if (running === undefined) return undefined;
-    return { address: running.guest.address, forward: (port) => running.guest.forward(port) };
+  async forward(id: string, port: number): Promise<number | undefined> {
+    return await this.#running.get(id)?.guest.forward(port);
+  }
+
+  /** The address of a sandbox that runs, for those on this machine. */
+  addressOf(id: string): string | undefined {
+    return this.#running.get(id)?.guest.address;
   }
 
   async adopt(keep: Belongings): Promise<Belongings> {
     const { data } = this.options;
     await this.runtime.recover();
     const kept = new Map<string, SandboxRecord>();
+    const wanted = new Set(keep.sandboxes);
     for (const record of await recordsOf(data)) {
-      if (!keep.sandboxes.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
+      if (!wanted.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
       // A checkpoint that a killed server had begun is nobody's; whoever is in it goes on.
       await this.runtime.untilWritten(record.id);
       thaw(record.cgroup);
       kept.set(record.id, record);
-      this.#journals.follow(record.id, this.#running.add(record).guest);
+      this.#running.add(record);
+      this.#journals.follow(record.id, this.#running.welcome(record.id).guest);
       this.#pages
         .hold(record.guestFolder)
         .catch((error) => complain("an earlier guest is not held in memory", error, record.id));
     }
     this.#running.keepOnly(kept);
     await reap(this.#places, kept);
-    const checkpoints = await this.checkpoints.keepOnly(keep.checkpoints);
-    return { sandboxes: new Set(kept.keys()), checkpoints };
+    const checkpoints = await this.checkpoints.keepOnly(new Set(keep.checkpoints));
+    return { sandboxes: [...kept.keys()], checkpoints: [...checkpoints] };
   }
 
-  onLost(listener: (id: string) => void): void {
-    this.#lostListeners.push(listener);
+  async hearLog(id: string, after: string | null): Promise<void> {
+    this.#journals.hear(id, after);
   }
 
-  onLog(reader: LogReader): void {
-    this.#journals.tell(reader);
+  async putOffLog(id: string): Promise<void> {
+    this.#journals.putOff(id);
   }
 
-  measure(ids: readonly string[]): Promise<ReadonlyMap<string, Usage>> {
+  async measure(ids: readonly string[]): Promise<Record<string, Usage>> {
     const records = ids.flatMap((id) => this.#running.get(id)?.record ?? []);
-    return this.#meter.readAll(records.filter((record) => isAlive(record)));
+    return Object.fromEntries(await this.#meter.readAll(records.filter((record) => isAlive(record))));
   }
 
-  keepReady(kinds: readonly SandboxKind[]): void {
+  async keepReady(kinds: readonly SandboxKind[]): Promise<void> {
     this.#pool.keep(kinds);
   }
 
@@ -263,7 +272,8 @@ export class Machine implements Host {
       if (checkpoint !== undefined) {
         await this.#starting.fromCheckpoint({ ...request, id, checkpoint, memory: true }, true);
       }
-      this.#journals.follow(id, (await this.#starting.handOver(id, request)).guest, true);
+      await this.#starting.handOver(id, request);
+      this.#journals.follow(id, this.#running.welcome(id).guest, true);
       return id;
     } catch (cause) {
       await this.destroy(id).catch((error) =>
@@ -280,9 +290,10 @@ export class Machine implements Host {
   }
 
   #findLost(): void {
-    for (const id of this.#running.lost()) {
+    for (const { record, isTold } of this.#running.lost()) {
+      const { id } = record;
       this.destroy(id).catch((error) => complain("a lost sandbox could not be removed", error, id));
-      for (const listener of this.#lostListeners) listener(id);
+      if (isTold) this.#running.tell({ kind: "lost", id });
     }
   }
 

@@ -26,7 +26,7 @@ test("a pause that was answered outlasts a crash of the machine in the same mome
   renameSync(remains, pool);
 
   await here.open();
-  await here.machine.adopt({ sandboxes: new Set([id]), checkpoints: new Set(["crash"]) });
+  await here.machine.adopt({ sandboxes: [id], checkpoints: ["crash"] });
   await here.machine.resume({ ...request, id, checkpoint: "crash", memory: true });
   expect(await askService(here.machine, id)).toBe(word);
   await here.machine.destroy(id);

@@ -22,7 +22,7 @@ export async function shell(data: DataFolder, id: string, line: string): Promise
 
 /** Starts a Python program as the guest starts processes; it goes on by itself. Works while the sandbox asks for no token. */
 export async function startPython(machine: Machine, id: string, program: string, ...args: string[]): Promise<void> {
-  const guest = new GuestClient(machine.endpoint(id)?.address ?? "", "");
+  const guest = new GuestClient(machine.addressOf(id) ?? "", "");
   const events = await guest.start(["/usr/bin/python3", "-c", program, ...args], "root");
   const reader = events.body?.getReader();
   await reader?.read();
@@ -31,7 +31,7 @@ export async function startPython(machine: Machine, id: string, program: string,
 
 /** What a service inside says to a line; connections are tried until it is up. */
 export async function ask(machine: Machine, id: string, port: number, line = ""): Promise<string> {
-  const address = machine.endpoint(id)?.address ?? "";
+  const address = machine.addressOf(id) ?? "";
   const deadline = performance.now() + UP_WITHIN_MS;
   for (;;) {
     try {

@@ -9,6 +9,7 @@ import { createIds } from "../../src/control/access/ids.ts";
 import { type Control, createControl } from "../../src/control/control.ts";
 import { ensureFirstRun } from "../../src/control/first-run.ts";
 import { createEdge, type Relay } from "../../src/edge/edge.ts";
+import { RouteTable } from "../../src/edge/route-table.ts";
 import type { Host } from "../../src/host/host.ts";
 import { Machine } from "../../src/host/machine.ts";
 import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
@@ -62,7 +63,9 @@ export class RealServer implements AsyncDisposable {
     const log = jsonLog((line) => lines.push(line));
     const host = listeners.host(machine);
     const control = createControl({ store, host, clock: systemClock, ids, log });
-    const edge = createEdge({ directory: control.directory, log: () => undefined });
+    const routes = new RouteTable();
+    control.directory.follow((event) => routes.take(event));
+    const edge = createEdge({ directory: control.directory, routes, log: () => undefined });
     const server = Bun.serve<Relay>({
       hostname: "127.0.0.1",
       port: 0,

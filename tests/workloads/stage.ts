@@ -103,7 +103,7 @@ export class Stage {
 }
 
 function addressOf(machine: Machine, id: string): string {
-  const address = machine.endpoint(id)?.address;
+  const address = machine.addressOf(id);
   if (address === undefined) throw new Error(`sandbox ${id} does not run`);
   return address;
 }

@@ -3,7 +3,7 @@
  * cycle as its listener and to sandboxes through the host, and keeps everybody else from waiting for it.
  */
 
-import type { Host } from "../../host/host.ts";
+import type { Host, HostEvent } from "../../host/host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
 import { Background } from "../../work/background.ts";
@@ -68,7 +68,19 @@ export class Chronicle implements LifecycleListener {
     this.events = new SandboxEventRecord({ ...shared, onRecorded: () => this.#deliveries.wake() });
     this.#background = background;
     this.#services = { ...services, idleClock };
-    services.host.onLog(this.logs);
+  }
+
+  /** What sandboxes say. Never waits. */
+  heard(event: HostEvent): void {
+    if (event.kind === "log-waits") {
+      this.#background.run("a sandbox's log could not be followed", () => this.#sayWhere(event.id));
+    } else if (event.kind === "log") {
+      const { id, lines, position } = event;
+      const { host } = this.#services;
+      const taken = this.logs.take(id, lines, position ?? undefined);
+      // A host that cannot be told asks again.
+      void (taken ? host.hearLog(id, position) : host.putOffLog(id)).catch(() => undefined);
+    }
   }
 
   tell(event: LifecycleEvent, sandbox: Sandbox, note?: string): void {
@@ -111,6 +123,17 @@ export class Chronicle implements LifecycleListener {
     const waiting = [this.events.close(), this.logs.close(), this.metrics.close()];
     await Promise.allSettled(waiting);
     await this.#background.settled();
+  }
+
+  async #sayWhere(id: string): Promise<void> {
+    const { host } = this.#services;
+    const position = await this.logs.positionOf(id).then(
+      (known) => known ?? null,
+      () => undefined,
+    );
+    // Not recorded yet, or the store is away.
+    if (position === undefined) await host.putOffLog(id);
+    else await host.hearLog(id, position);
   }
 
   #sweepLater(): void {

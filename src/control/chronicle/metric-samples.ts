@@ -139,7 +139,7 @@ export class MetricSamples {
     const usages = await this.#services.host.measure(newcomers.map(({ id }) => id));
     const at = this.#services.clock.now();
     for (const facts of newcomers) {
-      const usage = usages.get(facts.id);
+      const usage = usages[facts.id];
       const before = this.#measured.get(facts.id);
       if (usage === undefined) continue;
       const block = before?.block;
@@ -157,7 +157,7 @@ export class MetricSamples {
     const usages = await this.#services.host.measure(sandboxes.map(({ id }) => id));
     const at = this.#services.clock.now();
     for (const { id } of sandboxes) {
-      const [measured, usage] = [this.#measured.get(id), usages.get(id)];
+      const [measured, usage] = [this.#measured.get(id), usages[id]];
       if (measured === undefined || usage === undefined) continue;
       await this.#keep(measured, sampleOf(measured, usage, at));
       measured.cpuUsedMs = usage.cpuUsedMs;

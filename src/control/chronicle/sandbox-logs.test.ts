@@ -3,7 +3,6 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
-import type { LogReader } from "../../host/host.ts";
 import {
   CHRONICLE_SWEEP_MS,
   LOG_BYTES_PER_SANDBOX_MAX,
@@ -46,15 +45,10 @@ const line = (message: string, at = NOW, level: LogLine["level"] = "info"): LogL
   fields: { logger: "process" },
 });
 
-function reader(): LogReader {
-  if (f.host.logReader === undefined) throw new Error("nobody reads the host's logs");
-  return f.host.logReader;
-}
-
 /** As the host does it: asks where it was, then tells. */
 async function say(id: string, lines: LogLine[], position = "j:1"): Promise<boolean> {
-  await reader().positionOf(id);
-  return reader().take(id, lines, position);
+  await f.host.askLog(id);
+  return f.host.say(id, lines, position);
 }
 
 describe("what is in a log", () => {
@@ -189,35 +183,35 @@ describe("a reader that follows", () => {
 describe("towards the host", () => {
   test("the position is that of the newest lines taken, also after a restart", async () => {
     const id = await f.create();
-    expect(await reader().positionOf(id)).toBeUndefined();
+    expect(await f.host.askLog(id)).toBeNull();
     expect(await say(id, [line("a")], "journal:7")).toBe(true);
-    expect(await reader().positionOf(id)).toBe("journal:7");
-    expect(reader().take(id, [line("own")], undefined)).toBe(true);
+    expect(await f.host.askLog(id)).toBe("journal:7");
+    expect(await f.host.say(id, [line("own")], null)).toBe(true);
     await f.restart();
-    expect(await reader().positionOf(id)).toBe("journal:7");
+    expect(await f.host.askLog(id)).toBe("journal:7");
   });
 
   test("lines of a sandbox that is not recorded yet are not taken", async () => {
-    expect(reader().take("inew", [line("early")], "j:1")).toBe(false);
-    await expect(reader().positionOf("inew")).rejects.toThrow("not recorded yet");
+    expect(await f.host.say("inew", [line("early")], "j:1")).toBe(false);
+    expect(await f.host.askLog("inew")).toBeUndefined();
   });
 
   test("what was said last is kept when it comes after the end", async () => {
     const id = await f.create();
-    await reader().positionOf(id);
+    await f.host.askLog(id);
     await f.call("DELETE", `/sandboxes/${id}`);
-    expect(reader().take(id, [line("last words")], "j:2")).toBe(true);
+    expect(await f.host.say(id, [line("last words")], "j:2")).toBe(true);
     expect(texts(await entries(id))).toContain("last words");
   });
 
   test("a flood is dropped and counted, and a store that fails loses nothing of the rest", async () => {
     const id = await f.create();
-    await reader().positionOf(id);
+    await f.host.askLog(id);
     const many = Array.from({ length: LOG_WAITING_MAX_LINES + 10 }, (_, nth) => line(`l${nth}`));
-    expect(reader().take(id, many, "j:9")).toBe(true);
-    expect(reader().take(id, [line("more")], "j:10")).toBe(false);
+    expect(await f.host.say(id, many, "j:9")).toBe(true);
+    expect(await f.host.say(id, [line("more")], "j:10")).toBe(false);
     expect(texts(await entries(id, "?limit=1"))[0]).toMatch(/^11 lines were dropped/);
-    expect(reader().take(id, [line("more")], "j:10")).toBe(true);
+    expect(await f.host.say(id, [line("more")], "j:10")).toBe(true);
   });
 
   test("a store that fails for a moment loses nothing", async () => {
@@ -255,18 +249,18 @@ describe("towards the host", () => {
 
   test("after a close nothing more is taken: the guest keeps it for the next start", async () => {
     const id = await f.create();
-    const before = reader();
-    await before.positionOf(id);
+    const before = f.host.listener;
+    await f.host.askLog(id);
     await f.restart();
-    expect(before.take(id, [line("late")], "j:5")).toBe(false);
+    expect(await f.host.say(id, [line("late")], "j:5", before)).toBe(false);
   });
 
   test("a log is bounded in lines and bytes; the oldest go", async () => {
     const id = await f.create();
-    await reader().positionOf(id);
+    await f.host.askLog(id);
     for (let batch = 0; batch < 6; batch++) {
       await f.advance(10);
-      reader().take(
+      await f.host.say(
         id,
         Array.from({ length: 4000 }, (_, nth) => line(`${batch}-${nth}`, NOW + batch * 10)),
         `j:${batch}`,
@@ -280,7 +274,7 @@ describe("towards the host", () => {
     const fat = "x".repeat(1000);
     for (let batch = 0; batch < 10; batch++) {
       await f.advance(10);
-      reader().take(
+      await f.host.say(
         id,
         Array.from({ length: 1500 }, () => line(fat, NOW + 100 + batch * 10)),
         `k:${batch}`,

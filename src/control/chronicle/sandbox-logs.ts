@@ -4,7 +4,6 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { LOG_LEVELS, type LogLevel, type LogLine } from "../../contract/sandbox-log.ts";
-import type { LogReader } from "../../host/host.ts";
 import type { LogPage } from "../../store/sandbox-logs.ts";
 import type { Store } from "../../store/store.ts";
 import type { Background } from "../../work/background.ts";
@@ -49,7 +48,7 @@ const PAGES_PER_READ = 64;
 const REMOVALS_PER_WRITE = 32;
 const STORE_RETRY_MS = 1_000;
 
-export class SandboxLogs implements LogReader {
+export class SandboxLogs {
   readonly #services: { store: Store; clock: Clock; idleClock: Clock; background: Background };
   readonly #known = new Map<string, Known>();
   readonly #dirty = new Set<string>();
@@ -79,6 +78,7 @@ export class SandboxLogs implements LogReader {
     if (known !== undefined) known.hasEnded = true;
   }
 
+  /** The newest position that was taken of a sandbox's log, also before a restart of the server. */
   async positionOf(sandboxId: string): Promise<string | undefined> {
     const { store } = this.#services;
     let known = this.#known.get(sandboxId);
@@ -94,6 +94,11 @@ export class SandboxLogs implements LogReader {
     return known.position.is;
   }
 
+  /**
+   * Lines of a guest in their order, and the position behind them; none for lines that are the host's own. Never waits. False:
+   * none of them was taken, because too many wait or the sandbox is not known yet; the host comes again with all after
+   * `positionOf`.
+   */
   take(sandboxId: string, lines: readonly LogLine[], position: string | undefined): boolean {
     const known = this.#known.get(sandboxId);
     if (this.#closed || known === undefined || known.waiting.length >= LOG_WAITING_MAX_LINES) return false;

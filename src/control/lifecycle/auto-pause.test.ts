@@ -155,7 +155,7 @@ describe("a pause that cannot be done", () => {
         state: "running",
         endAt: new Date(f.clock.now() + 300_000).toISOString(),
       });
-      expect(await f.control.directory.find(id)).toBeDefined();
+      expect(f.find(id)).toBeDefined();
     }
     await f.advance(300_000);
     expect((await read(id)).state).toBe("paused");

@@ -36,7 +36,7 @@ test("traffic does not wake its sandboxes", async () => {
   const wake = () => f.control.directory.wake(asleep, { port: 3000, accessToken: null, mayWake: true });
   expect(await wake()).toEqual({ refused: "forbidden" });
   await block(false);
-  expect(await wake()).toHaveProperty("destination");
+  expect(await wake()).toHaveProperty("woken");
 });
 
 test("reading, connecting to what runs, setting its end, pausing and killing still work", async () => {

@@ -104,7 +104,7 @@ describe("create", () => {
     expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
     await f.advance(0);
     expect(f.host.destroyed).toEqual([id]);
-    expect(await f.control.directory.find(id)).toBeUndefined();
+    expect(f.find(id)).toBeUndefined();
   });
 
   test("the clock of its end starts when it is up", async () => {
@@ -216,7 +216,7 @@ describe("create", () => {
     expect((await f.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(500);
     expect(f.host.running).toEqual([]);
     expect(f.host.destroyed).toHaveLength(1);
-    expect(await f.control.directory.find(f.host.destroyed[0] ?? "")).toBeUndefined();
+    expect(f.find(f.host.destroyed[0] ?? "")).toBeUndefined();
   });
 
   test("a sandbox that dies before its row is written is not handed out", async () => {

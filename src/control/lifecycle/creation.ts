@@ -80,7 +80,7 @@ export class SandboxCreation {
     checkpoint: string | null,
     note: string | undefined,
   ): Promise<Sandbox> {
-    const { host, clock, ids, log, listener } = this.#core;
+    const { reachability, clock, ids, log, listener } = this.#core;
     const createdAt = clock.now();
     const tokens = origin.secure ? [ids.runtimeToken()] : [];
     const { envVars, allowInternetAccess } = origin;
@@ -126,7 +126,7 @@ export class SandboxCreation {
     };
     await this.#record(sandbox);
     // Lost before there was a row to say so: the host has told us in vain.
-    if (host.endpoint(id) === undefined && (await this.#core.lost(sandbox))) {
+    if (!reachability.isUp(id) && (await this.#core.lost(sandbox))) {
       throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
     }
     log.write({ level: "info", event: "sandbox created", sandbox: id, team: origin.teamId, template: kind.templateId });
@@ -145,7 +145,7 @@ export class SandboxCreation {
   async #record(sandbox: Sandbox): Promise<void> {
     const { store, host, log, reachability, expiry } = this.#core;
     // Before the row, so that an expiry that comes between the two finds it to take out.
-    reachability.begin(sandbox.id);
+    reachability.begin(sandbox.id, sandbox.executionId);
     try {
       await store.transaction(async (tables) => {
         const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);

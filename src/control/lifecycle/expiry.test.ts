@@ -24,7 +24,7 @@ describe("expiry", () => {
     await f.advance(1);
     expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
     expect(f.host.destroyed).toEqual([id]);
-    expect(await f.control.directory.find(id)).toBeUndefined();
+    expect(f.find(id)).toBeUndefined();
     expect(await f.store.sandboxes.byId(id)).toBeUndefined();
   });
 
@@ -132,7 +132,7 @@ describe("expiry", () => {
     const tookMs = performance.now() - startedAt;
     expect((await f.store.sandboxes.inState("killing")).length).toBe(1_000);
     expect((await f.call("GET", "/v2/sandboxes")).headers.get("x-total-running")).toBe("0");
-    const reachable = await Promise.all(ids.map((id) => f.control.directory.find(id)));
+    const reachable = ids.map((id) => f.find(id));
     expect(reachable.filter((destination) => destination !== undefined)).toEqual([]);
     held.resolve();
     await passed;
@@ -174,7 +174,7 @@ describe("after a restart", () => {
     await f.advance(10_000);
     await f.restart();
     expect((await f.call("GET", `/sandboxes/${id}`)).body).toEqual(before);
-    expect(await f.control.directory.find(id)).toMatchObject({ address: "127.0.0.1" });
+    expect(f.find(id)).toMatchObject({ endpoint: { host: "127.0.0.1" } });
     await f.advance(90_000);
     expect(f.host.destroyed).toEqual([id]);
   });
@@ -194,7 +194,7 @@ describe("after a restart", () => {
     expect(await f.store.sandboxes.byId(gone)).toBeUndefined();
     expect((await f.call("GET", "/sandboxes")).body.map((sandbox) => sandbox.sandboxID)).toEqual([stays]);
     expect(f.host.running).toEqual([stays]);
-    expect(await f.control.directory.find(orphan.id)).toBeUndefined();
+    expect(f.find(orphan.id)).toBeUndefined();
   });
 
   test("what expired meanwhile ends at once", async () => {

@@ -76,7 +76,7 @@ export class LifecycleCore {
     this.expiry.noteEnd(sandbox.endAt);
     this.changes.note(sandbox.id);
     // It may have died while somebody had it in hand, when the host's word of it meant nothing to us.
-    if (this.host.endpoint(sandbox.id) === undefined) await this.lost(sandbox);
+    if (!this.reachability.isUp(sandbox.id)) await this.lost(sandbox);
   }
 
   /**

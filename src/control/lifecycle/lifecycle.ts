@@ -18,9 +18,10 @@
  * `sandbox-status.ts` says what a row means to readers, `recovery.ts` what a start makes of what it finds.
  */
 import { Fault } from "../../contract/fault.ts";
+import type { HostEvent } from "../../host/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
-import type { Destination, Wake, WakeRequest } from "../directory.ts";
+import type { RouteEvent, Wake, WakeRequest } from "../directory.ts";
 import { AT_REST_ROUNDS_MAX, KILL_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../limits.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
 import { capture } from "./capture.ts";
@@ -48,7 +49,18 @@ export class Lifecycle {
     this.#pausing = new Pausing(this.#core);
     this.#resuming = new Resuming(this.#core);
     this.#transitions = new TransitionWait(this.#core, (id) => this.#pausing.hurry(id));
-    services.host.onLost((id) => this.#core.background.run("loss of a sandbox not recorded", () => this.#lost(id)));
+  }
+
+  /** What the host tells. Never waits. */
+  heard(event: HostEvent): void {
+    this.#core.reachability.heard(event);
+    if (event.kind !== "lost") return;
+    this.#core.background.run("loss of a sandbox not recorded", () => this.#lost(event.id));
+  }
+
+  /** The ways to sandboxes, now and whenever one changes. */
+  followRoutes(listener: (event: RouteEvent) => void): void {
+    this.#core.reachability.follow(listener);
   }
 
   /** Takes back what there was before a restart. Nothing else may be called before it is done. */
@@ -217,14 +229,7 @@ export class Lifecycle {
     throw inTransition(id);
   }
 
-  /** Never waits and never asks the store. */
-  find(id: string): Destination | undefined {
-    const ended = this.#core.reachability.reachable(id);
-    const endpoint = ended && this.#core.host.endpoint(id);
-    return endpoint && ended && { address: endpoint.address, forward: (port) => endpoint.forward(port), ended };
-  }
-
-  /** The way to a sandbox that `find` did not know: it is waited for, and woken if that is allowed. */
+  /** Has a sandbox without an open route reached again: it is waited for, and woken if that is allowed. */
   async wake(id: string, request: WakeRequest): Promise<Wake> {
     try {
       await this.#bringUp(id, {
@@ -243,8 +248,7 @@ export class Lifecycle {
     } catch (error) {
       return { refused: wakeRefusal(error) };
     }
-    const destination = this.find(id);
-    if (destination !== undefined) return { destination };
+    if (this.#core.reachability.isReachable(id)) return { woken: true };
     // It ran a moment ago: either somebody has just taken it in hand, or the host has just lost it.
     return { refused: this.#core.reachability.isHidden(id) ? "in-transition" : "not-found" };
   }

@@ -65,7 +65,7 @@ describe("pause", () => {
     await begun;
     expect((await read()).state).toBe("paused");
     expect((await f.call("GET", "/v2/sandboxes?state=paused")).body).toHaveLength(1);
-    expect(await f.control.directory.find(id)).toBeUndefined();
+    expect(f.find(id)).toBeUndefined();
     finish();
     expect((await pausing).status).toBe(204);
   });
@@ -121,7 +121,7 @@ describe("pause", () => {
     expect(f.host.checkpoints).toEqual([]);
     expect((await read()).state).toBe("running");
     expect(await f.endOf(id)).toBe(60);
-    expect(await f.control.directory.find(id)).toBeDefined();
+    expect(f.find(id)).toBeDefined();
     await f.advance(50_000);
     expect(f.host.destroyed).toEqual([id]);
   });
@@ -166,15 +166,15 @@ describe("pause", () => {
   });
 
   test("ends what the edge carries when it is done, not when it fails", async () => {
-    const first = await f.control.directory.find(id);
+    const first = f.find(id);
     f.host.beforePause = async () => {
       throw new Fault(422, "cannot be kept");
     };
     await pause();
-    expect(first?.ended.aborted).toBe(false);
-    f.host.beforePause = async () => expect(first?.ended.aborted).toBe(false);
+    expect(first?.isOver).toBe(false);
+    f.host.beforePause = async () => expect(first?.isOver).toBe(false);
     await pause();
-    expect(first?.ended.aborted).toBe(true);
+    expect(first?.isOver).toBe(true);
   });
 
   test("is recorded however often the store fails", async () => {

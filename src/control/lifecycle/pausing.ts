@@ -92,14 +92,14 @@ export class Pausing {
   }
 
   async #putOff(sandbox: Sandbox, cause: unknown): Promise<void> {
-    const { store, host, clock, log, listener } = this.#core;
+    const { store, reachability, clock, log, listener } = this.#core;
     const back = await this.#core.untilRecorded("a pause that failed", () =>
       store.sandboxes.putOffPause(sandbox, clock.now() + AUTO_PAUSE_PUT_OFF_MS),
     );
     const event = "sandbox could not be paused at the end of its timeout";
     log.write({ level: "warn", event, sandbox: sandbox.id, error: described(cause) });
     if (back === undefined) return;
-    if (back.state === "running" && host.endpoint(back.id) !== undefined) {
+    if (back.state === "running" && reachability.isUp(back.id)) {
       const { message } = captureFault(cause, sandbox.id);
       const note = `the pause at the end of its timeout was put off by ${AUTO_PAUSE_PUT_OFF_MS / 60_000} minutes: ${message}`;
       listener.warn(back, note);

@@ -174,7 +174,7 @@ describe("a team with a limit", () => {
       expect(await wake(asleep)).toEqual({ refused: "limit-reached" });
       expect((await f.call("GET", `/sandboxes/${asleep}`)).body.state).toBe("paused");
       await pause(awake);
-      expect(await wake(asleep)).toHaveProperty("destination");
+      expect(await wake(asleep)).toHaveProperty("woken");
     });
 
     test("two who want the same sandbox get the same refusal", async () => {

@@ -1,27 +1,68 @@
-/** Which sandboxes can be reached now, so that the edge need not ask the store for every request. */
+/**
+ * Which sandboxes can be reached now, and where. Two know a part of that: the host whether a sandbox is up and at which endpoint,
+ * control whether somebody may be led there. Both are put together here as routes, and whoever follows them, such as the edge,
+ * is told of each change before the call that made it returns; so a run that is hidden or over is so for everybody at once.
+ */
+import type { Endpoint, HostEvent } from "../../host/host.ts";
+import type { Route, RouteEvent } from "../directory.ts";
+
 interface Run {
-  /** Aborted once the run is over, for those who carry bytes to it. */
-  over: AbortController;
+  id: string;
   hidden: boolean;
 }
 
 export class Reachability {
+  /** As the host says. */
+  readonly #endpoints = new Map<string, Endpoint>();
+  /** As control says. */
   readonly #runs = new Map<string, Run>();
+  /** What was told, of the runs that have ever been up. */
+  readonly #routes = new Map<string, Route>();
+  readonly #listeners: ((event: RouteEvent) => void)[] = [];
+
+  follow(listener: (event: RouteEvent) => void): void {
+    this.#listeners.push(listener);
+    listener({ kind: "table", routes: [...this.#routes.values()] });
+  }
+
+  heard(event: HostEvent): void {
+    switch (event.kind) {
+      case "inventory": {
+        const there = new Set(event.reachable.map(({ id }) => id));
+        for (const id of [...this.#endpoints.keys()]) if (!there.has(id)) this.#setEndpoint(id, undefined);
+        for (const { id, endpoint } of event.reachable) this.#setEndpoint(id, endpoint);
+        return;
+      }
+      case "reachable":
+        this.#setEndpoint(event.id, event.endpoint);
+        return;
+      case "unreachable":
+        this.#setEndpoint(event.id, undefined);
+        return;
+      case "lost":
+        this.#setEndpoint(event.id, undefined);
+        this.end(event.id);
+    }
+  }
+
+  /** Whether the host has it up. */
+  isUp(id: string): boolean {
+    return this.#endpoints.has(id);
+  }
 
   /** A run has begun. */
-  begin(id: string): void {
-    this.#runs.set(id, { over: new AbortController(), hidden: false });
+  begin(id: string, runId: string): void {
+    this.#runs.set(id, { id: runId, hidden: false });
+    this.#update(id);
   }
 
   /** Nobody new reaches it; what is carried already goes on, because it may turn out that it stays. */
   hide(id: string): void {
-    const run = this.#runs.get(id);
-    if (run !== undefined) run.hidden = true;
+    this.#setHidden(id, true);
   }
 
   show(id: string): void {
-    const run = this.#runs.get(id);
-    if (run !== undefined) run.hidden = false;
+    this.#setHidden(id, false);
   }
 
   isHidden(id: string): boolean {
@@ -30,14 +71,44 @@ export class Reachability {
 
   /** The run is over, and all that is carried to it ends. */
   end(id: string): void {
-    const run = this.#runs.get(id);
+    const runId = this.#runs.get(id)?.id;
     this.#runs.delete(id);
-    run?.over.abort(new Error("the sandbox has been paused or has ended"));
+    this.#routes.delete(id);
+    if (runId !== undefined) this.#tell({ kind: "over", sandboxId: id, runId });
   }
 
-  /** Undefined: it cannot be reached. Otherwise the signal that tells of the run's end. */
-  reachable(id: string): AbortSignal | undefined {
+  isReachable(id: string): boolean {
+    return this.#routes.get(id)?.isOpen === true;
+  }
+
+  #setEndpoint(id: string, endpoint: Endpoint | undefined): void {
+    if (endpoint === undefined) this.#endpoints.delete(id);
+    else this.#endpoints.set(id, endpoint);
+    this.#update(id);
+  }
+
+  #setHidden(id: string, hidden: boolean): void {
     const run = this.#runs.get(id);
-    return run === undefined || run.hidden ? undefined : run.over.signal;
+    if (run === undefined) return;
+    run.hidden = hidden;
+    this.#update(id);
+  }
+
+  #update(sandboxId: string): void {
+    const run = this.#runs.get(sandboxId);
+    const before = this.#routes.get(sandboxId);
+    const up = this.#endpoints.get(sandboxId);
+    const endpoint = up ?? before?.endpoint;
+    if (run === undefined || endpoint === undefined) return;
+    const isOpen = up !== undefined && !run.hidden;
+    const isKnown = before?.runId === run.id && before.endpoint === endpoint;
+    if (isKnown && before.isOpen === isOpen) return;
+    const route = { sandboxId, runId: run.id, endpoint, isOpen };
+    this.#routes.set(sandboxId, route);
+    this.#tell({ kind: "route", route });
+  }
+
+  #tell(event: RouteEvent): void {
+    for (const listener of this.#listeners) listener(event);
   }
 }

@@ -20,7 +20,7 @@ async function state(): Promise<string> {
   await f.control.settled();
   const now = await f.store.sandboxes.byId(row.id);
   const shown = await f.call("GET", `/sandboxes/${row.id}`);
-  const reached = (await f.control.directory.find(row.id)) !== undefined;
+  const reached = f.find(row.id) !== undefined;
   expect(reached).toBe(now?.state === "running");
   expect(now?.checkpoint ?? null).toBe(now?.state === "paused" ? "half" : null);
   return `${now?.state ?? "gone"}, shown ${shown.status === 200 ? shown.body.state : shown.status}`;

@@ -15,9 +15,14 @@
  *
  * A request to kill turns every other outcome into `killing`.
  */
-import type { Belongings } from "../../host/host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
+
+/** What the host has taken back. */
+interface Found {
+  sandboxes: ReadonlySet<string>;
+  checkpoints: ReadonlySet<string>;
+}
 
 export async function recover(core: LifecycleCore): Promise<void> {
   const { store, host, removal, expiry } = core;
@@ -29,10 +34,11 @@ export async function recover(core: LifecycleCore): Promise<void> {
   ];
   const [paused, resuming] = [await sandboxes.inState("paused"), await sandboxes.inState("resuming")];
   const named = [...pausing, ...paused, ...resuming].flatMap(({ checkpoint }) => checkpoint ?? []);
-  const there = await host.adopt({
-    sandboxes: new Set([...running, ...pausing, ...snapshotting].map(({ id }) => id)),
-    checkpoints: new Set([...named, ...(await store.templates.checkpoints())]),
+  const adopted = await host.adopt({
+    sandboxes: [...running, ...pausing, ...snapshotting].map(({ id }) => id),
+    checkpoints: [...named, ...(await store.templates.checkpoints())],
   });
+  const there = { sandboxes: new Set(adopted.sandboxes), checkpoints: new Set(adopted.checkpoints) };
   removal.enqueue(await sandboxes.inState("killing"));
   for (const row of running) await settleRunning(core, row, there);
   for (const row of pausing) await settlePausing(core, row, there);
@@ -43,18 +49,18 @@ export async function recover(core: LifecycleCore): Promise<void> {
   if (next !== undefined) expiry.noteEnd(next);
 }
 
-async function settleRunning(core: LifecycleCore, row: Sandbox, there: Belongings): Promise<void> {
-  if (there.sandboxes.has(row.id)) core.reachability.begin(row.id);
+async function settleRunning(core: LifecycleCore, row: Sandbox, there: Found): Promise<void> {
+  if (there.sandboxes.has(row.id)) core.reachability.begin(row.id, row.executionId);
   else takeDownIfEnded(core, await core.store.sandboxes.kill(row));
 }
 
-async function settlePausing(core: LifecycleCore, row: Sandbox, there: Belongings): Promise<void> {
+async function settlePausing(core: LifecycleCore, row: Sandbox, there: Found): Promise<void> {
   const { sandboxes } = core.store;
   const hasCheckpoint = row.checkpoint !== null && there.checkpoints.has(row.checkpoint);
   if (there.sandboxes.has(row.id)) {
     const back = await sandboxes.abandonPause(row);
     if (hasCheckpoint && row.checkpoint !== null) core.checkpointRemoval.enqueue([row.checkpoint]);
-    if (back?.state === "running") core.reachability.begin(row.id);
+    if (back?.state === "running") core.reachability.begin(row.id, row.executionId);
     takeDownIfEnded(core, back);
     return;
   }
@@ -64,11 +70,11 @@ async function settlePausing(core: LifecycleCore, row: Sandbox, there: Belonging
   takeDownIfEnded(core, done);
 }
 
-async function settleSnapshotting(core: LifecycleCore, row: Sandbox, there: Belongings): Promise<void> {
+async function settleSnapshotting(core: LifecycleCore, row: Sandbox, there: Found): Promise<void> {
   const { sandboxes } = core.store;
   if (!there.sandboxes.has(row.id)) await sandboxes.kill(row);
   const back = await sandboxes.finishSnapshot(row);
-  if (back?.state === "running") core.reachability.begin(row.id);
+  if (back?.state === "running") core.reachability.begin(row.id, row.executionId);
   takeDownIfEnded(core, back);
 }
 
@@ -79,7 +85,7 @@ function takeDownIfEnded(core: LifecycleCore, row: Sandbox | undefined): void {
 }
 
 /** Nothing is thrown away for it: whoever lost the checkpoint may bring it back. */
-function reportIfMissing(core: LifecycleCore, { id, checkpoint }: Sandbox, there: Belongings): void {
+function reportIfMissing(core: LifecycleCore, { id, checkpoint }: Sandbox, there: Found): void {
   if (checkpoint !== null && there.checkpoints.has(checkpoint)) return;
   const event = "the checkpoint of a paused sandbox is not on this machine; it cannot be resumed";
   core.log.write({ level: "error", event, sandbox: id, checkpoint });

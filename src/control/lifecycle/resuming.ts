@@ -95,7 +95,7 @@ export class Resuming {
       throw placementFault(cause, "it could not be resumed and stays paused");
     }
     // Before the row, so that an expiry that comes between the two finds it to take out.
-    reachability.begin(begun.id);
+    reachability.begin(begun.id, executionId);
     const startedAt = clock.now();
     const running = await this.#core.untilRecorded("a resume", () =>
       store.sandboxes.finishResume(begun, {
@@ -110,7 +110,7 @@ export class Resuming {
   }
 
   async #recorded(running: Sandbox, checkpoint: string, options: ResumeOptions): Promise<Sandbox> {
-    const { host, listener, log, checkpointRemoval } = this.#core;
+    const { reachability, listener, log, checkpointRemoval } = this.#core;
     if (running.state === "killing") {
       this.#core.endSoon(running, "killed");
       throw beingEnded(running.id);
@@ -119,7 +119,7 @@ export class Resuming {
     listener.tell("resumed", running, options.note);
     checkpointRemoval.enqueue([checkpoint]);
     await this.#core.backInRunning(running);
-    if (host.endpoint(running.id) === undefined) throw beingEnded(running.id);
+    if (!reachability.isUp(running.id)) throw beingEnded(running.id);
     return running;
   }
 

@@ -64,7 +64,7 @@ describe("a new run", () => {
     await post(`/sandboxes/${id}/pause`);
     await limit(MOST);
     expect(await f.control.directory.wake(id, { port: 3000, accessToken: null, mayWake: true })).toHaveProperty(
-      "destination",
+      "woken",
     );
     expect(await f.endOf(id)).toBe(MOST);
   });

@@ -113,7 +113,7 @@ describe("kill", () => {
       begun.resolve();
       return held.promise;
     };
-    expect(await f.control.directory.find(id)).toMatchObject({ address: "127.0.0.1" });
+    expect(f.find(id)).toMatchObject({ endpoint: { host: "127.0.0.1" } });
     const first = f.call("DELETE", `/sandboxes/${id}`);
     await begun.promise;
     expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
@@ -121,10 +121,11 @@ describe("kill", () => {
     expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 9 })).status).toBe(409);
     expect((await f.call("POST", `/v2/sandboxes/${id}/connect`)).status).toBe(409);
     expect<unknown>((await f.call("GET", "/sandboxes")).body).toEqual([]);
-    expect(await f.control.directory.find(id)).toBeUndefined();
+    expect(f.find(id)).toBeUndefined();
     // Not even when a host were slow to forget it.
-    f.host.endpoint = () => ({ address: "127.0.0.1", forward: async () => undefined });
-    expect(await f.control.directory.find(id)).toBeUndefined();
+    const endpoint = { host: "127.0.0.1", runtimePort: 49_983, ownPorts: true };
+    f.host.listener({ kind: "reachable", id, endpoint });
+    expect(f.find(id)).toBeUndefined();
     held.resolve();
     expect((await first).status).toBe(204);
     expect(f.host.destroyed).toEqual([id]);
@@ -164,7 +165,7 @@ describe("kill", () => {
     await f.control.settled();
     expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
     expect(await f.store.sandboxes.byId(id)).toBeUndefined();
-    expect(await f.control.directory.find(id)).toBeUndefined();
+    expect(f.find(id)).toBeUndefined();
   });
 });
 

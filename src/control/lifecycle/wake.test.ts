@@ -25,7 +25,8 @@ describe("a paused sandbox with auto-resume", () => {
   test("is woken with its memory and its tokens, and lives at least five minutes more", async () => {
     const id = await paused({ timeout: 60, secure: true });
     const token = (await f.call("GET", `/sandboxes/${id}`)).body.envdAccessToken;
-    expect(await wake(id)).toMatchObject({ destination: { address: "127.0.0.1" } });
+    expect(await wake(id)).toEqual({ woken: true });
+    expect(f.find(id)).toMatchObject({ endpoint: { host: "127.0.0.1" } });
     expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
     expect(await f.endOf(id)).toBe(300);
     expect<unknown>(f.host.requestOf(id)?.accessTokens).toEqual([token]);
@@ -43,7 +44,7 @@ describe("a paused sandbox with auto-resume", () => {
     let starts = 0;
     f.host.beforeResume = async () => void starts++;
     const wakes = await Promise.all(Array.from({ length: 100 }, () => wake(id)));
-    expect(wakes.every((each) => "destination" in each)).toBe(true);
+    expect(wakes.every((each) => "woken" in each)).toBe(true);
     expect(starts).toBe(1);
     await f.call("POST", `/sandboxes/${id}/pause`);
     await wake(id);
@@ -55,7 +56,7 @@ describe("a paused sandbox with auto-resume", () => {
     let starts = 0;
     f.host.beforeResume = async () => void starts++;
     const [reply, woken] = await Promise.all([f.call("POST", `/v2/sandboxes/${id}/connect`), wake(id)]);
-    expect([reply.status, "destination" in woken, starts]).toEqual([201, true, 1]);
+    expect([reply.status, "woken" in woken, starts]).toEqual([201, true, 1]);
   });
 
   test("at the end of its timeout is woken as soon as it is paused", async () => {
@@ -65,7 +66,7 @@ describe("a paused sandbox with auto-resume", () => {
     await begun;
     const waking = wake(id);
     finish();
-    expect(await waking).toHaveProperty("destination");
+    expect(await waking).toHaveProperty("woken");
     await passed;
     expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
   });
@@ -84,7 +85,7 @@ describe("a paused sandbox with auto-resume", () => {
   });
 
   test("that is open wakes without a token, also for its runtime", async () => {
-    expect(await wake(await paused(), { port: RUNTIME_PORT })).toHaveProperty("destination");
+    expect(await wake(await paused(), { port: RUNTIME_PORT })).toHaveProperty("woken");
   });
 
   test("takes an earlier token, too", async () => {
@@ -92,7 +93,7 @@ describe("a paused sandbox with auto-resume", () => {
     const first = (await f.call("GET", `/sandboxes/${id}`)).body.envdAccessToken;
     await f.call("POST", `/sandboxes/${id}/resume`);
     await f.call("POST", `/sandboxes/${id}/pause`);
-    expect(await wake(id, { port: RUNTIME_PORT, accessToken: first })).toHaveProperty("destination");
+    expect(await wake(id, { port: RUNTIME_PORT, accessToken: first })).toHaveProperty("woken");
   });
 
   test("without memory in its checkpoint is not woken", async () => {
@@ -182,7 +183,7 @@ test("what is being copied is waited for, whoever asks", async () => {
   const waking = wake(id, { port: RUNTIME_PORT });
   await f.until(() => f.clock.timers === 2);
   finish();
-  expect(await waking).toHaveProperty("destination");
+  expect(await waking).toHaveProperty("woken");
   await making;
 });
 

@@ -8,7 +8,9 @@ import type { Fault } from "../../contract/fault.ts";
 import { errorBody } from "../../contract/management/error-body.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
+import type { Host } from "../../host/host.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
+import { serialised } from "../../host/testing/serialised-host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { openStore, type Store } from "../../store/store.ts";
 import { jsonLog } from "../../work/log.ts";
@@ -20,6 +22,7 @@ import { type BuiltinTemplate, ensureFirstRun, type FirstRun } from "../first-ru
 import type { LifecycleListener } from "../lifecycle/lifecycle-listener.ts";
 import { routes } from "../routes/routes.ts";
 import type { Message } from "../webhooks/webhook-post.ts";
+import { type FollowedRoute, FollowedRoutes } from "./followed-routes.ts";
 
 const PASSING_STEP_MS = 500;
 export const NOW = Date.parse("2027-01-15T08:00:00Z");
@@ -61,6 +64,7 @@ export class ControlFixture implements AsyncDisposable {
   readonly host: FakeHost;
   store!: Store;
   control!: Control;
+  routes!: FollowedRoutes;
   firstRun!: FirstRun;
   apiKey!: string;
 
@@ -92,14 +96,21 @@ export class ControlFixture implements AsyncDisposable {
       () => this.clock.now(),
     );
     this.firstRun = await ensureFirstRun(this, [baseTemplate]);
-    const { store, host, clock, ids, listener } = this;
+    const { store, clock, ids, listener } = this;
+    const host: Host = serialised(this.host);
     const post = (message: Message) => {
       this.posted.push(message);
       return this.receive(message);
     };
     const chronicle = { idleClock: this.idleClock, post };
     this.control = createControl({ store, host, clock, ids, log, listener, chronicle });
+    this.routes = new FollowedRoutes(this.control.directory);
     await this.control.start();
+  }
+
+  /** Where the edge would find the sandbox. */
+  find(id: string): FollowedRoute | undefined {
+    return this.routes.find(id);
   }
 
   readonly listener: LifecycleListener = {

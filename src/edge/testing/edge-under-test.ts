@@ -1,9 +1,11 @@
-/** A real server with the edge in it, a directory that maps ids to 127.0.0.1, and raw sockets to speak to it. For tests. */
+/** A real server with the edge in it, a table with one sandbox at 127.0.0.1, and raw sockets to speak to it. For tests. */
 import net from "node:net";
 import type { Server } from "bun";
-import type { Destination, Directory } from "../../control/directory.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import type { Directory } from "../../control/directory.ts";
 import { createEdge, type Relay } from "../edge.ts";
 import { EDGE_REQUEST_BODY_MAX_BYTES } from "../limits.ts";
+import { type Destination, RouteTable } from "../route-table.ts";
 
 export const SANDBOX = "i0123456789abcdefghij";
 
@@ -16,16 +18,17 @@ export class EdgeUnderTest implements AsyncDisposable {
   /** How often the directory and the sandbox's forwarder were asked. */
   lookups = 0;
   forwardsAsked = 0;
-  sandboxes = new Map<string, string>([[SANDBOX, "127.0.0.1"]]);
+  readonly routes = new RouteTable();
   forward: (port: number) => Promise<number | undefined> = async () => undefined;
   findSigned: Directory["findSigned"] = async () => undefined;
   /** Sandboxes that `find` does not know are unknown to `wake`, too, unless a test says otherwise. */
   wake: Directory["wake"] = async () => ({ refused: "not-found" });
-  /** Aborted: the run of every sandbox is over. */
-  ended = new AbortController();
+  #runs = 1;
 
   constructor() {
-    const edge = createEdge({ directory: this.#directory(), log: (message) => this.logged.push(message) });
+    const routes = { find: (id: string) => this.find(id) };
+    const edge = createEdge({ directory: this.#directory(), routes, log: (message) => this.logged.push(message) });
+    this.place();
     this.server = Bun.serve<Relay>({
       port: 0,
       hostname: "127.0.0.1",
@@ -69,23 +72,44 @@ export class EdgeUnderTest implements AsyncDisposable {
     return rawExchange(this.port, request, until, more);
   }
 
-  destination(address: string): Destination {
-    return {
-      address,
-      forward: (port) => {
-        this.forwardsAsked += 1;
-        return this.forward(port);
-      },
-      ended: this.ended.signal,
-    };
+  /** How the edge looks a sandbox up; a test may break it. */
+  find(id: string): Destination | undefined {
+    this.lookups += 1;
+    return this.routes.find(id);
+  }
+
+  /** From now on the sandbox is reached there. */
+  place({
+    host = "127.0.0.1",
+    runtimePort = RUNTIME_PORT,
+    ownPorts = true,
+  }: Partial<Destination["endpoint"]> = {}): void {
+    const route = { sandboxId: SANDBOX, runId: this.#runId, endpoint: { host, runtimePort, ownPorts }, isOpen: true };
+    this.routes.take({ kind: "route", route });
+  }
+
+  /** Nobody new is led to the sandbox; what is carried goes on. */
+  hide(): void {
+    const endpoint = { host: "127.0.0.1", runtimePort: RUNTIME_PORT, ownPorts: true };
+    this.routes.take({ kind: "route", route: { sandboxId: SANDBOX, runId: this.#runId, endpoint, isOpen: false } });
+  }
+
+  /** The run is over; where the sandbox is placed next, another begins. */
+  end(): void {
+    this.routes.take({ kind: "over", sandboxId: SANDBOX, runId: this.#runId });
+    this.#runs += 1;
+  }
+
+  get #runId(): string {
+    return `run-${this.#runs}`;
   }
 
   #directory(): Directory {
     return {
-      find: async (id) => {
-        this.lookups += 1;
-        const address = this.sandboxes.get(id);
-        return address === undefined ? undefined : this.destination(address);
+      follow: () => undefined,
+      forward: (_id, port) => {
+        this.forwardsAsked += 1;
+        return this.forward(port);
       },
       wake: async (id, request) => this.wake(id, request),
       findSigned: async (link, client) => this.findSigned(link, client),

@@ -59,13 +59,13 @@ async function trial(): Promise<TrialResult> {
   await machine.resume({ ...request, id, checkpoint: CHECKPOINT, memory: true });
   const restored = performance.now();
   await expectWord(addressOf(machine, id), word);
-  await machine.adopt({ sandboxes: new Set(), checkpoints: new Set() });
+  await machine.adopt({ sandboxes: [], checkpoints: [] });
   await machine.close();
   return { checkpointMs: Math.round(written - begun), restoreMs: Math.round(restored - written) };
 }
 
 function addressOf(machine: Machine, id: string): string {
-  return machine.endpoint(id)?.address ?? "";
+  return machine.addressOf(id) ?? "";
 }
 
 /** Through the guest, as every process of a sandbox is started. It goes on when nobody reads its events any more. */

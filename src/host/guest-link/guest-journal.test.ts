@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
 import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
-import type { LogReader } from "../host.ts";
+import type { LogEvent } from "../host.ts";
 import { JOURNAL_BURST_MAX_BYTES } from "../limits.ts";
 import { GuestJournals } from "./guest-journal.ts";
 import { readJournalLine } from "./journal-line.ts";
@@ -41,21 +41,29 @@ async function guest(say: (socket: Socket, request: string) => void) {
   return { port: (server.address() as { port: number }).port, requests, sockets };
 }
 
-class Reader implements LogReader {
+/** Whoever is told, and answers as control does. */
+class Reader {
   readonly lines: LogLine[] = [];
-  position: string | undefined;
+  position: string | null = null;
   isReady = true;
+  /** How often it was asked from where on it wants to hear. */
+  asked = 0;
 
-  async positionOf(): Promise<string | undefined> {
-    if (!this.isReady) throw new Error("not recorded yet");
-    return this.position;
+  constructor(readonly journals: GuestJournals) {
+    journals.tell((event) => this.hear(event));
   }
 
-  take(_id: string, lines: readonly LogLine[], position: string | undefined): boolean {
-    if (!this.isReady) return false;
-    this.lines.push(...lines);
-    this.position = position ?? this.position;
-    return true;
+  hear(event: LogEvent): void {
+    if (event.kind === "log-waits") this.asked++;
+    if (!this.isReady) {
+      this.journals.putOff(event.id);
+      return;
+    }
+    if (event.kind === "log") {
+      this.lines.push(...event.lines);
+      this.position = event.position ?? this.position;
+    }
+    this.journals.hear(event.id, event.kind === "log" ? event.position : this.position);
   }
 
   async until(isSo: (reader: Reader) => boolean, withinMs = 4_000): Promise<void> {
@@ -68,11 +76,12 @@ class Reader implements LogReader {
   }
 }
 
-function follow(port: number, reader = new Reader()): { journals: GuestJournals; reader: Reader } {
+function follow(port: number, options: { isReady?: boolean; isNew?: boolean } = {}) {
   const journals = new GuestJournals(port);
   open.push(() => journals.close());
-  journals.tell(reader);
-  journals.follow("i1", { address: "127.0.0.1", secret: "shared" });
+  const reader = new Reader(journals);
+  reader.isReady = options.isReady ?? true;
+  journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, options.isNew);
   return { journals, reader };
 }
 
@@ -107,9 +116,7 @@ describe("an honest guest", () => {
 
   test("whose sandbox is not recorded yet is heard when it is", async () => {
     const { port, requests } = await guest((socket) => socket.write(greeting + entry(1)));
-    const reader = new Reader();
-    reader.isReady = false;
-    follow(port, reader);
+    const { reader } = follow(port, { isReady: false });
     await Bun.sleep(50);
     expect(requests).toEqual([]);
     reader.isReady = true;
@@ -138,13 +145,60 @@ describe("an honest guest", () => {
 
   test("of a new sandbox is listened to at once, without asking where its log ended", async () => {
     const { port } = await guest((socket) => socket.write(greeting + entry(1)));
-    const reader = new Reader();
-    reader.positionOf = () => Promise.reject(new Error("not recorded yet"));
+    const { reader } = follow(port, { isNew: true });
+    await reader.until(heard(1));
+    expect(reader.asked).toBe(0);
+  });
+
+  test("whose lines are put off says them again, each once in the end", async () => {
+    const { port, requests } = await guest((socket, request) => {
+      const after = Number(/after=(\d+)/.exec(request)?.[1]);
+      socket.write(greeting);
+      for (let seq = after + 1; seq <= 3; seq++) socket.write(entry(seq));
+    });
+    const { reader } = follow(port, { isNew: true, isReady: false });
+    while (requests.length === 0) await Bun.sleep(1);
+    await Bun.sleep(20);
+    expect(reader.lines).toEqual([]);
+    reader.isReady = true;
+    await reader.until(heard(3));
+    expect(reader.lines.map(({ message }) => message)).toEqual(["m1", "m2", "m3"]);
+  });
+
+  test("is told of one piece at a time: more is read of it when that was taken", async () => {
+    let more: (() => void) | undefined;
+    const { port } = await guest((socket) => {
+      socket.write(greeting + entry(1));
+      more = () => void socket.write(entry(2));
+    });
     const journals = new GuestJournals(port);
     open.push(() => journals.close());
-    journals.tell(reader);
+    const told: LogEvent[] = [];
+    journals.tell((event) => void told.push(event));
     journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
-    await reader.until(heard(1));
+    while (told.length === 0) await Bun.sleep(1);
+    more?.();
+    await Bun.sleep(50);
+    expect(told).toMatchObject([{ kind: "log", position: `${JOURNAL}:1` }]);
+    journals.hear("i1", `${JOURNAL}:1`);
+    while (told.length === 1) await Bun.sleep(1);
+    expect(told[1]).toMatchObject({ kind: "log", position: `${JOURNAL}:2` });
+    journals.hear("i1", `${JOURNAL}:2`);
+    // An answer that nobody waits for is nothing.
+    journals.hear("i1", `${JOURNAL}:2`);
+    journals.putOff("i2");
+  });
+
+  test("that is about to end is still heard, and its last words can be taken", async () => {
+    const { port } = await guest((socket) => socket.write(greeting + entry(1)));
+    const journals = new GuestJournals(port);
+    open.push(() => journals.close());
+    const told: LogEvent[] = [];
+    journals.tell((event) => void told.push(event));
+    journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
+    journals.leaveSoon("i1");
+    while (told.length === 0) await Bun.sleep(1);
+    expect(told).toMatchObject([{ kind: "log", lines: [{ message: "m1" }] }]);
   });
 });
 

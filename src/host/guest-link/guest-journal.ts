@@ -1,6 +1,7 @@
 /**
  * Listens to the journals of sandboxes, one long answer of each guest, and hands on what they tell. It can be left and taken up
- * again at any time, because the reader knows where a log ended. A guest is not trusted: lines, bytes and tries are bounded,
+ * again at any time, because whoever is told knows where a log ended. Nothing more is read of a guest before what it said last has
+ * been taken. A guest is not trusted: lines, bytes and tries are bounded,
  * and one that sends too much, or anything else than lines of a journal, is hung up on for a while.
  */
 
@@ -9,8 +10,9 @@ import { JOURNAL_LINE_MAX_BYTES } from "../../contract/runtime/limits.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
 import { TokenBucket } from "../../work/token-bucket.ts";
-import type { LogReader } from "../host.ts";
+import type { LogEvent } from "../host.ts";
 import {
+  JOURNAL_ANSWER_MS,
   JOURNAL_BURST_MAX_BYTES,
   JOURNAL_BYTES_PER_SECOND,
   JOURNAL_RETRY_MAX_MS,
@@ -30,40 +32,51 @@ interface JournalSource {
 }
 
 export class GuestJournals {
-  readonly #followed = new Map<string, AbortController>();
+  readonly #followed = new Map<string, Follower>();
   readonly #port: number;
-  #reader: LogReader | undefined;
+  #tell: ((event: LogEvent) => void) | undefined;
 
   constructor(port = RUNTIME_PORT) {
     this.#port = port;
   }
 
   /** Nothing is listened to before there is somebody to tell. */
-  tell(reader: LogReader): void {
-    this.#reader = reader;
+  tell(listener: (event: LogEvent) => void): void {
+    this.#tell = listener;
   }
 
-  /** Listens until `leave`. Of one that is followed already, from now on there. Of a new one the reader has nothing yet. */
+  /** Listens until `leave`. Of one that is followed already, from now on there. Of a new one nobody has anything yet. */
   follow(id: string, source: JournalSource, isNew = false): void {
     this.leave(id);
-    const reader = this.#reader;
-    if (reader === undefined) return;
-    const left = new AbortController();
-    this.#followed.set(id, left);
-    void new Follower(id, source, this.#port, reader, left.signal).run(isNew);
+    if (this.#tell === undefined) return;
+    const follower = new Follower(id, source, this.#port, (event) => this.#tell?.(event));
+    this.#followed.set(id, follower);
+    void follower.run(isNew);
+  }
+
+  /** The answer to what was told of this log last. One that nobody waits for is nothing. */
+  hear(id: string, after: string | null): void {
+    this.#followed.get(id)?.answer?.resolve(after);
+  }
+
+  putOff(id: string): void {
+    this.#followed.get(id)?.answer?.reject(new Unanswered("put off"));
   }
 
   /** Hangs up at once. Idempotent. */
   leave(id: string): void {
-    this.#followed.get(id)?.abort();
+    this.#followed.get(id)?.leave();
     this.#followed.delete(id);
   }
 
   /** The sandbox is about to end: what it has said already is still heard. */
   leaveSoon(id: string): void {
-    const left = this.#followed.get(id);
-    this.#followed.delete(id);
-    if (left !== undefined) setTimeout(() => left.abort(), LAST_WORDS_MS).unref();
+    const follower = this.#followed.get(id);
+    if (follower === undefined) return;
+    setTimeout(() => {
+      follower.leave();
+      if (this.#followed.get(id) === follower) this.#followed.delete(id);
+    }, LAST_WORDS_MS).unref();
   }
 
   close(): void {
@@ -74,7 +87,14 @@ export class GuestJournals {
 /** Not a line of a journal, or more than may come. */
 class Unfit extends Error {}
 
+/** Nobody took what was told, or nobody is to be told any more. */
+class Unanswered extends Error {}
+
 class Follower {
+  /** Of whoever is told; undefined while nothing is asked. */
+  answer: PromiseWithResolvers<string | null> | undefined;
+  readonly #leaving = new AbortController();
+  readonly left = this.#leaving.signal;
   readonly #budget = new TokenBucket(FLOW, performance.now());
   #hasComplained = false;
 
@@ -82,9 +102,13 @@ class Follower {
     readonly id: string,
     readonly source: JournalSource,
     readonly port: number,
-    readonly reader: LogReader,
-    readonly left: AbortSignal,
+    readonly tell: (event: LogEvent) => void,
   ) {}
+
+  leave(): void {
+    this.#leaving.abort();
+    this.answer?.reject(new Unanswered("left"));
+  }
 
   async run(isNew: boolean): Promise<void> {
     let pauseMs = JOURNAL_RETRY_MIN_MS;
@@ -92,10 +116,10 @@ class Follower {
       const startedAt = performance.now();
       let isFit = true;
       try {
-        await this.#listen(isNew && isFirst ? undefined : await this.reader.positionOf(this.id));
+        await this.#listen(isNew && isFirst ? null : await this.#ask({ kind: "log-waits", id: this.id }));
       } catch (thrown) {
         isFit = !(thrown instanceof Unfit);
-        if (thrown instanceof Unfit) pauseMs = this.#complain(thrown);
+        if (thrown instanceof Unfit) pauseMs = await this.#complain(thrown);
       }
       const wasUseful = isFit && performance.now() - startedAt > JOURNAL_RETRY_MAX_MS;
       await this.#pause(wasUseful ? JOURNAL_RETRY_MIN_MS : Math.max(pauseMs, this.#refillMs()));
@@ -103,7 +127,7 @@ class Follower {
     }
   }
 
-  async #listen(position: string | undefined): Promise<void> {
+  async #listen(position: string | null): Promise<void> {
     const [journal = "", after = "0"] = (position ?? "").split(":");
     const hangUp = new AbortController();
     const response = await fetch(
@@ -138,8 +162,26 @@ class Follower {
       if (rest.length > JOURNAL_LINE_MAX_BYTES) throw new Unfit("a line without an end");
       const taken = lines.flatMap((line) => this.#understand(line, hearing));
       if (taken.length === 0) continue;
-      // Asked again from where it was, later: it is not recorded yet, or too much waits.
-      if (!this.reader.take(this.id, taken, `${hearing.journal}:${hearing.seq}`)) return;
+      const position = `${hearing.journal}:${hearing.seq}`;
+      // Put off, it throws and is asked again from where it was, later: it is not recorded yet, or too much waits.
+      const after = await this.#ask({ kind: "log", id: this.id, lines: taken, position });
+      if (after !== position) return;
+    }
+  }
+
+  /** From where whoever is told wants to hear more. */
+  async #ask(event: LogEvent): Promise<string | null> {
+    if (this.left.aborted) throw new Unanswered("left");
+    const answer = Promise.withResolvers<string | null>();
+    const late = setTimeout(() => answer.reject(new Unanswered("no answer in time")), JOURNAL_ANSWER_MS);
+    late.unref();
+    this.answer = answer;
+    try {
+      this.tell(event);
+      return await answer.promise;
+    } finally {
+      clearTimeout(late);
+      this.answer = undefined;
     }
   }
 
@@ -164,11 +206,14 @@ class Follower {
   }
 
   /** Said once for each run of a sandbox, so that a lying guest does not fill the log with it. */
-  #complain(unfit: Unfit): number {
+  async #complain(unfit: Unfit): Promise<number> {
     if (!this.#hasComplained) {
       const message = `The runtime sent ${unfit.message}; parts of this log may be missing`;
       const line: LogLine = { at: Date.now(), level: "warn", message, fields: { logger: "sandbox" } };
-      this.#hasComplained = this.reader.take(this.id, [line], undefined);
+      this.#hasComplained = await this.#ask({ kind: "log", id: this.id, lines: [line], position: null }).then(
+        () => true,
+        () => false,
+      );
     }
     return JOURNAL_RETRY_MAX_MS;
   }

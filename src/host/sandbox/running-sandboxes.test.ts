@@ -10,12 +10,16 @@ function table(): RunningSandboxes {
   return new RunningSandboxes("/run/sandboxes", { address: (slot) => `198.18.0.${slot}` });
 }
 
+function lostOf(running: RunningSandboxes): string[] {
+  return running.lost().map(({ record: { id } }) => id);
+}
+
 test("what runs is found with its address, what does not is a 404 that names it", () => {
   const running = table();
   running.add(record("i1", process.pid));
   expect(running.demand("i1").guest.address).toBe("198.18.0.7");
   expect(() => running.demand("i2")).toThrow("sandbox i2 does not run on this machine");
-  running.delete("i1");
+  expect(running.takeOut("i1")).toBeDefined();
   expect(running.get("i1")).toBeUndefined();
 });
 
@@ -25,10 +29,10 @@ test("one whose first process has ended is known as lost from that moment", asyn
   const child = Bun.spawn(["sleep", "60"]);
   running.add(record("i1", child.pid));
   running.add(record("i2", process.pid));
-  expect([running.isAlive("i1"), running.lost()]).toEqual([true, []]);
+  expect([running.isAlive("i1"), lostOf(running)]).toEqual([true, []]);
   child.kill("SIGKILL");
   await child.exited;
-  expect([running.isAlive("i1"), running.lost()]).toEqual([false, ["i1"]]);
+  expect([running.isAlive("i1"), lostOf(running)]).toEqual([false, ["i1"]]);
   expect(running.isAlive("unknown")).toBe(false);
 });
 
@@ -37,4 +41,20 @@ test("only those that are kept stay", () => {
   for (const id of ["i1", "i2", "i3"]) running.add(record(id, process.pid));
   running.keepOnly(new Set(["i2"]));
   expect(["i1", "i2", "i3"].filter((id) => running.has(id))).toEqual(["i2"]);
+});
+
+test("a listener hears of those that are somebody's, and of no others", () => {
+  const running = table();
+  running.add(record("i1", process.pid));
+  running.add(record("i2", process.pid));
+  running.welcome("i1");
+  const heard: string[] = [];
+  running.listen((event) => heard.push(JSON.stringify(event)));
+  running.takeOut("i2");
+  running.takeOut("i1");
+  expect(heard).toHaveLength(2);
+  expect(heard[0]).toContain('"inventory"');
+  expect(heard[0]).toContain('"i1"');
+  expect(heard[0]).not.toContain('"i2"');
+  expect(heard[1]).toBe('{"kind":"unreachable","id":"i1"}');
 });

@@ -1,24 +1,63 @@
-/** The sandboxes that run on this machine and can be reached: what is known of each, and the way to its guest. */
+/**
+ * The sandboxes that run on this machine, the way to the guest of each, and the one listener that is told of them. What waits
+ * in the ready pool runs, too, but is nobody's yet and not told of; from `welcome` on it is.
+ */
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { GuestClient } from "../guest-link/guest-client.ts";
+import type { HostEvent, Reachable } from "../host.ts";
 import type { Network } from "../network/network.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 
 export interface RunningSandbox {
   record: SandboxRecord;
   guest: GuestClient;
+  isTold: boolean;
 }
 
 export class RunningSandboxes {
   readonly #entries = new Map<string, RunningSandbox>();
   readonly #folder: string;
   readonly #network: Pick<Network, "address">;
+  #listener: ((event: HostEvent) => void) | undefined;
 
   /** `folder` holds the folders of all sandboxes. */
   constructor(folder: string, network: Pick<Network, "address">) {
     this.#folder = folder;
     this.#network = network;
+  }
+
+  listen(listener: (event: HostEvent) => void): void {
+    this.#listener = listener;
+    const told = [...this.#entries].filter(([, { isTold }]) => isTold);
+    listener({ kind: "inventory", reachable: told.map(([id, running]) => reachable(id, running)) });
+  }
+
+  tell(event: HostEvent): void {
+    this.#listener?.(event);
+  }
+
+  add(record: SandboxRecord): RunningSandbox {
+    const running = { record, guest: this.guestOf(record), isTold: false };
+    this.#entries.set(record.id, running);
+    return running;
+  }
+
+  /** From now on it can be reached by those whose it is. */
+  welcome(id: string): RunningSandbox {
+    const running = this.demand(id);
+    running.isTold = true;
+    this.tell({ kind: "reachable", ...reachable(id, running) });
+    return running;
+  }
+
+  /** From now on nobody reaches it. Undefined: it did not run. */
+  takeOut(id: string): RunningSandbox | undefined {
+    const running = this.#entries.get(id);
+    this.#entries.delete(id);
+    if (running?.isTold) this.tell({ kind: "unreachable", id });
+    return running;
   }
 
   get(id: string): RunningSandbox | undefined {
@@ -36,18 +75,8 @@ export class RunningSandboxes {
     return running;
   }
 
-  add(record: SandboxRecord): RunningSandbox {
-    const running = { record, guest: this.guestOf(record) };
-    this.#entries.set(record.id, running);
-    return running;
-  }
-
-  delete(id: string): void {
-    this.#entries.delete(id);
-  }
-
   keepOnly(ids: { has(id: string): boolean }): void {
-    for (const id of this.#entries.keys()) if (!ids.has(id)) this.#entries.delete(id);
+    for (const id of [...this.#entries.keys()]) if (!ids.has(id)) this.takeOut(id);
   }
 
   /** Whether it is known and its first process has not ended, as of this moment. */
@@ -57,8 +86,8 @@ export class RunningSandboxes {
   }
 
   /** Those whose first process has ended. */
-  lost(): string[] {
-    return [...this.#entries.keys()].filter((id) => !this.isAlive(id));
+  lost(): RunningSandbox[] {
+    return [...this.#entries.values()].filter(({ record }) => !isAlive(record));
   }
 
   folderOf(id: string): string {
@@ -74,4 +103,8 @@ export class RunningSandboxes {
     const settingsFile = join(this.folderOf(record.id), "settings.json");
     return new GuestClient(this.#network.address(record.slot), record.controlSecret, settingsFile);
   }
+}
+
+function reachable(id: string, { guest }: RunningSandbox): Reachable {
+  return { id, endpoint: { host: guest.address, runtimePort: RUNTIME_PORT, ownPorts: true } };
 }

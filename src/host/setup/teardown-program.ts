@@ -16,7 +16,7 @@ try {
     await releasePool(data.path);
   }
   const machine = await Machine.open({ data, cacheFolder, guestFolder: "", resolver: undefined, readyPerKind: 0 });
-  await machine.adopt({ sandboxes: new Set(), checkpoints: new Set(await machine.checkpoints.list()) });
+  await machine.adopt({ sandboxes: [], checkpoints: await machine.checkpoints.list() });
   await machine.close();
   const below = mountPoints().filter((path) => path.startsWith(`${data.path}/`));
   for (const path of below.reverse()) await attempt(["umount", "--lazy", path]);

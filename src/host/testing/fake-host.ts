@@ -3,14 +3,16 @@
  * the same contract tests as the real one.
  */
 import { Fault } from "../../contract/fault.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import type { LogLine } from "../../contract/sandbox-log.ts";
 import type {
   Belongings,
   CheckpointOptions,
   CreatedSandbox,
   CreateSandbox,
-  Endpoint,
   Host,
-  LogReader,
+  HostEvent,
+  Reachable,
   ResumeSandbox,
   SandboxKind,
   Usage,
@@ -38,7 +40,7 @@ export class FakeHost implements Host {
   /** Sandboxes that another call has in hand, and checkpoints that are being written. */
   readonly #busy = new Map<string, string>();
   readonly #paused = new Set<string>();
-  readonly #listeners: ((id: string) => void)[] = [];
+  readonly #answers = new Map<string, PromiseWithResolvers<string | null | undefined>>();
   readonly #images: ReadonlySet<string>;
   readonly #capacity: number;
   #starting = 0;
@@ -57,8 +59,8 @@ export class FakeHost implements Host {
   /** Calls that the interface allows but that nobody who decides before acting makes, such as two pauses of one sandbox. */
   readonly collisions: string[] = [];
   kept: readonly SandboxKind[] = [];
-  /** To whom a test tells what a guest would. */
-  logReader: LogReader | undefined;
+  /** Whoever is told what happens. */
+  listener: (event: HostEvent) => void = () => undefined;
   /** What sandboxes seem to use; a test replaces it. */
   usageOf: (id: string) => Usage = () => ({ cpuUsedMs: 0, memUsed: 1, memCache: 2, diskUsed: 3, diskTotal: 4 });
   measured = 0;
@@ -66,6 +68,12 @@ export class FakeHost implements Host {
   constructor(options: { images?: readonly string[]; capacity?: number } = {}) {
     this.#images = new Set(options.images ?? ["base"]);
     this.#capacity = options.capacity ?? Number.POSITIVE_INFINITY;
+  }
+
+  events(listener: (event: HostEvent) => void): void {
+    this.listener = listener;
+    const up = [...this.#running.keys()].filter((id) => !this.#paused.has(id));
+    listener({ kind: "inventory", reachable: up.map(reachable) });
   }
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
@@ -76,7 +84,7 @@ export class FakeHost implements Host {
       await this.beforeCreate(request);
       const from = request.checkpoint === undefined ? undefined : this.#checkpoint(request.checkpoint);
       const id = this.#nextId();
-      this.#running.set(id, { request, ...this.#contents(from, true) });
+      this.#enter(id, { request, ...this.#contents(from, true) });
       return { id };
     });
   }
@@ -94,7 +102,7 @@ export class FakeHost implements Host {
       await this.#withRoom(async () => {
         await this.beforeResume(request);
         this.#checkpoint(checkpoint);
-        this.#running.set(id, { request, ...this.#contents(from, memory) });
+        this.#enter(id, { request, ...this.#contents(from, memory) });
       });
     } finally {
       release();
@@ -114,35 +122,35 @@ export class FakeHost implements Host {
     this.destroyed.push(id);
     const inHand = this.#busy.get(id);
     if (inHand !== undefined) this.collisions.push(`destroy of ${id} during its ${inHand}`);
-    this.#running.delete(id);
+    this.#takeOut(id);
     await this.beforeDestroy(id);
   }
 
-  endpoint(id: string): Endpoint | undefined {
-    if (!this.#running.has(id) || this.#paused.has(id)) return undefined;
-    return { address: "127.0.0.1", forward: async () => undefined };
+  async forward(): Promise<number | undefined> {
+    return undefined;
   }
 
   async adopt(keep: Belongings): Promise<Belongings> {
-    for (const id of this.#running.keys()) if (!keep.sandboxes.has(id)) this.#running.delete(id);
-    for (const name of this.#checkpoints.keys()) if (!keep.checkpoints.has(name)) this.#checkpoints.delete(name);
-    return { sandboxes: new Set(this.#running.keys()), checkpoints: new Set(this.#checkpoints.keys()) };
+    for (const id of [...this.#running.keys()]) if (!keep.sandboxes.includes(id)) this.#takeOut(id);
+    for (const name of this.#checkpoints.keys()) if (!keep.checkpoints.includes(name)) this.#checkpoints.delete(name);
+    for (const id of this.#running.keys()) this.listener({ kind: "reachable", ...reachable(id) });
+    return { sandboxes: [...this.#running.keys()], checkpoints: [...this.#checkpoints.keys()] };
   }
 
-  onLost(listener: (id: string) => void): void {
-    this.#listeners.push(listener);
+  async hearLog(id: string, after: string | null): Promise<void> {
+    this.#answers.get(id)?.resolve(after);
   }
 
-  onLog(reader: LogReader): void {
-    this.logReader = reader;
+  async putOffLog(id: string): Promise<void> {
+    this.#answers.get(id)?.resolve(undefined);
   }
 
-  async measure(ids: readonly string[]): Promise<ReadonlyMap<string, Usage>> {
+  async measure(ids: readonly string[]): Promise<Record<string, Usage>> {
     this.measured++;
-    return new Map(ids.filter((id) => this.#running.has(id)).map((id) => [id, this.usageOf(id)]));
+    return Object.fromEntries(ids.filter((id) => this.#running.has(id)).map((id) => [id, this.usageOf(id)]));
   }
 
-  keepReady(kinds: readonly SandboxKind[]): void {
+  async keepReady(kinds: readonly SandboxKind[]): Promise<void> {
     this.kept = kinds;
   }
 
@@ -171,8 +179,41 @@ export class FakeHost implements Host {
 
   /** The sandbox's first process dies. */
   lose(id: string): void {
-    if (!this.#running.delete(id)) throw new Error(`${id} does not run`);
-    for (const listener of this.#listeners) listener(id);
+    if (!this.#takeOut(id)) throw new Error(`${id} does not run`);
+    this.listener({ kind: "lost", id });
+  }
+
+  /** From where the sandbox's log is wanted, as a host asks before it listens to a guest; undefined when it is put off. */
+  askLog(id: string): Promise<string | null | undefined> {
+    return this.#tell({ kind: "log-waits", id });
+  }
+
+  /** A guest says these lines. Whether they were taken; until then a host tells no more of it. */
+  async say(
+    id: string,
+    lines: readonly LogLine[],
+    position: string | null,
+    listener = this.listener,
+  ): Promise<boolean> {
+    return (await this.#tell({ kind: "log", id, lines, position }, listener)) === position;
+  }
+
+  async #tell(event: HostEvent & { id: string }, listener = this.listener): Promise<string | null | undefined> {
+    const answer = Promise.withResolvers<string | null | undefined>();
+    this.#answers.set(event.id, answer);
+    listener(event);
+    return await answer.promise;
+  }
+
+  #enter(id: string, running: Running): void {
+    this.#running.set(id, running);
+    this.listener({ kind: "reachable", ...reachable(id) });
+  }
+
+  #takeOut(id: string): boolean {
+    const wasThere = this.#running.delete(id);
+    if (wasThere && !this.#paused.has(id)) this.listener({ kind: "unreachable", id });
+    return wasThere;
   }
 
   async #write(
@@ -186,7 +227,10 @@ export class FakeHost implements Host {
     if (this.#checkpoints.has(name) || this.#busy.has(name)) throw new Fault(409, `there is a checkpoint "${name}"`);
     const release = this.#hold(act, id);
     this.#busy.set(name, act);
-    if (act === "pause") this.#paused.add(id);
+    if (act === "pause") {
+      this.listener({ kind: "unreachable", id });
+      this.#paused.add(id);
+    }
     try {
       await before();
       const running = this.#running.get(id);
@@ -195,7 +239,8 @@ export class FakeHost implements Host {
       if (act === "pause") this.#running.delete(id);
     } finally {
       this.#busy.delete(name);
-      this.#paused.delete(id);
+      const isBack = this.#paused.delete(id) && this.#running.has(id);
+      if (isBack) this.listener({ kind: "reachable", ...reachable(id) });
       release();
     }
   }
@@ -240,6 +285,10 @@ export class FakeHost implements Host {
     }
     return `i${id}`;
   }
+}
+
+function reachable(id: string): Reachable {
+  return { id, endpoint: { host: "127.0.0.1", runtimePort: RUNTIME_PORT, ownPorts: true } };
 }
 
 function doesNotRun(id: string): Fault {

@@ -76,7 +76,7 @@ def accept():
     while True: threading.Thread(target=serve, args=(echo.accept()[0],), daemon=True).start()
 threading.Thread(target=accept, daemon=True).start()`;
     await startService(here.machine, id, echo, "return ended");
-    const line = await Line.open(here.machine.endpoint(id)?.address ?? "", 5678);
+    const line = await Line.open(here.machine.addressOf(id) ?? "", 5678);
     expect(await line.echo("one")).toBe("one");
     await here.machine.snapshot(id, "outside", { memory: true });
     expect(await line.echo("two")).toBe("two");

@@ -36,7 +36,7 @@ async function killStarting(data: DataFolder, count: number): Promise<string[]> 
 }
 
 async function expectWorking(machine: Machine, data: DataFolder, id: string): Promise<void> {
-  expect(machine.endpoint(id)).toBeDefined();
+  expect(machine.addressOf(id)).toBeDefined();
   expect(await shell(data, id, "echo works")).toBe("works");
 }
 

@@ -1,10 +1,13 @@
-/** The promises of the Host interface, held by the machine and by the host that only remembers. */
+/**
+ * The promises of the Host interface, held by the machine and by the host that only remembers; and by both behind a wire that
+ * carries JSON alone, so that they are promises that another machine can keep, too.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { Fault } from "../../../src/contract/fault.ts";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
 import { parseList } from "../../../src/host/cgroup/processors.ts";
-import type { CreateSandbox, Host, SandboxKind } from "../../../src/host/host.ts";
+import type { CreateSandbox, Endpoint, Host, HostEvent, SandboxKind } from "../../../src/host/host.ts";
 import { imageFolder } from "../../../src/host/image/image-folder.ts";
 import { Machine } from "../../../src/host/machine.ts";
 import { BASE_IMAGE, shiftOwners } from "../../../src/host/setup/base-image.ts";
@@ -15,12 +18,38 @@ import { attempt } from "../../../src/host/system/command.ts";
 import { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { Toolbox } from "../../../src/host/system/toolbox.ts";
 import { FakeHost } from "../../../src/host/testing/fake-host.ts";
+import { serialised } from "../../../src/host/testing/serialised-host.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
 import { newDataFolder } from "../../support/server.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE };
 const request: CreateSandbox = { kind, envVars: {}, accessTokens: [], internet: true };
+
+/** What a listener knows that keeps a table of what it is told. */
+class Heard {
+  readonly endpoints = new Map<string, Endpoint>();
+  readonly lost: string[] = [];
+  readonly events: HostEvent[] = [];
+  #changed = Promise.withResolvers<void>();
+
+  take(event: HostEvent): void {
+    this.events.push(event);
+    if (event.kind === "inventory") {
+      this.endpoints.clear();
+      for (const { id, endpoint } of event.reachable) this.endpoints.set(id, endpoint);
+    }
+    if (event.kind === "reachable") this.endpoints.set(event.id, event.endpoint);
+    if (event.kind === "unreachable") this.endpoints.delete(event.id);
+    if (event.kind === "lost") this.lost.push(event.id);
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers<void>();
+  }
+
+  async until(isSo: () => boolean): Promise<void> {
+    while (!isSo()) await this.#changed.promise;
+  }
+}
 
 interface Subject {
   host: Host;
@@ -49,7 +78,7 @@ afterAll(async () => {
   await teardown(data, CACHE, { keepData: false });
 });
 
-const subjects: Record<string, () => Subject> = {
+const bare: Record<string, () => Subject> = {
   machine: () => ({
     host: machine,
     async lose(id) {
@@ -63,19 +92,55 @@ const subjects: Record<string, () => Subject> = {
   },
 };
 
+const subjects: Record<string, () => Subject> = { ...bare };
+for (const [name, make] of Object.entries(bare)) {
+  subjects[`${name} behind a wire`] = () => {
+    const { host, lose } = make();
+    return { host: serialised(host), lose };
+  };
+}
+
 describe.each(Object.keys(subjects))("%s", (name) => {
-  const subject = (): Subject => {
+  const subject = (): Subject & { heard: Heard } => {
     const make = subjects[name];
     if (make === undefined) throw new Error(name);
-    return make();
+    const { host, lose } = make();
+    const heard = new Heard();
+    host.events((event) => heard.take(event));
+    return { host, lose, heard };
   };
 
-  test("a created sandbox has an id of the documented form and an endpoint", async () => {
-    const { host } = subject();
+  test("a created sandbox has an id of the documented form, and its endpoint is told by then", async () => {
+    const { host, heard } = subject();
     const { id } = await host.create(request);
     expect(id).toMatch(/^i[a-z0-9]{20}$/);
-    expect(host.endpoint(id)?.address).toMatch(/^\d+\.\d+\.\d+\.\d+$/);
+    const endpoint = { host: expect.stringMatching(/^\d+\.\d+\.\d+\.\d+$/), runtimePort: 49_983, ownPorts: true };
+    expect(heard.endpoints.get(id)).toEqual(endpoint);
     await host.destroy(id);
+  });
+
+  test("a new listener replaces the one before, and is told first what can be reached", async () => {
+    const { host, heard: first } = subject();
+    const { id } = await host.create(request);
+    const second = new Heard();
+    host.events((event) => second.take(event));
+    expect(second.events).toMatchObject([{ kind: "inventory", reachable: [{ id }] }]);
+    await host.destroy(id);
+    expect([first.endpoints.has(id), second.endpoints.has(id)]).toEqual([true, false]);
+  });
+
+  test("a port that nobody listens on, and any of a sandbox that does not run, leads nowhere", async () => {
+    const { host } = subject();
+    const { id } = await host.create(request);
+    expect(await host.forward(id, 4_321)).toBeUndefined();
+    await host.destroy(id);
+    expect(await host.forward(id, 4_321)).toBeUndefined();
+  });
+
+  test("an answer about a log that nobody asked for is nothing", async () => {
+    const { host } = subject();
+    await host.hearLog("i00000000000000000000", "journal:1");
+    await host.putOffLog("i00000000000000000000");
   });
 
   test("two sandboxes never share an id", async () => {
@@ -92,31 +157,26 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await expect(refused).rejects.toMatchObject({ status: 404, message: expect.stringContaining("no-such-image") });
   });
 
-  test("from the call of destroy on, the endpoint is gone; destroying again or the unknown is success", async () => {
-    const { host } = subject();
+  test("from the call of destroy on it is not reachable; destroying again or the unknown is success", async () => {
+    const { host, heard } = subject();
     const { id } = await host.create(request);
     const ended = host.destroy(id);
-    expect(host.endpoint(id)).toBeUndefined();
+    expect(heard.endpoints.has(id)).toBe(false);
     await ended;
     await host.destroy(id);
     await host.destroy("i00000000000000000000");
   });
 
   test("a sandbox that ends by itself is reported once and forgotten", async () => {
-    const { host, lose } = subject();
+    const { host, lose, heard } = subject();
     const { id } = await host.create(request);
-    const lost: string[] = [];
-    const reported = new Promise<void>((resolve) => {
-      host.onLost((which) => {
-        lost.push(which);
-        resolve();
-      });
-    });
     await lose(id);
-    await reported;
-    expect(host.endpoint(id)).toBeUndefined();
+    await heard.until(() => heard.lost.length > 0);
+    expect(heard.endpoints.has(id)).toBe(false);
     await host.destroy(id);
-    expect(lost).toEqual([id]);
+    expect(heard.lost).toEqual([id]);
+    const kinds = heard.events.flatMap((event) => (event.kind.startsWith("log") ? [] : event.kind));
+    expect(kinds.slice(1)).toEqual(["reachable", "unreachable", "lost"]);
   });
 
   test("what runs is measured, what does not is left out", async () => {
@@ -124,8 +184,8 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     const [one, ended] = [await host.create(request), await host.create(request)];
     await host.destroy(ended.id);
     const usages = await host.measure([ended.id, one.id, "i00000000000000000000"]);
-    expect([...usages.keys()]).toEqual([one.id]);
-    const { memUsed = 0, diskUsed = 0, diskTotal = 0, cpuUsedMs = -1 } = usages.get(one.id) ?? {};
+    expect(Object.keys(usages)).toEqual([one.id]);
+    const { memUsed = 0, diskUsed = 0, diskTotal = 0, cpuUsedMs = -1 } = usages[one.id] ?? {};
     expect(memUsed).toBeGreaterThan(0);
     expect(diskUsed).toBeGreaterThan(0);
     expect(diskTotal).toBeGreaterThan(diskUsed);
@@ -134,27 +194,27 @@ describe.each(Object.keys(subjects))("%s", (name) => {
   });
 
   test("adopt keeps what is asked for, ends the rest, and says what is alive", async () => {
-    const { host } = subject();
+    const { host, heard } = subject();
     const kept = await host.create(request);
     const unwanted = await host.create(request);
-    const sandboxes = new Set([kept.id, "i99999999999999999999"]);
-    const found = await host.adopt({ sandboxes, checkpoints: new Set() });
-    expect([...found.sandboxes]).toEqual([kept.id]);
-    expect(host.endpoint(kept.id)).toBeDefined();
-    expect(host.endpoint(unwanted.id)).toBeUndefined();
+    const sandboxes = [kept.id, "i99999999999999999999"];
+    const found = await host.adopt({ sandboxes, checkpoints: [] });
+    expect(found.sandboxes).toEqual([kept.id]);
+    expect(heard.endpoints.has(kept.id)).toBe(true);
+    expect(heard.endpoints.has(unwanted.id)).toBe(false);
     await host.destroy(kept.id);
   });
 
-  test("a paused sandbox has no endpoint and comes back under its id; its checkpoint stays until it is removed", async () => {
-    const { host } = subject();
+  test("a paused sandbox is not reachable and comes back under its id; its checkpoint stays until it is removed", async () => {
+    const { host, heard } = subject();
     const { id } = await host.create(request);
     const pausing = host.pause(id, "contract-1", { memory: true });
-    expect(host.endpoint(id)).toBeUndefined();
+    expect(heard.endpoints.has(id)).toBe(false);
     await pausing;
-    expect(host.endpoint(id)).toBeUndefined();
+    expect(heard.endpoints.has(id)).toBe(false);
     for (const memory of [true, false]) {
       await host.resume({ ...request, id, checkpoint: "contract-1", memory });
-      expect(host.endpoint(id)).toBeDefined();
+      expect(heard.endpoints.has(id)).toBe(true);
       await host.destroy(id);
     }
     await host.removeCheckpoint("contract-1");
@@ -163,15 +223,25 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await expect(again).rejects.toMatchObject({ status: 404, message: expect.stringContaining("contract-1") });
   });
 
+  test("a pause that fails leaves it reachable again by the time that is told", async () => {
+    const { host, heard } = subject();
+    const { id } = await host.create(request);
+    await host.snapshot(id, "contract-7", { memory: false });
+    await expect(host.pause(id, "contract-7", { memory: false })).rejects.toBeInstanceOf(Fault);
+    expect(heard.endpoints.has(id)).toBe(true);
+    await host.destroy(id);
+    await host.removeCheckpoint("contract-7");
+  });
+
   test("a snapshot lets the sandbox go on, and any number of others begin from it", async () => {
-    const { host } = subject();
+    const { host, heard } = subject();
     const { id } = await host.create(request);
     await host.snapshot(id, "contract-2", { memory: true });
-    expect(host.endpoint(id)).toBeDefined();
+    expect(heard.endpoints.has(id)).toBe(true);
     const copies = await Promise.all([1, 2].map(() => host.create({ ...request, checkpoint: "contract-2" })));
     expect(new Set([id, ...copies.map((copy) => copy.id)]).size).toBe(3);
     await host.removeCheckpoint("contract-2");
-    for (const copy of copies) expect(host.endpoint(copy.id)).toBeDefined();
+    for (const copy of copies) expect(heard.endpoints.has(copy.id)).toBe(true);
     await Promise.all([id, ...copies.map((copy) => copy.id)].map((each) => host.destroy(each)));
   });
 
@@ -189,8 +259,8 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     const { id } = await host.create(request);
     await host.snapshot(id, "contract-4", { memory: false });
     await host.pause(id, "contract-5", { memory: false });
-    const found = await host.adopt({ sandboxes: new Set(), checkpoints: new Set(["contract-5", "contract-6"]) });
-    expect([...found.checkpoints]).toEqual(["contract-5"]);
+    const found = await host.adopt({ sandboxes: [], checkpoints: ["contract-5", "contract-6"] });
+    expect(found.checkpoints).toEqual(["contract-5"]);
     await expect(host.create({ ...request, checkpoint: "contract-4" })).rejects.toMatchObject({ status: 404 });
     await host.resume({ ...request, id, checkpoint: "contract-5", memory: true });
     await host.destroy(id);
@@ -222,7 +292,7 @@ describe("the machine alone", () => {
 
   test("other users of the machine do not reach a sandbox, root does", async () => {
     const { id } = await machine.create(request);
-    const health = `http://${machine.endpoint(id)?.address}:49983/health`;
+    const health = `http://${machine.addressOf(id)}:49983/health`;
     const curl = ["curl", "--silent", "--max-time", "1", "--write-out", "%{http_code}", health];
     expect((await attempt(curl)).stdout).toBe("204");
     expect((await attempt(["setpriv", "--reuid=65534", "--clear-groups", ...curl])).stdout).toBe("000");
@@ -250,7 +320,7 @@ describe("the machine alone", () => {
   test("an image without anything in it, not even a C library, gets a working guest", async () => {
     await withImage("empty-test", {}, async () => {
       const { id } = await machine.create({ ...request, kind: { ...kind, image: "empty-test", defaultUser: "root" } });
-      const health = await fetch(`http://${machine.endpoint(id)?.address}:49983/health`, { keepalive: false });
+      const health = await fetch(`http://${machine.addressOf(id)}:49983/health`, { keepalive: false });
       expect(health.status).toBe(204);
       await machine.destroy(id);
     });

@@ -27,9 +27,8 @@ describe("while it is paused", () => {
 
     await here.teardown({ keepData: true });
     await here.open();
-    const found = await here.machine.adopt({ sandboxes: new Set([id]), checkpoints: new Set(["reboot"]) });
-    expect([...found.sandboxes]).toEqual([]);
-    expect([...found.checkpoints]).toEqual(["reboot"]);
+    const found = await here.machine.adopt({ sandboxes: [id], checkpoints: ["reboot"] });
+    expect(found).toEqual({ sandboxes: [], checkpoints: ["reboot"] });
     await here.machine.resume({ ...request, id, checkpoint: "reboot", memory: true });
     expect(await askService(here.machine, id)).toBe(word);
     await here.machine.destroy(id);
@@ -68,7 +67,7 @@ describe("while it is paused", () => {
     expect({ exitCode: child.exitCode, stderr: child.stderr }).toEqual({ exitCode: 0, stderr: "" });
     expect(Number(child.stdout)).toBeGreaterThanOrEqual(before);
     await here.open();
-    await here.machine.adopt({ sandboxes: new Set(), checkpoints: new Set() });
+    await here.machine.adopt({ sandboxes: [], checkpoints: [] });
   });
 });
 

@@ -1,0 +1,68 @@
+/**
+ * A host behind a wire: arguments, results, errors and events pass as JSON text and nothing else does, as they would between two
+ * machines. What JSON would change on the way is an error here, so that nobody comes to rely on a closure or a map. Control's own
+ * tests run on it, and the contract of hosts is tested through it.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { described } from "../../work/log.ts";
+import type { Host, HostEvent } from "../host.ts";
+
+export function serialised(host: Host): Host {
+  return {
+    events: (listener) => host.events((event) => listener(carried<HostEvent>("an event", event))),
+    create: (...args) => call("create", host.create.bind(host), args),
+    pause: (...args) => call("pause", host.pause.bind(host), args),
+    resume: (...args) => call("resume", host.resume.bind(host), args),
+    snapshot: (...args) => call("snapshot", host.snapshot.bind(host), args),
+    removeCheckpoint: (...args) => call("removeCheckpoint", host.removeCheckpoint.bind(host), args),
+    destroy: (...args) => call("destroy", host.destroy.bind(host), args),
+    forward: (...args) => call("forward", host.forward.bind(host), args),
+    adopt: (...args) => call("adopt", host.adopt.bind(host), args),
+    hearLog: (...args) => call("hearLog", host.hearLog.bind(host), args),
+    putOffLog: (...args) => call("putOffLog", host.putOffLog.bind(host), args),
+    measure: (...args) => call("measure", host.measure.bind(host), args),
+    keepReady: (...args) => call("keepReady", host.keepReady.bind(host), args),
+    close: (...args) => call("close", host.close.bind(host), args),
+  };
+}
+
+/** The call reaches the host at once; only its answer takes a moment. */
+async function call<A extends unknown[], R>(name: string, act: (...args: A) => Promise<R>, args: A): Promise<R> {
+  const sent = carried(`what ${name} is given`, args);
+  let result: R;
+  try {
+    result = await act(...sent);
+  } catch (thrown) {
+    throw carriedFault(thrown);
+  }
+  return carried(`what ${name} answers`, result);
+}
+
+/** The same on the other side. Nothing at all is nothing there, too. */
+function carried<T>(what: string, value: T): T {
+  if (value === undefined) return value;
+  if (!isPlain(value)) throw new Error(`${what} is not what JSON carries: ${Bun.inspect(value)}`);
+  return JSON.parse(JSON.stringify(value));
+}
+
+/** A member that is undefined may be missing on the other side; anything else is as it was. */
+function isPlain(value: unknown): boolean {
+  if (value === null || typeof value === "string" || typeof value === "boolean") return true;
+  if (typeof value === "number") return Number.isFinite(value);
+  if (typeof value !== "object") return false;
+  if (Array.isArray(value)) return value.every(isPlain);
+  const members = Object.values(value).filter((member) => member !== undefined);
+  return Object.getPrototypeOf(value) === Object.prototype && members.every(isPlain);
+}
+
+/** Its cause is text on the other side: enough for a log. */
+function carriedFault(thrown: unknown): Fault {
+  const { status, message, errorCode, headers, cause } = Fault.from(thrown);
+  const options = {
+    headers,
+    ...(errorCode === undefined ? {} : { errorCode }),
+    ...(cause === undefined ? {} : { cause: described(cause) }),
+  };
+  const sent = carried("a fault", { status, message, options });
+  return new Fault(sent.status, sent.message, sent.options);
+}
