@@ -1,7 +1,7 @@
 /**
- * Control: the management interface. It parses requests, decides what happens to sandboxes, tells the host to do it and the
- * store to remember it. `routes.ts` says what can be asked, `lifecycle.ts` what a sandbox goes through.
- * It never touches the machine (that is the host's) and never carries a sandbox's traffic (that is the edge's).
+ * Control: the management interface. It parses requests, decides what happens to sandboxes, tells the host to do it and
+ * the store to remember it. `routes.ts` says what can be asked, `lifecycle.ts` what a sandbox goes through. It never
+ * touches the machine (that is the host's) and never carries a sandbox's traffic (that is the edge's).
  */
 import type { Host, SandboxKind } from "../host/host.ts";
 import type { Store } from "../store/store.ts";

@@ -1,26 +1,29 @@
 /**
- * What the edge is told and may ask: where sandboxes are, to wake one, and whose a signed link is. Like the host's door it can be
- * a network call: plain data, promises, and events in their order. What every request needs, the edge has in a table of its own
- * that these events keep; it asks only when a sandbox is not in there, or a service is not where it was looked for.
+ * What the edge is told and may ask: where sandboxes are, to wake one, and whose a signed link is. Like the host's door
+ * it can be a network call: plain data, promises, and events in their order. What every request needs, the edge has in
+ * a table of its own that these events keep; it asks only when a sandbox is not in there, or a service is not where it
+ * was looked for.
  */
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import type { Endpoint } from "../host/host.ts";
 
 export interface Directory {
   /**
-   * From now on this listener is told where sandboxes can be reached: first of all of them, then of each change, at once and
-   * before the answer to any call that it precedes. It must not throw.
+   * From now on this listener is told where sandboxes can be reached: first of all of them, then of each change, at
+   * once and before the answer to any call that it precedes. It must not throw.
    */
   follow(listener: (event: RouteEvent) => void): void;
 
   /**
-   * Has a sandbox that has no open route reached again. One that is between two states is waited for, a paused one is woken if
-   * its creator allows it and the credentials do. However many ask at once, it is woken once; that nobody waits any more
-   * does not stop it. When it answers `woken`, its route has been told.
+   * Has a sandbox that has no open route reached again. One that is between two states is waited for, a paused one is
+   * woken if its creator allows it and the credentials do. However many ask at once, it is woken once; that nobody
+   * waits any more does not stop it. When it answers `woken`, its route has been told.
    */
   wake(sandboxId: string, request: WakeRequest): Promise<Wake>;
 
-  /** A port at the sandbox's endpoint that leads to a service on `port`, also one on a loopback address; or undefined. */
+  /**
+   * A port at the sandbox's endpoint that leads to a service on `port`, also one on a loopback address; or undefined.
+   */
   forward(sandboxId: string, port: number): Promise<number | undefined>;
 
   /** The running sandbox that a signed file link opens. Fault 429 when `client` has guessed too often. */

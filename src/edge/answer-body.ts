@@ -1,6 +1,6 @@
 /**
- * The body of an HTTP answer on a connection of our own. The sandbox is held back when the client does not take it; a body that
- * is not framed as HTTP says, or ends before its end, breaks the client's, too.
+ * The body of an HTTP answer on a connection of our own. The sandbox is held back when the client does not take it; a
+ * body that is not framed as HTTP says, or ends before its end, breaks the client's, too.
  */
 import {
   EDGE_ANSWER_PIECE_OVERHEAD_BYTES,
@@ -110,7 +110,9 @@ class ChunkedBody implements Framing {
   }
 }
 
-/** Owns the connection from now on: it ends with the body, and the body with it. `rest` is what came behind the head. */
+/**
+ * Owns the connection from now on: it ends with the body, and the body with it. `rest` is what came behind the head.
+ */
 export function bodyStream(
   socket: SandboxSocket,
   rest: Buffer<ArrayBuffer>,

@@ -1,4 +1,7 @@
-/** The head of an HTTP answer on a connection of our own: what the sandbox says, bounded and checked, and what came behind it. */
+/**
+ * The head of an HTTP answer on a connection of our own: what the sandbox says, bounded and checked, and what came
+ * behind it.
+ */
 import { EDGE_ANSWER_HEAD_MAX_BYTES } from "./limits.ts";
 import type { SandboxSocket } from "./sandbox-socket.ts";
 

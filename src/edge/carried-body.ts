@@ -1,6 +1,7 @@
 /**
- * Bodies on their way through the edge. They stream as they come; only a short body of announced length that has arrived in
- * one piece is passed on as that piece, which spares a stream for most requests and lets Bun keep its Content-Length.
+ * Bodies on their way through the edge. They stream as they come; only a short body of announced length that has
+ * arrived in one piece is passed on as that piece, which spares a stream for most requests and lets Bun keep its
+ * Content-Length.
  */
 import { EDGE_WHOLE_BODY_MAX_BYTES } from "./limits.ts";
 import { breakOff, UNBUFFERED } from "./passed-stream.ts";
@@ -24,9 +25,9 @@ export async function carried(
 }
 
 /**
- * The rest of a body, after `first`. A wrapped stream rather than the body itself: fetch swallows what has already arrived of
- * a request's own body even if it is then refused a connection; and Bun.serve prints each break of a response's own body to
- * stderr with the URL, signature and all, which any sandbox could cause at will.
+ * The rest of a body, after `first`. A wrapped stream rather than the body itself: fetch swallows what has already
+ * arrived of a request's own body even if it is then refused a connection; and Bun.serve prints each break of a
+ * response's own body to stderr with the URL, signature and all, which any sandbox could cause at will.
  */
 function streams(
   reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,

@@ -1,6 +1,6 @@
 /**
- * Which headers travel. Those about one connection stay on that connection (RFC 9110, 7.6.1); what the sender claims about
- * proxies before us is not believed; the control secret never passes. All others are left as they came.
+ * Which headers travel. Those about one connection stay on that connection (RFC 9110, 7.6.1); what the sender claims
+ * about proxies before us is not believed; the control secret never passes. All others are left as they came.
  */
 import { CONTROL_SECRET_HEADER } from "../contract/runtime/guest-control.ts";
 

@@ -1,6 +1,6 @@
 /**
- * The runtime port also carries the control channel between host and guest. Nobody outside may reach it, under any spelling
- * of its paths; nor the control endpoints of the original runtime, whose names clients may know.
+ * The runtime port also carries the control channel between host and guest. Nobody outside may reach it, under any
+ * spelling of its paths; nor the control endpoints of the original runtime, whose names clients may know.
  */
 
 import { CONTROL_PREFIX } from "../contract/runtime/guest-control.ts";
@@ -41,7 +41,8 @@ export function internalPath(target: string): string | undefined {
 function isInternal(path: string): boolean {
   if (INTERNAL_ENDPOINTS.has(path)) return true;
   if (path.length < CONTROL_ROOT.length) return false;
-  // Any case of the control prefix is refused: it costs nobody a path, and the guest need not be trusted to tell them apart.
+  // Any case of the control prefix is refused: it costs nobody a path, and the guest need not be trusted to tell them
+  // apart.
   const lower = path.slice(0, CONTROL_PREFIX.length).toLowerCase();
   return lower === CONTROL_PREFIX || (lower === CONTROL_ROOT && path.length === CONTROL_ROOT.length);
 }

@@ -1,13 +1,12 @@
 /**
- * The edge: sandbox URLs. It finds the sandbox that a request names, has it woken if need be, and carries bytes between the
- * client and that sandbox's port. It never decides about a sandbox's life, never reads a body, and keeps no connection to a
- * sandbox between requests.
+ * The edge: sandbox URLs. It finds the sandbox that a request names, has it woken if need be, and carries bytes between
+ * the client and that sandbox's port. It never decides about a sandbox's life, never reads a body, and keeps no
+ * connection to a sandbox between requests.
  *
- *   sandbox-address  which sandbox and port          reach            the way to that port, loopback services included
- *   route-table      where each sandbox is, as control tells it without being asked
- *   control-path     what is refused on port 49983   http-forward     one HTTP exchange; carried-headers, carried-body
- *   refusal          answers of the edge itself      websocket-relay  one WebSocket; websocket-handshake, websocket-frame
- *                                                    file-download    one file from the guest; answer-head, answer-body
+ *   sandbox-address  which sandbox and port        reach            the way to that port, loopback services included
+ *   route-table      where each sandbox is         http-forward     one HTTP exchange; carried-headers, carried-body
+ *   control-path     what is refused on 49983      websocket-relay  one WebSocket; websocket-handshake, -frame
+ *   refusal          answers of the edge itself    file-download    one file from the guest; answer-head, answer-body
  */
 import type { Server, WebSocketHandler } from "bun";
 import { Fault } from "../contract/fault.ts";
@@ -17,7 +16,7 @@ import type { Directory } from "../control/directory.ts";
 import { internalPath } from "./control-path.ts";
 import { httpAttempt } from "./http-forward.ts";
 import { answerPreflight, preflightOf } from "./preflight.ts";
-import { type EdgeLog, Reach } from "./reach.ts";
+import { createReach, type EdgeLog } from "./reach.ts";
 import { type Refusal, refuse } from "./refusal.ts";
 import type { RouteTable } from "./route-table.ts";
 import { addressOf, type Misaddressed, type SandboxAddress } from "./sandbox-address.ts";
@@ -33,9 +32,13 @@ type EdgeRoute = SandboxAddress | Misaddressed | { signed: SignedLink } | { pref
 interface Edge {
   /** Undefined: the request is not for a sandbox. Otherwise hand the result to `handle`. */
   route(request: Request): EdgeRoute | undefined;
-  /** The answer, or undefined once the connection has become a WebSocket. Never rejects. Consumes the request's headers. */
+  /**
+   * The answer, or undefined once the connection has become a WebSocket. Never rejects. Consumes the request's headers.
+   */
   handle(request: Request, route: EdgeRoute, server: Server<Relay>): Promise<Response | undefined>;
-  /** The `websocket` option of the server that calls `handle`; its `maxRequestBodySize` is EDGE_REQUEST_BODY_MAX_BYTES. */
+  /**
+   * The `websocket` option of the server that calls `handle`; its `maxRequestBodySize` is EDGE_REQUEST_BODY_MAX_BYTES.
+   */
   websocket: WebSocketHandler<Relay>;
 }
 
@@ -47,7 +50,7 @@ interface EdgeServices {
 }
 
 export function createEdge({ directory, routes, log }: EdgeServices): Edge {
-  const reach = new Reach(directory, routes, log);
+  const reach = createReach(directory, routes, log);
 
   async function handle(request: Request, route: EdgeRoute, server: Server<Relay>): Promise<Response | undefined> {
     try {
@@ -120,8 +123,8 @@ function refusalFor(request: Request, route: SandboxAddress, target: string): Re
 }
 
 /**
- * The runtime's health asks whether the sandbox runs, so it must not be what makes it run: clients ask when a stream breaks
- * off, also because of a pause, and would undo every pause of a sandbox that resumes by itself.
+ * The runtime's health asks whether the sandbox runs, so it must not be what makes it run: clients ask when a stream
+ * breaks off, also because of a pause, and would undo every pause of a sandbox that resumes by itself.
  */
 function asksForHealth({ method }: Request, { port }: SandboxAddress, target: string): boolean {
   return method === "GET" && port === RUNTIME_PORT && /^\/health(\?|$)/.test(target);
@@ -133,9 +136,10 @@ function announcesBody(headers: Headers): boolean {
 }
 
 /**
- * Path and query of a request's URL. Bun.serve composes the URL from the Host header and the request target, so a target in
- * absolute form never names another machine here; with no usable host it gives the bare target, and that undecoded. What is not
- * ASCII is escaped: cut to one byte on its way to a sandbox, a letter such as U+010A would be the end of a line.
+ * Path and query of a request's URL. Bun.serve composes the URL from the Host header and the request target, so a
+ * target in absolute form never names another machine here; with no usable host it gives the bare target, and that
+ * undecoded. What is not ASCII is escaped: cut to one byte on its way to a sandbox, a letter such as U+010A would be
+ * the end of a line.
  */
 function targetOf(url: string): string {
   const scheme = url.startsWith("/") ? -1 : url.indexOf("://");

@@ -1,4 +1,7 @@
-/** Downloads from the guest, which go over connections of the edge's own: whole, at the client's pace, and broken when broken. */
+/**
+ * Downloads from the guest, which go over connections of the edge's own: whole, at the client's pace, and broken when
+ * broken.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import net from "node:net";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";

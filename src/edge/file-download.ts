@@ -1,8 +1,8 @@
 /**
- * GET /files of a sandbox's guest. It goes over a connection of our own, since it may be gigabytes: fetch carries a body from
- * thread to thread in small pieces, which costs twice the time, and Bun's own way around that buffers without a
- * bound and prints the link of each broken download. Only the guest is spoken to like this; any other service may speak HTTP in
- * ways that fetch knows better.
+ * GET /files of a sandbox's guest. It goes over a connection of our own, since it may be gigabytes: fetch carries a
+ * body from thread to thread in small pieces, which costs twice the time, and Bun's own way around that buffers without
+ * a bound and prints the link of each broken download. Only the guest is spoken to like this; any other service may
+ * speak HTTP in ways that fetch knows better.
  */
 
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";

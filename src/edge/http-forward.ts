@@ -1,6 +1,6 @@
 /**
- * Carries one HTTP exchange: the request to the sandbox, the response back. Nothing is decoded, no long body is gathered,
- * and each side's end or failure reaches the other.
+ * Carries one HTTP exchange: the request to the sandbox, the response back. Nothing is decoded, no long body is
+ * gathered, and each side's end or failure reaches the other.
  */
 import { type CarriedBody, carried } from "./carried-body.ts";
 import { towardsClient, towardsSandbox } from "./carried-headers.ts";

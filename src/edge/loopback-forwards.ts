@@ -1,6 +1,6 @@
 /**
- * The ways to services that listen on a loopback address inside a sandbox. The guest opens one when asked; it is remembered
- * for a short time, so that not every request has to be refused at the door first.
+ * The ways to services that listen on a loopback address inside a sandbox. The guest opens one when asked; it is
+ * remembered for a short time, so that not every request has to be refused at the door first.
  */
 
 import type { Directory } from "../control/directory.ts";

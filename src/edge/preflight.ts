@@ -1,6 +1,6 @@
 /**
- * A browser's question whether it may send a request with the header that names a sandbox. The question itself names none, so
- * it is answered here, as every runtime would.
+ * A browser's question whether it may send a request with the header that names a sandbox. The question itself names
+ * none, so it is answered here, as every runtime would.
  */
 import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/runtime/cors.ts";
 import { SANDBOX_ID_HEADER } from "./sandbox-address.ts";

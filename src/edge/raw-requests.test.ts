@@ -1,4 +1,6 @@
-/** What arrives on a bare socket: requests that parsers disagree about, and attempts to use the edge as an open proxy. */
+/**
+ * What arrives on a bare socket: requests that parsers disagree about, and attempts to use the edge as an open proxy.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
@@ -124,7 +126,8 @@ describe("the edge is no open proxy", () => {
   );
 });
 
-// Seen to fail: without a usable Host, Bun hands out a target undecoded, and these letters end in the bytes of CR, LF, space and "c".
+// Seen to fail: without a usable Host, Bun hands out a target undecoded, and these letters end in the bytes of CR, LF,
+// space and "c".
 describe("letters that look like line ends when cut to a byte stay letters", () => {
   const smuggled = "/x\u0120HTTP/1.1\u010d\u010ainjected:\u0120yes\u010d\u010a\u010d\u010aPOST\u0120/smuggled";
   /** In UTF-8, for an exchange that sends one byte for each letter. */

@@ -1,7 +1,7 @@
 /**
- * Finding the way to a port of a sandbox. A sandbox that is not to be reached just now is waited for, and woken if it may be. A
- * service may listen on every address, only on a loopback address, or be about to start: so a refused connection is tried
- * through the guest's forwarder and then again for a short while.
+ * Finding the way to a port of a sandbox. A sandbox that is not to be reached just now is waited for, and woken if it
+ * may be. A service may listen on every address, only on a loopback address, or be about to start: so a refused
+ * connection is tried through the guest's forwarder and then again for a short while.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { TRANSITION_ROUNDS_MAX } from "../contract/limits.ts";
@@ -33,8 +33,8 @@ export type EdgeLog = (message: string, context: Record<string, unknown>) => voi
 type Reached<T> = { reached: T } | { refusal: Refusal };
 
 /**
- * One try at a host and port. It must leave the request untouched when the connection is refused, for it may be made again. What it
- * carries must end when `ended` is aborted: the sandbox is gone then, perhaps without a word.
+ * One try at a host and port. It must leave the request untouched when the connection is refused, for it may be made
+ * again. What it carries must end when `ended` is aborted: the sandbox is gone then, perhaps without a word.
  */
 export type Attempt<T> = (host: string, port: number, ended: AbortSignal) => Promise<T>;
 
@@ -45,28 +45,22 @@ interface Asking {
   mayWake: boolean;
 }
 
-export class Reach {
-  readonly #directory: Directory;
-  readonly #routes: Pick<RouteTable, "find">;
-  readonly #log: EdgeLog;
-  readonly #forwards: LoopbackForwards;
+export interface Reach {
+  to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>>;
+}
 
-  constructor(directory: Directory, routes: Pick<RouteTable, "find">, log: EdgeLog) {
-    this.#directory = directory;
-    this.#routes = routes;
-    this.#log = log;
-    this.#forwards = new LoopbackForwards(directory);
-  }
+export function createReach(directory: Directory, routes: Pick<RouteTable, "find">, log: EdgeLog): Reach {
+  const forwards = new LoopbackForwards(directory);
 
-  async to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
+  async function to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
     const budgetMs = asked.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
     let startedMs = performance.now();
     let wakes = 0;
     for (let tries = 1; ; tries += 1) {
       // Looked up for each try: the sandbox may have ended or moved since the last one.
-      const destination = this.#routes.find(asked.sandboxId);
+      const destination = routes.find(asked.sandboxId);
       if (destination === undefined) {
-        const refusal = await this.#wake(asked, asking);
+        const refusal = await wake(asked, asking);
         if (refusal !== undefined) return { refusal };
         if (++wakes > TRANSITION_ROUNDS_MAX) return inTransition(asked);
         // Its services have been away, too: they get the same time to answer again.
@@ -75,7 +69,7 @@ export class Reach {
         continue;
       }
       try {
-        return { reached: await this.#once(asked, destination, attempt) };
+        return { reached: await once(asked, destination, attempt) };
       } catch (failure) {
         if (!isRefused(failure)) return destination.ended.aborted ? notFound(asked) : closed(asked);
       }
@@ -87,58 +81,60 @@ export class Reach {
   }
 
   /** Undefined: it can be reached, or could a moment ago. */
-  async #wake({ sandboxId, port }: SandboxAddress, { headers, mayWake }: Asking): Promise<Refusal | undefined> {
+  async function wake({ sandboxId, port }: SandboxAddress, { headers, mayWake }: Asking): Promise<Refusal | undefined> {
     const accessToken = headers.get(ACCESS_TOKEN_HEADER);
-    const woken = await this.#directory.wake(sandboxId, { port, accessToken, mayWake });
+    const woken = await directory.wake(sandboxId, { port, accessToken, mayWake });
     return "woken" in woken ? undefined : { reason: REASONS[woken.refused], sandboxId };
   }
 
   /** Throws what the last attempt threw; a refusal only if every way was refused. */
-  async #once<T>(asked: SandboxAddress, { endpoint, ended }: Destination, attempt: Attempt<T>): Promise<T> {
+  async function once<T>(asked: SandboxAddress, { endpoint, ended }: Destination, attempt: Attempt<T>): Promise<T> {
     const { host, runtimePort, ownPorts } = endpoint;
     if (asked.port === RUNTIME_PORT) return await attempt(host, runtimePort, ended);
-    const known = this.#forwards.known(asked, host);
+    const known = forwards.known(asked, host);
     if (known !== undefined) {
       try {
         return await attempt(host, known, ended);
       } catch (failure) {
-        this.#forwards.forget(asked);
+        forwards.forget(asked);
         if (!isRefused(failure)) throw failure;
       }
     }
     try {
-      if (!ownPorts) throw new NotThere();
+      if (!ownPorts) throw portOfAnother();
       return await attempt(host, asked.port, ended);
     } catch (failure) {
       if (!isRefused(failure)) throw failure;
-      const port = await this.#ask(asked, host);
+      const port = await ask(asked, host);
       if (port === undefined) throw failure;
-      return await this.#through(asked, () => attempt(host, port, ended));
+      return await through(asked, () => attempt(host, port, ended));
     }
   }
 
-  async #through<T>(asked: SandboxAddress, attempt: () => Promise<T>): Promise<T> {
+  async function through<T>(asked: SandboxAddress, attempt: () => Promise<T>): Promise<T> {
     try {
       return await attempt();
     } catch (failure) {
-      this.#forwards.forget(asked);
+      forwards.forget(asked);
       throw failure;
     }
   }
 
-  async #ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
+  async function ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
     try {
-      return await this.#forwards.ask(asked, host);
+      return await forwards.ask(asked, host);
     } catch (failure) {
-      this.#log("asking a sandbox for the way to a loopback service failed", { ...asked, failure });
+      log("asking a sandbox for the way to a loopback service failed", { ...asked, failure });
       return undefined;
     }
   }
+
+  return { to };
 }
 
 /** As if a connection had been refused: the host is not the sandbox's own, so the port there is somebody else's. */
-class NotThere extends Error {
-  readonly code = "ECONNREFUSED";
+function portOfAnother(): Error {
+  return Object.assign(new Error("the host is not the sandbox's own"), { code: "ECONNREFUSED" });
 }
 
 function closed(asked: SandboxAddress): { refusal: Refusal } {

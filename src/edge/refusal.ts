@@ -1,6 +1,6 @@
 /**
- * What the edge answers when it does not carry a request: JSON for programs, a page for people, the same status for both.
- * Clients compare some messages and read members in the order given here.
+ * What the edge answers when it does not carry a request: JSON for programs, a page for people, the same status for
+ * both. Clients compare some messages and read members in the order given here.
  */
 export type Refusal =
   | { reason: "sandbox-not-found" | "resume-forbidden" | "sandbox-in-transition" | "limit-reached"; sandboxId: string }

@@ -1,6 +1,6 @@
 /**
- * Where sandboxes are, as control has told: a look-up costs no question to anybody. With each way comes a signal for the end of
- * that run of the sandbox; it is made here, because a signal cannot travel.
+ * Where sandboxes are, as control has told: a look-up costs no question to anybody. With each way comes a signal for
+ * the end of that run of the sandbox; it is made here, because a signal cannot travel.
  */
 import type { Route, RouteEvent } from "../control/directory.ts";
 

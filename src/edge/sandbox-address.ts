@@ -34,7 +34,9 @@ export function addressOf(headers: Headers): SandboxAddress | Misaddressed | und
   return validated(id, port);
 }
 
-/** Position of the dash when the host name's first label begins with digits and a dash, and other labels follow; else 0. */
+/**
+ * Position of the dash when the host name's first label begins with digits and a dash, and other labels follow; else 0.
+ */
 function endOfSandboxPort(host: string): number {
   let at = 0;
   while (at < host.length && isDigit(host.charCodeAt(at))) at += 1;

@@ -1,6 +1,7 @@
 /**
- * A TCP connection to a sandbox, for what fetch cannot carry. What cannot be sent at once waits here; the owner sees how
- * much waits and holds back its source. Bytes received before somebody listens are kept, with the sandbox held back.
+ * A TCP connection to a sandbox, for what fetch cannot carry. What cannot be sent at once waits here; the owner sees
+ * how much waits and holds back its source. Bytes received before somebody listens are kept, with the sandbox held
+ * back.
  */
 import type { Socket } from "bun";
 import { EDGE_WEBSOCKET_CLOSE_MS } from "./limits.ts";

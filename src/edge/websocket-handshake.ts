@@ -1,6 +1,7 @@
 /**
- * Opens a WebSocket at a sandbox's service on a client's behalf. Done here rather than by Bun's WebSocket client, because
- * that one hides a refusal's headers and body, and fails when the service chooses none of the offered subprotocols.
+ * Opens a WebSocket at a sandbox's service on a client's behalf. Done here rather than by Bun's WebSocket client,
+ * because that one hides a refusal's headers and body, and fails when the service chooses none of the offered
+ * subprotocols.
  */
 
 import { gather, readAnswerHead } from "./answer-head.ts";

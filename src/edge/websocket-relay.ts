@@ -30,7 +30,9 @@ export function isWebSocketUpgrade({ method, headers }: Request): boolean {
   return method === "GET" && headers.get("upgrade")?.toLowerCase() === "websocket" && headers.has("sec-websocket-key");
 }
 
-/** Connects to the service first, so that its refusal can still be an HTTP answer. Undefined: the client is upgraded. */
+/**
+ * Connects to the service first, so that its refusal can still be an HTTP answer. Undefined: the client is upgraded.
+ */
 export async function upgradeThrough(
   reach: Reach,
   route: SandboxAddress,

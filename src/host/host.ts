@@ -2,48 +2,58 @@ import type { LogLine } from "../contract/sandbox-log.ts";
 
 /**
  * One machine that makes, runs and destroys sandboxes: the only door from the rest of the project into `src/host`.
- * Everything that needs privileges happens behind this interface; nothing behind it knows of teams, keys or HTTP clients.
+ * Everything that needs privileges happens behind this interface; nothing behind it knows of teams, keys or HTTP
+ * clients.
  *
  * The door can be a network call, so that the machine need not be the one that control runs on:
  * - Arguments, results and events are what JSON carries, unchanged. No closures, signals, maps or sets.
- * - Every method is a call with a promise. All may be made concurrently. Errors are Faults; their cause travels as text.
+ * - Every method is a call with a promise. All may be made concurrently. Errors are Faults; their cause travels as
+ *   text.
  * - What the host has to say by itself is an event, and nobody answers an event: an answer is a call of its own.
- * - Events come in their order, and an event that preceded a call's result is told before that result. So who has heard of a
- *   resume's success has heard where the sandbox is reached.
- * - Nothing that is needed for every request of a sandbox's traffic is asked here: `reachable` and `unreachable` say where
- *   sandboxes are, and whoever needs it keeps a table of that.
- * Tests hold every host, and control, to this through a wrapper that turns all of it into JSON (testing/serialised-host.ts).
+ * - Events come in their order, and an event that preceded a call's result is told before that result. So who has heard
+ *   of a resume's success has heard where the sandbox is reached.
+ * - Nothing that is needed for every request of a sandbox's traffic is asked here: `reachable` and `unreachable` say
+ *   where sandboxes are, and whoever needs it keeps a table of that.
+ *
+ * Tests hold every host, and control, to this through a wrapper that turns all of it into JSON
+ * (testing/serialised-host.ts).
  */
 export interface Host {
   /**
-   * From now on this listener is told what happens, first of all that can be reached (`inventory`). It replaces the one before,
-   * as a connection that was lost is replaced by the next. It must not throw.
+   * From now on this listener is told what happens, first of all that can be reached (`inventory`). It replaces the one
+   * before, as a connection that was lost is replaced by the next. It must not throw.
    */
   events(listener: (event: HostEvent) => void): void;
 
   /**
-   * A running sandbox whose guest has answered; it has been told `reachable` by then. The host chooses the id, because a sandbox may have been booted before
-   * anybody asked for it. Fault 503 when the machine has no room, 404 when the image is not on this machine.
+   * A running sandbox whose guest has answered; it has been told `reachable` by then. The host chooses the id, because
+   * a sandbox may have been booted before anybody asked for it. Fault 503 when the machine has no room, 404 when the
+   * image is not on this machine.
    */
   create(request: CreateSandbox): Promise<CreatedSandbox>;
 
   /**
-   * Writes a running sandbox into the checkpoint `name` and ends it. Resolves when the checkpoint is durable and nothing of the
-   * sandbox is left on the machine but that. When it throws, the sandbox runs on as if nothing had been asked and there is no
-   * checkpoint: Fault 422 when something in the sandbox cannot be kept (the message names the process and the reason), 507 when
-   * the disk is full, 404 when it does not run. It is `unreachable` from the moment of the call, and `reachable` again before that throws.
+   * Writes a running sandbox into the checkpoint `name` and ends it. Resolves when the checkpoint is durable and
+   * nothing of the sandbox is left on the machine but that. When it throws, the sandbox runs on as if nothing had been
+   * asked and there is no checkpoint: Fault 422 when something in the sandbox cannot be kept (the message names the
+   * process and the reason), 507 when the disk is full, 404 when it does not run. It is `unreachable` from the moment
+   * of the call, and `reachable` again before that throws.
    */
   pause(id: string, name: string, options: CheckpointOptions): Promise<void>;
 
   /**
-   * The same sandbox again, from a checkpoint: same id, same address inside. It is `reachable` before this resolves. Resolves when its guest has answered. The
-   * checkpoint stays until `removeCheckpoint`, so that a failure at any later step loses nothing. Fault 422 when the checkpoint
-   * does not fit this machine (the message says what differs, and that `memory: false` starts from its disk alone), 503 when
-   * the machine has no room, 404 when there is no such checkpoint.
+   * The same sandbox again, from a checkpoint: same id, same address inside. It is `reachable` before this resolves.
+   * Resolves when its guest has answered. The checkpoint stays until `removeCheckpoint`, so that a failure at any later
+   * step loses nothing. Fault 422 when the checkpoint does not fit this machine (the message says what differs, and
+   * that `memory: false` starts from its disk alone), 503 when the machine has no room, 404 when there is no such
+   * checkpoint.
    */
   resume(request: ResumeSandbox): Promise<void>;
 
-  /** Like `pause`, but the sandbox goes on after a short stop. Any number of sandboxes can be created from the checkpoint. */
+  /**
+   * Like `pause`, but the sandbox goes on after a short stop. Any number of sandboxes can be created from the
+   * checkpoint.
+   */
   snapshot(id: string, name: string, options: CheckpointOptions): Promise<void>;
 
   /** Idempotent; an unknown name is success. Sandboxes that were made from it are not touched. */
@@ -56,25 +66,28 @@ export interface Host {
   destroy(id: string): Promise<void>;
 
   /**
-   * A port at the `host` of the sandbox's endpoint that leads to a service on `port`, also to one that is bound to a loopback
-   * address; undefined if there is none, or the sandbox does not run.
+   * A port at the `host` of the sandbox's endpoint that leads to a service on `port`, also to one that is bound to a
+   * loopback address; undefined if there is none, or the sandbox does not run.
    */
   forward(id: string, port: number): Promise<number | undefined>;
 
   /**
-   * Takes back what there is after a restart: keeps what is named, removes the rest. Answers what of it there is. A sandbox
-   * whose pause was interrupted runs on. All that is kept is told `reachable` before this resolves.
+   * Takes back what there is after a restart: keeps what is named, removes the rest. Answers what of it there is. A
+   * sandbox whose pause was interrupted runs on. All that is kept is told `reachable` before this resolves.
    */
   adopt(keep: Belongings): Promise<Belongings>;
 
   /**
-   * Tell what the sandbox's log has after this position; null is its beginning. It answers `log-waits`, and it is the receipt
-   * for a `log`, of which nothing will be asked again. The host tells one `log` at a time and keeps no more in memory than
-   * that. Without any answer it hangs up on the guest, which keeps its lines, and says `log-waits` again.
+   * Tell what the sandbox's log has after this position; null is its beginning. It answers `log-waits`, and it is the
+   * receipt for a `log`, of which nothing will be asked again. The host tells one `log` at a time and keeps no more in
+   * memory than that. Without any answer it hangs up on the guest, which keeps its lines, and says `log-waits` again.
    */
   hearLog(id: string, after: string | null): Promise<void>;
 
-  /** Nothing can be taken of the sandbox's log just now: what was told last is not kept. The host says `log-waits` later. */
+  /**
+   * Nothing can be taken of the sandbox's log just now: what was told last is not kept. The host says `log-waits`
+   * later.
+   */
   putOffLog(id: string): Promise<void>;
 
   /** What those of `ids` that run use at this moment, by id. They do not notice. */
@@ -139,8 +152,8 @@ export type LogEvent =
   /** The sandbox's log may have more to tell: say from where with `hearLog`, or `putOffLog`. */
   | { kind: "log-waits"; id: string }
   /**
-   * Lines in their order, and the position behind them: null for a line that is the host's own. To be answered with `hearLog` and
-   * that position, or with `putOffLog`.
+   * Lines in their order, and the position behind them: null for a line that is the host's own. To be answered with
+   * `hearLog` and that position, or with `putOffLog`.
    */
   | { kind: "log"; id: string; lines: readonly LogLine[]; position: string | null };
 
@@ -177,8 +190,8 @@ export interface Endpoint {
   /** The sandbox's runtime answers there, at `host`. */
   runtimePort: number;
   /**
-   * True: `host` is the sandbox's own, and each of its ports is that port there. False: it stands for others, too, as a relay on
-   * another machine would, and `forward` must be asked for every port but the runtime's.
+   * True: `host` is the sandbox's own, and each of its ports is that port there. False: it stands for others, too, as a
+   * relay on another machine would, and `forward` must be asked for every port but the runtime's.
    */
   ownPorts: boolean;
 }

@@ -1,6 +1,7 @@
 /**
- * Logs of sandboxes: lines wait in memory for a moment, then go to the store in pages. Times within one log only rise from page to
- * page, whatever a guest claims: a reader that asks for what is later than the last line it has misses nothing.
+ * Logs of sandboxes: lines wait in memory for a moment, then go to the store in pages. Times within one log only rise
+ * from page to page, whatever a guest claims: a reader that asks for what is later than the last line it has misses
+ * nothing.
  */
 import { Fault } from "../../contract/fault.ts";
 import { LOG_LEVELS, type LogLevel, type LogLine } from "../../contract/sandbox-log.ts";
@@ -95,9 +96,9 @@ export class SandboxLogs {
   }
 
   /**
-   * Lines of a guest in their order, and the position behind them; none for lines that are the host's own. Never waits. False:
-   * none of them was taken, because too many wait or the sandbox is not known yet; the host comes again with all after
-   * `positionOf`.
+   * Lines of a guest in their order, and the position behind them; none for lines that are the host's own. Never waits.
+   * False: none of them was taken, because too many wait or the sandbox is not known yet; the host comes again with all
+   * after `positionOf`.
    */
   take(sandboxId: string, lines: readonly LogLine[], position: string | undefined): boolean {
     const known = this.#known.get(sandboxId);

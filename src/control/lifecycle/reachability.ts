@@ -1,7 +1,8 @@
 /**
- * Which sandboxes can be reached now, and where. Two know a part of that: the host whether a sandbox is up and at which endpoint,
- * control whether somebody may be led there. Both are put together here as routes, and whoever follows them, such as the edge,
- * is told of each change before the call that made it returns; so a run that is hidden or over is so for everybody at once.
+ * Which sandboxes can be reached now, and where. Two know a part of that: the host whether a sandbox is up and at which
+ * endpoint, control whether somebody may be led there. Both are put together here as routes, and whoever follows them,
+ * such as the edge, is told of each change before the call that made it returns; so a run that is hidden or over is so
+ * for everybody at once.
  */
 import type { Endpoint, HostEvent } from "../../host/host.ts";
 import type { Route, RouteEvent } from "../directory.ts";

@@ -1,4 +1,6 @@
-/** A real server with the edge in it, a table with one sandbox at 127.0.0.1, and raw sockets to speak to it. For tests. */
+/**
+ * A real server with the edge in it, a table with one sandbox at 127.0.0.1, and raw sockets to speak to it. For tests.
+ */
 import net from "node:net";
 import type { Server } from "bun";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";

@@ -1,8 +1,8 @@
 /**
- * Listens to the journals of sandboxes, one long answer of each guest, and hands on what they tell. It can be left and taken up
- * again at any time, because whoever is told knows where a log ended. Nothing more is read of a guest before what it said last has
- * been taken. A guest is not trusted: lines, bytes and tries are bounded,
- * and one that sends too much, or anything else than lines of a journal, is hung up on for a while.
+ * Listens to the journals of sandboxes, one long answer of each guest, and hands on what they tell. It can be left and
+ * taken up again at any time, because whoever is told knows where a log ended. Nothing more is read of a guest before
+ * what it said last has been taken. A guest is not trusted: lines, bytes and tries are bounded, and one that sends too
+ * much, or anything else than lines of a journal, is hung up on for a while.
  */
 
 import { CONTROL_PREFIX, CONTROL_SECRET_HEADER, SETTINGS_LOST_STATUS } from "../../contract/runtime/guest-control.ts";
@@ -45,7 +45,9 @@ export class GuestJournals {
     this.#tell = listener;
   }
 
-  /** Listens until `leave`. Of one that is followed already, from now on there. Of a new one nobody has anything yet. */
+  /**
+   * Listens until `leave`. Of one that is followed already, from now on there. Of a new one nobody has anything yet.
+   */
   follow(id: string, source: JournalSource, isNew = false): void {
     this.leave(id);
     if (this.#tell === undefined) return;

@@ -1,6 +1,6 @@
 /**
- * A host that only remembers: for tests of the rooms above it, which need the host's promises but no machine. It is held to
- * the same contract tests as the real one.
+ * A host that only remembers: for tests of the rooms above it, which need the host's promises but no machine. It is
+ * held to the same contract tests as the real one.
  */
 import { Fault } from "../../contract/fault.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
@@ -56,7 +56,9 @@ export class FakeHost implements Host {
   beforeRemoveCheckpoint: (name: string) => Promise<void> = async () => undefined;
   /** Every id given to `destroy`, in order. */
   readonly destroyed: string[] = [];
-  /** Calls that the interface allows but that nobody who decides before acting makes, such as two pauses of one sandbox. */
+  /**
+   * Calls that the interface allows but that nobody who decides before acting makes, such as two pauses of one sandbox.
+   */
   readonly collisions: string[] = [];
   kept: readonly SandboxKind[] = [];
   /** Whoever is told what happens. */
@@ -183,7 +185,9 @@ export class FakeHost implements Host {
     this.listener({ kind: "lost", id });
   }
 
-  /** From where the sandbox's log is wanted, as a host asks before it listens to a guest; undefined when it is put off. */
+  /**
+   * From where the sandbox's log is wanted, as a host asks before it listens to a guest; undefined when it is put off.
+   */
   askLog(id: string): Promise<string | null | undefined> {
     return this.#tell({ kind: "log-waits", id });
   }

@@ -1,7 +1,7 @@
 /**
- * A host behind a wire: arguments, results, errors and events pass as JSON text and nothing else does, as they would between two
- * machines. What JSON would change on the way is an error here, so that nobody comes to rely on a closure or a map. Control's own
- * tests run on it, and the contract of hosts is tested through it.
+ * A host behind a wire: arguments, results, errors and events pass as JSON text and nothing else does, as they would
+ * between two machines. What JSON would change on the way is an error here, so that nobody comes to rely on a closure
+ * or a map. Control's own tests run on it, and the contract of hosts is tested through it.
  */
 import { Fault } from "../../contract/fault.ts";
 import { described } from "../../work/log.ts";
