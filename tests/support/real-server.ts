@@ -19,6 +19,7 @@ import { teardown } from "../../src/host/setup/teardown.ts";
 import { attempt } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
 import { Toolbox } from "../../src/host/system/toolbox.ts";
+import { serialised } from "../../src/host/testing/serialised-host.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { systemClock } from "../../src/work/clock.ts";
 import { jsonLog } from "../../src/work/log.ts";
@@ -61,7 +62,8 @@ export class RealServer implements AsyncDisposable {
     listeners.store(store);
     const lines: string[] = [];
     const log = jsonLog((line) => lines.push(line));
-    const host = listeners.host(machine);
+    // As on another machine: only what JSON carries passes between control and host.
+    const host = serialised(listeners.host(machine));
     const control = createControl({ store, host, clock: systemClock, ids, log });
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));
