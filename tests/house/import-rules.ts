@@ -21,14 +21,14 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     contract contract/runtime guest/system guest/users guest/rpc guest/tree guest/files
     guest/filesystem guest/process guest/journal
   `),
-  "guest/system": list("contract contract/runtime guest/limits.ts"),
+  "guest/system": list("contract contract/runtime work guest/limits.ts"),
   "guest/users": list("contract contract/runtime guest/limits.ts guest/system"),
   "guest/rpc": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
   "guest/tree": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
   "guest/journal": list("contract contract/runtime guest/limits.ts"),
   "guest/files": list("contract contract/runtime guest/limits.ts guest/system guest/users guest/tree"),
   "guest/filesystem": list(`
-    contract contract/runtime guest/limits.ts guest/system guest/users guest/rpc guest/tree
+    contract contract/runtime work guest/limits.ts guest/system guest/users guest/rpc guest/tree
     guest/journal
   `),
   "guest/process": list(
@@ -102,9 +102,11 @@ const TYPES_ONLY: ReadonlySet<string> = new Set(["host/host.ts", "control/direct
 
 const CONTRACT_PACKAGES: ReadonlySet<string> = new Set(["zod", "@bufbuild/protobuf"]);
 
-/** Starting programs and calling the kernel. */
-const PRIVILEGED = /\bbun:ffi\b|\bBun\.(?:spawn|spawnSync|\$)|\bchild_process\b/;
+/** Starting programs and calling the kernel, by oneself or through the one file that loads the C library. */
+const PRIVILEGED = /\bbun:ffi\b|\bc-library\.ts\b|\bBun\.(?:spawn|spawnSync|\$)|\bchild_process\b/;
 const PRIVILEGED_ROOMS: ReadonlySet<string> = new Set(["host", "guest", "cli"]);
+const LOADING = /\bdlopen\b/;
+const LOADER = "src/work/c-library.ts";
 
 /** `x.test.ts` beside what it tests, and what tests share in the folder `testing` of a room. */
 const TEST_CODE = /\.test\.ts$|\/testing\//;
@@ -127,9 +129,11 @@ export function breaches(file: SourceFile, packages: Packages): string[] {
       : packageProblem(file.path, specifier, packages);
     return problem === undefined ? [] : [`${file.path} imports ${specifier}: ${problem}`];
   });
-  if (!isTestCode(file.path) && !PRIVILEGED_ROOMS.has(topOf(file.path)) && PRIVILEGED.test(file.text)) {
+  if (isTestCode(file.path) || file.path === LOADER) return found;
+  if (!PRIVILEGED_ROOMS.has(topOf(file.path)) && PRIVILEGED.test(file.text)) {
     found.push(`${file.path}: only ${[...PRIVILEGED_ROOMS].join(", ")} may start programs or call the kernel`);
   }
+  if (LOADING.test(file.text)) found.push(`${file.path}: libraries are loaded by ${LOADER} only`);
   return found;
 }
 

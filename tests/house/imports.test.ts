@@ -114,7 +114,15 @@ describe("a breach is found", () => {
     ["a file outside", "src/cli/a.ts", 'import x from "../../tests/nowhere.ts";', "outside"],
     ["a tool of development", "src/cli/a.ts", 'import { Sandbox } from "e2b";', "package.json"],
     ["a program started by control", "src/control/a.ts", 'Bun.spawn(["true"]);', "start programs"],
-    ["the kernel called by the edge", "src/edge/a.ts", 'import { dlopen } from "bun:ffi";', "call the kernel"],
+    ["the kernel called by the edge", "src/edge/a.ts", 'import { ptr } from "bun:ffi";', "call the kernel"],
+    [
+      "the kernel called through the loader",
+      "src/edge/a.ts",
+      'import { onFirstUse } from "../work/c-library.ts";',
+      "call the kernel",
+    ],
+    ["the kernel called by another file of work", "src/work/a.ts", 'import { ptr } from "bun:ffi";', "call the kernel"],
+    ["a second loader", "src/guest/system/a.ts", 'import { dlopen } from "bun:ffi";', "src/work/c-library.ts only"],
     ["a program started by the store", "src/store/a.ts", 'import cp from "node:child_process";', "start programs"],
   ];
   test.each(cases)("%s", (_what, path, text, says) => {

@@ -4,7 +4,7 @@
  */
 import { FFIType, ptr } from "bun:ffi";
 import { statSync } from "node:fs";
-import { onFirstUse } from "../system/c-library.ts";
+import { callResult, onFirstUse, SystemError } from "../../work/c-library.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 
@@ -37,9 +37,8 @@ const library = onFirstUse({
 /** A pipe whose ends are closed on exec. */
 export function openPipe(): { readEnd: number; writeEnd: number } {
   const ends = new Int32Array(2);
-  if (library().pipe2(ptr(ends), O_CLOEXEC) !== 0) {
-    throw Object.assign(new Error("no pipe could be made: too many open files"), { code: "EMFILE" });
-  }
+  const made = callResult("making a pipe", () => library().pipe2(ptr(ends), O_CLOEXEC));
+  if (made instanceof SystemError) throw made;
   return { readEnd: ends[0] ?? -1, writeEnd: ends[1] ?? -1 };
 }
 

@@ -3,8 +3,8 @@
  * through an open file, so that it cannot end up at whatever else takes the file's name; reading never follows a link.
  */
 import { FFIType, ptr } from "bun:ffi";
+import { callResult, cString, onFirstUse, SystemError } from "../../work/c-library.ts";
 import { ENTRY_METADATA_MAX_BYTES } from "../limits.ts";
-import { callResult, onFirstUse, SystemError } from "./c-library.ts";
 import { logError } from "./log.ts";
 
 export const METADATA_PREFIX = "user.e2b.";
@@ -141,10 +141,6 @@ function removeAll(fd: number, names: Iterable<string>): SystemError | undefined
     if (result instanceof SystemError && result.code !== "ENODATA") failure ??= result;
   }
   return failure;
-}
-
-function cString(text: string, encoding: "utf8" | "latin1"): Uint8Array {
-  return Buffer.from(`${text}\0`, encoding);
 }
 
 function utf8(bytes: Uint8Array): string | undefined {

@@ -3,11 +3,12 @@
  * thread, so what may take milliseconds (mounting) is called from the mount worker only. Paths given here are ours, never a
  * tenant's.
  */
-import { dlopen, FFIType, ptr, read } from "bun:ffi";
+import { FFIType, ptr } from "bun:ffi";
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
+import { cString, errorNumber, onFirstUse } from "../../work/c-library.ts";
 
-const libc = dlopen("libc.so.6", {
+const libc = onFirstUse({
   mount: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64, FFIType.ptr], returns: FFIType.i32 },
   umount2: { args: [FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
   ioctl: { args: [FFIType.i32, FFIType.u64, FFIType.u64], returns: FFIType.i32 },
@@ -18,8 +19,7 @@ const libc = dlopen("libc.so.6", {
   },
   mlock: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
-  __errno_location: { args: [], returns: FFIType.ptr },
-}).symbols;
+});
 
 export const MS_NOSUID = 2;
 export const MS_NODEV = 4;
@@ -39,30 +39,20 @@ const PROT_READ = 1;
 const MAP_SHARED = 1;
 const MAP_POPULATE = 0x8000;
 
-function errno(): number {
-  const location = libc.__errno_location();
-  return location === null ? 0 : read.i32(location, 0);
-}
-
-function cString(text: string): Uint8Array {
-  if (text.includes("\0")) throw new Fault(500, `a path or option holds a NUL byte: ${JSON.stringify(text)}`);
-  return new TextEncoder().encode(`${text}\0`);
-}
-
 /** Throws a Fault that names the call; the number is the kernel's errno. */
 function failed(call: string): never {
-  throw new Fault(500, `${call} failed with errno ${errno()}`);
+  throw new Fault(500, `${call} failed with errno ${errorNumber()}`);
 }
 
 export function mount(source: string, target: string, type: string, flags: number, data: string): void {
   const [s, t, y, d] = [cString(source), cString(target), cString(type), cString(data)];
-  if (libc.mount(ptr(s), ptr(t), ptr(y), BigInt(flags), ptr(d)) !== 0) failed(`mount -t ${type} ${source} ${target}`);
+  if (libc().mount(ptr(s), ptr(t), ptr(y), BigInt(flags), ptr(d)) !== 0) failed(`mount -t ${type} ${source} ${target}`);
 }
 
 /** Takes a mount out of this namespace at once; what still uses it elsewhere keeps it alive. */
 export function detachMount(target: string): void {
   const t = cString(target);
-  if (libc.umount2(ptr(t), MNT_DETACH) !== 0) failed(`umount ${target}`);
+  if (libc().umount2(ptr(t), MNT_DETACH) !== 0) failed(`umount ${target}`);
 }
 
 /**
@@ -74,7 +64,7 @@ export function withLoopDevice(image: string, use: (device: string) => void): vo
   const controlFd = openSync("/dev/loop-control", "r+");
   try {
     for (let attempt = 0; attempt < LOOP_ATTEMPTS_MAX; attempt++) {
-      const number = libc.ioctl(controlFd, LOOP_CTL_GET_FREE, 0n);
+      const number = libc().ioctl(controlFd, LOOP_CTL_GET_FREE, 0n);
       if (number < 0) failed("LOOP_CTL_GET_FREE");
       const device = `/dev/loop${number}`;
       const deviceFd = openSync(device, "r+");
@@ -83,9 +73,9 @@ export function withLoopDevice(image: string, use: (device: string) => void): vo
         config.setUint32(0, imageFd, true);
         config.setUint32(8 + 52, LO_FLAGS_AUTOCLEAR, true);
         const bytes = new Uint8Array(config.buffer);
-        if (libc.ioctl(deviceFd, LOOP_CONFIGURE, BigInt(ptr(bytes))) !== 0) {
+        if (libc().ioctl(deviceFd, LOOP_CONFIGURE, BigInt(ptr(bytes))) !== 0) {
           // Another process took the device between the two calls.
-          if (errno() === EBUSY) continue;
+          if (errorNumber() === EBUSY) continue;
           failed(`attaching ${image} to ${device}`);
         }
         use(device);
@@ -107,7 +97,7 @@ export function reflink(source: string, target: string): boolean {
   try {
     const targetFd = openSync(target, "w", 0o600);
     try {
-      return libc.ioctl(targetFd, FICLONE, BigInt(sourceFd)) === 0;
+      return libc().ioctl(targetFd, FICLONE, BigInt(sourceFd)) === 0;
     } finally {
       closeSync(targetFd);
     }
@@ -125,9 +115,9 @@ export function holdInMemory(path: string): boolean {
   try {
     const { size } = fstatSync(fd);
     if (size === 0) return true;
-    const at = libc.mmap(null, BigInt(size), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0n);
+    const at = libc().mmap(null, BigInt(size), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0n);
     if (at === -1n) failed(`mapping ${path}`);
-    return libc.mlock(at, BigInt(size)) === 0;
+    return libc().mlock(at, BigInt(size)) === 0;
   } finally {
     closeSync(fd);
   }
@@ -141,15 +131,15 @@ export interface FileLock extends Disposable {
 /** Waits for a lock that is only ever held for a moment. */
 export function waitForLock(path: string): FileLock {
   const fd = openSync(path, "a", 0o600);
-  if (libc.flock(fd, LOCK_EX) !== 0) failed(`locking ${path}`);
+  if (libc().flock(fd, LOCK_EX) !== 0) failed(`locking ${path}`);
   return { path, [Symbol.dispose]: () => closeSync(fd) };
 }
 
 /** Undefined when another process holds it. */
 export function takeLock(path: string): FileLock | undefined {
   const fd = openSync(path, "a", 0o600);
-  if (libc.flock(fd, LOCK_EX_NB) === 0) return { path, [Symbol.dispose]: () => closeSync(fd) };
-  const code = errno();
+  if (libc().flock(fd, LOCK_EX_NB) === 0) return { path, [Symbol.dispose]: () => closeSync(fd) };
+  const code = errorNumber();
   closeSync(fd);
   if (code === EAGAIN) return undefined;
   throw new Fault(500, `locking ${path} failed with errno ${code}`);
@@ -170,6 +160,6 @@ export function replaceProcess(argv: readonly string[], env: Record<string, stri
   const program = cString(argv[0] ?? "");
   const args = vector(argv);
   const variables = vector(Object.entries(env).map(([name, value]) => `${name}=${value}`));
-  libc.execve(ptr(program), ptr(args), ptr(variables));
+  libc().execve(ptr(program), ptr(args), ptr(variables));
   failed(`exec ${argv[0]}`);
 }

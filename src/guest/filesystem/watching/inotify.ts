@@ -2,11 +2,8 @@
  * The kernel's own news of directories: the three inotify calls that Bun has no function for, and the layout of what a
  * descriptor of theirs delivers. A wrong descriptor number is not caught by anybody, so it never leaves this file.
  */
-import { dlopen, read as memory } from "bun:ffi";
 import { closeSync } from "node:fs";
-import { getSystemErrorName } from "node:util";
-
-const LIBRARY_NAMES = ["libc.so.6", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`, "libc.so"];
+import { callResult, cString, onFirstUse, SystemError } from "../../../work/c-library.ts";
 
 const IN_CLOEXEC = 0o2000000;
 const IN_NONBLOCK = 0o4000;
@@ -52,40 +49,17 @@ export interface InotifyEvent {
   name: string;
 }
 
-function load() {
-  let last: unknown;
-  for (const name of LIBRARY_NAMES) {
-    try {
-      return dlopen(name, {
-        inotify_init1: { args: ["int"], returns: "int" },
-        inotify_add_watch: { args: ["int", "cstring", "u32"], returns: "int" },
-        inotify_rm_watch: { args: ["int", "int"], returns: "int" },
-        __errno_location: { args: [], returns: "ptr" },
-      }).symbols;
-    } catch (thrown) {
-      last = thrown;
-    }
-  }
-  throw new Error(`there is no C library under any of the names ${LIBRARY_NAMES.join(", ")}`, { cause: last });
-}
+const library = onFirstUse({
+  inotify_init1: { args: ["int"], returns: "int" },
+  inotify_add_watch: { args: ["int", "cstring", "u32"], returns: "int" },
+  inotify_rm_watch: { args: ["int", "int"], returns: "int" },
+});
 
-let loaded: ReturnType<typeof load> | undefined;
-
-function library(): ReturnType<typeof load> {
-  loaded ??= load();
-  return loaded;
-}
-
-/** Carries the system's code (`ENOSPC`), as errors of node:fs do. */
-class SystemCallError extends Error {
-  readonly code: string;
-
-  constructor(call: string) {
-    const location = library().__errno_location();
-    const code = location === null ? "EUNKNOWN" : getSystemErrorName(-memory.i32(location, 0));
-    super(`${call}: ${code}`);
-    this.code = code;
-  }
+/** Throws the system's error (`ENOSPC`), as functions of node:fs do. */
+function demand(name: string, call: () => number): number {
+  const result = callResult(name, call);
+  if (result instanceof SystemError) throw result;
+  return result;
 }
 
 /** One inotify instance. After `close` it does nothing any more. */
@@ -95,8 +69,7 @@ export class Inotify {
   #closed = false;
 
   constructor() {
-    this.#fd = library().inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (this.#fd < 0) throw new SystemCallError("inotify_init1");
+    this.#fd = demand("inotify_init1", () => library().inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     // Bun polls a duplicate of the descriptor in its event loop; no thread waits in a read.
     this.#reader = Bun.file(this.#fd).stream().getReader();
   }
@@ -137,9 +110,8 @@ export class Inotify {
 
   #add(path: string, mask: number): number {
     if (this.#closed) throw new Error("this inotify instance is closed");
-    const wd = library().inotify_add_watch(this.#fd, Buffer.from(`${path}\0`), mask);
-    if (wd < 0) throw new SystemCallError("inotify_add_watch");
-    return wd;
+    const place = cString(path);
+    return demand("inotify_add_watch", () => library().inotify_add_watch(this.#fd, place, mask));
   }
 }
 

@@ -1,0 +1,67 @@
+/** Programs that cannot be run in a real sandbox, and what is said about them: by its own helper, loader and shell. */
+import { beforeAll, expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { follow } from "../../../src/guest/testing/process-calls.ts";
+import { envelope, envelopes } from "../../../src/guest/testing/running-guest.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+
+const server = serverOfFile("failed-starts");
+let sandbox: Sandbox;
+let token: string;
+beforeAll(async () => {
+  sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  const answer = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}`, {
+    headers: { "X-API-Key": server().apiKey },
+  });
+  token = ((await answer.json()) as { envdAccessToken: string }).envdAccessToken;
+});
+
+async function start(user: string, process: object, more: object = {}) {
+  const answer = await fetch(`${server().url}/process.Process/Start`, {
+    method: "POST",
+    headers: {
+      "E2b-Sandbox-Id": sandbox.sandboxId,
+      "E2b-Sandbox-Port": "49983",
+      "X-Access-Token": token,
+      Authorization: `Basic ${btoa(`${user}:`)}`,
+      "Content-Type": "application/connect+json",
+    },
+    body: envelope({ process, ...more }),
+  });
+  if (answer.body === null) throw new Error("no stream");
+  const { end, stderr, pty, error } = await follow(envelopes(answer.body));
+  return { exitCode: end?.exitCode, said: stderr + pty, error };
+}
+
+test.each(["user", "root"])("what %s cannot execute is told in plain words", async (user) => {
+  await sandbox.commands.run("printf '#!/no/shell\\n' > script; printf hi > text; chmod 755 script; chmod 644 text");
+  const missing = '"no-such-program" could not be executed: there is no such program in the directories of its PATH';
+  expect(await start(user, { cmd: "no-such-program" })).toMatchObject({ exitCode: 127, said: `${missing}\n` });
+  const pty = { size: { cols: 80, rows: 24 } };
+  expect(await start(user, { cmd: "no-such-program" }, { pty })).toMatchObject({
+    exitCode: 127,
+    said: `${missing}\r\n`,
+  });
+  const at = "/home/user";
+  expect(await start(user, { cmd: `${at}/script` })).toMatchObject({
+    exitCode: 127,
+    said: `"${at}/script" could not be executed: the interpreter "/no/shell" in the first line of it is not there\n`,
+  });
+  expect(await start(user, { cmd: `${at}/text` })).toMatchObject({
+    exitCode: 126,
+    said: `"${at}/text" could not be executed: the user may not execute it, whose mode is 644\n`,
+  });
+});
+
+test("the language of the process makes no difference", async () => {
+  const { said } = await start("user", {
+    cmd: "no-such-program",
+    envs: { LANG: "de_DE.UTF-8", LC_ALL: "de_DE.UTF-8" },
+  });
+  expect(said).toStartWith('"no-such-program" could not be executed: ');
+});
+
+test("a text with a NUL byte is refused by the name of its field", async () => {
+  const { error } = await start("user", { cmd: "echo", args: ["a\0"] });
+  expect(error).toMatchObject({ code: "invalid_argument", message: expect.stringContaining("process.args") });
+});
