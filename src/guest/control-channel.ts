@@ -1,6 +1,6 @@
 /**
- * The host's side door: configure, forward, ping, journal. It opens only with the secret that host and guest share; without it the
- * paths do not exist.
+ * The host's side door: configure, forward, ping, journal. It opens only with the secret that host and guest share;
+ * without it the paths do not exist.
  */
 
 import { Fault } from "../contract/fault.ts";
@@ -15,86 +15,81 @@ import { CONTROL_BODY_MAX_BYTES } from "./limits.ts";
 import type { Forwarders } from "./system/forwarder.ts";
 import type { MeminfoFile } from "./system/meminfo-file.ts";
 import { takeOwnIdentity } from "./system/own-identity.ts";
+import { quote } from "./system/quote.ts";
 import { matchesAny } from "./users/access.ts";
 import { publishInternalVariables } from "./users/environment.ts";
 import { parseSettings, type SettingsKeeper } from "./users/settings.ts";
 
 const PORT_MAX = 65_535;
 
-export class ControlChannel {
-  readonly #secret: string | undefined;
-  readonly #settings: SettingsKeeper;
-  readonly #forwarders: Forwarders;
-  readonly #journal: Journal;
-  readonly #meminfoFile: MeminfoFile;
-  readonly #variablesFolder: string;
-
-  constructor(
-    secret: string | undefined,
-    settings: SettingsKeeper,
-    forwarders: Forwarders,
-    journal: Journal,
-    meminfoFile: MeminfoFile,
-    variablesFolder: string,
-  ) {
-    this.#secret = secret;
-    this.#settings = settings;
-    this.#forwarders = forwarders;
-    this.#journal = journal;
-    this.#meminfoFile = meminfoFile;
-    this.#variablesFolder = variablesFolder;
-  }
-
+export interface ControlChannel {
   /** Whether this request comes from the host. Any other request for these paths is one for an unknown path. */
-  admits(request: Request, path: string): boolean {
-    if (!path.startsWith(CONTROL_PREFIX) || !this.#secret) return false;
-    return matchesAny(request.headers.get(CONTROL_SECRET_HEADER) ?? "", [this.#secret]);
-  }
+  admits(request: Request, path: string): boolean;
+  handle(request: Request, path: string): Promise<Response>;
+}
 
-  async handle(request: Request, path: string): Promise<Response> {
-    switch (`${request.method} ${path.slice(CONTROL_PREFIX.length)}`) {
-      case "GET ping":
-        return new Response(null, { status: 204 });
-      case "GET journal":
-        return this.#listen(new URL(request.url, "http://guest").searchParams);
-      case "POST configure":
-        return this.#configure(await readJson(request));
-      case "POST forward":
-        return this.#forward(await readJson(request));
-      default:
-        throw new Fault(404, `no control operation ${request.method} ${path}`);
-    }
-  }
+/** What the host's words have an effect on. */
+interface Controlled {
+  settings: SettingsKeeper;
+  forwarders: Forwarders;
+  journal: Journal;
+  meminfoFile: MeminfoFile;
+  variablesFolder: string;
+}
 
-  #configure(json: unknown): Response {
-    const settings = parseSettings(json);
-    // Booted ahead of time, or a copy: what happened until now did not happen in this sandbox.
-    if (settings.sandboxId !== this.#settings.sandboxId) this.#journal.beginAnew();
-    if (this.#settings.sandboxId !== "" && settings.sandboxId !== this.#settings.sandboxId) takeOwnIdentity();
-    this.#settings.replace(settings);
-    publishInternalVariables(settings, this.#variablesFolder);
-    // A sandbox that was paused until now has a new one, in which nothing is true yet.
-    this.#meminfoFile.write();
-    return new Response(null, { status: 204 });
-  }
+export function createControlChannel(secret: string | undefined, controlled: Controlled): ControlChannel {
+  return {
+    admits(request, path) {
+      if (!path.startsWith(CONTROL_PREFIX) || !secret) return false;
+      return matchesAny(request.headers.get(CONTROL_SECRET_HEADER) ?? "", [secret]);
+    },
 
-  /** A host hears by this that settings were lost: it is here, always, soon after a guest was started again. */
-  #listen(query: URLSearchParams): Response {
-    if (this.#settings.areLost) {
-      throw new Fault(SETTINGS_LOST_STATUS, "this guest's settings were damaged: configure it before you listen");
-    }
-    const after = query.get("after") ?? "";
-    const stream = this.#journal.listen(query.get("journal") ?? "", /^\d{1,15}$/.test(after) ? Number(after) : 0);
-    return new Response(stream, { headers: { "Content-Type": "application/x-ndjson" } });
-  }
+    async handle(request, path) {
+      switch (`${request.method} ${path.slice(CONTROL_PREFIX.length)}`) {
+        case "GET ping":
+          return new Response(null, { status: 204 });
+        case "GET journal":
+          return listen(controlled, new URL(request.url, "http://guest").searchParams);
+        case "POST configure":
+          return configure(controlled, await readJson(request));
+        case "POST forward":
+          return forward(controlled.forwarders, await readJson(request));
+        default:
+          throw new Fault(404, `no control operation ${request.method} ${quote(path)}`);
+      }
+    },
+  };
+}
 
-  async #forward(json: unknown): Promise<Response> {
-    const wanted = parsePort(json);
-    const port = await this.#forwarders.open(wanted);
-    if (port === undefined) throw new Fault(404, `nothing listens on port ${wanted} of a loopback address`);
-    const answer: ForwardAnswer = { port };
-    return Response.json(answer);
+function configure({ settings, journal, meminfoFile, variablesFolder }: Controlled, json: unknown): Response {
+  const fresh = parseSettings(json);
+  const known = settings.sandboxId;
+  // Booted ahead of time, or a copy: what happened until now did not happen in this sandbox.
+  if (fresh.sandboxId !== known) journal.beginAnew();
+  if (known !== "" && fresh.sandboxId !== known) takeOwnIdentity();
+  settings.replace(fresh);
+  publishInternalVariables(fresh, variablesFolder);
+  // A sandbox that was paused until now has a new one, in which nothing is true yet.
+  meminfoFile.write();
+  return new Response(null, { status: 204 });
+}
+
+/** A host hears by this that settings were lost: it is here, always, soon after a guest was started again. */
+function listen({ settings, journal }: Controlled, query: URLSearchParams): Response {
+  if (settings.areLost) {
+    throw new Fault(SETTINGS_LOST_STATUS, "this guest's settings were damaged: configure it before you listen");
   }
+  const after = query.get("after") ?? "";
+  const stream = journal.listen(query.get("journal") ?? "", /^\d{1,15}$/.test(after) ? Number(after) : 0);
+  return new Response(stream, { headers: { "Content-Type": "application/x-ndjson" } });
+}
+
+async function forward(forwarders: Forwarders, json: unknown): Promise<Response> {
+  const wanted = parsePort(json);
+  const port = await forwarders.open(wanted);
+  if (port === undefined) throw new Fault(404, `nothing listens on port ${wanted} of a loopback address`);
+  const answer: ForwardAnswer = { port };
+  return Response.json(answer);
 }
 
 async function readJson(request: Request): Promise<unknown> {

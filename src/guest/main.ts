@@ -1,7 +1,7 @@
 /**
- * The guest: the daemon inside every sandbox, on the runtime port. It starts and feeds user processes, carries files, and
- * tells how the sandbox is doing. It knows nothing of the host beyond the control channel, trusts no request without
- * its token, and survives whatever a request or a process does.
+ * The guest: the daemon inside every sandbox, on the runtime port. It starts and feeds user processes, carries files,
+ * and tells how the sandbox is doing. It knows nothing of the host beyond the control channel, trusts no request
+ * without its token, and survives whatever a request or a process does.
  *
  *   front-door.ts   the order of checks on every request        rpc.ts        Connect calls
  *   process/        processes, their listeners and terminals    filesystem/   the file tree     files/   file contents
@@ -9,14 +9,14 @@
  */
 import { CONTROL_SECRET_ENV } from "../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { ControlChannel } from "./control-channel.ts";
+import { createControlChannel } from "./control-channel.ts";
 import { filesystemService } from "./filesystem/filesystem-service.ts";
 import { answer, type GuestServices } from "./front-door.ts";
 import { Journal } from "./journal/journal.ts";
-import { Launcher } from "./process/launcher.ts";
+import { createLaunch } from "./process/launcher.ts";
 import { processService } from "./process/process-service.ts";
 import { ProcessTable } from "./process/process-table.ts";
-import { RpcRoutes } from "./rpc/rpc.ts";
+import { createRpcRoutes } from "./rpc/rpc.ts";
 import { Forwarders } from "./system/forwarder.ts";
 import { logError, mirrorLog } from "./system/log.ts";
 import { MeminfoFile } from "./system/meminfo-file.ts";
@@ -55,22 +55,21 @@ function main(): void {
   if (settings.sandboxId !== "") journal.note("runtime", "warn", "The runtime was started again");
   else if (variable("SANDLOT_COPY") !== undefined) takeOwnIdentity();
   const accounts = new Accounts();
-  const launcher = new Launcher(settings, process.env.PATH, variable("SANDLOT_SETPRIV"));
+  const launch = createLaunch(settings, process.env.PATH, variable("SANDLOT_SETPRIV"));
   const meter = new Meter(wholeNumber(variable("SANDLOT_CPU_COUNT")), wholeNumber(variable("SANDLOT_MEMORY_MB")));
   const meminfoFile = new MeminfoFile(variable("SANDLOT_MEMORY_FILE"), () => meter.memory());
   const services: GuestServices = {
     settings,
     accounts,
-    control: new ControlChannel(
-      variable(CONTROL_SECRET_ENV),
+    control: createControlChannel(variable(CONTROL_SECRET_ENV), {
       settings,
-      new Forwarders(),
+      forwarders: new Forwarders(),
       journal,
       meminfoFile,
-      stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
-    ),
-    rpc: new RpcRoutes(
-      processService(new ProcessTable(), launcher, journal, meminfoFile),
+      variablesFolder: stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
+    }),
+    rpc: createRpcRoutes(
+      processService(new ProcessTable(), launch, journal, meminfoFile),
       filesystemService(settings, accounts, journal),
     ),
     meter,

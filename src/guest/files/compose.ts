@@ -1,6 +1,7 @@
 /**
- * POST /files/compose: files joined in their order into one, which appears whole or not at all. The parts are removed when the
- * whole is safe on the disk; until then, and on every failure, they and what was at the destination stay as they were.
+ * POST /files/compose: files joined in their order into one, which appears whole or not at all. The parts are removed
+ * when the whole is safe on the disk; until then, and on every failure, they and what was at the destination stay as
+ * they were.
  */
 import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, open, rename, stat, unlink } from "node:fs/promises";
@@ -13,7 +14,7 @@ import { systemCode } from "../system/rpc-fault.ts";
 import { ensureDirectory, NOTHING_THERE } from "../tree/tree.ts";
 import type { Account } from "../users/accounts.ts";
 import { demandNameable } from "../users/paths.ts";
-import { Appender, type CopyPart, copyPart } from "./append-file.ts";
+import { append, type CopyPart, copyPart } from "./append-file.ts";
 import { linksInACircle, removePartial, writeFault } from "./write-failure.ts";
 
 interface ComposedFile {
@@ -37,8 +38,8 @@ interface Source {
 const FILE_MODE = 0o666;
 
 /**
- * The client may go away while the parts are copied: the part under way is copied to its end, and then all is undone. From the
- * renaming on, the work is finished without the client.
+ * The client may go away while the parts are copied: the part under way is copied to its end, and then all is undone.
+ * From the renaming on, the work is finished without the client.
  */
 export async function compose(
   composition: Composition,
@@ -116,8 +117,8 @@ async function writeBeside(
   await using file = await open(temporary, create, FILE_MODE);
   try {
     await file.chown(owner.uid, owner.gid);
-    const appender = new Appender(file, signal, copy);
-    for (const source of sources) await appendSource(source, appender);
+    const appendTo = (from: FileHandle, expected: number) => append(from, file, expected, signal, copy);
+    for (const source of sources) await appendSource(source, appendTo);
     await file.sync();
     signal.throwIfAborted();
     await rename(temporary, destination);
@@ -134,14 +135,19 @@ function temporaryPath(destination: string): string {
   return fits ? destination + addition : `${dirname(destination)}/${addition}`;
 }
 
-async function appendSource(source: Source, appender: Appender): Promise<void> {
+async function appendSource(
+  source: Source,
+  appendTo: (from: FileHandle, expected: number) => Promise<number>,
+): Promise<void> {
   await using file = await openFound(source);
-  const copied = await appender.append(file, Number(source.found.size));
+  const copied = await appendTo(file, Number(source.found.size));
   const isWhole = source.found.size === 0n || BigInt(copied) === source.found.size;
   if (!isWhole || !isUnchanged(source.found, await file.stat({ bigint: true }))) throw changed(source.path);
 }
 
-/** What was opened counts, not what had the name a moment ago; and opening what turns out to be a pipe must not wait. */
+/**
+ * What was opened counts, not what had the name a moment ago; and opening what turns out to be a pipe must not wait.
+ */
 async function openFound({ path, found }: Source): Promise<FileHandle> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   try {
@@ -155,7 +161,10 @@ async function openFound({ path, found }: Source): Promise<FileHandle> {
   }
 }
 
-/** Without this, a machine that stops now could come back without the new name and, after the removals, without the parts. */
+/**
+ * Without this, a machine that stops now could come back without the new name and, after the removals, without the
+ * parts.
+ */
 async function isSafeOnDisk(directory: string): Promise<boolean> {
   try {
     await using handle = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY);

@@ -1,6 +1,7 @@
 /**
  * Starts what a client asked for: settles user, directory and environment, then spawns on pipes or in a terminal.
  */
+import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import type { StartRequest } from "../../contract/runtime/wire/process/process_pb.ts";
 import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
@@ -26,7 +27,10 @@ import { startBehindTheGuest } from "./precedence.ts";
 import { demandPlainTexts } from "./start-texts.ts";
 import { spawnInTerminal, terminalSize } from "./terminal.ts";
 
-/** The program is missing or cannot be run: then the process starts all the same and ends with 127 or 126, as in a shell. */
+/**
+ * The program is missing or cannot be run: then the process starts all the same and ends with 127 or 126, as in a
+ * shell.
+ */
 const PROGRAM_FAILURES = new Set([
   "ENOENT",
   "EACCES",
@@ -48,70 +52,77 @@ const SHORTAGES: Record<string, string> = {
   ENFILE: "descriptors for open files",
 };
 
-export class Launcher {
-  readonly #settings: SettingsKeeper;
-  readonly #guestPath: string | undefined;
-  readonly #setpriv: string;
-  readonly #own: Identity;
+export type Launch = (request: StartRequest, account: Account, lifetimeMs: number | undefined) => GuestProcess;
 
-  constructor(settings: SettingsKeeper, guestPath: string | undefined, setpriv: string | undefined) {
-    this.#settings = settings;
-    this.#guestPath = guestPath;
-    this.#setpriv = findSetpriv(setpriv);
-    this.#own = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0, groups: process.getgroups?.() ?? [] };
-  }
+/** How this guest changes the user of what it starts. */
+interface UserChange {
+  setpriv: string;
+  /** Whose processes need no change. */
+  own: Identity;
+}
 
-  launch(request: StartRequest, account: Account, lifetimeMs: number | undefined): GuestProcess {
-    const command = this.#command(request, account);
+export function createLaunch(
+  settings: SettingsKeeper,
+  guestPath: string | undefined,
+  setpriv: string | undefined,
+): Launch {
+  const own = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0, groups: process.getgroups?.() ?? [] };
+  const change = { setpriv: findSetpriv(setpriv), own };
+  return (request, account, lifetimeMs) => {
+    const command = commandOf(request, account, settings.current, guestPath);
     const size = request.pty?.size;
     const spawn = (actual: Command, sink: OutputSink): Carrier =>
       request.pty === undefined
         ? spawnOnPipes(actual, request.stdin !== false, sink)
         : spawnInTerminal(actual, terminalSize(size), sink);
-    return new GuestProcess((sink) => this.#spawnAs(account, command, sink, spawn), {
+    return new GuestProcess((sink) => spawnAs(account, command, change, sink, spawn), {
       config: request.process,
       tag: request.tag,
       cwd: command.cwd,
       lifetimeMs,
     });
-  }
+  };
+}
 
-  #command(request: StartRequest, account: Account): Command {
-    const config = request.process;
-    if (config === undefined || config.cmd === "") throw refuse("invalid_argument", "no command to run was given");
-    demandPlainTexts(config);
-    const settings = this.#settings.current;
-    const cwd = resolvePath(config.cwd ?? "", account, settings.defaultWorkdir, "process.cwd");
-    demandDirectory(cwd);
-    if (config.cwd) demandEntry(cwd, account);
-    return {
-      argv: [config.cmd, ...config.args],
-      argv0: config.cmd,
-      cwd,
-      env: processVariables(account, settings, config.envs, this.#guestPath),
-      uid: account.uid,
-      gid: account.gid,
-    };
-  }
+function commandOf(
+  { process: config }: StartRequest,
+  account: Account,
+  settings: GuestSettings,
+  guestPath: string | undefined,
+): Command {
+  if (config === undefined || config.cmd === "") throw refuse("invalid_argument", "no command to run was given");
+  demandPlainTexts(config);
+  const cwd = resolvePath(config.cwd ?? "", account, settings.defaultWorkdir, "process.cwd");
+  demandDirectory(cwd);
+  if (config.cwd) demandEntry(cwd, account);
+  return {
+    argv: [config.cmd, ...config.args],
+    argv0: config.cmd,
+    cwd,
+    env: processVariables(account, settings, config.envs, guestPath),
+    uid: account.uid,
+    gid: account.gid,
+  };
+}
 
-  #spawnAs(
-    account: Account,
-    command: Command,
-    sink: OutputSink,
-    spawn: (actual: Command, sink: OutputSink) => Carrier,
-  ): Carrier {
-    const direct = directCommand(command, account, this.#own);
-    try {
-      if (direct !== undefined) return startBehindTheGuest(account.uid, () => spawn(direct, sink));
-    } catch (thrown) {
-      if (!PROGRAM_FAILURES.has(systemCode(thrown))) throw startFault(command, thrown);
-    }
-    try {
-      const helped = setprivCommand(command, account, this.#setpriv);
-      return startBehindTheGuest(account.uid, () => inOurWords(command, sink, (heard) => spawn(helped, heard)));
-    } catch (thrown) {
-      throw startFault(command, thrown);
-    }
+function spawnAs(
+  account: Account,
+  command: Command,
+  { setpriv, own }: UserChange,
+  sink: OutputSink,
+  spawn: (actual: Command, sink: OutputSink) => Carrier,
+): Carrier {
+  const direct = directCommand(command, account, own);
+  try {
+    if (direct !== undefined) return startBehindTheGuest(account.uid, () => spawn(direct, sink));
+  } catch (thrown) {
+    if (!PROGRAM_FAILURES.has(systemCode(thrown))) throw startFault(command, thrown);
+  }
+  try {
+    const helped = setprivCommand(command, account, setpriv);
+    return startBehindTheGuest(account.uid, () => inOurWords(command, sink, (heard) => spawn(helped, heard)));
+  } catch (thrown) {
+    throw startFault(command, thrown);
   }
 }
 

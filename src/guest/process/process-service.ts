@@ -17,21 +17,21 @@ import type { MeminfoFile } from "../system/meminfo-file.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { GuestProcess } from "./guest-process.ts";
-import type { Launcher } from "./launcher.ts";
+import type { Launch } from "./launcher.ts";
 import { noteFailedStart, noteProcess } from "./process-notes.ts";
 import type { ProcessTable } from "./process-table.ts";
 import type { ProcessEventInit, Subscription } from "./subscription.ts";
 
 export function processService(
   table: ProcessTable,
-  launcher: Launcher,
+  launch: Launch,
   journal: Journal,
   meminfoFile: MeminfoFile,
 ): ServiceImpl<typeof Process> {
-  function launch(request: StartRequest, account: Account, lifetimeMs: number | undefined): GuestProcess {
+  function noted(request: StartRequest, account: Account, lifetimeMs: number | undefined): GuestProcess {
     meminfoFile.refresh();
     try {
-      return launcher.launch(request, account, lifetimeMs);
+      return launch(request, account, lifetimeMs);
     } catch (thrown) {
       noteFailedStart(journal, request, account, thrown);
       throw thrown;
@@ -57,7 +57,7 @@ export function processService(
 
     async *start(request, context) {
       const account = callUser(context);
-      const started = launch(request, account, context.timeoutMs());
+      const started = noted(request, account, context.timeoutMs());
       // Same turn of the event loop as the spawn: no output can have been read before this listener exists.
       const subscription = started.subscribe();
       table.add(started);

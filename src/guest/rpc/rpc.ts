@@ -1,6 +1,6 @@
 /**
- * Carries Connect calls between Bun's Request and Response and the protocol handlers of @connectrpc/connect. What the calls
- * mean is in the services; nothing here knows one method from another.
+ * Carries Connect calls between Bun's Request and Response and the protocol handlers of @connectrpc/connect. What the
+ * calls mean is in the services; nothing here knows one method from another.
  */
 import {
   Code,
@@ -41,44 +41,50 @@ export function callUser(context: HandlerContext): Account {
   return context.values.get(userKey)();
 }
 
-export class RpcRoutes {
-  readonly #handlers: Map<string, UniversalHandler>;
+export interface RpcRoutes {
+  has(path: string): boolean;
+  handle(request: Request, url: URL, user: UserLookup): Promise<Response>;
+}
 
-  constructor(process: ServiceImpl<typeof Process>, filesystem: ServiceImpl<typeof Filesystem>) {
-    const router = createConnectRouter({
-      grpc: false,
-      grpcWeb: false,
-      connect: true,
-      readMaxBytes: GUEST_RPC_MESSAGE_MAX_BYTES,
-      jsonOptions: strictJson,
-      requestGate: (context) => demandKnownVersion(context.requestHeader),
-      interceptors: [convertErrors],
-    });
-    router.service(Process, process).service(Filesystem, filesystem);
-    this.#handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
-  }
+export function createRpcRoutes(
+  process: ServiceImpl<typeof Process>,
+  filesystem: ServiceImpl<typeof Filesystem>,
+): RpcRoutes {
+  const router = createConnectRouter({
+    grpc: false,
+    grpcWeb: false,
+    connect: true,
+    readMaxBytes: GUEST_RPC_MESSAGE_MAX_BYTES,
+    jsonOptions: strictJson,
+    requestGate: (context) => demandKnownVersion(context.requestHeader),
+    interceptors: [convertErrors],
+  });
+  router.service(Process, process).service(Filesystem, filesystem);
+  const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  return {
+    has: (path) => handlers.has(path),
+    async handle(request, url, user) {
+      const handler = handlers.get(url.pathname);
+      if (handler === undefined) throw new ConnectError("there is no such method", Code.Unimplemented);
+      return carry(request, url, handler, user);
+    },
+  };
+}
 
-  has(path: string): boolean {
-    return this.#handlers.has(path);
-  }
-
-  async handle(request: Request, url: URL, user: UserLookup): Promise<Response> {
-    const handler = this.#handlers.get(url.pathname);
-    if (handler === undefined) throw new ConnectError(`no method at ${url.pathname}`, Code.Unimplemented);
-    const type = request.headers.get("content-type") ?? "";
-    const gone = new AbortController();
-    request.signal.addEventListener("abort", () => gone.abort(request.signal.reason));
-    const answer = await handler({
-      httpVersion: "1.1",
-      method: request.method,
-      url: url.href,
-      header: withBoundedTimeout(request.headers),
-      body: STREAM_TYPE.test(type) ? knownEnvelopes(bodyChunks(request)) : bodyChunks(request),
-      signal: gone.signal,
-      contextValues: createContextValues().set(userKey, user),
-    });
-    return toResponse(await retoldErrors(answer), handler, gone);
-  }
+async function carry(request: Request, url: URL, handler: UniversalHandler, user: UserLookup): Promise<Response> {
+  const type = request.headers.get("content-type") ?? "";
+  const gone = new AbortController();
+  request.signal.addEventListener("abort", () => gone.abort(request.signal.reason));
+  const answer = await handler({
+    httpVersion: "1.1",
+    method: request.method,
+    url: url.href,
+    header: withBoundedTimeout(request.headers),
+    body: STREAM_TYPE.test(type) ? knownEnvelopes(bodyChunks(request)) : bodyChunks(request),
+    signal: gone.signal,
+    contextValues: createContextValues().set(userKey, user),
+  });
+  return toResponse(await retoldErrors(answer), handler, gone);
 }
 
 /** Timers hold 31 bits; a longer time limit than 24 days is cut to that instead of firing at once. */
