@@ -1,6 +1,6 @@
 /**
- * Every request enters here and meets the checks in their order: the host's side door, cross-origin preflight, access token, user, route.
- * It is a plain function from Request to Response, so tests need no socket.
+ * Every request enters here and meets the checks in their order: the host's side door, cross-origin preflight, access
+ * token, user, route. It is a plain function from Request to Response, so tests need no socket.
  */
 import { Fault } from "../contract/fault.ts";
 import type { ControlChannel } from "./control-channel.ts";

@@ -14,7 +14,9 @@ export const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
 export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
 /** Counted for each queued chunk besides its bytes, so that a flood of tiny chunks is bounded, too. */
 export const SUBSCRIBER_CHUNK_OVERHEAD_BYTES = 128;
-/** A source that cannot be stopped in time may overfill a listener's buffer by this much before the listener is dropped. */
+/**
+ * A source that cannot be stopped in time may overfill a listener's buffer by this much before the listener is dropped.
+ */
 export const SUBSCRIBER_OVERFILL_MAX_BYTES = 2 * 1024 * 1024;
 export const SUBSCRIBER_STALLED_MS = 30_000;
 export const SUBSCRIBERS_PER_PROCESS_MAX = 128;

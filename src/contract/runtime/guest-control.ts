@@ -1,12 +1,14 @@
 /**
- * The control channel: what the host tells the guest. It is plain HTTP on the runtime port under CONTROL_PREFIX, opened by a
- * secret that only the host and the guest hold, and refused at the edge under any spelling.
+ * The control channel: what the host tells the guest. It is plain HTTP on the runtime port under CONTROL_PREFIX, opened
+ * by a secret that only the host and the guest hold, and refused at the edge under any spelling.
  *
  *   POST {prefix}configure  GuestSettings   → 204   replaces all settings
- *   POST {prefix}forward    ForwardRequest  → 200 ForwardAnswer, 404 when nothing listens on that port on a loopback address
+ *   POST {prefix}forward    ForwardRequest  → 200 ForwardAnswer, 404 when nothing listens on that port of a loopback
+ *                                             address
  *   GET  {prefix}ping                       → 204
  *   GET  {prefix}journal    ?journal&after  → 200 JournalMessages, one in a line, for as long as the host listens;
- *                                             SETTINGS_LOST_STATUS from a guest that was started again and found its settings damaged
+ *                                             SETTINGS_LOST_STATUS from a guest that was started again and found its
+ *                                             settings damaged
  */
 export const CONTROL_PREFIX = "/control/";
 /** The guest has to be configured again before it answers anybody. */
@@ -37,10 +39,10 @@ export interface ForwardAnswer {
 }
 
 /**
- * What the guest says on the journal's stream. It begins with a greeting that names the journal: a guest that was started anew
- * has a new one, whose numbers begin again. A host that names the journal it knows, and the number it has, gets what came
- * after; any other gets all that is kept. The oldest entries make way for new ones, and a gap says how many did.
- * A new listener takes the place of the one before.
+ * What the guest says on the journal's stream. It begins with a greeting that names the journal: a guest that was
+ * started anew has a new one, whose numbers begin again. A host that names the journal it knows, and the number it has,
+ * gets what came after; any other gets all that is kept. The oldest entries make way for new ones, and a gap says how
+ * many did. A new listener takes the place of the one before.
  */
 export type JournalMessage = JournalGreeting | JournalEntry | JournalGap;
 

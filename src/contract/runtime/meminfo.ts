@@ -1,6 +1,6 @@
 /**
- * The text of /proc/meminfo for a sandbox: its own memory instead of the machine's. Every line has the same length whatever
- * its number, so that a new text overwrites an old one in place, in a single write.
+ * The text of /proc/meminfo for a sandbox: its own memory instead of the machine's. Every line has the same length
+ * whatever its number, so that a new text overwrites an old one in place, in a single write.
  */
 export interface MemoryUse {
   /** All in bytes. */

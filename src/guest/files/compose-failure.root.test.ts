@@ -48,7 +48,8 @@ const sha256 = async (path: string) => {
   return (await new Response(child.stdout).text()).split(" ")[0];
 };
 
-// Seen to fail with the destination written in place, with parts removed as they are copied, and with the temporary file kept.
+// Seen to fail with the destination written in place, with parts removed as they are copied, and with the temporary
+// file kept.
 test("a full disk is 507; parts and the earlier file are as they were, and nothing is left behind", async () => {
   const full = `${guest.folder}/full`;
   mkdirSync(full);
@@ -94,8 +95,8 @@ describe("while the parts are copied,", () => {
     expect(existsSync(`${folder}/a`)).toBe(true);
   };
 
-  // Seen to fail without the comparison after the copying (what was added went with the part, what was cut was missing), without the
-  // one after the opening, and to hang without O_NONBLOCK when a pipe had taken the name.
+  // Seen to fail without the comparison after the copying (what was added went with the part, what was cut was
+  // missing), without the one after the opening, and to hang without O_NONBLOCK when a pipe had taken the name.
   test.each([
     ["the first part grows", () => appendFileSync(`${folder}/a`, "more")],
     ["the first part is cut", () => writeFileSync(`${folder}/a`, "")],

@@ -1,4 +1,6 @@
-/** POST /files/compose of a real daemon: parts become one file in their order, all at once, and no failure loses a byte. */
+/**
+ * POST /files/compose of a real daemon: parts become one file in their order, all at once, and no failure loses a byte.
+ */
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import {
   existsSync,

@@ -1,6 +1,6 @@
 /**
- * GET /files: one file, streamed from the disk. Ranges and conditions get the plain bytes; a client that lists gzip gets
- * the file compressed on the way.
+ * GET /files: one file, streamed from the disk. Ranges and conditions get the plain bytes; a client that lists gzip
+ * gets the file compressed on the way.
  */
 import type { Stats } from "node:fs";
 import { open, stat } from "node:fs/promises";

@@ -1,4 +1,6 @@
-/** Metadata of files on a real daemon: what an upload's headers say is kept with the file, replaced whole, and shown. */
+/**
+ * Metadata of files on a real daemon: what an upload's headers say is kept with the file, replaced whole, and shown.
+ */
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
@@ -168,7 +170,8 @@ describe("where metadata cannot be kept", () => {
       expect(await shown(`${place}/file`)).toBeUndefined();
     }));
 
-  // Seen to fail with the truncation before the attributes (the content was gone), and without `putBack` (the set was half).
+  // Seen to fail with the truncation before the attributes (the content was gone), and without `putBack` (the set was
+  // half).
   test("without room for it the answer is 507; a new file is gone, an old one keeps content and metadata", () =>
     onSmallDisk(async (place) => {
       const much = { "X-Metadata-A": "small", "X-Metadata-B": "v".repeat(3000) };

@@ -1,6 +1,6 @@
 /**
- * The X-Metadata headers of an upload. Each names a key and its value; together they are the whole metadata of the files that
- * come with them.
+ * The X-Metadata headers of an upload. Each names a key and its value; together they are the whole metadata of the
+ * files that come with them.
  */
 import { Fault } from "../../contract/fault.ts";
 import { FILE_METADATA_KEY_MAX_BYTES, FILE_METADATA_MAX_BYTES } from "../limits.ts";
@@ -11,8 +11,9 @@ const HEADER_PREFIX = "x-metadata-";
 const PRINTABLE = /^[\x20-\x7e]*$/;
 
 /**
- * Header names arrive in lower case, which is what keys are. A header that was sent more than once arrives as one value with commas
- * in between: Bun joins them, as HTTP allows, and nothing tells the parts from a value that has commas itself.
+ * Header names arrive in lower case, which is what keys are. A header that was sent more than once arrives as one value
+ * with commas in between: Bun joins them, as HTTP allows, and nothing tells the parts from a value that has commas
+ * itself.
  */
 export function parseMetadata(headers: Headers): Metadata {
   const entries: [key: string, value: string][] = [];

@@ -1,11 +1,14 @@
 /**
- * Gzip for downloads. Clients ask for it without thinking, and what they fetch is often packed already: an archive, a picture,
- * a model. That is passed on as it is, in the same format, at the speed of the disk; a look into each chunk tells.
+ * Gzip for downloads. Clients ask for it without thinking, and what they fetch is often packed already: an archive, a
+ * picture, a model. That is passed on as it is, in the same format, at the speed of the disk; a look into each chunk
+ * tells.
  */
 import { once } from "node:events";
 import { constants, crc32, createDeflateRaw, deflateRawSync } from "node:zlib";
 
-/** Deflate, no name, no time, an unknown system. The stream around deflate is ours: zlib's own cannot change its level. */
+/**
+ * Deflate, no name, no time, an unknown system. The stream around deflate is ours: zlib's own cannot change its level.
+ */
 const HEAD = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff);
 const TAIL_BYTES = 8;
 const LOOK_BYTES = 8 * 1024;

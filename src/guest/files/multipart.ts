@@ -1,6 +1,6 @@
 /**
- * A streaming reader of multipart bodies. It holds no more than one chunk and one delimiter in memory, so a part may be of any size,
- * and it does not matter where the sender's chunks happen to be cut.
+ * A streaming reader of multipart bodies. It holds no more than one chunk and one delimiter in memory, so a part may be
+ * of any size, and it does not matter where the sender's chunks happen to be cut.
  */
 import { Fault } from "../../contract/fault.ts";
 import { MULTIPART_BOUNDARY_MAX_BYTES, MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX } from "../limits.ts";
@@ -139,7 +139,9 @@ function parseDisposition(header: string): { name: string | undefined; filename:
   };
 }
 
-/** One after the other, so that text inside of a quoted value is never taken for a parameter. The first of a name wins. */
+/**
+ * One after the other, so that text inside of a quoted value is never taken for a parameter. The first of a name wins.
+ */
 function parseParameters(line: string): Map<string, string> {
   const parameters = new Map<string, string>();
   for (const match of line.matchAll(/;\s*([\w-]+\*?)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/gs)) {

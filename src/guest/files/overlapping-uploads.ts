@@ -1,7 +1,7 @@
 /**
- * Which uploads write to the same file at the same time. Files are written in place, so two uploads to one file write into one
- * another; what holds is that the file ends with the length of the upload that finishes last, and that an upload
- * that breaks off never takes away what another one wrote.
+ * Which uploads write to the same file at the same time. Files are written in place, so two uploads to one file write
+ * into one another; what holds is that the file ends with the length of the upload that finishes last, and that an
+ * upload that breaks off never takes away what another one wrote.
  */
 import type { BigIntStats } from "node:fs";
 

@@ -1,4 +1,7 @@
-/** Downloads in part and on conditions, from a real daemon: only what is asked for is read, and nothing that is known already. */
+/**
+ * Downloads in part and on conditions, from a real daemon: only what is asked for is read, and nothing that is known
+ * already.
+ */
 import { beforeAll, describe, expect, test } from "bun:test";
 import {
   closeSync,

@@ -1,4 +1,7 @@
-/** Uploads that break off, or meet at one file, on a real daemon. Files are written in place; this is what holds all the same. */
+/**
+ * Uploads that break off, or meet at one file, on a real daemon. Files are written in place; this is what holds all the
+ * same.
+ */
 import { describe, expect, test } from "bun:test";
 import { linkSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";

@@ -1,7 +1,7 @@
 /**
- * What happened in this sandbox, for its log: kept in memory, within bounds, until the host has listened. Noting something costs
- * microseconds and waits for nobody. Whoever notes keeps contents out of it: no output, no input, no value of a variable, no
- * token.
+ * What happened in this sandbox, for its log: kept in memory, within bounds, until the host has listened. Noting
+ * something costs microseconds and waits for nobody. Whoever notes keeps contents out of it: no output, no input, no
+ * value of a variable, no token.
  */
 
 import type { JournalEntry, JournalGap, JournalGreeting } from "../../contract/runtime/guest-control.ts";

@@ -1,6 +1,7 @@
 /**
- * From a request to the exact command the kernel runs: whose user and groups, which program, which directory. A change of
- * user goes through setpriv, which sets all supplementary groups and then becomes the program, so the pid stays the same.
+ * From a request to the exact command the kernel runs: whose user and groups, which program, which directory. A change
+ * of user goes through setpriv, which sets all supplementary groups and then becomes the program, so the pid stays the
+ * same.
  */
 import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
@@ -49,7 +50,10 @@ export function demandDirectory(cwd: string): void {
   if (!isDirectory) throw refuse("invalid_argument", `the working directory ${quote(cwd)} is not a directory`);
 }
 
-/** For a directory that the client asked for. The default one may be closed to a user: then only relative names lead nowhere. */
+/**
+ * For a directory that the client asked for. The default one may be closed to a user: then only relative names lead
+ * nowhere.
+ */
 export function demandEntry(cwd: string, account: Account): void {
   const why = whyBarred(cwd, account);
   if (why === undefined) return;

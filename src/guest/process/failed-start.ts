@@ -1,7 +1,8 @@
 /**
- * A program that could not be executed, told in our own words. Clients expect such a process to start and to end with 127 or 126
- * and a line on stderr, as in a shell. The helper that changes the user ends so by itself, but its line names the helper, which
- * nobody asked for: it is kept back and replaced by one that says what is wrong with the program.
+ * A program that could not be executed, told in our own words. Clients expect such a process to start and to end with
+ * 127 or 126 and a line on stderr, as in a shell. The helper that changes the user ends so by itself, but its line
+ * names the helper, which nobody asked for: it is kept back and replaced by one that says what is wrong with the
+ * program.
  */
 import { closeSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { endianness } from "node:os";
@@ -16,7 +17,10 @@ const HELPER = "setpriv: ";
 /** What the C library searches when there is no PATH. */
 const PATH_WITHOUT_PATH = "/bin:/usr/bin";
 const NOT_EXECUTED: readonly (number | null)[] = [126, 127];
-/** What shells answer when they are given a program of a format that the kernel does not know: they take it for a script. */
+/**
+ * What shells answer when they are given a program of a format that the kernel does not know: they take it for a
+ * script.
+ */
 const NOT_UNDERSTOOD: readonly (number | null)[] = [2, 126, 127];
 
 /** Runs `spawn` with a sink that keeps the helper's own words back. `command` is what the client asked for. */

@@ -1,4 +1,7 @@
-/** Who hears what of a process, and what a slow listener costs: the queue alone, a process with injected bounds, a real daemon. */
+/**
+ * Who hears what of a process, and what a slow listener costs: the queue alone, a process with injected bounds, a real
+ * daemon.
+ */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
@@ -207,7 +210,8 @@ describe("a daemon's streams", () => {
     expect(kinds).toEqual(["start", "keepalive", "keepalive", "data", "end", "trailer"]);
   });
 
-  // Seen to fail with a daemon that kills the process when its client leaves, and with an audience that waits for a listener.
+  // Seen to fail with a daemon that kills the process when its client leaves, and with an audience that waits for a
+  // listener.
   test("a client that reads nothing holds the process back, and its leaving sets it free", async () => {
     const { pid, rest: stalled } = await processes.start(shell("trap '' PIPE; exec cat /dev/zero"));
     const written = () => Number(/wchar: (\d+)/.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]);

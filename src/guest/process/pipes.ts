@@ -1,7 +1,7 @@
 /**
- * A process on pipes. They are real pipes (Bun's own are sockets, which a program cannot open as /dev/stdout) and belong to
- * the process's user. Output is read only as fast as its listeners take it, so a full pipe holds the process back; input
- * is handed over in slices that each wait until the pipe took them.
+ * A process on pipes. They are real pipes (Bun's own are sockets, which a program cannot open as /dev/stdout) and
+ * belong to the process's user. Output is read only as fast as its listeners take it, so a full pipe holds the process
+ * back; input is handed over in slices that each wait until the pipe took them.
  */
 import { closeSync, fchownSync } from "node:fs";
 import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
@@ -41,7 +41,8 @@ export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputS
         throw refuse("internal", "this process has no terminal to resize");
       },
       kill: (signal) => child.kill(signal),
-      // The output pipes stay open: a descendant that outlived the process may go on writing, unheard, without dying of it.
+      // The output pipes stay open: a descendant that outlived the process may go on writing, unheard, without dying of
+      // it.
       release: () => stdin.close(),
     };
   } catch (thrown) {

@@ -1,4 +1,7 @@
-/** User processes stand behind the guest, from their first moment on, and a sandbox that has run out of something says of what. */
+/**
+ * User processes stand behind the guest, from their first moment on, and a sandbox that has run out of something says
+ * of what.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
@@ -15,7 +18,10 @@ const PTY = { pty: { size: { cols: 80, rows: 24 } } };
 const guestFile = (name: string) => readFileSync(`/proc/${guest.pid}/${name}`, "utf8");
 const limitsOfGuest = guestFile("limits");
 const processesMax = (limits: string) => /Max processes +(\S+) +(\S+)/.exec(limits)?.[1];
-/** In a shell: the guest lowers a process right after its start, which the process may be ahead of. Not for ever, though. */
+/**
+ * In a shell: the guest lowers a process right after its start, which the process may be ahead of. Not for ever,
+ * though.
+ */
 const waitUntil = (condition: string) =>
   `i=0; until [ ${condition} ] || [ $i = 500 ]; do sleep 0.02; i=$((i + 1)); done`;
 
@@ -30,7 +36,8 @@ describe.each([
     return (told.stdout + told.pty).trim();
   };
 
-  // Seen to fail with a score that is only set after the start (what was started by then had the guest's), and with one kept.
+  // Seen to fail with a score that is only set after the start (what was started by then had the guest's), and with one
+  // kept.
   test("is ended before the guest when memory runs out, and so is all it starts", async () => {
     const own = guestFile("oom_score_adj");
     const score = "cat /proc/$$/oom_score_adj";

@@ -1,8 +1,8 @@
 /**
- * What puts user processes behind the guest when a sandbox runs out of something: they are the first to be ended when memory
- * is short, they get the processors after it, and those of ordinary users cannot take the last places for processes, so
- * that root can still start what ends them. The guest can only lower others, never raise itself. The host can: then users
- * have the usual niceness.
+ * What puts user processes behind the guest when a sandbox runs out of something: they are the first to be ended when
+ * memory is short, they get the processors after it, and those of ordinary users cannot take the last places for
+ * processes, so that root can still start what ends them. The guest can only lower others, never raise itself. The host
+ * can: then users have the usual niceness.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { getPriority } from "node:os";
@@ -17,17 +17,20 @@ const OVER: ReadonlySet<string> = new Set(["ENOENT", "ESRCH"]);
 const OWN_OOM_SCORE = "/proc/self/oom_score_adj";
 /** Ahead of the guest whatever their sizes: in a sandbox of little memory the guest is large beside what runs there. */
 const USER_OOM_SCORE = "1000";
-/** While it starts one, the guest itself has this: less than those that run already, or a start in need would be its end. */
+/**
+ * While it starts one, the guest itself has this: less than those that run already, or a start in need would be its
+ * end.
+ */
 const STARTING_OOM_SCORE = "500";
 /**
- * Where the host has not put the guest first: a twenty-eighth of its share each. Thousands of them leave it enough to answer
- * within a second (with 10 they do not always). Users still have four steps to set their own processes apart.
+ * Where the host has not put the guest first: a twenty-eighth of its share each. Thousands of them leave it enough to
+ * answer within a second (with 10 they do not always). Users still have four steps to set their own processes apart.
  */
 const USER_NICENESS = 15;
 
 /**
- * Runs `spawn` so that what it starts is behind the guest from its first moment on: a process inherits these, and the guest
- * takes its own back. (A process that was lowered after its start may have children by then that were not.)
+ * Runs `spawn` so that what it starts is behind the guest from its first moment on: a process inherits these, and the
+ * guest takes its own back. (A process that was lowered after its start may have children by then that were not.)
  */
 export function startBehindTheGuest<T>(uid: number, spawn: () => T): T {
   using _score = raisedOomScore();

@@ -1,4 +1,7 @@
-/** The start and the end of a client's process, as entries of the journal: what ran, for whom, how much passed through it. */
+/**
+ * The start and the end of a client's process, as entries of the journal: what ran, for whom, how much passed through
+ * it.
+ */
 import { JOURNAL_TEXT_MAX_CHARS } from "../../contract/runtime/limits.ts";
 import type { StartRequest } from "../../contract/runtime/wire/process/process_pb.ts";
 import type { Journal } from "../journal/journal.ts";

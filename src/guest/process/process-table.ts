@@ -1,6 +1,6 @@
 /**
- * Every process that clients started: the running ones, and for a while the ends of those that are gone, so that a client
- * that lost its connection can still learn the outcome.
+ * Every process that clients started: the running ones, and for a while the ends of those that are gone, so that a
+ * client that lost its connection can still learn the outcome.
  */
 
 import type { ProcessSelector } from "../../contract/runtime/wire/process/process_pb.ts";
@@ -17,7 +17,10 @@ interface PastProcess {
 }
 
 export class ProcessTable {
-  /** In the order of their start. Not keyed by pid: a process whose output is held by a descendant may have lost its pid. */
+  /**
+   * In the order of their start. Not keyed by pid: a process whose output is held by a descendant may have lost its
+   * pid.
+   */
   readonly #running = new Set<GuestProcess>();
   readonly #past = new Set<PastProcess>();
   readonly #retentionMs: number;

@@ -1,6 +1,6 @@
 /**
- * The texts of a Start, as far as the kernel limits them: it ends each at its first NUL byte, and a variable's name at its first
- * `=`. What it would silently cut is refused, by the name that the client gave it.
+ * The texts of a Start, as far as the kernel limits them: it ends each at its first NUL byte, and a variable's name at
+ * its first `=`. What it would silently cut is refused, by the name that the client gave it.
  */
 import type { ProcessConfig } from "../../contract/runtime/wire/process/process_pb.ts";
 import { quote } from "../system/quote.ts";

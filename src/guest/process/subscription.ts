@@ -1,6 +1,7 @@
 /**
  * One listener of one process: a bounded queue between the process's output and a client's stream. When it is full the
- * process is held back; a listener that takes nothing for too long is dropped, so that it cannot hold the process for ever.
+ * process is held back; a listener that takes nothing for too long is dropped, so that it cannot hold the process for
+ * ever.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../contract/fault.ts";

@@ -1,6 +1,6 @@
 /**
- * The few calls into the C library that Bun has no function for. Everything here works on raw descriptors: a wrong number
- * is not caught by anybody, so nothing but this folder may use it.
+ * The few calls into the C library that Bun has no function for. Everything here works on raw descriptors: a wrong
+ * number is not caught by anybody, so nothing but this folder may use it.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { statSync } from "node:fs";
@@ -52,7 +52,9 @@ export function setTerminalOutput(fd: number, action: "suspend" | "resume"): boo
   return library().ioctl(fd, BigInt(TCXONC), action === "suspend" ? 0n : 1n) === 0;
 }
 
-/** Lowers how many processes its user may have, for this one and what it starts, until the returned function is called. */
+/**
+ * Lowers how many processes its user may have, for this one and what it starts, until the returned function is called.
+ */
 export function lowerProcessesMax(count: number): (() => void) | undefined {
   const [now, hardest] = [0, 1];
   const before = new BigUint64Array(2);
@@ -63,7 +65,10 @@ export function lowerProcessesMax(count: number): (() => void) | undefined {
   return () => void library().setrlimit(RLIMIT_NPROC, ptr(before));
 }
 
-/** What this thread starts from now on begins at niceness 0, if the thread itself is ahead of that. It cannot be taken back. */
+/**
+ * What this thread starts from now on begins at niceness 0, if the thread itself is ahead of that. It cannot be taken
+ * back.
+ */
 export function keepPriorityToOneself(): boolean {
   return library().sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, ptr(new Int32Array(1))) === 0;
 }
@@ -74,8 +79,8 @@ export function setNiceness(pid: number, niceness: number): boolean {
 }
 
 /**
- * Why a user cannot enter a directory, as the system's code. Asked of the kernel, with the user's rights to files in place of ours
- * for the moment, in this thread alone.
+ * Why a user cannot enter a directory, as the system's code. Asked of the kernel, with the user's rights to files in
+ * place of ours for the moment, in this thread alone.
  */
 export function whyBarred(directory: string, { uid, gid, groups }: Account): string | undefined {
   const own = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0, groups: ownGroups() };

@@ -1,7 +1,7 @@
 /**
- * A process on a pseudo-terminal of its own session. Bun reads the terminal as fast as it can and offers no way to stop, so
- * a slow listener is passed on to the process by the kernel's flow control: output of the terminal is suspended (as Ctrl-S
- * does, but not undone by Ctrl-Q) until there is room again.
+ * A process on a pseudo-terminal of its own session. Bun reads the terminal as fast as it can and offers no way to
+ * stop, so a slow listener is passed on to the process by the kernel's flow control: output of the terminal is
+ * suspended (as Ctrl-S does, but not undone by Ctrl-Q) until there is room again.
  */
 import { chownSync, closeSync, constants, openSync, readdirSync, readlinkSync, statSync } from "node:fs";
 import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
@@ -20,7 +20,9 @@ interface TerminalSize {
 const COLS_DEFAULT = 80;
 const ROWS_DEFAULT = 24;
 
-/** The size that a client asked for, as the kernel keeps it: in 16 bits. A zero, or nothing, stands for the usual size. */
+/**
+ * The size that a client asked for, as the kernel keeps it: in 16 bits. A zero, or nothing, stands for the usual size.
+ */
 export function terminalSize(asked: Partial<TerminalSize> | undefined): TerminalSize {
   return { cols: (asked?.cols ?? 0) & 0xffff || COLS_DEFAULT, rows: (asked?.rows ?? 0) & 0xffff || ROWS_DEFAULT };
 }

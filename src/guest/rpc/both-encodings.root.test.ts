@@ -1,4 +1,6 @@
-/** The unary calls on the file tree of a real daemon: each gives the same, and refuses the same, in JSON and in binary. */
+/**
+ * The unary calls on the file tree of a real daemon: each gives the same, and refuses the same, in JSON and in binary.
+ */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { ENCODINGS, type Encoding, speaking } from "../testing/encodings.ts";

@@ -1,6 +1,6 @@
 /**
- * Requests that break the rules of HTTP, of the protocol or of its messages, as raw bytes to a real daemon. Each gets a clear
- * answer at once, in both encodings the same, and the daemon that gave the first answer gives the last one, too.
+ * Requests that break the rules of HTTP, of the protocol or of its messages, as raw bytes to a real daemon. Each gets a
+ * clear answer at once, in both encodings the same, and the daemon that gave the first answer gives the last one, too.
  */
 import { afterEach, describe, expect, test } from "bun:test";
 import type { JsonValue } from "@bufbuild/protobuf";
@@ -45,7 +45,8 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   const tooLong = new Uint8Array(5);
   new DataView(tooLong.buffer).setUint32(1, GUEST_RPC_MESSAGE_MAX_BYTES + 1);
 
-  // Seen to fail without knownEnvelopes() (unknown flags ran the command) and without readMaxBytes (too long was waited for).
+  // Seen to fail without knownEnvelopes() (unknown flags ran the command) and without readMaxBytes (too long was waited
+  // for).
   test.each<[string, string, Uint8Array | string]>([
     ["200 internal", "that says it is compressed, of a stream that is not", envelopeOf(start(), 0x01)],
     ["200 unimplemented", "that ends the stream instead of carrying a message", envelopeOf(start(), 0x02)],
@@ -105,7 +106,8 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     );
   });
 
-  // Bun takes a half-closed connection for a closed one, whatever the daemon does: no daemon was found weak enough to fail this.
+  // Bun takes a half-closed connection for a closed one, whatever the daemon does: no daemon was found weak enough to
+  // fail this.
   test("a client that says that no more will come keeps nothing waiting", async () => {
     const headers = { "Content-Length": "5000" };
     const stream = await send(START, type, whole, headers, { halfClose: true });

@@ -1,6 +1,7 @@
 /**
- * Where the protocol library is too lenient with what clients send, or blames the wrong side: text that is not UTF-8, JSON
- * that takes a hundred times its size in memory, envelopes with flags that nobody knows, binary messages that cannot be read.
+ * Where the protocol library is too lenient with what clients send, or blames the wrong side: text that is not UTF-8,
+ * JSON that takes a hundred times its size in memory, envelopes with flags that nobody knows, binary messages that
+ * cannot be read.
  */
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createAsyncIterable, type UniversalServerResponse } from "@connectrpc/connect/protocol";
@@ -19,7 +20,10 @@ const CLOSING: readonly (number | undefined)[] = [0x5d, 0x7d];
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** Options of the library's JSON reader. Without this, broken text is mended, and a call works on another path than it was given. */
+/**
+ * Options of the library's JSON reader. Without this, broken text is mended, and a call works on another path than it
+ * was given.
+ */
 export const strictJson = {
   ignoreUnknownFields: true,
   textDecoder: {
@@ -30,7 +34,10 @@ export const strictJson = {
   },
 };
 
-/** Strings may be as long as a message; what is around them may be neither deep nor long. Whether it is JSON is not asked here. */
+/**
+ * Strings may be as long as a message; what is around them may be neither deep nor long. Whether it is JSON is not
+ * asked here.
+ */
 function demandModestStructure(json: Buffer): void {
   let depth = 0;
   let outside = 0;
@@ -98,8 +105,8 @@ interface WireError {
 }
 
 /**
- * The library's own errors, put right: a binary message that cannot be read is its sender's mistake, as it is in JSON, and what is
- * repeated of a request is bounded.
+ * The library's own errors, put right: a binary message that cannot be read is its sender's mistake, as it is in JSON,
+ * and what is repeated of a request is bounded.
  */
 export async function retoldErrors(answer: UniversalServerResponse): Promise<UniversalServerResponse> {
   if (answer.body === undefined) return answer;

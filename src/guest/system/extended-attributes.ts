@@ -1,6 +1,7 @@
 /**
- * The metadata of a file: its extended attributes under `user.e2b.`, which clients see without that prefix. Writing goes
- * through an open file, so that it cannot end up at whatever else takes the file's name; reading never follows a link.
+ * The metadata of a file: its extended attributes under `user.e2b.`, which clients see without that prefix. Writing
+ * goes through an open file, so that it cannot end up at whatever else takes the file's name; reading never follows a
+ * link.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { callResult, cString, onFirstUse, SystemError } from "../../work/c-library.ts";
@@ -54,8 +55,8 @@ export function readMetadata(path: string): Metadata {
 }
 
 /**
- * Makes this the complete set of an open file. Returns false when the file system keeps no attributes; throws the system's error,
- * with the earlier set in place again, when it has no room for them.
+ * Makes this the complete set of an open file. Returns false when the file system keeps no attributes; throws the
+ * system's error, with the earlier set in place again, when it has no room for them.
  */
 export function replaceMetadata(fd: number, metadata: Metadata): boolean {
   const reader = readerOf(fd);

@@ -1,6 +1,6 @@
 /**
- * Services that listen on a loopback address only cannot be reached from outside of the sandbox. A forwarder listens on the
- * sandbox's network address and carries bytes to such a service, both ways, with backpressure and half-close.
+ * Services that listen on a loopback address only cannot be reached from outside of the sandbox. A forwarder listens on
+ * the sandbox's network address and carries bytes to such a service, both ways, with backpressure and half-close.
  */
 import type { Socket, TCPSocketListener } from "bun";
 import { Fault } from "../../contract/fault.ts";

@@ -1,7 +1,7 @@
 /**
- * Bytes that pass through leave garbage, and JavaScript's collector is in no hurry while the machine has memory left. Inside of
- * a small sandbox the guest's garbage is the user's memory, so it is freed by hand where that is safe, and collected after every
- * so many bytes where it is not.
+ * Bytes that pass through leave garbage, and JavaScript's collector is in no hurry while the machine has memory left.
+ * Inside of a small sandbox the guest's garbage is the user's memory, so it is freed by hand where that is safe, and
+ * collected after every so many bytes where it is not.
  */
 import { DISCARDED_PIECE_MIN_BYTES, GARBAGE_MAX_BYTES } from "../limits.ts";
 
@@ -15,8 +15,8 @@ export function noteGarbage(bytes: number): void {
 }
 
 /**
- * For a piece of a body that nobody reads any more: its memory is free at once, and it is empty afterwards. A piece of a larger
- * buffer is left to the collector, for somebody else may hold another part.
+ * For a piece of a body that nobody reads any more: its memory is free at once, and it is empty afterwards. A piece of
+ * a larger buffer is left to the collector, for somebody else may hold another part.
  */
 export function discard(piece: Uint8Array): void {
   const { buffer, length } = piece;

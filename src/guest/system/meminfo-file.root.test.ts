@@ -1,4 +1,7 @@
-/** What a sandbox shows as its memory: numbers that agree with each other, written in place, before whoever looks can look. */
+/**
+ * What a sandbox shows as its memory: numbers that agree with each other, written in place, before whoever looks can
+ * look.
+ */
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,7 @@
 /**
- * Keeps true what the sandbox shows as /proc/meminfo, which is a file of its own there. It is written when a process starts or
- * is sent input, that is, before somebody can look who has not looked before; nothing happens in a sandbox that is idle.
+ * Keeps true what the sandbox shows as /proc/meminfo, which is a file of its own there. It is written when a process
+ * starts or is sent input, that is, before somebody can look who has not looked before; nothing happens in a sandbox
+ * that is idle.
  */
 import { closeSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";

@@ -1,10 +1,10 @@
 /**
- * How much of its share the sandbox uses. The cgroup's own counters come first (version 2, then 1); /proc, which tells of the whole
- * machine, is the fallback for a guest outside of any cgroup.
+ * How much of its share the sandbox uses. The cgroup's own counters come first (version 2, then 1); /proc, which tells
+ * of the whole machine, is the fallback for a guest outside of any cgroup.
  *
- * Memory is cut in two. The cache is what the kernel keeps of files on disks and drops when the room is needed. Used is all
- * the rest that is charged to the sandbox: memory of processes, of the kernel on their behalf, and of files in tmpfs, which
- * are counted among the cached by the kernel but cannot be dropped.
+ * Memory is cut in two. The cache is what the kernel keeps of files on disks and drops when the room is needed. Used is
+ * all the rest that is charged to the sandbox: memory of processes, of the kernel on their behalf, and of files in
+ * tmpfs, which are counted among the cached by the kernel but cannot be dropped.
  */
 import { readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
@@ -77,7 +77,10 @@ export class Meter {
     };
   }
 
-  /** Over all processors, since the previous reading; counters that were set back (a sandbox that was restored) count as idle. */
+  /**
+   * Over all processors, since the previous reading; counters that were set back (a sandbox that was restored) count as
+   * idle.
+   */
   #cpuPercent(): number {
     const now = { usedMs: cpuUsedMs(this.#folders), atMs: this.#nowMs() };
     const available = (now.atMs - this.#lastCpu.atMs) * this.#cpuCount;

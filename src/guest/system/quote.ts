@@ -1,6 +1,6 @@
 /**
- * A client's text inside of a message. However much the client sent, a message repeats no more of it than a reader needs to
- * recognise it. Every message that shows what a client sent goes through here.
+ * A client's text inside of a message. However much the client sent, a message repeats no more of it than a reader
+ * needs to recognise it. Every message that shows what a client sent goes through here.
  */
 import { MESSAGE_MAX_CHARS, QUOTED_MAX_CHARS } from "../limits.ts";
 

@@ -1,6 +1,6 @@
 /**
- * The same calls in either encoding of the Connect protocol, with JSON on the test's side in both: a suite that is written
- * once runs over both, and a difference between them is a failure.
+ * The same calls in either encoding of the Connect protocol, with JSON on the test's side in both: a suite that is
+ * written once runs over both, and a difference between them is a failure.
  */
 import { create, fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
 import { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";

@@ -1,5 +1,6 @@
 /**
- * Requests as they should not be: good ones, damaged by a generator of random numbers. The same seed gives the same requests.
+ * Requests as they should not be: good ones, damaged by a generator of random numbers. The same seed gives the same
+ * requests.
  */
 export interface PlainRequest {
   method: string;
@@ -106,7 +107,10 @@ function damagedHeaders(headers: PlainRequest["headers"], dice: Dice): PlainRequ
   }
 }
 
-/** One of the requests, damaged in its body, its headers or anywhere, as the bytes to send. Often its length is told rightly. */
+/**
+ * One of the requests, damaged in its body, its headers or anywhere, as the bytes to send. Often its length is told
+ * rightly.
+ */
 export function mutate(request: PlainRequest, dice: Dice): Buffer {
   const body = dice.roll(3) > 0 ? damaged(request.body, dice) : request.body;
   const headers = dice.roll(3) === 0 ? damagedHeaders(request.headers, dice) : request.headers;

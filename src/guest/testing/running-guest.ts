@@ -1,6 +1,6 @@
 /**
- * A real guest for tests: the daemon as a child process on a free port with its own state folder, and the few ways tests
- * talk to it. Calls are made by hand in JSON, as SDKs do, or through a Connect client in binary.
+ * A real guest for tests: the daemon as a child process on a free port with its own state folder, and the few ways
+ * tests talk to it. Calls are made by hand in JSON, as SDKs do, or through a Connect client in binary.
  */
 import { chown, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 /**
- * What tests of watching do all the time: open a stream or a polling watcher on a real daemon, let things happen, and read
- * everything up to a mark, which is a file made afterwards: the kernel tells things in their order.
+ * What tests of watching do all the time: open a stream or a polling watcher on a real daemon, let things happen, and
+ * read everything up to a mark, which is a file made afterwards: the kernel tells things in their order.
  */
 import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";

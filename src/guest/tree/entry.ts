@@ -1,6 +1,6 @@
 /**
- * One file, directory or link as clients see it. A symbolic link is described by its own size and letters, but by the type
- * and mode of what it finally points to.
+ * One file, directory or link as clients see it. A symbolic link is described by its own size and letters, but by the
+ * type and mode of what it finally points to.
  */
 import type { BigIntStats } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";

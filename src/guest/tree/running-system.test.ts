@@ -1,4 +1,7 @@
-/** Only the decision is tested here, on folders that stand for a system. Real sandboxes are asked to remove theirs elsewhere. */
+/**
+ * Only the decision is tested here, on folders that stand for a system. Real sandboxes are asked to remove theirs
+ * elsewhere.
+ */
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

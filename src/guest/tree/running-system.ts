@@ -1,6 +1,6 @@
 /**
- * What cannot be removed: the folders that a sandbox needs to run, wherever something is mounted, and every folder that holds one of
- * them. A removal of such a folder could only fail, and all that it came across before would be gone.
+ * What cannot be removed: the folders that a sandbox needs to run, wherever something is mounted, and every folder that
+ * holds one of them. A removal of such a folder could only fail, and all that it came across before would be gone.
  */
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -28,7 +28,10 @@ export async function demandRemovable(path: string, kept: readonly string[]): Pr
   );
 }
 
-/** Where the thing itself is: all links on the way are followed, and the last one only if the path says so by what is behind it. */
+/**
+ * Where the thing itself is: all links on the way are followed, and the last one only if the path says so by what is
+ * behind it.
+ */
 async function realPlace(path: string): Promise<string> {
   const last = path.split("/").at(-1) ?? "";
   if (["", ".", ".."].includes(last)) return realpath(path);

@@ -1,5 +1,6 @@
 /**
- * Changes and walks of the file tree. Everything is done as root; the user given only becomes the owner of new directories.
+ * Changes and walks of the file tree. Everything is done as root; the user given only becomes the owner of new
+ * directories.
  */
 import type { Stats } from "node:fs";
 import { chown, lstat, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
@@ -13,7 +14,9 @@ import { type Entry, readEntry } from "./entry.ts";
 import { demandRemovable, keptFolders } from "./running-system.ts";
 
 const DIRECTORY_MODE = 0o755;
-/** At a path with one of these errors there is nothing: not even the kernel can have a file at a path that is too long. */
+/**
+ * At a path with one of these errors there is nothing: not even the kernel can have a file at a path that is too long.
+ */
 export const NOTHING_THERE: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ENAMETOOLONG"]);
 /** What a listing leaves out: it is gone by now, or so deep that no path leads to it. */
 const UNREACHABLE: ReadonlySet<string> = new Set(["ENOENT", "ENAMETOOLONG"]);
@@ -130,7 +133,9 @@ async function collectUnlessGone(path: string, depth: number, accounts: Accounts
   }
 }
 
-/** Runs a step on the file system; a failure says what could not be done. `missing` is what "not found" would be about. */
+/**
+ * Runs a step on the file system; a failure says what could not be done. `missing` is what "not found" would be about.
+ */
 async function attempt<T>(what: string, step: () => Promise<T>, missing?: string): Promise<T> {
   try {
     return await step();

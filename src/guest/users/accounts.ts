@@ -1,6 +1,6 @@
 /**
- * The sandbox's users and groups, parsed from its own /etc/passwd and /etc/group. No libc name service is asked: the image
- * may be of any distribution or of none. Files are read again only when they changed.
+ * The sandbox's users and groups, parsed from its own /etc/passwd and /etc/group. No libc name service is asked: the
+ * image may be of any distribution or of none. Files are read again only when they changed.
  */
 import { readFileSync, statSync } from "node:fs";
 import { systemCode } from "../system/rpc-fault.ts";

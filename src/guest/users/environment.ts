@@ -1,6 +1,6 @@
 /**
- * The variables a process in the sandbox sees. Nothing of the guest's own environment but PATH is passed on, so its secret
- * and settings cannot leak. Later entries win: user's basics, sandbox-wide, per process.
+ * The variables a process in the sandbox sees. Nothing of the guest's own environment but PATH is passed on, so its
+ * secret and settings cannot leak. Later entries win: user's basics, sandbox-wide, per process.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";

@@ -1,6 +1,6 @@
 /**
- * Signed file links: a URL that opens one file for one operation without the access token. The signature covers the query
- * values as they were given, not what they resolve to.
+ * Signed file links: a URL that opens one file for one operation without the access token. The signature covers the
+ * query values as they were given, not what they resolve to.
  */
 import { Fault } from "../../contract/fault.ts";
 import { type FileOperation, fileSignature } from "../../contract/runtime/file-signature.ts";

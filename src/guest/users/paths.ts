@@ -28,8 +28,9 @@ function expandHome(path: string, account: Account): string {
 }
 
 /**
- * For a path at which something is to be made. Asked before anything is done: the kernel says no only when it gets to the long
- * name, and by then its parents are made. (A path that is only looked at needs no such question: nothing is there.)
+ * For a path at which something is to be made. Asked before anything is done: the kernel says no only when it gets to
+ * the long name, and by then its parents are made. (A path that is only looked at needs no such question: nothing is
+ * there.)
  */
 export function demandNameable(path: string): void {
   const length = Buffer.byteLength(path);

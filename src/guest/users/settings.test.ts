@@ -1,4 +1,7 @@
-/** Settings that cannot be read: the guest does not know who may enter, so nobody may until the host has configured it again. */
+/**
+ * Settings that cannot be read: the guest does not know who may enter, so nobody may until the host has configured it
+ * again.
+ */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { SETTINGS_LOST_STATUS } from "../../contract/runtime/guest-control.ts";

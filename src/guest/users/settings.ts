@@ -1,7 +1,7 @@
 /**
  * What the host told this guest. The settings are kept in a file that only root reads, so that a guest that was started
- * again knows them before the host speaks to it. When they are there but cannot be read, nobody knows who may enter: the
- * guest stays closed until the host has spoken.
+ * again knows them before the host speaks to it. When they are there but cannot be read, nobody knows who may enter:
+ * the guest stays closed until the host has spoken.
  */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";

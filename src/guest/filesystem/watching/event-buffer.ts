@@ -80,7 +80,10 @@ export class EventBuffer {
     return this.#empty();
   }
 
-  /** Some of what is waiting; "idle" when nothing came in time; "closed" at the end. Throws the failure when nothing is left. */
+  /**
+   * Some of what is waiting; "idle" when nothing came in time; "closed" at the end. Throws the failure when nothing is
+   * left.
+   */
   async take(withinMs: number): Promise<FilesystemEventInit[] | "idle" | "closed"> {
     if (this.#events.length === 0 && this.#failure === undefined && !this.#closed) await this.#wait(withinMs);
     if (this.#events.length > 0) return this.#takeSome();

@@ -1,6 +1,6 @@
 /**
- * Turns what the kernel says into what the wire says, and keeps the tree true on the way: directories that appear are put
- * under watch, those that are renamed keep it under their new name, those that leave lose it.
+ * Turns what the kernel says into what the wire says, and keeps the tree true on the way: directories that appear are
+ * put under watch, those that are renamed keep it under their new name, those that leave lose it.
  */
 import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { refuse } from "../../system/rpc-fault.ts";
@@ -93,8 +93,9 @@ export class EventTranslator {
   }
 
   /**
-   * Tells what is already inside of a directory that has appeared. The kernel may have the same names in its queue: they are
-   * passed over up to a mark put there now. Nobody has heard of them before the mark, so nobody misses anything.
+   * Tells what is already inside of a directory that has appeared. The kernel may have the same names in its queue:
+   * they are passed over up to a mark put there now. Nobody has heard of them before the mark, so nobody misses
+   * anything.
    */
   async #explore(surveyor: Surveyor, place: Place, notices: Notice[]): Promise<void> {
     const { discoveries, unsettled } = await surveyor.survey(place);

@@ -1,6 +1,6 @@
 /**
- * File systems that cannot be watched: changes made elsewhere on a network file system are never told, and pseudo file systems
- * such as /proc tell nothing at all.
+ * File systems that cannot be watched: changes made elsewhere on a network file system are never told, and pseudo file
+ * systems such as /proc tell nothing at all.
  */
 import { realpath, statfs } from "node:fs/promises";
 import { readMounts } from "../../system/mount-table.ts";
@@ -36,7 +36,10 @@ export async function refuseNetworkMount(path: string): Promise<void> {
   );
 }
 
-/** Mount points below a directory that are left out when it is watched with all below it, as paths that begin with `base`. */
+/**
+ * Mount points below a directory that are left out when it is watched with all below it, as paths that begin with
+ * `base`.
+ */
 export async function mountsLeftOut(base: string, withNetwork: boolean): Promise<Set<string>> {
   const real = withSlash(await realpath(base));
   const points = (await readMounts())

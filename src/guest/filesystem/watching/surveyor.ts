@@ -1,7 +1,7 @@
 /**
- * Puts directories under watch together with all below them. Each is opened first, then watched and looked into through the open
- * descriptor, so that a rename of it or of a directory above it in the meantime makes no difference. The watch comes before
- * the look: what appears later is told by the kernel, what appeared earlier is seen.
+ * Puts directories under watch together with all below them. Each is opened first, then watched and looked into through
+ * the open descriptor, so that a rename of it or of a directory above it in the meantime makes no difference. The watch
+ * comes before the look: what appears later is told by the kernel, what appeared earlier is seen.
  */
 import { constants } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
@@ -50,7 +50,9 @@ export class Surveyor {
     });
   }
 
-  /** A directory is said to be at this place. If it was not watched before, it is from now on, with all that is in it. */
+  /**
+   * A directory is said to be at this place. If it was not watched before, it is from now on, with all that is in it.
+   */
   async survey({ directory, name }: Place): Promise<Findings> {
     const findings: Findings = { discoveries: [], unsettled: [] };
     const visit: Visit = {

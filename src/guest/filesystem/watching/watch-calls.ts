@@ -31,7 +31,8 @@ export function watchCalls(
     async *watchDir(request, context) {
       const path = resolve(request.path, context);
       const watch = await watchers.open(path, optionsOf(request, context), context.signal);
-      // A client that goes while it owes us a read never resumes this generator, so its leaving alone must release the watch.
+      // A client that goes while it owes us a read never resumes this generator, so its leaving alone must release the
+      // watch.
       const hangUp = () => void watchers.close(watch);
       context.signal.addEventListener("abort", hangUp);
       try {
@@ -39,7 +40,8 @@ export function watchCalls(
         yield { event: { case: "start", value: {} } };
         const quietMs = keepaliveMs(context.requestHeader);
         for (;;) {
-          // Sending could go on without a pause as long as the client reads; what the kernel has to tell must not wait for that.
+          // Sending could go on without a pause as long as the client reads; what the kernel has to tell must not wait
+          // for that.
           await setImmediate();
           const next = await watch.events.take(quietMs);
           if (next === "closed") break;

@@ -1,6 +1,6 @@
 /**
- * One directory under watch, alone or with all below it: reads the kernel's news until it is closed or fails, and keeps the
- * events for whoever takes them.
+ * One directory under watch, alone or with all below it: reads the kernel's news until it is closed or fails, and keeps
+ * the events for whoever takes them.
  */
 import { stat } from "node:fs/promises";
 import { Fault } from "../../../contract/fault.ts";

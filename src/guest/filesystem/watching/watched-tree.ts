@@ -1,6 +1,7 @@
 /**
- * Which directories are watched, and where each of them is now. The kernel tells of a directory by its number, which stays the
- * same wherever the directory is moved; a directory here knows only its parent and its own name, so moving it moves all below it.
+ * Which directories are watched, and where each of them is now. The kernel tells of a directory by its number, which
+ * stays the same wherever the directory is moved; a directory here knows only its parent and its own name, so moving it
+ * moves all below it.
  */
 export interface WatchedDirectory {
   readonly wd: number;
@@ -84,8 +85,8 @@ export class WatchedTree {
   }
 
   /**
-   * The kernel ends each rename with a word to the directory itself. One that is still leaving by then has left the tree: it is
-   * forgotten with all below it. Returns their numbers.
+   * The kernel ends each rename with a word to the directory itself. One that is still leaving by then has left the
+   * tree: it is forgotten with all below it. Returns their numbers.
    */
   settle(directory: WatchedDirectory): number[] {
     return directory.leaving === undefined ? [] : this.forget(directory);

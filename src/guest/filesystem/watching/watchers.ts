@@ -1,6 +1,6 @@
 /**
- * Watching directories. This folder tells clients what happens to files, from the kernel's inotify and nothing else: no timers, no
- * helper processes, no second look at what was not announced.
+ * Watching directories. This folder tells clients what happens to files, from the kernel's inotify and nothing else: no
+ * timers, no helper processes, no second look at what was not announced.
  *
  *   inotify.ts       the kernel's calls          watched-tree.ts   which directory is where
  *   surveyor.ts      directories put under watch event-translator.ts  kernel events become events of the wire

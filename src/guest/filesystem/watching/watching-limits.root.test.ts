@@ -1,6 +1,6 @@
 /**
- * What watching costs at most, and that it costs nothing afterwards, on real daemons. "Seen to fail" names the weakening of
- * the daemon under which a test failed.
+ * What watching costs at most, and that it costs nothing afterwards, on real daemons. "Seen to fail" names the
+ * weakening of the daemon under which a test failed.
  */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
@@ -60,7 +60,8 @@ for at in range(${files}):
 }
 
 describe("the end of a stream", () => {
-  // Seen to fail: with the release left to the generator's `finally` alone, the second kind of client leaves its watch behind.
+  // Seen to fail: with the release left to the generator's `finally` alone, the second kind of client leaves its watch
+  // behind.
   test.each([
     ["listens", true],
     ["has stopped reading", false],

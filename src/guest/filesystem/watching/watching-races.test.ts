@@ -1,5 +1,6 @@
 /**
- * Directories that change faster than a daemon can look. "Seen to fail" names the weakening of the daemon under which a test failed.
+ * Directories that change faster than a daemon can look. "Seen to fail" names the weakening of the daemon under which a
+ * test failed.
  */
 import { beforeEach, expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
@@ -22,7 +23,8 @@ const python = (script: string) => {
   if (done.exitCode !== 0) throw new Error(done.stderr.toString());
 };
 
-// Seen to fail: without the look into new directories it loses names, without the memory of what was announced it tells some twice.
+// Seen to fail: without the look into new directories it loses names, without the memory of what was announced it tells
+// some twice.
 test("a watched tree loses nothing of what is made faster than it can look, and tells nothing twice", async () => {
   await using told = await watch();
   python(`
@@ -48,8 +50,8 @@ test("it loses nothing when a new directory is renamed at once, as installers do
   }
 });
 
-// Seen to fail: as the one before, with new directories opened by their path alone, and with any directory at a path taken for the
-// one that was known there.
+// Seen to fail: as the one before, with new directories opened by their path alone, and with any directory at a path
+// taken for the one that was known there.
 test("it keeps up with one name that many directories have, one after the other", async () => {
   await using told = await watch();
   python(`
