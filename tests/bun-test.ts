@@ -8,8 +8,8 @@ import { PROJECT } from "./house/source-files.ts";
 const TEST_MS = 60_000;
 /** Long enough for the counts at the end of a report. */
 const REPORT_END_MAX_CHARS = 20_000;
-/** Many tests wait more than they compute. */
-const WORKERS = Math.max(4, availableParallelism());
+/** One more than computes at a time: many tests wait. */
+const WORKERS = availableParallelism() + 1;
 const NOBODY = 65_534;
 
 export interface Outcome {
@@ -39,7 +39,7 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
     const timings = join(home, "timings.json");
     const options = ["--timeout", String(TEST_MS), `--timings=${timings}`, "--update-timings", ...(way.options ?? [])];
     if (way.timed === "only") options.push("--test-name-pattern", `${RegExp.escape(TIMED_MARK)}$`);
-    if (way.parallel === true) options.push(`--parallel=${WORKERS}`);
+    if (way.parallel === true) options.push(`--parallel=${WORKERS}`, "--no-isolate");
     const paths = files.map((file) => `./${file}`);
     const child = Bun.spawn([...(way.enter ?? []), ...drop, process.execPath, "test", ...options, ...paths], {
       cwd: PROJECT,

@@ -2,9 +2,10 @@
  * `npm run check`: lint, types, house rules and every test that needs neither root nor images, for the minute before a commit.
  * Nothing here holds a bound of time, so that it may run beside other work.
  */
-import { bunTest, type Outcome } from "./bun-test.ts";
+import type { Outcome } from "./bun-test.ts";
+import { runCheckLane } from "./check-lane.ts";
 import { PROJECT } from "./house/source-files.ts";
-import { filesOfLane, selectTests } from "./lanes.ts";
+import { selectTests } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
 
 const TOOL_MS = 300_000;
@@ -14,12 +15,7 @@ const { files, options } = selectTests(process.argv.slice(2));
 const outcomes = await Promise.all([
   tool("lint", "biome", "check", "."),
   tool("types", "tsc", "--noEmit"),
-  bunTest(filesOfLane("check", files), {
-    parallel: true,
-    asNobody: true,
-    timed: "apart",
-    options: ["--only-failures", ...options],
-  }),
+  runCheckLane(files, { timed: "apart", options: ["--only-failures", ...options] }),
 ]);
 printSummary(outcomes, performance.now() - began);
 process.exit(outcomes.some(({ failed }) => failed > 0) ? 1 : 0);

@@ -8,6 +8,7 @@ import { demandRoot, prepare } from "../src/cli/prepare.ts";
 import { installPackages } from "../src/host/setup/packages.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { bunTest, type Outcome } from "./bun-test.ts";
+import { runCheckLane } from "./check-lane.ts";
 import { filesOfLane, filesWithTimedTests, LANES, type Lane, selectTests } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
 import { LONG } from "./support/long.ts";
@@ -44,7 +45,8 @@ if (LONG) drawSeed();
 
 const outcomes: Outcome[] = [];
 if (lanes.includes("check")) {
-  outcomes.push(await bunTest(filesOfLane("check", files), { parallel: isWhole, asNobody: true, timed, options }));
+  const check = isWhole ? runCheckLane(files, { timed, options }) : bunTest(filesOfLane("check", files), { options });
+  outcomes.push(await check);
 }
 const privileged = lanes.filter((lane) => lane !== "check");
 if (privileged.length > 0) outcomes.push(...(await runOnMachine(privileged)));

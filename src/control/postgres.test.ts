@@ -1,7 +1,7 @@
 /** Control on Postgres, where statements really run side by side: the races of a sandbox's life once more. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { FakeHost } from "../host/testing/fake-host.ts";
-import { type PostgresFixture, postgresPrograms, startPostgres } from "../store/testing/postgres.ts";
+import { type PostgresFixture, postgresOfFile, postgresPrograms } from "../store/testing/postgres.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 
 const title = postgresPrograms ? "on Postgres" : "on Postgres (not run: its server programs are not on this machine)";
@@ -11,7 +11,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
   let f: ControlFixture;
 
   beforeAll(async () => {
-    postgres = await startPostgres(postgresPrograms ?? "");
+    postgres = await postgresOfFile(postgresPrograms ?? "");
     f = await ControlFixture.open(new FakeHost(), await postgres.freshDatabase());
   });
   afterAll(async () => {

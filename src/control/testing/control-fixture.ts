@@ -1,8 +1,6 @@
 /** A whole control for tests: a real SQLite file, a host that only remembers, a clock that the test moves, counted ids. */
 import { expect } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rm } from "node:fs/promises";
 import type { z } from "zod";
 import type { Fault } from "../../contract/fault.ts";
 import { errorBody } from "../../contract/management/error-body.ts";
@@ -13,6 +11,7 @@ import { FakeHost } from "../../host/testing/fake-host.ts";
 import { serialised } from "../../host/testing/serialised-host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { openStore, type Store } from "../../store/store.ts";
+import { newDatabaseFolder } from "../../store/testing/database-folder.ts";
 import { jsonLog } from "../../work/log.ts";
 import { ManualClock } from "../../work/testing/manual-clock.ts";
 import { createIds, type FillRandom, type Ids } from "../access/ids.ts";
@@ -76,7 +75,7 @@ export class ControlFixture implements AsyncDisposable {
 
   /** On a SQLite file of its own unless a database is given. */
   static async open(host = new FakeHost(), database?: string): Promise<ControlFixture> {
-    const fixture = new ControlFixture(await mkdtemp(join(tmpdir(), "sandlot-control-")), database, host);
+    const fixture = new ControlFixture(await newDatabaseFolder("sandlot-control-"), database, host);
     await fixture.#boot();
     fixture.apiKey = fixture.firstRun.firstApiKey ?? "";
     return fixture;

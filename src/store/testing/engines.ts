@@ -1,9 +1,8 @@
 /** For tests that ask the same of SQLite and of Postgres. Call it once, at the top of a file: what it starts goes with the file. */
 import { afterAll, beforeAll } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { type PostgresFixture, postgresPrograms, startPostgres } from "./postgres.ts";
+import { rm } from "node:fs/promises";
+import { newDatabaseFolder } from "./database-folder.ts";
+import { type PostgresFixture, postgresOfFile, postgresPrograms } from "./postgres.ts";
 
 interface EngineUnderTest {
   name: "sqlite" | "postgres";
@@ -19,8 +18,8 @@ export function bothEngines(): EngineUnderTest[] {
   let postgres: PostgresFixture | undefined;
   let files = 0;
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "sandlot-engines-"));
-    if (postgresPrograms !== undefined) postgres = await startPostgres(postgresPrograms);
+    folder = await newDatabaseFolder("sandlot-engines-");
+    if (postgresPrograms !== undefined) postgres = await postgresOfFile(postgresPrograms);
   });
   afterAll(async () => {
     await postgres?.[Symbol.asyncDispose]();

@@ -11,9 +11,27 @@ const PROGRAM_FOLDERS = [18, 17, 16, 15, 14].map((version) => `/usr/lib/postgres
 /** Undefined: the server programs are not on this machine. */
 export const postgresPrograms = PROGRAM_FOLDERS.find((folder) => existsSync(join(folder, "initdb")));
 
+/** The address of a server that all files of a run share. */
+export const SHARED_POSTGRES = "SANDLOT_TEST_POSTGRES";
+
 export interface PostgresFixture extends AsyncDisposable {
+  /** Of the server, without a database. */
+  address: string;
   /** Makes an empty database and answers its address. */
   freshDatabase(): Promise<string>;
+}
+
+/** The one that the run shares, or one for the file that asks. */
+export async function postgresOfFile(programs: string): Promise<PostgresFixture> {
+  const shared = process.env[SHARED_POSTGRES];
+  if (shared === undefined) return await startPostgres(programs);
+  return {
+    address: shared,
+    freshDatabase: () => freshDatabase(shared),
+    async [Symbol.asyncDispose]() {
+      // It goes with the run.
+    },
+  };
 }
 
 export async function startPostgres(programs: string): Promise<PostgresFixture> {
@@ -34,24 +52,27 @@ export async function startPostgres(programs: string): Promise<PostgresFixture> 
     { ...identity, cwd: folder, stdout: "ignore", stderr: "pipe" },
   );
   await untilItSays(server.stderr, "ready to accept connections");
-  let databases = 0;
+  const address = `postgres://postgres@127.0.0.1:${port}`;
   return {
-    async freshDatabase() {
-      const name = `fresh_${++databases}`;
-      const admin = new Bun.SQL(`postgres://postgres@127.0.0.1:${port}/postgres`, { max: 1 });
-      try {
-        await admin.unsafe(`CREATE DATABASE ${name}`);
-      } finally {
-        await admin.close();
-      }
-      return `postgres://postgres@127.0.0.1:${port}/${name}`;
-    },
+    address,
+    freshDatabase: () => freshDatabase(address),
     async [Symbol.asyncDispose]() {
       server.kill("SIGQUIT");
       await server.exited;
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+async function freshDatabase(address: string): Promise<string> {
+  const name = `fresh_${crypto.randomUUID().replaceAll("-", "")}`;
+  const admin = new Bun.SQL(`${address}/postgres`, { max: 1 });
+  try {
+    await admin.unsafe(`CREATE DATABASE ${name}`);
+  } finally {
+    await admin.close();
+  }
+  return `${address}/${name}`;
 }
 
 /** Postgres refuses to run as root. */
