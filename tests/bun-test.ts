@@ -19,7 +19,7 @@ export interface Outcome {
   fileMs: Readonly<Record<string, number>>;
 }
 
-interface Way {
+export interface Way {
   /** Command that the rest is handed to, such as `ip netns exec NAME`. */
   enter?: readonly string[];
   options?: readonly string[];

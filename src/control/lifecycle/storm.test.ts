@@ -73,7 +73,7 @@ class Storm {
       ["pause", "POST", `${path}/pause`, { memory }],
       ["pause", "POST", `${path}/pause`, {}],
       ["resume", "POST", `${path}/resume`, { memory, timeout: timeout + 1 }],
-      ["connect", "POST", `${path}/connect`, { memory, timeout }],
+      [timeout === 0 ? "brief connect" : "connect", "POST", `${path}/connect`, { memory, timeout }],
       ["connect", "POST", `/v2${path}/connect`, { timeout: timeout + 1 }],
       ["timeout", "POST", `${path}/timeout`, { timeout }],
       ["refresh", "POST", `${path}/refreshes`, { duration: timeout }],

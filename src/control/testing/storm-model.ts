@@ -60,6 +60,8 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<Found, readonly number[]>
   // 201 between two states: it joined a start that was under way; that there was one is looked at apart.
   resume: { running: [409], paused: [201], between: [201, 409], over: [404, 409], gone: [404] },
   connect: { running: [200], paused: [201], between: [201, 409], over: [409], gone: [404] },
+  // With timeout 0. What it would delete, it may not resume; that is looked at apart.
+  "brief connect": { running: [200], paused: [201], between: [201, 409], over: [409], gone: [404] },
   timeout: { running: [204], paused: [404], between: [409], over: [409], gone: [404] },
   refresh: { running: [204], paused: [404], between: [409], over: [409], gone: [404] },
   fork: { running: [201], paused: [409], between: [409], over: [404], gone: [404] },
@@ -161,6 +163,7 @@ export class StormModel {
       const found = moments.flatMap((moment) => foundIn(moment.row, call));
       if (moments.some(({ row }) => row && this.#wasLost(row.executionId, call.to.seq))) found.push("gone");
       const allowed = found.flatMap((state) => ALLOWED[call.op]?.[state] ?? []);
+      if (moments.some(({ row }) => wouldBeDeletedBy(call, row))) allowed.push(400);
       const explained = FAILURES.includes(call.status) && this.#failedDuring(call, moments[0]?.seq ?? 0);
       if (!allowed.includes(call.status) && !explained) {
         this.faults.push(
@@ -179,7 +182,7 @@ export class StormModel {
       moments.some((moment) => moment.seq > call.from.seq && moment.change === change && moment.row?.state === to);
     const missing =
       (op === "pause" && status === 204 && !happened("finishPause", "paused")) ||
-      ((op === "resume" || op === "connect") && status === 201 && !happened("finishResume", "running")) ||
+      (["resume", "connect", "brief connect"].includes(op) && status === 201 && !happened("finishResume", "running")) ||
       ((op === "fork" || op === "snapshot") && status === 201 && !happened("beginSnapshot", "snapshotting"));
     if (missing) this.faults.push(`${op} of ${id} answered ${status}, but nothing of the kind happened`);
     if (
@@ -237,6 +240,11 @@ export class StormModel {
     const meant = this.#failures.filter((failure) => failure.id === id || failure.id === "*");
     return meant.some((failure) => failure.seq > since && failure.seq <= to.seq);
   }
+}
+
+/** A connect whose time is over when it begins, to what is not paused again then. */
+function wouldBeDeletedBy({ op }: CallRecord, row: Sandbox | undefined): boolean {
+  return op === "brief connect" && row?.state === "paused" && !row.autoPause;
 }
 
 function foundIn(row: Sandbox | undefined, { from, to }: CallRecord): Found[] {
