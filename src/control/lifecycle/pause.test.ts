@@ -165,6 +165,19 @@ describe("pause", () => {
     expect(f.host.collisions).toEqual([]);
   });
 
+  test("leads nobody there from before the host is asked, however late the host says so", async () => {
+    const tell = f.host.listener;
+    const late: Parameters<typeof tell>[0][] = [];
+    f.host.listener = (event) => void late.push(event);
+    const first = f.find(id);
+    f.host.beforePause = async () => expect(f.find(id)).toBeUndefined();
+    expect((await pause()).status).toBe(204);
+    expect([f.find(id), first?.isOver]).toEqual([undefined, true]);
+    for (const event of late) tell(event);
+    expect(late.map(({ kind }) => kind)).toEqual(["unreachable"]);
+    expect(f.find(id)).toBeUndefined();
+  });
+
   test("ends what the edge carries when it is done, not when it fails", async () => {
     const first = f.find(id);
     f.host.beforePause = async () => {

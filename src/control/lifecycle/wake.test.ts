@@ -12,8 +12,15 @@ beforeEach(async () => {
 });
 afterEach(() => f[Symbol.asyncDispose]());
 
-const wake = (id: string, request: Partial<WakeRequest> = {}): Promise<Wake> =>
-  f.control.directory.wake(id, { port: 3000, accessToken: null, mayWake: true, ...request });
+/** As an edge on another machine would ask: what it is told passes as JSON. */
+async function wake(id: string, request: Partial<WakeRequest> = {}): Promise<Wake> {
+  const answer = await f.control.directory.wake(id, { port: 3000, accessToken: null, mayWake: true, ...request });
+  const carried: Wake = JSON.parse(JSON.stringify(answer));
+  expect(carried).toEqual(answer);
+  // What is woken has its route by then, though the answer does not say it.
+  if ("woken" in carried) expect(f.find(id)).toMatchObject({ isOpen: true });
+  return carried;
+}
 
 async function paused(fields: Record<string, unknown> = {}, how: Record<string, unknown> = {}): Promise<string> {
   const id = await f.create({ timeout: 60, autoResume: { enabled: true }, ...fields });
