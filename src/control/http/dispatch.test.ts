@@ -123,7 +123,6 @@ describe("bodies", () => {
     "application/xml",
     "text/xml; charset=utf-8",
     "application/soap+xml",
-    "application/x-www-form-urlencoded",
     "multipart/form-data; boundary=x",
     "Text/HTML",
     "image/png",
@@ -134,6 +133,12 @@ describe("bodies", () => {
     expect([reply.status, reply.body.message]).toEqual([415, expect.stringContaining(`"${shown}"`)]);
     expect(reply.body.message).toContain("application/json");
     expect(f.host.running).toEqual([]);
+  });
+
+  test("that are a form are refused with 415", async () => {
+    const headers = { "X-API-Key": f.apiKey, "Content-Type": "application/x-www-form-urlencoded" };
+    const request = new Request("http://localhost/sandboxes", { method: "POST", headers, body: "templateID=base" });
+    expect((await f.control.handle(request)).status).toBe(415);
   });
 
   test("of a type without end are refused with the beginning of it", async () => {
@@ -150,6 +155,7 @@ describe("bodies", () => {
     "application/vnd.api+json",
     "text/plain;charset=UTF-8",
     "application/octet-stream",
+    "application/x-www-form-urlencoded",
     "nonsense",
   ])("of type %p are read as JSON", async (type) => {
     const body = { templateID: "base" };

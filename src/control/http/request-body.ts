@@ -1,18 +1,16 @@
 /** Reads a JSON body: bounded in size and depth, chunked or not, absent or not. */
 import { Fault } from "../../contract/fault.ts";
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
-import { REQUEST_BODY_MAX_BYTES, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import { JSON_BEGINS_WITHIN_BYTES, REQUEST_BODY_MAX_BYTES, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 
 /** A status that only logs show: the client was gone before it could be answered. */
 export const CLIENT_CLOSED_REQUEST = 499;
 
-/** Types that are certainly not JSON: forms, markup, tables, pictures and sound. */
-const FOREIGN: readonly RegExp[] = [
-  /^(?:multipart|image|audio|video|font)\//,
-  /^application\/x-www-form-urlencoded$/,
-  /^text\/(?:html|css|csv)$/,
-  /[/+]xml$/,
-];
+/** Types that are certainly not JSON: uploads, markup, tables, pictures and sound. */
+const FOREIGN: readonly RegExp[] = [/^(?:multipart|image|audio|video|font)\//, /^text\/(?:html|css|csv)$/, /[/+]xml$/];
+
+/** What `curl -d` calls everything that it is given. */
+const FORM = "application/x-www-form-urlencoded";
 
 /** Undefined when there is no body. Whether there is one shows in the bytes, never in Content-Length. */
 export async function readJson(request: Request): Promise<unknown> {
@@ -31,7 +29,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   try {
     // Leaving the loop cancels the stream, so what comes after the bound is not read.
     for await (const chunk of request.body) {
-      if (size === 0) refuseForeign(request.headers.get("content-type"));
+      if (size === 0) refuseForeign(request.headers.get("content-type"), chunk);
       size += chunk.length;
       if (size > REQUEST_BODY_MAX_BYTES) throw tooLarge();
       chunks.push(chunk);
@@ -53,11 +51,14 @@ function parse(bytes: Uint8Array): unknown {
 
 /**
  * Clients name the type of their JSON carelessly, or not at all, and are understood all the same; but what says to be
- * something else for certain was not meant for this interface. An empty body has no type, whatever its header says.
+ * something else for certain was not meant for this interface. A form is one unless it begins as a JSON object does. An
+ * empty body has no type, whatever its header says.
  */
-function refuseForeign(contentType: string | null): void {
+function refuseForeign(contentType: string | null, beginning: Uint8Array): void {
   const essence = (contentType ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
-  if (!FOREIGN.some((type) => type.test(essence))) return;
+  const isForm =
+    essence === FORM && !/^\s*\{/.test(new TextDecoder().decode(beginning.subarray(0, JSON_BEGINS_WITHIN_BYTES)));
+  if (!isForm && !FOREIGN.some((type) => type.test(essence))) return;
   const shown = essence.length > VALUE_SHOWN_MAX_CHARS ? `${essence.slice(0, VALUE_SHOWN_MAX_CHARS)}…` : essence;
   throw new Fault(
     415,
