@@ -1,4 +1,6 @@
-/** `sandlot bench`: make sure that everything is there, then hand over to the benchmark, which is a program of its own. */
+/**
+ * `sandlot bench`: make sure that everything is there, then hand over to the benchmark, which is a program of its own.
+ */
 import { join } from "node:path";
 import type { Config } from "./config.ts";
 import { demandRoot, prepare } from "./prepare.ts";

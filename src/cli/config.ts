@@ -1,7 +1,7 @@
 /**
- * Settings: environment variables win over the config file, which wins over the defaults. No setting is required. An unknown
- * one is refused, so that a misspelt name never passes for a setting that works. docs/configuration.md holds the same table;
- * a test compares the two.
+ * Settings: environment variables win over the config file, which wins over the defaults. No setting is required. An
+ * unknown one is refused, so that a misspelt name never passes for a setting that works. docs/configuration.md holds
+ * the same table; a test compares the two.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";

@@ -1,4 +1,6 @@
-/** `sandlot down`: stop the server if it runs, end its sandboxes, undo what start-up changed. Data and cache are kept. */
+/**
+ * `sandlot down`: stop the server if it runs, end its sandboxes, undo what start-up changed. Data and cache are kept.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";

@@ -1,6 +1,6 @@
 /**
- * The `sandlot` command: up, down, doctor, keys, limits, bench. Each command is a file of its own; this one picks it and turns what
- * went wrong into a message and an exit code.
+ * The `sandlot` command: up, down, doctor, keys, limits, bench. Each command is a file of its own; this one picks it
+ * and turns what went wrong into a message and an exit code.
  */
 import { Fault } from "../contract/fault.ts";
 import { bench } from "./bench.ts";
@@ -64,7 +64,9 @@ function takesNone(command: string, rest: readonly string[]): void {
   if (rest.length > 0) throw new Fault(400, `sandlot ${command} takes no arguments, but got "${rest.join(" ")}"`);
 }
 
-/** Modes are written out in the code: a loose or a strict umask of whoever starts this must not change what they mean. */
+/**
+ * Modes are written out in the code: a loose or a strict umask of whoever starts this must not change what they mean.
+ */
 process.umask(0o022);
 
 try {

@@ -1,4 +1,7 @@
-/** The store of the server that the data folder belongs to, for commands that work beside a running server or without one. */
+/**
+ * The store of the server that the data folder belongs to, for commands that work beside a running server or without
+ * one.
+ */
 import { existsSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import { DataFolder } from "../host/system/data-folder.ts";

@@ -1,4 +1,7 @@
-/** The server itself: control, edge and host in one process, on one listener. Started by `up`, inside the mount namespace. */
+/**
+ * The server itself: control, edge and host in one process, on one listener. Started by `up`, inside the mount
+ * namespace.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
@@ -62,8 +65,8 @@ export async function serve(config: Config): Promise<number> {
   console.log(banner(config.listen, { secret: apiKey, file: data.keyFile, isTerminal }));
 
   await stopSignal();
-  // No new requests; those to the management interface are finished, streams to sandboxes are cut. Sandboxes run on, and the
-  // next start finds them.
+  // No new requests; those to the management interface are finished, streams to sandboxes are cut. Sandboxes run on,
+  // and the next start finds them.
   void server.stop(false);
   await control.close();
   await server.stop(true);

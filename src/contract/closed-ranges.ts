@@ -1,6 +1,6 @@
 /**
- * Addresses that are nobody's on the internet: closed to sandboxes by the firewall, and to webhooks. The networks that the
- * machine itself is on come on top, wherever they are. docs/security.md has the same list.
+ * Addresses that are nobody's on the internet: closed to sandboxes by the firewall, and to webhooks. The networks that
+ * the machine itself is on come on top, wherever they are. docs/security.md has the same list.
  */
 interface ClosedRange {
   range: string;

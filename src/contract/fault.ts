@@ -1,7 +1,7 @@
 /**
- * The one error of this project. Anything that goes wrong becomes a Fault before it is shown to anybody:
- * `status` is the HTTP status (and the numeric `code` of a management error body), `message` says what was wrong and what
- * to do about it, `cause` is kept for logs and is never sent.
+ * The one error of this project. Anything that goes wrong becomes a Fault before it is shown to anybody: `status` is
+ * the HTTP status (and the numeric `code` of a management error body), `message` says what was wrong and what to do
+ * about it, `cause` is kept for logs and is never sent.
  */
 export class Fault extends Error {
   override readonly name = "Fault";

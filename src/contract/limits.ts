@@ -1,4 +1,7 @@
-/** Bounds that several rooms hold each other to. Those of one room are in its own `limits.ts`. Units come last in a name. */
+/**
+ * Bounds that several rooms hold each other to. Those of one room are in its own `limits.ts`. Units come last in a
+ * name.
+ */
 
 export const INT32_MAX = 2_147_483_647;
 

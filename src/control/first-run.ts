@@ -1,4 +1,6 @@
-/** What must exist before the first request: somebody to create things, a team, its key, and a template to start from. */
+/**
+ * What must exist before the first request: somebody to create things, a team, its key, and a template to start from.
+ */
 import type { SandboxKind } from "../host/host.ts";
 import type { Store, Tables } from "../store/store.ts";
 import { GLOBAL_NAMESPACE, type TemplateResources } from "../store/templates.ts";

@@ -9,7 +9,10 @@ export const ACCESS_TOKENS_KEPT = 16;
 
 /** Sandboxes that expire together are removed this many at a time. */
 export const REMOVALS_AT_ONCE = 8;
-/** A wall-clock jump is noticed at the latest after this; it also keeps every timer far below the 2^31 ms that timers can hold. */
+/**
+ * A wall-clock jump is noticed at the latest after this; it also keeps every timer far below the 2^31 ms that timers
+ * can hold.
+ */
 export const EXPIRY_SLEEP_MAX_MS = 60_000;
 /** How long expiry waits after the store failed before it asks again. */
 export const EXPIRY_RETRY_MS = 250;
@@ -84,7 +87,9 @@ export const METRIC_BLOCKS_PER_WRITE = 32;
 /** Events that wait for the store. */
 export const EVENTS_WAITING_MAX = 10_000;
 export const EVENTS_PER_WRITE = 64;
-/** Metadata of a sandbox that is longer is not repeated in its events: each is stored, and a short request makes one. */
+/**
+ * Metadata of a sandbox that is longer is not repeated in its events: each is stored, and a short request makes one.
+ */
 export const EVENT_METADATA_MAX_CHARS = 16 * 1024;
 export const WEBHOOKS_PER_TEAM_MAX = 20;
 /** Deliveries under way: of all, of one team, to one webhook. A slow receiver holds up nobody but itself. */

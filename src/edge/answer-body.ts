@@ -16,7 +16,10 @@ const LINE_FEED = 0x0a;
 
 /** How a body's end is told. */
 interface Framing {
-  /** Takes what arrived and gives the content that is in it; may overwrite it. Throws when it is not framed as it must be. */
+  /**
+   * Takes what arrived and gives the content that is in it; may overwrite it. Throws when it is not framed as it must
+   * be.
+   */
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer>;
   readonly ended: boolean;
 }

@@ -10,7 +10,9 @@ import { EDGE_HANDSHAKE_BODY_MAX_BYTES } from "./limits.ts";
 import { SandboxSocket } from "./sandbox-socket.ts";
 
 type Handshake =
-  /** The service agreed. `headers` are those of its answer that the client should get; the subprotocol is among them. */
+  /**
+   * The service agreed. `headers` are those of its answer that the client should get; the subprotocol is among them.
+   */
   | { socket: SandboxSocket; headers: Headers }
   /** The service answered otherwise. */
   | { declined: Response };

@@ -35,7 +35,10 @@ export const CHECKPOINTS_AT_ONCE_MAX = 2;
 export const RESTORES_AT_ONCE_MAX = 4;
 /** With cgroup v2: so many times its memory and its processes a sandbox may have until it is restored. */
 export const RESTORE_ROOM = 2;
-/** A memory image is at most so many times as large as the sandbox's memory: processes that share some are written one by one. */
+/**
+ * A memory image is at most so many times as large as the sandbox's memory: processes that share some are written one
+ * by one.
+ */
 export const IMAGE_PER_MEMORY_MAX = 16;
 export const IMAGE_WATCH_MS = 250;
 /** How long CRIU may take to write a sandbox: so much for any, and more for each byte there is. */
@@ -52,7 +55,9 @@ export const DIGEST_SLICE_BYTES = 4 * 1024 * 1024;
 /** How many lines of a tool's complaint are looked at. */
 export const TOOL_LOG_MAX_BYTES = 4 * 1024 * 1024;
 
-/** What the host takes from one sandbox's journal: at once, and each second for good. Above, it hangs up for a while. */
+/**
+ * What the host takes from one sandbox's journal: at once, and each second for good. Above, it hangs up for a while.
+ */
 export const JOURNAL_BURST_MAX_BYTES = 1024 * 1024;
 export const JOURNAL_BYTES_PER_SECOND = 32 * 1024;
 /** Pauses before the host listens again double from the first to the second. */

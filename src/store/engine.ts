@@ -1,5 +1,6 @@
 /**
- * The two databases behind one small door: SQLite in a file, or Postgres. Whatever differs between them is in this file.
+ * The two databases behind one small door: SQLite in a file, or Postgres. Whatever differs between them is in this
+ * file.
  */
 import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
 import { SQL } from "bun";
@@ -32,8 +33,8 @@ export function sqlPart(strings: TemplateStringsArray, ...values: (Value | SqlPa
 }
 
 /**
- * What a transaction outlasts once it is done. What is only to outlast the server is written without a round to the disk; a crash
- * of the machine may take the last moments of it.
+ * What a transaction outlasts once it is done. What is only to outlast the server is written without a round to the
+ * disk; a crash of the machine may take the last moments of it.
  */
 export type Outlasts = "machine" | "server";
 
@@ -41,8 +42,8 @@ export interface Engine {
   readonly name: "sqlite" | "postgres";
   sql: Statement;
   /**
-   * Runs `work` in one transaction. Everything it does must go through the statement it is given: a call to the engine's
-   * own `sql` from inside would wait for the transaction that waits for it.
+   * Runs `work` in one transaction. Everything it does must go through the statement it is given: a call to the
+   * engine's own `sql` from inside would wait for the transaction that waits for it.
    */
   transaction<T>(work: (sql: Statement) => Promise<T>, outlasts?: Outlasts): Promise<T>;
   /** Takes room on the disk ahead, so that for a while the store can be written to when there is none left. */
@@ -73,8 +74,8 @@ async function openSqlite(url: string): Promise<Engine> {
     throw cause;
   }
 
-  // Bun keeps one SQLite connection. A statement sent while a transaction is open would become part of that transaction,
-  // and vanish with its rollback. So everything takes its turn.
+  // Bun keeps one SQLite connection. A statement sent while a transaction is open would become part of that
+  // transaction, and vanish with its rollback. So everything takes its turn.
   const turns = new OneAtATime();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> =>
     turns.run(work).catch((error: unknown) => {
@@ -98,7 +99,8 @@ async function openSqlite(url: string): Promise<Engine> {
       }),
     makeRoom: () =>
       inTurn(async () => {
-        // Its pages go through the log, which is written over and over from then on, and are free afterwards in the file itself.
+        // Its pages go through the log, which is written over and over from then on, and are free afterwards in the
+        // file itself.
         await db.unsafe("DROP TABLE IF EXISTS room");
         await db.unsafe(`CREATE TABLE room AS SELECT zeroblob(${STORE_ROOM_BYTES}) AS bytes`);
         await db.unsafe("DROP TABLE room");

@@ -1,6 +1,6 @@
 /**
- * How the tables came to be. The list only grows: a step that has been released is never edited, the next one corrects it.
- * Every statement is read by SQLite and Postgres alike.
+ * How the tables came to be. The list only grows: a step that has been released is never edited, the next one corrects
+ * it. Every statement is read by SQLite and Postgres alike.
  */
 import { Fault } from "../contract/fault.ts";
 import { type Engine, integer, type Statement } from "./engine.ts";

@@ -1,6 +1,6 @@
 /**
- * What a row means at a moment, for SQL. control/lifecycle/sandbox-status.ts says the same of a row in hand, and its test holds
- * both together. Rows that are being ended satisfy none of these.
+ * What a row means at a moment, for SQL. control/lifecycle/sandbox-status.ts says the same of a row in hand, and its
+ * test holds both together. Rows that are being ended satisfy none of these.
  */
 import { type SqlPart, sqlPart } from "./engine.ts";
 

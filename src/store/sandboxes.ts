@@ -1,8 +1,8 @@
 /**
  * Sandbox rows. Every change of state is one compare-and-set on (id, state, execution id) whose answer says who won:
- * kill, expiry, pause, resume, snapshot and loss may race, and exactly one of them goes on to act.
- * A kill that comes while another has a sandbox in hand leaves a request in the row; whoever finishes carries it out, because
- * every `finish…` and `abandon…` goes to `killing` instead when it finds the request.
+ * kill, expiry, pause, resume, snapshot and loss may race, and exactly one of them goes on to act. A kill that comes
+ * while another has a sandbox in hand leaves a request in the row; whoever finishes carries it out, because every
+ * `finish…` and `abandon…` goes to `killing` instead when it finds the request.
  */
 
 import { integer, integerOrNull, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
@@ -118,8 +118,8 @@ export function sandboxesIn(sql: Statement) {
     },
 
     /**
-     * Ends the run, whatever it is at: at rest it goes to `killing`, otherwise the request is noted. The row as it is then;
-     * undefined: another has done it already, or the run is over.
+     * Ends the run, whatever it is at: at rest it goes to `killing`, otherwise the request is noted. The row as it is
+     * then; undefined: another has done it already, or the run is over.
      */
     async kill(run: SandboxRun): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET kill_wanted = 1,
@@ -136,9 +136,9 @@ export function sandboxesIn(sql: Statement) {
     },
 
     /**
-     * All running sandboxes whose end has come leave that state in one step, to `pausing` if they are to be paused and to
-     * `killing` if not. Those that this call moved are answered. No checkpoint's name comes twice: one that was given up may
-     * still be about to be removed.
+     * All running sandboxes whose end has come leave that state in one step, to `pausing` if they are to be paused and
+     * to `killing` if not. Those that this call moved are answered. No checkpoint's name comes twice: one that was
+     * given up may still be about to be removed.
      */
     async takeDue(now: number): Promise<Sandbox[]> {
       const { rows } = await sql`UPDATE sandboxes SET

@@ -26,7 +26,9 @@ export interface Store extends Tables {
   close(): Promise<void>;
 }
 
-/** Opens the database at `url` (`sqlite://…`, `postgres://…`) and brings its tables up to date. `now` dates the changes. */
+/**
+ * Opens the database at `url` (`sqlite://…`, `postgres://…`) and brings its tables up to date. `now` dates the changes.
+ */
 export async function openStore(url: string, now: number): Promise<Store> {
   const engine = await openEngine(url).catch((cause) => {
     if (cause instanceof Fault) throw cause;

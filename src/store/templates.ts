@@ -29,7 +29,9 @@ export interface Build {
   templateId: string;
   status: "waiting" | "building" | "ready" | "error" | "uploaded";
   createdAt: number;
-  /** A snapshot: its sandboxes start as copies of what is in this checkpoint. Null: they boot from the template's image. */
+  /**
+   * A snapshot: its sandboxes start as copies of what is in this checkpoint. Null: they boot from the template's image.
+   */
   checkpoint: string | null;
   /** The sandbox that a snapshot is of. */
   sourceSandbox: string | null;

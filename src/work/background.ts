@@ -1,4 +1,7 @@
-/** Work that goes on after its caller has been answered. It is counted, so that a close, or a test, can wait for its end. */
+/**
+ * Work that goes on after its caller has been answered. It is counted, so that a close, or a test, can wait for its
+ * end.
+ */
 import { described, type Log } from "./log.ts";
 
 export class Background {

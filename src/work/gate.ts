@@ -1,6 +1,7 @@
 /**
- * Lets a bounded number in at once; the others wait in line. `using place = await gate.enter()` leaves by itself. Where owners are
- * named, a place that becomes free goes to the one who has the fewest, so that nobody's long line keeps the others out.
+ * Lets a bounded number in at once; the others wait in line. `using place = await gate.enter()` leaves by itself. Where
+ * owners are named, a place that becomes free goes to the one who has the fewest, so that nobody's long line keeps the
+ * others out.
  */
 export class Gate {
   #free: number;

@@ -1,4 +1,7 @@
-/** Work that must not overlap: each piece begins when the one before has ended, well or badly, in the order of the calls. */
+/**
+ * Work that must not overlap: each piece begins when the one before has ended, well or badly, in the order of the
+ * calls.
+ */
 export class OneAtATime {
   #last: Promise<unknown> | undefined;
 

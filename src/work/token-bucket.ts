@@ -16,7 +16,9 @@ export class TokenBucket {
     this.#at = now;
   }
 
-  /** What may come at `now`; below 0 is what came too much. A clock that goes back adds nothing and takes nothing away. */
+  /**
+   * What may come at `now`; below 0 is what came too much. A clock that goes back adds nothing and takes nothing away.
+   */
   level(now: number): number {
     const grown = this.#level + (Math.max(0, now - this.#at) / 1000) * this.#flow.perSecond;
     this.#level = Math.min(this.#flow.burst, grown);

@@ -1,4 +1,7 @@
-/** The environment in which tests and benchmarks start a server: nothing of ours is inherited, and no real name server asked. */
+/**
+ * The environment in which tests and benchmarks start a server: nothing of ours is inherited, and no real name server
+ * asked.
+ */
 export function serverEnv(dataFolder: string, extra: Record<string, string> = {}): Record<string, string> {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("SANDLOT_"));
   const env = Object.fromEntries(inherited.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));

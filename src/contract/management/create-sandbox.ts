@@ -1,6 +1,6 @@
 /**
- * What a client may ask for when it creates a sandbox. Optional members take null for "not given", because some clients send
- * it; members that are not named here are ignored.
+ * What a client may ask for when it creates a sandbox. Optional members take null for "not given", because some clients
+ * send it; members that are not named here are ignored.
  */
 import { z } from "zod";
 import {

@@ -1,6 +1,7 @@
 /**
- * Objects whose keys are the client's own, with strings as values. Any key is an ordinary one, `__proto__` among them, which the
- * schema library's records would drop. The value is passed on as it was parsed: nothing is copied, so no key meets a setter.
+ * Objects whose keys are the client's own, with strings as values. Any key is an ordinary one, `__proto__` among them,
+ * which the schema library's records would drop. The value is passed on as it was parsed: nothing is copied, so no key
+ * meets a setter.
  */
 import { z } from "zod";
 

@@ -1,6 +1,7 @@
 /**
- * Whose file a signed link opens. With one address for all sandboxes a link names none, so the sandbox is found by whose token
- * made the signature. Every candidate is compared in full, whichever matches; and who guesses is soon told to wait.
+ * Whose file a signed link opens. With one address for all sandboxes a link names none, so the sandbox is found by
+ * whose token made the signature. Every candidate is compared in full, whichever matches; and who guesses is soon told
+ * to wait.
  */
 import { timingSafeEqual } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
@@ -25,8 +26,8 @@ export class SignedLinks {
   }
 
   /**
-   * The id of the sandbox that the link opens, or undefined. It may be paused: then there is nothing to open, but nobody has
-   * guessed either. `client` is the address of who asks.
+   * The id of the sandbox that the link opens, or undefined. It may be paused: then there is nothing to open, but
+   * nobody has guessed either. `client` is the address of who asks.
    */
   async find(link: SignedLink, client: string): Promise<string | undefined> {
     this.#demandPatience(client);
@@ -57,7 +58,8 @@ export class SignedLinks {
       misses.count += 1;
       return;
     }
-    // The oldest goes; a client that comes back starts anew, which costs it less than it costs us to remember everybody.
+    // The oldest goes; a client that comes back starts anew, which costs it less than it costs us to remember
+    // everybody.
     const oldest = this.#misses.keys().next();
     if (this.#misses.size >= LINK_CLIENTS_MAX && !oldest.done) this.#misses.delete(oldest.value);
     this.#misses.set(client, { count: 1, since: this.#clock.now() });

@@ -1,6 +1,6 @@
 /**
- * What is remembered of sandboxes beyond their rows: logs, metrics, events, and who is told of them. It listens to the life
- * cycle as its listener and to sandboxes through the host, and keeps everybody else from waiting for it.
+ * What is remembered of sandboxes beyond their rows: logs, metrics, events, and who is told of them. It listens to the
+ * life cycle as its listener and to sandboxes through the host, and keeps everybody else from waiting for it.
  */
 
 import type { Host, HostEvent } from "../../host/host.ts";

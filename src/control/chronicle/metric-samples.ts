@@ -1,6 +1,6 @@
 /**
- * Measures every sandbox that runs, all in one pass, and remembers the samples. The newest block of each lies in memory and is
- * written every minute, when it is full, and when the sandbox stops; a crash loses what was measured since.
+ * Measures every sandbox that runs, all in one pass, and remembers the samples. The newest block of each lies in memory
+ * and is written every minute, when it is full, and when the sandbox stops; a crash loses what was measured since.
  */
 
 import type { Host, Usage } from "../../host/host.ts";

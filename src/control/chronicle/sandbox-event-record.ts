@@ -1,6 +1,6 @@
 /**
- * Writes down what happened to sandboxes, and with it, in the same transaction, to which webhooks it is to be told: what is
- * recorded is delivered, also after a crash.
+ * Writes down what happened to sandboxes, and with it, in the same transaction, to which webhooks it is to be told:
+ * what is recorded is delivered, also after a crash.
  */
 
 import { EVENT_TYPE_PREFIX } from "../../contract/management/sandbox-event.ts";

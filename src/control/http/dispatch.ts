@@ -1,6 +1,7 @@
 /**
- * From a Request to a Response: finds the route, finds out who calls, reads the body, runs the route, and writes its answer
- * or its error. Every response of the management interface leaves through here, with its request id and its log line.
+ * From a Request to a Response: finds the route, finds out who calls, reads the body, runs the route, and writes its
+ * answer or its error. Every response of the management interface leaves through here, with its request id and its log
+ * line.
  */
 import { Hono } from "hono";
 import { Fault } from "../../contract/fault.ts";

@@ -29,8 +29,8 @@ function convert(written: string[], field: z.core.$ZodType): unknown {
 }
 
 /**
- * Clients may send any number of 64 bits. What is farther away than this means the same to all who ask for numbers here. What
- * has more than 64 bits stays as far away as it is, which no schema takes.
+ * Clients may send any number of 64 bits. What is farther away than this means the same to all who ask for numbers
+ * here. What has more than 64 bits stays as far away as it is, which no schema takes.
  */
 function integer(text: string): number {
   const number = Number(text);

@@ -1,6 +1,6 @@
 /**
- * A route is data: what it is called, who may call it, what it takes and what it answers. The dispatcher serves from it, the
- * OpenAPI document and the table in the docs are made from it.
+ * A route is data: what it is called, who may call it, what it takes and what it answers. The dispatcher serves from
+ * it, the OpenAPI document and the table in the docs are made from it.
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
@@ -27,7 +27,10 @@ export interface RouteFacts {
   query?: z.ZodObject;
   body?: { schema: z.ZodType; required: boolean };
   success: readonly { status: number; description: string; schema?: z.ZodType; headers?: Record<string, string> }[];
-  /** Statuses of errors that are particular to this route; 400, 401, 404, 413, 415 and 500 go without saying where they apply. */
+  /**
+   * Statuses of errors that are particular to this route; 400, 401, 404, 413, 415 and 500 go without saying where they
+   * apply.
+   */
   errors?: readonly number[];
 }
 

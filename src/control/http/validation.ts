@@ -1,7 +1,7 @@
 /**
- * Turns what a schema says about a request into one sentence: which field, what it must be, what it was. Of a body's texts the
- * value is not repeated, because it may be a secret, unless the field takes only a few words. A query's values are: they are
- * short, and in the client's own address.
+ * Turns what a schema says about a request into one sentence: which field, what it must be, what it was. Of a body's
+ * texts the value is not repeated, because it may be a secret, unless the field takes only a few words. A query's
+ * values are: they are short, and in the client's own address.
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
@@ -114,7 +114,9 @@ class Problem {
   }
 }
 
-/** The schema of the field, without what makes it optional; undefined where the path leads into the client's own keys. */
+/**
+ * The schema of the field, without what makes it optional; undefined where the path leads into the client's own keys.
+ */
 function fieldAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): z.core.$ZodType | undefined {
   let field: z.core.$ZodType | undefined = schema;
   for (const key of path) {

@@ -5,8 +5,8 @@ import { captureFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 
 /**
- * The name of a checkpoint that holds the sandbox as it is now. Nothing names it yet, so who calls this records it or removes
- * it. Undefined: the sandbox does not run any more, so look again.
+ * The name of a checkpoint that holds the sandbox as it is now. Nothing names it yet, so who calls this records it or
+ * removes it. Undefined: the sandbox does not run any more, so look again.
  */
 export async function capture(
   core: LifecycleCore,

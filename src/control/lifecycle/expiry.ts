@@ -1,7 +1,7 @@
 /**
- * Ends or pauses sandboxes on time. One timer is armed for the earliest end; when it fires, one statement takes all that are due, so a
- * thousand ends in the same second change state together. The rows are the truth: a timer that fires too early finds nothing
- * and is armed again.
+ * Ends or pauses sandboxes on time. One timer is armed for the earliest end; when it fires, one statement takes all
+ * that are due, so a thousand ends in the same second change state together. The rows are the truth: a timer that fires
+ * too early finds nothing and is armed again.
  */
 
 import type { Sandbox } from "../../store/sandboxes.ts";

@@ -1,10 +1,12 @@
 /**
- * What a client is told when the host could not do something. Clients look for the phrase with which a failed start begins;
- * what a tool of the machine said is for the operator's log and not for a tenant.
+ * What a client is told when the host could not do something. Clients look for the phrase with which a failed start
+ * begins; what a tool of the machine said is for the operator's log and not for a tenant.
  */
 import { Fault } from "../../contract/fault.ts";
 
-/** The host's word for these is meant for whoever asked: what cannot be kept, what does not fit, that the disk is full. */
+/**
+ * The host's word for these is meant for whoever asked: what cannot be kept, what does not fit, that the disk is full.
+ */
 const FOR_CALLERS: ReadonlySet<number> = new Set([422, 507]);
 
 /** A sandbox could not be started. `otherwise` ends the sentence for faults that are not the caller's business. */

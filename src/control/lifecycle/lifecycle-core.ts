@@ -69,7 +69,9 @@ export class LifecycleCore {
     });
   }
 
-  /** What runs again, or still: its row has just been changed to `running`, or to `killing` because somebody wants that. */
+  /**
+   * What runs again, or still: its row has just been changed to `running`, or to `killing` because somebody wants that.
+   */
   async backInRunning(sandbox: Sandbox): Promise<void> {
     if (sandbox.state === "killing") return this.endSoon(sandbox, "killed");
     this.reachability.show(sandbox.id);
@@ -80,8 +82,8 @@ export class LifecycleCore {
   }
 
   /**
-   * Who has just changed a row to `killing` calls this, or `endSoon`, and nobody else. Resolves when the sandbox is gone; when
-   * it throws, that is tried again.
+   * Who has just changed a row to `killing` calls this, or `endSoon`, and nobody else. Resolves when the sandbox is
+   * gone; when it throws, that is tried again.
    */
   async end(sandbox: Sandbox, note: string): Promise<void> {
     this.#over(sandbox, note);

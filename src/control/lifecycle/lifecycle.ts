@@ -4,18 +4,18 @@
  *   from          trigger                              to            act                          then
  *   (none)        create, fork                         running       host.create before           row, expiry armed
  *   running       set timeout, refresh, connect        running       —                            new end, expiry armed
- *   running       pause, end reached with autoPause    pausing       host.pause                   paused; running if it failed
- *   paused        connect, resume, wake                resuming      host.resume                  running; paused if it failed
+ *   running       pause, end reached with autoPause    pausing       host.pause                   paused; else running
+ *   paused        connect, resume, wake                resuming      host.resume                  running; else paused
  *   running       snapshot, fork                       snapshotting  host.snapshot                running
  *   running       kill, end reached, lost by the host  killing       host.destroy                 row removed
  *   paused        kill                                 killing       host.removeCheckpoint        row removed
- *   pausing, resuming, snapshotting: kill              as it is      the request is noted         killing when that is done
+ *   pausing, resuming, snapshotting: kill              as it is      the request is noted         killing after that
  *   killing       start after a crash, retry           (none)        destroy, remove checkpoint   row removed
  *
- * The order is always: decide, act, record. To decide is one compare-and-set on (id, state, execution id); only who won it
- * acts. Create has no row to decide on, so it acts first and undoes the act when the row cannot be written.
- * What leads to a new run takes one of the team's leases before all else (`quota.ts`).
- * `sandbox-status.ts` says what a row means to readers, `recovery.ts` what a start makes of what it finds.
+ * The order is always: decide, act, record. To decide is one compare-and-set on (id, state, execution id); only who won
+ * it acts. Create has no row to decide on, so it acts first and undoes the act when the row cannot be written. What
+ * leads to a new run takes one of the team's leases before all else (`quota.ts`). `sandbox-status.ts` says what a row
+ * means to readers, `recovery.ts` what a start makes of what it finds.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { HostEvent } from "../../host/host.ts";

@@ -1,6 +1,7 @@
 /**
- * Pausing. A client's pause is done at once and its failure is told; a pause at the end of a timeout waits its turn, and one
- * that cannot be done is put off a few times before memory is given up. Either way a failure leaves the sandbox running.
+ * Pausing. A client's pause is done at once and its failure is told; a pause at the end of a timeout waits its turn,
+ * and one that cannot be done is put off a few times before memory is given up. Either way a failure leaves the sandbox
+ * running.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";

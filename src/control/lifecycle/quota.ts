@@ -1,7 +1,7 @@
 /**
- * How many sandboxes of a team run at once. Rows say which hold a lease; a start takes one before it does anything and keeps it
- * until there is such a row. What is being ended holds none, for clients take it for gone and its end may need several tries;
- * what is being paused, resumed or copied holds one, and so does what waits to be paused at its end.
+ * How many sandboxes of a team run at once. Rows say which hold a lease; a start takes one before it does anything and
+ * keeps it until there is such a row. What is being ended holds none, for clients take it for gone and its end may need
+ * several tries; what is being paused, resumed or copied holds one, and so does what waits to be paused at its end.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
@@ -25,7 +25,10 @@ export class Quota {
     this.#services = services;
   }
 
-  /** A lease for a new sandbox, or for the paused one that is named. Fault 403 for a blocked team, 429 when none is free. */
+  /**
+   * A lease for a new sandbox, or for the paused one that is named. Fault 403 for a blocked team, 429 when none is
+   * free.
+   */
   async take(team: Team, sandboxId?: string): Promise<Lease> {
     const [lease] = await this.#take(team, 1, sandboxId);
     if (lease === undefined) throw limitReached(team);

@@ -1,6 +1,6 @@
 /**
- * Resuming. Two who start the same paused sandbox and want the same join: there is one start, and both get its result. The
- * checkpoint is kept until the row says `running`, so a failure at any step leaves the sandbox paused as it was.
+ * Resuming. Two who start the same paused sandbox and want the same join: there is one start, and both get its result.
+ * The checkpoint is kept until the row says `running`, so a failure at any step leaves the sandbox paused as it was.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
@@ -41,7 +41,10 @@ export class Resuming {
     this.#core = core;
   }
 
-  /** The start that this row is about, if one is under way. One whose run is already over, though it has not yet told so, is none. */
+  /**
+   * The start that this row is about, if one is under way. One whose run is already over, though it has not yet told
+   * so, is none.
+   */
   underWay({ id, state, executionId }: Sandbox): Start | undefined {
     const start = this.#underWay.get(id);
     const isMeant =

@@ -19,7 +19,10 @@ export function secondsMax({ limits }: Team): number {
   return limits.runSeconds ?? Number.POSITIVE_INFINITY;
 }
 
-/** The latest end that this run may have. It has passed for one whose pause was put off, or that is older than the limit. */
+/**
+ * The latest end that this run may have. It has passed for one whose pause was put off, or that is older than the
+ * limit.
+ */
 export function lastEnd(team: Team, run: Sandbox): number {
   return run.startedAt + secondsMax(team) * 1000;
 }

@@ -1,7 +1,7 @@
 /**
- * The last step of every sandbox: destroy it and its checkpoint, then forget its row. Who calls this has won the row's change
- * to `killing`. A failure leaves the row in `killing`, where nobody can reach the sandbox, and is tried again until it
- * succeeds; what a restart interrupts is finished at the next start.
+ * The last step of every sandbox: destroy it and its checkpoint, then forget its row. Who calls this has won the row's
+ * change to `killing`. A failure leaves the row in `killing`, where nobody can reach the sandbox, and is tried again
+ * until it succeeds; what a restart interrupts is finished at the next start.
  */
 
 import type { Host } from "../../host/host.ts";

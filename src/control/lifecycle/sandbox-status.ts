@@ -1,4 +1,6 @@
-/** What a sandbox's row means at a moment. From `endAt` on a run is over for every reader, also before its row says so. */
+/**
+ * What a sandbox's row means at a moment. From `endAt` on a run is over for every reader, also before its row says so.
+ */
 import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 

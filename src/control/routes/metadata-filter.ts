@@ -1,6 +1,6 @@
 /**
- * The `metadata` query of lists. Clients encode each key and value, join them as `k=v&k2=v2`, encode the whole as a form
- * value, and the query encodes it once more. The query's own layer is gone when the text gets here.
+ * The `metadata` query of lists. Clients encode each key and value, join them as `k=v&k2=v2`, encode the whole as a
+ * form value, and the query encodes it once more. The query's own layer is gone when the text gets here.
  */
 import { Fault } from "../../contract/fault.ts";
 import { METADATA_FILTER_PAIRS_MAX } from "../limits.ts";

@@ -1,6 +1,6 @@
 /**
- * The opaque token of a list (`nextToken`, `cursor`): where the page before ended. The wire form is base64url of one line of
- * text whose form each list keeps, because clients hold tokens across an update of the server:
+ * The opaque token of a list (`nextToken`, `cursor`): where the page before ended. The wire form is base64url of one
+ * line of text whose form each list keeps, because clients hold tokens across an update of the server:
  *
  * | List       | Line                                                                       |
  * | ---------- | -------------------------------------------------------------------------- |

@@ -119,7 +119,10 @@ export function readPosition(token: string, order: ListOrder): ListPosition {
   return { startedAt, id };
 }
 
-/** Starts are known to the millisecond; a finer time is compared to the microsecond, so it excludes the millisecond it is in. */
+/**
+ * Starts are known to the millisecond; a finer time is compared to the microsecond, so it excludes the millisecond it
+ * is in.
+ */
 function firstMillisecondFrom(dateTime: string): number {
   const microseconds = /\.\d{3}(\d{1,3})/.exec(dateTime)?.[1] ?? "";
   const milliseconds = Date.parse(dateTime);

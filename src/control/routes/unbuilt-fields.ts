@@ -1,6 +1,6 @@
 /**
- * What clients may ask for and this server cannot do yet. A request that asks for it is refused by the field's name, so that
- * nobody believes to have what was ignored; the value that means "no" is as good as no value.
+ * What clients may ask for and this server cannot do yet. A request that asks for it is refused by the field's name, so
+ * that nobody believes to have what was ignored; the value that means "no" is as good as no value.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { CreateSandboxV1, CreateSandboxV2 } from "../../contract/management/create-sandbox.ts";

@@ -1,6 +1,6 @@
 /**
- * Endpoints that clients know and that are not built yet. They are refused by name: an endpoint that is merely unknown reads to
- * a client as a sandbox or a template that does not exist, and `/templates/tags` as a template with that name.
+ * Endpoints that clients know and that are not built yet. They are refused by name: an endpoint that is merely unknown
+ * reads to a client as a sandbox or a template that does not exist, and `/templates/tags` as a template with that name.
  */
 export const UNBUILT_ROUTES: readonly string[] = [
   "PUT /sandboxes/{sandboxID}/network",

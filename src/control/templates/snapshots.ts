@@ -1,6 +1,6 @@
 /**
- * Snapshots: templates that were made of a running sandbox. Each is a build with a checkpoint, under a tag of a template that
- * has a name of the team's, or only an id.
+ * Snapshots: templates that were made of a running sandbox. Each is a build with a checkpoint, under a tag of a
+ * template that has a name of the team's, or only an id.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
@@ -21,7 +21,10 @@ interface SnapshotServices {
 
 /** As much of the life cycle as snapshots need. */
 interface Checkpointer {
-  /** `use` gets the name of a checkpoint of the running sandbox, to record it; when it throws, the checkpoint is removed. */
+  /**
+   * `use` gets the name of a checkpoint of the running sandbox, to record it; when it throws, the checkpoint is
+   * removed.
+   */
   snapshot<T>(
     team: Team,
     id: string,

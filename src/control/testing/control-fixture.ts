@@ -1,4 +1,6 @@
-/** A whole control for tests: a real SQLite file, a host that only remembers, a clock that the test moves, counted ids. */
+/**
+ * A whole control for tests: a real SQLite file, a host that only remembers, a clock that the test moves, counted ids.
+ */
 import { expect } from "bun:test";
 import { rm } from "node:fs/promises";
 import type { z } from "zod";

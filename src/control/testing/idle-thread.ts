@@ -1,4 +1,6 @@
-/** A thread that does nothing but look at the clock: how late it is for that tells how busy the machine is with others. */
+/**
+ * A thread that does nothing but look at the clock: how late it is for that tells how busy the machine is with others.
+ */
 const EVERY_MS = 5;
 
 const LOOK = `

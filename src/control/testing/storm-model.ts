@@ -1,7 +1,7 @@
 /**
- * What the storm is judged by: a second, much simpler telling of a sandbox's life. It hears every change of a row from the store
- * and every act from the host, holds both against its own idea of the state, and afterwards every answer against the states
- * that the sandbox was in during the call.
+ * What the storm is judged by: a second, much simpler telling of a sandbox's life. It hears every change of a row from
+ * the store and every act from the host, holds both against its own idea of the state, and afterwards every answer
+ * against the states that the sandbox was in during the call.
  */
 import type { Sandbox, SandboxState } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";

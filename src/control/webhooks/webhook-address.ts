@@ -1,6 +1,7 @@
 /**
- * Where a webhook may lead. Whoever can make one can have the server send requests, so none may go where only the server
- * can go: to itself, to its neighbours, to sandboxes, to a cloud's metadata. Decided on addresses, never on names.
+ * Where a webhook may lead. Whoever can make one can have the server send requests, so none may go where only the
+ * server can go: to itself, to its neighbours, to sandboxes, to a cloud's metadata. Decided on addresses, never on
+ * names.
  */
 import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";

@@ -1,6 +1,7 @@
 /**
- * Brings recorded events to webhooks: at least once, also after a restart, a few at a time. The store says what is to be done;
- * what is under way is only remembered here. A receiver that is slow or dead takes up its own places and nobody else's.
+ * Brings recorded events to webhooks: at least once, also after a restart, a few at a time. The store says what is to
+ * be done; what is under way is only remembered here. A receiver that is slow or dead takes up its own places and
+ * nobody else's.
  */
 
 import type { Store } from "../../store/store.ts";

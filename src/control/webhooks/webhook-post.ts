@@ -1,7 +1,7 @@
 /**
- * Sends one message to a webhook. The name is looked up once, every address it has must be outside, and the connection goes to
- * exactly the address that was checked, so that a name cannot change its mind in between. Redirects are not followed, and of
- * the answer only its status is looked at.
+ * Sends one message to a webhook. The name is looked up once, every address it has must be outside, and the connection
+ * goes to exactly the address that was checked, so that a name cannot change its mind in between. Redirects are not
+ * followed, and of the answer only its status is looked at.
  */
 import { lookup } from "node:dns/promises";
 import { request as plainRequest } from "node:http";

@@ -40,8 +40,8 @@ export function cgroupTrees(): string[] {
 }
 
 /**
- * Makes a cgroup that only holds others, so that they can be limited. crun does this for what it makes; CRIU takes it for
- * granted. With v1, a new cpuset is empty; with v2, the controllers have to be passed on from level to level.
+ * Makes a cgroup that only holds others, so that they can be limited. crun does this for what it makes; CRIU takes it
+ * for granted. With v1, a new cpuset is empty; with v2, the controllers have to be passed on from level to level.
  */
 export function makeParentCgroup(path: string): void {
   const levels = path.split("/").filter(Boolean);
@@ -62,7 +62,9 @@ function inherit(from: string, to: string): void {
   if (existsSync(to) && readFileSync(to, "utf8").trim() === "") writeFileSync(to, readFileSync(from, "utf8"));
 }
 
-/** Those that limit a sandbox. Without one of the first three a restored sandbox would have no limit where it had one. */
+/**
+ * Those that limit a sandbox. Without one of the first three a restored sandbox would have no limit where it had one.
+ */
 const NEEDED_CONTROLLERS = ["cpu", "memory", "pids"];
 const WANTED_CONTROLLERS = [...NEEDED_CONTROLLERS, "cpuset"];
 
@@ -85,7 +87,10 @@ function passControllersOn(folder: string): void {
   }
 }
 
-/** Ends what runs in a cgroup and removes it with all below it, in every tree, but for those named in `keep` and what is below them. */
+/**
+ * Ends what runs in a cgroup and removes it with all below it, in every tree, but for those named in `keep` and what is
+ * below them.
+ */
 export async function removeCgroups(path: string, keep: ReadonlySet<string> = new Set()): Promise<void> {
   for (const tree of cgroupTrees()) await removeTree(join(tree, path), keep);
 }
@@ -113,7 +118,10 @@ async function removeTree(folder: string, keep: ReadonlySet<string>): Promise<bo
   return empty && (await endAndRemove(folder));
 }
 
-/** A cgroup with processes cannot be removed, so they are ended first; one that is being unmade may not even have a runtime. */
+/**
+ * A cgroup with processes cannot be removed, so they are ended first; one that is being unmade may not even have a
+ * runtime.
+ */
 async function endAndRemove(folder: string): Promise<boolean> {
   const deadline = performance.now() + REMOVE_MS;
   for (let attempt = 0; performance.now() < deadline; attempt++) {

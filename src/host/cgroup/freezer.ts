@@ -1,6 +1,6 @@
 /**
- * Stops all processes of a sandbox at once and lets them go on, without their notice. `cgroup` is the sandbox's, as a path
- * below the root of each tree.
+ * Stops all processes of a sandbox at once and lets them go on, without their notice. `cgroup` is the sandbox's, as a
+ * path below the root of each tree.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
@@ -41,8 +41,8 @@ export function thaw(cgroup: string): void {
 }
 
 /**
- * Ends a frozen sandbox without any of its processes running another step: each is told to end before the first is let go. One
- * that is not frozen is left as it is.
+ * Ends a frozen sandbox without any of its processes running another step: each is told to end before the first is let
+ * go. One that is not frozen is left as it is.
  */
 export async function killFrozen(cgroup: string): Promise<void> {
   const folder = freezerOf(cgroup);

@@ -1,6 +1,7 @@
 /**
- * Which processors a sandbox runs on. One that has fewer than the machine is given that many and no others, so that programs
- * inside count the right number (`nproc`, thread pools); sandboxes take turns around the machine, so that none is crowded.
+ * Which processors a sandbox runs on. One that has fewer than the machine is given that many and no others, so that
+ * programs inside count the right number (`nproc`, thread pools); sandboxes take turns around the machine, so that none
+ * is crowded.
  */
 import { readFileSync } from "node:fs";
 

@@ -13,7 +13,9 @@ import { DIGEST_SLICE_BYTES, PACKED_FILE_MAX_BYTES } from "../limits.ts";
 import type { CheckpointFolder } from "./checkpoint-folder.ts";
 import type { ImageFile, ImageFiles } from "./manifest.ts";
 
-/** CRIU makes its files readable for everybody. The group is the mapped root, which reads them when they are restored. */
+/**
+ * CRIU makes its files readable for everybody. The group is the mapped root, which reads them when they are restored.
+ */
 const IMAGE_MODE = 0o640;
 
 /** What an image consists of that nobody wants to outlast the machine. */

@@ -1,4 +1,6 @@
-/** The part of the checkpoint trial that runs inside the mount namespace. Prints a TrialResult, or the reason on stderr. */
+/**
+ * The part of the checkpoint trial that runs inside the mount namespace. Prints a TrialResult, or the reason on stderr.
+ */
 import { connect } from "node:net";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import { GuestClient } from "../guest-link/guest-client.ts";
@@ -12,7 +14,9 @@ const PORT = 4567;
 const CHECKPOINT = "trial";
 const ANSWER_MS = 10_000;
 
-/** Holds one of each: a listening socket, an inotify watch, a shell on a terminal, and a word that is only in memory. */
+/**
+ * Holds one of each: a listening socket, an inotify watch, a shell on a terminal, and a word that is only in memory.
+ */
 const WORKLOAD = `
 import ctypes, os, pty, socket, sys
 server = socket.socket()

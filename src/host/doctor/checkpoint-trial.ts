@@ -1,6 +1,6 @@
 /**
- * Checkpoints and restores a real sandbox, made the way all sandboxes are made, on a throw-away server of its own: its own
- * data folder, mount namespace and tag. Everything is removed again, however it ends.
+ * Checkpoints and restores a real sandbox, made the way all sandboxes are made, on a throw-away server of its own: its
+ * own data folder, mount namespace and tag. Everything is removed again, however it ends.
  */
 import { mkdirSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";

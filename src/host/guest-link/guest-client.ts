@@ -1,4 +1,6 @@
-/** The host's end of the control channel: waits for a guest, configures it, asks it to open a way to a loopback service. */
+/**
+ * The host's end of the control channel: waits for a guest, configures it, asks it to open a way to a loopback service.
+ */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import {
@@ -50,7 +52,9 @@ export class GuestClient {
     }
   }
 
-  /** Starts a process as any client would, while the guest still asks for no token. The answer is its stream of events. */
+  /**
+   * Starts a process as any client would, while the guest still asks for no token. The answer is its stream of events.
+   */
   async start([cmd, ...args]: string[], user: string): Promise<Response> {
     const payload = new TextEncoder().encode(JSON.stringify({ process: { cmd, args, cwd: "/" }, stdin: false }));
     const envelope = new Uint8Array(ENVELOPE_BYTES + payload.length);

@@ -1,7 +1,7 @@
 /**
- * The guest's program stays in memory, on the server's account. Pages of a file are charged to the cgroup that reads them
- * first: if that is a sandbox, it loses them to the first process there that takes all memory, and its guest, which has to
- * read each of them back in need, answers seconds late.
+ * The guest's program stays in memory, on the server's account. Pages of a file are charged to the cgroup that reads
+ * them first: if that is a sandbox, it loses them to the first process there that takes all memory, and its guest,
+ * which has to read each of them back in need, answers seconds late.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,12 +1,16 @@
 /**
- * The guest gets the processors of its sandbox before the processes of users, which have the niceness that a program expects,
+ * The guest gets the processors of its sandbox before the processes of users, which have the niceness that a program
+ * expects,
  * 0. Only from outside can somebody be put first: root in a sandbox may only ever step back. Within the cgroup of the
  * sandbox; what it gets of the machine does not change.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { setPriority } from "node:os";
 
-/** Twenty-eight times the share of each user process: thousands of them leave the guest enough to answer within a second. */
+/**
+ * Twenty-eight times the share of each user process: thousands of them leave the guest enough to answer within a
+ * second.
+ */
 const GUEST_NICENESS = -15;
 /** What the sandbox's init starts first, as it is numbered inside: the shell that keeps the guest alive. */
 const KEEPER_PID_INSIDE = 2;
@@ -14,8 +18,8 @@ const KEEPER_PID_INSIDE = 2;
 const TURNS_MAX = 64;
 
 /**
- * Puts first the init of a sandbox, `pid`, and what it has started of ours. What these start inherits it: done before the
- * sandbox starts, it holds for every guest there. A restored one has to be put first again.
+ * Puts first the init of a sandbox, `pid`, and what it has started of ours. What these start inherits it: done before
+ * the sandbox starts, it holds for every guest there. A restored one has to be put first again.
  */
 export function putGuestFirst(pid: number): void {
   const keepers = childrenOf(pid).filter((child) => pidInside(child) === KEEPER_PID_INSIDE);

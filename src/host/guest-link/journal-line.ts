@@ -1,6 +1,6 @@
 /**
- * One line of a guest's journal, read strictly: root in a sandbox can put anything in the guest's place. What is not exactly a
- * line that a guest writes is undefined. The time is the guest's only where it can be true.
+ * One line of a guest's journal, read strictly: root in a sandbox can put anything in the guest's place. What is not
+ * exactly a line that a guest writes is undefined. The time is the guest's only where it can be true.
  */
 import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
 import {

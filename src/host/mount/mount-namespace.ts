@@ -1,9 +1,10 @@
 /**
- * The mount namespace in which one server does all its mounting. The machine's own mount table stays as it was: what the
- * server mounts is seen by the server alone, and is gone when the namespace is.
+ * The mount namespace in which one server does all its mounting. The machine's own mount table stays as it was: what
+ * the server mounts is seen by the server alone, and is gone when the namespace is.
  *
- * The namespace is pinned by a file in the run folder, so that a restarted server enters the same one. On machines with the
- * hybrid cgroup layout, crun refuses to work while the unified hierarchy is mounted beside the others; in here it is not.
+ * The namespace is pinned by a file in the run folder, so that a restarted server enters the same one. On machines with
+ * the hybrid cgroup layout, crun refuses to work while the unified hierarchy is mounted beside the others; in here it
+ * is not.
  */
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
@@ -50,8 +51,9 @@ export class MountNamespace {
   }
 
   /**
-   * The kernel only lets a namespace with a higher number be pinned, against loops, but hands numbers out in batches for each
-   * processor. Where this process is itself in a namespace of its own, only some processors have a number that is high enough.
+   * The kernel only lets a namespace with a higher number be pinned, against loops, but hands numbers out in batches
+   * for each processor. Where this process is itself in a namespace of its own, only some processors have a number that
+   * is high enough.
    */
   async #makePinned(): Promise<void> {
     const make = ["unshare", `--mount=${this.#pin}`, "--propagation=slave", "true"];

@@ -24,8 +24,8 @@ export interface Remains {
 }
 
 /**
- * Removes all there may be of a sandbox, whatever step it was in. The slot comes last: once it is free it may be another's,
- * and the record, which would have it freed again, must be gone by then.
+ * Removes all there may be of a sandbox, whatever step it was in. The slot comes last: once it is free it may be
+ * another's, and the record, which would have it freed again, must be gone by then.
  */
 export async function unmake(parts: CleanupParts, { id, slot, disk }: Remains): Promise<void> {
   const { network } = parts;

@@ -1,6 +1,6 @@
 /**
- * The one way this project runs a system tool: arguments as an array, a time limit, bounded output, and an error that says
- * which command failed and what it printed.
+ * The one way this project runs a system tool: arguments as an array, a time limit, bounded output, and an error that
+ * says which command failed and what it printed.
  */
 import { basename } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -11,7 +11,9 @@ interface CommandOptions {
   /** Text for standard input; nothing by default. */
   stdin?: string;
   timeoutMs?: number;
-  /** What it is called towards a caller who has to come again because it took too long; the program's name by default. */
+  /**
+   * What it is called towards a caller who has to come again because it took too long; the program's name by default.
+   */
   name?: string;
   cwd?: string;
   /** The whole environment of the command; a minimal one by default, so that nothing of the server's leaks into it. */

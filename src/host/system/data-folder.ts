@@ -1,7 +1,7 @@
 /**
- * One server's places on the machine. The data folder is what lasts (store, disks); the run folder lies in memory, is gone
- * after a reboot and holds what only makes sense while processes run. Everything a server makes outside of them (interfaces,
- * nft table, cgroups) carries its tag, so that two servers live side by side and each reaps only its own.
+ * One server's places on the machine. The data folder is what lasts (store, disks); the run folder lies in memory, is
+ * gone after a reboot and holds what only makes sense while processes run. Everything a server makes outside of them
+ * (interfaces, nft table, cgroups) carries its tag, so that two servers live side by side and each reaps only its own.
  */
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Root in a sandbox is nobody outside: ids 0–65535 inside are HOST_ID_FIRST + id on the machine. All sandboxes of a machine
- * share the range, so that image layers are stored once with shifted owners and shared by all.
+ * Root in a sandbox is nobody outside: ids 0–65535 inside are HOST_ID_FIRST + id on the machine. All sandboxes of a
+ * machine share the range, so that image layers are stored once with shifted owners and shared by all.
  */
 export const HOST_ID_FIRST = 1_900_000_000;
 export const ID_COUNT = 65_536;

@@ -1,4 +1,6 @@
-/** How many files a process here may open: a server without CAP_SYS_RESOURCE cannot give its sandboxes more than it has. */
+/**
+ * How many files a process here may open: a server without CAP_SYS_RESOURCE cannot give its sandboxes more than it has.
+ */
 import { readFileSync } from "node:fs";
 
 const WANTED = 1_048_576;

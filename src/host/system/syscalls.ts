@@ -1,7 +1,7 @@
 /**
- * Dangerous: raw system calls through bun:ffi, for the few things that no tool does as fast or at all. Each call blocks its
- * thread, so what may take milliseconds (mounting) is called from the mount worker only. Paths given here are ours, never a
- * tenant's.
+ * Dangerous: raw system calls through bun:ffi, for the few things that no tool does as fast or at all. Each call blocks
+ * its thread, so what may take milliseconds (mounting) is called from the mount worker only. Paths given here are ours,
+ * never a tenant's.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync, fstatSync, openSync } from "node:fs";
@@ -56,8 +56,8 @@ export function detachMount(target: string): void {
 }
 
 /**
- * Attaches an image file to a free loop device that frees itself when its last user is gone, and hands the device to `use`
- * while it is held open. Because of the self-freeing nothing is left behind, however the server ends.
+ * Attaches an image file to a free loop device that frees itself when its last user is gone, and hands the device to
+ * `use` while it is held open. Because of the self-freeing nothing is left behind, however the server ends.
  */
 export function withLoopDevice(image: string, use: (device: string) => void): void {
   const imageFd = openSync(image, "r+");
@@ -107,8 +107,8 @@ export function reflink(source: string, target: string): boolean {
 }
 
 /**
- * Reads a file into memory and keeps it there until this process ends. False: it has been read, but may be dropped again,
- * for the machine does not let us lock so much.
+ * Reads a file into memory and keeps it there until this process ends. False: it has been read, but may be dropped
+ * again, for the machine does not let us lock so much.
  */
 export function holdInMemory(path: string): boolean {
   const fd = openSync(path, "r");

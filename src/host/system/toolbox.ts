@@ -1,7 +1,7 @@
 /**
- * Where the tools of this machine are. crun and CRIU come from a private folder of Debian packages, because the ones that
- * stable distributions ship cannot checkpoint sockets on current kernels; they run through the loader of that folder and so
- * need nothing of the machine's own libraries.
+ * Where the tools of this machine are. crun and CRIU come from a private folder of Debian packages, because the ones
+ * that stable distributions ship cannot checkpoint sockets on current kernels; they run through the loader of that
+ * folder and so need nothing of the machine's own libraries.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -59,7 +59,9 @@ export class Toolbox {
     return join(this.binFolder, "action-script");
   }
 
-  /** A folder for PATH: `criu` is found in it by its plain name, as crun looks for it, and what CRIU itself looks for. */
+  /**
+   * A folder for PATH: `criu` is found in it by its plain name, as crun looks for it, and what CRIU itself looks for.
+   */
   get binFolder(): string {
     return join(this.toolFolder, "sandlot-bin");
   }

@@ -1,6 +1,7 @@
 /**
- * The internet of the tests: answers HTTP on port 80 of every address with "hello from outside", echoes UDP on port 7000, and
- * serves names on port 53 (outside.test is 93.184.215.14, everything else does not exist). Ends with its parent.
+ * The internet of the tests: answers HTTP on port 80 of every address with "hello from outside", echoes UDP on port
+ * 7000, and serves names on port 53 (outside.test is 93.184.215.14, everything else does not exist). Ends with its
+ * parent.
  */
 import { MUST_BE_CLOSED, NAME_SERVER, OUTSIDE } from "./outer-network.ts";
 

@@ -1,8 +1,8 @@
 /**
- * The network that all tests run in: a namespace whose only uplink leads to an internet of our own making. Whatever a test
- * does, and whichever wall under test leaks, no packet reaches a real network.
+ * The network that all tests run in: a namespace whose only uplink leads to an internet of our own making. Whatever a
+ * test does, and whichever wall under test leaks, no packet reaches a real network.
  *
- *   machine (the tests, the server, its sandboxes) ── veth ── internet (every address in INTERNET, answered by one program)
+ *   machine (tests, server, sandboxes) ── veth ── internet (every address in INTERNET, answered by one program)
  */
 import { attempt, run } from "../system/command.ts";
 

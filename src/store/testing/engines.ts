@@ -1,4 +1,7 @@
-/** For tests that ask the same of SQLite and of Postgres. Call it once, at the top of a file: what it starts goes with the file. */
+/**
+ * For tests that ask the same of SQLite and of Postgres. Call it once, at the top of a file: what it starts goes with
+ * the file.
+ */
 import { afterAll, beforeAll } from "bun:test";
 import { rm } from "node:fs/promises";
 import { newDatabaseFolder } from "./database-folder.ts";

@@ -1,4 +1,7 @@
-/** A Postgres server of its own for tests: in a temporary folder, on loopback, gone afterwards. Never used by the server. */
+/**
+ * A Postgres server of its own for tests: in a temporary folder, on loopback, gone afterwards. Never used by the
+ * server.
+ */
 import { existsSync } from "node:fs";
 import { chown, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
