@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { attempt, run } from "./command.ts";
+import { attempt, cannotStart, run } from "./command.ts";
 
 test("a command that takes too long is killed, and the caller is told to come again, without what it was called with", async () => {
   const late = attempt(["sleep", "60"], { timeoutMs: 50 });
@@ -16,4 +16,14 @@ test("a command that takes too long is killed, and the caller is told to come ag
 test("a command that fails says why, and is no reason to come again", async () => {
   const failed = run(["sh", "-c", "echo no such thing >&2; exit 3"]);
   await expect(failed).rejects.toMatchObject({ status: 500, message: expect.stringContaining("no such thing") });
+});
+
+test("a program that cannot be started for want of processes or files is a reason to come again; a missing one is not", async () => {
+  const short = Object.assign(new Error("resource temporarily unavailable"), { code: "EAGAIN" });
+  expect(cannotStart("/usr/sbin/ip", short)).toMatchObject({
+    status: 503,
+    message: "ip could not be started (EAGAIN); the machine may be overloaded",
+    headers: { "retry-after": "5" },
+  });
+  await expect(attempt(["/no/such/program"])).rejects.toMatchObject({ status: 500 });
 });

@@ -5,7 +5,7 @@
 import { basename } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { COMMAND_DEFAULT_MS, COMMAND_OUTPUT_MAX_BYTES } from "../limits.ts";
-import { overloaded } from "./overload.ts";
+import { overloaded, shortageOf } from "./overload.ts";
 
 interface CommandOptions {
   /** Text for standard input; nothing by default. */
@@ -42,7 +42,7 @@ export async function attempt(argv: readonly string[], options: CommandOptions =
   try {
     child = spawnPiped(argv, options);
   } catch (cause) {
-    throw new Fault(500, `cannot run ${argv[0]}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    throw cannotStart(argv[0] ?? "", cause);
   }
   let timedOut = false;
   const timer = setTimeout(() => {
@@ -76,6 +76,13 @@ export async function run(argv: readonly string[], options: CommandOptions = {})
     throw new Fault(500, `${commandLine(argv)} ended with exit code ${result.exitCode} and said: ${said}`);
   }
   return result.stdout;
+}
+
+/** Why a program could not even be started. */
+export function cannotStart(program: string, cause: unknown): Fault {
+  const shortage = shortageOf(cause);
+  if (shortage !== undefined) return overloaded(`${basename(program)} could not be started (${shortage})`, cause);
+  return new Fault(500, `cannot run ${program}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
 }
 
 function spawnPiped(argv: readonly string[], options: CommandOptions) {

@@ -1,6 +1,6 @@
 /**
- * The one answer to a wait that ran out on this machine: it may be over in a moment, so the caller is told to come
- * again.
+ * The one answer to a wait that ran out on this machine, or to a resource that it is short of: it may be over in a
+ * moment, so the caller is told to come again.
  */
 import { Fault } from "../../contract/fault.ts";
 import { OVERLOAD_RETRY_AFTER_SECONDS } from "../limits.ts";
@@ -9,4 +9,13 @@ import { OVERLOAD_RETRY_AFTER_SECONDS } from "../limits.ts";
 export function overloaded(what: string, cause?: unknown): Fault {
   const headers = { "retry-after": String(OVERLOAD_RETRY_AFTER_SECONDS) };
   return new Fault(503, `${what}; the machine may be overloaded`, { cause, headers });
+}
+
+/** What the kernel says when there are too many processes, open files, or pages in use. */
+const SHORTAGES: ReadonlySet<string> = new Set(["EAGAIN", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
+
+/** The kernel's word for it, if this error is of a shortage. */
+export function shortageOf(error: unknown): string | undefined {
+  const code = (error as NodeJS.ErrnoException | null)?.code;
+  return code !== undefined && SHORTAGES.has(code) ? code : undefined;
 }

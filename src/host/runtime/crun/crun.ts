@@ -3,7 +3,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { CRUN_REMOVE_MS, CRUN_START_MS } from "../../limits.ts";
-import { attempt, MINIMAL_ENV } from "../../system/command.ts";
+import { attempt, cannotStart, MINIMAL_ENV } from "../../system/command.ts";
 import { overloaded } from "../../system/overload.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
 
@@ -66,7 +66,9 @@ export class Crun {
     if (bundle === undefined) return await attempt([...this.#command, ...args], { timeoutMs, name, env: this.#env });
     const log = join(bundle, "crun.log");
     const stdio = { stdin: "ignore", stdout: "ignore", stderr: "ignore" } as const;
-    const child = Bun.spawn([...this.#command, "--log", log, ...args], { ...stdio, env: this.#env });
+    const child = startedOr(name, () =>
+      Bun.spawn([...this.#command, "--log", log, ...args], { ...stdio, env: this.#env }),
+    );
     let timedOut = false;
     const timer = setTimeout(() => {
       timedOut = true;
@@ -76,5 +78,13 @@ export class Crun {
     if (timedOut) throw overloaded(`${name} did not end within ${timeoutMs} ms`);
     const stderr = exitCode === 0 ? "" : await readFile(log, "utf8").catch(() => "(no log)");
     return { exitCode, stdout: "", stderr };
+  }
+}
+
+function startedOr<Child>(name: string, start: () => Child): Child {
+  try {
+    return start();
+  } catch (cause) {
+    throw cannotStart(name, cause);
   }
 }
