@@ -3,18 +3,17 @@
  *
  *   NAME/manifest.json   what it is; written last
  *   NAME/disk.img        the disk
- *   NAME/memory/         CRIU's images, if memory was kept
+ *   NAME/memory/         the image of the runtime, if memory was kept
  *   NAME/memory.pack     the small ones of them once more
  *   NAME/own/            files of the sandbox's run folder that were mounted into it
  *
  * A checkpoint is written under another name, made durable, and renamed into place: one that has its name is whole.
  */
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { cp, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { eachOf } from "../../work/each-of.ts";
-import { HOST_ID_FIRST } from "../system/id-range.ts";
 import { type CheckpointFolder, checkpointFolder } from "./checkpoint-folder.ts";
 import { demandIntact } from "./image-files.ts";
 import { type ImageFiles, MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
@@ -33,14 +32,8 @@ export class Checkpoints {
   /** An empty folder to write a checkpoint into. */
   begin(name: string): CheckpointFolder {
     const draft = checkpointFolder(join(this.folder, UNFINISHED + named(name)));
-    mkdirSync(draft.path, { mode: 0o700 });
-    // CRIU reads the images from inside the user namespace, first still as the machine's root without its powers (the
-    // owner), then as the mapped one (the group, which the files inherit). It comes in by an open folder, so only this
-    // one is for it: the way here is closed to the mapped root, as to everybody else.
-    mkdirSync(draft.memory, { mode: 0o700 });
-    chownSync(draft.memory, 0, HOST_ID_FIRST);
-    chmodSync(draft.memory, 0o2750);
-    mkdirSync(draft.own, { mode: 0o700 });
+    // For root alone. Who else must read the memory image is the runtime's to say, which opens that folder to them.
+    for (const path of [draft.path, draft.memory, draft.own]) mkdirSync(path, { mode: 0o700 });
     return draft;
   }
 

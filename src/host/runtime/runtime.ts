@@ -122,7 +122,7 @@ export interface CheckpointRequest {
   pid: number;
   cgroup: string;
   folder: string;
-  /** An empty folder for the memory image. */
+  /** An empty folder for the memory image, which the runtime opens to whom it must. */
   images: string;
   mounts: readonly OutsideMount[];
   bounds: ImageBounds;

@@ -71,8 +71,7 @@ function sandbox(id: string): NewSandbox {
 /** Writes nothing beside the memory, and has all the room it needs. */
 function checkpointOf({ id, cgroup, folder: own }: NewSandbox, { pid, mounts }: CreatedWalls): CheckpointRequest {
   const images = join(folder, `${id}-images`);
-  mkdirSync(images, { mode: 0o750 });
-  chownSync(images, 0, HOST_ID_FIRST);
+  mkdirSync(images, { mode: 0o700 });
   const bounds = { maxBytes: 1024 * MIB, maxMs: 30_000, demandRoom: () => undefined };
   return { id, pid, cgroup, folder: own, images, mounts, bounds, whileStopped: ":" };
 }

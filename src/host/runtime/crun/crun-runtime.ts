@@ -1,7 +1,7 @@
 /**
  * crun, with CRIU for checkpoints, as a wall. What was restored was never crun's: it has its processes and its cgroup.
  */
-import { existsSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { cgroupLayout, makeParentCgroup, removeCgroups } from "../../cgroup/cgroups.ts";
@@ -9,6 +9,7 @@ import { freeze, freezerOf, killFrozen, thaw } from "../../cgroup/freezer.ts";
 import { memoryInUse, memoryOfEach } from "../../cgroup/memory-in-use.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
+import { HOST_ID_FIRST } from "../../system/id-range.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
 import type { CheckpointRequest, CreatedWalls, ImageFacts, NewSandbox, RestoreRequest, Runtime } from "../runtime.ts";
 import { Criu } from "./criu.ts";
@@ -78,6 +79,11 @@ export class CrunRuntime implements Runtime {
   }
 
   async checkpoint({ bounds, whileStopped, ...request }: CheckpointRequest): Promise<void> {
+    // CRIU reads the image from inside the user namespace, first still as the machine's root without its powers (the
+    // owner), then as the mapped one (the group, which the files inherit). It comes in by an open folder, so the way
+    // here may be closed to the mapped root, as to everybody else.
+    chownSync(request.images, 0, HOST_ID_FIRST);
+    chmodSync(request.images, 0o2750);
     using watch = new ImageWatch({ ...bounds, folder: request.images, stop: () => this.#criu.stopDump(request.id) });
     // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
     const dump = { ...request, timeoutMs: bounds.maxMs + IMAGE_STOP_MS, finally: whileStopped };
