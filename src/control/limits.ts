@@ -107,6 +107,6 @@ export const DELIVERIES_WAITING_MAX = 1_000;
 export const DELIVERIES_KEPT_MAX = 10_000;
 /** How long deliveries rest after the store failed. */
 export const DELIVERY_STORE_RETRY_MS = 1_000;
-export const WEBHOOK_STATS_BUCKETS = 24;
+export const WEBHOOK_STATS_BUCKET_MS = 3_600_000;
 /** Of a body that says to be a form: where its first bracket is looked for. */
 export const JSON_BEGINS_WITHIN_BYTES = 64;

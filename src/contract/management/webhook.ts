@@ -85,7 +85,9 @@ export const statsQuery = z.object({
 });
 
 export const statsView = z.object({
-  buckets: z.array(z.object({ timestamp: dateTime, total: z.int(), failed: z.int() })),
+  buckets: z
+    .array(z.object({ timestamp: dateTime, total: z.int(), failed: z.int() }))
+    .describe("Of an hour each, from start on; nothing is kept for longer than 7 days"),
   total: z.int().describe("Tries, the repeated ones included"),
   failed: z.int(),
   durationMs: z.object({ minimum: z.number(), average: z.number(), maximum: z.number() }),

@@ -283,6 +283,28 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(stats).toMatchObject({ total: 4, failed: 4 });
       });
 
+      test("are summed up in buckets of exactly an hour", async () => {
+        const { id } = await addHook({ events: [CREATED] });
+        f.receive = async () => (f.posted.length === 1 ? 200 : 400);
+        await f.create({ timeout: 36_000 });
+        await settle(60_000);
+        const statsOf = async (query: string) => {
+          const { body } = await f.call("GET", `/events/webhooks/${id}/stats${query}`);
+          return body as unknown as { buckets: { timestamp: string; total: number }[]; total: number };
+        };
+        const day = await statsOf("");
+        const times = day.buckets.map(({ timestamp }) => Date.parse(timestamp));
+        expect(times).toHaveLength(24);
+        expect(new Set(times.slice(1).map((time, nth) => time - (times[nth] ?? 0)))).toEqual(new Set([3_600_000]));
+        expect(f.clock.now() - (times[0] ?? 0)).toBe(24 * 3_600_000);
+        expect([day.total, day.buckets.at(-1)?.total]).toEqual([1, 1]);
+        // Of more than is kept there are no more buckets.
+        const ever = await statsOf("?start=1970-01-01T00:00:00Z&end=2999-01-01T00:00:00Z");
+        expect([ever.buckets.length, ever.total]).toEqual([7 * 24, 1]);
+        const past = await statsOf("?start=1970-01-01T00:00:00Z&end=1970-01-02T00:00:00Z");
+        expect([past.buckets.length, past.total]).toEqual([1, 0]);
+      });
+
       test("that were recorded are made after a crash, at least once", async () => {
         await addHook({ events: [CREATED] });
         const stuck = Promise.withResolvers<number>();

@@ -1,11 +1,12 @@
 /** What was sent to a webhook, summed up. */
 import type { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
+import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
 import { PAGE_MAX } from "../../contract/management/limits.ts";
 import type { statsQuery, statsView } from "../../contract/management/webhook.ts";
 import type { Store } from "../../store/store.ts";
 import type { Attempt } from "../../store/webhooks.ts";
-import { WEBHOOK_STATS_BUCKETS } from "../limits.ts";
+import { WEBHOOK_STATS_BUCKET_MS } from "../limits.ts";
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -15,16 +16,21 @@ export async function statsOf(
   query: z.infer<typeof statsQuery>,
   now: number,
 ): Promise<z.infer<typeof statsView>> {
-  const to = query.end === undefined ? now : Date.parse(query.end);
-  const from = query.start === undefined ? to - DAY_MS : Date.parse(query.start);
-  if (from > to) throw new Fault(400, "start is after end");
-  const widthMs = Math.max(1, Math.ceil((to - from + 1) / WEBHOOK_STATS_BUCKETS));
-  const count = Math.ceil((to - from + 1) / widthMs);
-  const buckets = Array.from({ length: count }, (_, nth) => ({ at: from + nth * widthMs, total: 0, failed: 0 }));
+  const end = query.end === undefined ? now : Date.parse(query.end);
+  const start = query.start === undefined ? end - DAY_MS : Date.parse(query.start);
+  if (start > end) throw new Fault(400, "start is after end");
+  // Before and after there is nothing to be summed up, and a year has thousands of hours.
+  const to = Math.min(end, now);
+  const from = Math.min(Math.max(start, now - CHRONICLE_KEPT_MS), to);
+  const count = Math.max(1, Math.ceil((to - from) / WEBHOOK_STATS_BUCKET_MS));
+  const buckets = Array.from({ length: count }, (_, nth) => {
+    return { at: from + nth * WEBHOOK_STATS_BUCKET_MS, total: 0, failed: 0 };
+  });
   const durations = { minimum: Number.POSITIVE_INFINITY, sum: 0, maximum: 0 };
   let [total, failed] = [0, 0];
   for await (const { at, success, durationMs } of attemptsOf(store, webhookId, from, to)) {
-    const bucket = buckets[Math.floor((at - from) / widthMs)];
+    // The last moment is the end of the last hour, and not the beginning of another one.
+    const bucket = buckets[Math.min(count - 1, Math.floor((at - from) / WEBHOOK_STATS_BUCKET_MS))];
     total++;
     if (bucket) bucket.total++;
     if (!success) failed++;
