@@ -27,141 +27,140 @@ export type SandboxOptions = Pick<
 /** What the rest of a row comes from. */
 type Origin = SandboxOptions & Pick<Sandbox, "teamId" | "templateId" | "buildId" | "alias">;
 
-export class SandboxCreation {
-  readonly #core: LifecycleCore;
-
-  constructor(core: LifecycleCore) {
-    this.#core = core;
+export async function createFromTemplate(
+  core: LifecycleCore,
+  team: Team,
+  from: StartableTemplate,
+  options: SandboxOptions,
+): Promise<Sandbox> {
+  const { template, build, alias } = from;
+  const origin = { ...options, teamId: team.id, templateId: template.id, buildId: build.id, alias };
+  // What a snapshot was made of has these, too; what the creator says goes before.
+  const envVars = { ...build.envVars, ...options.envVars };
+  using lease = await core.quota.take(team);
+  try {
+    return await make(core, lease, { ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
+  } catch (error) {
+    // Then whatever else went wrong, it went wrong because of that.
+    if ((await core.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
+    throw error;
   }
+}
 
-  async fromTemplate(team: Team, from: StartableTemplate, options: SandboxOptions): Promise<Sandbox> {
-    const { template, build, alias } = from;
-    const origin = { ...options, teamId: team.id, templateId: template.id, buildId: build.id, alias };
-    // What a snapshot was made of has these, too; what the creator says goes before.
-    const envVars = { ...build.envVars, ...options.envVars };
-    using lease = await this.#core.quota.take(team);
-    try {
-      return await this.#make(lease, { ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
-    } catch (error) {
-      // Then whatever else went wrong, it went wrong because of that.
-      if ((await this.#core.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
-      throw error;
+/** One for each lease, which is given back; in place of one that could not be made, the reason. */
+export async function createFromSandbox(
+  core: LifecycleCore,
+  source: Sandbox,
+  checkpoint: string,
+  leases: readonly Lease[],
+  timeoutSeconds: number,
+): Promise<(Sandbox | Fault)[]> {
+  const template = await core.store.templates.everById(source.templateId);
+  if (template === undefined) throw new Fault(500, `the template of sandbox "${source.id}" is not in the store`);
+  const { cpuCount, memoryMB, diskSizeMB } = source;
+  const kind = { ...kindOf(template), cpuCount, memoryMB, diskSizeMB };
+  const results: (Sandbox | Fault)[] = [];
+  const left = leases.entries();
+  const makeSome = async () => {
+    for (const [at, own] of left) {
+      using lease = own;
+      const child = make(core, lease, { ...source, timeoutSeconds }, kind, checkpoint, `forked from ${source.id}`);
+      results[at] = await child.catch((error: unknown) => Fault.from(error));
     }
-  }
+  };
+  await Promise.all(Array.from({ length: FORKS_AT_ONCE }, makeSome));
+  return results;
+}
 
-  /** One for each lease, which is given back; in place of one that could not be made, the reason. */
-  async fromSandbox(
-    source: Sandbox,
-    checkpoint: string,
-    leases: readonly Lease[],
-    timeoutSeconds: number,
-  ): Promise<(Sandbox | Fault)[]> {
-    const template = await this.#core.store.templates.everById(source.templateId);
-    if (template === undefined) throw new Fault(500, `the template of sandbox "${source.id}" is not in the store`);
-    const { cpuCount, memoryMB, diskSizeMB } = source;
-    const kind = { ...kindOf(template), cpuCount, memoryMB, diskSizeMB };
-    const results: (Sandbox | Fault)[] = [];
-    const left = leases.entries();
-    const makeSome = async () => {
-      for (const [at, own] of left) {
-        using lease = own;
-        const child = this.#make(lease, { ...source, timeoutSeconds }, kind, checkpoint, `forked from ${source.id}`);
-        results[at] = await child.catch((error: unknown) => Fault.from(error));
-      }
-    };
-    await Promise.all(Array.from({ length: FORKS_AT_ONCE }, makeSome));
-    return results;
+async function make(
+  core: LifecycleCore,
+  lease: Lease,
+  origin: Origin,
+  kind: SandboxKind,
+  checkpoint: string | null,
+  note: string | undefined,
+): Promise<Sandbox> {
+  const { reachability, clock, ids, log, listener } = core;
+  const createdAt = clock.now();
+  const tokens = origin.secure ? [ids.runtimeToken()] : [];
+  const { envVars, allowInternetAccess } = origin;
+  const id = await place(core, {
+    kind,
+    ...(checkpoint === null ? {} : { checkpoint }),
+    envVars,
+    accessTokens: tokens,
+    internet: allowInternetAccess !== false,
+  });
+  lease.sandboxId = id;
+  // The expiry clock starts when the sandbox is up, however long that took.
+  const startedAt = clock.now();
+  const sandbox: Sandbox = {
+    id,
+    teamId: origin.teamId,
+    templateId: origin.templateId,
+    buildId: origin.buildId,
+    alias: origin.alias,
+    state: "running",
+    executionId: ids.uuid(),
+    createdAt,
+    startedAt,
+    endAt: startedAt + origin.timeoutSeconds * 1000,
+    pausedAt: null,
+    checkpoint: null,
+    checkpointMemory: false,
+    killWanted: false,
+    pauseFailures: 0,
+    timeoutSeconds: origin.timeoutSeconds,
+    autoPause: origin.autoPause,
+    autoPauseMemory: origin.autoPauseMemory,
+    autoResume: origin.autoResume,
+    metadata: origin.metadata,
+    envVars,
+    secure: origin.secure,
+    tokens,
+    allowInternetAccess,
+    mcp: origin.mcp,
+    cpuCount: kind.cpuCount,
+    memoryMB: kind.memoryMB,
+    diskSizeMB: kind.diskSizeMB,
+  };
+  await record(core, sandbox);
+  // Lost before there was a row to say so: the host has told us in vain.
+  if (!reachability.isUp(id) && (await core.lost(sandbox))) {
+    throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
   }
+  log.write({ level: "info", event: "sandbox created", sandbox: id, team: origin.teamId, template: kind.templateId });
+  listener.tell("created", sandbox, note);
+  return sandbox;
+}
 
-  async #make(
-    lease: Lease,
-    origin: Origin,
-    kind: SandboxKind,
-    checkpoint: string | null,
-    note: string | undefined,
-  ): Promise<Sandbox> {
-    const { reachability, clock, ids, log, listener } = this.#core;
-    const createdAt = clock.now();
-    const tokens = origin.secure ? [ids.runtimeToken()] : [];
-    const { envVars, allowInternetAccess } = origin;
-    const id = await this.#place({
-      kind,
-      ...(checkpoint === null ? {} : { checkpoint }),
-      envVars,
-      accessTokens: tokens,
-      internet: allowInternetAccess !== false,
+async function place(core: LifecycleCore, request: CreateSandbox): Promise<string> {
+  try {
+    return (await core.host.create(request)).id;
+  } catch (cause) {
+    throw placementFault(cause);
+  }
+}
+
+async function record(core: LifecycleCore, sandbox: Sandbox): Promise<void> {
+  const { store, host, log, reachability, expiry } = core;
+  // Before the row, so that an expiry that comes between the two finds it to take out.
+  reachability.begin(sandbox.id, sandbox.executionId);
+  try {
+    await store.transaction(async (tables) => {
+      const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
+      if (!isThere) throw deletedMeanwhile(sandbox.templateId);
+      await tables.sandboxes.add(sandbox);
     });
-    lease.sandboxId = id;
-    // The expiry clock starts when the sandbox is up, however long that took.
-    const startedAt = clock.now();
-    const sandbox: Sandbox = {
-      id,
-      teamId: origin.teamId,
-      templateId: origin.templateId,
-      buildId: origin.buildId,
-      alias: origin.alias,
-      state: "running",
-      executionId: ids.uuid(),
-      createdAt,
-      startedAt,
-      endAt: startedAt + origin.timeoutSeconds * 1000,
-      pausedAt: null,
-      checkpoint: null,
-      checkpointMemory: false,
-      killWanted: false,
-      pauseFailures: 0,
-      timeoutSeconds: origin.timeoutSeconds,
-      autoPause: origin.autoPause,
-      autoPauseMemory: origin.autoPauseMemory,
-      autoResume: origin.autoResume,
-      metadata: origin.metadata,
-      envVars,
-      secure: origin.secure,
-      tokens,
-      allowInternetAccess,
-      mcp: origin.mcp,
-      cpuCount: kind.cpuCount,
-      memoryMB: kind.memoryMB,
-      diskSizeMB: kind.diskSizeMB,
-    };
-    await this.#record(sandbox);
-    // Lost before there was a row to say so: the host has told us in vain.
-    if (!reachability.isUp(id) && (await this.#core.lost(sandbox))) {
-      throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
-    }
-    log.write({ level: "info", event: "sandbox created", sandbox: id, team: origin.teamId, template: kind.templateId });
-    listener.tell("created", sandbox, note);
-    return sandbox;
+  } catch (error) {
+    reachability.end(sandbox.id);
+    await host.destroy(sandbox.id).catch((second: unknown) => {
+      const event = "sandbox without a row could not be destroyed; the next start removes it";
+      log.write({ level: "error", event, sandbox: sandbox.id, error: described(second) });
+    });
+    throw error;
   }
-
-  async #place(request: CreateSandbox): Promise<string> {
-    try {
-      return (await this.#core.host.create(request)).id;
-    } catch (cause) {
-      throw placementFault(cause);
-    }
-  }
-
-  async #record(sandbox: Sandbox): Promise<void> {
-    const { store, host, log, reachability, expiry } = this.#core;
-    // Before the row, so that an expiry that comes between the two finds it to take out.
-    reachability.begin(sandbox.id, sandbox.executionId);
-    try {
-      await store.transaction(async (tables) => {
-        const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
-        if (!isThere) throw deletedMeanwhile(sandbox.templateId);
-        await tables.sandboxes.add(sandbox);
-      });
-    } catch (error) {
-      reachability.end(sandbox.id);
-      await host.destroy(sandbox.id).catch((second: unknown) => {
-        const event = "sandbox without a row could not be destroyed; the next start removes it";
-        log.write({ level: "error", event, sandbox: sandbox.id, error: described(second) });
-      });
-      throw error;
-    }
-    expiry.noteEnd(sandbox.endAt);
-  }
+  expiry.noteEnd(sandbox.endAt);
 }
 
 function deletedMeanwhile(templateId: string): Fault {

@@ -25,7 +25,7 @@ import type { RouteEvent, Wake, WakeRequest } from "../directory.ts";
 import { AT_REST_ROUNDS_MAX, KILL_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../limits.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
 import { capture } from "./capture.ts";
-import { SandboxCreation, type SandboxOptions } from "./creation.ts";
+import { createFromSandbox, createFromTemplate, type SandboxOptions } from "./creation.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
 import { Pausing } from "./pausing.ts";
 import { limitReached } from "./quota.ts";
@@ -33,22 +33,18 @@ import { recover } from "./recovery.ts";
 import { type ResumeOptions, Resuming } from "./resuming.ts";
 import { endWithin, lastEnd, ranTooLong } from "./run-length.ts";
 import { beingEnded, inTransition, notFound, type SandboxStatus, shownState, statusOf } from "./sandbox-status.ts";
-import { type Attempt, TransitionWait, waitLeft } from "./transition-wait.ts";
+import { type Attempt, untilSettled, waitLeft } from "./transition-wait.ts";
 import { admit, wakeRefusal } from "./wake.ts";
 
 export class Lifecycle {
   readonly #core: LifecycleCore;
-  readonly #creation: SandboxCreation;
   readonly #pausing: Pausing;
   readonly #resuming: Resuming;
-  readonly #transitions: TransitionWait;
 
   constructor(services: LifecycleServices) {
     this.#core = new LifecycleCore(services, (due) => this.#pausing.enqueue(due));
-    this.#creation = new SandboxCreation(this.#core);
     this.#pausing = new Pausing(this.#core);
     this.#resuming = new Resuming(this.#core);
-    this.#transitions = new TransitionWait(this.#core, (id) => this.#pausing.hurry(id));
   }
 
   /** What the host tells. Never waits. */
@@ -69,7 +65,7 @@ export class Lifecycle {
   }
 
   create(team: Team, from: StartableTemplate, options: SandboxOptions): Promise<Sandbox> {
-    return this.#creation.fromTemplate(team, from, options);
+    return createFromTemplate(this.#core, team, from, options);
   }
 
   /** The team's sandbox while it is running or paused, or a Fault 404. */
@@ -194,7 +190,7 @@ export class Lifecycle {
     if (checkpoint === undefined) return undefined;
     try {
       this.#core.listener.tell("checkpointed", sandbox, `forked, ${leases.length} times`);
-      return [...(await this.#creation.fromSandbox(sandbox, checkpoint, leases, seconds)), ...refused];
+      return [...(await createFromSandbox(this.#core, sandbox, checkpoint, leases, seconds)), ...refused];
     } finally {
       this.discard([checkpoint]);
     }
@@ -284,10 +280,11 @@ export class Lifecycle {
     },
   ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
     const { clock, expiry } = this.#core;
-    return this.#transitions.until<{ sandbox: Sandbox; resumed: boolean }>(
+    return untilSettled<{ sandbox: Sandbox; resumed: boolean }>(this.#core, {
       id,
-      how.look,
-      async (sandbox, status, now) => {
+      look: how.look,
+      hurry: (each) => this.#pausing.hurry(each),
+      attempt: async (sandbox, status, now) => {
         if (status === "over") throw beingEnded(id);
         if (status === "running") {
           const running = await how.running(sandbox, now);
@@ -309,7 +306,7 @@ export class Lifecycle {
         const started = await this.#resuming.start(sandbox, options);
         return started === undefined ? "again" : { done: { sandbox: started, resumed: true } };
       },
-    );
+    });
   }
 
   /** What is to be done with a running sandbox, once nobody has it in hand. */
@@ -331,8 +328,14 @@ export class Lifecycle {
       const done = await how.running(sandbox);
       return done === undefined ? "again" : { done };
     };
-    const limits = { rounds: AT_REST_ROUNDS_MAX, busy: how.busy };
-    return this.#transitions.until(id, () => this.#row(team, id), attempt, limits);
+    return untilSettled(this.#core, {
+      id,
+      look: () => this.#row(team, id),
+      hurry: (each) => this.#pausing.hurry(each),
+      attempt,
+      rounds: AT_REST_ROUNDS_MAX,
+      busy: how.busy,
+    });
   }
 
   async #changeEnd(

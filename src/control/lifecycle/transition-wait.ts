@@ -9,43 +9,36 @@ import { inTransition, type SandboxStatus, statusOf } from "./sandbox-status.ts"
 /** `again`: it has changed under the caller's hands. `wait`: there is nothing to do with it yet. */
 export type Attempt<T> = { done: T } | "again" | "wait";
 
-export class TransitionWait {
-  readonly #core: LifecycleCore;
-  readonly #hurry: (id: string) => void;
+interface TransitionWait<T> {
+  id: string;
+  look(): Promise<Sandbox>;
+  attempt(sandbox: Sandbox, status: SandboxStatus, now: number): Promise<Attempt<T>>;
+  /** Told of each sandbox that is waited for. */
+  hurry(id: string): void;
+  rounds?: number;
+  /** What is thrown when it could not be done in time. */
+  busy?: (() => Fault) | undefined;
+}
 
-  /** `hurry` is told of each sandbox that is waited for. */
-  constructor(core: LifecycleCore, hurry: (id: string) => void) {
-    this.#core = core;
-    this.#hurry = hurry;
+/** Looks at the sandbox and tries, until it is done, or for as long as can be waited. */
+export async function untilSettled<T>(core: LifecycleCore, wait: TransitionWait<T>): Promise<T> {
+  const { clock, changes, reachability } = core;
+  const { id, rounds = TRANSITION_ROUNDS_MAX, busy = () => inTransition(id) } = wait;
+  const deadline = clock.now() + TRANSITION_WAIT_MS;
+  for (let round = 0; round <= rounds; round++) {
+    using watch = changes.watch(id);
+    const sandbox = await wait.look();
+    const now = clock.now();
+    const status = statusOf(sandbox, now);
+    // Hidden though its row says that it runs: whoever gave up a pause is about to show it again.
+    const isHidden = status === "running" && reachability.isHidden(id);
+    const outcome = await wait.attempt(sandbox, isHidden ? "between" : status, now);
+    if (typeof outcome === "object") return outcome.done;
+    if (outcome === "again") continue;
+    wait.hurry(id);
+    if (!(await watch.within(waitLeft(deadline, clock.now())))) break;
   }
-
-  /** Looks at the sandbox and tries, until it is done, or for as long as can be waited. */
-  async until<T>(
-    id: string,
-    look: () => Promise<Sandbox>,
-    attempt: (sandbox: Sandbox, status: SandboxStatus, now: number) => Promise<Attempt<T>>,
-    {
-      rounds = TRANSITION_ROUNDS_MAX,
-      busy = () => inTransition(id),
-    }: { rounds?: number; busy?: (() => Fault) | undefined } = {},
-  ): Promise<T> {
-    const { clock, changes, reachability } = this.#core;
-    const deadline = clock.now() + TRANSITION_WAIT_MS;
-    for (let round = 0; round <= rounds; round++) {
-      using watch = changes.watch(id);
-      const sandbox = await look();
-      const now = clock.now();
-      const status = statusOf(sandbox, now);
-      // Hidden though its row says that it runs: whoever gave up a pause is about to show it again.
-      const isHidden = status === "running" && reachability.isHidden(id);
-      const outcome = await attempt(sandbox, isHidden ? "between" : status, now);
-      if (typeof outcome === "object") return outcome.done;
-      if (outcome === "again") continue;
-      this.#hurry(id);
-      if (!(await watch.within(waitLeft(deadline, clock.now())))) break;
-    }
-    throw busy();
-  }
+  throw busy();
 }
 
 /** Never longer than the whole wait, also when the wall clock has been set back. */
