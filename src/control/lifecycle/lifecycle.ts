@@ -24,6 +24,7 @@ import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
 import type { RouteEvent, Wake, WakeRequest } from "../directory.ts";
 import { AT_REST_ROUNDS_MAX, KILL_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../limits.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
+import { type BringUp, type BroughtUp, bringUp } from "./bring-up.ts";
 import { capture } from "./capture.ts";
 import { createFromSandbox, createFromTemplate, type SandboxOptions } from "./creation.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
@@ -265,48 +266,9 @@ export class Lifecycle {
     await this.#core.close();
   }
 
-  /** The sandbox running: as it is, or started, or after waiting for whoever has it in hand. */
-  #bringUp(
-    id: string,
-    how: {
-      look(): Promise<Sandbox>;
-      resume: ResumeOptions | ((sandbox: Sandbox) => ResumeOptions);
-      /** Undefined: it does not run any more, so look again. */
-      running(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
-      /** Whether a start that another asked for is as good as its own; if not, it is waited for. */
-      joins(start: ResumeOptions): boolean;
-      /** Who joined gets no less time than it asked for itself. */
-      joined(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
-    },
-  ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
-    const { clock, expiry } = this.#core;
-    return untilSettled<{ sandbox: Sandbox; resumed: boolean }>(this.#core, {
-      id,
-      look: how.look,
-      hurry: (each) => this.#pausing.hurry(each),
-      attempt: async (sandbox, status, now) => {
-        if (status === "over") throw beingEnded(id);
-        if (status === "running") {
-          const running = await how.running(sandbox, now);
-          if (running === undefined) return "again";
-          expiry.noteEnd(running.endAt);
-          return { done: { sandbox: running, resumed: false } };
-        }
-        const underWay = this.#resuming.underWay(sandbox);
-        if (underWay !== undefined) {
-          const joins = how.joins(underWay.options);
-          const started = await (joins ? underWay.result : underWay.result.catch(() => undefined));
-          if (started === undefined || !joins) return "again";
-          const joined = (await how.joined(started, clock.now())) ?? started;
-          expiry.noteEnd(joined.endAt);
-          return { done: { sandbox: joined, resumed: true } };
-        }
-        if (status !== "paused") return "wait";
-        const options = typeof how.resume === "function" ? how.resume(sandbox) : how.resume;
-        const started = await this.#resuming.start(sandbox, options);
-        return started === undefined ? "again" : { done: { sandbox: started, resumed: true } };
-      },
-    });
+  #bringUp(id: string, how: BringUp): Promise<BroughtUp> {
+    const hurry = (each: string) => this.#pausing.hurry(each);
+    return bringUp(this.#core, { resuming: this.#resuming, hurry }, id, how);
   }
 
   /** What is to be done with a running sandbox, once nobody has it in hand. */
