@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startListening } from "../support/listening.ts";
-import { serverOfFile } from "../support/server-of-file.ts";
+import { sharedServer } from "../support/shared-server.ts";
 
-const server = serverOfFile("hostile-pause");
+const server = sharedServer();
 
 async function pause(sandbox: Sandbox): Promise<{ status: number; message: string }> {
   const response = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}/pause`, {

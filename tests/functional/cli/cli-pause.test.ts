@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { cliOfFile } from "../../support/e2b-cli.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 
-const server = serverOfFile("cli-pause");
+const server = sharedServer();
 const cli = cliOfFile(server);
 
 test("pause and resume go there and back, with everything that runs", async () => {

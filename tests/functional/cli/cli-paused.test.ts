@@ -3,10 +3,10 @@ import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { LocalTerminal } from "../../support/local-terminal.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
-const server = serverOfFile("cli-paused");
+const server = sharedServer();
 const cli = cliOfFile(server);
 
 async function paused(): Promise<Sandbox> {

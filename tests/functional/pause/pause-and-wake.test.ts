@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import { Sandbox, type SandboxOpts } from "e2b";
 import { startListening } from "../../support/listening.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
-const server = serverOfFile("pause-and-wake");
+const server = sharedServer();
 const PORT = 8000;
 
 /** Counts its visitors in memory alone, and tells a number that it made up when it started. */

@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
-const server = serverOfFile("pause");
+const server = sharedServer();
 
 async function post(path: string, body: unknown): Promise<Response> {
   const headers = { "x-api-key": server().apiKey, "content-type": "application/json" };

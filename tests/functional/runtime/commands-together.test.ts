@@ -2,10 +2,10 @@
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, TimeoutError } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
-const server = serverOfFile("commands-together");
+const server = sharedServer();
 /** Long enough to look at what is limited before its time is over, also on a machine that is busy. */
 const LIMIT_MS = 3_000;
 let sandbox: Sandbox;

@@ -1,10 +1,10 @@
 /** Commands in a sandbox: what they are given, what comes back, and how they end. */
 import { beforeAll, expect, test } from "bun:test";
 import { CommandExitError, NotFoundError, Sandbox } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
-const server = serverOfFile("commands");
+const server = sharedServer();
 let sandbox: Sandbox;
 beforeAll(async () => {
   const envs = { COLOUR: "sandbox", E2B_SANDBOX: "forged" };

@@ -2,10 +2,10 @@
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
-const server = serverOfFile("compose");
+const server = sharedServer();
 let sandbox: Sandbox;
 let token: string;
 beforeAll(async () => {

@@ -1,10 +1,10 @@
 /** Metadata of files in a real sandbox, through the SDK, which asks for it by the runtime's reported version, and over plain HTTP. */
 import { beforeAll, expect, test } from "bun:test";
 import { InvalidArgumentError, Sandbox } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
-const server = serverOfFile("file-metadata");
+const server = sharedServer();
 let sandbox: Sandbox;
 let token: string;
 beforeAll(async () => {

@@ -1,10 +1,10 @@
 /** Files and folders of a sandbox: what is written is read back, whatever it is and whatever it is called. */
 import { beforeAll, expect, test } from "bun:test";
 import { FileNotFoundError, FileType, InvalidArgumentError, Sandbox } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
-const server = serverOfFile("files");
+const server = sharedServer();
 let sandbox: Sandbox;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });

@@ -1,10 +1,10 @@
 /** The tree of a sandbox: listing, looking, making, moving and removing. */
 import { beforeAll, expect, test } from "bun:test";
 import { FileNotFoundError, FileType, InvalidArgumentError, Sandbox } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
-const server = serverOfFile("folders");
+const server = sharedServer();
 let sandbox: Sandbox;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });

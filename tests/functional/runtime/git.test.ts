@@ -1,10 +1,10 @@
 /** The SDK's git helper: it runs the sandbox's own git, reads what that prints, and tells failures apart by its words. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { CommandExitError, GitAuthError, GitUpstreamError, Sandbox } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
-const server = serverOfFile("git");
+const server = sharedServer();
 const BARE = "/home/user/shared.git";
 const OURS = "/home/user/ours";
 const THEIRS = "/home/user/their copy";

@@ -1,10 +1,10 @@
 /** A terminal in a sandbox: a real one, with a size, colours and job control, that several clients can watch. */
 import { beforeAll, expect, test } from "bun:test";
 import { type CommandHandle, NotFoundError, Sandbox } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
-const server = serverOfFile("terminal");
+const server = sharedServer();
 let sandbox: Sandbox;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });

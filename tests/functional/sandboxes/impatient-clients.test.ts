@@ -1,10 +1,10 @@
 /** Clients that do not wait for the answer: what they asked for is done all the same, and nothing is left between two states. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
-const server = serverOfFile("impatient-clients");
+const server = sharedServer();
 /** Less than any of these takes. */
 const IMPATIENT = { requestTimeoutMs: 20 };
 const TRIES = 3;

@@ -1,10 +1,10 @@
 /** What a program finds when it wakes up in a sandbox. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
-const server = serverOfFile("inside");
+const server = sharedServer();
 let sandbox: Sandbox;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });

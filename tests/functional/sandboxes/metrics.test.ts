@@ -3,10 +3,10 @@ import { describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
-const server = serverOfFile("metrics");
+const server = sharedServer();
 const cli = cliOfFile(server);
 const MIB = 1024 * 1024;
 

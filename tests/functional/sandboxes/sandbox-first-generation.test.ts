@@ -1,10 +1,10 @@
 /** The first generation of the interface, as the specification writes it: plain HTTP, as older clients and curl speak it. */
 import { expect, test } from "bun:test";
 import { timed } from "../../../src/work/testing/timed.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
-const server = serverOfFile("sandbox-first-generation");
+const server = sharedServer();
 
 interface Created {
   sandboxID: string;

@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
-const server = serverOfFile("sandbox-life");
+const server = sharedServer();
 /** How late a sandbox may still be there after its end. */
 const EXPIRY_LATE_MAX_MS = 100;
 

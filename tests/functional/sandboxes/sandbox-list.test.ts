@@ -1,10 +1,10 @@
 /** Finding one's sandboxes again: filters, order and pages. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, type SandboxInfo, type SandboxListOpts } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
-const server = serverOfFile("sandbox-list");
+const server = sharedServer();
 const STRANGE = { "a b": "c&d=é+100%", "k/ü": "" };
 const sandboxes: Sandbox[] = [];
 

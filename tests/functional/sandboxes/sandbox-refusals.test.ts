@@ -10,10 +10,10 @@ import {
   Template,
   Volume,
 } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
-const server = serverOfFile("sandbox-refusals");
+const server = sharedServer();
 const NOBODY = "i00000000000000000000";
 
 test("a wrong key opens nothing", async () => {

@@ -3,10 +3,10 @@ import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startListening, startService } from "../../support/listening.ts";
 import { rawRequest } from "../../support/raw-request.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
-const server = serverOfFile("sandbox-urls");
+const server = sharedServer();
 const WEB = 8000;
 const SOCKET = 8100;
 let sandbox: Sandbox;

@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import type * as E2B from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 
-const server = serverOfFile("sdk-on-node");
+const server = sharedServer();
 const PROJECT = join(import.meta.dir, "../../..");
 const PROGRAM_MS = 50_000;
 

@@ -2,10 +2,10 @@
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, type SnapshotListOpts } from "e2b";
 import { startListening } from "../../support/listening.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
-const server = serverOfFile("snapshots");
+const server = sharedServer();
 let sandbox: Sandbox;
 let made: { unnamed: string; first: string; tagged: string };
 

@@ -1,0 +1,59 @@
+/**
+ * One server for all files of a run that only use its interface: it is started by the first of them and goes with the run. What a
+ * file leaves on it is ended after the file, so that the next one finds it empty.
+ */
+import { afterAll, beforeAll } from "bun:test";
+import { Sandbox } from "e2b";
+import { isRunning } from "../../src/host/testing/outer-network.ts";
+import { newDataFolder, startServer, type TestServer } from "./server.ts";
+
+const LEFT_MAX_PAGES = 50;
+
+/** Files run one after the other in one process, which keeps this. */
+let current: TestServer | undefined;
+let started = 0;
+
+export function sharedServer(): () => TestServer {
+  beforeAll(async () => {
+    await runningServer();
+  });
+  afterAll(async () => {
+    if (current !== undefined && isRunning(current.pid)) await endAllOn(current);
+  });
+  return () => {
+    if (current === undefined) throw new Error("the server runs only while tests do");
+    return current;
+  };
+}
+
+async function runningServer(): Promise<void> {
+  if (current !== undefined && isRunning(current.pid)) return;
+  const server = await startServer(newDataFolder(`shared-${++started}`));
+  process.on("exit", () => void server.stop());
+  current = server;
+}
+
+async function endAllOn(server: TestServer): Promise<void> {
+  const { sandboxes, snapshots } = await leftOn(server);
+  for (const id of sandboxes) await Sandbox.kill(id, server.options);
+  for (const id of snapshots) await Sandbox.deleteSnapshot(id, server.options);
+}
+
+/** Ids of whatever there is. */
+export async function leftOn({ options }: TestServer): Promise<{ sandboxes: string[]; snapshots: string[] }> {
+  const sandboxes = await allOf(Sandbox.list({ ...options, query: { state: ["running", "paused"] } }));
+  const snapshots = await allOf(Sandbox.listSnapshots(options));
+  return {
+    sandboxes: sandboxes.map(({ sandboxId }) => sandboxId),
+    snapshots: snapshots.map(({ snapshotId }) => snapshotId),
+  };
+}
+
+async function allOf<T>(paginator: { hasNext: boolean; nextItems(): Promise<T[]> }): Promise<T[]> {
+  const found: T[] = [];
+  for (let page = 0; paginator.hasNext; page++) {
+    if (page === LEFT_MAX_PAGES) throw new Error(`more than ${LEFT_MAX_PAGES} pages are left on the shared server`);
+    found.push(...(await paginator.nextItems()));
+  }
+  return found;
+}
