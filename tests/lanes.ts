@@ -1,13 +1,13 @@
 /**
  * Which tests run where and how; the place and the name of a file say it:
  *
- *   tests/performance/                  performance  shows how much the machine carries: last, alone, one after the other
+ *   tests/performance/                  performance  how much the machine carries: last, alone, one after the other
  *   other folders of tests/, but house  sandboxes    plays on real sandboxes, one after the other; needs root
  *   x.root.test.ts                      root         switches users, mounts, or looks at the whole machine; needs root
  *   all others                          check        runs anywhere, also as `npm run check`
  *
- * A test that holds a bound of time is made with `timed` (src/work/testing/timed.ts). It belongs to the lane `performance`,
- * whatever file it stands in.
+ * A test that holds a bound of time is made with `timed` (src/work/testing/timed.ts). It belongs to the lane
+ * `performance`, whatever file it stands in.
  */
 import { existsSync } from "node:fs";
 import { dirname, join, relative } from "node:path";

@@ -1,7 +1,8 @@
 /**
- * `npm test`: runs every test, lane after lane (tests/lanes.ts). What needs root also has what is missing set up first, is cleaned
- * up after runs that were killed, and runs inside the outer network. Arguments are parts of paths, or options of `bun test`: then
- * tests of a bound of time run where they stand. The last line counts what passed and failed.
+ * `npm test`: runs every test, lane after lane (tests/lanes.ts). What needs root also has what is missing set up first,
+ * is cleaned up after runs that were killed, and runs inside the outer network. Arguments are parts of paths, or
+ * options of `bun test`: then tests of a bound of time run where they stand. The last line counts what passed and
+ * failed.
  */
 import { loadConfig } from "../src/cli/config.ts";
 import { demandRoot, prepare } from "../src/cli/prepare.ts";
@@ -18,8 +19,8 @@ import { imageSteps } from "./workloads/images.ts";
 /** What tests call on the machine itself, beyond what the server needs, with the Debian package of each. */
 const TOOLS_OF_TESTS = { bash: "bash", curl: "curl", git: "git", python3: "python3" };
 /**
- * Tests of the host mount things themselves, in a namespace that goes with them; and there, as in a server's own, crun must
- * not see the unified hierarchy of a hybrid cgroup layout.
+ * Tests of the host mount things themselves, in a namespace that goes with them; and there, as in a server's own, crun
+ * must not see the unified hierarchy of a hybrid cgroup layout.
  */
 const OWN_MOUNTS = [
   "unshare",

@@ -1,11 +1,13 @@
 /**
- * Chaos: the server, crun, CRIU and the guest are killed with SIGKILL at every step of what happens to a sandbox. Afterwards it
- * runs or can be resumed, is the very same, and nothing is left over. The one exception is told to the caller: a process in which CRIU
- * works at the moment in which it, or that process, is killed, goes with it (docs/pause.md).
+ * Chaos: the server, crun, CRIU and the guest are killed with SIGKILL at every step of what happens to a sandbox.
+ * Afterwards it runs or can be resumed, is the very same, and nothing is left over. The one exception is told to the
+ * caller: a process in which CRIU works at the moment in which it, or that process, is killed, goes with it
+ * (docs/pause.md).
  *
- * Each run plays a sample that SANDLOT_TEST_SEED chooses; SANDLOT_TEST_LONG=1 plays everything, SANDLOT_TEST_CHAOS_ONLY all that has
- * these words in its title, and SANDLOT_TEST_CHAOS_TOLD=1 tells how each went. It has found a resume that never ended after CRIU was
- * killed, another after the guest was, and a snapshot that kept silent about a process that was lost with CRIU.
+ * Each run plays a sample that SANDLOT_TEST_SEED chooses; SANDLOT_TEST_LONG=1 plays everything, SANDLOT_TEST_CHAOS_ONLY
+ * all that has these words in its title, and SANDLOT_TEST_CHAOS_TOLD=1 tells how each went. It has found a resume that
+ * never ended after CRIU was killed, another after the guest was, and a snapshot that kept silent about a process that
+ * was lost with CRIU.
  */
 import { expect, test } from "bun:test";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";

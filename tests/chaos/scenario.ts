@@ -106,9 +106,9 @@ export async function play(stage: Stage, hero: Hero, pace: Pace, scenario: Scena
 }
 
 /**
- * CRIU that is killed while it works inside a process takes that process with it (criu.ts), and it gives up in the same way when
- * another process is killed under its hands. Nothing can be done about it from outside; but whoever asked has to be told, and
- * in these words.
+ * CRIU that is killed while it works inside a process takes that process with it (criu.ts), and it gives up in the same
+ * way when another process is killed under its hands. Nothing can be done about it from outside; but whoever asked has
+ * to be told, and in these words.
  */
 function toldLoss(answer: Answer | undefined): "sandbox" | "process" | undefined {
   if (answer?.status === 404) return "sandbox";

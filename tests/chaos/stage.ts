@@ -1,4 +1,7 @@
-/** A real server that is killed and started again on the same data folder, and what can be seen of its work from outside. */
+/**
+ * A real server that is killed and started again on the same data folder, and what can be seen of its work from
+ * outside.
+ */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { freezerOf } from "../../src/host/cgroup/freezer.ts";

@@ -1,11 +1,11 @@
 /**
- * The storm of src/control/storm.test.ts on the real machine: clients fight over a few sandboxes through HTTP, timeouts end, and
- * each sandbox holds a word in memory that must come back with it. The same model judges every change, act and answer; nothing
- * on the machine fails in it, so neither may the host. It has been seen to find a kill that does not wait for who has the
- * sandbox in hand, planted in the store.
+ * The storm of src/control/storm.test.ts on the real machine: clients fight over a few sandboxes through HTTP, timeouts
+ * end, and each sandbox holds a word in memory that must come back with it. The same model judges every change, act and
+ * answer; nothing on the machine fails in it, so neither may the host. It has been seen to find a kill that does not
+ * wait for who has the sandbox in hand, planted in the store.
  *
- * SANDLOT_TEST_SEED chooses what clients do (not how it falls out: the machine has its own mind); SANDLOT_TEST_LONG=1 lets it
- * blow for minutes.
+ * SANDLOT_TEST_SEED chooses what clients do (not how it falls out: the machine has its own mind); SANDLOT_TEST_LONG=1
+ * lets it blow for minutes.
  */
 import { expect, test } from "bun:test";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
@@ -22,7 +22,10 @@ import { until } from "../support/until.ts";
 import { plantWitness, testimony } from "./witness.ts";
 
 const BLOW_MS = LONG ? 300_000 : 25_000;
-/** A storm that only meets closed doors would prove nothing: it goes on until each of these was seen, for so much longer at most. */
+/**
+ * A storm that only meets closed doors would prove nothing: it goes on until each of these was seen, for so much longer
+ * at most.
+ */
 const SUCCESSES = ["pause 204", "resume 201", "connect 201", "fork 201", "snapshot 201", "kill 204"];
 const LONGER_MS = 60_000;
 const CLIENTS = 6;

@@ -1,6 +1,7 @@
 /**
- * A program in a sandbox that holds a word in its memory and nowhere else, and keeps it in a file, and an open connection. Who
- * asks it learns whether this is still the very process, whether the disk is still the disk, and whether the connection works.
+ * A program in a sandbox that holds a word in its memory and nowhere else, and keeps it in a file, and an open
+ * connection. Who asks it learns whether this is still the very process, whether the disk is still the disk, and
+ * whether the connection works.
  */
 import { Sandbox } from "e2b";
 import type { TestServer } from "../support/server.ts";
@@ -39,7 +40,10 @@ interface Reachable {
   server: Pick<TestServer, "url" | "options">;
 }
 
-/** Starts one, and answers its word. The sandbox has at least `timeoutMs` from now; without it, the client's five minutes. */
+/**
+ * Starts one, and answers its word. The sandbox has at least `timeoutMs` from now; without it, the client's five
+ * minutes.
+ */
 export async function plantWitness(stage: Reachable, id: string, timeoutMs?: number): Promise<string> {
   const sandbox = await Sandbox.connect(id, { ...stage.server.options, ...(timeoutMs && { timeoutMs }) });
   await sandbox.files.write("/tmp/witness.py", PROGRAM);

@@ -1,4 +1,6 @@
-/** Which exports are used, and by whom. An export is a promise to other files; one that no other file takes up is none. */
+/**
+ * Which exports are used, and by whom. An export is a promise to other files; one that no other file takes up is none.
+ */
 import { dirname, join, normalize } from "node:path/posix";
 import { isTestCode } from "./import-rules.ts";
 import type { SourceFile } from "./source-files.ts";
@@ -27,8 +29,8 @@ export function unusedExports(files: readonly SourceFile[]): string[] {
 }
 
 /**
- * `file: name` of every export that nothing which runs needs: no other file but tests imports it, nor does its own use it. What
- * the wire says is left out; it is there to be read.
+ * `file: name` of every export that nothing which runs needs: no other file but tests imports it, nor does its own use
+ * it. What the wire says is left out; it is there to be read.
  */
 export function exportsForTestsOnly(files: readonly SourceFile[]): string[] {
   const importers = importersOf(files);

@@ -1,4 +1,7 @@
-/** More sandboxes than Bun lets a process have requests under way by default (256): the server holds a connection to each. */
+/**
+ * More sandboxes than Bun lets a process have requests under way by default (256): the server holds a connection to
+ * each.
+ */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { serverOfFile } from "../support/server-of-file.ts";

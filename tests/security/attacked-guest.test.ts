@@ -1,6 +1,6 @@
 /**
- * The guest beside processes that take everything a sandbox has: it answers through the edge all the while, it is not the one
- * to die, root can end the attack from inside, and then all is as before.
+ * The guest beside processes that take everything a sandbox has: it answers through the edge all the while, it is not
+ * the one to die, root can end the attack from inside, and then all is as before.
  */
 import { beforeAll, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
@@ -46,8 +46,8 @@ beforeAll(async () => {
 });
 
 /**
- * Asks again and again for a while, and gives the times of answers that were late. What a sandbox in which nothing happens takes
- * to answer at the same moment is the machine's, not the attack's.
+ * Asks again and again for a while, and gives the times of answers that were late. What a sandbox in which nothing
+ * happens takes to answer at the same moment is the machine's, not the attack's.
  */
 async function watchHealth(sandbox: Sandbox): Promise<number[]> {
   const deadline = performance.now() + WATCHED_MS;
@@ -92,7 +92,8 @@ async function worksAgain(sandbox: Sandbox, formerGuest: string): Promise<void> 
   await sandbox.kill();
 }
 
-// Seen to fail without fewerProcesses() (root could not start anything) and with users 0 and 10 steps behind the guest (1.7 s and 1.6 s).
+// Seen to fail without fewerProcesses() (root could not start anything) and with users 0 and 10 steps behind the guest
+// (1.7 s and 1.6 s).
 test("a fork bomb", async () => {
   const sandbox = await newSandbox();
   const guest = await guestPid(sandbox);
@@ -145,8 +146,9 @@ test("a fork bomb of root's: commands are refused for what they are refused for"
   await worksAgain(sandbox, guest);
 });
 
-// Seen to fail with a guest that has the users' own score while it starts a command: it was killed, being the largest. And without
-// GuestPages: the sandbox that first ran the guest was charged for its pages and lost them, and answers took up to 4.1 s.
+// Seen to fail with a guest that has the users' own score while it starts a command: it was killed, being the largest.
+// And without GuestPages: the sandbox that first ran the guest was charged for its pages and lost them, and answers
+// took up to 4.1 s.
 test.each([
   [
     "many small processes",

@@ -1,4 +1,6 @@
-/** Root in a sandbox can put anything in the guest's place. The server must not trust it, wait for it, or grow by it. */
+/**
+ * Root in a sandbox can put anything in the guest's place. The server must not trust it, wait for it, or grow by it.
+ */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Sandbox } from "e2b";

@@ -1,4 +1,7 @@
-/** Code inside that does not want to be paused, or wants more of the machine by it, gets neither anywhere nor at anything. */
+/**
+ * Code inside that does not want to be paused, or wants more of the machine by it, gets neither anywhere nor at
+ * anything.
+ */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startListening } from "../support/listening.ts";

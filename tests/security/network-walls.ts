@@ -1,6 +1,6 @@
 /**
- * What a sandbox reaches: the outside when it may, and never this machine, its neighbours or private networks. Every closed
- * address is first shown to answer: silence must come from the wall.
+ * What a sandbox reaches: the outside when it may, and never this machine, its neighbours or private networks. Every
+ * closed address is first shown to answer: silence must come from the wall.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { networkInterfaces } from "node:os";
@@ -40,7 +40,9 @@ async function reached(sandbox: Sandbox, probes: readonly string[]): Promise<str
   return stdout.split("\n").filter((line) => line !== "");
 }
 
-/** All of `probes` answer. A probe waits for a moment only, so what is open is asked again on a machine that is busy. */
+/**
+ * All of `probes` answer. A probe waits for a moment only, so what is open is asked again on a machine that is busy.
+ */
 async function expectReached(sandbox: Sandbox, probes: readonly string[]): Promise<void> {
   let found: string[] = [];
   await until(

@@ -1,4 +1,7 @@
-/** The official command line, as a user of this server has it: their variables, a home of its own, no look-out for updates. */
+/**
+ * The official command line, as a user of this server has it: their variables, a home of its own, no look-out for
+ * updates.
+ */
 import { afterAll } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

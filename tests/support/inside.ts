@@ -20,7 +20,10 @@ export async function shell(data: DataFolder, id: string, line: string): Promise
   return (await run(["nsenter", "-t", String(pid), "-a", "--", "/bin/sh", "-c", line])).trim();
 }
 
-/** Starts a Python program as the guest starts processes; it goes on by itself. Works while the sandbox asks for no token. */
+/**
+ * Starts a Python program as the guest starts processes; it goes on by itself. Works while the sandbox asks for no
+ * token.
+ */
 export async function startPython(machine: Machine, id: string, program: string, ...args: string[]): Promise<void> {
   const guest = new GuestClient(machine.addressOf(id) ?? "", "");
   const events = await guest.start(["/usr/bin/python3", "-c", program, ...args], "root");

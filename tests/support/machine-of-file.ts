@@ -1,4 +1,7 @@
-/** One machine for all tests of a file, on a data folder of its own; with its last test it goes, and all its sandboxes with it. */
+/**
+ * One machine for all tests of a file, on a data folder of its own; with its last test it goes, and all its sandboxes
+ * with it.
+ */
 import { afterAll, beforeAll } from "bun:test";
 import { mkdirSync } from "node:fs";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";

@@ -1,4 +1,6 @@
-/** One HTTP/1.1 request, sent exactly as written: no client library tidies up its path, its method or its Host header. */
+/**
+ * One HTTP/1.1 request, sent exactly as written: no client library tidies up its path, its method or its Host header.
+ */
 import { connect } from "node:net";
 
 export interface RawRequest {

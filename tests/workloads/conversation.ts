@@ -1,4 +1,7 @@
-/** A running command or terminal that is spoken to over and over, also across a pause, as a client would that reconnects. */
+/**
+ * A running command or terminal that is spoken to over and over, also across a pause, as a client would that
+ * reconnects.
+ */
 import type { CommandHandle, Sandbox } from "e2b";
 
 const HEAR_MS = 30_000;

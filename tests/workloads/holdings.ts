@@ -1,6 +1,6 @@
 /**
- * What a process may hold. Each is a Python program of its own: `setup` runs before the pause, and `look` (an expression) says
- * before and after it what is there. All of them are paused together, in one sandbox.
+ * What a process may hold. Each is a Python program of its own: `setup` runs before the pause, and `look` (an
+ * expression) says before and after it what is there. All of them are paused together, in one sandbox.
  */
 export interface Holding {
   /** As the row in docs/pause.md says it. */
@@ -24,7 +24,9 @@ function lost(what: string, setup: string, put: string, take: string, after: str
   return { ...keptWithin(what, setup, put, take), fate: "lost", after };
 }
 
-/** What can be taken out only once: each look takes it and puts it in again, so that it is there when the pause comes. */
+/**
+ * What can be taken out only once: each look takes it and puts it in again, so that it is there when the pause comes.
+ */
 function keptWithin(what: string, setup: string, put: string, take: string): Holding {
   return kept(what, `${setup}\ndef put(): ${put}\nput()`, `${take}, put()`);
 }

@@ -1,4 +1,7 @@
-/** One sandbox on the real machine with the unmodified SDK beside it, which is paused and resumed under a running program. */
+/**
+ * One sandbox on the real machine with the unmodified SDK beside it, which is paused and resumed under a running
+ * program.
+ */
 import { expect } from "bun:test";
 import { Sandbox } from "e2b";
 import { RUNTIME_PORT } from "../../src/contract/runtime/version.ts";

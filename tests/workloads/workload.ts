@@ -4,7 +4,10 @@ import type { Stage } from "./stage.ts";
 export interface Workload {
   /** As the row says it. */
   what: string;
-  /** kept: goes on as if nothing had happened. closed: sees an error and can go on. refused: the pause is, the sandbox runs on. */
+  /**
+   * kept: goes on as if nothing had happened. closed: sees an error and can go on. refused: the pause is, the sandbox
+   * runs on.
+   */
   fate: "kept" | "closed" | "refused";
   /** Starts it, has it do something that only its memory knows, pauses, and sees what is left. */
   play(stage: Stage): Promise<void>;

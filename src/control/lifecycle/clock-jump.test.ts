@@ -1,4 +1,7 @@
-/** Somebody sets the wall clock of the machine while sandboxes run. Ends are times of day, so they move with it; nothing else may. */
+/**
+ * Somebody sets the wall clock of the machine while sandboxes run. Ends are times of day, so they move with it; nothing
+ * else may.
+ */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { EXPIRY_SLEEP_MAX_MS, TRANSITION_WAIT_MS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";

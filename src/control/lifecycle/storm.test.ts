@@ -1,10 +1,10 @@
 /**
- * A storm: several clients kill, pause, resume, connect to, prolong, fork, snapshot and wake the same few sandboxes, thousands
- * of times, on a host whose acts take their time and fail, while timeouts end and sandboxes die. A model (see
+ * A storm: several clients kill, pause, resume, connect to, prolong, fork, snapshot and wake the same few sandboxes,
+ * thousands of times, on a host whose acts take their time and fail, while timeouts end and sandboxes die. A model (see
  * storm-model.ts) judges every change, act and answer.
  *
- * The model has been seen to find races. Those that are planted below, by a store that lets a change win that should have lost,
- * are found in every run. SANDLOT_TEST_SEED chooses the storm, SANDLOT_TEST_STORM_CALLS makes it longer.
+ * The model has been seen to find races. Those that are planted below, by a store that lets a change win that should
+ * have lost, are found in every run. SANDLOT_TEST_SEED chooses the storm, SANDLOT_TEST_STORM_CALLS makes it longer.
  */
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
@@ -261,7 +261,8 @@ describe("the model finds", () => {
     "%s",
     async (name) => {
       const found = [];
-      // Which storm it takes is chance, for an unlucky one may never be at the right place at the right time: one in four is.
+      // Which storm it takes is chance, for an unlucky one may never be at the right place at the right time: one in
+      // four is.
       for (let seed = 1; seed <= 40 && found.length === 0; seed++) {
         found.push(...(await Storm.blow(seed, 1_000, plants[name])).model.faults);
       }

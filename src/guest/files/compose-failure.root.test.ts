@@ -168,7 +168,8 @@ test("a client that goes away leaves no temporary file behind", async () => {
   expect(readdirSync(folder).sort()).toEqual(isWhole ? ["whole"] : ["part-0", "part-1"]);
 });
 
-// Seen to fail with calls that wait on the event loop's thread (an answer took 696 ms), and with a part as the slice (259 MiB more).
+// Seen to fail with calls that wait on the event loop's thread (an answer took 696 ms), and with a part as the slice
+// (259 MiB more).
 timed("three times 256 MiB, in flat memory, while everybody else is answered", async () => {
   const { paths, sha256: expected } = writeParts(3, 256);
   await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");

@@ -61,7 +61,8 @@ describe("a copy", () => {
 describe("connections to the outside", () => {
   test("are closed by a resume and in a copy, and go on in the original", async () => {
     const { id } = await here.machine.create(request);
-    // From the machine to a service inside, as the edge does: it echoes what it gets and says when the connection broke.
+    // From the machine to a service inside, as the edge does: it echoes what it gets and says when the connection
+    // broke.
     const echo = `
 ended = []
 echo = socket.create_server(("0.0.0.0", 5678))

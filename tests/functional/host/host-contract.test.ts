@@ -1,6 +1,6 @@
 /**
- * The promises of the Host interface, held by the machine and by the host that only remembers; and by both behind a wire that
- * carries JSON alone, so that they are promises that another machine can keep, too.
+ * The promises of the Host interface, held by the machine and by the host that only remembers; and by both behind a
+ * wire that carries JSON alone, so that they are promises that another machine can keep, too.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";

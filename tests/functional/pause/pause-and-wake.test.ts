@@ -1,4 +1,7 @@
-/** A sandbox is paused with what its programs hold in memory, comes back when asked or called, and is copied while it runs. */
+/**
+ * A sandbox is paused with what its programs hold in memory, comes back when asked or called, and is copied while it
+ * runs.
+ */
 import { expect, test } from "bun:test";
 import { Sandbox, type SandboxOpts } from "e2b";
 import { startListening } from "../../support/listening.ts";

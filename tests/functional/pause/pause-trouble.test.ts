@@ -1,6 +1,6 @@
 /**
- * Pauses when the disk is full or cannot be written to, and every operation while somebody else holds the store's lock: the
- * sandbox runs on, whoever asked is told why, and once the trouble is over everything works again.
+ * Pauses when the disk is full or cannot be written to, and every operation while somebody else holds the store's lock:
+ * the sandbox runs on, whoever asked is told why, and once the trouble is over everything works again.
  */
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -31,7 +31,10 @@ interface Disturbance {
   end(): Promise<void>;
 }
 
-/** A pause in the middle of which something happens; on a busy machine that may come too late, and then there is another. */
+/**
+ * A pause in the middle of which something happens; on a busy machine that may come too late, and then there is
+ * another.
+ */
 async function disturbedPause(stage: Stage, hero: Hero, disturbance: Disturbance): Promise<Answer | undefined> {
   for (let tries = 0; tries < TRIES; tries++) {
     const sight = new Sight(stage, hero.id);
@@ -209,8 +212,8 @@ describe(`a store that is locked by another process for longer than it is waited
   });
 
   /**
-   * Locks the store when the operation has come to the step, and lets it go after longer than the server waits. On a busy machine
-   * the operation may be over before it was seen there.
+   * Locks the store when the operation has come to the step, and lets it go after longer than the server waits. On a
+   * busy machine the operation may be over before it was seen there.
    */
   async function whileLocked(
     operation: Operation,

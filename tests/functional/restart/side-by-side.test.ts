@@ -1,4 +1,7 @@
-/** Starting, stopping and taking down: quick the second time, one server to a data folder, and nobody touches the other's. */
+/**
+ * Starting, stopping and taking down: quick the second time, one server to a data folder, and nobody touches the
+ * other's.
+ */
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { Sandbox } from "e2b";

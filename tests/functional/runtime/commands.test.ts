@@ -93,7 +93,8 @@ test("output arrives while the command runs, in order, before it goes on", async
   const handle = await sandbox.commands.run("for n in 1 2 3 4 5; do echo $n; read -r _; done; echo end", {
     background: true,
     stdin: true,
-    // The command waits for each answer, and each answer waits for the output before it: this ends only if nothing is held back.
+    // The command waits for each answer, and each answer waits for the output before it: this ends only if nothing is
+    // held back.
     onStdout: async (text) => {
       seen += text;
       if (/\d\n$/.test(text)) await sandbox.commands.sendStdin(await started.promise, "go\n");

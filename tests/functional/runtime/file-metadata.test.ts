@@ -1,4 +1,7 @@
-/** Metadata of files in a real sandbox, through the SDK, which asks for it by the runtime's reported version, and over plain HTTP. */
+/**
+ * Metadata of files in a real sandbox, through the SDK, which asks for it by the runtime's reported version, and over
+ * plain HTTP.
+ */
 import { beforeAll, expect, test } from "bun:test";
 import { InvalidArgumentError, Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

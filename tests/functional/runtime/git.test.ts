@@ -1,4 +1,6 @@
-/** The SDK's git helper: it runs the sandbox's own git, reads what that prints, and tells failures apart by its words. */
+/**
+ * The SDK's git helper: it runs the sandbox's own git, reads what that prints, and tells failures apart by its words.
+ */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { CommandExitError, GitAuthError, GitUpstreamError, Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

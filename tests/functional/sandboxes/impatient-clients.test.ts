@@ -1,4 +1,7 @@
-/** Clients that do not wait for the answer: what they asked for is done all the same, and nothing is left between two states. */
+/**
+ * Clients that do not wait for the answer: what they asked for is done all the same, and nothing is left between two
+ * states.
+ */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";
@@ -13,7 +16,10 @@ const DONE_MS = 10_000;
 const create = (options = {}) => Sandbox.create({ ...server().options, timeoutMs: 300_000, ...options });
 const stateOf = async (sandbox: Sandbox) => (await sandbox.getInfo()).state;
 
-/** Asks, leaves, and waits for `done`. On a busy machine somebody so impatient may leave before anything is sent, and asks again. */
+/**
+ * Asks, leaves, and waits for `done`. On a busy machine somebody so impatient may leave before anything is sent, and
+ * asks again.
+ */
 async function askAndLeave(ask: () => Promise<unknown>, done: () => Promise<unknown>): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
     expect((await refusalOf(ask())).name).toBe("TimeoutError");

@@ -166,7 +166,8 @@ test("only root can write there, and a sandbox whose root has spoiled it goes on
   expect(await own.kill()).toBe(true);
 });
 
-// Seen to fail with putGuestFirst() left out (15), and with niceness set after the start instead of kept (-15 now and then).
+// Seen to fail with putGuestFirst() left out (15), and with niceness set after the start instead of kept (-15 now and
+// then).
 test("processes have the usual niceness, after a start of the guest, too, and the guest is ahead of them", async () => {
   const own = await Sandbox.create(server().options);
   const look = async () => {
@@ -187,7 +188,8 @@ test("processes have the usual niceness, after a start of the guest, too, and th
   expect(await own.kill()).toBe(true);
 });
 
-// Seen to fail with putGuestFirst() left out of reviving.ts (15), and with a memory file that is not made again (no resume at all).
+// Seen to fail with putGuestFirst() left out of reviving.ts (15), and with a memory file that is not made again (no
+// resume at all).
 test("memory and niceness are told the same after a pause, to programs from before it, too", async () => {
   const paused = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const look = "head -1 /proc/meminfo; nice";

@@ -1,4 +1,7 @@
-/** What a sandbox uses, seen from outside: close to what it sees itself, soon after it starts, and readable after its end. */
+/**
+ * What a sandbox uses, seen from outside: close to what it sees itself, soon after it starts, and readable after its
+ * end.
+ */
 import { describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";

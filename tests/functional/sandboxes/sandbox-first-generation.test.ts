@@ -1,4 +1,7 @@
-/** The first generation of the interface, as the specification writes it: plain HTTP, as older clients and curl speak it. */
+/**
+ * The first generation of the interface, as the specification writes it: plain HTTP, as older clients and curl speak
+ * it.
+ */
 import { expect, test } from "bun:test";
 import { timed } from "../../../src/work/testing/timed.ts";
 import { sharedServer } from "../../support/shared-server.ts";

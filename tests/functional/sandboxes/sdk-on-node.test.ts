@@ -1,4 +1,7 @@
-/** The official SDK on Node, as most people run it. Its connections there are undici's; the other tests have those of Bun. */
+/**
+ * The official SDK on Node, as most people run it. Its connections there are undici's; the other tests have those of
+ * Bun.
+ */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import type * as E2B from "e2b";

@@ -1,4 +1,7 @@
-/** Snapshots as the official client has them: their names and tags, finding them again, what starts from them, how they go. */
+/**
+ * Snapshots as the official client has them: their names and tags, finding them again, what starts from them, how they
+ * go.
+ */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, type SnapshotListOpts } from "e2b";
 import { startListening } from "../../support/listening.ts";
