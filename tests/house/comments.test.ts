@@ -1,0 +1,31 @@
+/** Comments keep to the width that the formatter keeps code to: it leaves comments as they are. */
+import { expect, test } from "bun:test";
+import { benchFiles, readText, type SourceFile, sourceFiles, testFiles } from "./source-files.ts";
+
+const { formatter } = JSON.parse(readText("biome.json")) as { formatter: { lineWidth: number } };
+/**
+ * A line of a comment, or code with a comment behind it. `https://` in a string is none: nothing but space may stand
+ * before.
+ */
+const COMMENT = /^\s*(?:\/\/|\/\*|\*(?:\s|\/|$))|\s\/\/\s|\s\/\*\*?\s/;
+
+test(`comments have at most ${formatter.lineWidth} characters in a line`, () => {
+  expect(formatter.lineWidth).toBe(120);
+  const tooLong = [...sourceFiles(), ...benchFiles(), ...testFiles()].flatMap(longComments);
+  expect(tooLong).toEqual([]);
+});
+
+test("a comment is found wherever it stands", () => {
+  const far = "x".repeat(120);
+  const found = [`// ${far}`, `/** ${far} */`, ` * ${far}`, `const a = 1; // ${far}`, `a: number; /* ${far} */`];
+  const others = [`const url = "https://${far}";`, `const text = "${far}";`, "// short", `import a from "${far}";`];
+  const count = (lines: string[]) => longComments({ path: "a.ts", text: lines.join("\n") }).length;
+  expect([count(found), count(others)]).toEqual([found.length, 0]);
+});
+
+function longComments({ path, text }: SourceFile): string[] {
+  return text.split("\n").flatMap((line, at) => {
+    const length = [...line].length;
+    return length > formatter.lineWidth && COMMENT.test(line) ? [`${path}:${at + 1} has ${length} characters`] : [];
+  });
+}
