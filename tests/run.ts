@@ -4,16 +4,18 @@
  * options of `bun test`: then tests of a bound of time run where they stand. The last line counts what passed and
  * failed.
  */
+import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
 import { demandRoot, prepare } from "../src/cli/prepare.ts";
 import { installPackages } from "../src/host/setup/packages.ts";
+import { run } from "../src/host/system/command.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { bunTest, type Outcome } from "./bun-test.ts";
 import { runCheckLane } from "./check-lane.ts";
 import { filesOfLane, filesWithTimedTests, LANES, type Lane, selectTests } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
 import { LONG } from "./support/long.ts";
-import { removeServersOf, removeStaleServers } from "./support/server.ts";
+import { newDataFolder, removeServersOf, removeStaleServers } from "./support/server.ts";
 import { imageSteps } from "./workloads/images.ts";
 
 /** What tests call on the machine itself, beyond what the server needs, with the Debian package of each. */
@@ -31,6 +33,8 @@ const OWN_MOUNTS = [
   'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"',
   "sh",
 ];
+
+const APPLY_SETTINGS = join(import.meta.dir, "support/apply-settings.ts");
 
 const began = performance.now();
 const args = process.argv.slice(2);
@@ -66,6 +70,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   const env = { SANDLOT_TEST_RUN: String(process.pid) };
   const found: Outcome[] = [];
   try {
+    await run([...enter, process.execPath, APPLY_SETTINGS, newDataFolder("settings")]);
     for (const lane of chosen) {
       const parallel = isWhole && lane === "root";
       if (isWhole && lane === "performance") {
