@@ -11,6 +11,7 @@
  */
 import { existsSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
+import { Fault } from "../src/contract/fault.ts";
 import { importsOf, PROJECT, readText } from "./house/source-files.ts";
 
 /** In the order in which they run. */
@@ -43,7 +44,7 @@ export function selectTests(args: readonly string[], all: readonly string[] = al
   const isOption = (argument: string, at: number) => argument.startsWith("-") || WITH_VALUE.has(args[at - 1] ?? "");
   const parts = args.filter((argument, at) => !isOption(argument, at)).map(pathInProject);
   for (const part of parts) {
-    if (!all.some((path) => path.includes(part))) throw new Error(`no test has "${part}" in its path`);
+    if (!all.some((path) => path.includes(part))) throw new Fault(400, `no test has "${part}" in its path`);
   }
   return {
     options: args.filter(isOption),

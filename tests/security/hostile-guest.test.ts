@@ -4,6 +4,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Sandbox } from "e2b";
+import { inPlaceOfGuest } from "../support/impostor.ts";
 import { rawRequest, rawText } from "../support/raw-request.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";
@@ -12,18 +13,9 @@ const server = serverOfFile("hostile-guest", { SANDLOT_READY: "0" });
 const GROWTH_MAX_MB = 64;
 
 /** Answers every request on the runtime port with 200 and a flood of spaces, gzipped or not. */
-const IMPOSTOR = `
-import os, signal, socket, subprocess, sys, zlib
-for pid in subprocess.run(["pgrep", "-f", "keep-guest"], capture_output=True, text=True).stdout.split():
-    if int(pid) != 1: os.kill(int(pid), signal.SIGSTOP)
-subprocess.run(["pkill", "-KILL", "-f", "^/.sandlot/bin/guest"])
-listener = socket.socket()
-listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-while True:
-    try:
-        listener.bind(("0.0.0.0", 49983)); break
-    except OSError: pass
-listener.listen(64)
+const IMPOSTOR = inPlaceOfGuest(
+  "zlib",
+  `
 zipped = sys.argv[1] == "gzip"
 packer = zlib.compressobj(9, zlib.DEFLATED, 31)
 piece = b" " * 1048576
@@ -36,7 +28,8 @@ while True:
         for _ in range(400): client.sendall(packer.compress(piece) if zipped else piece)
     except OSError: pass
     client.close()
-`;
+`,
+);
 
 function residentMB(): number {
   const status = readFileSync(`/proc/${server().pid}/status`, "utf8");

@@ -20,9 +20,8 @@ for line in sys.stdin:
     n += 1
     print(f"{n}:{line.strip()}")'`;
 
-test("a paused sandbox keeps processes, their memory and files; the handle of before goes on working", async () => {
-  const sandbox = await Sandbox.create(server().options);
-  await sandbox.files.write("/home/user/note", "before the pause");
+/** The counter, after its first line, and what it has said so far. */
+async function startCounter(sandbox: Sandbox): Promise<{ pid: number; heard: () => string }> {
   let heard = "";
   const counter = await sandbox.commands.run(COUNTER, {
     background: true,
@@ -34,6 +33,13 @@ test("a paused sandbox keeps processes, their memory and files; the handle of be
   });
   await sandbox.commands.sendStdin(counter.pid, "one\n");
   await until("the counter speaks", () => heard.includes("1:one"));
+  return { pid: counter.pid, heard: () => heard };
+}
+
+test("a paused sandbox keeps processes, their memory and files; the handle of before goes on working", async () => {
+  const sandbox = await Sandbox.create(server().options);
+  await sandbox.files.write("/home/user/note", "before the pause");
+  const { pid } = await startCounter(sandbox);
 
   expect(await sandbox.pause()).toBe(true);
   expect(await sandbox.pause()).toBe(false);
@@ -50,7 +56,7 @@ test("a paused sandbox keeps processes, their memory and files; the handle of be
   // The token that the first handle holds still opens it.
   expect(await sandbox.isRunning()).toBe(true);
   let after = "";
-  const same = await sandbox.commands.connect(counter.pid, {
+  const same = await sandbox.commands.connect(pid, {
     timeoutMs: 0,
     onStdout: (text) => {
       after += text;
@@ -171,17 +177,7 @@ timed("with onTimeout pause it is paused at its time, and the first request wake
 test("a fork goes on from where its original is, with an id and tokens of its own", async () => {
   const sandbox = await Sandbox.create({ ...server().options, metadata: { of: "the original" } });
   await sandbox.files.write("/home/user/note", "original");
-  let heard = "";
-  const counter = await sandbox.commands.run(COUNTER, {
-    background: true,
-    stdin: true,
-    timeoutMs: 0,
-    onStdout: (text) => {
-      heard += text;
-    },
-  });
-  await sandbox.commands.sendStdin(counter.pid, "one\n");
-  await until("the counter speaks", () => heard.includes("1:one"));
+  const { pid, heard } = await startCounter(sandbox);
 
   const forks = (await sandbox.fork({ count: 2, timeoutMs: 60_000 })).map((entry) => {
     if (entry instanceof Error) throw entry;
@@ -189,18 +185,18 @@ test("a fork goes on from where its original is, with an id and tokens of its ow
   });
   expect(forks).toHaveLength(2);
   // The stream of the original was not cut.
-  await sandbox.commands.sendStdin(counter.pid, "two\n");
-  await until("the original goes on", () => heard.includes("2:two"));
+  await sandbox.commands.sendStdin(pid, "two\n");
+  await until("the original goes on", () => heard().includes("2:two"));
   for (const fork of forks) {
     expect(fork.sandboxId).not.toBe(sandbox.sandboxId);
     let said = "";
-    await fork.commands.connect(counter.pid, {
+    await fork.commands.connect(pid, {
       timeoutMs: 0,
       onStdout: (text) => {
         said += text;
       },
     });
-    await fork.commands.sendStdin(counter.pid, "fork\n");
+    await fork.commands.sendStdin(pid, "fork\n");
     await until("the fork goes on", () => said.includes("2:fork"));
     expect(await fork.files.read("/home/user/note")).toBe("original");
     await fork.files.write("/home/user/note", fork.sandboxId);

@@ -2,6 +2,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
+import { runtimeTokenOf } from "../../support/runtime-token.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
@@ -10,10 +11,7 @@ let sandbox: Sandbox;
 let token: string;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
-  const answer = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}`, {
-    headers: { "X-API-Key": server().apiKey },
-  });
-  token = ((await answer.json()) as { envdAccessToken: string }).envdAccessToken;
+  token = await runtimeTokenOf(server(), sandbox.sandboxId);
 });
 
 const runtime = (path: string, init: RequestInit = {}, key = token) =>

@@ -4,6 +4,7 @@
  */
 import { beforeAll, expect, test } from "bun:test";
 import { InvalidArgumentError, Sandbox } from "e2b";
+import { runtimeTokenOf } from "../../support/runtime-token.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
@@ -12,10 +13,7 @@ let sandbox: Sandbox;
 let token: string;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
-  const answer = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}`, {
-    headers: { "X-API-Key": server().apiKey },
-  });
-  token = ((await answer.json()) as { envdAccessToken: string }).envdAccessToken;
+  token = await runtimeTokenOf(server(), sandbox.sandboxId);
 });
 
 function runtime(path: string, headers: Record<string, string>, body: BodyInit): Promise<Response> {

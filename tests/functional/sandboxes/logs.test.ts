@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
+import { inPlaceOfGuest } from "../../support/impostor.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile, serverOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
@@ -194,18 +195,9 @@ test("a log goes on across a pause, and that of a copy begins with the copy", as
 
 describe("root in a sandbox that is not its guest any more", () => {
   /** In the guest's place: speaks its journal, badly. */
-  const IMPOSTOR = `
-import json, os, signal, socket, subprocess, sys, time
-for pid in subprocess.run(["pgrep", "-f", "keep-guest"], capture_output=True, text=True).stdout.split():
-    if int(pid) != 1: os.kill(int(pid), signal.SIGSTOP)
-subprocess.run(["pkill", "-KILL", "-f", "^/.sandlot/bin/guest"])
-listener = socket.socket()
-listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-while True:
-    try:
-        listener.bind(("0.0.0.0", 49983)); break
-    except OSError: pass
-listener.listen(64)
+  const IMPOSTOR = inPlaceOfGuest(
+    "json, time",
+    `
 mode = sys.argv[1]
 while True:
     client, _ = listener.accept()
@@ -224,7 +216,8 @@ while True:
             if mode == "lie": time.sleep(60)
     except OSError: pass
     client.close()
-`;
+`,
+  );
 
   function residentMB(): number {
     const status = readFileSync(`/proc/${server().pid}/status`, "utf8");

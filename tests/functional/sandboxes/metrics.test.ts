@@ -6,6 +6,7 @@ import { describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
+import { runtimeTokenOf } from "../../support/runtime-token.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
@@ -18,16 +19,13 @@ type Metrics = Awaited<ReturnType<Sandbox["getMetrics"]>>;
 /** As the sandbox itself counts. */
 async function inside(sandbox: Sandbox): Promise<Record<string, number>> {
   const response = await fetch(`${server().url}/metrics`, {
-    headers: { host: `49983-${sandbox.sandboxId}.sandbox.test`, "X-Access-Token": await tokenOf(sandbox) },
+    headers: {
+      host: `49983-${sandbox.sandboxId}.sandbox.test`,
+      "X-Access-Token": await runtimeTokenOf(server(), sandbox.sandboxId),
+    },
   });
   expect(response.status).toBe(200);
   return (await response.json()) as Record<string, number>;
-}
-
-async function tokenOf(sandbox: Sandbox): Promise<string> {
-  const headers = { "X-API-Key": server().apiKey };
-  const response = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}`, { headers });
-  return ((await response.json()) as { envdAccessToken: string }).envdAccessToken;
 }
 
 async function sampled(sandbox: Sandbox, isSo: (metrics: Metrics) => boolean, withinMs = 20_000): Promise<Metrics> {

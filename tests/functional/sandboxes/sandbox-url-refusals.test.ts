@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startService } from "../../support/listening.ts";
 import { type RawRequest, rawRequest } from "../../support/raw-request.ts";
+import { runtimeTokenOf } from "../../support/runtime-token.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 
 const server = serverOfFile("sandbox-url-refusals");
@@ -14,13 +15,8 @@ let sandbox: Sandbox;
 let token: string;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
-  token = await tokenOf(sandbox.sandboxId);
+  token = await runtimeTokenOf(server(), sandbox.sandboxId);
 });
-
-async function tokenOf(sandboxId: string): Promise<string> {
-  const answer = await fetch(`${server().url}/sandboxes/${sandboxId}`, { headers: { "X-API-Key": server().apiKey } });
-  return ((await answer.json()) as { envdAccessToken: string }).envdAccessToken;
-}
 
 const ask = (request: RawRequest) => rawRequest(server().url, request);
 const hostOf = (port: number, id = sandbox.sandboxId) => `${port}-${id}.anything.test`;
@@ -202,7 +198,15 @@ describe("the runtime's token", () => {
     const other = await Sandbox.create(server().options);
     const show = async (shown: Record<string, string>) =>
       await ask({ ...request, host: hostOf(RUNTIME), headers: { ...request.headers, ...shown } });
-    const wrong = [{}, "", "wrong", token.slice(0, -1), `${token}0`, await tokenOf(other.sandboxId), server().apiKey];
+    const wrong = [
+      {},
+      "",
+      "wrong",
+      token.slice(0, -1),
+      `${token}0`,
+      await runtimeTokenOf(server(), other.sandboxId),
+      server().apiKey,
+    ];
     for (const value of wrong) {
       const { status, body } = await show(typeof value === "string" ? { "X-Access-Token": value } : {});
       expect(status).toBe(401);
