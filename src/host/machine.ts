@@ -196,12 +196,13 @@ export class Machine implements Host {
 
   async destroy(id: string): Promise<void> {
     // At once, not when its turn has come.
-    const record = this.#running.takeOut(id)?.record;
+    this.#running.takeOut(id);
     this.#journals.leaveSoon(id);
     await this.#turns.run(id, async () => {
       this.#running.takeOut(id);
-      if (record === undefined) await unmakeById(this.#places, id);
-      else await unmake(this.#places, record);
+      // By what is written down at this moment: a resume that failed meanwhile has given its slot back, which may be
+      // another's by now.
+      await unmakeById(this.#places, id);
     });
   }
 
