@@ -1,4 +1,6 @@
-/** What the mount worker is told, and what it answers. */
+/** What the mount worker is told, and what it answers. Errors do not come whole from another thread. */
+import { Fault } from "../../contract/fault.ts";
+import { overloaded, shortageOf } from "../system/overload.ts";
 
 export type MountJob =
   /** An image file, attached to a self-freeing loop device and mounted. */
@@ -12,4 +14,23 @@ export type MountJob =
   /** Not a mount, but as slow: a file that is to stay in memory. Answers false where it may be dropped again. */
   | { kind: "hold"; path: string };
 
-export type MountOutcome = { number: number; value: boolean } | { number: number; status: number; error: string };
+export type MountOutcome = { number: number; value: boolean } | MountFailure;
+
+interface MountFailure {
+  number: number;
+  status: number;
+  error: string;
+  /** The kernel's word for what the machine is short of, if that is the reason. */
+  shortage: string | undefined;
+}
+
+export function mountFailure(number: number, thrown: unknown): MountFailure {
+  const error = thrown instanceof Error ? thrown.message : String(thrown);
+  return { number, status: Fault.from(thrown).status, error, shortage: shortageOf(thrown) };
+}
+
+/** The same again, for whoever asked for the job. */
+export function mountFault({ status, error, shortage }: Omit<MountFailure, "number">): Fault {
+  if (shortage !== undefined) return overloaded(`a disk could not be made ready (${shortage})`, new Error(error));
+  return status === 503 ? overloaded(error) : new Fault(status, error);
+}

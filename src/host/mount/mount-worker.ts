@@ -1,6 +1,5 @@
 /** The thread on which blocking mount work happens, so that the server's own thread never waits for a disk. */
 
-import { Fault } from "../../contract/fault.ts";
 import {
   detachMount,
   holdInMemory,
@@ -11,7 +10,7 @@ import {
   reflink,
   withLoopDevice,
 } from "../system/syscalls.ts";
-import type { MountJob, MountOutcome } from "./mount-job.ts";
+import { type MountJob, type MountOutcome, mountFailure } from "./mount-job.ts";
 
 declare const self: Worker;
 
@@ -21,8 +20,7 @@ self.onmessage = (event: MessageEvent<{ number: number; job: MountJob }>) => {
   try {
     outcome = { number, value: perform(job) };
   } catch (error) {
-    const said = error instanceof Error ? error.message : String(error);
-    outcome = { number, status: Fault.from(error).status, error: said };
+    outcome = mountFailure(number, error);
   }
   self.postMessage(outcome);
 };

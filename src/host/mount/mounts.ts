@@ -1,7 +1,6 @@
 /** Mounting, asynchronously: jobs go to one worker thread and are done in order. */
 import { Fault } from "../../contract/fault.ts";
-import { overloaded } from "../system/overload.ts";
-import type { MountJob, MountOutcome } from "./mount-job.ts";
+import { type MountJob, type MountOutcome, mountFault } from "./mount-job.ts";
 
 export class Mounts {
   readonly #worker = new Worker(new URL("./mount-worker.ts", import.meta.url));
@@ -13,7 +12,7 @@ export class Mounts {
       const outcome = event.data;
       const waiter = this.#waiting.get(outcome.number);
       this.#waiting.delete(outcome.number);
-      if ("error" in outcome) waiter?.reject(faultOf(outcome));
+      if ("error" in outcome) waiter?.reject(mountFault(outcome));
       else waiter?.resolve(outcome.value);
     };
     this.#worker.onerror = (event) => {
@@ -33,9 +32,4 @@ export class Mounts {
   close(): void {
     this.#worker.terminate();
   }
-}
-
-/** Errors do not come whole from another thread. */
-function faultOf({ status, error }: { status: number; error: string }): Fault {
-  return status === 503 ? overloaded(error) : new Fault(status, error);
 }

@@ -19,9 +19,9 @@ import { HOSTNAME } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
 import type { OutsideMount, Runtime } from "../runtime/runtime.ts";
 import { openFilesMax } from "../system/open-files.ts";
-import { overloaded, shortageOf } from "../system/overload.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
 import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
+import { startFault } from "./start-fault.ts";
 
 /** Where a booted sandbox's disk comes from, if it is not a fresh one. */
 export interface Origin {
@@ -107,16 +107,8 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     return record;
   } catch (cause) {
     await request.unmake(slot, diskName);
-    throw bootFault(id, cause);
+    throw startFault(`sandbox ${id} could not be booted`, cause);
   }
-}
-
-/** No room and no time are not failures of ours; they say so themselves. */
-export function bootFault(id: string, cause: unknown): Fault {
-  if (cause instanceof Fault && cause.status === 503) return cause;
-  const shortage = shortageOf(cause);
-  if (shortage !== undefined) return overloaded(`the sandbox could not be started (${shortage})`, cause);
-  return new Fault(500, `sandbox ${id} could not be booted`, { cause });
 }
 
 function withOwnFolder({ inside, outside }: OutsideMount, folder: string): OutsideMount {

@@ -17,6 +17,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import { ownFiles } from "./checkpointing.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
 import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
+import { startFault } from "./start-fault.ts";
 
 interface RestoreRequest {
   id: string;
@@ -88,7 +89,8 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     return record;
   } catch (cause) {
     await request.unmake(slot, diskName);
-    if (cause instanceof Fault && (cause.status === 503 || cause.status === 422)) throw cause;
-    throw new Fault(500, `sandbox ${id} could not be restored; its checkpoint is intact`, { cause });
+    // The checkpoint does not fit; the caller can do something about that.
+    if (cause instanceof Fault && cause.status === 422) throw cause;
+    throw startFault(`sandbox ${id} could not be restored; its checkpoint is intact`, cause);
   }
 }

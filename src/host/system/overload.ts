@@ -14,8 +14,10 @@ export function overloaded(what: string, cause?: unknown): Fault {
 /** What the kernel says when there are too many processes, open files, or pages in use. */
 const SHORTAGES: ReadonlySet<string> = new Set(["EAGAIN", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 
-/** The kernel's word for it, if this error is of a shortage. */
+/** The kernel's word for it, if this error is of a shortage, or is around one that is. */
 export function shortageOf(error: unknown): string | undefined {
-  const code = (error as NodeJS.ErrnoException | null)?.code;
-  return code !== undefined && SHORTAGES.has(code) ? code : undefined;
+  const codes = [error, error instanceof Error ? error.cause : undefined].map(
+    (each) => (each as NodeJS.ErrnoException | null | undefined)?.code,
+  );
+  return codes.find((code) => code !== undefined && SHORTAGES.has(code));
 }

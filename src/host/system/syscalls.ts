@@ -6,7 +6,7 @@
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import { cString, errorNumber, onFirstUse } from "../../work/c-library.ts";
+import { cString, errorNumber, onFirstUse, SystemError } from "../../work/c-library.ts";
 
 const libc = onFirstUse({
   mount: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64, FFIType.ptr], returns: FFIType.i32 },
@@ -39,9 +39,10 @@ const PROT_READ = 1;
 const MAP_SHARED = 1;
 const MAP_POPULATE = 0x8000;
 
-/** Throws a Fault that names the call; the number is the kernel's errno. */
-function failed(call: string): never {
-  throw new Fault(500, `${call} failed with errno ${errorNumber()}`);
+/** Throws a Fault that names the call, with the kernel's reason as its cause. */
+function failed(call: string, number = errorNumber()): never {
+  const cause = new SystemError(call, number);
+  throw new Fault(500, cause.message, { cause });
 }
 
 export function mount(source: string, target: string, type: string, flags: number, data: string): void {
@@ -142,7 +143,7 @@ export function takeLock(path: string): FileLock | undefined {
   const code = errorNumber();
   closeSync(fd);
   if (code === EAGAIN) return undefined;
-  throw new Fault(500, `locking ${path} failed with errno ${code}`);
+  failed(`locking ${path}`, code);
 }
 
 /** Replaces this process: same pid, same terminal, other program. */
