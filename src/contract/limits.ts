@@ -5,6 +5,7 @@
 
 export const INT32_MAX = 2_147_483_647;
 
+/** Through how many changes a call waits for a sandbox that is between two states. */
 export const TRANSITION_ROUNDS_MAX = 3;
 export const JSON_DEPTH_MAX = 64;
 

@@ -3,7 +3,7 @@
  * Units come last in a name.
  */
 
-/** Of these, the processes of one ordinary user can never take the last few: root needs them to end a fork bomb. */
+/** Of SANDBOX_PIDS_MAX, one ordinary user's processes never take the last few: root needs them to end a fork bomb. */
 export const SANDBOX_PIDS_FOR_ROOT = 256;
 
 export const GUEST_RPC_MESSAGE_MAX_BYTES = 64 * 1024 * 1024;

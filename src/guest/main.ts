@@ -3,8 +3,10 @@
  * and tells how the sandbox is doing. It knows nothing of the host beyond the control channel, trusts no request
  * without its token, and survives whatever a request or a process does.
  *
- *   front-door.ts   the order of checks on every request        rpc.ts        Connect calls
- *   process/        processes, their listeners and terminals    filesystem/   the file tree     files/   file contents
+ *   front-door.ts   the order of checks on every request        rpc/          Connect calls
+ *   process/        processes, their listeners and terminals    filesystem/   calls about files, and watching
+ *   files/          contents of files: upload, download         tree/         changes and walks of the file tree
+ *   users/          users, tokens, paths, settings              system/       the sandbox's kernel and C library
  *   journal/        what happened, for the sandbox's log
  */
 import { CONTROL_SECRET_ENV } from "../contract/runtime/guest-control.ts";

@@ -52,7 +52,7 @@ export const DELETED_FILE_MAX_BYTES = 1024 ** 3;
 export const PACKED_FILE_MAX_BYTES = 128 * 1024;
 /** Of a file of a memory image, digested in one step. */
 export const DIGEST_SLICE_BYTES = 4 * 1024 * 1024;
-/** How many lines of a tool's complaint are looked at. */
+/** How much of the end of a tool's log is looked at. */
 export const TOOL_LOG_MAX_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -60,9 +60,9 @@ export const TOOL_LOG_MAX_BYTES = 4 * 1024 * 1024;
  */
 export const JOURNAL_BURST_MAX_BYTES = 1024 * 1024;
 export const JOURNAL_BYTES_PER_SECOND = 32 * 1024;
-/** Pauses before the host listens again double from the first to the second. */
 /** How long a guest is kept waiting for somebody to say that its lines were taken. */
 export const JOURNAL_ANSWER_MS = 10_000;
+/** Pauses before the host listens again double from the first to the second. */
 export const JOURNAL_RETRY_MIN_MS = 100;
 export const JOURNAL_RETRY_MAX_MS = 5_000;
 

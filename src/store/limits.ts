@@ -3,7 +3,7 @@
  * Units come last in a name.
  */
 
-/** A pause at the end of a timeout that cannot be done is put off so often and for so long; then memory is given up. */
+/** A pause at the end of a timeout that cannot be done is put off so often; then memory is given up. */
 export const AUTO_PAUSE_PUT_OFFS_MAX = 3;
 /** Room that the store keeps in its files for when the disk is full. */
 export const STORE_ROOM_BYTES = 4 * 1024 * 1024;

@@ -1,8 +1,8 @@
-/** Time, as everything in control sees it. Injected, so that a test can replay an hour in a millisecond. */
+/** Time, for whoever is given it. Injected, so that a test can replay an hour in a millisecond. */
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number;
-  /** Runs `action` once after `delayMs`. Delays above 2^31 ms are the caller's to cut: see EXPIRY_SLEEP_MAX_MS. */
+  /** Runs `action` once after `delayMs`. Delays above 2^31 ms are the caller's to cut. */
   after(delayMs: number, action: () => void): Timer;
 }
 

@@ -25,11 +25,11 @@ export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult
   await removeStaleTrials(options.dataFolder, options.cacheFolder);
   const data = new DataFolder(mkdtempSync(join(options.dataFolder, TRIAL_PREFIX)));
   data.makeRunFolder();
-  const world = new MountNamespace(data);
+  const namespace = new MountNamespace(data);
   try {
-    await world.make();
+    await namespace.make();
     const command = [
-      ...world.enterCommand,
+      ...namespace.enterCommand,
       process.execPath,
       PROGRAM,
       data.path,

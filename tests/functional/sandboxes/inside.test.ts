@@ -188,7 +188,7 @@ test("processes have the usual niceness, after a start of the guest, too, and th
   expect(await own.kill()).toBe(true);
 });
 
-// Seen to fail with putGuestFirst() left out of reviving.ts (15), and with a memory file that is not made again (no
+// Seen to fail with putGuestFirst() left out of restoring.ts (15), and with a meminfo file that is not made again (no
 // resume at all).
 test("memory and niceness are told the same after a pause, to programs from before it, too", async () => {
   const paused = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
