@@ -65,23 +65,21 @@ export async function move(source: string, destination: string, owner: Account):
 
 /** What is not there is removed already. */
 export async function remove(path: string): Promise<void> {
-  if (!(await isThere(path))) return;
   await attempt(`remove ${quote(path)}`, async () => {
-    await demandRemovable(path, await keptFolders());
-    await rm(path, { recursive: true, force: true });
+    if (await canBeRemoved(path, await keptFolders())) await rm(path, { recursive: true, force: true });
   });
 }
 
-function isThere(path: string): Promise<boolean> {
-  return attempt(`look at ${quote(path)}`, async () => {
-    try {
-      await lstat(path);
-      return true;
-    } catch (thrown) {
-      if (NOTHING_THERE.has(systemCode(thrown))) return false;
-      throw thrown;
-    }
-  });
+/** False: there is nothing, perhaps since a moment ago. What is to stay is refused. */
+async function canBeRemoved(path: string, kept: readonly string[]): Promise<boolean> {
+  try {
+    await lstat(path);
+    await demandRemovable(path, kept);
+    return true;
+  } catch (thrown) {
+    if (NOTHING_THERE.has(systemCode(thrown))) return false;
+    throw thrown;
+  }
 }
 
 export function describe<T>(path: string, look: () => Promise<T>): Promise<T> {
