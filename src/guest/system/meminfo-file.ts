@@ -43,7 +43,7 @@ export class MeminfoFile {
       }
     } catch (thrown) {
       // Root in the sandbox can spoil the file. Once is enough to know.
-      if (!this.#failed) logError("the memory file could not be written", thrown);
+      if (!this.#failed) logError("the meminfo file could not be written", thrown);
       this.#failed = true;
     }
   }

@@ -87,7 +87,7 @@ export class Starting {
   }
 
   /** Makes a sandbox that runs the caller's: its walls first, then its settings. */
-  async handOver(id: string, request: CreateSandbox): Promise<RunningSandbox> {
+  async handOver(id: string, request: CreateSandbox): Promise<void> {
     const { running, network } = this.#parts;
     const { record, guest } = this.#demandStarted(id);
     if (!request.internet && !record.offline) {
@@ -103,7 +103,8 @@ export class Starting {
       defaultUser: request.kind.defaultUser,
       defaultWorkdir: request.kind.defaultWorkdir,
     });
-    return this.#demandStarted(id);
+    // It may have ended meanwhile.
+    this.#demandStarted(id);
   }
 
   #demandStarted(id: string): RunningSandbox {
