@@ -58,4 +58,5 @@ export interface WakeRequest {
 
 export type Wake = { woken: true } | { refused: WakeRefusal };
 
-export type WakeRefusal = "not-found" | "forbidden" | "in-transition" | "limit-reached";
+/** `unavailable`: the machine has no room or no time for it just now, or the server is stopping. */
+export type WakeRefusal = "not-found" | "forbidden" | "in-transition" | "limit-reached" | "unavailable";

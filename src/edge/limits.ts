@@ -22,6 +22,8 @@ export const EDGE_RUNTIME_CONNECT_BUDGET_MS = 2000;
 /** Pauses between tries grow by this step up to the maximum: 100, 200, 300, 400, 400 … */
 export const EDGE_CONNECT_PAUSE_STEP_MS = 100;
 export const EDGE_CONNECT_PAUSE_MAX_MS = 400;
+/** When to come again to a sandbox that could not be resumed just now. */
+export const EDGE_RETRY_AFTER_SECONDS = 5;
 /** How long, and for how many ports, the edge remembers the way to a service on a loopback address. */
 export const EDGE_FORWARD_KEPT_MS = 10_000;
 export const EDGE_FORWARDS_KEPT = 4096;

@@ -25,6 +25,7 @@ const REASONS = {
   forbidden: "resume-forbidden",
   "in-transition": "sandbox-in-transition",
   "limit-reached": "limit-reached",
+  unavailable: "resume-unavailable",
 } as const satisfies Record<WakeRefusal, Refusal["reason"]>;
 
 /** Something worth an operator's attention that the client is not told. */

@@ -13,6 +13,14 @@ describe("for programs a refusal is JSON, member by member", () => {
     expect(await response.text()).toBe('{"sandboxId":"iabc","message":"The sandbox was not found","code":502}');
   });
 
+  test("a resume for which there is no room, with when to come again", async () => {
+    const response = refuse({ reason: "resume-unavailable", sandboxId: "iabc" }, curl);
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "5"]);
+    expect(await response.text()).toBe(
+      '{"sandboxId":"iabc","message":"The sandbox is paused and cannot be resumed just now; try again in a moment","code":503}',
+    );
+  });
+
   test("closed port", async () => {
     const response = refuse({ reason: "closed-port", sandboxId: "iabc", port: 3000 }, curl);
     expect(response.status).toBe(502);

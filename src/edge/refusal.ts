@@ -2,8 +2,11 @@
  * What the edge answers when it does not carry a request: JSON for programs, a page for people, the same status for
  * both. Clients compare some messages and read members in the order given here.
  */
+import { EDGE_RETRY_AFTER_SECONDS } from "./limits.ts";
+
 export type Refusal =
-  | { reason: "sandbox-not-found" | "resume-forbidden" | "sandbox-in-transition" | "limit-reached"; sandboxId: string }
+  | { reason: "sandbox-not-found" | "resume-forbidden" | "sandbox-in-transition"; sandboxId: string }
+  | { reason: "limit-reached" | "resume-unavailable"; sandboxId: string }
   | { reason: "closed-port"; sandboxId: string; port: number }
   | { reason: "internal-endpoint"; path: string }
   | { reason: "bad-request"; status: 400 | 405 | 500 | 501; text: string };
@@ -38,6 +41,10 @@ const LIMIT_REACHED: Page = {
   advice:
     "The sandbox is paused, and its team runs as many sandboxes as it may. End another one, then reload this page.",
 };
+const UNAVAILABLE: Page = {
+  title: "Unable to Resume Sandbox Now",
+  advice: "The sandbox is paused, and the machine has no room or no time to resume it. Reload this page in a moment.",
+};
 const INTERNAL: Page = {
   title: "Endpoint Not Available",
   advice: "This path is reserved for the server that runs the sandbox and cannot be used from outside.",
@@ -61,6 +68,12 @@ export function refuse(refusal: Refusal, asked: Headers): Response {
     case "limit-reached": {
       const message = "The sandbox is paused and its team has reached its limit of running sandboxes";
       return answer({ sandboxId: refusal.sandboxId, message, code: 429 }, LIMIT_REACHED, asked);
+    }
+    case "resume-unavailable": {
+      const message = "The sandbox is paused and cannot be resumed just now; try again in a moment";
+      const response = answer({ sandboxId: refusal.sandboxId, message, code: 503 }, UNAVAILABLE, asked);
+      response.headers.set("retry-after", String(EDGE_RETRY_AFTER_SECONDS));
+      return response;
     }
     case "closed-port": {
       const { sandboxId, port } = refusal;

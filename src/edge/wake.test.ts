@@ -146,6 +146,7 @@ describe("a refusal to wake", () => {
     ["forbidden", 403, "credentials", "Unable to Resume Sandbox"],
     ["in-transition", 409, "still being paused", "Sandbox Still Transitioning"],
     ["limit-reached", 429, "limit", "Sandbox Limit Reached"],
+    ["unavailable", 503, "just now", "Unable to Resume Sandbox Now"],
   ];
 
   test.each(refusals)("%s is a %p", async (refused, status, words, title) => {

@@ -95,7 +95,7 @@ class Storm {
   }
 
   async #wake(id: string): Promise<{ status: number; shown: undefined }> {
-    const statuses = { "not-found": 502, "in-transition": 409, forbidden: 403, "limit-reached": 429 };
+    const statuses = { "not-found": 502, "in-transition": 409, forbidden: 403, "limit-reached": 429, unavailable: 503 };
     try {
       const woken = await this.#f.control.directory.wake(id, { port: 3000, accessToken: null, mayWake: true });
       return { status: "refused" in woken ? statuses[woken.refused] : 200, shown: undefined };

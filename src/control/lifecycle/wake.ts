@@ -37,6 +37,8 @@ export function wakeRefusal(error: unknown): WakeRefusal {
     case 404:
     case 422:
       return "not-found";
+    case 503:
+      return "unavailable";
     default:
       throw error;
   }
