@@ -19,6 +19,11 @@ export interface Outcome {
   fileMs: Readonly<Record<string, number>>;
 }
 
+/** Without a test it has proved nothing, whatever `bun test` makes of that. */
+export function hasPassed({ passed, failed }: Outcome): boolean {
+  return passed > 0 && failed === 0;
+}
+
 export interface Way {
   /** Command that the rest is handed to, such as `ip netns exec NAME`. */
   enter?: readonly string[];

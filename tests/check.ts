@@ -2,23 +2,23 @@
  * `npm run check`: lint, types, house rules and every test that needs neither root nor images, for the minute before a
  * commit. Nothing here holds a bound of time, so that it may run beside other work.
  */
-import type { Outcome } from "./bun-test.ts";
+import { hasPassed, type Outcome } from "./bun-test.ts";
 import { runCheckLane } from "./check-lane.ts";
 import { PROJECT } from "./house/source-files.ts";
-import { selectTests } from "./lanes.ts";
+import { selectOfLane } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
 
 const TOOL_MS = 300_000;
 
 const began = performance.now();
-const { files, options } = selectTests(process.argv.slice(2));
+const { files, options } = selectOfLane("check", process.argv.slice(2));
 const outcomes = await Promise.all([
   tool("lint", "biome", "check", "."),
   tool("types", "tsc", "--noEmit"),
   runCheckLane(files, { timed: "apart", options: ["--only-failures", ...options] }),
 ]);
 printSummary(outcomes, performance.now() - began);
-process.exit(outcomes.some(({ failed }) => failed > 0) ? 1 : 0);
+process.exit(outcomes.every(hasPassed) ? 0 : 1);
 
 /** One more that passes or fails; what it has to say is shown in one piece. */
 async function tool(title: string, program: string, ...args: string[]): Promise<Outcome> {
@@ -26,7 +26,7 @@ async function tool(title: string, program: string, ...args: string[]): Promise<
   const child = Bun.spawn(command, { cwd: PROJECT, stdio: ["ignore", "pipe", "pipe"], timeout: TOOL_MS });
   const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()];
   const said = (await Promise.all(texts)).join("");
-  const hasPassed = (await child.exited) === 0;
-  console.error(hasPassed ? `${title}: passed` : `${title}: failed\n${said}`);
-  return { passed: hasPassed ? 1 : 0, failed: hasPassed ? 0 : 1, fileMs: {} };
+  const isGood = (await child.exited) === 0;
+  console.error(isGood ? `${title}: passed` : `${title}: failed\n${said}`);
+  return { passed: isGood ? 1 : 0, failed: isGood ? 0 : 1, fileMs: {} };
 }

@@ -52,6 +52,17 @@ export function selectTests(args: readonly string[], all: readonly string[] = al
   };
 }
 
+/** The same of one lane alone. Nothing to run is refused: `bun test` without a path would run all there is. */
+export function selectOfLane(lane: Lane, args: readonly string[], all: readonly string[] = allTests()): Selection {
+  const { options, files } = selectTests(args, all);
+  const own = filesOfLane(lane, files);
+  if (own.length > 0) return { options, files: own };
+  throw new Fault(
+    400,
+    `no test of the lane "${lane}" has ${args.join(" or ")} in its path; run npm test -- PATH for the others`,
+  );
+}
+
 export function filesOfLane(lane: Lane, files: readonly string[]): string[] {
   return files.filter((path) => laneOf(path) === lane);
 }

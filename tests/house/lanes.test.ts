@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { filesOfLane, filesWithTimedTests, laneOf, selectTests } from "../lanes.ts";
+import { hasPassed } from "../bun-test.ts";
+import { filesOfLane, filesWithTimedTests, LANES, laneOf, selectOfLane, selectTests } from "../lanes.ts";
 import { PROJECT } from "./source-files.ts";
 
 const ALL = [
@@ -18,6 +19,19 @@ test("the lane of a test is told by its place and name", () => {
 test("tests of a bound of time are found, also those that two files share", () => {
   const files = ["src/edge/reach.test.ts", "src/edge/silence.test.ts", "tests/security/network-walls.test.ts"];
   expect(filesWithTimedTests(files)).toEqual(["src/edge/reach.test.ts", "tests/security/network-walls.test.ts"]);
+});
+
+test("each lane has tests, and each test is in one lane", () => {
+  const { files } = selectTests([]);
+  const byLane = LANES.map((lane) => filesOfLane(lane, files));
+  expect(byLane.every((own) => own.length > 0)).toBe(true);
+  expect(byLane.flat().sort()).toEqual([...files].sort());
+});
+
+test("a run without any test has not passed", () => {
+  expect(hasPassed({ passed: 0, failed: 0, fileMs: {} })).toBe(false);
+  expect(hasPassed({ passed: 2, failed: 1, fileMs: {} })).toBe(false);
+  expect(hasPassed({ passed: 2, failed: 0, fileMs: {} })).toBe(true);
 });
 
 describe("arguments of npm test", () => {
@@ -39,5 +53,10 @@ describe("arguments of npm test", () => {
 
   test("that no test has in its path are refused", () => {
     expect(() => selectTests(["no-such"], ALL)).toThrow('no test has "no-such" in its path');
+  });
+
+  test("of npm run check are refused when they name tests of other lanes alone", () => {
+    expect(selectOfLane("check", ["lanes", "storm"], ALL).files).toEqual(["tests/house/lanes.test.ts"]);
+    expect(() => selectOfLane("check", ["tests/chaos"], ALL)).toThrow('no test of the lane "check" has tests/chaos');
   });
 });
