@@ -22,12 +22,12 @@ export async function up(config: Config): Promise<number> {
   const data = new DataFolder(config.dataFolder);
   data.lock();
   data.makeRunFolder();
-  const world = new MountNamespace(data);
-  await world.make();
+  const namespace = new MountNamespace(data);
+  await namespace.make();
   const program = join(import.meta.dir, "main.ts");
   const nsenter = Bun.which("nsenter");
   if (nsenter === null) throw new Fault(500, "nsenter is missing. FIX: apt-get install util-linux");
-  const [, ...enter] = world.enterCommand;
+  const [, ...enter] = namespace.enterCommand;
   const env = Object.fromEntries(Object.entries(process.env).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]])));
   // Bun lets a process have 256 requests of its own under way by default; each open stream to a sandbox is one.
   env.BUN_CONFIG_MAX_HTTP_REQUESTS = String(REQUESTS_TO_SANDBOXES_MAX);

@@ -5,9 +5,9 @@
 
 export const INT32_MAX = 2_147_483_647;
 
-/** Through how many changes a call waits for a sandbox that is between two states. */
+/** Through how many changes a call, or a request to a sandbox, waits for one that is between two states. */
 export const TRANSITION_ROUNDS_MAX = 3;
 export const JSON_DEPTH_MAX = 64;
 
-/** Nothing of it is kept or shown for longer. */
+/** Nothing of logs, metrics, events and deliveries is kept or shown for longer. */
 export const CHRONICLE_KEPT_MS = 7 * 24 * 3600 * 1000;

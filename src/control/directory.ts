@@ -26,7 +26,7 @@ export interface Directory {
    */
   forward(sandboxId: string, port: number): Promise<number | undefined>;
 
-  /** The running sandbox that a signed file link opens. Fault 429 when `client` has guessed too often. */
+  /** The sandbox, running or paused, that a signed file link opens. Fault 429 when `client` has guessed too often. */
   findSigned(link: SignedLink, client: string): Promise<string | undefined>;
 }
 

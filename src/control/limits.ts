@@ -19,9 +19,9 @@ export const EXPIRY_RETRY_MS = 250;
 /** A sandbox that could not be destroyed is tried again after the first of these, doubling up to the second. */
 export const REMOVAL_RETRY_MIN_MS = 1_000;
 export const REMOVAL_RETRY_MAX_MS = 60_000;
-/** How long, and through how many changes, a call waits for a sandbox that is between two states. */
+/** How long a call waits for a sandbox that is between two states; TRANSITION_ROUNDS_MAX bounds the changes. */
 export const TRANSITION_WAIT_MS = 60_000;
-/** The same for what is to be done with a running sandbox, which others may go on taking in hand. */
+/** That bound when something is to be done with a running sandbox, which others may go on taking in hand. */
 export const AT_REST_ROUNDS_MAX = 32;
 /** How often a kill looks again when a new run has begun under its hands. */
 export const KILL_ROUNDS_MAX = 16;

@@ -4,14 +4,14 @@ import { benchFiles, projectFiles, sourceFiles, testFiles } from "./source-files
 
 /** What each was, and what to say. */
 const REPLACED: readonly [word: RegExp, instead: string][] = [
-  [/\bbirths?\b/i, "creation"],
+  [/birth/i, "creation"],
   [/\bwish(?:es)?\b/i, "request, or options"],
-  [/\bleisure\b/i, "idleClock"],
-  [/\bpatience\b/i, "wait, or limit"],
+  [/leisure/i, "idleClock"],
+  [/(?<!im)patience/i, "wait, or limit"],
   [/\bstandingOf\b|\bStanding\b/, "status"],
   [/\binsists?\b/i, "untilRecorded"],
-  [/\byards?\b/i, "folder"],
-  [/\btake-?downs?\b/i, "removal of a sandbox, teardown of a server"],
+  [/yard/i, "folder"],
+  [/take-?down/i, "removal of a sandbox, teardown of a server"],
   [/\bmount ?world\b/i, "mount namespace"],
   [/\bmemory-(?:host|file|image)\b/i, "fake host, meminfo file, image files"],
 ];

@@ -121,7 +121,7 @@ function pidOfServer(runFolder: string): number | undefined {
 
 /** Those that hold a disk in this pool, deleted or not: the file's name alone could be another server's. */
 async function loopDevicesOn(pool: string, runFolder: string): Promise<number> {
-  const device = await inWorld(runFolder, ["stat", "--format", "%d", pool]);
+  const device = await inMountNamespace(runFolder, ["stat", "--format", "%d", pool]);
   const listed = await attempt(["losetup", "--list", "--json", "--output", "NAME,BACK-FILE,BACK-MAJ:MIN"]);
   if (device.exitCode !== 0 || listed.stdout.trim() === "") return 0;
   const { loopdevices } = JSON.parse(listed.stdout) as { loopdevices: Record<string, string | null>[] };
@@ -133,7 +133,7 @@ async function loopDevicesOn(pool: string, runFolder: string): Promise<number> {
 }
 
 /** The pool of disks is mounted in the server's namespace only. */
-async function inWorld(runFolder: string, command: string[]) {
+async function inMountNamespace(runFolder: string, command: string[]) {
   const pin = `${runFolder}/world/mnt`;
   return await attempt(existsSync(pin) ? ["nsenter", `--mount=${pin}`, "--", ...command] : command);
 }
@@ -143,7 +143,7 @@ function namesIn(folder: string): string[] {
 }
 
 async function disksIn(runFolder: string, dataFolder: string): Promise<number> {
-  const listing = await inWorld(runFolder, ["ls", `${dataFolder}/disks`]);
+  const listing = await inMountNamespace(runFolder, ["ls", `${dataFolder}/disks`]);
   return listing.stdout.split("\n").filter(isDisk).length;
 }
 

@@ -30,7 +30,7 @@ export class SignedLinks {
    * nobody has guessed either. `client` is the address of who asks.
    */
   async find(link: SignedLink, client: string): Promise<string | undefined> {
-    this.#demandPatience(client);
+    this.#refuseGuesser(client);
     const given = digest(link.signature);
     let found: string | undefined;
     for (const { id, tokens } of await this.#store.sandboxes.secured(this.#clock.now(), LINK_SANDBOXES_MAX)) {
@@ -40,7 +40,7 @@ export class SignedLinks {
     return found;
   }
 
-  #demandPatience(client: string): void {
+  #refuseGuesser(client: string): void {
     const misses = this.#misses.get(client);
     if (misses === undefined) return;
     const leftMs = misses.since + LINK_MISSES_WINDOW_MS - this.#clock.now();

@@ -43,7 +43,7 @@ export async function recover(core: LifecycleCore): Promise<void> {
   for (const row of running) await settleRunning(core, row, there);
   for (const row of pausing) await settlePausing(core, row, there);
   for (const row of snapshotting) await settleSnapshotting(core, row, there);
-  for (const row of resuming) takeDownIfEnded(core, await sandboxes.abandonResume(row));
+  for (const row of resuming) removeIfEnded(core, await sandboxes.abandonResume(row));
   for (const row of [...paused, ...resuming]) reportIfMissing(core, row, there);
   const next = await sandboxes.earliestEnd();
   if (next !== undefined) expiry.noteEnd(next);
@@ -51,7 +51,7 @@ export async function recover(core: LifecycleCore): Promise<void> {
 
 async function settleRunning(core: LifecycleCore, row: Sandbox, there: Found): Promise<void> {
   if (there.sandboxes.has(row.id)) core.reachability.begin(row.id, row.executionId);
-  else takeDownIfEnded(core, await core.store.sandboxes.kill(row));
+  else removeIfEnded(core, await core.store.sandboxes.kill(row));
 }
 
 async function settlePausing(core: LifecycleCore, row: Sandbox, there: Found): Promise<void> {
@@ -61,13 +61,13 @@ async function settlePausing(core: LifecycleCore, row: Sandbox, there: Found): P
     const back = await sandboxes.abandonPause(row);
     if (hasCheckpoint && row.checkpoint !== null) core.checkpointRemoval.enqueue([row.checkpoint]);
     if (back?.state === "running") core.reachability.begin(row.id, row.executionId);
-    takeDownIfEnded(core, back);
+    removeIfEnded(core, back);
     return;
   }
   if (!hasCheckpoint) await sandboxes.kill(row);
   const done = await sandboxes.finishPause(row);
   if (done?.state === "paused") core.listener.tell("paused", done, "the server was restarted meanwhile");
-  takeDownIfEnded(core, done);
+  removeIfEnded(core, done);
 }
 
 async function settleSnapshotting(core: LifecycleCore, row: Sandbox, there: Found): Promise<void> {
@@ -75,10 +75,10 @@ async function settleSnapshotting(core: LifecycleCore, row: Sandbox, there: Foun
   if (!there.sandboxes.has(row.id)) await sandboxes.kill(row);
   const back = await sandboxes.finishSnapshot(row);
   if (back?.state === "running") core.reachability.begin(row.id, row.executionId);
-  takeDownIfEnded(core, back);
+  removeIfEnded(core, back);
 }
 
-function takeDownIfEnded(core: LifecycleCore, row: Sandbox | undefined): void {
+function removeIfEnded(core: LifecycleCore, row: Sandbox | undefined): void {
   if (row?.state !== "killing") return;
   core.listener.tell("killed", row, "it was gone, or wanted gone, when the server started");
   core.removal.enqueue([row]);
