@@ -4,6 +4,8 @@
  */
 
 export const REQUEST_BODY_MAX_BYTES = 16 * 1024 * 1024;
+/** Values in a body, each entry of an object or a list counted: what is wrong is noted for each of them. */
+export const REQUEST_VALUES_MAX = 50_000;
 
 export const ACCESS_TOKENS_KEPT = 16;
 

@@ -1,7 +1,7 @@
 /** What every response has in common, whatever was asked. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { jsonLog } from "../../work/log.ts";
-import { REQUEST_BODY_MAX_BYTES } from "../limits.ts";
+import { REQUEST_BODY_MAX_BYTES, REQUEST_VALUES_MAX } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { createDispatch } from "./dispatch.ts";
 import { route } from "./route.ts";
@@ -65,6 +65,13 @@ describe("errors are JSON with a numeric code", () => {
   test("a missing body is refused where one is needed", async () => {
     expect((await f.call("POST", "/sandboxes")).body.message).toContain("no body");
     expect((await f.call("POST", "/sandboxes", "")).status).toBe(400);
+  });
+
+  test("more values than anybody needs are refused before each of them is judged", async () => {
+    const create = (entries: number) => f.call("POST", "/sandboxes", { network: { allowOut: Array(entries).fill(7) } });
+    const { status, body } = await create(REQUEST_VALUES_MAX);
+    expect([status, body.message]).toEqual([400, `the body has more than ${REQUEST_VALUES_MAX} values`]);
+    expect((await create(REQUEST_VALUES_MAX - 3)).body.message).toMatch(/^validation error: .*; and \d+ more$/);
   });
 
   test("depth is refused", async () => {

@@ -1,7 +1,12 @@
-/** Reads a JSON body: bounded in size and depth, chunked or not, absent or not. */
+/** Reads a JSON body: bounded in size, depth and number of values, chunked or not, absent or not. */
 import { Fault } from "../../contract/fault.ts";
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
-import { JSON_BEGINS_WITHIN_BYTES, REQUEST_BODY_MAX_BYTES, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import {
+  JSON_BEGINS_WITHIN_BYTES,
+  REQUEST_BODY_MAX_BYTES,
+  REQUEST_VALUES_MAX,
+  VALUE_SHOWN_MAX_CHARS,
+} from "../limits.ts";
 
 /** A status that only logs show: the client was gone before it could be answered. */
 export const CLIENT_CLOSED_REQUEST = 499;
@@ -17,7 +22,7 @@ export async function readJson(request: Request): Promise<unknown> {
   const bytes = await readBytes(request);
   if (bytes.length === 0) return undefined;
   const value = parse(bytes);
-  refuseDeep(value);
+  refuseUnwieldy(value);
   return value;
 }
 
@@ -66,15 +71,19 @@ function refuseForeign(contentType: string | null, beginning: Uint8Array): void 
   );
 }
 
-/** Depth costs stack wherever the value is walked. */
-function refuseDeep(root: unknown): void {
+/** Depth costs stack wherever the value is walked, and a million values that are wrong cost a second or more. */
+function refuseUnwieldy(root: unknown): void {
   let level = [root];
+  let values = 1;
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > JSON_DEPTH_MAX) throw new Fault(400, `the body is nested deeper than ${JSON_DEPTH_MAX} levels`);
     const below: unknown[] = [];
     for (const value of level) {
       if (typeof value !== "object" || value === null) continue;
-      for (const child of Object.values(value)) below.push(child);
+      const children = Object.values(value);
+      values += children.length;
+      if (values > REQUEST_VALUES_MAX) throw new Fault(400, `the body has more than ${REQUEST_VALUES_MAX} values`);
+      for (const child of children) below.push(child);
     }
     level = below;
   }

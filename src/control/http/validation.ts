@@ -22,13 +22,14 @@ export const BODY: Source = { whole: "the body" };
 export function parseWith<S extends z.ZodType>(schema: S, input: unknown, source: Source): z.output<S> {
   const result = schema.safeParse(input);
   if (result.success) return result.data;
-  const problems = new Map<string, string>();
+  const problems = new Map<string, z.core.$ZodIssue>();
   for (const issue of result.error.issues) {
     // What else is wrong with a value of the wrong type, or far too large, follows from that.
     const where = JSON.stringify(issue.path.map(String));
-    if (!problems.has(where)) problems.set(where, new Problem(schema, issue, input, source).text);
+    if (!problems.has(where)) problems.set(where, issue);
   }
-  const shown = [...problems.values()].slice(0, VALIDATION_PROBLEMS_SHOWN);
+  const first = [...problems.values()].slice(0, VALIDATION_PROBLEMS_SHOWN);
+  const shown = first.map((issue) => new Problem(schema, issue, input, source).text);
   const more = problems.size - shown.length;
   if (more > 0) shown.push(`and ${more} more`);
   throw new Fault(400, `validation error: ${shown.join("; ")}`);
