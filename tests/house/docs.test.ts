@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path/posix";
 import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS } from "../../src/cli/config.ts";
+import { JSON_DEPTH_MAX } from "../../src/contract/limits.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import { createSandboxV1, createSandboxV2 } from "../../src/contract/management/create-sandbox.ts";
 import {
@@ -14,6 +15,7 @@ import {
 } from "../../src/contract/management/limits.ts";
 import { Filesystem } from "../../src/contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../../src/contract/runtime/wire/process/process_pb.ts";
+import { REQUEST_BODY_MAX_BYTES, REQUEST_VALUES_MAX } from "../../src/control/limits.ts";
 import { routes } from "../../src/control/routes/routes.ts";
 import { refuseUnbuilt } from "../../src/control/routes/unbuilt-fields.ts";
 import { UNBUILT_ROUTES } from "../../src/control/routes/unbuilt-routes.ts";
@@ -109,6 +111,13 @@ describe("api.md", () => {
       expect.stringContaining(`${ENV_VARIABLE_MAX_BYTES} bytes`),
       expect.stringContaining(`${ENV_TOTAL_MAX_BYTES} bytes`),
     ]);
+  });
+
+  test("has the bounds of a body", () => {
+    const mebibytes = REQUEST_BODY_MAX_BYTES / 1024 ** 2;
+    expect(api).toMatch(
+      new RegExp(`at most ${mebibytes} MiB, ${REQUEST_VALUES_MAX} values \\([^)]+\\) and ${JSON_DEPTH_MAX} levels`),
+    );
   });
 
   test("names every field of a create request", () => {

@@ -154,7 +154,7 @@ test("JSON may have brackets, quotes and backslashes in its strings, as many as 
   expect(codeOf(answer)).toMatch(/not_found|internal/);
 });
 
-// Seen to fail without blameSender(): all were 500 internal, as if the daemon were at fault.
+// Seen to fail without retoldErrors(): all were 500 internal, as if the daemon were at fault.
 test.each<[string, number[] | Uint8Array]>([
   ["ends in the middle", [0x0a, 0xff, 0xff, 0xff, 0xff, 0x7f, 1]],
   ["has a number without end", new Uint8Array(50).fill(0xff)],
