@@ -50,14 +50,23 @@ test("a sandbox that ended or has no token is not found", async () => {
 });
 
 test("who guesses too often waits, others do not, and after the window it may try again", async () => {
-  const { id, token } = await secured();
+  await secured();
   const guess = link("wrong");
   for (let times = 0; times < LINK_MISSES_MAX; times++) expect(await find(guess)).toBeUndefined();
-  const refused = await find(link(token)).catch((error) => error);
+  const refused = await find(guess).catch((error) => error);
   expect(refused).toBeInstanceOf(Fault);
   expect(refused).toMatchObject({ status: 429, headers: { "retry-after": "60" } });
-  expect(await find(link(token), "192.0.2.8")).toBe(id);
+  expect(await find(guess, "192.0.2.8")).toBeUndefined();
   await fixture.advance(LINK_MISSES_WINDOW_MS);
+  expect(await find(guess)).toBeUndefined();
+});
+
+test("guesses from an address do not lock out the good links of others behind it, nor do those end its wait", async () => {
+  const { id, token } = await secured();
+  const guess = link("wrong");
+  for (let times = 0; times < LINK_MISSES_MAX; times++) await find(guess);
+  expect(await find(link(token))).toBe(id);
+  await expect(find(guess)).rejects.toMatchObject({ status: 429 });
   expect(await find(link(token))).toBe(id);
 });
 

@@ -1,7 +1,7 @@
 /**
  * Whose file a signed link opens. With one address for all sandboxes a link names none, so the sandbox is found by
- * whose token made the signature. Every candidate is compared in full, whichever matches; and who guesses is soon told
- * to wait.
+ * whose token made the signature. Every candidate is compared in full, whichever matches. Who guesses is soon
+ * told to wait, but a signature that matches is never refused: many clients may share one address.
  */
 import { timingSafeEqual } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
@@ -30,13 +30,15 @@ export class SignedLinks {
    * nobody has guessed either. `client` is the address of who asks.
    */
   async find(link: SignedLink, client: string): Promise<string | undefined> {
-    this.#refuseGuesser(client);
     const given = digest(link.signature);
     let found: string | undefined;
     for (const { id, tokens } of await this.#store.sandboxes.secured(this.#clock.now(), LINK_SANDBOXES_MAX)) {
       for (const token of tokens) if (timingSafeEqual(digest(fileSignature(link, token)), given)) found = id;
     }
-    if (found === undefined) this.#note(client);
+    if (found === undefined) {
+      this.#refuseGuesser(client);
+      this.#note(client);
+    }
     return found;
   }
 
