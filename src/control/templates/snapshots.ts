@@ -7,7 +7,7 @@ import type { Snapshot } from "../../contract/management/snapshot.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import type { Template } from "../../store/templates.ts";
+import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
 import type { Clock } from "../../work/clock.ts";
 import type { Ids } from "../access/ids.ts";
 import { DEFAULT_TAG, parseTemplateReference } from "./template-reference.ts";
@@ -51,7 +51,9 @@ export async function makeSnapshot(
   request: { name: string | undefined; memory: boolean },
 ): Promise<Snapshot> {
   const name = request.name === undefined ? undefined : parseOwnName(team, request.name);
-  if (name !== undefined && (await store.templates.everById(name.alias)) !== undefined) {
+  const named = name && (await store.templates.everById(name.alias));
+  // The id of a template that the team cannot see is a name like any other: a refusal would tell that it exists.
+  if (name !== undefined && named !== undefined && (named.public || named.teamId === team.id)) {
     throw new Fault(409, `"${name.alias}" is the id of a template; choose another name`);
   }
   return lifecycle.snapshot(team, sandboxId, request.memory, async (sandbox, checkpoint) => {
@@ -93,21 +95,22 @@ export async function deleteTemplate(
   lifecycle.discard(checkpoints);
 }
 
-/** The team's template by alias or id; a tag is taken and ignored, as clients expect. */
+/**
+ * The team's template by alias or id; a tag is taken and ignored, as clients expect. By id another team's is as one
+ * that never was, and so is a private one by alias.
+ */
 async function findOwn(tables: Tables, team: Team, written: string): Promise<Template> {
   const { namespace, name } = parseTemplateReference(written);
   if (namespace !== undefined && namespace !== team.slug) throw foreignNamespace(team, namespace);
-  const template =
+  const isBare = namespace === undefined;
+  const byAlias =
     (await tables.templates.byAlias(team.slug, name)) ??
-    (namespace === undefined ? await findElsewhere(tables, name) : undefined);
-  if (template === undefined) throw new Fault(404, `template "${written}" does not exist`);
-  if (template.teamId === null) throw new Fault(403, `template "${written}" is built in and cannot be deleted`);
-  if (template.teamId !== team.id) throw new Fault(403, `template "${written}" belongs to another team`);
-  return template;
-}
-
-async function findElsewhere(tables: Tables, name: string): Promise<Template | undefined> {
-  return (await tables.templates.byAlias("", name)) ?? (await tables.templates.byId(name));
+    (isBare ? await tables.templates.byAlias(GLOBAL_NAMESPACE, name) : undefined);
+  const found = byAlias ?? (isBare ? await tables.templates.byId(name) : undefined);
+  if (found?.teamId === team.id) return found;
+  if (found?.teamId === null) throw new Fault(403, `template "${written}" is built in and cannot be deleted`);
+  if (byAlias?.public) throw new Fault(403, `template "${written}" belongs to another team`);
+  throw new Fault(404, `template "${written}" does not exist`);
 }
 
 function parseOwnName(team: Team, written: string): SnapshotName {
