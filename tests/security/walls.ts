@@ -89,6 +89,31 @@ export function holdWalls(server: () => TestServer, sandbox: () => Sandbox): voi
       expect(text).toMatch(/not supported|not permitted/);
     });
 
+    test("pairs of sockets can be made of no family but Unix", async () => {
+      const pairs = [
+        "import ctypes",
+        "libc = ctypes.CDLL(None, use_errno=True)",
+        "families = [each for each in range(64) if each != 1]",
+        "# The kernel looks at the lower half of the number, a filter at the whole.",
+        "for family in families + [each | 1 << 32 for each in families]:",
+        "    for kind in range(1, 7):",
+        `        made = libc.syscall(${process.arch === "arm64" ? 199 : 53}, ctypes.c_long(family), kind, 0, (ctypes.c_int * 2)())`,
+        "        if made == 0 or ctypes.get_errno() != 97: print(family, kind, made, ctypes.get_errno())",
+      ].join("\n");
+      await sandbox().files.write("/tmp/pairs.py", pairs);
+      expect(await asRoot("python3 /tmp/pairs.py")).toEqual({ exitCode: 0, text: "" });
+    });
+
+    test.each(["SOCK_STREAM", "SOCK_DGRAM", "SOCK_SEQPACKET"])("a Unix pair of %s works", async (kind) => {
+      const talk = [
+        "import socket",
+        `a, b = socket.socketpair(socket.AF_UNIX, socket.${kind})`,
+        'a.send(b"there"); print(b.recv(9)); b.send(b"back"); print(a.recv(9))',
+      ].join("\n");
+      const { stdout } = await sandbox().commands.run(`python3 -c '${talk}'`);
+      expect(stdout).toBe("b'there'\nb'back'\n");
+    });
+
     test("capabilities are the short list, and none can be had back", async () => {
       const { text } = await asRoot("grep CapBnd /proc/self/status");
       const held = BigInt(`0x${text.trim().split(/\s+/)[1]}`);

@@ -5,7 +5,7 @@
  * Left out on purpose, because each has been a way out of shared-kernel sandboxes or reaches beyond the sandbox:
  * mounting in both generations, namespaces (unshare, setns, clone flags, clone3), io_uring, bpf, perf, userfaultfd,
  * kernel keyrings, modules, kexec, swap, quota, handles (open_by_handle_at), process_vm_*, personality changes, clocks,
- * acct, reboot, and every socket family but unix, IPv4, IPv6 and route netlink.
+ * acct, reboot, and every socket family but unix, IPv4, IPv6 and route netlink; pairs of sockets are unix only.
  */
 const ALLOWED = `
 accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chmod chown chown32 clock_getres clock_gettime
@@ -29,7 +29,7 @@ sched_getaffinity sched_getattr sched_getparam sched_get_priority_max sched_get_
 sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam sched_setscheduler sched_yield seccomp select semctl
 semget semop semtimedop sendfile sendmmsg sendmsg sendto setfsgid setfsuid setgid setgroups setitimer setpgid setpriority
 setregid setresgid setresuid setreuid setrlimit set_robust_list setsid setsockopt set_thread_area set_tid_address setuid
-setxattr setxattrat shmat shmctl shmdt shmget shutdown sigaltstack signalfd signalfd4 socketpair splice stat statfs statx
+setxattr setxattrat shmat shmctl shmdt shmget shutdown sigaltstack signalfd signalfd4 splice stat statfs statx
 symlink symlinkat sync sync_file_range syncfs sysinfo tee tgkill time timer_create timer_delete timer_getoverrun
 timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times tkill truncate umask uname unlink unlinkat
 utime utimensat utimes vfork vmsplice wait4 waitid write writev chroot
@@ -114,7 +114,9 @@ export function seccompProfile() {
     syscalls: [
       allow(ALLOWED.trim().split(/\s+/)),
       allow(["clone"], [{ index: 0, value: CLONE_NEW_FLAGS, valueTwo: 0, op: "SCMP_CMP_MASKED_EQ" }]),
-      allow(["socket"], [equals(0, AF_UNIX)]),
+      allow(["socket", "socketpair"], [equals(0, AF_UNIX)]),
+      // Asked for a pair of another family, the kernel would first load its module, and then refuse.
+      refuse(["socketpair"], EAFNOSUPPORT, [{ index: 0, value: AF_UNIX, op: "SCMP_CMP_NE" }]),
       ...[AF_INET, AF_INET6].flatMap((family) => [
         ...INTERNET_PROTOCOLS.map((protocol) => allow(["socket"], [equals(0, family), equals(2, protocol)])),
         refuse(["socket"], EPROTONOSUPPORT, [equals(0, family), { index: 2, value: PROTOCOL_LAST, op: "SCMP_CMP_GT" }]),
