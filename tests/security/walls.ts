@@ -154,12 +154,24 @@ export function holdWalls(server: () => TestServer, sandbox: () => Sandbox): voi
       },
     );
 
-    test.each(["/sys/kernel", "/sys/firmware", "/sys/module", "/sys/block", "/proc/scsi"])(
+    test.each(["/sys/kernel", "/sys/firmware", "/sys/module", "/sys/block", "/proc/scsi", "/proc/pressure"])(
       "%s is hidden",
       async (path) => {
         expect((await asRoot(`ls -A ${path} 2>/dev/null | wc -l`)).text.trim()).toBe("0");
       },
     );
+
+    test("no pressure trigger can be registered: thousands of them keep a sandbox from being ended", async () => {
+      const register = [
+        "import glob, os",
+        'for path in glob.glob("/proc/pressure/*") + glob.glob("/sys/fs/cgroup/**/*.pressure", recursive=True):',
+        '    try: os.write(os.open(path, os.O_RDWR), b"some 150000 2000000\\0")',
+        "    except OSError: continue",
+        '    print("registered at", path)',
+      ].join("\n");
+      await sandbox().files.write("/tmp/register.py", register);
+      expect(await asRoot("python3 /tmp/register.py")).toEqual({ exitCode: 0, text: "" });
+    });
 
     test.each([
       "/proc/sysrq-trigger",

@@ -39,6 +39,7 @@ export function guestFolder(toolbox: Toolbox): string {
     .update(packages.join())
     .update(Bun.version)
     .update(toolbox.toolFolder)
+    .update(HIDDEN_IN_PROC.join())
     .update(readFileSync(import.meta.path));
   return join(toolbox.cacheFolder, `guest-${hash.digest("hex").slice(0, 16)}`);
 }
