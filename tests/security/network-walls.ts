@@ -3,10 +3,15 @@
  * closed address is first shown to answer: silence must come from the wall.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { Sandbox } from "e2b";
+import { gatewayAddress } from "../../src/host/network/address-plan.ts";
+import { run } from "../../src/host/system/command.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
 import {
+  enterInternet,
   MACHINE_ADDRESS,
   MUST_BE_CLOSED,
   NAME_SERVER,
@@ -37,6 +42,13 @@ async function reached(sandbox: Sandbox, probes: readonly string[]): Promise<str
   // One try for a name, not the resolver's usual four of five seconds: the probes are to end together.
   const envs = { RES_OPTIONS: "attempts:1 timeout:1" };
   const { stdout } = await sandbox.commands.run(`python3 /tmp/probe.py ${quoted}`, { user: "root", envs });
+  return stdout.split("\n").filter((line) => line !== "");
+}
+
+/** Those of `probes` that answer to a neighbour on the machine's uplink. */
+async function reachedFromInternet(probes: readonly string[]): Promise<string[]> {
+  const probe = join(import.meta.dir, "../support/services/probe.py");
+  const stdout = await run([...enterInternet(String(process.env.SANDLOT_TEST_RUN)), "python3", probe, ...probes]);
   return stdout.split("\n").filter((line) => line !== "");
 }
 
@@ -177,6 +189,17 @@ export function holdNetworkWalls(server: () => TestServer, make: () => Promise<C
       .filter((address) => address !== "127.0.0.1" && address !== "::1")
       .map((address) => `icmp ${address} 0`);
     expect(await reached(open, pings)).toEqual([]);
+  });
+
+  test("from the machine's other interfaces nothing answers at the relay's address", async () => {
+    const { runFolder } = new DataFolder(server().dataFolder);
+    const gateway = gatewayAddress(Number(readFileSync(join(runFolder, "net"), "utf8")));
+    const ports = [53, own?.port].map((port) => `tcp ${gateway} ${port}`);
+    const probes = [`dns ${gateway} 53`, ...ports, `tcp ${MACHINE_ADDRESS} ${own?.port}`];
+    // From there the machine is reached, and here its own service answers at the relay's address, too.
+    expect(await reachedFromInternet(probes)).toEqual([`tcp ${MACHINE_ADDRESS} ${own?.port}`]);
+    expect(await answersThisMachine(`http://${gateway}:${own?.port}/`)).toBe(true);
+    await expectReached(open, [`dns ${gateway} 53`, "dns 169.254.0.22 53"]);
   });
 
   test("a neighbour is closed, though it listens and the server reaches it", async () => {

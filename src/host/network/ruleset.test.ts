@@ -43,6 +43,13 @@ describe("the table of a server", () => {
     ]);
   });
 
+  test("lets none but its sandboxes and the machine itself reach the server's own address", () => {
+    expect(chain(ruleset(facts), "here")).toEqual([
+      'iifname "slotabcd-*" jump to_machine',
+      'iifname != "lo" ip daddr 198.18.48.1 drop',
+    ]);
+  });
+
   test("lets nobody but root and what was asked for into a sandbox", () => {
     const text = ruleset(facts);
     expect(chain(text, "from_machine")).toEqual(['oifname "slotabcd-*" meta skuid != 0 drop']);

@@ -4,7 +4,8 @@
  * The table closes everything that is not plainly the outside: from the first packet on, a sandbox reaches neither this
  * machine, nor its neighbours, nor private networks; forged sources and IPv6 are dropped. What is closed answers at
  * once that it is, so that no program waits for a time-out. On this machine only root, that is the server, reaches a
- * sandbox: the edge is the one door for everybody else.
+ * sandbox: the edge is the one door for everybody else. The server's own address, where the DNS relay listens, answers
+ * its sandboxes and the machine itself alone: the kernel would take packets for it on any interface.
  */
 import { CLOSED_RANGES, gatewayAddress, NAMESERVER_ADDRESS, netAddress } from "./address-plan.ts";
 
@@ -62,6 +63,7 @@ table inet ${table} {
   chain here {
     type filter hook input priority filter; policy accept;
     iifname ${ours} jump to_machine
+    iifname != "lo" ip daddr ${gateway} drop
   }
   chain to_machine {
     ct state established,related accept

@@ -40,7 +40,7 @@ interface OuterNetwork {
 
 export async function makeOuterNetwork(): Promise<OuterNetwork> {
   const machine = `${PREFIX}-${process.pid}`;
-  const internet = `${PREFIX}-${process.pid}-net`;
+  const internet = internetOf(String(process.pid));
   for (const name of [machine, internet]) await run(["ip", "netns", "add", name]);
   await run(["ip", "-batch", "-"], {
     stdin: [`link add uplink0 netns ${machine} type veth peer name uplink1 netns ${internet}`].join("\n"),
@@ -62,6 +62,8 @@ export async function makeOuterNetwork(): Promise<OuterNetwork> {
       "address add 2001:db8::1/64 dev uplink1 nodad",
       "address add 2001:db8:1::1/128 dev lo",
       "link set uplink1 up",
+      // A neighbour of the machine that knows where its sandboxes are.
+      `route add 198.18.0.0/15 via ${MACHINE_ADDRESS}`,
       ...[...MUST_BE_CLOSED, OUTSIDE, NAME_SERVER, "1.1.1.1", "8.8.8.8"].map((ip) => `address add ${ip}/32 dev lo`),
     ].join("\n"),
   });
@@ -78,6 +80,15 @@ export async function makeOuterNetwork(): Promise<OuterNetwork> {
       for (const name of [machine, internet]) await attempt(["ip", "netns", "delete", name]);
     },
   };
+}
+
+function internetOf(testRun: string): string {
+  return `${PREFIX}-${testRun}-net`;
+}
+
+/** Runs what follows on the other side of the machine's uplink. `testRun` is the pid of who made the network. */
+export function enterInternet(testRun: string): string[] {
+  return inside(internetOf(testRun), []);
 }
 
 /** Namespaces of runs that were killed. */
