@@ -70,8 +70,8 @@ export function filesOfLane(lane: Lane, files: readonly string[]): string[] {
 /** Those that have tests of a bound of time, in themselves or in a file that they share. */
 export function filesWithTimedTests(files: readonly string[]): string[] {
   return files.filter((path) => {
-    const neighbours = specifiersIn(path).filter((specifier) => specifier.startsWith("./"));
-    const sources = [path, ...neighbours.map((specifier) => join(dirname(path), specifier))];
+    const shared = specifiersIn(path).filter((specifier) => specifier.startsWith("."));
+    const sources = [path, ...shared.map((specifier) => join(dirname(path), specifier))];
     return sources.some((source) => specifiersIn(source).some((specifier) => specifier.endsWith("/testing/timed.ts")));
   });
 }

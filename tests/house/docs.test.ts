@@ -9,6 +9,7 @@ import { createSandboxV1, createSandboxV2 } from "../../src/contract/management/
 import {
   ENV_TOTAL_MAX_BYTES,
   ENV_VARIABLE_MAX_BYTES,
+  MCP_MAX_BYTES,
   METADATA_ENTRIES_MAX,
   METADATA_KEY_MAX_CHARS,
   METADATA_MAX_BYTES,
@@ -108,6 +109,7 @@ describe("api.md", () => {
     expect(bounds).toEqual([
       `${METADATA_ENTRIES_MAX} entries, ${METADATA_MAX_BYTES} bytes of keys and values in UTF-8`,
       `${METADATA_KEY_MAX_CHARS} characters`,
+      `${MCP_MAX_BYTES} bytes as JSON in UTF-8`,
       expect.stringContaining(`${ENV_VARIABLE_MAX_BYTES} bytes`),
       expect.stringContaining(`${ENV_TOTAL_MAX_BYTES} bytes`),
     ]);

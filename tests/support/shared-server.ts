@@ -18,7 +18,9 @@ export function sharedServer(): () => TestServer {
     await runningServer();
   });
   afterAll(async () => {
-    if (current !== undefined && isRunning(current.pid)) await endAllOn(current);
+    if (current === undefined) return;
+    if (!isRunning(current.pid)) throw new Error(`the shared server ended under this file:\n${current.output()}`);
+    await endAllOn(current);
   });
   return () => {
     if (current === undefined) throw new Error("the server runs only while tests do");

@@ -6,6 +6,7 @@ import { z } from "zod";
 import {
   ENV_TOTAL_MAX_BYTES,
   ENV_VARIABLE_MAX_BYTES,
+  MCP_MAX_BYTES,
   METADATA_ENTRIES_MAX,
   METADATA_KEY_MAX_CHARS,
   METADATA_MAX_BYTES,
@@ -71,7 +72,16 @@ const shared = {
   metadata: metadata.nullish().describe("Free-form strings that lists can be filtered by"),
   envVars: envVars.nullish().describe("Variables of every process in the sandbox"),
   allow_internet_access: z.boolean().nullish().describe("False: no packet leaves the sandbox"),
-  mcp: z.looseObject({}).nullish().describe("Kept with the sandbox; the client starts its gateway itself"),
+  mcp: z
+    .looseObject({})
+    .superRefine((given, context) => {
+      const bytes = new TextEncoder().encode(JSON.stringify(given)).length;
+      if (bytes <= MCP_MAX_BYTES) return;
+      const message = `must have at most ${MCP_MAX_BYTES} bytes as JSON, got ${bytes}`;
+      context.addIssue({ code: "custom", message, input: given });
+    })
+    .nullish()
+    .describe("Kept with the sandbox; the client starts its gateway itself"),
   autoPause: z.boolean().nullish().describe("True: at the end of its timeout the sandbox is paused, not killed"),
   autoPauseMemory: z.boolean().nullish().describe("False: that pause keeps files only, and no traffic can end it"),
   autoResume: z

@@ -9,6 +9,8 @@ export const PAGE_MAX = 100;
 export const METADATA_ENTRIES_MAX = 256;
 export const METADATA_KEY_MAX_CHARS = 256;
 export const METADATA_MAX_BYTES = 64 * 1024;
+/** As JSON in UTF-8: it is part of the row that every request about the sandbox reads. */
+export const MCP_MAX_BYTES = 64 * 1024;
 /** The kernel starts no process with a longer variable (MAX_ARG_STRLEN, 32 pages of 4 KiB). */
 export const ENV_VARIABLE_MAX_BYTES = 128 * 1024;
 /** The kernel takes 2 MiB of arguments and variables (a quarter of the stack); the rest is left for the arguments. */

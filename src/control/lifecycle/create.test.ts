@@ -181,6 +181,10 @@ describe("create", () => {
     [{ templateID: "base", envVars: { A: "secret\u0000" } }, "envVars.A must not hold NUL"],
     [{ templateID: "base", secure: "yes" }, "secure must be a boolean, got a string"],
     [{ templateID: "base", mcp: [] }, "mcp must be an object, got an array"],
+    [
+      { templateID: "base", mcp: { server: "ü".repeat(40_000) } },
+      "mcp must have at most 65536 bytes as JSON, got 80013",
+    ],
   ])("%j is refused: %s", async (body, message) => {
     const reply = await f.call("POST", "/sandboxes", body);
     expect(reply.status).toBe(400);
