@@ -45,7 +45,7 @@ test("one that is ready is given out, and only once", async () => {
   expect(await pool.take(kind)).toStartWith("asked");
 });
 
-test("one that died on the shelf is passed over, and with none left a new one is booted", async () => {
+test("one that died while it waited is passed over, and with none left a new one is booted", async () => {
   await filled();
   alive.delete("ahead 1");
   expect(await pool.take(kind)).toBe("ahead 2");
@@ -53,7 +53,7 @@ test("one that died on the shelf is passed over, and with none left a new one is
   expect(await pool.take(kind)).toStartWith("asked");
 });
 
-test("another kind has nothing of the shelf", async () => {
+test("another kind gets nothing of it", async () => {
   await filled();
   expect(await pool.take({ ...kind, memoryMB: kind.memoryMB + 1 })).toStartWith("asked");
 });

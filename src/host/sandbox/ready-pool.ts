@@ -2,14 +2,14 @@
  * Sandboxes that were booted before anybody asked, so that a create is only a hand-over. They have their final id from
  * the start and hold no secret of anybody; one is given out once and never comes back.
  */
-
+import { Background } from "../../work/background.ts";
 import { described, type Log, stderrLog } from "../../work/log.ts";
 import type { SandboxKind } from "../host.ts";
 import { READY_REFILL_DELAY_MS } from "../limits.ts";
 
 const RETRY_AFTER_FAILURE_MS = 5_000;
 
-interface Shelf {
+interface Stock {
   kind: SandboxKind;
   ready: string[];
   booting: number;
@@ -17,8 +17,8 @@ interface Shelf {
 }
 
 export class ReadyPool {
-  readonly #shelves = new Map<string, Shelf>();
-  readonly #background = new Set<Promise<void>>();
+  readonly #stocks = new Map<string, Stock>();
+  readonly #background: Background;
   #closed = false;
 
   constructor(
@@ -29,27 +29,29 @@ export class ReadyPool {
     readonly discard: (id: string) => Promise<void>,
     readonly isUsable: (id: string) => boolean,
     readonly log: Log = stderrLog,
-  ) {}
+  ) {
+    this.#background = new Background(log);
+  }
 
   /** Keeps these kinds ready and lets go of the others. */
   keep(kinds: readonly SandboxKind[]): void {
-    const wanted = new Map(kinds.map((kind) => [shelfName(kind), kind]));
-    for (const [name, shelf] of this.#shelves) {
+    const wanted = new Map(kinds.map((kind) => [keyOf(kind), kind]));
+    for (const [name, stock] of this.#stocks) {
       if (wanted.has(name)) continue;
-      this.#shelves.delete(name);
-      this.#empty(shelf);
+      this.#stocks.delete(name);
+      this.#empty(stock);
     }
     for (const [name, kind] of wanted) {
-      if (!this.#shelves.has(name)) this.#shelves.set(name, { kind, ready: [], booting: 0, timer: undefined });
+      if (!this.#stocks.has(name)) this.#stocks.set(name, { kind, ready: [], booting: 0, timer: undefined });
     }
-    for (const shelf of this.#shelves.values()) this.#refillSoon(shelf, 0);
+    for (const stock of this.#stocks.values()) this.#refillSoon(stock, 0);
   }
 
   /** A running sandbox of this kind: one that is ready, or a new one. */
   async take(kind: SandboxKind): Promise<string> {
-    const shelf = this.#shelves.get(shelfName(kind));
-    for (let id = shelf?.ready.shift(); id !== undefined; id = shelf?.ready.shift()) {
-      if (shelf !== undefined) this.#refillSoon(shelf, READY_REFILL_DELAY_MS);
+    const stock = this.#stocks.get(keyOf(kind));
+    for (let id = stock?.ready.shift(); id !== undefined; id = stock?.ready.shift()) {
+      if (stock !== undefined) this.#refillSoon(stock, READY_REFILL_DELAY_MS);
       if (this.isUsable(id)) return id;
     }
     return await this.boot(kind);
@@ -57,56 +59,57 @@ export class ReadyPool {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const shelf of this.#shelves.values()) this.#empty(shelf);
-    this.#shelves.clear();
-    while (this.#background.size > 0) await Promise.allSettled(this.#background);
+    for (const stock of this.#stocks.values()) this.#empty(stock);
+    this.#stocks.clear();
+    await this.#background.settled();
   }
 
   /** A little later, because whoever just took one is about to use the processor. Each take puts it off again. */
-  #refillSoon(shelf: Shelf, delayMs: number): void {
+  #refillSoon(stock: Stock, delayMs: number): void {
     if (this.#closed || this.perKind === 0) return;
-    clearTimeout(shelf.timer);
-    shelf.timer = setTimeout(() => this.#refill(shelf), delayMs);
+    clearTimeout(stock.timer);
+    stock.timer = setTimeout(() => this.#refill(stock), delayMs);
   }
 
-  #refill(shelf: Shelf): void {
-    if (this.#closed || shelf.ready.length + shelf.booting >= this.perKind) return;
-    shelf.booting++;
-    const work = this.bootAhead(shelf.kind)
-      .then((id) => {
-        const current = this.#shelves.get(shelfName(shelf.kind));
-        if (this.#closed || current !== shelf) return this.discard(id);
-        shelf.ready.push(id);
-      })
-      .then(
-        () => 0,
-        (error) => {
-          this.log.write({ level: "error", event: "sandbox could not be booted ahead", error: described(error) });
-          return RETRY_AFTER_FAILURE_MS;
-        },
-      )
-      .then((delayMs) => {
-        shelf.booting--;
-        if (this.#shelves.get(shelfName(shelf.kind)) === shelf) this.#refillSoon(shelf, delayMs);
-      });
-    this.#background.add(work);
-    work.finally(() => this.#background.delete(work));
+  #refill(stock: Stock): void {
+    if (this.#closed || stock.ready.length + stock.booting >= this.perKind) return;
+    stock.booting++;
+    this.#background.run("ready sandboxes could not be refilled", async () => {
+      const delayMs = await this.#bootInto(stock);
+      stock.booting--;
+      if (this.#isKept(stock)) this.#refillSoon(stock, delayMs);
+    });
   }
 
-  #empty(shelf: Shelf): void {
-    clearTimeout(shelf.timer);
-    for (const id of shelf.ready.splice(0)) {
-      const work = this.discard(id).catch((error) => {
-        const event = "ready sandbox could not be discarded";
+  /** Answers how long to wait before the next. */
+  async #bootInto(stock: Stock): Promise<number> {
+    try {
+      const id = await this.bootAhead(stock.kind);
+      if (this.#closed || !this.#isKept(stock)) await this.discard(id);
+      else stock.ready.push(id);
+      return 0;
+    } catch (error) {
+      this.log.write({ level: "error", event: "sandbox could not be booted ahead", error: described(error) });
+      return RETRY_AFTER_FAILURE_MS;
+    }
+  }
+
+  #isKept(stock: Stock): boolean {
+    return this.#stocks.get(keyOf(stock.kind)) === stock;
+  }
+
+  #empty(stock: Stock): void {
+    clearTimeout(stock.timer);
+    for (const id of stock.ready.splice(0)) {
+      const event = "ready sandbox could not be discarded";
+      const complain = (error: unknown) =>
         this.log.write({ level: "error", event, sandbox: id, error: described(error) });
-      });
-      this.#background.add(work);
-      work.finally(() => this.#background.delete(work));
+      this.#background.run(event, () => this.discard(id).catch(complain));
     }
   }
 }
 
-/** Kinds that differ in anything the boot depends on do not share a shelf. */
-function shelfName(kind: SandboxKind): string {
+/** Kinds that differ in anything the boot depends on do not share what is ready. */
+function keyOf(kind: SandboxKind): string {
   return JSON.stringify([kind.image, kind.cpuCount, kind.memoryMB, kind.diskSizeMB]);
 }
