@@ -30,7 +30,8 @@ export function sharedServer(): () => TestServer {
 
 async function runningServer(): Promise<void> {
   if (current !== undefined && isRunning(current.pid)) return;
-  const server = await startServer(newDataFolder(`shared-${++started}`));
+  // The server of the lane before may still be about to stop.
+  const server = await startServer(newDataFolder(`shared-${process.pid}-${++started}`));
   process.on("exit", () => void server.stop());
   current = server;
 }
