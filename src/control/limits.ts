@@ -112,3 +112,7 @@ export const DELIVERY_STORE_RETRY_MS = 1_000;
 export const WEBHOOK_STATS_BUCKET_MS = 3_600_000;
 /** Of a body that says to be a form: where its first bracket is looked for. */
 export const JSON_BEGINS_WITHIN_BYTES = 64;
+
+/** How long logs and events wait after the store failed. */
+export const CHRONICLE_STORE_RETRY_MS = 1_000;
+export const LOG_PAGES_PER_READ = 64;

@@ -40,3 +40,6 @@ export const EDGE_WEBSOCKET_SILENT_SECONDS = 120;
 export const EDGE_WEBSOCKET_QUEUE_PAUSE_BYTES = 1024 * 1024;
 export const EDGE_WEBSOCKET_QUEUE_MAX_BYTES = 32 * 1024 * 1024;
 export const EDGE_WEBSOCKET_CLOSE_MS = 5000;
+
+/** A silent connection to a sandbox is asked so often whether it is still there. */
+export const EDGE_KEEPALIVE_MS = 20_000;

@@ -4,9 +4,7 @@
  * back.
  */
 import type { Socket } from "bun";
-import { EDGE_WEBSOCKET_CLOSE_MS } from "./limits.ts";
-
-const KEEPALIVE_MS = 20_000;
+import { EDGE_KEEPALIVE_MS, EDGE_WEBSOCKET_CLOSE_MS } from "./limits.ts";
 
 export interface SandboxSocketListener {
   data(bytes: Buffer<ArrayBuffer>): void;
@@ -36,7 +34,7 @@ export class SandboxSocket {
       socket: {
         open: (socket) => {
           socket.setNoDelay(true);
-          socket.setKeepAlive(true, KEEPALIVE_MS);
+          socket.setKeepAlive(true, EDGE_KEEPALIVE_MS);
         },
         // Its own copy: what a socket hands out is never shared memory, though its type leaves that open.
         data: (socket, bytes) => socket.data.#received(bytes as Buffer<ArrayBuffer>),

@@ -69,3 +69,37 @@ export const JOURNAL_RETRY_MAX_MS = 5_000;
 /** Sandboxes measured before others get their turn on the processor. */
 export const METRIC_TURN = 16;
 export const MEASURE_DISK_MS = 1_000;
+
+/** How long the ready pool rests after a boot ahead that failed. */
+export const READY_RETRY_MS = 5_000;
+/** How often the networks that the machine is on are looked at. */
+export const ON_LINK_REFRESH_MS = 5_000;
+/** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
+export const CONNECTIONS_PER_SANDBOX_MAX = 8192;
+/** Below this much free space no new sandbox is made: the running ones need it. */
+export const DISK_FREE_MIN_BYTES = 1024 ** 3;
+/** A pool in a file has at least this size; when it is let go, its loop device is waited for so long. */
+export const POOL_MIN_BYTES = 4 * 1024 ** 3;
+export const POOL_RELEASE_MS = 20_000;
+export const POOL_LOOK_EVERY_MS = 20;
+/** The memory of a large sandbox takes a while to be given back, on a machine that is busy. */
+export const CGROUP_REMOVE_MS = 20_000;
+/** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */
+export const CGROUP_REMOVE_RETRY_MIN_MS = 1;
+export const CGROUP_REMOVE_RETRY_MAX_MS = 20;
+/** A guest that starts is asked so often, and each time waited for so long. */
+export const GUEST_PING_EVERY_MS = 4;
+export const GUEST_PING_MS = 1_000;
+/** An answer of a guest is a few bytes; a sandbox that sends more is not our guest any more. */
+export const GUEST_ANSWER_MAX_BYTES = 4096;
+/** Of a guest: threads, and children of its keeper. A sandbox could have made more appear. */
+export const GUEST_PRIORITY_TURNS_MAX = 64;
+/** Shorter than any pause before a follower listens again. */
+export const JOURNAL_LAST_LINES_MS = 50;
+/** Another server may take a free loop device between two calls. */
+export const LOOP_ATTEMPTS_MAX = 64;
+/** crun may have been killed the first time. */
+export const CRUN_REMOVE_TRIES_MAX = 2;
+export const CRIU_SAID_MAX_CHARS = 300;
+/** What a killed CRIU had its hand in ends within this. */
+export const CRIU_AFTERMATH_MS = 50;

@@ -15,14 +15,13 @@ import { OneAtATime } from "../../work/one-at-a-time.ts";
 import type { Ids } from "../access/ids.ts";
 import type { LifecycleEvent } from "../lifecycle/lifecycle-listener.ts";
 import {
+  CHRONICLE_STORE_RETRY_MS,
   DELIVERIES_WAITING_MAX,
   EVENT_FLUSH_MS,
   EVENT_METADATA_MAX_CHARS,
   EVENTS_PER_WRITE,
   EVENTS_WAITING_MAX,
 } from "../limits.ts";
-
-const STORE_RETRY_MS = 1_000;
 
 interface EventServices {
   store: Store;
@@ -99,7 +98,7 @@ export class SandboxEventRecord {
       try {
         await this.#services.store.transaction((tables) => this.#record(tables, events), "server");
       } catch (error) {
-        this.#arm(STORE_RETRY_MS);
+        this.#arm(CHRONICLE_STORE_RETRY_MS);
         throw error;
       }
       this.#waiting.splice(0, events.length);

@@ -11,9 +11,11 @@ import type { Background } from "../../work/background.ts";
 import type { Clock, Timer } from "../../work/clock.ts";
 import { OneAtATime } from "../../work/one-at-a-time.ts";
 import {
+  CHRONICLE_STORE_RETRY_MS,
   LOG_BYTES_PER_SANDBOX_MAX,
   LOG_FLUSH_MS,
   LOG_LINES_PER_SANDBOX_MAX,
+  LOG_PAGES_PER_READ,
   LOG_PAGES_PER_WRITE,
   LOG_SANDBOXES_KNOWN_MAX,
   LOG_WAITING_MAX_BYTES,
@@ -45,9 +47,7 @@ interface Known {
   hasEnded: boolean;
 }
 
-const PAGES_PER_READ = 64;
 const REMOVALS_PER_WRITE = 32;
-const STORE_RETRY_MS = 1_000;
 
 export class SandboxLogs {
   readonly #services: { store: Store; clock: Clock; idleClock: Clock; background: Background };
@@ -119,14 +119,14 @@ export class SandboxLogs {
       const { teamId, sandboxId } = query;
       const logs = this.#services.store.sandboxLogs;
       const pages = query.newestFirst
-        ? await logs.backward(teamId, sandboxId, from, to, PAGES_PER_READ)
-        : await logs.forward(teamId, sandboxId, from, to, PAGES_PER_READ);
+        ? await logs.backward(teamId, sandboxId, from, to, LOG_PAGES_PER_READ)
+        : await logs.forward(teamId, sandboxId, from, to, LOG_PAGES_PER_READ);
       for (const page of pages) {
         const lines = page.filter(wanted);
         found.push(...(query.newestFirst ? lines.reverse() : lines));
       }
       const last = pages.at(-1);
-      if (pages.length < PAGES_PER_READ || last === undefined) break;
+      if (pages.length < LOG_PAGES_PER_READ || last === undefined) break;
       if (query.newestFirst) to = (last[0]?.at ?? from) - 1;
       else from = (last.at(-1)?.at ?? to) + 1;
     }
@@ -201,7 +201,7 @@ export class SandboxLogs {
         await this.#writePages(ids);
       } catch (error) {
         for (const id of ids) this.#dirty.add(id);
-        this.#arm(STORE_RETRY_MS);
+        this.#arm(CHRONICLE_STORE_RETRY_MS);
         throw error;
       }
     }

@@ -4,14 +4,10 @@ import { rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { stderrLog } from "../../work/log.ts";
+import { CGROUP_REMOVE_MS, CGROUP_REMOVE_RETRY_MAX_MS, CGROUP_REMOVE_RETRY_MIN_MS } from "../limits.ts";
 
 export const CGROUP_ROOT = "/sys/fs/cgroup";
 const V2_MARK = "cgroup.controllers";
-/** The memory of a large sandbox takes a while to be given back, on a machine that is busy. */
-const REMOVE_MS = 20_000;
-/** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */
-const REMOVE_RETRY_MIN_MS = 1;
-const REMOVE_RETRY_MAX_MS = 20;
 
 export type CgroupLayout = "v1" | "v2" | "hybrid";
 
@@ -123,7 +119,7 @@ async function removeTree(folder: string, keep: ReadonlySet<string>): Promise<bo
  * runtime.
  */
 async function endAndRemove(folder: string): Promise<boolean> {
-  const deadline = performance.now() + REMOVE_MS;
+  const deadline = performance.now() + CGROUP_REMOVE_MS;
   for (let attempt = 0; performance.now() < deadline; attempt++) {
     try {
       await rmdir(folder);
@@ -134,9 +130,9 @@ async function endAndRemove(folder: string): Promise<boolean> {
     }
     for (const pid of processesOf(folder)) kill(pid);
     letGo(folder);
-    await Bun.sleep(Math.min(REMOVE_RETRY_MIN_MS * 2 ** attempt, REMOVE_RETRY_MAX_MS));
+    await Bun.sleep(Math.min(CGROUP_REMOVE_RETRY_MIN_MS * 2 ** attempt, CGROUP_REMOVE_RETRY_MAX_MS));
   }
-  const error = `what was told to end in it has not, for ${REMOVE_MS} ms; it stays until the next start`;
+  const error = `what was told to end in it has not, for ${CGROUP_REMOVE_MS} ms; it stays until the next start`;
   const processes = processesOf(folder).join(" ");
   stderrLog.write({ level: "error", event: "cgroup could not be removed", folder, processes, error });
   return false;

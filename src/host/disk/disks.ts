@@ -11,15 +11,13 @@ import { mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { DISK_FREE_MIN_BYTES } from "../limits.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { run } from "../system/command.ts";
 import { writeIdentity } from "./disk-identity.ts";
 import { openPool, type Pool } from "./pool.ts";
 import { EXT4_MOUNT, Prototypes } from "./prototypes.ts";
-
-/** Below this much free space no new sandbox is made: the running ones need it. */
-const FREE_MIN_BYTES = 1024 ** 3;
 
 interface Disk {
   /** The root filesystem of the sandbox, mounted in this process's view until `release`. */
@@ -119,11 +117,11 @@ export class Disks {
     // A pool in a file is as full as the filesystem under that file, too.
     for (const folder of [this.#pool, join(this.#pool, "..")]) {
       const { bavail, bsize } = statfsSync(folder);
-      if (bavail * bsize >= FREE_MIN_BYTES + bytes) continue;
+      if (bavail * bsize >= DISK_FREE_MIN_BYTES + bytes) continue;
       throw new Fault(
         503,
         `only ${Math.floor((bavail * bsize) / 1024 ** 2)} MiB are free on the disk for sandboxes, ` +
-          `${FREE_MIN_BYTES / 1024 ** 2} MiB are kept for the running ones`,
+          `${DISK_FREE_MIN_BYTES / 1024 ** 2} MiB are kept for the running ones`,
       );
     }
   }

@@ -6,16 +6,14 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statfsSync
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { POOL_LOOK_EVERY_MS, POOL_MIN_BYTES, POOL_RELEASE_MS } from "../limits.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { attempt, run } from "../system/command.ts";
 import { makeSparse } from "./sparse-file.ts";
 
-const POOL_MIN_BYTES = 4 * 1024 ** 3;
 /** As statfs(2) tells it. */
 export const BTRFS = 0x9123683e;
-const POOL_RELEASE_MS = 20_000;
-const POOL_LOOK_EVERY_MS = 20;
 
 export interface Pool {
   folder: string;

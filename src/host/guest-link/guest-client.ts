@@ -11,15 +11,17 @@ import {
   type GuestSettings,
 } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import { GUEST_CALL_MS, GUEST_READY_MS } from "../limits.ts";
+import {
+  GUEST_ANSWER_MAX_BYTES,
+  GUEST_CALL_MS,
+  GUEST_PING_EVERY_MS,
+  GUEST_PING_MS,
+  GUEST_READY_MS,
+} from "../limits.ts";
 import { overloaded } from "../system/overload.ts";
 
-const RETRY_MS = 4;
-const PING_MS = 1_000;
 /** After so many a further one makes the next command hardly faster. */
 const REHEARSALS = 3;
-/** An answer of a guest is a few bytes; a sandbox that sends more is not our guest any more. */
-const ANSWER_MAX_BYTES = 4096;
 /** Flags and length, before each message of a stream. */
 const ENVELOPE_BYTES = 5;
 
@@ -35,13 +37,13 @@ export class GuestClient {
   async ready(alive: () => boolean): Promise<void> {
     const deadline = performance.now() + GUEST_READY_MS;
     for (;;) {
-      const answer = await this.#call("GET", "ping", undefined, PING_MS).catch((error: unknown) => error);
+      const answer = await this.#call("GET", "ping", undefined, GUEST_PING_MS).catch((error: unknown) => error);
       if (answer instanceof Response && answer.status === 204) return;
       if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: answer });
       if (performance.now() > deadline) {
         throw overloaded(`the guest did not answer within ${GUEST_READY_MS} ms`, answer);
       }
-      await Bun.sleep(RETRY_MS);
+      await Bun.sleep(GUEST_PING_EVERY_MS);
     }
   }
 
@@ -125,7 +127,8 @@ async function boundedText(response: Response): Promise<string> {
   for await (const chunk of response.body ?? []) {
     text += decoder.decode(chunk, { stream: true });
     // Leaving the loop cancels the rest.
-    if (text.length > ANSWER_MAX_BYTES) throw new Fault(500, `the guest said more than ${ANSWER_MAX_BYTES} bytes`);
+    if (text.length > GUEST_ANSWER_MAX_BYTES)
+      throw new Fault(500, `the guest said more than ${GUEST_ANSWER_MAX_BYTES} bytes`);
   }
   return text;
 }

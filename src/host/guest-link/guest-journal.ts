@@ -15,13 +15,12 @@ import {
   JOURNAL_ANSWER_MS,
   JOURNAL_BURST_MAX_BYTES,
   JOURNAL_BYTES_PER_SECOND,
+  JOURNAL_LAST_LINES_MS,
   JOURNAL_RETRY_MAX_MS,
   JOURNAL_RETRY_MIN_MS,
 } from "../limits.ts";
 import { readJournalLine } from "./journal-line.ts";
 
-/** Shorter than any pause before a follower listens again. */
-const LAST_WORDS_MS = 50;
 const FLOW = { burst: JOURNAL_BURST_MAX_BYTES, perSecond: JOURNAL_BYTES_PER_SECOND };
 
 interface JournalSource {
@@ -78,7 +77,7 @@ export class GuestJournals {
     setTimeout(() => {
       follower.leave();
       if (this.#followed.get(id) === follower) this.#followed.delete(id);
-    }, LAST_WORDS_MS).unref();
+    }, JOURNAL_LAST_LINES_MS).unref();
   }
 
   close(): void {

@@ -6,6 +6,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { setPriority } from "node:os";
+import { GUEST_PRIORITY_TURNS_MAX } from "../limits.ts";
 
 /**
  * Twenty-eight times the share of each user process: thousands of them leave the guest enough to answer within a
@@ -14,8 +15,6 @@ import { setPriority } from "node:os";
 const GUEST_NICENESS = -15;
 /** What the sandbox's init starts first, as it is numbered inside: the shell that keeps the guest alive. */
 const KEEPER_PID_INSIDE = 2;
-/** Of a guest: threads, and children of its keeper. A sandbox could have made more appear. */
-const TURNS_MAX = 64;
 
 /**
  * Puts first the init of a sandbox, `pid`, and what it has started of ours. What these start inherits it: done before
@@ -51,7 +50,7 @@ function numbersIn(read: () => string[] | undefined): number[] {
     return (read() ?? [])
       .filter((text) => /^\d+$/.test(text))
       .map(Number)
-      .slice(0, TURNS_MAX);
+      .slice(0, GUEST_PRIORITY_TURNS_MAX);
   } catch {
     return [];
   }

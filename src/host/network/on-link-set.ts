@@ -1,10 +1,10 @@
 /** Keeps the set of networks that this machine is on up to date: they change when it joins another network. */
 import { readFileSync } from "node:fs";
 import { described, stderrLog } from "../../work/log.ts";
+import { ON_LINK_REFRESH_MS } from "../limits.ts";
 import { onLinkRanges } from "./on-link.ts";
 import { replaceOnLink } from "./ruleset.ts";
 
-const REFRESH_MS = 5_000;
 const ROUTES = "/proc/net/route";
 
 export class OnLinkSet {
@@ -26,7 +26,7 @@ export class OnLinkSet {
 
   /** The set is there, with what `read` answered. */
   keepFresh(): void {
-    this.#timer = setInterval(() => this.#refresh(), REFRESH_MS);
+    this.#timer = setInterval(() => this.#refresh(), ON_LINK_REFRESH_MS);
     this.#timer.unref();
   }
 

@@ -7,13 +7,13 @@
  * sandbox: the edge is the one door for everybody else. The server's own address, where the DNS relay listens, answers
  * its sandboxes and the machine itself alone: the kernel would take packets for it on any interface.
  */
+
+import { CONNECTIONS_PER_SANDBOX_MAX } from "../limits.ts";
 import { CLOSED_RANGES, gatewayAddress, NAMESERVER_ADDRESS, netAddress } from "./address-plan.ts";
 
 const NET_PREFIX = 20;
 /** Begins the name of every sandbox's interface, on whichever server. */
 export const ANY_INTERFACE = "slot";
-/** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
-const CONNECTIONS_MAX = 8192;
 /** Of one sandbox: more would crowd out the questions of its neighbours. */
 const DNS_RATE = "200/second burst 200 packets";
 
@@ -80,7 +80,7 @@ table inet ${table} {
   }
   chain to_outside {
     ip saddr @offline jump refuse
-    ct state new add @connections { ip saddr ct count over ${CONNECTIONS_MAX} } jump refuse
+    ct state new add @connections { ip saddr ct count over ${CONNECTIONS_PER_SANDBOX_MAX} } jump refuse
     ip daddr @closed jump refuse
     ip daddr @onlink jump refuse
     oifname "${ANY_INTERFACE}*" jump refuse

@@ -5,9 +5,7 @@
 import { Background } from "../../work/background.ts";
 import { described, type Log, stderrLog } from "../../work/log.ts";
 import type { SandboxKind } from "../host.ts";
-import { READY_REFILL_DELAY_MS } from "../limits.ts";
-
-const RETRY_AFTER_FAILURE_MS = 5_000;
+import { READY_REFILL_DELAY_MS, READY_RETRY_MS } from "../limits.ts";
 
 interface Stock {
   kind: SandboxKind;
@@ -90,7 +88,7 @@ export class ReadyPool {
       return 0;
     } catch (error) {
       this.log.write({ level: "error", event: "sandbox could not be booted ahead", error: described(error) });
-      return RETRY_AFTER_FAILURE_MS;
+      return READY_RETRY_MS;
     }
   }
 

@@ -7,6 +7,7 @@ import { FFIType, ptr } from "bun:ffi";
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { cString, errorNumber, onFirstUse, SystemError } from "../../work/c-library.ts";
+import { LOOP_ATTEMPTS_MAX } from "../limits.ts";
 
 const libc = onFirstUse({
   mount: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64, FFIType.ptr], returns: FFIType.i32 },
@@ -34,7 +35,6 @@ const LOOP_CTL_GET_FREE = 0x4c82n;
 const LOOP_CONFIGURE = 0x4c0an;
 const FICLONE = 0x40049409n;
 const LO_FLAGS_AUTOCLEAR = 4;
-const LOOP_ATTEMPTS_MAX = 64;
 const PROT_READ = 1;
 const MAP_SHARED = 1;
 const MAP_POPULATE = 0x8000;

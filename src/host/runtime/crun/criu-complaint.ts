@@ -1,9 +1,9 @@
 /** From what CRIU wrote while it failed to the one sentence that a caller needs: which process, and why. */
 import { readFileSync } from "node:fs";
 import { Fault } from "../../../contract/fault.ts";
+import { CRIU_SAID_MAX_CHARS } from "../../limits.ts";
 
 const NO_SPACE = /no space left on device|disk quota exceeded|\bENOSPC\b/i;
-const SAID_MAX_CHARS = 300;
 const ADVICE = "End that process, or pause with memory: false to keep the files alone";
 
 /** What CRIU says, and what it means to somebody who does not know CRIU. */
@@ -75,5 +75,5 @@ function statusOf(pid: number): string {
 
 /** What a sandbox wrote may end up on somebody's terminal. */
 function printable(text: string): string {
-  return text.replace(/\p{C}/gu, "?").slice(0, SAID_MAX_CHARS);
+  return text.replace(/\p{C}/gu, "?").slice(0, CRIU_SAID_MAX_CHARS);
 }

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { namedTrees, removeCgroups } from "../../cgroup/cgroups.ts";
 import { freezeCommand, freezerOf, processesBelow, thaw } from "../../cgroup/freezer.ts";
-import { DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_MS } from "../../limits.ts";
+import { CRIU_AFTERMATH_MS, DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_MS } from "../../limits.ts";
 import { attempt, MINIMAL_ENV, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../../system/toolbox.ts";
@@ -24,7 +24,6 @@ const QUIET = "-v1";
 const TALKATIVE = "-v4";
 /** What a shell calls a command that ended by a signal. */
 const SIGNALLED_MIN = 129;
-const AFTERMATH_MS = 50;
 /** For `stopDump`: who writes more than the limit gets an error, and not a signal (SIGXFSZ). */
 const NO_SIGNAL_ON_LIMIT = "trap '' 25";
 /** CRIU that runs out of memory is not to be the one that is ended for it; not everywhere may this be said. */
@@ -221,7 +220,7 @@ async function lossOf(
   before: readonly number[],
   exitCode: number,
 ): Promise<Fault | undefined> {
-  await Bun.sleep(AFTERMATH_MS);
+  await Bun.sleep(CRIU_AFTERMATH_MS);
   const after = existsSync(freezerOf(cgroup)) ? await processesBelow(freezerOf(cgroup)) : [];
   if (!after.includes(pid)) throw new Fault(404, `sandbox ${id} ended while CRIU was writing it down`);
   if (exitCode < SIGNALLED_MIN) return undefined;

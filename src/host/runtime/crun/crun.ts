@@ -2,13 +2,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
-import { CRUN_REMOVE_MS, CRUN_START_MS } from "../../limits.ts";
+import { CRUN_REMOVE_MS, CRUN_REMOVE_TRIES_MAX, CRUN_START_MS } from "../../limits.ts";
 import { attempt, cannotStart, MINIMAL_ENV } from "../../system/command.ts";
 import { overloaded } from "../../system/overload.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
-
-/** crun may have been killed the first time. */
-const REMOVE_TRIES_MAX = 2;
 
 export class Crun {
   readonly #command: string[];
@@ -39,7 +36,7 @@ export class Crun {
     // One that CRIU has made was never crun's.
     if (!(await this.list()).includes(id)) return;
     let said = "";
-    for (let tries = 0; tries < REMOVE_TRIES_MAX; tries++) {
+    for (let tries = 0; tries < CRUN_REMOVE_TRIES_MAX; tries++) {
       const result = await this.#silent(["delete", "--force", id], undefined, CRUN_REMOVE_MS);
       if (result.exitCode === 0 || !(await this.list()).includes(id)) return;
       said = result.stderr;
