@@ -2,7 +2,9 @@
  * Which tests run where and how; the place and the name of a file say it:
  *
  *   tests/performance/                  performance  how much the machine carries: last, alone, one after the other
- *   other folders of tests/, but house  sandboxes    plays on real sandboxes, one after the other; needs root
+ *   tests/functional/, tests/workloads/ sandboxes    uses sandboxes as clients do, side by side; needs root
+ *   other folders of tests/, but house  machine      attacks, or looks at the whole machine: one after the other; root
+ *   tests/functional/host/, restart/    machine      likewise
  *   x.root.test.ts                      root         switches users, mounts, or looks at the whole machine; needs root
  *   all others                          check        runs anywhere, also as `npm run check`
  *
@@ -15,7 +17,7 @@ import { Fault } from "../src/contract/fault.ts";
 import { importsOf, PROJECT, readText } from "./house/source-files.ts";
 
 /** In the order in which they run. */
-export const LANES = ["check", "root", "sandboxes", "performance"] as const;
+export const LANES = ["check", "root", "sandboxes", "machine", "performance"] as const;
 export type Lane = (typeof LANES)[number];
 
 /** Options of `bun test` whose value may be an argument of its own. */
@@ -30,7 +32,8 @@ const WITH_VALUE: ReadonlySet<string> = new Set([
 
 export function laneOf(path: string): Lane {
   if (path.startsWith("tests/performance/")) return "performance";
-  if (path.startsWith("tests/") && !path.startsWith("tests/house/")) return "sandboxes";
+  if (/^tests\/(?:functional\/(?!host\/|restart\/)|workloads\/)/.test(path)) return "sandboxes";
+  if (path.startsWith("tests/") && !path.startsWith("tests/house/")) return "machine";
   return path.endsWith(".root.test.ts") ? "root" : "check";
 }
 

@@ -79,7 +79,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   try {
     await run([...enter, process.execPath, APPLY_SETTINGS, newDataFolder("settings")]);
     for (const lane of chosen) {
-      const parallel = isWhole && lane === "root";
+      const parallel = isWhole && (lane === "root" || lane === "sandboxes");
       if (isWhole && lane === "performance") {
         found.push(await bunTest(filesWithTimedTests(files), { enter, env, options, timed: "only" }));
       }

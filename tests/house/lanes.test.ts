@@ -7,12 +7,14 @@ const ALL = [
   "src/edge/reach.test.ts",
   "src/guest/sdk.root.test.ts",
   "tests/chaos/storm.test.ts",
+  "tests/functional/host/copy.test.ts",
+  "tests/functional/runtime/files.test.ts",
   "tests/house/lanes.test.ts",
   "tests/performance/hundreds.test.ts",
 ];
 
 test("the lane of a test is told by its place and name", () => {
-  expect(ALL.map(laneOf)).toEqual(["check", "root", "sandboxes", "check", "performance"]);
+  expect(ALL.map(laneOf)).toEqual(["check", "root", "machine", "machine", "sandboxes", "check", "performance"]);
   expect(filesOfLane("performance", ALL)).toEqual(["tests/performance/hundreds.test.ts"]);
 });
 
