@@ -27,8 +27,23 @@ export interface TestServer {
   crash(): Promise<void>;
 }
 
-/** Below the ports that the kernel gives to clients. */
-let nextPort = 10_000 + (process.pid % 10_000);
+/** Below the ports that the kernel gives to clients; processes that run side by side have neighbouring numbers. */
+const PORTS_FIRST = 10_000;
+const PORTS_PER_PROCESS = 100;
+let nextPort = PORTS_FIRST + (process.pid % 200) * PORTS_PER_PROCESS;
+
+/** One that nobody listens on. Servers that a test left, or that are about to stop, keep theirs. */
+function freePort(): number {
+  for (;;) {
+    const port = nextPort++;
+    try {
+      Bun.listen({ hostname: "127.0.0.1", port, socket: { data: () => undefined } }).stop(true);
+      return port;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    }
+  }
+}
 
 export function newDataFolder(name: string): string {
   return join(TEST_ROOT, String(process.env.SANDLOT_TEST_RUN ?? process.pid), name);
@@ -37,7 +52,7 @@ export function newDataFolder(name: string): string {
 /** Starts a server on `dataFolder`, new or left by an earlier one, and waits for its banner. */
 export async function startServer(dataFolder: string, extra: Record<string, string> = {}): Promise<TestServer> {
   mkdirSync(dataFolder, { recursive: true });
-  const port = nextPort++;
+  const port = freePort();
   const env = serverEnv(dataFolder, { SANDLOT_LISTEN: `127.0.0.1:${port}`, ...extra });
   const child = Bun.spawn([process.execPath, join(PROJECT, "src/cli/main.ts"), "up"], {
     env,
