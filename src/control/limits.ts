@@ -29,6 +29,7 @@ export const AT_REST_ROUNDS_MAX = 32;
 export const KILL_ROUNDS_MAX = 16;
 /** Sandboxes that are due for a pause together are paused this many at a time. */
 export const AUTO_PAUSES_AT_ONCE = 4;
+/** A pause at the end of a timeout that cannot be done is put off for so long. */
 export const AUTO_PAUSE_PUT_OFF_MS = 300_000;
 /** What traffic wakes lives at least this long. */
 export const WAKE_MIN_SECONDS = 300;

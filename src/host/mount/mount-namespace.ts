@@ -22,6 +22,7 @@ export class MountNamespace {
   readonly #number: string;
 
   constructor(data: DataFolder) {
+    // Names on disk stay as they are: a server that is restarted enters the namespace of the one before.
     this.#folder = join(data.runFolder, "world");
     this.#pin = join(this.#folder, "mnt");
     this.#number = join(data.runFolder, "world-number");
