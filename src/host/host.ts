@@ -93,6 +93,32 @@ export interface Host {
   /** What those of `ids` that run use at this moment, by id. They do not notice. */
   measure(ids: readonly string[]): Promise<Record<string, Usage>>;
 
+  /**
+   * Makes an image from another one, step by step, and if it has a start command a checkpoint of what that started.
+   * Resolves when the build is over, whichever way; a build that fails is no Fault. What happens meanwhile is told as
+   * `build-log`. Nothing of a failed build is left but layers that the next one may begin with. Builds that were
+   * under way when the server ended are not gone on with: nobody adopts them.
+   */
+  build(request: BuildRequest): Promise<BuildOutcome>;
+
+  /**
+   * Ends a build: it resolves as failed, with this reason. Resolves when nothing of it runs any more. Idempotent; an
+   * unknown id is success.
+   */
+  cancelBuild(id: string, reason: string): Promise<void>;
+
+  /**
+   * Writes the checkpoint `name` of a new sandbox in which this start command has become ready; for a build whose own
+   * checkpoint does not fit this machine any more. Faults as of `pause`.
+   */
+  prepareStart(request: PrepareStart): Promise<void>;
+
+  /**
+   * Removes images and layers that nobody needs: neither what is named, nor a sandbox or build of this moment. Layers
+   * that were used lately stay. Answers what is left, for whoever wants to show it.
+   */
+  collectImages(keep: readonly string[]): Promise<StoredImages>;
+
   /** Keeps booted sandboxes of these kinds ready. Replaces the previous request. */
   keepReady(kinds: readonly SandboxKind[]): Promise<void>;
 
@@ -116,11 +142,99 @@ export interface CreateSandbox {
   kind: SandboxKind;
   /** Start as a copy of what is in this checkpoint: with its memory if it has any, else from its disk. */
   checkpoint?: string;
+  /**
+   * What runs in the memory of the checkpoint. Where the memory does not fit this machine, the sandbox boots from its
+   * image and runs this instead, until it is ready.
+   */
+  start?: StartCommand;
   envVars: Record<string, string>;
   /** Tokens that open the runtime; empty means that it answers without one. */
   accessTokens: string[];
   /** False: no packet leaves the sandbox, names do not resolve. */
   internet: boolean;
+}
+
+/** A process that runs from the start of every sandbox of a template. */
+interface StartCommand {
+  /** A line for the shell, run as the default user in the default working directory. */
+  command: string;
+  /** A line for the shell that succeeds once the sandbox is ready; null waits for a fixed time. */
+  ready: string | null;
+}
+
+export interface BuildRequest {
+  id: string;
+  templateId: string;
+  /** Layers are reused within builds of one owner. */
+  owner: string;
+  from: BuildOrigin;
+  steps: readonly BuildStep[];
+  start: StartCommand | null;
+  /** Reuse no layer at all. */
+  force: boolean;
+  cpuCount: number;
+  memoryMB: number;
+  diskSizeMB: number;
+}
+
+type BuildOrigin =
+  | { kind: "registry"; image: string; credentials: RegistryCredentials | null }
+  /** Another build, with the user, folder and variables that its sandboxes have. */
+  | { kind: "template"; from: SandboxKind; checkpoint: string | null; envVars: Record<string, string> };
+
+type RegistryCredentials =
+  | { type: "registry"; username: string; password: string }
+  | { type: "aws"; accessKeyId: string; secretAccessKey: string; region: string }
+  | { type: "gcp"; serviceAccountJson: string };
+
+type BuildStep = { force: boolean } & (
+  | { type: "run"; command: string; user: string | null }
+  /** `files` names the uploaded archive among the blobs. */
+  | { type: "copy"; files: string; source: string; target: string; owner: string | null; mode: string | null }
+  | { type: "env"; variables: readonly (readonly [name: string, value: string])[] }
+  | { type: "workdir"; path: string }
+  | { type: "user"; name: string; sudo: boolean }
+);
+
+export type BuildOutcome =
+  | {
+      isReady: true;
+      /** What sandboxes of it start from. */
+      image: string;
+      defaultUser: string;
+      defaultWorkdir: string;
+      envVars: Record<string, string>;
+      /** Of the processes that its start command left running; null: none, or they cannot be kept. */
+      checkpoint: string | null;
+    }
+  | {
+      isReady: false;
+      /** `base`, `finalize`, or the number of the step, from 1. */
+      step: string;
+      message: string;
+    };
+
+export interface BuildLogEntry {
+  /** Milliseconds since 1970. */
+  at: number;
+  level: "debug" | "info" | "warn" | "error";
+  message: string;
+  /** As in a BuildOutcome that failed; null: of no step. */
+  step: string | null;
+}
+
+export interface PrepareStart {
+  /** Of the checkpoint. */
+  name: string;
+  kind: SandboxKind;
+  envVars: Record<string, string>;
+  start: StartCommand;
+}
+
+export interface StoredImages {
+  images: readonly { name: string; bytes: number }[];
+  /** Of all layers that are kept for the next builds. */
+  layerBytes: number;
 }
 
 export interface ResumeSandbox extends CreateSandbox {
@@ -146,6 +260,8 @@ export type HostEvent =
   | { kind: "unreachable"; id: string }
   /** It ended without `destroy`: its first process died. Told once, after `unreachable`. */
   | { kind: "lost"; id: string }
+  /** What a build says, in its order and all of it before the build's outcome. */
+  | { kind: "build-log"; id: string; entries: readonly BuildLogEntry[] }
   | LogEvent;
 
 export type LogEvent =
@@ -181,6 +297,8 @@ export interface Belongings {
 export interface CreatedSandbox {
   /** `i` and 20 of [a-z0-9]. */
   id: string;
+  /** Why the memory of the checkpoint was left aside and its start command run anew, if so. */
+  misfit?: string;
 }
 
 /** Where a sandbox is reached, for whoever listens to the host's events. */

@@ -18,6 +18,7 @@ import { GuestJournals } from "./guest-link/guest-journal.ts";
 import { GuestPages } from "./guest-link/guest-pages.ts";
 import type {
   Belongings,
+  BuildOutcome,
   CheckpointOptions,
   CreatedSandbox,
   CreateSandbox,
@@ -25,6 +26,7 @@ import type {
   HostEvent,
   ResumeSandbox,
   SandboxKind,
+  StoredImages,
   Usage,
 } from "./host.ts";
 import { imageFolder } from "./image/image-folder.ts";
@@ -249,6 +251,22 @@ export class Machine implements Host {
   async measure(ids: readonly string[]): Promise<Record<string, Usage>> {
     const records = ids.flatMap((id) => this.#running.get(id)?.record ?? []);
     return Object.fromEntries(await this.#meter.readAll(records.filter((record) => isAlive(record))));
+  }
+
+  async build(): Promise<BuildOutcome> {
+    throw new Fault(501, "this server builds no templates yet");
+  }
+
+  async cancelBuild(): Promise<void> {
+    // There is none.
+  }
+
+  async prepareStart(): Promise<void> {
+    throw new Fault(501, "this server builds no templates yet");
+  }
+
+  async collectImages(): Promise<StoredImages> {
+    return { images: [], layerBytes: 0 };
   }
 
   async keepReady(kinds: readonly SandboxKind[]): Promise<void> {

@@ -7,14 +7,19 @@ import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
 import type {
   Belongings,
+  BuildLogEntry,
+  BuildOutcome,
+  BuildRequest,
   CheckpointOptions,
   CreatedSandbox,
   CreateSandbox,
   Host,
   HostEvent,
+  PrepareStart,
   Reachable,
   ResumeSandbox,
   SandboxKind,
+  StoredImages,
   Usage,
 } from "../host.ts";
 
@@ -41,7 +46,8 @@ export class FakeHost implements Host {
   readonly #busy = new Map<string, string>();
   readonly #paused = new Set<string>();
   readonly #answers = new Map<string, PromiseWithResolvers<string | null | undefined>>();
-  readonly #images: ReadonlySet<string>;
+  readonly #images: Set<string>;
+  readonly #builds = new Map<string, PromiseWithResolvers<BuildOutcome>>();
   readonly #capacity: number;
   #starting = 0;
   #made = 0;
@@ -53,6 +59,9 @@ export class FakeHost implements Host {
   beforePause: (id: string, name: string, options: CheckpointOptions) => Promise<void> = async () => undefined;
   beforeResume: (request: ResumeSandbox) => Promise<void> = async () => undefined;
   beforeSnapshot: (id: string, name: string, options: CheckpointOptions) => Promise<void> = async () => undefined;
+  /** What comes of a build that is not cancelled meanwhile; by default an image of its own, without a checkpoint. */
+  buildAs: (request: BuildRequest) => Promise<BuildOutcome> = async (request) => builtAs(request);
+  beforePrepareStart: (request: PrepareStart) => Promise<void> = async () => undefined;
   beforeRemoveCheckpoint: (name: string) => Promise<void> = async () => undefined;
   /** Every id given to `destroy`, in order. */
   readonly destroyed: string[] = [];
@@ -61,6 +70,7 @@ export class FakeHost implements Host {
    */
   readonly collisions: string[] = [];
   kept: readonly SandboxKind[] = [];
+  keptImages: readonly string[] = [];
   /** Whoever is told what happens. */
   listener: (event: HostEvent) => void = () => undefined;
   /** What sandboxes seem to use; a test replaces it. */
@@ -152,12 +162,50 @@ export class FakeHost implements Host {
     return Object.fromEntries(ids.filter((id) => this.#running.has(id)).map((id) => [id, this.usageOf(id)]));
   }
 
+  async build(request: BuildRequest): Promise<BuildOutcome> {
+    const ending = Promise.withResolvers<BuildOutcome>();
+    this.#builds.set(request.id, ending);
+    try {
+      const outcome = await Promise.race([ending.promise, this.buildAs(request)]);
+      if (!outcome.isReady) return outcome;
+      this.#images.add(outcome.image);
+      if (outcome.checkpoint !== null) this.#addCheckpoint(outcome.checkpoint);
+      return outcome;
+    } finally {
+      this.#builds.delete(request.id);
+    }
+  }
+
+  async cancelBuild(id: string, reason: string): Promise<void> {
+    this.#builds.get(id)?.resolve({ isReady: false, step: "base", message: reason });
+  }
+
+  async prepareStart(request: PrepareStart): Promise<void> {
+    await this.beforePrepareStart(request);
+    this.#addCheckpoint(request.name);
+  }
+
+  async collectImages(keep: readonly string[]): Promise<StoredImages> {
+    this.keptImages = keep;
+    return { images: keep.map((name) => ({ name, bytes: 1 })), layerBytes: 0 };
+  }
+
   async keepReady(kinds: readonly SandboxKind[]): Promise<void> {
     this.kept = kinds;
   }
 
   async close(): Promise<void> {
     this.kept = [];
+  }
+
+  /** Ids of the builds under way. */
+  get building(): string[] {
+    return [...this.#builds.keys()];
+  }
+
+  /** A build says this. */
+  logBuild(id: string, entries: readonly BuildLogEntry[]): void {
+    this.listener({ kind: "build-log", id, entries });
   }
 
   /** The ids of what runs, in the order of creation. */
@@ -207,6 +255,11 @@ export class FakeHost implements Host {
     this.#answers.set(event.id, answer);
     listener(event);
     return await answer.promise;
+  }
+
+  #addCheckpoint(name: string): void {
+    const fresh = ++this.#boots;
+    this.#checkpoints.set(name, { memory: true, boot: fresh, disk: fresh });
   }
 
   #enter(id: string, running: Running): void {
@@ -289,6 +342,17 @@ export class FakeHost implements Host {
     }
     return `i${id}`;
   }
+}
+
+function builtAs({ id, from }: BuildRequest): BuildOutcome {
+  return {
+    isReady: true,
+    image: `image-${id}`,
+    defaultUser: "user",
+    defaultWorkdir: "/home/user",
+    envVars: from.kind === "template" ? from.envVars : {},
+    checkpoint: null,
+  };
 }
 
 function reachable(id: string): Reachable {
