@@ -11,16 +11,20 @@ const REPORT_END_MAX_CHARS = 20_000;
 /** One more than computes at a time: many tests wait. */
 const WORKERS = availableParallelism() + 1;
 const NOBODY = 65_534;
+/** How `bun test` reports one, with the time it took. */
+const FAILED = /^\(fail\) (.*?)(?: \[[\d.]+ms\])?$/;
 
 export interface Outcome {
   passed: number;
   failed: number;
+  /** Names of the tests that failed, as far as the report named them. */
+  failures: readonly string[];
   /** How long each file took. */
   fileMs: Readonly<Record<string, number>>;
 }
 
 /** Without a test it has proved nothing, whatever `bun test` makes of that. */
-export function hasPassed({ passed, failed }: Outcome): boolean {
+export function hasPassed({ passed, failed }: Pick<Outcome, "passed" | "failed">): boolean {
   return passed > 0 && failed === 0;
 }
 
@@ -56,13 +60,18 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
       },
       stdio: ["ignore", "inherit", "pipe"],
     });
-    const report = await passOn(child.stderr);
+    const failures = new Set<string>();
+    const report = await passOn(child.stderr, (line) => {
+      const name = FAILED.exec(line)?.[1];
+      if (name !== undefined) failures.add(name);
+    });
     const exitCode = await child.exited;
     const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}s?$`, "m").exec(report)?.[1] ?? 0);
     const failed = count("fail") + count("error");
     return {
       passed: count("pass"),
       failed: exitCode === 0 ? failed : Math.max(failed, 1),
+      failures: [...failures],
       fileMs: readTimings(timings),
     };
   } finally {
@@ -88,12 +97,17 @@ function readTimings(path: string): Record<string, number> {
   return (JSON.parse(readFileSync(path, "utf8")) as { files: Record<string, number> }).files;
 }
 
-async function passOn(stream: ReadableStream<Uint8Array>): Promise<string> {
+async function passOn(stream: ReadableStream<Uint8Array>, onLine: (line: string) => void): Promise<string> {
   const decoder = new TextDecoder();
   let kept = "";
+  let line = "";
   for await (const chunk of stream) {
     process.stderr.write(chunk);
-    kept = (kept + decoder.decode(chunk, { stream: true })).slice(-REPORT_END_MAX_CHARS);
+    const text = decoder.decode(chunk, { stream: true });
+    kept = (kept + text).slice(-REPORT_END_MAX_CHARS);
+    const lines = (line + text).split("\n");
+    line = (lines.pop() ?? "").slice(0, REPORT_END_MAX_CHARS);
+    for (const whole of lines) onLine(whole);
   }
   return kept;
 }

@@ -1,4 +1,7 @@
-/** The end of a run: what took longest, how long all of it took, and on the last line what passed and failed. */
+/**
+ * The end of a run: what failed, what took longest, how long all of it took, and on the last line how many passed and
+ * failed.
+ */
 import type { Outcome } from "./bun-test.ts";
 
 const SLOWEST_SHOWN = 10;
@@ -6,6 +9,9 @@ const SLOWEST_SHOWN = 10;
 export function printSummary(outcomes: readonly Outcome[], tookMs: number): void {
   const files = outcomes.flatMap(({ fileMs }) => Object.entries(fileMs)).sort(([, a], [, b]) => b - a);
   const sum = (key: "passed" | "failed") => outcomes.reduce((total, outcome) => total + outcome[key], 0);
+  const failures = outcomes.flatMap((outcome) => outcome.failures);
+  if (failures.length > 0) console.log("failed:");
+  for (const name of failures) console.log(`  ${name}`);
   console.log("slowest files:");
   for (const [path, ms] of files.slice(0, SLOWEST_SHOWN)) console.log(`${seconds(ms).padStart(8)}  ${path}`);
   console.log(`${files.length} files in ${seconds(tookMs)}`);

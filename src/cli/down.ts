@@ -5,9 +5,9 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { removeStaleTrials } from "../host/doctor/checkpoint-trial.ts";
-import { startTicks } from "../host/sandbox/sandbox-record.ts";
 import { teardown } from "../host/setup/teardown.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
+import { startTicks } from "../host/system/start-ticks.ts";
 import type { Config } from "./config.ts";
 import { demandRoot } from "./prepare.ts";
 

@@ -11,6 +11,8 @@ export const TRIES_MAX = 2;
 export const SECOND_TRY_WITHIN_MS = 25_000;
 /** How long crun may take to make or start a sandbox, and to remove one. */
 export const CRUN_START_MS = 20_000;
+/** How often it is seen whether what crun starts is still there. */
+export const CRUN_START_LOOK_EVERY_MS = 50;
 export const CRUN_REMOVE_MS = 20_000;
 /** When to come again after a wait ran out on this machine. */
 export const OVERLOAD_RETRY_AFTER_SECONDS = 5;

@@ -23,8 +23,8 @@ export interface Runtime {
   /** Makes all namespaces and walls of a sandbox and stops before its first process runs. */
   create(sandbox: NewSandbox): Promise<CreatedWalls>;
 
-  /** Lets the first process run. */
-  start(id: string): Promise<void>;
+  /** Lets the first process, whose pid `create` has answered, run. Fails at once when that has ended meanwhile. */
+  start(id: string, pid: number): Promise<void>;
 
   /**
    * Ends every process of the sandbox, also one that is frozen, and removes its cgroup and what the runtime kept of it.

@@ -19,8 +19,9 @@ import { HOSTNAME } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
 import type { OutsideMount, Runtime } from "../runtime/runtime.ts";
 import { openFilesMax } from "../system/open-files.ts";
+import { startTicks } from "../system/start-ticks.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
-import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
+import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 
 /** Where a booted sandbox's disk comes from, if it is not a fresh one. */
@@ -101,7 +102,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       mounts: mounts.map((mount) => withOwnFolder(mount, folder)),
     };
     writeRecord(folder, record);
-    await runtime.start(id);
+    await runtime.start(id, pid);
     await request.guestOf(record).ready(() => isAlive(record));
     await disk.release();
     return record;

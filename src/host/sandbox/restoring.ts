@@ -14,9 +14,10 @@ import { putGuestFirst } from "../guest-link/guest-priority.ts";
 import type { SandboxKind } from "../host.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { startTicks } from "../system/start-ticks.ts";
 import { ownFiles } from "./checkpointing.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
-import { isAlive, type SandboxRecord, startTicks, writeRecord } from "./sandbox-record.ts";
+import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 
 interface RestoreRequest {

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
+import { startTicks } from "../system/start-ticks.ts";
 import { RunningSandboxes } from "./running-sandboxes.ts";
-import { type SandboxRecord, startTicks } from "./sandbox-record.ts";
+import type { SandboxRecord } from "./sandbox-record.ts";
 
 function record(id: string, pid: number): SandboxRecord {
   return { id, pid, pidStartTicks: startTicks(pid), slot: 7, controlSecret: "secret" } as SandboxRecord;

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { isAlive, startTicks } from "./sandbox-record.ts";
+import { startTicks } from "../system/start-ticks.ts";
+import { isAlive } from "./sandbox-record.ts";
 
 test("a process is known by its number and when it started", () => {
   const pidStartTicks = startTicks(process.pid) ?? "";

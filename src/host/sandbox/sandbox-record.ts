@@ -6,6 +6,7 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SandboxKind } from "../host.ts";
 import type { OutsideMount } from "../runtime/runtime.ts";
+import { startTicks } from "../system/start-ticks.ts";
 
 export interface SandboxRecord {
   id: string;
@@ -40,23 +41,6 @@ export function readRecord(folder: string): SandboxRecord | undefined {
   const path = join(folder, "record.json");
   if (!existsSync(path)) return undefined;
   return JSON.parse(readFileSync(path, "utf8")) as SandboxRecord;
-}
-
-/**
- * Undefined when there is no such process, or only what is left of it until its parent looks. Throws when that cannot
- * be known, as when this server may open no further file.
- */
-export function startTicks(pid: number): string | undefined {
-  let stat: string;
-  try {
-    stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  } catch (error) {
-    if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
-    throw error;
-  }
-  // The name in the second field may hold anything, so count from its closing parenthesis.
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
 }
 
 /** Who cannot be looked at is not dead: what is taken for lost is destroyed. */

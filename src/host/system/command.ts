@@ -20,6 +20,8 @@ interface CommandOptions {
   env?: Record<string, string>;
   /** Sees each chunk of output as it comes, for progress on long steps. */
   onOutput?: (text: string) => void;
+  /** Ends the command early; it then counts as one that failed. */
+  signal?: AbortSignal;
   /** Called when the command itself has ended; what it started may still hold its output, and would be waited for. */
   onExit?: (exitCode: number) => Promise<void>;
 }
@@ -92,6 +94,7 @@ function spawnPiped(argv: readonly string[], options: CommandOptions) {
     stderr: "pipe",
     env: options.env ?? { ...MINIMAL_ENV },
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    ...(options.signal === undefined ? {} : { signal: options.signal, killSignal: "SIGKILL" as const }),
   });
 }
 

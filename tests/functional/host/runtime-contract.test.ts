@@ -9,12 +9,12 @@ import { freeze, freezerOf, isFrozen, processesBelow, thaw } from "../../../src/
 import { imageFolder } from "../../../src/host/image/image-folder.ts";
 import { CrunRuntime } from "../../../src/host/runtime/crun/crun-runtime.ts";
 import type { CheckpointRequest, CreatedWalls, NewSandbox, Runtime } from "../../../src/host/runtime/runtime.ts";
-import { startTicks } from "../../../src/host/sandbox/sandbox-record.ts";
 import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
 import { run } from "../../../src/host/system/command.ts";
 import { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../../src/host/system/id-range.ts";
+import { startTicks } from "../../../src/host/system/start-ticks.ts";
 import { Toolbox } from "../../../src/host/system/toolbox.ts";
 import { newDataFolder } from "../../support/server.ts";
 
@@ -111,7 +111,7 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
   async function running(id: string): Promise<NewSandbox & CreatedWalls> {
     const made = sandbox(id);
     const walls = await runtime.create(made);
-    await runtime.start(id);
+    await runtime.start(id, walls.pid);
     await untilGuestRuns(made.cgroup);
     return { ...made, ...walls };
   }
@@ -123,7 +123,7 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
       expect(commandOf(pid)).not.toContain("/.sandlot/bin/init");
       expect(readFileSync(`/proc/${pid}/uid_map`, "utf8").trim().split(/\s+/)).toEqual(["0", "1900000000", "65536"]);
       expect(mounts).toContainEqual({ inside: "/.sandlot", outside: guestFolder(toolbox) });
-      await runtime.start("one");
+      await runtime.start("one", pid);
       while (!commandOf(pid).includes("/.sandlot/bin/init")) await Bun.sleep(5);
       expect(await runtime.list()).toEqual(["one"]);
       await runtime.remove("one");
@@ -147,6 +147,17 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
       expect(await runtime.list()).toEqual([]);
     });
 
+    test("one that ends before or while it is started is an error at once", async () => {
+      const { pid } = await runtime.create(sandbox("early"));
+      const starting = runtime.start("early", pid);
+      process.kill(pid, "SIGKILL");
+      await Promise.allSettled([starting]);
+      await gone(pid);
+      await expect(runtime.start("early", pid)).rejects.toMatchObject({ status: 500 });
+      await runtime.remove("early");
+      expect(await runtime.list()).toEqual([]);
+    });
+
     test("processes of a sandbox hold no file of the host beyond /dev/null", async () => {
       const { pid } = await running("files");
       const targets = (await run(["ls", "-l", `/proc/${pid}/fd`])).match(/-> (.*)$/gm) ?? [];
@@ -163,7 +174,7 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
       await runtime.remove("idle");
       await gone(idle.pid);
       const dead = await runtime.create(sandbox("dead"));
-      await runtime.start("dead");
+      await runtime.start("dead", dead.pid);
       process.kill(dead.pid, "SIGKILL");
       await gone(dead.pid);
       await runtime.remove("dead");

@@ -52,8 +52,8 @@ export class CrunRuntime implements Runtime {
     return { pid, mounts: mountedFromOutside(spec) };
   }
 
-  start(id: string): Promise<void> {
-    return this.#crun.start(id);
+  start(id: string, pid: number): Promise<void> {
+    return this.#crun.start(id, pid);
   }
 
   async remove(id: string): Promise<void> {

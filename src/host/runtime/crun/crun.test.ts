@@ -14,18 +14,27 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 /** A shell line in its place, which finds the arguments in `$@`. */
-function acting(line: string): Crun {
+function acting(line: string, startMs = SHORT_MS): Crun {
   const toolbox = { crun: ["/bin/sh", "-c", line, "crun"], binFolder: "/nowhere" };
-  return new Crun(toolbox, join(folder, "state"), SHORT_MS);
+  return new Crun(toolbox, join(folder, "state"), startMs);
 }
 
 test.each(["create", "start"] as const)("a %s that takes too long is a reason to come again", async (action) => {
   const slow = acting("exec sleep 60");
-  const late = action === "create" ? slow.create("i1", folder) : slow.start("i1");
+  const late = action === "create" ? slow.create("i1", folder) : slow.start("i1", process.pid);
   await expect(late).rejects.toMatchObject({
     status: 503,
     message: `crun ${action} did not end within ${SHORT_MS} ms; the machine may be overloaded`,
     headers: { "retry-after": "5" },
+  });
+});
+
+test("a start whose sandbox has ended meanwhile is over at once", async () => {
+  const child = Bun.spawn(["true"]);
+  await child.exited;
+  await expect(acting("exec sleep 60", 60_000).start("i1", child.pid)).rejects.toMatchObject({
+    status: 500,
+    message: "the first process of i1 ended before it was started",
   });
 });
 

@@ -2,9 +2,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
-import { CRUN_REMOVE_MS, CRUN_REMOVE_TRIES_MAX, CRUN_START_MS } from "../../limits.ts";
+import { CRUN_REMOVE_MS, CRUN_REMOVE_TRIES_MAX, CRUN_START_LOOK_EVERY_MS, CRUN_START_MS } from "../../limits.ts";
 import { attempt, cannotStart, MINIMAL_ENV } from "../../system/command.ts";
 import { overloaded } from "../../system/overload.ts";
+import { startTicks } from "../../system/start-ticks.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
 
 export class Crun {
@@ -24,12 +25,28 @@ export class Crun {
   /** What is described in `bundle`/config.json, stopped before its first process runs; answers the pid of that. */
   async create(id: string, bundle: string): Promise<number> {
     const pidFile = join(bundle, "pid");
-    await this.#must(["create", "--bundle", bundle, "--pid-file", pidFile, id], bundle, this.startMs);
+    const result = await this.#silent(["create", "--bundle", bundle, "--pid-file", pidFile, id], bundle, this.startMs);
+    if (result.exitCode !== 0) throw new Fault(500, `crun create ended with ${result.exitCode}: ${result.stderr}`);
     return Number.parseInt(await readFile(pidFile, "utf8"), 10);
   }
 
-  async start(id: string): Promise<void> {
-    await this.#must(["start", id], undefined, this.startMs);
+  /**
+   * crun waits for the first process to take its word, and waits on when that has just ended; so somebody has to look
+   * whether it is still there.
+   */
+  async start(id: string, pid: number): Promise<void> {
+    const ended = new AbortController();
+    const watch = setInterval(() => {
+      if (hasEnded(pid)) ended.abort();
+    }, CRUN_START_LOOK_EVERY_MS);
+    try {
+      const options = { timeoutMs: this.startMs, name: "crun start", env: this.#env, signal: ended.signal };
+      const { exitCode, stderr } = await attempt([...this.#command, "start", id], options);
+      if (ended.signal.aborted) throw new Fault(500, `the first process of ${id} ended before it was started`);
+      if (exitCode !== 0) throw new Fault(500, `crun start ended with ${exitCode}: ${stderr}`);
+    } finally {
+      clearInterval(watch);
+    }
   }
 
   async remove(id: string): Promise<void> {
@@ -47,11 +64,6 @@ export class Crun {
   async list(): Promise<string[]> {
     // crun keeps a cache of compiled filters beside its containers, under a name that no container may have.
     return (await readdir(this.stateFolder)).filter((name) => !name.startsWith("."));
-  }
-
-  async #must(args: string[], bundle: string | undefined, timeoutMs: number): Promise<void> {
-    const result = await this.#silent(args, bundle, timeoutMs);
-    if (result.exitCode !== 0) throw new Fault(500, `crun ${args[0]} ended with ${result.exitCode}: ${result.stderr}`);
   }
 
   /**
@@ -75,6 +87,15 @@ export class Crun {
     if (timedOut) throw overloaded(`${name} did not end within ${timeoutMs} ms`);
     const stderr = exitCode === 0 ? "" : await readFile(log, "utf8").catch(() => "(no log)");
     return { exitCode, stdout: "", stderr };
+  }
+}
+
+/** Who cannot be looked at has not. */
+function hasEnded(pid: number): boolean {
+  try {
+    return startTicks(pid) === undefined;
+  } catch {
+    return false;
   }
 }
 
