@@ -16,6 +16,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   work: list("contract"),
   store: list("contract contract/management work"),
+  blobs: list("contract work"),
 
   guest: list(`
     contract contract/runtime guest/system guest/users guest/rpc guest/tree guest/files
@@ -36,7 +37,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ),
 
   host: list(`
-    contract contract/runtime work host/system host/cgroup host/mount host/image host/network
+    contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/network
     host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/sandbox
   `),
   "host/system": list("contract work host/limits.ts"),
@@ -88,8 +89,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   edge: list("contract contract/runtime work control/directory.ts"),
   cli: list(`
-    contract contract/management work store control control/access edge host host/system host/cgroup
-    host/mount host/disk host/sandbox host/setup host/doctor
+    contract contract/management work store blobs control control/access edge host host/system
+    host/cgroup host/mount host/disk host/sandbox host/setup host/doctor
   `),
 };
 
@@ -98,7 +99,7 @@ function list(names: string): string[] {
 }
 
 /** Doors between rooms: interfaces, of which nothing is left when the program runs. */
-const TYPES_ONLY: ReadonlySet<string> = new Set(["host/host.ts", "control/directory.ts"]);
+const TYPES_ONLY: ReadonlySet<string> = new Set(["host/host.ts", "control/directory.ts", "blobs/blobs.ts"]);
 
 const CONTRACT_PACKAGES: ReadonlySet<string> = new Set(["zod", "@bufbuild/protobuf"]);
 

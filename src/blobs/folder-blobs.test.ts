@@ -1,0 +1,214 @@
+/** What has a name is whole: whatever breaks off, is too large, comes twice at once or is killed leaves nothing. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { ManualClock } from "../work/testing/manual-clock.ts";
+import { FolderBlobs } from "./folder-blobs.ts";
+
+const NOW = Date.parse("2027-01-15T08:00:00Z");
+const MAX = 1024;
+
+let folder: string;
+let clock: ManualClock;
+let blobs: FolderBlobs;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "sandlot-blobs-"));
+  clock = new ManualClock(NOW);
+  blobs = await FolderBlobs.open(folder, clock);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function streamOf(...texts: string[]): ReadableStream<Uint8Array> {
+  return new Response(texts.join("")).body ?? new ReadableStream();
+}
+
+/** A stream that the test feeds piece by piece. */
+function fed() {
+  let controller!: ReadableStreamDefaultController<Uint8Array>;
+  let isCancelled = false;
+  const stream = new ReadableStream<Uint8Array>({
+    start(given) {
+      controller = given;
+    },
+    cancel() {
+      isCancelled = true;
+    },
+  });
+  return {
+    stream,
+    give: (text: string) => controller.enqueue(new TextEncoder().encode(text)),
+    end: () => controller.close(),
+    breakOff: () => controller.error(new Error("the connection is gone")),
+    isCancelled: () => isCancelled,
+  };
+}
+
+const textOf = async (name: string) => await new Response(await blobs.open(name)).text();
+const incoming = () => readdirSync(join(folder, "incoming"));
+const statusOf = (work: Promise<unknown>) => work.then(() => 200).catch((error) => Fault.from(error).status);
+
+test("what was put is found, read, listed and removed under its name", async () => {
+  expect(await blobs.put("files/team/one", streamOf("hel", "lo"), MAX)).toBe(5);
+  await blobs.put("files/other/two", streamOf(""), MAX);
+  expect(await textOf("files/team/one")).toBe("hello");
+  expect(await textOf("files/other/two")).toBe("");
+  expect(await blobs.find("files/team/one")).toEqual({ name: "files/team/one", bytes: 5, usedAt: NOW });
+  expect((await blobs.list("")).map(({ name }) => name)).toEqual(["files/other/two", "files/team/one"]);
+  expect((await blobs.list("files/team/")).map(({ name }) => name)).toEqual(["files/team/one"]);
+  expect(await blobs.list("files/nobody")).toEqual([]);
+  await blobs.remove("files/team/one");
+  expect(await blobs.find("files/team/one")).toBeUndefined();
+  expect(await statusOf(blobs.open("files/team/one"))).toBe(404);
+  await blobs.remove("files/team/one");
+});
+
+test("a folder of blobs is no blob", async () => {
+  await blobs.put("files/team/one", streamOf("x"), MAX);
+  expect(await blobs.find("files/team")).toBeUndefined();
+  expect(await blobs.find("files/team/one/more")).toBeUndefined();
+  expect(await statusOf(blobs.open("files/team"))).toBe(404);
+  expect(await blobs.touch("files/team")).toBe(false);
+  await blobs.remove("files/team");
+  expect(await textOf("files/team/one")).toBe("x");
+});
+
+test("a touch moves the time of its last use", async () => {
+  await blobs.put("a", streamOf("x"), MAX);
+  await clock.advance(5_000, async () => undefined);
+  expect(await blobs.touch("a")).toBe(true);
+  expect((await blobs.find("a"))?.usedAt).toBe(NOW + 5_000);
+  expect(await blobs.touch("b")).toBe(false);
+});
+
+test("nobody but the owner of the folder can read it", async () => {
+  await blobs.put("files/a", streamOf("x"), MAX);
+  const modes = ["incoming", "whole", "whole/files", "whole/files/a"].map((path) => statSync(join(folder, path)).mode);
+  expect(modes.map((mode) => mode & 0o777)).toEqual([0o700, 0o700, 0o700, 0o600]);
+});
+
+describe("nothing comes of", () => {
+  test("a stream that breaks off, and what was there before stays", async () => {
+    await blobs.put("a", streamOf("before"), MAX);
+    const content = fed();
+    const put = blobs.put("a", content.stream, MAX);
+    content.give("half of");
+    content.breakOff();
+    expect(await statusOf(put)).toBe(500);
+    expect(await textOf("a")).toBe("before");
+    expect(incoming()).toEqual([]);
+  });
+
+  test("one that is too large, of which no more is read", async () => {
+    const content = fed();
+    const put = blobs.put("a", content.stream, 6);
+    content.give("123456");
+    content.give("7");
+    expect(await statusOf(put)).toBe(413);
+    expect(content.isCancelled()).toBe(true);
+    expect(await blobs.find("a")).toBeUndefined();
+    expect(incoming()).toEqual([]);
+    expect(await blobs.put("a", streamOf("123456"), 6)).toBe(6);
+  });
+
+  test.each([
+    "",
+    "/",
+    "..",
+    "../a",
+    "a/../../b",
+    "a/./b",
+    "/etc/passwd",
+    "a//b",
+    "a/",
+    "a\0b",
+    "a b",
+    "A",
+    "a.tar",
+    "ä",
+    "a\n",
+    "a".repeat(257),
+  ])("the name %j, which might leave the folder", async (name) => {
+    const tries = [
+      blobs.put(name, streamOf("x"), MAX),
+      blobs.find(name),
+      blobs.touch(name),
+      blobs.open(name),
+      blobs.remove(name),
+    ];
+    expect(await Promise.all(tries.map(statusOf))).toEqual([400, 400, 400, 400, 400]);
+    expect(readdirSync(folder).sort()).toEqual(["incoming", "whole"]);
+    expect(readdirSync(join(folder, "whole"))).toEqual([]);
+  });
+
+  test("a name that might leave the folder in a list", async () => {
+    expect(await statusOf(blobs.list("../"))).toBe(400);
+  });
+
+  test("a put whose server is killed before its end; the next start removes the rest", async () => {
+    const program = `
+      const { FolderBlobs } = await import(${JSON.stringify(join(import.meta.dir, "folder-blobs.ts"))});
+      const blobs = await FolderBlobs.open(${JSON.stringify(folder)}, { now: () => 0 });
+      const endless = new ReadableStream({ start: (c) => c.enqueue(new Uint8Array(1000)) });
+      setInterval(() => undefined, 1000);
+      await blobs.put("files/a", endless, 2000);
+    `;
+    const child = Bun.spawn([process.execPath, "-e", program], { stdout: "inherit", stderr: "inherit" });
+    const written = () => incoming().some((name) => statSync(join(folder, "incoming", name)).size === 1000);
+    while (!written()) await Bun.sleep(1);
+    child.kill("SIGKILL");
+    await child.exited;
+    expect(incoming()).toHaveLength(1);
+    const again = await FolderBlobs.open(folder, clock);
+    expect(await again.list("")).toEqual([]);
+    expect(incoming()).toEqual([]);
+  });
+});
+
+test("leftovers of a crash between write and rename are no blobs, and are removed at the next open", async () => {
+  await blobs.put("files/a", streamOf("whole"), MAX);
+  writeFileSync(join(folder, "incoming", "4f0c"), "all of it was written");
+  expect((await blobs.list("")).map(({ name }) => name)).toEqual(["files/a"]);
+  blobs = await FolderBlobs.open(folder, clock);
+  expect(existsSync(join(folder, "incoming", "4f0c"))).toBe(false);
+  expect(await textOf("files/a")).toBe("whole");
+});
+
+test("of two puts of one name at once, the last to end is there, whole", async () => {
+  const [first, second] = [fed(), fed()];
+  const puts = [blobs.put("a", first.stream, MAX), blobs.put("a", second.stream, MAX)];
+  first.give("fir");
+  second.give("sec");
+  first.give("st");
+  second.give("ond");
+  second.end();
+  await puts[1];
+  expect(await textOf("a")).toBe("second");
+  first.end();
+  await puts[0];
+  expect(await textOf("a")).toBe("first");
+  expect(incoming()).toEqual([]);
+});
+
+test("a blob can be read to its end although it was replaced or removed", async () => {
+  const long = "x".repeat(700_000);
+  await blobs.put("a", streamOf(long), long.length);
+  const reading = await blobs.open("a");
+  await blobs.put("a", streamOf("new"), MAX);
+  await blobs.remove("a");
+  expect(await new Response(reading).text()).toBe(long);
+});
+
+test("who stops reading leaves no open file", async () => {
+  await blobs.put("a", streamOf("x".repeat(MAX)), MAX);
+  const open = () => readdirSync("/proc/self/fd").length;
+  const before = open();
+  for (let times = 0; times < 20; times++) {
+    const reader = (await blobs.open("a")).getReader();
+    await reader.read();
+    await reader.cancel();
+  }
+  expect(open()).toBeLessThan(before + 20);
+});

@@ -1,0 +1,158 @@
+/**
+ * Blobs in a folder. A blob is written aside, in `incoming`, and gets its name below `whole` by a rename, once all of
+ * it is on the disk. So what has a name is whole, also after a crash at any moment; what a crash left in `incoming` is
+ * removed at the next open. One server uses the folder at a time.
+ */
+import { randomUUID } from "node:crypto";
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat, unlink, utimes } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import type { Clock } from "../work/clock.ts";
+import { checkedBlobName } from "./blob-name.ts";
+import type { Blobs, StoredBlob } from "./blobs.ts";
+import { BLOB_READ_BYTES } from "./limits.ts";
+
+export class FolderBlobs implements Blobs {
+  readonly #incoming: string;
+  readonly #whole: string;
+  readonly #clock: Clock;
+
+  private constructor(folder: string, clock: Clock) {
+    this.#incoming = join(folder, "incoming");
+    this.#whole = join(folder, "whole");
+    this.#clock = clock;
+  }
+
+  static async open(folder: string, clock: Clock): Promise<FolderBlobs> {
+    const blobs = new FolderBlobs(folder, clock);
+    await rm(blobs.#incoming, { recursive: true, force: true });
+    for (const each of [blobs.#incoming, blobs.#whole]) await mkdir(each, { recursive: true, mode: 0o700 });
+    return blobs;
+  }
+
+  async put(name: string, content: ReadableStream<Uint8Array>, maxBytes: number): Promise<number> {
+    const target = this.#pathOf(name);
+    const aside = join(this.#incoming, randomUUID());
+    try {
+      const bytes = await writeDurably(aside, content, maxBytes);
+      await this.#makeFolder(dirname(target));
+      await this.#stamp(aside);
+      await rename(aside, target);
+      await flush(dirname(target));
+      return bytes;
+    } catch (error) {
+      await unlink(aside).catch(() => undefined);
+      throw isFull(error) ? new Fault(507, "the disk of the server is full; try again later", { cause: error }) : error;
+    }
+  }
+
+  async find(name: string): Promise<StoredBlob | undefined> {
+    const found = await unlessMissing(stat(this.#pathOf(name)));
+    return found?.isFile() ? { name, bytes: found.size, usedAt: Math.round(found.mtimeMs) } : undefined;
+  }
+
+  async touch(name: string): Promise<boolean> {
+    if ((await this.find(name)) === undefined) return false;
+    return (await unlessMissing(this.#stamp(this.#pathOf(name)).then(() => true))) ?? false;
+  }
+
+  async open(name: string): Promise<ReadableStream<Uint8Array>> {
+    const handle = await unlessMissing(open(this.#pathOf(name), "r"));
+    if (handle === undefined || !(await handle.stat()).isFile()) {
+      await handle?.close();
+      throw new Fault(404, `there is no blob "${name}"`);
+    }
+    return streamOf(handle);
+  }
+
+  async remove(name: string): Promise<void> {
+    await unlessMissing(unlink(this.#pathOf(name)));
+  }
+
+  async list(folder: string): Promise<StoredBlob[]> {
+    const below = folder === "" ? "" : `${checkedBlobName(folder.replace(/\/$/, ""))}/`;
+    const entries = await unlessMissing(readdir(join(this.#whole, below), { recursive: true, withFileTypes: true }));
+    const names = (entries ?? [])
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(this.#whole.length + 1));
+    const found = await Promise.all(names.sort().map((name) => this.find(name)));
+    return found.filter((blob) => blob !== undefined);
+  }
+
+  #pathOf(name: string): string {
+    return join(this.#whole, checkedBlobName(name));
+  }
+
+  #stamp(path: string): Promise<void> {
+    const now = this.#clock.now() / 1000;
+    return utimes(path, now, now);
+  }
+
+  /** Each folder is durable before anything lies in it. */
+  async #makeFolder(folder: string): Promise<void> {
+    const first = await mkdir(folder, { recursive: true, mode: 0o700 });
+    if (first === undefined) return;
+    for (let made = folder; made.length >= first.length; made = dirname(made)) await flush(dirname(made));
+  }
+}
+
+async function writeDurably(path: string, content: ReadableStream<Uint8Array>, maxBytes: number): Promise<number> {
+  await using handle = await open(path, "wx", 0o600);
+  let bytes = 0;
+  // Leaving the loop cancels the stream, so what comes after the bound is not read.
+  for await (const chunk of content) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw new Fault(413, `the content is larger than ${maxBytes} bytes`);
+    await writeAll(handle, chunk);
+  }
+  await handle.sync();
+  return bytes;
+}
+
+async function writeAll(handle: FileHandle, chunk: Uint8Array): Promise<void> {
+  for (let done = 0; done < chunk.length; ) done += (await handle.write(chunk, done)).bytesWritten;
+}
+
+async function flush(folder: string): Promise<void> {
+  await using handle = await open(folder, "r");
+  await handle.sync();
+}
+
+function streamOf(handle: FileHandle): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { bytesRead, buffer } = await handle.read(new Uint8Array(BLOB_READ_BYTES), 0, BLOB_READ_BYTES, null);
+          if (bytesRead > 0) return controller.enqueue(buffer.subarray(0, bytesRead));
+        } catch (error) {
+          await handle.close();
+          throw error;
+        }
+        await handle.close();
+        controller.close();
+      },
+      cancel: () => handle.close(),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
+    const code = codeOf(error);
+    // A folder where a name is wanted, or a blob where a folder is, is no blob of that name.
+    if (code === "ENOENT" || code === "ENOTDIR" || code === "EISDIR") return undefined;
+    throw error;
+  }
+}
+
+function isFull(error: unknown): boolean {
+  return codeOf(error) === "ENOSPC" || codeOf(error) === "EDQUOT";
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException | null)?.code;
+}
