@@ -58,7 +58,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     host/network host/disk host/checkpoint host/guest-link host/runtime
   `),
   "host/setup": list(`
-    contract contract/management host/system host/cgroup host/mount host/image host/network
+    contract contract/management contract/runtime host/system host/cgroup host/mount host/image host/network
     host/disk host
   `),
   "host/doctor": list(`

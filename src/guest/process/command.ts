@@ -5,6 +5,7 @@
  */
 import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
+import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import { PATH_MAX_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
@@ -29,7 +30,7 @@ export interface Identity {
   groups: readonly number[];
 }
 
-const SETPRIV_OURS = "/.sandlot/bin/setpriv";
+const SETPRIV_OURS = `${GUEST_MOUNT}/bin/setpriv`;
 const SETPRIV_SYSTEM = "/usr/bin/setpriv";
 
 /** The helper that changes user and groups: the one the host mounts, or the machine's own. */

@@ -10,6 +10,7 @@ import {
   type ForwardRequest,
   type GuestSettings,
 } from "../../contract/runtime/guest-control.ts";
+import { type GuestProgram, type GuestProgramName, guestProgram } from "../../contract/runtime/guest-programs.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import {
   GUEST_ANSWER_MAX_BYTES,
@@ -24,6 +25,7 @@ import { overloaded } from "../system/overload.ts";
 const REHEARSALS = 3;
 /** Flags and length, before each message of a stream. */
 const ENVELOPE_BYTES = 5;
+const ACCESS_TOKEN_HEADER = "x-access-token";
 
 export class GuestClient {
   /** With a file for the settings they can be told again, also by a server that was started since. */
@@ -57,19 +59,36 @@ export class GuestClient {
   /**
    * Starts a process as any client would, while the guest still asks for no token. The answer is its stream of events.
    */
-  async start([cmd, ...args]: string[], user: string): Promise<Response> {
-    const payload = new TextEncoder().encode(JSON.stringify({ process: { cmd, args, cwd: "/" }, stdin: false }));
+  async start([cmd = "", ...args]: string[], user: string): Promise<Response> {
+    return await this.#start({ cmd, args, envs: {}, cwd: "/" }, user, undefined, GUEST_CALL_MS);
+  }
+
+  /** Starts a program of the guest's own, as root. The answer is its stream of events. */
+  async startProgram<Name extends GuestProgramName>(
+    name: Name,
+    request: Parameters<typeof guestProgram<Name>>[1],
+    { token, timeoutMs }: { token?: string; timeoutMs: number },
+  ): Promise<Response> {
+    return await this.#start(guestProgram(name, request), "root", token, timeoutMs);
+  }
+
+  async #start(process: GuestProgram, user: string, token: string | undefined, timeoutMs: number): Promise<Response> {
+    const payload = new TextEncoder().encode(JSON.stringify({ process, stdin: false }));
     const envelope = new Uint8Array(ENVELOPE_BYTES + payload.length);
     new DataView(envelope.buffer).setUint32(1, payload.length);
     envelope.set(payload, ENVELOPE_BYTES);
     return await fetch(`http://${this.address}:${RUNTIME_PORT}/process.Process/Start`, {
       method: "POST",
-      headers: { "content-type": "application/connect+json", authorization: `Basic ${btoa(`${user}:`)}` },
+      headers: {
+        "content-type": "application/connect+json",
+        authorization: `Basic ${btoa(`${user}:`)}`,
+        ...(token === undefined ? {} : { [ACCESS_TOKEN_HEADER]: token }),
+      },
       body: envelope,
       redirect: "manual",
       decompress: false,
       keepalive: false,
-      signal: AbortSignal.timeout(GUEST_CALL_MS),
+      signal: AbortSignal.timeout(timeoutMs),
     });
   }
 

@@ -1,7 +1,4 @@
-/** How the guest folder looks from inside a sandbox. */
-
-/** Where the guest folder appears inside every sandbox. Binaries in it are linked for exactly this place. */
-export const GUEST_MOUNT = "/.sandlot";
+/** What the guest folder hides inside a sandbox. */
 
 /**
  * Folders that a sandbox is not to see: an empty one of ours is laid over each. Everybody may register triggers in

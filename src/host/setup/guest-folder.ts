@@ -6,7 +6,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { GUEST_MOUNT, HIDDEN_IN_PROC } from "../image/guest-layout.ts";
+import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
+import { HIDDEN_IN_PROC } from "../image/guest-layout.ts";
 import { run } from "../system/command.ts";
 import { architecture, type Toolbox } from "../system/toolbox.ts";
 import { setInterpreter } from "./elf-interpreter.ts";

@@ -1,8 +1,9 @@
 /** The OCI description of a sandbox: what its first process sees and may do. Pure: facts in, JSON out. */
 import { existsSync } from "node:fs";
 import { CONTROL_SECRET_ENV } from "../../../contract/runtime/guest-control.ts";
+import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
-import { GUEST_MOUNT, HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
+import { HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
 import { namespaceSettings } from "../../network/namespace-settings.ts";
 import { HOST_ID_FIRST, ID_COUNT } from "../../system/id-range.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
