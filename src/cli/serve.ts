@@ -48,10 +48,17 @@ export async function serve(config: Config): Promise<number> {
     cacheFolder: config.cacheFolder,
     guestFolder: currentGuestFolder(config),
     resolver: config.resolver,
-    readyPerKind: config.readyPerKind,
   });
   const chronicle = { allowWebhooksInside: config.allowWebhooksInside };
-  const control = createControl({ store, host, clock: systemClock, ids: createIds(), log, chronicle });
+  const control = createControl({
+    store,
+    host,
+    clock: systemClock,
+    ids: createIds(),
+    log,
+    chronicle,
+    builtinsReady: config.readyPerKind,
+  });
   await store.makeRoom().catch((error: unknown) => {
     log.write({ level: "error", event: "the disk has no room for the store", error: described(error) });
   });
@@ -60,7 +67,6 @@ export async function serve(config: Config): Promise<number> {
   const edge = createEdge({ directory: control.directory, routes, log: edgeLog(log) });
   const server = listen(config, control.handle, edge);
   await control.start();
-  await host.keepReady(await control.builtinKinds());
   const isTerminal = process.stdout.isTTY === true;
   console.log(banner(config.listen, { secret: apiKey, file: data.keyFile, isTerminal }));
 

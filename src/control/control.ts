@@ -3,20 +3,21 @@
  * the store to remember it. `routes.ts` says what can be asked, `lifecycle.ts` what a sandbox goes through. It never
  * touches the machine (that is the host's) and never carries a sandbox's traffic (that is the edge's).
  */
-import type { Host, SandboxKind } from "../host/host.ts";
+import type { Host } from "../host/host.ts";
 import type { Store } from "../store/store.ts";
+import { Background } from "../work/background.ts";
 import type { Clock } from "../work/clock.ts";
 import type { Log } from "../work/log.ts";
 import type { Ids } from "./access/ids.ts";
 import { SignedLinks } from "./access/signed-links.ts";
 import { Chronicle, type ChronicleOptions } from "./chronicle/chronicle.ts";
 import type { Directory } from "./directory.ts";
-import { listBuiltinKinds } from "./first-run.ts";
 import { createDispatch } from "./http/dispatch.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
 import { bothListeners, type LifecycleListener } from "./lifecycle/lifecycle-listener.ts";
 import { routes } from "./routes/routes.ts";
 import { UNBUILT_ROUTES } from "./routes/unbuilt-routes.ts";
+import { ReadyOrders } from "./templates/kept-ready.ts";
 
 export interface Control {
   /** Answers any request to the management interface; never throws. */
@@ -25,8 +26,6 @@ export interface Control {
   directory: Directory;
   /** Takes back the sandboxes of the run before. Until it is done, requests are answered 503. */
   start(): Promise<void>;
-  /** What the host should keep ready. */
-  builtinKinds(): Promise<SandboxKind[]>;
   /** Resolves once no background work, such as ending expired sandboxes, is under way. */
   settled(): Promise<void>;
   /** Takes no more requests and waits for those under way. Sandboxes run on; store and host stay open. */
@@ -42,6 +41,8 @@ interface ControlServices {
   /** Told what happens to sandboxes, besides the chronicle. */
   listener?: LifecycleListener;
   chronicle?: ChronicleOptions;
+  /** Sandboxes of each built-in template that the host keeps ready; none unless given. */
+  builtinsReady?: number;
 }
 
 export function createControl(services: ControlServices): Control {
@@ -49,6 +50,8 @@ export function createControl(services: ControlServices): Control {
   const chronicle = new Chronicle(services, services.chronicle);
   const listener = services.listener === undefined ? chronicle : bothListeners(chronicle, services.listener);
   const lifecycle = new Lifecycle({ ...services, listener });
+  const background = new Background(log);
+  const readyOrders = new ReadyOrders({ store, host, background }, services.builtinsReady ?? 0);
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
     lifecycle.heard(event);
@@ -89,11 +92,12 @@ export function createControl(services: ControlServices): Control {
     async start() {
       await lifecycle.start();
       chronicle.start();
+      readyOrders.changed();
       ready = true;
     },
-    builtinKinds: () => listBuiltinKinds(store),
     async settled() {
       await lifecycle.settled();
+      await background.settled();
       await chronicle.settled();
     },
     async close() {
@@ -101,6 +105,7 @@ export function createControl(services: ControlServices): Control {
       lifecycle.beginClose();
       await Promise.allSettled(underWay);
       await lifecycle.close();
+      await background.settled();
       await chronicle.close();
     },
   };

@@ -1,13 +1,21 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import type { SandboxKind } from "../host/host.ts";
 import { listApiKeys, revokeApiKey } from "./access/keys.ts";
 import { ensureFirstRun } from "./first-run.ts";
-import { baseTemplate, ControlFixture } from "./testing/control-fixture.ts";
+import { kindOf } from "./templates/template-look-up.ts";
+import { BUILTINS_READY, baseTemplate, ControlFixture } from "./testing/control-fixture.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {
   f = await ControlFixture.open();
 });
 afterEach(() => f[Symbol.asyncDispose]());
+
+async function builtinKind(): Promise<SandboxKind> {
+  const build = await f.store.builds.tagged(baseTemplate.id, "default");
+  if (build === undefined) throw new Error("the built-in template has no build");
+  return kindOf(build);
+}
 
 describe("the first run", () => {
   test("makes an operator, a team, a template and a key that is shown once", async () => {
@@ -21,10 +29,17 @@ describe("the first run", () => {
   });
 
   test("keeps the template's id when its resources change, and tells the host the new ones", async () => {
-    const [before] = await f.control.builtinKinds();
-    await ensureFirstRun(f, [{ ...baseTemplate, image: "base-2", memoryMB: 2048 }]);
+    const before = await builtinKind();
     expect(before).toMatchObject({ image: "base", memoryMB: 1024, defaultUser: "user", defaultWorkdir: "/home/user" });
-    expect(await f.control.builtinKinds()).toMatchObject([{ ...before, image: "base-2", memoryMB: 2048 }]);
+    const changed = { ...baseTemplate, image: "base-2", memoryMB: 2048 };
+    await ensureFirstRun(f, [changed]);
+    await ensureFirstRun(f, [changed]);
+    const after = { ...before, image: "base-2", memoryMB: 2048 };
+    expect(await builtinKind()).toEqual(after);
+    expect((await f.store.templates.byId(baseTemplate.id))?.buildCount).toBe(2);
+    await f.restart([changed]);
+    await f.control.settled();
+    expect(f.host.kept).toEqual([{ kind: after, count: BUILTINS_READY, checkpoint: null }]);
   });
 
   test("makes a key again when the team has none left", async () => {

@@ -2,20 +2,23 @@
  * What must exist before the first request: somebody to create things, a team, its key, and a template to start from.
  */
 import type { SandboxKind } from "../host/host.ts";
+import type { FinishedBuild } from "../store/builds.ts";
 import type { Store, Tables } from "../store/store.ts";
-import { GLOBAL_NAMESPACE, type TemplateResources } from "../store/templates.ts";
+import { GLOBAL_NAMESPACE } from "../store/templates.ts";
 import type { Clock } from "../work/clock.ts";
 import type { Ids } from "./access/ids.ts";
 import { createApiKey } from "./access/keys.ts";
 import { kindOf } from "./templates/template-look-up.ts";
+import { DEFAULT_TAG } from "./templates/template-reference.ts";
 
 export const OPERATOR_EMAIL = "operator@localhost";
 export const DEFAULT_TEAM_SLUG = "default";
 
 /** A template that comes with the server, under a name that every team can use. */
-export interface BuiltinTemplate extends TemplateResources {
+export interface BuiltinTemplate extends Omit<SandboxKind, "templateId"> {
   /** The same on every server. */
   id: string;
+  /** Of its first build. */
   buildId: string;
   alias: string;
 }
@@ -27,7 +30,7 @@ export interface FirstRun {
   firstApiKey: string | undefined;
 }
 
-/** Idempotent: run it at every start. Resources of built-in templates follow what the caller gives. */
+/** Idempotent: run it at every start. Built-in templates get a new build when what the caller gives has changed. */
 export function ensureFirstRun(
   services: { store: Store; ids: Ids; clock: Clock },
   builtins: readonly BuiltinTemplate[],
@@ -42,11 +45,6 @@ export function ensureFirstRun(
     const first = hasKey ? undefined : await createApiKey(seeding, { teamId, name: "first key", createdBy: userId });
     return { userId, teamId, firstApiKey: first?.secret };
   });
-}
-
-/** The kinds of sandbox that are worth keeping ready. */
-export async function listBuiltinKinds(store: Tables): Promise<SandboxKind[]> {
-  return (await store.templates.builtIn()).map(kindOf);
 }
 
 interface Seeding {
@@ -78,20 +76,22 @@ async function ensureTeam({ store, ids, clock }: Seeding, userId: string): Promi
   return id;
 }
 
-async function ensureTemplate({ store, clock }: Seeding, builtin: BuiltinTemplate, userId: string): Promise<void> {
+async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTemplate, userId: string): Promise<void> {
   const { id, buildId, alias, ...resources } = builtin;
   const now = clock.now();
   const known = await store.templates.byAlias(GLOBAL_NAMESPACE, alias);
   if (known !== undefined) {
-    const { templateId: _, ...current } = kindOf(known);
-    if (!Bun.deepEquals(current, resources)) await store.templates.setResources(known.id, resources, now);
+    const build = await store.builds.tagged(known.id, DEFAULT_TAG);
+    if (build && Bun.deepEquals(kindOf(build), { templateId: known.id, ...resources })) return;
+    // Sandboxes of the one before are resumed with that.
+    await store.builds.addFinished(builtinBuild(ids.uuid(), known.id, resources, now));
     return;
   }
   await store.templates.add({
     id,
     teamId: null,
     public: true,
-    ...resources,
+    keptReady: 0,
     createdAt: now,
     updatedAt: now,
     createdBy: userId,
@@ -100,5 +100,31 @@ async function ensureTemplate({ store, clock }: Seeding, builtin: BuiltinTemplat
     buildCount: 0,
   });
   await store.templates.addAlias(GLOBAL_NAMESPACE, alias, id);
-  await store.templates.addBuild({ id: buildId, templateId: id, status: "ready", createdAt: now });
+  await store.builds.addFinished(builtinBuild(buildId, id, resources, now));
+}
+
+function builtinBuild(
+  id: string,
+  templateId: string,
+  resources: Omit<SandboxKind, "templateId">,
+  createdAt: number,
+): FinishedBuild {
+  const { image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir } = resources;
+  return {
+    id,
+    templateId,
+    generation: 0,
+    tags: [DEFAULT_TAG],
+    cpuCount,
+    memoryMB,
+    diskSizeMB,
+    image,
+    defaultUser,
+    defaultWorkdir,
+    envVars: {},
+    guestVersion: null,
+    checkpoint: null,
+    sourceSandbox: null,
+    createdAt,
+  };
 }

@@ -52,7 +52,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
     const running = await f.store.sandboxes.inState("running");
     expect(f.host.running.toSorted()).toEqual(running.map(({ id }) => id).toSorted());
     const paused = (await f.store.sandboxes.inState("paused")).flatMap(({ checkpoint }) => checkpoint ?? []);
-    const kept = [...paused, ...(await f.store.templates.checkpoints())];
+    const kept = [...paused, ...(await f.store.builds.checkpoints())];
     expect(f.host.checkpoints.toSorted()).toEqual(kept.toSorted());
     expect(f.host.collisions).toEqual([]);
     for (const { id } of running) await f.call("DELETE", `/sandboxes/${id}`);

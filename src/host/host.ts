@@ -119,8 +119,8 @@ export interface Host {
    */
   collectImages(keep: readonly string[]): Promise<StoredImages>;
 
-  /** Keeps booted sandboxes of these kinds ready. Replaces the previous request. */
-  keepReady(kinds: readonly SandboxKind[]): Promise<void>;
+  /** Keeps sandboxes ready for creates that ask for just this. Replaces the previous request. */
+  keepReady(kept: readonly KeptReady[]): Promise<void>;
 
   /** Stops background work. Sandboxes that were handed out run on. */
   close(): Promise<void>;
@@ -136,6 +136,14 @@ export interface SandboxKind {
   diskSizeMB: number;
   defaultUser: string;
   defaultWorkdir: string;
+}
+
+/** What is kept ready for a create with this kind and checkpoint. */
+export interface KeptReady {
+  kind: SandboxKind;
+  /** So many; none is as if it were not named. */
+  count: number;
+  checkpoint: string | null;
 }
 
 export interface CreateSandbox {

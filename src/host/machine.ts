@@ -24,6 +24,7 @@ import type {
   CreateSandbox,
   Host,
   HostEvent,
+  KeptReady,
   ResumeSandbox,
   SandboxKind,
   StoredImages,
@@ -55,8 +56,6 @@ export interface MachineOptions {
   guestFolder: string;
   /** Name server to ask instead of the machine's own. */
   resolver: string | undefined;
-  /** How many booted sandboxes to keep ready for each kind; 0 boots each on demand. */
-  readyPerKind: number;
 }
 
 export class Machine implements Host {
@@ -100,7 +99,6 @@ export class Machine implements Host {
       unmake: (remains) => this.#unmake(remains),
     });
     this.#pool = new ReadyPool(
-      options.readyPerKind,
       (kind) => this.#starting.boot(kind),
       (kind) => this.#starting.bootAhead(kind),
       (id) => this.destroy(id),
@@ -269,8 +267,8 @@ export class Machine implements Host {
     return { images: [], layerBytes: 0 };
   }
 
-  async keepReady(kinds: readonly SandboxKind[]): Promise<void> {
-    this.#pool.keep(kinds);
+  async keepReady(kept: readonly KeptReady[]): Promise<void> {
+    this.#pool.keep(kept);
   }
 
   async close(): Promise<void> {

@@ -9,3 +9,7 @@ export const AUTO_PAUSE_PUT_OFFS_MAX = 3;
 export const STORE_ROOM_BYTES = 4 * 1024 * 1024;
 export const SQLITE_BUSY_MS = 5_000;
 export const POSTGRES_CONNECTIONS_MAX = 10;
+/** Each takes six of the values that a statement may have. */
+export const BUILD_LOG_ENTRIES_PER_STATEMENT = 100;
+/** What an entry of a build's log counts besides its message, so that empty ones are not free. */
+export const BUILD_LOG_ENTRY_EXTRA_BYTES = 64;

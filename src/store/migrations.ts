@@ -209,6 +209,64 @@ export const migrations: readonly Migration[] = [
       await sql`CREATE INDEX deliveries_by_age ON webhook_deliveries (event_at)`;
     },
   },
+  {
+    version: 6,
+    title: "builds with resources, results and logs of their own",
+    async apply(sql) {
+      await sql`ALTER TABLE builds ADD COLUMN number INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE builds ADD COLUMN generation INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE builds ADD COLUMN tags TEXT NOT NULL DEFAULT '[]'`;
+      await sql`ALTER TABLE builds ADD COLUMN cpu_count INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE builds ADD COLUMN memory_mb INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE builds ADD COLUMN disk_size_mb INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE builds ADD COLUMN image TEXT`;
+      await sql`ALTER TABLE builds ADD COLUMN default_user TEXT NOT NULL DEFAULT ''`;
+      await sql`ALTER TABLE builds ADD COLUMN default_workdir TEXT NOT NULL DEFAULT ''`;
+      await sql`ALTER TABLE builds ADD COLUMN guest_version TEXT`;
+      await sql`ALTER TABLE builds ADD COLUMN start_command TEXT`;
+      await sql`ALTER TABLE builds ADD COLUMN reason TEXT`;
+      await sql`ALTER TABLE builds ADD COLUMN updated_at BIGINT NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE builds ADD COLUMN finished_at BIGINT`;
+      await sql`ALTER TABLE builds ADD COLUMN log_count INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE builds ADD COLUMN log_bytes BIGINT NOT NULL DEFAULT 0`;
+      await sql`UPDATE builds SET updated_at = created_at,
+          finished_at = CASE WHEN status = 'ready' THEN created_at ELSE NULL END,
+          number = (SELECT COUNT(*) FROM builds older WHERE older.template_id = builds.template_id
+            AND (older.created_at < builds.created_at
+              OR (older.created_at = builds.created_at AND older.id >= builds.id)))`;
+      await sql`UPDATE builds SET (image, cpu_count, memory_mb, disk_size_mb, default_user, default_workdir) =
+        (SELECT image, cpu_count, memory_mb, disk_size_mb, default_user, default_workdir FROM templates
+          WHERE templates.id = builds.template_id)`;
+      await sql`CREATE UNIQUE INDEX builds_by_number ON builds (template_id, number)`;
+      await sql`CREATE INDEX builds_by_status ON builds (status)`;
+      await sql`CREATE INDEX sandboxes_of_build ON sandboxes (build_id)`;
+      await sql`ALTER TABLE templates ADD COLUMN kept_ready INTEGER NOT NULL DEFAULT 0`;
+      await sql`ALTER TABLE templates DROP COLUMN image`;
+      await sql`ALTER TABLE templates DROP COLUMN cpu_count`;
+      await sql`ALTER TABLE templates DROP COLUMN memory_mb`;
+      await sql`ALTER TABLE templates DROP COLUMN disk_size_mb`;
+      await sql`ALTER TABLE templates DROP COLUMN default_user`;
+      await sql`ALTER TABLE templates DROP COLUMN default_workdir`;
+      await sql`CREATE INDEX templates_of_team ON templates (team_id, created_at)`;
+      await sql`ALTER TABLE template_tags ADD COLUMN position INTEGER NOT NULL DEFAULT 0`;
+      await sql`UPDATE template_tags SET position = (SELECT number FROM builds WHERE builds.id = template_tags.build_id)`;
+      // What is built in had no tags: its newest build was its default.
+      await sql`INSERT INTO template_tags (template_id, tag, build_id, created_at, position)
+        SELECT builds.template_id, 'default', builds.id, builds.created_at, builds.number FROM builds
+        JOIN templates ON templates.id = builds.template_id
+        WHERE templates.team_id IS NULL AND builds.number =
+          (SELECT MAX(number) FROM builds newest WHERE newest.template_id = templates.id AND newest.status = 'ready')
+        ON CONFLICT (template_id, tag) DO NOTHING`;
+      await sql`CREATE TABLE build_logs (
+        build_id TEXT NOT NULL REFERENCES builds (id) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        at BIGINT NOT NULL,
+        level INTEGER NOT NULL,
+        step TEXT,
+        message TEXT NOT NULL,
+        PRIMARY KEY (build_id, position))`;
+    },
+  },
 ];
 
 /** Brings the database to the newest version, each step in a transaction of its own. */

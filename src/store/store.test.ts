@@ -227,42 +227,6 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await sandboxes.countOf("template1")).toBe(0);
     });
 
-    test("a tag means the build it was given last, and snapshots are listed by it", async () => {
-      const { templates } = store;
-      const own = { ...template("owntemplate000000000"), teamId: "team-1" };
-      await templates.add(own);
-      await templates.addAlias("team-1", "own", own.id);
-      const build = { templateId: own.id, status: "ready" as const, createdAt: NOW };
-      await templates.addBuild({ ...build, id: "b1", checkpoint: "c1", sourceSandbox: "i1", envVars: { A: "b" } });
-      await templates.addBuild({ ...build, id: "b2", checkpoint: "c2", sourceSandbox: "i2" });
-      await templates.tagBuild(own.id, "default", "b1", NOW);
-      await templates.tagBuild(own.id, "v1", "b1", NOW);
-      await templates.tagBuild(own.id, "default", "b2", NOW + 1);
-      expect(await templates.taggedBuild(own.id, "v1")).toEqual({
-        ...build,
-        id: "b1",
-        checkpoint: "c1",
-        sourceSandbox: "i1",
-        envVars: { A: "b" },
-      });
-      expect((await templates.taggedBuild(own.id, "default"))?.id).toBe("b2");
-      const all = { teamId: "team-1", sandboxId: undefined, templateId: undefined, tag: undefined };
-      const [first] = await templates.snapshots(all, undefined, 1);
-      expect(first).toEqual({ templateId: own.id, tag: "default", createdAt: NOW + 1 });
-      expect(await templates.snapshots(all, first, 5)).toEqual([{ templateId: own.id, tag: "v1", createdAt: NOW }]);
-      expect(await templates.snapshots({ ...all, sandboxId: "i1" }, undefined, 5)).toHaveLength(1);
-      expect(await templates.snapshots({ ...all, tag: "v1" }, undefined, 5)).toHaveLength(1);
-      expect(await templates.snapshots({ ...all, teamId: "team-2" }, undefined, 5)).toEqual([]);
-      expect((await templates.checkpoints()).sort()).toEqual(["c1", "c2"]);
-      await templates.delete(own.id, LATER);
-      expect(await templates.byId(own.id)).toBeUndefined();
-      expect(await templates.byAlias("team-1", "own")).toBeUndefined();
-      expect((await templates.everById(own.id))?.id).toBe(own.id);
-      expect(await templates.checkpoints()).toEqual([]);
-      expect((await templates.checkpointsOf(own.id)).sort()).toEqual(["c1", "c2"]);
-      expect(await templates.snapshots(all, undefined, 5)).toEqual([]);
-    });
-
     test("an end is set in both directions, extended in one, and not once it has come", async () => {
       const sandbox = aSandbox("i1", { endAt: NOW + 100 });
       await store.sandboxes.add(sandbox);
@@ -312,22 +276,6 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await store.templates.byAlias("team-1", "base"))?.id).toBe("template2");
       expect(await store.templates.byAlias("team-2", "base")).toBeUndefined();
       expect(await store.templates.aliasesOf("template1")).toEqual(["base", "second"]);
-    });
-
-    test("the newest ready build counts, and spawns are counted", async () => {
-      const build = { templateId: "template1", createdAt: NOW };
-      await store.templates.addBuild({ ...build, id: "b1", status: "ready" });
-      await store.templates.addBuild({ ...build, id: "b2", status: "ready", createdAt: NOW + 1 });
-      await store.templates.addBuild({ ...build, id: "b3", status: "building", createdAt: NOW + 2 });
-      expect((await store.templates.newestReadyBuild("template1"))?.id).toBe("b2");
-      expect((await store.templates.readyBuild("template1", "b1"))?.id).toBe("b1");
-      expect(await store.templates.readyBuild("template1", "b3")).toBeUndefined();
-      await Promise.all([store.templates.noteSpawn("template1", NOW), store.templates.noteSpawn("template1", NOW)]);
-      expect(await store.templates.byId("template1")).toMatchObject({
-        spawnCount: 2,
-        lastSpawnedAt: NOW,
-        buildCount: 3,
-      });
     });
 
     test("a key is found by its hash until it is removed by its own team", async () => {

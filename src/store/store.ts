@@ -4,6 +4,8 @@
  * It never decides anything: no clock, no ids, no HTTP, no sandbox is touched from here.
  */
 import { Fault } from "../contract/fault.ts";
+import { buildLogsIn } from "./build-logs.ts";
+import { buildsIn } from "./builds.ts";
 import { type Outlasts, openEngine, type Statement } from "./engine.ts";
 import { keysIn } from "./keys.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
@@ -54,6 +56,8 @@ function tablesIn(sql: Statement) {
     people: peopleIn(sql),
     keys: keysIn(sql),
     templates: templatesIn(sql),
+    builds: buildsIn(sql),
+    buildLogs: buildLogsIn(sql),
     sandboxes: sandboxesIn(sql),
     sandboxLogs: sandboxLogsIn(sql),
     metricBlocks: metricBlocksIn(sql),

@@ -48,7 +48,6 @@ export class MachineOfFile {
       cacheFolder: CACHE,
       guestFolder: guestFolder(new Toolbox(CACHE)),
       resolver: "9.9.9.9",
-      readyPerKind: 0,
     });
   }
 

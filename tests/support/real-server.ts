@@ -54,7 +54,6 @@ export class RealServer implements AsyncDisposable {
       cacheFolder: CACHE,
       guestFolder: guestFolder(new Toolbox(CACHE)),
       resolver: "9.9.9.9",
-      readyPerKind: 0,
     });
     const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
     const ids = createIds();

@@ -14,7 +14,6 @@ const machine = await Machine.open({
   cacheFolder,
   guestFolder: guestFolder(new Toolbox(cacheFolder)),
   resolver: "9.9.9.9",
-  readyPerKind: 0,
 });
 await machine.resume({ kind, envVars: {}, accessTokens: [], internet: false, id, checkpoint, memory: true });
 console.log(await ask(machine, id, Number(port)));

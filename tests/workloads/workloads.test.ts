@@ -45,7 +45,6 @@ beforeAll(async () => {
     cacheFolder: CACHE,
     guestFolder: guestFolder(new Toolbox(CACHE)),
     resolver: "9.9.9.9",
-    readyPerKind: 0,
   });
 });
 afterAll(async () => {

@@ -7,8 +7,8 @@ import { KEY_USE_WRITTEN_EVERY_MS } from "../limits.ts";
 import { hashOf } from "./secrets.ts";
 
 export interface Callers {
-  /** `X-API-Key: e2b_…` */
-  key: { team: Team };
+  /** `X-API-Key: e2b_…`; the user is who made the key, if that is known. */
+  key: { team: Team; userId: string | null };
   /** `Authorization: Bearer sk_e2b_…` */
   bearer: { userId: string };
   none: undefined;
@@ -60,7 +60,7 @@ export async function authenticateKey(headers: Headers, store: Store, now: numbe
     throw new Fault(401, 'this API key is not valid; make one with "sandlot keys create"\nno team has this key');
   }
   if (now - (found.key.lastUsedAt ?? 0) >= KEY_USE_WRITTEN_EVERY_MS) await store.keys.noteApiKeyUse(found.key.id, now);
-  return { team: found.team };
+  return { team: found.team, userId: found.key.createdBy };
 }
 
 export async function authenticateBearer(headers: Headers, store: Store): Promise<Callers["bearer"]> {

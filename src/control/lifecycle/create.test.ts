@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
+import { aBuild } from "../../store/testing/rows.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 
 let f: ControlFixture;
@@ -120,7 +121,7 @@ describe("create", () => {
 
   test("by id, by build, in any case, with the default tag", async () => {
     const template = (await f.store.templates.byAlias("", "base"))?.id ?? "";
-    const build = (await f.store.templates.newestReadyBuild(template))?.id ?? "";
+    const build = (await f.store.builds.tagged(template, "default"))?.id ?? "";
     for (const reference of [
       template,
       " BASE ",
@@ -141,7 +142,7 @@ describe("create", () => {
     const secret = { ...base, id: "secret00000000000000", teamId: team.id, public: false };
     await f.store.templates.add(secret);
     await f.store.templates.addAlias("strangers", "base", secret.id);
-    await f.store.templates.addBuild({ id: f.ids.uuid(), templateId: secret.id, status: "ready", createdAt: NOW });
+    await f.store.builds.addFinished(aBuild(f.ids.uuid(), secret.id));
     const started = async (templateID: string, key: string) =>
       (await f.call("POST", "/sandboxes", { templateID }, { "X-API-Key": key })).body.templateID;
     expect(await started("base", theirs)).toBe(secret.id);

@@ -5,7 +5,7 @@ import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { described } from "../../work/log.ts";
 import { FORKS_AT_ONCE } from "../limits.ts";
-import { kindOf, type StartableTemplate } from "../templates/template-look-up.ts";
+import { kindOf, kindOfSandbox, type StartableTemplate } from "../templates/template-look-up.ts";
 import { placementFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 import type { Lease } from "./quota.ts";
@@ -39,7 +39,7 @@ export async function createFromTemplate(
   const envVars = { ...build.envVars, ...options.envVars };
   using lease = await core.quota.take(team);
   try {
-    return await make(core, lease, { ...origin, envVars }, kindOf(template), build.checkpoint, undefined);
+    return await make(core, lease, { ...origin, envVars }, kindOf(build), build.checkpoint, undefined);
   } catch (error) {
     // Then whatever else went wrong, it went wrong because of that.
     if ((await core.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
@@ -55,10 +55,7 @@ export async function createFromSandbox(
   leases: readonly Lease[],
   timeoutSeconds: number,
 ): Promise<(Sandbox | Fault)[]> {
-  const template = await core.store.templates.everById(source.templateId);
-  if (template === undefined) throw new Fault(500, `the template of sandbox "${source.id}" is not in the store`);
-  const { cpuCount, memoryMB, diskSizeMB } = source;
-  const kind = { ...kindOf(template), cpuCount, memoryMB, diskSizeMB };
+  const kind = await kindOfSandbox(core.store, source);
   const results: (Sandbox | Fault)[] = [];
   const left = leases.entries();
   const makeSome = async () => {

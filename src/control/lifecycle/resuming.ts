@@ -5,7 +5,7 @@
 import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { ACCESS_TOKENS_KEPT } from "../limits.ts";
-import { kindOf } from "../templates/template-look-up.ts";
+import { kindOfSandbox } from "../templates/template-look-up.ts";
 import { placementFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 import { secondsMax } from "./run-length.ts";
@@ -72,8 +72,7 @@ export class Resuming {
 
   async #start(paused: Sandbox, executionId: string, options: ResumeOptions): Promise<Sandbox | undefined> {
     const { store, host, ids, reachability, clock, quota } = this.#core;
-    const template = await store.templates.everById(paused.templateId);
-    if (template === undefined) throw new Fault(500, `the template of sandbox "${paused.id}" is not in the store`);
+    const kind = await kindOfSandbox(store, paused);
     const team = await store.people.team(paused.teamId);
     if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
     using _lease = await quota.take(team, paused.id);
@@ -82,14 +81,13 @@ export class Resuming {
     const checkpoint = begun.checkpoint ?? "";
     const tokens = begun.secure && options.mintToken ? [...begun.tokens, ids.runtimeToken()] : begun.tokens;
     const accessTokens = tokens.slice(-ACCESS_TOKENS_KEPT);
-    const { cpuCount, memoryMB, diskSizeMB, envVars } = begun;
     try {
       await host.resume({
         id: begun.id,
         checkpoint,
         memory: options.memory && begun.checkpointMemory,
-        kind: { ...kindOf(template), cpuCount, memoryMB, diskSizeMB },
-        envVars,
+        kind,
+        envVars: begun.envVars,
         accessTokens,
         internet: begun.allowInternetAccess !== false,
       });

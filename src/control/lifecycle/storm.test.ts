@@ -175,7 +175,7 @@ class Storm {
     }
     const running = rows.filter(({ state }) => state === "running").map(({ id }) => id);
     this.#compare("sandboxes", host.running, running);
-    const named = [...rows.flatMap(({ checkpoint }) => checkpoint ?? []), ...(await store.templates.checkpoints())];
+    const named = [...rows.flatMap(({ checkpoint }) => checkpoint ?? []), ...(await store.builds.checkpoints())];
     this.#compare("checkpoints", host.checkpoints, named);
     this.model.faults.push(...host.collisions);
   }

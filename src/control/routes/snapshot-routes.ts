@@ -41,7 +41,7 @@ export const snapshotRoutes: readonly Route[] = [
     async handle({ caller, params, body }, services) {
       const id = sandboxIdFrom(params.sandboxID ?? "");
       const request = { name: body.name ?? undefined, memory: body.memory ?? true };
-      return { status: 201, body: await makeSnapshot(services, caller.team, id, request) };
+      return { status: 201, body: await makeSnapshot(services, caller, id, request) };
     },
   }),
   route({

@@ -9,7 +9,9 @@ import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
 import type { Clock } from "../../work/clock.ts";
+import type { Callers } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
+import { kindOfSandbox } from "./template-look-up.ts";
 import { DEFAULT_TAG, parseTemplateReference } from "./template-reference.ts";
 
 interface SnapshotServices {
@@ -46,7 +48,7 @@ const BUILD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$
 /** Makes one. The sandbox goes on. */
 export async function makeSnapshot(
   { store, lifecycle, clock, ids }: SnapshotServices,
-  team: Team,
+  { team, userId }: Callers["key"],
   sandboxId: string,
   request: { name: string | undefined; memory: boolean },
 ): Promise<Snapshot> {
@@ -62,6 +64,7 @@ export async function makeSnapshot(
       checkpoint,
       templateId: ids.templateId(),
       buildId: ids.uuid(),
+      createdBy: userId,
       now: clock.now(),
     });
     lifecycle.noteSnapshot(sandbox, `snapshot ${made.snapshotID}`);
@@ -90,7 +93,7 @@ export async function deleteTemplate(
       const these = sandboxes === 1 ? "a sandbox of it is" : `${sandboxes} sandboxes of it are`;
       throw new Fault(400, `template "${written}" cannot be deleted while ${these} running or paused; kill them first`);
     }
-    return await tables.templates.checkpointsOf(template.id);
+    return await tables.builds.checkpointsOf(template.id);
   });
   lifecycle.discard(checkpoints);
 }
@@ -130,47 +133,53 @@ interface NewSnapshot {
   /** For the template, if the name is new. */
   templateId: string;
   buildId: string;
+  createdBy: string | null;
   now: number;
 }
 
 function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): Promise<Snapshot> {
   const { name, checkpoint, buildId, now } = made;
   return store.transaction(async (tables) => {
-    const templateId = await templateFor(tables, team, sandbox, made);
+    const templateId = await templateFor(tables, team, made);
     const tag = name?.tag ?? DEFAULT_TAG;
-    await tables.templates.addBuild({
+    const { image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir } = await kindOfSandbox(tables, sandbox);
+    const added = await tables.builds.addFinished({
       id: buildId,
       templateId,
-      status: "ready",
-      createdAt: now,
+      generation: 0,
+      tags: [tag],
+      cpuCount,
+      memoryMB,
+      diskSizeMB,
+      image,
+      defaultUser,
+      defaultWorkdir,
+      envVars: sandbox.envVars,
+      guestVersion: null,
       checkpoint,
       sourceSandbox: sandbox.id,
-      envVars: sandbox.envVars,
+      createdAt: now,
     });
-    await tables.templates.tagBuild(templateId, tag, buildId, now);
+    if (added === undefined) throw new Fault(404, `template "${templateId}" was deleted while the snapshot was made`);
     const { snapshotID } = await asSnapshot(tables, team, templateId, tag);
     const names = name === undefined ? [] : [`${team.slug}/${name.alias}`];
     return { snapshotID: name === undefined ? snapshotID : `${names[0]}:${tag}`, names };
   });
 }
 
-/** The one that has the name already, or a new one like the sandbox's own. */
-async function templateFor(tables: Tables, team: Team, sandbox: Sandbox, made: NewSnapshot): Promise<string> {
+/** The one that has the name already, or a new one. */
+async function templateFor(tables: Tables, team: Team, made: NewSnapshot): Promise<string> {
   const { name, templateId, now } = made;
   const known = name && (await tables.templates.byAlias(team.slug, name.alias));
   if (known !== undefined) return known.id;
-  const like = await tables.templates.everById(sandbox.templateId);
-  if (like === undefined) throw new Fault(500, `the template of sandbox "${sandbox.id}" is not in the store`);
   await tables.templates.add({
-    ...like,
     id: templateId,
     teamId: team.id,
     public: false,
-    cpuCount: sandbox.cpuCount,
-    memoryMB: sandbox.memoryMB,
-    diskSizeMB: sandbox.diskSizeMB,
+    keptReady: 0,
     createdAt: now,
     updatedAt: now,
+    createdBy: made.createdBy,
     spawnCount: 0,
     lastSpawnedAt: null,
     buildCount: 0,

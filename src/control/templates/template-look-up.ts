@@ -1,9 +1,11 @@
 /** From a template's name to the template and the build that a sandbox starts from. */
 import { Fault } from "../../contract/fault.ts";
 import type { SandboxKind } from "../../host/host.ts";
+import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
-import type { Store } from "../../store/store.ts";
-import { type Build, GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import type { Store, Tables } from "../../store/store.ts";
+import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
 import { DEFAULT_TAG, parseTemplateReference, type TemplateReference } from "./template-reference.ts";
 
 export interface StartableTemplate {
@@ -28,13 +30,9 @@ export async function findStartable(store: Store, team: Team, written: string): 
   return { template, build, alias };
 }
 
-/** A build under its tag, or by its id. What is built in has no tags: its newest build is its default. */
-async function findBuild(store: Store, template: Template, tag: string): Promise<Build | undefined> {
-  const tagged = await store.templates.taggedBuild(template.id, tag);
-  if (tagged !== undefined) return tagged;
-  if (tag !== DEFAULT_TAG) return store.templates.readyBuild(template.id, tag);
-  const newest = await store.templates.newestReadyBuild(template.id);
-  return newest?.checkpoint === null ? newest : undefined;
+/** A build under its tag, or by its id. */
+async function findBuild(store: Tables, template: Template, tag: string): Promise<Build | undefined> {
+  return (await store.builds.tagged(template.id, tag)) ?? (await store.builds.ready(template.id, tag));
 }
 
 /** For filters: undefined when there is no such template. A tag would mean nothing there and is refused. */
@@ -58,8 +56,20 @@ async function findVisible(store: Store, team: Team, reference: TemplateReferenc
   return found !== undefined && (found.public || found.teamId === team.id) ? found : undefined;
 }
 
-/** What the host must know of a template. */
-export function kindOf(template: Template): SandboxKind {
-  const { id, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir } = template;
-  return { templateId: id, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir };
+/** What the host must know of a build. */
+export function kindOf(build: Build): SandboxKind {
+  const { id, templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir } = build;
+  if (image === null) throw new Fault(500, `build "${id}" has no image, though sandboxes are made of it`);
+  return { templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir };
+}
+
+/**
+ * What a sandbox was made as. Its build says so, also when its template was built again or deleted since; its own
+ * resources are in its row.
+ */
+export async function kindOfSandbox(store: Tables, sandbox: Sandbox): Promise<SandboxKind> {
+  const build = await store.builds.byId(sandbox.buildId);
+  if (build === undefined) throw new Fault(500, `the build of sandbox "${sandbox.id}" is not in the store`);
+  const { cpuCount, memoryMB, diskSizeMB } = sandbox;
+  return { ...kindOf(build), cpuCount, memoryMB, diskSizeMB };
 }

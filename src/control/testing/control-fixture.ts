@@ -28,6 +28,8 @@ import { type FollowedRoute, FollowedRoutes } from "./followed-routes.ts";
 const PASSING_STEP_MS = 500;
 export const NOW = Date.parse("2027-01-15T08:00:00Z");
 
+export const BUILTINS_READY = 2;
+
 export const baseTemplate: BuiltinTemplate = {
   id: "basetemplate00000000",
   buildId: "5a4d1075-ba5e-4000-8000-000000000001",
@@ -84,19 +86,19 @@ export class ControlFixture implements AsyncDisposable {
   }
 
   /** As after a crash of the server: the machine and the database stay, everything else is new. */
-  async restart(): Promise<void> {
+  async restart(builtins?: readonly BuiltinTemplate[]): Promise<void> {
     await this.control.close();
     await this.store.close();
-    await this.#boot();
+    await this.#boot(builtins);
   }
 
-  async #boot(): Promise<void> {
+  async #boot(builtins: readonly BuiltinTemplate[] = [baseTemplate]): Promise<void> {
     this.store = await openStore(this.#database, this.clock.now());
     const log = jsonLog(
       (line) => this.logLines.push(line),
       () => this.clock.now(),
     );
-    this.firstRun = await ensureFirstRun(this, [baseTemplate]);
+    this.firstRun = await ensureFirstRun(this, builtins);
     const { store, clock, ids, listener } = this;
     const host: Host = serialised(this.host);
     const post = (message: Message) => {
@@ -104,7 +106,8 @@ export class ControlFixture implements AsyncDisposable {
       return this.receive(message);
     };
     const chronicle = { idleClock: this.idleClock, post };
-    this.control = createControl({ store, host, clock, ids, log, listener, chronicle });
+    const builtinsReady = BUILTINS_READY;
+    this.control = createControl({ store, host, clock, ids, log, listener, chronicle, builtinsReady });
     this.routes = new FollowedRoutes(this.control.directory);
     await this.control.start();
   }

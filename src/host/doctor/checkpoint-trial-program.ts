@@ -38,7 +38,7 @@ const [dataPath = "", cacheFolder = "", guestFolder = ""] = process.argv.slice(2
 const data = new DataFolder(dataPath);
 data.lock();
 data.makeRunFolder();
-const options: MachineOptions = { data, cacheFolder, guestFolder, resolver: undefined, readyPerKind: 0 };
+const options: MachineOptions = { data, cacheFolder, guestFolder, resolver: undefined };
 const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE };
 
 try {

@@ -24,7 +24,6 @@ beforeEach(() => {
     return id;
   };
   pool = new ReadyPool(
-    2,
     () => boot("asked"),
     bootAhead,
     async (id) => void alive.delete(id),
@@ -34,7 +33,7 @@ beforeEach(() => {
 afterEach(() => pool.close());
 
 async function filled(): Promise<void> {
-  pool.keep([kind]);
+  pool.keep([{ kind, count: 2, checkpoint: null }]);
   await booted.promise;
   await Bun.sleep(0);
 }
@@ -58,6 +57,25 @@ test("another kind gets nothing of it", async () => {
   expect(await pool.take({ ...kind, memoryMB: kind.memoryMB + 1 })).toStartWith("asked");
 });
 
+test("with a smaller number the rest goes, and with a greater one more are booted", async () => {
+  await filled();
+  pool.keep([{ kind, count: 1, checkpoint: null }]);
+  expect([...alive]).toEqual(["ahead 1"]);
+  booted = Promise.withResolvers();
+  boots = 0;
+  pool.keep([{ kind, count: 3, checkpoint: null }]);
+  await booted.promise;
+  await Bun.sleep(0);
+  expect(alive.size).toBe(2);
+});
+
+test("nothing is kept of what starts from a checkpoint, or of which none is wanted", async () => {
+  await filled();
+  const same = [0, 5].map((count) => ({ kind, count, checkpoint: count === 0 ? null : "c1" }));
+  pool.keep(same);
+  expect([...alive]).toEqual([]);
+});
+
 test("when it closes, what nobody took goes", async () => {
   await filled();
   await pool.close();
@@ -74,7 +92,6 @@ function poolWith(bootAhead: () => Promise<string>, discard: () => Promise<void>
     },
   };
   const pool = new ReadyPool(
-    1,
     async () => "iboot",
     bootAhead,
     discard,
@@ -89,7 +106,7 @@ test("a boot ahead that fails is told in the log", async () => {
     () => Promise.reject(new Error("no memory")),
     async () => undefined,
   );
-  pool.keep([kind]);
+  pool.keep([{ kind, count: 1, checkpoint: null }]);
   await told;
   await pool.close();
   expect(entries).toEqual([
@@ -106,7 +123,7 @@ test("a ready sandbox that cannot be discarded is told in the log", async () => 
     },
     () => Promise.reject(new Error("it stays")),
   );
-  pool.keep([kind]);
+  pool.keep([{ kind, count: 1, checkpoint: null }]);
   await booted.promise;
   // It lies ready once all that was waiting has run.
   await new Promise(setImmediate);

@@ -4,11 +4,13 @@
  */
 import { Background } from "../../work/background.ts";
 import { described, type Log, stderrLog } from "../../work/log.ts";
-import type { SandboxKind } from "../host.ts";
+import type { KeptReady, SandboxKind } from "../host.ts";
 import { READY_REFILL_DELAY_MS, READY_RETRY_MS } from "../limits.ts";
 
 interface Stock {
   kind: SandboxKind;
+  /** How many there should be. */
+  count: number;
   ready: string[];
   booting: number;
   timer: Timer | undefined;
@@ -20,7 +22,6 @@ export class ReadyPool {
   #closed = false;
 
   constructor(
-    readonly perKind: number,
     readonly boot: (kind: SandboxKind) => Promise<string>,
     /** Like `boot`, with time to spare. */
     readonly bootAhead: (kind: SandboxKind) => Promise<string>,
@@ -31,16 +32,23 @@ export class ReadyPool {
     this.#background = new Background(log);
   }
 
-  /** Keeps these kinds ready and lets go of the others. */
-  keep(kinds: readonly SandboxKind[]): void {
-    const wanted = new Map(kinds.map((kind) => [keyOf(kind), kind]));
+  /** Keeps so many of these ready and lets go of the others. What starts from a checkpoint is not kept. */
+  keep(kept: readonly KeptReady[]): void {
+    const wanted = new Map<string, Pick<Stock, "kind" | "count">>();
+    for (const { kind, count, checkpoint } of kept) {
+      if (checkpoint !== null || count === 0) continue;
+      // Two templates may be alike: each needs its own.
+      wanted.set(keyOf(kind), { kind, count: count + (wanted.get(keyOf(kind))?.count ?? 0) });
+    }
     for (const [name, stock] of this.#stocks) {
       if (wanted.has(name)) continue;
       this.#stocks.delete(name);
       this.#empty(stock);
     }
-    for (const [name, kind] of wanted) {
-      if (!this.#stocks.has(name)) this.#stocks.set(name, { kind, ready: [], booting: 0, timer: undefined });
+    for (const [name, { kind, count }] of wanted) {
+      const stock = this.#stocks.get(name);
+      if (stock === undefined) this.#stocks.set(name, { kind, count, ready: [], booting: 0, timer: undefined });
+      else this.#resize(stock, count);
     }
     for (const stock of this.#stocks.values()) this.#refillSoon(stock, 0);
   }
@@ -64,13 +72,13 @@ export class ReadyPool {
 
   /** A little later, because whoever just took one is about to use the processor. Each take puts it off again. */
   #refillSoon(stock: Stock, delayMs: number): void {
-    if (this.#closed || this.perKind === 0) return;
+    if (this.#closed) return;
     clearTimeout(stock.timer);
     stock.timer = setTimeout(() => this.#refill(stock), delayMs);
   }
 
   #refill(stock: Stock): void {
-    if (this.#closed || stock.ready.length + stock.booting >= this.perKind) return;
+    if (this.#closed || stock.ready.length + stock.booting >= stock.count) return;
     stock.booting++;
     this.#background.run("ready sandboxes could not be refilled", async () => {
       const delayMs = await this.#bootInto(stock);
@@ -84,6 +92,7 @@ export class ReadyPool {
     try {
       const id = await this.bootAhead(stock.kind);
       if (this.#closed || !this.#isKept(stock)) await this.discard(id);
+      else if (stock.ready.length >= stock.count) await this.discard(id);
       else stock.ready.push(id);
       return 0;
     } catch (error) {
@@ -98,7 +107,12 @@ export class ReadyPool {
 
   #empty(stock: Stock): void {
     clearTimeout(stock.timer);
-    for (const id of stock.ready.splice(0)) {
+    this.#resize(stock, 0);
+  }
+
+  #resize(stock: Stock, count: number): void {
+    stock.count = count;
+    for (const id of stock.ready.splice(count)) {
       const event = "ready sandbox could not be discarded";
       const complain = (error: unknown) =>
         this.log.write({ level: "error", event, sandbox: id, error: described(error) });

@@ -15,7 +15,7 @@ try {
     await removeCgroups(data.cgroup);
     await releasePool(data.path);
   }
-  const machine = await Machine.open({ data, cacheFolder, guestFolder: "", resolver: undefined, readyPerKind: 0 });
+  const machine = await Machine.open({ data, cacheFolder, guestFolder: "", resolver: undefined });
   await machine.adopt({ sandboxes: [], checkpoints: await machine.checkpoints.list() });
   await machine.close();
   const below = mountPoints().filter((path) => path.startsWith(`${data.path}/`));

@@ -15,10 +15,10 @@ import type {
   CreateSandbox,
   Host,
   HostEvent,
+  KeptReady,
   PrepareStart,
   Reachable,
   ResumeSandbox,
-  SandboxKind,
   StoredImages,
   Usage,
 } from "../host.ts";
@@ -69,7 +69,7 @@ export class FakeHost implements Host {
    * Calls that the interface allows but that nobody who decides before acting makes, such as two pauses of one sandbox.
    */
   readonly collisions: string[] = [];
-  kept: readonly SandboxKind[] = [];
+  kept: readonly KeptReady[] = [];
   keptImages: readonly string[] = [];
   /** Whoever is told what happens. */
   listener: (event: HostEvent) => void = () => undefined;
@@ -190,8 +190,8 @@ export class FakeHost implements Host {
     return { images: keep.map((name) => ({ name, bytes: 1 })), layerBytes: 0 };
   }
 
-  async keepReady(kinds: readonly SandboxKind[]): Promise<void> {
-    this.kept = kinds;
+  async keepReady(kept: readonly KeptReady[]): Promise<void> {
+    this.kept = kept;
   }
 
   async close(): Promise<void> {

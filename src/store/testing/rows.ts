@@ -1,4 +1,5 @@
 /** Rows for tests, whole and plausible. */
+import type { FinishedBuild } from "../builds.ts";
 import type { Sandbox } from "../sandboxes.ts";
 import type { Template } from "../templates.ts";
 
@@ -10,18 +11,35 @@ export function template(id: string): Template {
     id,
     teamId: null,
     public: true,
-    image: "base",
-    cpuCount: 2,
-    memoryMB: 1024,
-    diskSizeMB: 10_240,
-    defaultUser: "user",
-    defaultWorkdir: "/home/user",
+    keptReady: 0,
     createdAt: NOW,
     updatedAt: NOW,
     createdBy: null,
     spawnCount: 0,
     lastSpawnedAt: null,
     buildCount: 0,
+  };
+}
+
+/** Ready at once, without a checkpoint. */
+export function aBuild(id: string, templateId: string, changes: Partial<FinishedBuild> = {}): FinishedBuild {
+  return {
+    id,
+    templateId,
+    generation: 0,
+    tags: ["default"],
+    cpuCount: 2,
+    memoryMB: 1024,
+    diskSizeMB: 10_240,
+    image: "base",
+    defaultUser: "user",
+    defaultWorkdir: "/home/user",
+    envVars: {},
+    guestVersion: null,
+    checkpoint: null,
+    sourceSandbox: null,
+    createdAt: NOW,
+    ...changes,
   };
 }
 

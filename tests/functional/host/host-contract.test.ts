@@ -57,9 +57,9 @@ interface Subject {
   lose(id: string): Promise<void>;
 }
 
-function openMachine(data: DataFolder, readyPerKind: number): Promise<Machine> {
+function openMachine(data: DataFolder): Promise<Machine> {
   const folder = guestFolder(new Toolbox(CACHE));
-  return Machine.open({ data, cacheFolder: CACHE, guestFolder: folder, resolver: "9.9.9.9", readyPerKind });
+  return Machine.open({ data, cacheFolder: CACHE, guestFolder: folder, resolver: "9.9.9.9" });
 }
 
 const dataFolder = newDataFolder("contract");
@@ -70,7 +70,7 @@ beforeAll(async () => {
   data = new DataFolder(dataFolder);
   data.makeRunFolder();
   applySettings(data);
-  machine = await openMachine(data, 0);
+  machine = await openMachine(data);
 });
 afterAll(async () => {
   await machine.close();

@@ -1,0 +1,35 @@
+/** A sandbox stays what its build made it, whatever becomes of the template. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import type { SandboxKind } from "../../host/host.ts";
+import { FakeHost } from "../../host/testing/fake-host.ts";
+import { baseTemplate, ControlFixture } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+let asked: SandboxKind[];
+beforeEach(async () => {
+  f = await ControlFixture.open(new FakeHost({ images: ["base", "base-2"] }));
+  asked = [];
+  f.host.beforeCreate = async ({ kind }) => void asked.push(kind);
+  f.host.beforeResume = async ({ kind }) => void asked.push(kind);
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+const rebuild = () =>
+  f.restart([{ ...baseTemplate, image: "base-2", cpuCount: 8, defaultUser: "root", defaultWorkdir: "/" }]);
+
+test("resumed and forked after its template was built again, it has the image, user and folder that it had", async () => {
+  const id = await f.create({ timeout: 600 });
+  await f.call("POST", `/sandboxes/${id}/pause`, {});
+  await rebuild();
+  await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 600 });
+  const { body } = await f.call("POST", `/sandboxes/${id}/snapshots`, {});
+  await f.call("POST", `/sandboxes/${id}/fork`, {});
+  await f.create({ templateID: body.snapshotID });
+  expect(asked).toHaveLength(4);
+  for (const kind of asked) {
+    const { image, cpuCount, defaultUser, defaultWorkdir } = baseTemplate;
+    expect(kind).toMatchObject({ image, cpuCount, defaultUser, defaultWorkdir });
+  }
+  await f.create();
+  expect(asked.at(-1)).toMatchObject({ image: "base-2", cpuCount: 8, defaultUser: "root", defaultWorkdir: "/" });
+});

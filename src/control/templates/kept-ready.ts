@@ -1,0 +1,45 @@
+/** Tells the host which sandboxes to keep ready: of what is built in, and of templates that somebody gave a number. */
+import type { Host, KeptReady } from "../../host/host.ts";
+import type { Store } from "../../store/store.ts";
+import type { Background } from "../../work/background.ts";
+import { OneAtATime } from "../../work/one-at-a-time.ts";
+import { kindOf } from "./template-look-up.ts";
+
+interface ReadyServices {
+  store: Store;
+  host: Host;
+  background: Background;
+}
+
+export class ReadyOrders {
+  readonly #services: ReadyServices;
+  /** Of each template that is built in. */
+  readonly #builtinCount: number;
+  readonly #turns = new OneAtATime();
+  /** Set while one waits that has not looked yet: it sees whatever was changed meanwhile. */
+  #waits = false;
+
+  constructor(services: ReadyServices, builtinCount: number) {
+    this.#services = services;
+    this.#builtinCount = builtinCount;
+  }
+
+  /** To be called when a build became ready, or a template was deleted or given another number. */
+  changed(): void {
+    if (this.#waits) return;
+    this.#waits = true;
+    this.#services.background.run("the host was not told what to keep ready", () =>
+      this.#turns.run(() => this.#tell()),
+    );
+  }
+
+  async #tell(): Promise<void> {
+    this.#waits = false;
+    const { store, host } = this.#services;
+    const kept: KeptReady[] = [];
+    for (const { build, isBuiltIn, count } of await store.builds.keptReady()) {
+      kept.push({ kind: kindOf(build), count: isBuiltIn ? this.#builtinCount : count, checkpoint: build.checkpoint });
+    }
+    await host.keepReady(kept);
+  }
+}

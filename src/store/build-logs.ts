@@ -1,0 +1,100 @@
+/** What builds say, entry by entry. An entry's position, from 0, is its place in the log of its build for ever. */
+import { integer, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
+import { BUILD_LOG_ENTRIES_PER_STATEMENT, BUILD_LOG_ENTRY_EXTRA_BYTES } from "./limits.ts";
+
+const LEVELS = ["debug", "info", "warn", "error"] as const;
+type Level = (typeof LEVELS)[number];
+
+interface BuildLogEntry {
+  /** Milliseconds since 1970. */
+  at: number;
+  level: Level;
+  message: string;
+  step: string | null;
+}
+
+interface LogPage {
+  /** So many entries of at least this level are passed over. */
+  offset: number;
+  limit: number;
+  level?: Level | undefined;
+}
+
+interface LogWindow {
+  /** A time: forward from then on, or backward from then to the past. */
+  cursor: number;
+  direction: "forward" | "backward";
+  limit: number;
+  level?: Level | undefined;
+}
+
+export function buildLogsIn(sql: Statement) {
+  return {
+    /**
+     * As many of these, from the first, as the log has room for within `bytesMax`; answers how many that were. In a
+     * transaction.
+     */
+    async append(buildId: string, entries: readonly BuildLogEntry[], bytesMax: number): Promise<number> {
+      const { rows } = await sql`UPDATE builds SET log_bytes = log_bytes WHERE id = ${buildId}
+        RETURNING log_count, log_bytes`;
+      if (rows[0] === undefined) return 0;
+      const first = integer(rows[0].log_count);
+      let bytes = integer(rows[0].log_bytes);
+      const taken: BuildLogEntry[] = [];
+      for (const entry of entries) {
+        const size = Buffer.byteLength(entry.message) + BUILD_LOG_ENTRY_EXTRA_BYTES;
+        if (bytes + size > bytesMax) break;
+        bytes += size;
+        taken.push(entry);
+      }
+      for (let at = 0; at < taken.length; at += BUILD_LOG_ENTRIES_PER_STATEMENT) {
+        const some = taken.slice(at, at + BUILD_LOG_ENTRIES_PER_STATEMENT);
+        const values = some.map((entry, nth) => rowOf(buildId, first + at + nth, entry));
+        await sql`INSERT INTO build_logs (build_id, position, at, level, step, message)
+          VALUES ${values.reduce((all, one) => sqlPart`${all}, ${one}`)}`;
+      }
+      await sql`UPDATE builds SET log_count = ${first + taken.length}, log_bytes = ${bytes} WHERE id = ${buildId}`;
+      return taken.length;
+    },
+
+    /** In their order. */
+    async read(buildId: string, { offset, limit, level }: LogPage): Promise<BuildLogEntry[]> {
+      // Without a level the position is the offset, so that no entry is read only to be passed over.
+      const all = LEVELS.indexOf(level ?? "debug") === 0;
+      const { rows } = all
+        ? await sql`SELECT * FROM build_logs WHERE build_id = ${buildId} AND position >= ${offset}
+            ORDER BY position LIMIT ${limit}`
+        : await sql`SELECT * FROM build_logs WHERE build_id = ${buildId} AND ${atLeast(level)}
+            ORDER BY position LIMIT ${limit} OFFSET ${offset}`;
+      return rows.map(readEntry);
+    },
+
+    /** Forward the oldest first, backward the newest first. */
+    async readByTime(buildId: string, { cursor, direction, limit, level }: LogWindow): Promise<BuildLogEntry[]> {
+      const { rows } =
+        direction === "forward"
+          ? await sql`SELECT * FROM build_logs WHERE build_id = ${buildId} AND at >= ${cursor} AND ${atLeast(level)}
+              ORDER BY position LIMIT ${limit}`
+          : await sql`SELECT * FROM build_logs WHERE build_id = ${buildId} AND at <= ${cursor} AND ${atLeast(level)}
+              ORDER BY position DESC LIMIT ${limit}`;
+      return rows.map(readEntry);
+    },
+  };
+}
+
+function rowOf(buildId: string, position: number, { at, level, step, message }: BuildLogEntry): SqlPart {
+  return sqlPart`(${buildId}, ${position}, ${at}, ${LEVELS.indexOf(level)}, ${step}, ${JSON.stringify(message)})`;
+}
+
+function atLeast(level: Level | undefined): SqlPart {
+  return sqlPart`level >= ${LEVELS.indexOf(level ?? "debug")}`;
+}
+
+function readEntry(row: Row): BuildLogEntry {
+  return {
+    at: integer(row.at),
+    level: LEVELS[integer(row.level)] ?? "error",
+    message: JSON.parse(text(row.message)),
+    step: textOrNull(row.step),
+  };
+}

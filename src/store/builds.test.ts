@@ -1,0 +1,240 @@
+/** Builds, their tags and their logs, asked of SQLite and of Postgres. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import type { Build, BuildResult, BuildWanted } from "./builds.ts";
+import { openStore, type Store } from "./store.ts";
+import { bothEngines } from "./testing/engines.ts";
+import { aBuild, aSandbox, LATER, NOW, template } from "./testing/rows.ts";
+
+const T = "template1";
+const RESULT: BuildResult = {
+  image: "image-1",
+  defaultUser: "root",
+  defaultWorkdir: "/srv",
+  envVars: { A: "b" },
+  guestVersion: "0.6.4",
+  checkpoint: "c1",
+};
+
+function wanted(id: string, tags: string[] = ["default"]): BuildWanted {
+  const { templateId, generation, cpuCount, memoryMB, diskSizeMB, createdAt } = aBuild(id, T, { generation: 3 });
+  return { id, templateId, generation, tags, cpuCount, memoryMB, diskSizeMB, createdAt };
+}
+
+for (const { title, missing, fresh } of bothEngines()) {
+  describe.skipIf(missing)(title, () => {
+    let store: Store;
+
+    beforeEach(async () => {
+      store = await openStore(await fresh(), NOW);
+      for (const id of ["team-1", "team-2"]) {
+        await store.people.addTeam({ id, name: id, slug: id, limits: {}, createdAt: NOW });
+      }
+      await store.templates.add({ ...template(T), teamId: "team-1" });
+    });
+    afterEach(() => store.close());
+
+    const request = (id: string, tags?: string[]) =>
+      store.transaction((tables) => tables.builds.request(wanted(id, tags)));
+    const finish = (id: string, result = RESULT, at = LATER) =>
+      store.transaction((tables) => tables.builds.finish(id, result, at));
+    const add = (id: string, changes: Parameters<typeof aBuild>[2], templateId = T) =>
+      store.transaction((tables) => tables.builds.addFinished(aBuild(id, templateId, changes)));
+    const idsOf = (builds: readonly Build[]) => builds.map(({ id }) => id);
+    const meaning = async (tag: string) => (await store.builds.tagged(T, tag))?.id;
+
+    test("a build goes from waiting to building to ready, and is then what its tags mean", async () => {
+      const asked = await request("b1", ["default", "v1"]);
+      expect(asked).toMatchObject({ number: 1, status: "waiting", image: null, tags: ["default", "v1"] });
+      expect(await store.builds.byId("b1")).toEqual(asked);
+      expect(await meaning("default")).toBeUndefined();
+      expect(await finish("b1")).toBeUndefined();
+      const start = { command: "serve \u0000", ready: null };
+      expect(await store.builds.begin("b1", start, NOW + 1)).toMatchObject({ status: "building", start });
+      expect(await store.builds.begin("b1", null, NOW + 2)).toBeUndefined();
+      expect(await store.builds.ready(T, "b1")).toBeUndefined();
+      const done = await finish("b1");
+      expect(done).toMatchObject({ ...RESULT, status: "ready", start, finishedAt: LATER, updatedAt: LATER });
+      expect(await store.builds.tagged(T, "v1")).toEqual(done);
+      expect(await store.builds.ready(T, "b1")).toEqual(done);
+      expect(await finish("b1")).toBeUndefined();
+      expect(await store.builds.fail("b1", { message: "late", step: null }, LATER)).toBeUndefined();
+      expect(await store.templates.byId(T)).toMatchObject({ buildCount: 1, updatedAt: LATER });
+    });
+
+    test("a build fails with its reason, begun or not, and its tags go on to mean another", async () => {
+      await add("b0", {});
+      await request("b1");
+      await request("b2");
+      await store.builds.begin("b2", null, NOW);
+      const reason = { message: "exit code 1 \u0000", step: "3" };
+      for (const id of ["b1", "b2"]) {
+        expect(await store.builds.fail(id, reason, LATER)).toMatchObject({
+          status: "error",
+          reason,
+          finishedAt: LATER,
+        });
+      }
+      expect(await meaning("default")).toBe("b0");
+      expect(await store.builds.begin("b1", null, LATER)).toBeUndefined();
+    });
+
+    test("a tag means what was asked for last, in whichever order builds become ready", async () => {
+      for (const id of ["b1", "b2"]) {
+        await request(id, ["default", id]);
+        await store.builds.begin(id, null, NOW);
+      }
+      await finish("b2");
+      await finish("b1");
+      expect([await meaning("default"), await meaning("b1"), await meaning("b2")]).toEqual(["b2", "b1", "b2"]);
+      await request("b3");
+      await store.builds.begin("b3", null, NOW);
+      await store.builds.tag(T, "default", "b1", LATER);
+      await finish("b3");
+      expect(await meaning("default")).toBe("b1");
+      expect(await store.builds.tagsOf(T)).toEqual([
+        { tag: "b1", buildId: "b1", createdAt: LATER },
+        { tag: "b2", buildId: "b2", createdAt: LATER },
+        { tag: "default", buildId: "b1", createdAt: LATER },
+      ]);
+      await store.builds.untag(T, "b2");
+      expect(await meaning("b2")).toBeUndefined();
+    });
+
+    test("builds that are asked for at once have numbers of their own", async () => {
+      const asked = await Promise.all(Array.from({ length: 20 }, (_, nth) => request(`b${nth}`)));
+      expect(asked.map((build) => build?.number ?? 0).sort((a, b) => a - b)).toEqual(
+        Array.from({ length: 20 }, (_, nth) => nth + 1),
+      );
+      const pages: string[][] = [];
+      for (let before: number | undefined; ; ) {
+        const page = await store.builds.ofTemplate(T, before, 8);
+        if (page.length === 0) break;
+        pages.push(idsOf(page));
+        before = page.at(-1)?.number;
+      }
+      expect(pages.map(({ length }) => length)).toEqual([8, 8, 4]);
+      expect(new Set(pages.flat()).size).toBe(20);
+    });
+
+    test("of a template that is deleted nothing is asked for, finished or replaced", async () => {
+      await request("b1");
+      await store.builds.begin("b1", null, NOW);
+      await add("b2", { checkpoint: "c2" });
+      await store.templates.delete(T, LATER);
+      expect(await request("b3")).toBeUndefined();
+      expect(await finish("b1")).toBeUndefined();
+      expect(await add("b4", {})).toBeUndefined();
+      const to = { checkpoint: "c3", guestVersion: "0.6.4" };
+      expect(await store.builds.replaceCheckpoint("b2", "c2", to, LATER)).toBe(false);
+    });
+
+    test("a checkpoint is replaced by one, and only while it is the build's", async () => {
+      await add("b1", { checkpoint: "c1" });
+      const to = (checkpoint: string) => ({ checkpoint, guestVersion: "9.9.9" });
+      const tries = ["c2", "c3", "c4"].map((name) => store.builds.replaceCheckpoint("b1", "c1", to(name), LATER));
+      expect((await Promise.all(tries)).filter(Boolean)).toHaveLength(1);
+      expect(await store.builds.byId("b1")).toMatchObject({ guestVersion: "9.9.9", status: "ready" });
+      await add("b2", {});
+      expect(await store.builds.replaceCheckpoint("b2", null, to("c5"), LATER)).toBe(true);
+      expect((await store.builds.byId("b2"))?.checkpoint).toBe("c5");
+    });
+
+    test("what is unfinished is found by state, by template and by team", async () => {
+      await store.templates.add({ ...template("template2"), teamId: "team-2" });
+      for (const id of ["b1", "b2", "b3"]) await request(id);
+      await store.builds.begin("b2", null, NOW);
+      expect(idsOf(await store.builds.unfinished("waiting"))).toEqual(["b1", "b3"]);
+      expect(idsOf(await store.builds.unfinished("building", T))).toEqual(["b2"]);
+      expect(await store.builds.unfinished("building", "template2")).toEqual([]);
+      expect(await store.builds.countUnfinished("waiting", "team-1")).toBe(2);
+      expect(await store.builds.countUnfinished("waiting", "team-2")).toBe(0);
+    });
+
+    test("images and checkpoints are in use by what can be started, images also by sandboxes", async () => {
+      await store.templates.add({ ...template("template2"), teamId: "team-1" });
+      await add("b1", { image: "old", checkpoint: "c1" });
+      await add("b2", { image: "new", checkpoint: "c2" });
+      await add("b3", { image: "other", checkpoint: "c3" }, "template2");
+      await store.sandboxes.add(aSandbox("i1", { buildId: "b1" }));
+      expect(await store.builds.images()).toEqual(["new", "old", "other"]);
+      await store.templates.delete(T, LATER);
+      expect(await store.builds.images()).toEqual(["old", "other"]);
+      expect(await store.builds.checkpoints()).toEqual(["c3"]);
+      expect((await store.builds.checkpointsOf(T)).sort()).toEqual(["c1", "c2"]);
+    });
+
+    test("kept ready is the default build of what is built in, and of what was given a number", async () => {
+      await store.templates.add(template("builtin"));
+      await add("b1", {}, "builtin");
+      await add("b2", {}, "builtin");
+      await add("b3", {});
+      const kept = async () =>
+        (await store.builds.keptReady()).map(({ build, ...rest }) => ({ id: build.id, ...rest }));
+      expect(await kept()).toEqual([{ id: "b2", isBuiltIn: true, count: 0 }]);
+      await store.templates.setKeptReady(T, 3);
+      expect(await kept()).toContainEqual({ id: "b3", isBuiltIn: false, count: 3 });
+      await store.templates.delete(T, LATER);
+      expect(await kept()).toHaveLength(1);
+    });
+
+    test("a log takes entries up to its bound and is read by position, by time and by level", async () => {
+      await request("b1");
+      const entry = (nth: number) => ({
+        at: NOW + nth,
+        level: (["debug", "info", "warn", "error"] as const)[nth % 4] ?? "info",
+        message: `line ${nth} \u0000 \ud800`,
+        step: nth % 2 === 0 ? null : String(nth),
+      });
+      const entries = Array.from({ length: 250 }, (_, nth) => entry(nth));
+      const append = (from: number, to: number, bytesMax = 1_000_000) =>
+        store.transaction((tables) => tables.buildLogs.append("b1", entries.slice(from, to), bytesMax));
+      expect(await append(0, 240)).toBe(240);
+      expect(await append(240, 250)).toBe(10);
+      expect((await store.builds.byId("b1"))?.logCount).toBe(250);
+      const read = (offset: number, limit: number, level?: "warn") =>
+        store.buildLogs.read("b1", { offset, limit, level });
+      expect(await read(0, 1000)).toEqual(entries);
+      expect(await read(245, 3)).toEqual(entries.slice(245, 248));
+      const warned = entries.filter(({ level }) => level === "warn" || level === "error");
+      expect(await read(7, 5, "warn")).toEqual(warned.slice(7, 12));
+      const byTime = (direction: "forward" | "backward") =>
+        store.buildLogs.readByTime("b1", { cursor: NOW + 100, direction, limit: 2 });
+      expect(await byTime("forward")).toEqual(entries.slice(100, 102));
+      expect(await byTime("backward")).toEqual([entry(100), entry(99)]);
+      const taken = await append(0, 250, 25_000);
+      expect(taken).toBeLessThan(250);
+      expect(await append(taken, 250, 25_000)).toBe(0);
+      expect(await store.transaction((tables) => tables.buildLogs.append("none", entries, 1_000_000))).toBe(0);
+    });
+
+    test("a tag means the build it was given last, and snapshots are listed by it", async () => {
+      const { templates } = store;
+      await templates.addAlias("team-1", "own", T);
+      await add("b1", { tags: ["default", "v1"], checkpoint: "c1", sourceSandbox: "i1" });
+      await add("b2", { checkpoint: "c2", sourceSandbox: "i2", createdAt: NOW + 1 });
+      // With a start command, and of no sandbox.
+      await add("b3", { tags: ["started"], checkpoint: "c3" });
+      expect([await meaning("v1"), await meaning("default")]).toEqual(["b1", "b2"]);
+      const all = { teamId: "team-1", sandboxId: undefined, templateId: undefined, tag: undefined };
+      const [first] = await templates.snapshots(all, undefined, 1);
+      expect(first).toEqual({ templateId: T, tag: "default", createdAt: NOW + 1 });
+      expect(await templates.snapshots(all, first, 5)).toEqual([{ templateId: T, tag: "v1", createdAt: NOW }]);
+      expect(await templates.snapshots({ ...all, sandboxId: "i1" }, undefined, 5)).toHaveLength(1);
+      expect(await templates.snapshots({ ...all, tag: "v1" }, undefined, 5)).toHaveLength(1);
+      expect(await templates.snapshots({ ...all, teamId: "team-2" }, undefined, 5)).toEqual([]);
+      await templates.delete(T, LATER);
+      expect(await templates.byId(T)).toBeUndefined();
+      expect(await templates.byAlias("team-1", "own")).toBeUndefined();
+      expect((await templates.everById(T))?.id).toBe(T);
+      expect(await templates.snapshots(all, undefined, 5)).toEqual([]);
+    });
+
+    test("spawns are counted, of what is not deleted", async () => {
+      const { templates } = store;
+      expect(await Promise.all([templates.noteSpawn(T, NOW), templates.noteSpawn(T, NOW)])).toEqual([true, true]);
+      expect(await templates.byId(T)).toMatchObject({ spawnCount: 2, lastSpawnedAt: NOW });
+      await templates.delete(T, LATER);
+      expect(await templates.noteSpawn(T, LATER)).toBe(false);
+    });
+  });
+}

@@ -1,0 +1,333 @@
+/**
+ * Builds of templates: what each was asked for, what came of it, and which tags mean it. A build goes from `waiting` to
+ * `building` to `ready` or `error`, each step one compare-and-set; of two that race, one wins. Rows are never removed
+ * while their team exists, because sandboxes resume with what their build says.
+ */
+import { integer, integerOrNull, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
+
+type BuildStatus = "waiting" | "building" | "ready" | "error";
+
+export interface Build {
+  id: string;
+  templateId: string;
+  /** The how manieth of its template, from 1, by when it was asked for. */
+  number: number;
+  /** Of the interface that it was asked through: 1 to 3; 0: the server's own, as of snapshots. */
+  generation: number;
+  status: BuildStatus;
+  /** Asked for; assigned when it becomes ready. */
+  tags: string[];
+  cpuCount: number;
+  memoryMB: number;
+  diskSizeMB: number;
+  /** Name of a root filesystem on the host; null until there is one. */
+  image: string | null;
+  /** Empty until it is ready, as the next one. */
+  defaultUser: string;
+  defaultWorkdir: string;
+  /** Variables that its sandboxes have besides their own. */
+  envVars: Record<string, string>;
+  /** Of the runtime that is in the checkpoint's memory; null: sandboxes get the one that the server has. */
+  guestVersion: string | null;
+  /** What runs in its sandboxes from the start. */
+  start: BuildStart | null;
+  /** Its sandboxes start as copies of what is in this checkpoint. Null: they boot from the image. */
+  checkpoint: string | null;
+  /** The sandbox that a snapshot is of; null: it is no snapshot. */
+  sourceSandbox: string | null;
+  /** Why it failed. */
+  reason: BuildReason | null;
+  createdAt: number;
+  updatedAt: number;
+  finishedAt: number | null;
+  /** Entries in its log. */
+  logCount: number;
+}
+
+interface BuildStart {
+  command: string;
+  ready: string | null;
+}
+
+interface BuildReason {
+  message: string;
+  /** `base`, `finalize`, or the number of a step; null: of none. */
+  step: string | null;
+}
+
+/** As somebody asks for it. */
+export type BuildWanted = Pick<
+  Build,
+  "id" | "templateId" | "generation" | "tags" | "cpuCount" | "memoryMB" | "diskSizeMB" | "createdAt"
+>;
+
+/** What its sandboxes start with. */
+export type BuildResult = Pick<
+  Build,
+  "image" | "defaultUser" | "defaultWorkdir" | "envVars" | "guestVersion" | "checkpoint"
+>;
+
+/** A build that there is at once, as of what is built in and of snapshots. */
+export type FinishedBuild = BuildWanted & BuildResult & Pick<Build, "sourceSandbox">;
+
+interface Tag {
+  tag: string;
+  buildId: string;
+  createdAt: number;
+}
+
+export function buildsIn(sql: Statement) {
+  /** From now on the tag means this build, unless a later request has been given it already. */
+  async function assign({ id, templateId, number }: Build, tag: string, at: number): Promise<void> {
+    await sql`INSERT INTO template_tags (template_id, tag, build_id, created_at, position)
+      VALUES (${templateId}, ${tag}, ${id}, ${at}, ${number})
+      ON CONFLICT (template_id, tag) DO UPDATE SET build_id = ${id}, created_at = ${at}, position = ${number}
+        WHERE template_tags.position < ${number}`;
+  }
+
+  /** Counts it, and keeps others from adding or finishing one of the same template until the transaction is over. */
+  async function nextNumber(templateId: string, at: number): Promise<number | undefined> {
+    const { rows } = await sql`UPDATE templates SET build_count = build_count + 1, updated_at = ${at}
+      WHERE id = ${templateId} AND deleted_at IS NULL RETURNING build_count`;
+    return rows[0] && integer(rows[0].build_count);
+  }
+
+  async function insert(build: Build): Promise<void> {
+    await sql`INSERT INTO builds (id, template_id, number, generation, status, tags, cpu_count, memory_mb, disk_size_mb,
+        image, default_user, default_workdir, env_vars, guest_version, checkpoint, source_sandbox, created_at,
+        updated_at, finished_at)
+      VALUES (${build.id}, ${build.templateId}, ${build.number}, ${build.generation}, ${build.status},
+        ${JSON.stringify(build.tags)}, ${build.cpuCount}, ${build.memoryMB}, ${build.diskSizeMB}, ${build.image},
+        ${build.defaultUser}, ${build.defaultWorkdir}, ${JSON.stringify(build.envVars)}, ${build.guestVersion},
+        ${build.checkpoint}, ${build.sourceSandbox}, ${build.createdAt}, ${build.updatedAt}, ${build.finishedAt})`;
+  }
+
+  return {
+    /** Waits to be begun. Undefined: its template has been deleted. In a transaction. */
+    async request(wanted: BuildWanted): Promise<Build | undefined> {
+      const number = await nextNumber(wanted.templateId, wanted.createdAt);
+      if (number === undefined) return undefined;
+      const build = { ...blank(wanted, number), status: "waiting" as const };
+      await insert(build);
+      return build;
+    },
+
+    /** Ready at once, under its tags. Undefined: its template has been deleted. In a transaction. */
+    async addFinished(finished: FinishedBuild): Promise<Build | undefined> {
+      const number = await nextNumber(finished.templateId, finished.createdAt);
+      if (number === undefined) return undefined;
+      const ready = { status: "ready" as const, finishedAt: finished.createdAt };
+      const build: Build = { ...blank(finished, number), ...finished, ...ready };
+      await insert(build);
+      for (const tag of build.tags) await assign(build, tag, finished.createdAt);
+      return build;
+    },
+
+    async byId(id: string): Promise<Build | undefined> {
+      const { rows } = await sql`SELECT * FROM builds WHERE id = ${id}`;
+      return rows[0] && readBuild(rows[0]);
+    },
+
+    /** `waiting` → `building`. Undefined: it has been begun already, or will not be any more. */
+    async begin(id: string, start: BuildStart | null, at: number): Promise<Build | undefined> {
+      const { rows } =
+        await sql`UPDATE builds SET status = 'building', start_command = ${start && JSON.stringify(start)},
+          updated_at = ${at} WHERE id = ${id} AND status = 'waiting' RETURNING *`;
+      return rows[0] && readBuild(rows[0]);
+    },
+
+    /**
+     * `building` → `ready`, under its tags. Undefined: it does not build any more, or its template has been deleted;
+     * then nobody needs the result. In a transaction.
+     */
+    async finish(id: string, result: BuildResult, at: number): Promise<Build | undefined> {
+      // The template first, as everywhere, and so that no other build of it is finished between these statements.
+      const { count } = await sql`UPDATE templates SET updated_at = ${at}
+        WHERE id = (SELECT template_id FROM builds WHERE id = ${id}) AND deleted_at IS NULL`;
+      if (count === 0) return undefined;
+      const { rows } = await sql`UPDATE builds SET status = 'ready', image = ${result.image},
+          default_user = ${result.defaultUser}, default_workdir = ${result.defaultWorkdir},
+          env_vars = ${JSON.stringify(result.envVars)}, guest_version = ${result.guestVersion},
+          checkpoint = ${result.checkpoint}, updated_at = ${at}, finished_at = ${at}
+        WHERE id = ${id} AND status = 'building' RETURNING *`;
+      if (rows[0] === undefined) return undefined;
+      const build = readBuild(rows[0]);
+      for (const tag of build.tags) await assign(build, tag, at);
+      return build;
+    },
+
+    /** `waiting` or `building` → `error`. Undefined: it is over already. */
+    async fail(id: string, reason: BuildReason, at: number): Promise<Build | undefined> {
+      const { rows } = await sql`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)},
+          updated_at = ${at}, finished_at = ${at}
+        WHERE id = ${id} AND status IN ('waiting', 'building') RETURNING *`;
+      return rows[0] && readBuild(rows[0]);
+    },
+
+    /** Puts a new checkpoint in the place of one that does not fit any more. False: that one is not its any more. */
+    async replaceCheckpoint(
+      id: string,
+      from: string | null,
+      to: { checkpoint: string; guestVersion: string },
+      at: number,
+    ): Promise<boolean> {
+      const { count } = await sql`UPDATE builds SET checkpoint = ${to.checkpoint}, guest_version = ${to.guestVersion},
+          updated_at = ${at}
+        WHERE id = ${id} AND status = 'ready' AND COALESCE(checkpoint, '') = ${from ?? ""}
+          AND EXISTS (SELECT 1 FROM templates WHERE templates.id = builds.template_id AND deleted_at IS NULL)`;
+      return count === 1;
+    },
+
+    /** The newest first, those before the number `before`. */
+    async ofTemplate(templateId: string, before: number | undefined, limit: number): Promise<Build[]> {
+      const { rows } = await sql`SELECT * FROM builds
+        WHERE template_id = ${templateId} AND number < ${before ?? 2_147_483_647} ORDER BY number DESC LIMIT ${limit}`;
+      return rows.map(readBuild);
+    },
+
+    /** Those that nobody has begun, or that are not finished; of one template, or of all. The oldest first. */
+    async unfinished(status: "waiting" | "building", templateId?: string): Promise<Build[]> {
+      const ofTemplate = templateId === undefined ? sqlPart`1 = 1` : sqlPart`template_id = ${templateId}`;
+      const { rows } = await sql`SELECT * FROM builds WHERE status = ${status} AND ${ofTemplate}
+        ORDER BY created_at, template_id, number`;
+      return rows.map(readBuild);
+    },
+
+    async countUnfinished(status: "waiting" | "building", teamId: string): Promise<number> {
+      const { rows } =
+        await sql`SELECT COUNT(*) AS builds FROM builds JOIN templates ON templates.id = builds.template_id
+        WHERE builds.status = ${status} AND templates.team_id = ${teamId}`;
+      return integer(rows[0]?.builds);
+    },
+
+    async ready(templateId: string, buildId: string): Promise<Build | undefined> {
+      const { rows } = await sql`SELECT * FROM builds
+        WHERE template_id = ${templateId} AND id = ${buildId} AND status = 'ready'`;
+      return rows[0] && readBuild(rows[0]);
+    },
+
+    async tagged(templateId: string, tag: string): Promise<Build | undefined> {
+      const { rows } = await sql`SELECT builds.* FROM template_tags JOIN builds ON builds.id = template_tags.build_id
+        WHERE template_tags.template_id = ${templateId} AND template_tags.tag = ${tag} AND builds.status = 'ready'`;
+      return rows[0] && readBuild(rows[0]);
+    },
+
+    /** From now on the tag means this build, whatever has been asked for until now. */
+    async tag(templateId: string, tag: string, buildId: string, at: number): Promise<void> {
+      await sql`INSERT INTO template_tags (template_id, tag, build_id, created_at, position)
+        SELECT id, ${tag}, ${buildId}, ${at}, build_count FROM templates WHERE id = ${templateId}
+        ON CONFLICT (template_id, tag) DO UPDATE SET build_id = EXCLUDED.build_id, created_at = EXCLUDED.created_at,
+          position = EXCLUDED.position`;
+    },
+
+    async untag(templateId: string, tag: string): Promise<void> {
+      await sql`DELETE FROM template_tags WHERE template_id = ${templateId} AND tag = ${tag}`;
+    },
+
+    /** In the order of their names. */
+    async tagsOf(templateId: string): Promise<Tag[]> {
+      const { rows } = await sql`SELECT tag, build_id, created_at FROM template_tags
+        WHERE template_id = ${templateId} ORDER BY tag`;
+      return rows.map((row) => ({
+        tag: text(row.tag),
+        buildId: text(row.build_id),
+        createdAt: integer(row.created_at),
+      }));
+    },
+
+    /** What new sandboxes are made of without a tag, of templates that some are kept ready of. The oldest first. */
+    async keptReady(): Promise<{ build: Build; isBuiltIn: boolean; count: number }[]> {
+      const { rows } = await sql`SELECT builds.*, templates.team_id, templates.kept_ready FROM ${startable()}
+        JOIN template_tags ON template_tags.build_id = builds.id AND template_tags.tag = 'default'
+        WHERE templates.deleted_at IS NULL AND (templates.team_id IS NULL OR templates.kept_ready > 0)
+        ORDER BY templates.created_at, templates.id`;
+      return rows.map((row) => ({
+        build: readBuild(row),
+        isBuiltIn: row.team_id === null,
+        count: integer(row.kept_ready),
+      }));
+    },
+
+    /** The checkpoints of every build that can be started from. */
+    async checkpoints(): Promise<string[]> {
+      const { rows } = await sql`SELECT DISTINCT builds.checkpoint FROM ${startable()}
+        WHERE builds.checkpoint IS NOT NULL AND templates.deleted_at IS NULL`;
+      return rows.map((row) => text(row.checkpoint));
+    },
+
+    async checkpointsOf(templateId: string): Promise<string[]> {
+      const { rows } = await sql`SELECT DISTINCT checkpoint FROM builds
+        WHERE template_id = ${templateId} AND checkpoint IS NOT NULL`;
+      return rows.map((row) => text(row.checkpoint));
+    },
+
+    /** Root filesystems of what can be started from, and of the sandboxes that there are, whatever their template. */
+    async images(): Promise<string[]> {
+      const { rows } = await sql`SELECT builds.image FROM ${startable()}
+          WHERE builds.image IS NOT NULL AND templates.deleted_at IS NULL
+        UNION SELECT builds.image FROM builds JOIN sandboxes ON sandboxes.build_id = builds.id
+          WHERE builds.image IS NOT NULL ORDER BY image`;
+      return rows.map((row) => text(row.image));
+    },
+  };
+}
+
+function startable(): SqlPart {
+  return sqlPart`builds JOIN templates ON templates.id = builds.template_id AND builds.status = 'ready'`;
+}
+
+/** Without a result. */
+function blank(wanted: BuildWanted, number: number): Omit<Build, "status"> {
+  const { id, templateId, generation, tags, cpuCount, memoryMB, diskSizeMB, createdAt } = wanted;
+  return {
+    id,
+    templateId,
+    number,
+    generation,
+    tags,
+    cpuCount,
+    memoryMB,
+    diskSizeMB,
+    image: null,
+    defaultUser: "",
+    defaultWorkdir: "",
+    envVars: {},
+    guestVersion: null,
+    start: null,
+    checkpoint: null,
+    sourceSandbox: null,
+    reason: null,
+    createdAt,
+    updatedAt: createdAt,
+    finishedAt: null,
+    logCount: 0,
+  };
+}
+
+function readBuild(row: Row): Build {
+  const [start, reason] = [textOrNull(row.start_command), textOrNull(row.reason)];
+  return {
+    id: text(row.id),
+    templateId: text(row.template_id),
+    number: integer(row.number),
+    generation: integer(row.generation),
+    status: text(row.status) as BuildStatus,
+    tags: JSON.parse(text(row.tags)),
+    cpuCount: integer(row.cpu_count),
+    memoryMB: integer(row.memory_mb),
+    diskSizeMB: integer(row.disk_size_mb),
+    image: textOrNull(row.image),
+    defaultUser: text(row.default_user),
+    defaultWorkdir: text(row.default_workdir),
+    envVars: JSON.parse(text(row.env_vars)),
+    guestVersion: textOrNull(row.guest_version),
+    start: start === null ? null : JSON.parse(start),
+    checkpoint: textOrNull(row.checkpoint),
+    sourceSandbox: textOrNull(row.source_sandbox),
+    reason: reason === null ? null : JSON.parse(reason),
+    createdAt: integer(row.created_at),
+    updatedAt: integer(row.updated_at),
+    finishedAt: integerOrNull(row.finished_at),
+    logCount: integer(row.log_count),
+  };
+}
