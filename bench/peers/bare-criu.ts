@@ -77,8 +77,9 @@ export class BareCriu implements AsyncDisposable {
     const diskName = Disks.newName();
     mkdirSync(this.#folder, { mode: 0o711 });
     const pidFile = join(this.#folder, "pid");
+    const lowers = [{ folder: this.context.image, ids: "shifted" } as const];
     try {
-      const disk = await this.disks.attachCopy(diskName, checkpoint.disk, this.context.image, this.#folder);
+      const disk = await this.disks.attachCopy(diskName, checkpoint.disk, lowers, this.#folder);
       const outside = ({ outside: from }: OutsideMount) => from.replace(OWN_FOLDER, this.#folder);
       await copyOwnFiles(checkpoint.own, this.#folder, ownFiles(memory));
       await makeMeminfoFile(this.#folder, kind.memoryMB, this.mounts);

@@ -80,6 +80,16 @@ export const ON_LINK_REFRESH_MS = 5_000;
 export const CONNECTIONS_PER_SANDBOX_MAX = 8192;
 /** Below this much free space no new sandbox is made: the running ones need it. */
 export const DISK_FREE_MIN_BYTES = 1024 ** 3;
+/** How many finished builds an image can be stacked from, each on the one before, besides the built-in one below. */
+export const IMAGE_LEVELS_MAX = 20;
+/** To copy the files of a finished build, to make them durable, and to remove those of an image. */
+export const IMAGE_COPY_MS = 900_000;
+export const IMAGE_SYNC_MS = 300_000;
+export const IMAGE_REMOVE_MS = 300_000;
+/** While files are copied the free space is looked at so often. */
+export const IMAGE_ROOM_CHECK_MS = 500;
+/** An image that was just made or used stays for so long, until whoever keeps the books has written that down. */
+export const IMAGE_FRESH_MS = 60_000;
 /** A pool in a file has at least this size; when it is let go, its loop device is waited for so long. */
 export const POOL_MIN_BYTES = 4 * 1024 ** 3;
 export const POOL_RELEASE_MS = 20_000;

@@ -30,7 +30,7 @@ import type {
   StoredImages,
   Usage,
 } from "./host.ts";
-import { imageFolder } from "./image/image-folder.ts";
+import { Images } from "./image/images.ts";
 import { LIVENESS_CHECK_MS } from "./limits.ts";
 import { Mounts } from "./mount/mounts.ts";
 import { DnsRelay } from "./network/dns-relay.ts";
@@ -78,8 +78,9 @@ export class Machine implements Host {
     readonly mounts: Mounts,
     readonly dns: DnsRelay,
     readonly checkpoints: Checkpoints,
+    readonly images: Images,
   ) {
-    const { data, cacheFolder, guestFolder } = options;
+    const { data, guestFolder } = options;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     this.#pages = new GuestPages(mounts);
     this.#places = { data, runtime, network, disks };
@@ -94,7 +95,7 @@ export class Machine implements Host {
       processors: new Processors(),
       pages: this.#pages,
       guestFolder,
-      imageFolderOf: (kind) => imageFolder(cacheFolder, kind.image),
+      images,
       cgroup: data.cgroup,
       unmake: (remains) => this.#unmake(remains),
     });
@@ -121,7 +122,8 @@ export class Machine implements Host {
     const dns = await DnsRelay.open(network.gateway, options.resolver);
     const runtime = await CrunRuntime.open(toolbox, options.data);
     const checkpoints = new Checkpoints(disks.checkpointsFolder);
-    return new Machine(options, runtime, network, disks, mounts, dns, checkpoints);
+    const images = await Images.open(options.cacheFolder, disks);
+    return new Machine(options, runtime, network, disks, mounts, dns, checkpoints, images);
   }
 
   events(listener: (event: HostEvent) => void): void {
@@ -139,6 +141,7 @@ export class Machine implements Host {
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
     await this.#turns.run(id, async () => {
       const running = this.#running.demand(id);
+      using _image = this.images.hold(running.record.kind.image);
       this.#running.takeOut(id);
       this.#journals.leave(id);
       try {
@@ -180,6 +183,7 @@ export class Machine implements Host {
   async snapshot(id: string, name: string, options: CheckpointOptions): Promise<void> {
     await this.#turns.run(id, async () => {
       const { record, guest } = this.#running.demand(id);
+      using _image = this.images.hold(record.kind.image);
       // Our own connection to it would only have to be closed in every copy.
       this.#journals.leave(id);
       try {
@@ -263,8 +267,13 @@ export class Machine implements Host {
     throw new Fault(501, "this server builds no templates yet");
   }
 
-  async collectImages(): Promise<StoredImages> {
-    return { images: [], layerBytes: 0 };
+  async collectImages(keep: readonly string[]): Promise<StoredImages> {
+    await this.images.collect(keep, async () => {
+      // In this order: what is being paused has a record until its checkpoint is there.
+      const records = await recordsOf(this.options.data);
+      return [...records.map(({ kind }) => kind.image), ...(await this.checkpoints.images())];
+    });
+    return { images: this.images.list(), layerBytes: 0 };
   }
 
   async keepReady(kept: readonly KeptReady[]): Promise<void> {
@@ -319,8 +328,7 @@ export class Machine implements Host {
   }
 
   #demandImage(kind: SandboxKind): void {
-    if (existsSync(imageFolder(this.options.cacheFolder, kind.image))) return;
-    throw new Fault(404, `the image "${kind.image}" is not on this machine`);
+    this.images.lowersOf(kind.image);
   }
 }
 

@@ -42,7 +42,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
   "host/system": list("contract work host/limits.ts"),
   "host/cgroup": list("contract work host/limits.ts"),
-  "host/image": [],
+  "host/image": list("contract work host/limits.ts host/system host/mount host/disk"),
   "host/mount": list("contract host/system"),
   "host/network": list("contract work host/limits.ts host/system"),
   "host/disk": list("contract host/limits.ts host/system host/mount host/network"),
@@ -55,7 +55,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
   "host/sandbox": list(`
     contract contract/runtime work host/limits.ts host/host.ts host/system host/cgroup host/mount
-    host/network host/disk host/checkpoint host/guest-link host/runtime
+    host/network host/disk host/checkpoint host/guest-link host/runtime host/image
   `),
   "host/setup": list(`
     contract contract/management contract/runtime host/system host/cgroup host/mount host/image host/network

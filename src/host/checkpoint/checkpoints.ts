@@ -10,7 +10,7 @@
  * A checkpoint is written under another name, made durable, and renamed into place: one that has its name is whole.
  */
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { cp, open, readdir, rm } from "node:fs/promises";
+import { cp, open, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { eachOf } from "../../work/each-of.ts";
@@ -99,6 +99,19 @@ export class Checkpoints {
     return (await readdir(this.folder)).filter((name) => !name.startsWith("."));
   }
 
+  /** Names of the images that checkpoints start from. */
+  async images(): Promise<ReadonlySet<string>> {
+    const manifests = await Promise.all(
+      (await this.list()).map(async (name) => {
+        const { manifest } = checkpointFolder(join(this.folder, name));
+        // It may have gone since; so may what is half removed.
+        const text = await readFile(manifest, "utf8").catch(ifMissing);
+        return text === undefined ? [] : [(JSON.parse(text) as Manifest).kind.image];
+      }),
+    );
+    return new Set(manifests.flat());
+  }
+
   /** Removes all but those in `keep`, and answers which of these there are. Nothing may be under way. */
   async keepOnly(keep: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     await this.#removeUnfinished();
@@ -123,6 +136,10 @@ export class Checkpoints {
  */
 export async function copyOwnFiles(from: string, to: string, names: readonly string[]): Promise<void> {
   for (const name of names) await cp(join(from, name), join(to, name), { preserveTimestamps: true });
+}
+
+function ifMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== "ENOENT") throw error;
 }
 
 /** A file, or the names in a folder. */

@@ -12,6 +12,7 @@ import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { DISK_FREE_MIN_BYTES } from "../limits.ts";
+import type { Lower } from "../mount/lower.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { run } from "../system/command.ts";
@@ -54,17 +55,17 @@ export class Disks {
   }
 
   /** Makes a disk and mounts the root of its sandbox below `folder`. */
-  async attach(name: string, sizeMB: number, imageFolder: string, folder: string): Promise<Disk> {
+  async attach(name: string, sizeMB: number, lowers: readonly Lower[], folder: string): Promise<Disk> {
     this.demandSpace(0);
-    await this.#clone(await this.#prototypes.of(sizeMB), this.imageOf(name));
-    return await this.#mount(name, imageFolder, folder, (disk) => writeIdentity(join(disk, "upper/etc")));
+    await this.clone(await this.#prototypes.of(sizeMB), this.imageOf(name));
+    return await this.#mount(name, lowers, folder, (disk) => writeIdentity(join(disk, "upper/etc")));
   }
 
   /** The same with a copy of the disk in the file `source`. */
-  async attachCopy(name: string, source: string, imageFolder: string, folder: string): Promise<Disk> {
+  async attachCopy(name: string, source: string, lowers: readonly Lower[], folder: string): Promise<Disk> {
     this.demandSpace(0);
-    await this.#clone(source, this.imageOf(name));
-    return await this.#mount(name, imageFolder, folder, () => undefined);
+    await this.clone(source, this.imageOf(name));
+    return await this.#mount(name, lowers, folder, () => undefined);
   }
 
   /** A folder on the same filesystem, so that disks are cloned between the two without copying. */
@@ -72,14 +73,20 @@ export class Disks {
     return join(this.#pool, "checkpoints");
   }
 
-  async #mount(name: string, imageFolder: string, folder: string, fill: (disk: string) => void): Promise<Disk> {
+  /** Where finished builds lie: on the same filesystem, too, which has the room that is watched here. */
+  get imagesFolder(): string {
+    return join(this.#pool, "images");
+  }
+
+  async #mount(name: string, lowers: readonly Lower[], folder: string, fill: (disk: string) => void): Promise<Disk> {
     const disk = join(folder, "disk");
     const root = join(folder, "root");
     mkdirSync(disk, { mode: 0o711 });
     mkdirSync(root, { mode: 0o711 });
     await this.mounts.do({ kind: "loop", image: this.imageOf(name), target: disk, type: "ext4", options: EXT4_MOUNT });
     fill(disk);
-    const layers = `lowerdir=${imageFolder},upperdir=${disk}/upper,workdir=${disk}/work`;
+    const lowerdir = lowers.map((lower) => lower.folder).join(":");
+    const layers = `lowerdir=${lowerdir},upperdir=${disk}/upper,workdir=${disk}/work`;
     // index and nfs_export: without them a process with an inotify watch cannot be checkpointed. redirect_dir: without
     // it a folder of the image cannot be renamed.
     await this.mounts.do({
@@ -126,7 +133,8 @@ export class Disks {
     }
   }
 
-  async #clone(source: string, target: string): Promise<void> {
+  /** Copies a disk, where possible without copying its blocks. */
+  async clone(source: string, target: string): Promise<void> {
     if (this.reflink && (await this.mounts.do({ kind: "reflink", source, target }))) return;
     await rm(target, { force: true });
     await run(["cp", "--sparse=always", source, target]);

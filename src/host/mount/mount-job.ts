@@ -5,6 +5,8 @@ import { overloaded, shortageOf } from "../system/overload.ts";
 export type MountJob =
   /** An image file, attached to a self-freeing loop device and mounted. */
   | { kind: "loop"; image: string; target: string; type: "ext4" | "btrfs"; options: string }
+  /** The same, only to be read, by nobody but the server. */
+  | { kind: "look"; image: string; target: string; type: "ext4" }
   | { kind: "device"; device: string; target: string; type: "btrfs"; options: string }
   | { kind: "overlay"; target: string; options: string }
   | { kind: "tmpfs"; target: string; options: string }

@@ -5,7 +5,9 @@ import {
   holdInMemory,
   MS_NOATIME,
   MS_NODEV,
+  MS_NOEXEC,
   MS_NOSUID,
+  MS_RDONLY,
   mount,
   reflink,
   withLoopDevice,
@@ -29,6 +31,11 @@ function perform(job: MountJob): boolean {
   switch (job.kind) {
     case "loop":
       withLoopDevice(job.image, (device) => mount(device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options));
+      return true;
+    case "look":
+      withLoopDevice(job.image, (device) =>
+        mount(device, job.target, job.type, MS_RDONLY | MS_NODEV | MS_NOSUID | MS_NOEXEC, ""),
+      );
       return true;
     case "device":
       mount(job.device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options);

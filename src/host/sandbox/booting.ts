@@ -14,6 +14,7 @@ import type { GuestClient } from "../guest-link/guest-client.ts";
 import type { GuestPages } from "../guest-link/guest-pages.ts";
 import { putGuestFirst } from "../guest-link/guest-priority.ts";
 import type { SandboxKind } from "../host.ts";
+import type { Lower } from "../mount/lower.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { HOSTNAME } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
@@ -39,7 +40,7 @@ interface Boot {
   offline: boolean;
   folder: string;
   cgroup: string;
-  imageFolder: string;
+  lowers: readonly Lower[];
   guestFolder: string;
   runtime: Runtime;
   network: Network;
@@ -62,8 +63,8 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     mkdirSync(folder, { mode: 0o711 });
     const disk =
       origin === undefined
-        ? await disks.attach(diskName, kind.diskSizeMB, request.imageFolder, folder)
-        : await disks.attachCopy(diskName, origin.disk.disk, request.imageFolder, folder);
+        ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder)
+        : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder);
     await request.pages.hold(guestFolder);
     const controlSecret = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
     const bootIdFile = join(folder, "boot-id");

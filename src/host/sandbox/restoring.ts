@@ -12,6 +12,7 @@ import { Disks } from "../disk/disks.ts";
 import type { GuestClient } from "../guest-link/guest-client.ts";
 import { putGuestFirst } from "../guest-link/guest-priority.ts";
 import type { SandboxKind } from "../host.ts";
+import type { Lower } from "../mount/lower.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { startTicks } from "../system/start-ticks.ts";
@@ -32,7 +33,7 @@ interface RestoreRequest {
   copy: boolean;
   folder: string;
   cgroup: string;
-  imageFolder: string;
+  lowers: readonly Lower[];
   network: Network;
   disks: Disks;
   processors: Processors;
@@ -52,7 +53,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
   try {
     if (offline) await network.cutOff(slot);
     mkdirSync(folder, { mode: 0o711 });
-    const disk = await disks.attachCopy(diskName, checkpoint.disk, request.imageFolder, folder);
+    const disk = await disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder);
     await copyOwnFiles(checkpoint.own, folder, ownFiles(memory));
     await makeMeminfoFile(folder, kind.memoryMB, disks.mounts);
     const pid = await runtime.restore({

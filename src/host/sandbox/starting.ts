@@ -10,6 +10,7 @@ import { demandFit } from "../checkpoint/manifest.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { GuestPages } from "../guest-link/guest-pages.ts";
 import type { CreateSandbox, ResumeSandbox, SandboxKind } from "../host.ts";
+import type { Images } from "../image/images.ts";
 import { BOOTS_AT_ONCE_MAX, RESTORES_AT_ONCE_MAX } from "../limits.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { hostnameOfCopy } from "../network/hostname.ts";
@@ -33,7 +34,7 @@ interface StartingParts {
   pages: GuestPages;
   /** What is mounted into every sandbox that boots. */
   guestFolder: string;
-  imageFolderOf(kind: SandboxKind): string;
+  images: Images;
   /** The cgroup of all sandboxes of this server. */
   cgroup: string;
   /** Takes back what was made of a sandbox that did not come to run. Never throws. */
@@ -69,7 +70,7 @@ export class Starting {
 
   /** What is in a checkpoint runs, under the id that is asked for. */
   async fromCheckpoint(request: ResumeSandbox, copy: boolean): Promise<void> {
-    const { checkpoints, runtime, running, pages } = this.#parts;
+    const { checkpoints, runtime, running, pages, images } = this.#parts;
     const { folder, manifest } = checkpoints.read(request.checkpoint);
     const { id, kind } = request;
     const offline = !request.internet;
@@ -81,6 +82,7 @@ export class Starting {
     demandFit(memory, runtime);
     await checkpoints.demandIntact(request.checkpoint, folder, memory.files);
     await pages.hold(memory.guestFolder);
+    using _image = images.hold(kind.image);
     using _place = await this.#restores.enter();
     const restore = { id, kind, checkpoint: folder, memory, offline, hostname, copy };
     running.add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
@@ -114,17 +116,18 @@ export class Starting {
   }
 
   async #bootAs(id: string, kind: SandboxKind, origin: Origin | undefined, offline: boolean): Promise<void> {
+    using _image = this.#parts.images.hold(kind.image);
     using _place = await this.#boots.enter();
     const record = await boot({ ...this.#parts, ...this.#places(id, kind), id, kind, origin, offline });
     this.#parts.running.add(record);
   }
 
   #places(id: string, kind: SandboxKind) {
-    const { running, cgroup, imageFolderOf, unmake } = this.#parts;
+    const { running, cgroup, images, unmake } = this.#parts;
     return {
       folder: running.folderOf(id),
       cgroup: `${cgroup}/${id}`,
-      imageFolder: imageFolderOf(kind),
+      lowers: images.lowersOf(kind.image),
       guestOf: (record: SandboxRecord) => running.guestOf(record),
       unmake: (slot: number, disk: string) => unmake({ id, slot, disk }),
     };

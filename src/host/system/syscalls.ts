@@ -22,8 +22,10 @@ const libc = onFirstUse({
   execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
 });
 
+export const MS_RDONLY = 1;
 export const MS_NOSUID = 2;
 export const MS_NODEV = 4;
+export const MS_NOEXEC = 8;
 export const MS_NOATIME = 1024;
 
 const MNT_DETACH = 2;

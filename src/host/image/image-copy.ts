@@ -1,0 +1,79 @@
+/**
+ * The files that a finished build has written, copied from its disk into a folder. They are a tenant's: names, links,
+ * sizes and counts are whatever it wanted. So they are read from a clone that nobody writes to, are never followed or
+ * opened as anything but files, and take no more time and room than there is.
+ */
+import { mkdirSync, statfsSync } from "node:fs";
+import { rm, rmdir } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import type { Disks } from "../disk/disks.ts";
+import { IMAGE_COPY_MS, IMAGE_ROOM_CHECK_MS } from "../limits.ts";
+import { attempt, run } from "../system/command.ts";
+
+/**
+ * What is not kept is an error, and everything is: whiteouts are device nodes, what else overlays know of a folder is
+ * in attributes, and so are capabilities.
+ */
+const COPY = ["cp", "--recursive", "--no-dereference", "--preserve=mode,ownership,timestamps,links,xattr"];
+
+/** Fills `target`, which must not be there yet. `scratch` is a folder for what is only needed meanwhile. */
+export async function copyUpper(
+  disks: Disks,
+  disk: string,
+  target: string,
+  scratch: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const clone = join(scratch, "disk.img");
+  const folder = join(scratch, "disk");
+  await disks.clone(disk, clone);
+  mkdirSync(folder, { mode: 0o700 });
+  await disks.mounts.do({ kind: "look", image: clone, target: folder, type: "ext4" });
+  try {
+    const { blocks, bfree, bsize } = statfsSync(folder);
+    disks.demandSpace((blocks - bfree) * bsize);
+    await copyWatched(disks, join(folder, "upper"), target, signal);
+  } finally {
+    await disks.mounts.do({ kind: "detach", target: folder });
+  }
+  await rmdir(folder);
+  await rm(clone);
+}
+
+async function copyWatched(disks: Disks, from: string, to: string, signal: AbortSignal | undefined): Promise<void> {
+  const room = new AbortController();
+  const watch = setInterval(() => {
+    try {
+      disks.demandSpace(0);
+    } catch (cause) {
+      room.abort(cause);
+    }
+  }, IMAGE_ROOM_CHECK_MS);
+  try {
+    // It must not write on when this server is killed, into a folder that the next one removes.
+    const argv = ["setpriv", "--pdeathsig", "KILL", "--", ...COPY, "--no-target-directory", "--", from, to];
+    const wanted = AbortSignal.any([room.signal, ...(signal === undefined ? [] : [signal])]);
+    wanted.throwIfAborted();
+    const { exitCode, stderr } = await attempt(argv, { timeoutMs: IMAGE_COPY_MS, signal: wanted, name: "cp" });
+    wanted.throwIfAborted();
+    if (exitCode !== 0) throw copyFault(stderr);
+  } finally {
+    clearInterval(watch);
+  }
+}
+
+/** Each line that cp says names a path of this machine, and ends with the kernel's reason. */
+function copyFault(said: string): Fault {
+  const reason = said.trim().split("\n").at(-1)?.split(": ").at(-1) ?? "";
+  if (reason === "No space left on device") return new Fault(507, "there is no room on the disk for this image");
+  const hint = reason === "File name too long" ? ". FIX: remove folders that are nested so deeply" : "";
+  const cause = new Error(said.slice(-2000));
+  return new Fault(422, `the files of the build cannot be kept as an image: ${reason}${hint}`, { cause });
+}
+
+/** How much room the files of a folder take. */
+export async function bytesOf(folder: string): Promise<number> {
+  const said = await run(["du", "--summarize", "--block-size=1", "--", folder], { timeoutMs: IMAGE_COPY_MS });
+  return Number(said.split("\t")[0]);
+}

@@ -1,0 +1,130 @@
+/** Sandboxes on images of several layers, as builds that begin with other builds make them. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
+import { buildImage, requestOf } from "../../support/built-image.ts";
+import { shell } from "../../support/inside.ts";
+import { MachineOfFile } from "../../support/machine-of-file.ts";
+import { askService, startService } from "../../support/memory-service.ts";
+
+const here = new MachineOfFile("stacked-images");
+
+/** Each line of a script of the image below the next. */
+const LOW = `
+mkdir -p /data/opaque /data/moved/inner /data/kept
+echo low > /data/whiteout; echo low > /data/opaque/old; echo low > /data/moved/inner/file; echo low > /data/kept/low
+echo linked > /data/first; ln /data/first /data/second
+truncate -s 1G /data/sparse; mkfifo -m 0640 /data/fifo
+printf '\\377' > "$(printf '/data/odd \\n\\377')"
+install -o user -g user -m 4755 /bin/true /data/set-id
+touch -d @1000000000.123456789 /data/dated
+python3 - <<'END'
+import os, socket
+os.setxattr("/data/kept", "user.colour", b"blue")
+os.setxattr("/data/set-id", "security.capability", bytes.fromhex("0100000200040000000000000000000000000000"))
+socket.socket(socket.AF_UNIX).bind("/data/socket")
+END
+`;
+const MIDDLE = `
+rm /data/whiteout /etc/debian_version
+rm -r /data/opaque; mkdir /data/opaque; echo middle > /data/opaque/new
+mv /data/moved /data/renamed; echo middle > /data/renamed/beside
+echo middle > /data/kept/middle
+mv /usr/share/doc /usr/share/papers
+`;
+const TOP = `
+mv /data/renamed /data/again; echo top > /data/again/inner/added
+echo top > /data/whiteout; echo top > /data/kept/top; rm -r /usr/share/papers/bash
+`;
+
+beforeAll(async () => {
+  await buildImage(here, "low", BASE_IMAGE, LOW);
+  await buildImage(here, "middle", "low", MIDDLE);
+  await buildImage(here, "top", "middle", TOP);
+});
+
+/** The first answer of a process that watches this file and folder: what it has been told of them so far. */
+async function startWatch(id: string): Promise<string> {
+  const setup = `
+fd = libc.inotify_init1(os.O_NONBLOCK)
+for path in (b"/data/again/inner/file", b"/data/kept"): assert libc.inotify_add_watch(fd, path, 0x102) > 0
+def told():
+    try: return len(os.read(fd, 4096)) > 0
+    except BlockingIOError: return False`;
+  return await startService(here.machine, id, setup, "return told()");
+}
+
+describe("a sandbox on a stack of three builds", () => {
+  test("sees each layer through the ones above it, with all that files have", async () => {
+    const { id } = await here.machine.create(requestOf("top"));
+    const read = (line: string) => shell(here.data, id, line);
+    expect(await read("cat /data/whiteout; ls /data/opaque /data/kept")).toBe(
+      "top\n/data/kept:\nlow\nmiddle\ntop\n\n/data/opaque:\nnew",
+    );
+    expect(await read("ls -R /data/again; ls -d /data/moved /data/renamed /etc/debian_version 2>&1 | wc -l")).toBe(
+      "/data/again:\nbeside\ninner\n\n/data/again/inner:\nadded\nfile\n3",
+    );
+    expect(await read("ls -d /usr/share/doc /usr/share/papers/bash 2>&1 | wc -l; ls -d /usr/share/papers/sudo")).toBe(
+      "2\n/usr/share/papers/sudo",
+    );
+    expect(await read("cat /data/second; stat -c %h:%i /data/first /data/second | uniq | wc -l")).toBe("linked\n1");
+    expect(await read("stat -c '%n %s %b' /data/sparse; stat -c '%A %U' /data/fifo /data/socket /data/set-id")).toBe(
+      "/data/sparse 1073741824 0\nprw-r----- root\nsrwxr-xr-x root\n-rwsr-xr-x user",
+    );
+    expect(
+      await read("stat -c %.9Y /data/dated; cat /data/odd* | xxd -p 2>/dev/null || cat /data/odd* | od -An -tx1"),
+    ).toBe("1000000000.123456789\n ff");
+    const attributes = `
+import os
+print(os.getxattr("/data/kept", "user.colour"), os.getxattr("/data/set-id", "security.capability").hex())`;
+    expect(await read(`python3 -c '${attributes}'`)).toBe("b'blue' 0100000200040000000000000000000000000000");
+    await here.machine.destroy(id);
+  });
+
+  test("keeps watches, links and renamed folders over a pause, and in a copy", async () => {
+    const { id } = await here.machine.create(requestOf("top"));
+    await shell(here.data, id, "mv /data/again /data/last; mv /data/last /data/again; echo mine >> /data/second");
+    expect(await startWatch(id)).toBe("False");
+    await here.machine.pause(id, "stack", { memory: true });
+    await here.machine.resume({ ...requestOf("top"), id, checkpoint: "stack", memory: true });
+    const copy = await here.machine.create({ ...requestOf("top"), checkpoint: "stack" });
+    for (const [which, line] of [
+      [id, "echo x >> /data/again/inner/file"],
+      [copy.id, "touch /data/kept/new"],
+    ] as const) {
+      expect(await askService(here.machine, which)).toBe("False");
+      await shell(here.data, which, line);
+      expect(await askService(here.machine, which)).toBe("True");
+      expect(await shell(here.data, which, "cat /data/first")).toBe("linked\nmine");
+    }
+    const cold = await here.machine.create({ ...requestOf("top"), checkpoint: "stack" });
+    expect(await shell(here.data, cold.id, "ls /data/again/inner")).toBe("added\nfile");
+    for (const each of [id, copy.id, cold.id]) await here.machine.destroy(each);
+    await here.machine.removeCheckpoint("stack");
+  });
+});
+
+describe("images that are collected", () => {
+  const names = async (...keep: string[]) => (await here.machine.collectImages(keep)).images.map(({ name }) => name);
+
+  test("are not those of a sandbox or a checkpoint, and these keep working", async () => {
+    await buildImage(here, "of-sandbox", "top", "echo sandbox > /whose");
+    await buildImage(here, "of-checkpoint", "top", "echo checkpoint > /whose");
+    const all = ["low", "middle", "top", "of-sandbox", "of-checkpoint"];
+    expect((await names(...all)).sort()).toEqual(all.toSorted());
+    const { id } = await here.machine.create(requestOf("of-sandbox"));
+    const paused = await here.machine.create(requestOf("of-checkpoint"));
+    await here.machine.pause(paused.id, "collect", { memory: true });
+    expect((await names()).sort()).toEqual(all.toSorted());
+    await here.machine.resume({ ...requestOf("of-checkpoint"), id: paused.id, checkpoint: "collect", memory: true });
+    expect(await shell(here.data, paused.id, "cat /whose")).toBe("checkpoint");
+    await here.machine.destroy(id);
+    await here.machine.destroy(paused.id);
+    expect((await names("low")).sort()).toEqual(["low", "middle", "of-checkpoint", "top"]);
+    await here.machine.removeCheckpoint("collect");
+    expect(await names()).toEqual([]);
+    await expect(here.machine.create(requestOf("top"))).rejects.toMatchObject({
+      status: 404,
+      message: 'the image "top" is not on this machine',
+    });
+  });
+});

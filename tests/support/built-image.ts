@@ -1,0 +1,31 @@
+/** Images as builds make them: what a sandbox of another image has written, kept as one of its own. */
+import type { CreateSandbox } from "../../src/host/host.ts";
+import { shell } from "./inside.ts";
+import { type MachineOfFile, request } from "./machine-of-file.ts";
+
+export function requestOf(image: string): CreateSandbox {
+  return { ...request, kind: { ...request.kind, image } };
+}
+
+/** The disk of a sandbox of `parent` after `script`, for as long as `use` takes. */
+async function withDiskAfter(
+  { machine, data }: MachineOfFile,
+  parent: string,
+  script: string,
+  use: (disk: string) => Promise<void>,
+): Promise<void> {
+  const { id } = await machine.create(requestOf(parent));
+  const checkpoint = `disk-${id}`;
+  try {
+    await shell(data, id, `set -e\n${script}`);
+    await machine.snapshot(id, checkpoint, { memory: false });
+    await use(machine.checkpoints.read(checkpoint).folder.disk);
+  } finally {
+    await machine.destroy(id);
+    await machine.removeCheckpoint(checkpoint);
+  }
+}
+
+export async function buildImage(here: MachineOfFile, name: string, parent: string, script: string): Promise<void> {
+  await withDiskAfter(here, parent, script, (disk) => here.machine.images.add(name, { parent, disk }));
+}
