@@ -117,3 +117,6 @@ export const JSON_BEGINS_WITHIN_BYTES = 64;
 /** How long logs and events wait after the store failed. */
 export const CHRONICLE_STORE_RETRY_MS = 1_000;
 export const LOG_PAGES_PER_READ = 64;
+
+export const DOCKERFILE_MAX_BYTES = 64 * 1024;
+export const DOCKERFILE_INSTRUCTIONS_MAX = 1_000;

@@ -73,6 +73,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "control/access": list("contract contract/management contract/runtime work store control/limits.ts"),
   "control/http": list("contract contract/management work store control/limits.ts control/access"),
   "control/templates": list("contract contract/management work store host/host.ts control/limits.ts control/access"),
+  "control/dockerfile": list("contract contract/management host/host.ts control/limits.ts"),
   "control/lifecycle": list(`
     contract contract/management contract/runtime work store host/host.ts control/limits.ts
     control/directory.ts control/access control/templates
