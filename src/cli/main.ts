@@ -18,8 +18,8 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
   sandlot down                 end all sandboxes and undo what start-up changed on this machine; data is kept
   sandlot doctor               test every prerequisite by doing it
   sandlot keys create [NAME]   make an API key and show it once
-  sandlot keys list            show all keys, masked
-  sandlot keys revoke ID       make a key useless at once
+  sandlot keys list            show all keys and tokens, masked
+  sandlot keys revoke ID       make a key or token useless at once
   sandlot keys token [NAME]    make a bearer token (sk_e2b_…) of the operator and show it once
   sandlot limits               show what each team may run
   sandlot limits TEAM …        change it: sandboxes=N at once, hours=H for each run, "none" lifts either;

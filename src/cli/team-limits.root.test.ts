@@ -1,34 +1,14 @@
 /** `sandlot limits` on a store of its own, without a server. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createIds } from "../control/access/ids.ts";
-import { ensureFirstRun } from "../control/first-run.ts";
-import { attempt } from "../host/system/command.ts";
-import { DataFolder } from "../host/system/data-folder.ts";
-import { openStore } from "../store/store.ts";
-import { systemClock } from "../work/clock.ts";
+import { describe, expect, test } from "bun:test";
 import { parseLimits } from "./team-limits.ts";
+import { commandOnStore } from "./testing/command-on-store.ts";
 
-const MAIN = join(import.meta.dir, "main.ts");
 const UNLIMITED = "sandboxes=none  hours=none  blocked=no";
-let folder: string;
 
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "sandlot-limits-"));
-  const store = await openStore(`sqlite://${new DataFolder(folder).storeFile}`, systemClock.now());
-  await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, []);
-  await store.people.addTeam({ id: "team-2", name: "Second", slug: "second", limits: {}, createdAt: 0 });
-  await store.close();
-});
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
-async function limits(...args: string[]) {
-  const { PATH = "" } = process.env;
-  const result = await attempt([process.execPath, MAIN, "limits", ...args], { env: { PATH, SANDLOT_DATA: folder } });
-  return { code: result.exitCode, out: result.stdout.trim().split("\n"), error: result.stderr.trim() };
-}
+const sandlot = commandOnStore((store) =>
+  store.people.addTeam({ id: "team-2", name: "Second", slug: "second", limits: {}, createdAt: 0 }),
+);
+const limits = (...args: string[]) => sandlot("limits", ...args);
 
 describe("sandlot limits", () => {
   test("shows all teams, changes what it is told to and nothing else, and shows that", async () => {

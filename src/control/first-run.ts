@@ -7,7 +7,7 @@ import type { Store, Tables } from "../store/store.ts";
 import { GLOBAL_NAMESPACE } from "../store/templates.ts";
 import type { Clock } from "../work/clock.ts";
 import type { Ids } from "./access/ids.ts";
-import { createApiKey } from "./access/keys.ts";
+import { createApiKeyIn } from "./access/keys.ts";
 import { kindOf } from "./templates/template-look-up.ts";
 import { DEFAULT_TAG } from "./templates/template-reference.ts";
 
@@ -42,7 +42,7 @@ export function ensureFirstRun(
     const teamId = await ensureTeam(seeding, userId);
     for (const builtin of builtins) await ensureTemplate(seeding, builtin, userId);
     const hasKey = (await store.keys.countApiKeys(teamId)) > 0;
-    const first = hasKey ? undefined : await createApiKey(seeding, { teamId, name: "first key", createdBy: userId });
+    const first = hasKey ? undefined : await createApiKeyIn(seeding, { teamId, name: "first key", createdBy: userId });
     return { userId, teamId, firstApiKey: first?.secret };
   });
 }

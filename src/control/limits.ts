@@ -50,7 +50,9 @@ export const VALUE_SHOWN_MAX_CHARS = 64;
 export const LOGGED_PATH_MAX_CHARS = 256;
 /** The last use of a key is written at most this often. */
 export const KEY_USE_WRITTEN_EVERY_MS = 60_000;
-export const KEY_NAME_MAX_CHARS = 128;
+/** Every log-in of a user makes one, too. */
+export const API_KEYS_PER_TEAM_MAX = 250;
+export const ACCESS_TOKENS_PER_USER_MAX = 100;
 
 /** Guesses at signed links: after so many misses in a window, a client waits. */
 export const LINK_MISSES_MAX = 30;

@@ -21,6 +21,11 @@ export interface ApiKey {
   lastUsedAt: number | null;
 }
 
+export interface ListedApiKey extends ApiKey {
+  /** Of `createdBy`. */
+  creatorEmail: string | null;
+}
+
 export interface AccessToken {
   id: string;
   userId: string;
@@ -55,14 +60,23 @@ export function keysIn(sql: Statement) {
       return { key: readApiKey(row), team };
     },
 
-    async apiKeysOf(teamId: string): Promise<ApiKey[]> {
-      const { rows } = await sql`SELECT * FROM api_keys WHERE team_id = ${teamId} ORDER BY created_at, id`;
-      return rows.map(readApiKey);
+    /** The oldest first. */
+    async apiKeysOf(teamId: string): Promise<ListedApiKey[]> {
+      const { rows } = await sql`SELECT api_keys.*, users.email AS creator_email
+        FROM api_keys LEFT JOIN users ON users.id = api_keys.created_by
+        WHERE api_keys.team_id = ${teamId} ORDER BY api_keys.created_at, api_keys.id`;
+      return rows.map((row) => ({ ...readApiKey(row), creatorEmail: textOrNull(row.creator_email) }));
     },
 
     async countApiKeys(teamId: string): Promise<number> {
       const { rows } = await sql`SELECT COUNT(*) AS keys FROM api_keys WHERE team_id = ${teamId}`;
       return integer(rows[0]?.keys);
+    },
+
+    /** Says whether there is such a key. */
+    async renameApiKey(teamId: string, id: string, name: string): Promise<boolean> {
+      const { count } = await sql`UPDATE api_keys SET name = ${name} WHERE id = ${id} AND team_id = ${teamId}`;
+      return count === 1;
     },
 
     /** Says whether there was such a key. */
@@ -84,6 +98,18 @@ export function keysIn(sql: Statement) {
     async accessTokenByHash(hash: string): Promise<AccessToken | undefined> {
       const { rows } = await sql`SELECT * FROM access_tokens WHERE hash = ${hash}`;
       return rows[0] && readAccessToken(rows[0]);
+    },
+
+    /** The oldest first. */
+    async accessTokensOf(userId: string): Promise<AccessToken[]> {
+      const { rows } = await sql`SELECT * FROM access_tokens WHERE user_id = ${userId} ORDER BY created_at, id`;
+      return rows.map(readAccessToken);
+    },
+
+    /** Says whether there was such a token. */
+    async removeAccessToken(userId: string, id: string): Promise<boolean> {
+      const { count } = await sql`DELETE FROM access_tokens WHERE id = ${id} AND user_id = ${userId}`;
+      return count === 1;
     },
   };
 }

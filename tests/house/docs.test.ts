@@ -9,6 +9,7 @@ import { createSandboxV1, createSandboxV2 } from "../../src/contract/management/
 import {
   ENV_TOTAL_MAX_BYTES,
   ENV_VARIABLE_MAX_BYTES,
+  KEY_NAME_MAX_CHARS,
   MCP_MAX_BYTES,
   METADATA_ENTRIES_MAX,
   METADATA_KEY_MAX_CHARS,
@@ -16,7 +17,12 @@ import {
 } from "../../src/contract/management/limits.ts";
 import { Filesystem } from "../../src/contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../../src/contract/runtime/wire/process/process_pb.ts";
-import { REQUEST_BODY_MAX_BYTES, REQUEST_VALUES_MAX } from "../../src/control/limits.ts";
+import {
+  ACCESS_TOKENS_PER_USER_MAX,
+  API_KEYS_PER_TEAM_MAX,
+  REQUEST_BODY_MAX_BYTES,
+  REQUEST_VALUES_MAX,
+} from "../../src/control/limits.ts";
 import { routes } from "../../src/control/routes/routes.ts";
 import { refuseUnbuilt } from "../../src/control/routes/unbuilt-fields.ts";
 import { UNBUILT_ROUTES } from "../../src/control/routes/unbuilt-routes.ts";
@@ -112,6 +118,15 @@ describe("api.md", () => {
       `${MCP_MAX_BYTES} bytes as JSON in UTF-8`,
       expect.stringContaining(`${ENV_VARIABLE_MAX_BYTES} bytes`),
       expect.stringContaining(`${ENV_TOTAL_MAX_BYTES} bytes`),
+    ]);
+  });
+
+  test("has the bounds of keys and tokens", () => {
+    const bounds = tableRows(api, ["Of keys and tokens", "Bound"]).map(({ Bound }) => Bound);
+    expect(bounds).toEqual([
+      `${API_KEYS_PER_TEAM_MAX}, then 429; those of log-ins count`,
+      `${ACCESS_TOKENS_PER_USER_MAX}, then 429`,
+      `1 to ${KEY_NAME_MAX_CHARS} characters, no control character`,
     ]);
   });
 

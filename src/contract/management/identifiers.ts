@@ -11,4 +11,6 @@ export const SECRET_HEX_CHARS = 40;
 
 export const templateId = z.string().regex(/^[a-z0-9]{20}$/, "must be 20 characters of a-z and 0-9");
 export const sandboxId = z.string().regex(/^[a-z0-9]+$/, "must consist of a-z and 0-9");
+/** Of teams, users, keys, builds and webhooks, in either case. */
+export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export const dateTime = z.iso.datetime({ offset: true });

@@ -29,3 +29,4 @@ export const WEBHOOK_URL_MAX_CHARS = 2048;
 export const WEBHOOK_NAME_MAX_CHARS = 128;
 export const WEBHOOK_SECRET_MAX_CHARS = 256;
 export const DELIVERY_PAGE_DEFAULT = 25;
+export const KEY_NAME_MAX_CHARS = 128;

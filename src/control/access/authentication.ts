@@ -1,9 +1,9 @@
 /** Who is calling. Every request is looked up anew, so that a revoked key opens nothing from the next request on. */
 import { Fault } from "../../contract/fault.ts";
-import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS } from "../../contract/management/identifiers.ts";
+import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS, UUID } from "../../contract/management/identifiers.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
-import { KEY_USE_WRITTEN_EVERY_MS } from "../limits.ts";
+import { KEY_USE_WRITTEN_EVERY_MS, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { hashOf } from "./secrets.ts";
 
 export interface Callers {
@@ -11,6 +11,8 @@ export interface Callers {
   key: { team: Team; userId: string | null };
   /** `Authorization: Bearer sk_e2b_…` */
   bearer: { userId: string };
+  /** The same, with `X-Team-ID: …`, the id of a team that the user belongs to. */
+  member: { userId: string; email: string; team: Team };
   none: undefined;
 }
 
@@ -81,6 +83,21 @@ export async function authenticateBearer(headers: Headers, store: Store): Promis
   const token = hash === undefined ? undefined : await store.keys.accessTokenByHash(hash);
   if (token === undefined) throw new Fault(401, "this access token is not valid\nno user has this token");
   return { userId: token.userId };
+}
+
+/** A team that the user does not belong to is answered as one that does not exist. */
+export async function authenticateMember(headers: Headers, store: Store): Promise<Callers["member"]> {
+  const { userId } = await authenticateBearer(headers, store);
+  const teamId = headers.get("x-team-id") ?? "";
+  if (teamId === "") {
+    throw new Fault(401, "the X-Team-ID header is missing; send the id of one of your teams, as GET /teams lists them");
+  }
+  const member = UUID.test(teamId) ? await store.people.member(userId, teamId.toLowerCase()) : undefined;
+  if (member === undefined) {
+    const shown = JSON.stringify(teamId.slice(0, VALUE_SHOWN_MAX_CHARS));
+    throw new Fault(403, `you belong to no team with the id ${shown} of the X-Team-ID header; GET /teams lists yours`);
+  }
+  return { userId, ...member };
 }
 
 function bearerIn(headers: Headers): string | undefined {

@@ -1,28 +1,60 @@
-/** Making, listing and revoking what opens the management interface. A secret is shown once, when it is made. */
+/**
+ * Making, listing, renaming and revoking what opens the management interface, for its routes and for the `sandlot keys`
+ * command. A secret is shown once, when it is made; what is kept is its hash.
+ */
 import { Fault } from "../../contract/fault.ts";
-import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
-import type { AccessToken, ApiKey } from "../../store/keys.ts";
-import type { Tables } from "../../store/store.ts";
+import { keyName } from "../../contract/management/api-key.ts";
+import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, UUID } from "../../contract/management/identifiers.ts";
+import { KEY_NAME_MAX_CHARS } from "../../contract/management/limits.ts";
+import type { AccessToken, ApiKey, ListedApiKey, Mask } from "../../store/keys.ts";
+import type { Team } from "../../store/people.ts";
+import type { Store, Tables } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
-import { KEY_NAME_MAX_CHARS } from "../limits.ts";
+import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import type { Ids } from "./ids.ts";
 import { hashOf, maskOf } from "./secrets.ts";
 
-interface KeyServices {
-  store: Tables;
+interface KeyServices<S> {
+  store: S;
   ids: Ids;
   clock: Clock;
 }
 
-export async function createApiKey(
-  { store, ids, clock }: KeyServices,
-  request: { teamId: string; name: string; createdBy: string | null },
-): Promise<{ secret: string; key: ApiKey }> {
+interface ApiKeyRequest {
+  teamId: string;
+  name: string;
+  createdBy: string | null;
+}
+
+interface CreatedApiKey {
+  secret: string;
+  key: ApiKey;
+}
+
+/** Fault 429 when the team has as many as it may. */
+export function createApiKey(services: KeyServices<Store>, request: ApiKeyRequest): Promise<CreatedApiKey> {
+  return services.store.transaction((store) => createApiKeyIn({ ...services, store }, request));
+}
+
+/** The same as a part of a transaction. */
+export async function createApiKeyIn(
+  { store, ids, clock }: KeyServices<Tables>,
+  request: ApiKeyRequest,
+): Promise<CreatedApiKey> {
+  const name = checkedName(request.name);
+  await store.people.holdTeam(request.teamId);
+  if ((await store.keys.countApiKeys(request.teamId)) >= API_KEYS_PER_TEAM_MAX) {
+    throw new Fault(
+      429,
+      `the team ${request.teamId} has ${API_KEYS_PER_TEAM_MAX} API keys, as many as a team may have; ` +
+        'delete one first, with DELETE /api-keys/{apiKeyID} or "sandlot keys revoke"',
+    );
+  }
   const secret = ids.apiKey();
   const key: ApiKey = {
     id: ids.uuid(),
     teamId: request.teamId,
-    name: checkedName(request.name),
+    name,
     mask: maskOf(secret, API_KEY_PREFIX),
     createdAt: clock.now(),
     createdBy: request.createdBy,
@@ -32,47 +64,96 @@ export async function createApiKey(
   return { secret, key };
 }
 
-export function listApiKeys({ store }: Pick<KeyServices, "store">, teamId: string): Promise<ApiKey[]> {
+export function listApiKeys({ store }: { store: Tables }, teamId: string): Promise<ListedApiKey[]> {
   return store.keys.apiKeysOf(teamId);
 }
 
-/** As it may be printed: `e2b_ab…wxyz`. */
-export function maskedApiKey(key: ApiKey): string {
-  return `${API_KEY_PREFIX}${key.mask.prefix}…${key.mask.suffix}`;
-}
-
-/** Effective with the next request. */
-export async function revokeApiKey(
-  { store }: Pick<KeyServices, "store">,
+export async function renameApiKey(
+  { store }: { store: Tables },
   teamId: string,
   keyId: string,
+  name: string,
 ): Promise<void> {
-  if (!(await store.keys.removeApiKey(teamId, keyId))) {
-    throw new Fault(404, `this team has no API key with the id "${keyId}"; list the keys to see their ids`);
+  const id = checkedId(keyId, "API key");
+  if (!(await store.keys.renameApiKey(teamId, id, checkedName(name)))) throw noApiKey(id);
+}
+
+/** Effective with the next request. The last key of a team is no exception: its members can make another. */
+export async function revokeApiKey({ store }: { store: Tables }, teamId: string, keyId: string): Promise<void> {
+  const id = checkedId(keyId, "API key");
+  if (!(await store.keys.removeApiKey(teamId, id))) throw noApiKey(id);
+}
+
+/** Fault 429 when the user has as many as a user may. */
+export function createAccessToken(
+  { store, ids, clock }: KeyServices<Store>,
+  request: { userId: string; name: string },
+): Promise<{ secret: string; token: AccessToken }> {
+  const { userId } = request;
+  const name = checkedName(request.name);
+  return store.transaction(async ({ people, keys }) => {
+    await people.holdUser(userId);
+    if ((await keys.accessTokensOf(userId)).length >= ACCESS_TOKENS_PER_USER_MAX) {
+      throw new Fault(
+        429,
+        `you have ${ACCESS_TOKENS_PER_USER_MAX} access tokens, as many as a user may have; ` +
+          'delete one first, with DELETE /access-tokens/{accessTokenID} or "sandlot keys revoke"',
+      );
+    }
+    const secret = ids.accessToken();
+    const mask = maskOf(secret, ACCESS_TOKEN_PREFIX);
+    const token: AccessToken = { id: ids.uuid(), userId, name, mask, createdAt: clock.now() };
+    await keys.addAccessToken(token, certainHash(secret, ACCESS_TOKEN_PREFIX));
+    return { secret, token };
+  });
+}
+
+export function listAccessTokens({ store }: { store: Tables }, userId: string): Promise<AccessToken[]> {
+  return store.keys.accessTokensOf(userId);
+}
+
+/** Effective with the next request, also when it is the token that asks for it. */
+export async function revokeAccessToken({ store }: { store: Tables }, userId: string, tokenId: string): Promise<void> {
+  const id = checkedId(tokenId, "access token");
+  if (!(await store.keys.removeAccessToken(userId, id))) {
+    throw new Fault(404, `you have no access token with the id "${id}"`);
   }
 }
 
-export async function createAccessToken(
-  { store, ids, clock }: KeyServices,
-  request: { userId: string; name: string },
-): Promise<{ secret: string; token: AccessToken }> {
-  const secret = ids.accessToken();
-  const token: AccessToken = {
-    id: ids.uuid(),
-    userId: request.userId,
-    name: checkedName(request.name),
-    mask: maskOf(secret, ACCESS_TOKEN_PREFIX),
-    createdAt: clock.now(),
-  };
-  await store.keys.addAccessToken(token, certainHash(secret, ACCESS_TOKEN_PREFIX));
-  return { secret, token };
+/** As they may be printed: `e2b_ab…wxyz`. */
+export function maskedApiKey({ mask }: { mask: Mask }): string {
+  return masked(API_KEY_PREFIX, mask);
+}
+
+export function maskedAccessToken({ mask }: { mask: Mask }): string {
+  return masked(ACCESS_TOKEN_PREFIX, mask);
+}
+
+function masked(prefix: string, mask: Mask): string {
+  return `${prefix}${mask.prefix}…${mask.suffix}`;
+}
+
+/** A blocked team may look at its keys and revoke them. */
+export function refuseBlocked({ limits }: Team): void {
+  if (!limits.blocked) return;
+  throw new Fault(403, "this team is blocked: its API keys can be listed and deleted, but not made or renamed");
+}
+
+function noApiKey(id: string): Fault {
+  return new Fault(404, `this team has no API key with the id "${id}"; list the keys to see their ids`);
+}
+
+function checkedId(id: string, what: string): string {
+  if (UUID.test(id)) return id.toLowerCase();
+  throw new Fault(400, `invalid id of an ${what}: ${JSON.stringify(id.slice(0, VALUE_SHOWN_MAX_CHARS))}; it is a UUID`);
 }
 
 function checkedName(name: string): string {
-  if (name === "" || name.length > KEY_NAME_MAX_CHARS || name.includes("\u0000")) {
-    throw new Fault(400, `the name of a key must have 1 to ${KEY_NAME_MAX_CHARS} characters, without NUL`);
-  }
-  return name;
+  if (keyName.safeParse(name).success) return name;
+  throw new Fault(
+    400,
+    `the name of a key must have 1 to ${KEY_NAME_MAX_CHARS} characters, not be blank, and hold no control characters`,
+  );
 }
 
 function certainHash(secret: string, prefix: string): string {

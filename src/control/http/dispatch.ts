@@ -8,7 +8,13 @@ import { Fault } from "../../contract/fault.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
 import { described, type Log } from "../../work/log.ts";
-import { type Authentication, authenticateBearer, authenticateKey, type Callers } from "../access/authentication.ts";
+import {
+  type Authentication,
+  authenticateBearer,
+  authenticateKey,
+  authenticateMember,
+  type Callers,
+} from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
 import { LOGGED_PATH_MAX_CHARS } from "../limits.ts";
 import { CLIENT_CLOSED_REQUEST, readJson } from "./request-body.ts";
@@ -157,7 +163,8 @@ async function callerOf<S>(
 ): Promise<Callers[Authentication]> {
   if (route.auth === "none") return undefined;
   if (!isReady()) throw new Fault(503, "the server is starting or stopping; try again in a moment");
-  return route.auth === "key" ? authenticateKey(headers, store, clock.now()) : authenticateBearer(headers, store);
+  if (route.auth === "key") return authenticateKey(headers, store, clock.now());
+  return route.auth === "member" ? authenticateMember(headers, store) : authenticateBearer(headers, store);
 }
 
 /** Each segment is decoded once, after the path was split: an encoded slash belongs to its segment. */

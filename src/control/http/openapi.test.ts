@@ -42,6 +42,9 @@ test("an operation says what it takes, what it answers and who may call it", asy
     schema: { type: "integer", minimum: 1, maximum: 100, default: 100 },
   });
   expect(document.paths["/health"].get.security).toEqual([]);
+  // Both headers together.
+  expect(document.paths["/api-keys"].get.security).toEqual([{ AccessTokenAuth: [], TeamAuth: [] }]);
+  expect(document.components.securitySchemes.TeamAuth).toEqual({ type: "apiKey", in: "header", name: "X-Team-ID" });
 });
 
 test.each([

@@ -8,6 +8,7 @@ type Json = Record<string, unknown>;
 const SECURITY: Record<RouteFacts["auth"], Json[]> = {
   key: [{ ApiKeyAuth: [] }],
   bearer: [{ AccessTokenAuth: [] }],
+  member: [{ AccessTokenAuth: [], TeamAuth: [] }],
   none: [],
 };
 
@@ -25,6 +26,7 @@ export function openApiDocument(routes: readonly RouteFacts[]): Json {
       securitySchemes: {
         ApiKeyAuth: { type: "apiKey", in: "header", name: "X-API-Key" },
         AccessTokenAuth: { type: "http", scheme: "bearer" },
+        TeamAuth: { type: "apiKey", in: "header", name: "X-Team-ID" },
       },
     },
   };

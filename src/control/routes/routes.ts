@@ -3,9 +3,10 @@ import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import { health } from "../../contract/management/health.ts";
 import { listedTeam } from "../../contract/management/team.ts";
-import { createApiKey } from "../access/keys.ts";
+import { createApiKeyIn } from "../access/keys.ts";
 import { openApiDocument } from "../http/openapi.ts";
 import { eventRoutes } from "./event-routes.ts";
+import { keyRoutes } from "./key-routes.ts";
 import { logRoutes } from "./log-routes.ts";
 import { metricRoutes } from "./metric-routes.ts";
 import { sandboxRoutes } from "./sandbox-routes.ts";
@@ -46,14 +47,18 @@ const serverRoutes: readonly Route[] = [
     auth: "bearer",
     summary: "List the user's teams, each with a fresh API key",
     success: [{ status: 200, description: "The teams", schema: z.array(listedTeam) }],
+    errors: [429],
     async handle({ caller: { userId } }, { store, ids, clock }) {
-      const memberships = await store.people.teamsOf(userId);
-      const body: z.infer<typeof listedTeam>[] = [];
-      for (const { team, isDefault } of memberships) {
-        const key = { teamId: team.id, name: "made by a log-in", createdBy: userId };
-        const { secret } = await createApiKey({ store, ids, clock }, key);
-        body.push({ teamID: team.id, name: team.name, apiKey: secret, isDefault });
-      }
+      // Keys that nobody is shown must not be left behind: all of them are made, or none.
+      const body = await store.transaction(async (tables) => {
+        const listed: z.infer<typeof listedTeam>[] = [];
+        for (const { team, isDefault } of await tables.people.teamsOf(userId)) {
+          const key = { teamId: team.id, name: "made by a log-in", createdBy: userId };
+          const { secret } = await createApiKeyIn({ store: tables, ids, clock }, key);
+          listed.push({ teamID: team.id, name: team.name, apiKey: secret, isDefault });
+        }
+        return listed;
+      });
       return { status: 200, body };
     },
   }),
@@ -61,6 +66,7 @@ const serverRoutes: readonly Route[] = [
 
 export const routes: readonly Route[] = [
   ...serverRoutes,
+  ...keyRoutes,
   // Before those of one sandbox: "metrics" is no id.
   ...metricRoutes,
   ...sandboxRoutes,

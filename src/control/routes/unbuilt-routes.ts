@@ -40,10 +40,4 @@ export const UNBUILT_ROUTES: readonly string[] = [
   "DELETE /secrets/{secretID}",
   "GET /teams/{teamID}/metrics",
   "GET /teams/{teamID}/metrics/max",
-  "GET /api-keys",
-  "POST /api-keys",
-  "PATCH /api-keys/{apiKeyID}",
-  "DELETE /api-keys/{apiKeyID}",
-  "POST /access-tokens",
-  "DELETE /access-tokens/{accessTokenID}",
 ];

@@ -62,7 +62,8 @@ export class ControlFixture implements AsyncDisposable {
   readonly logLines: string[] = [];
   /** What the listener was told: the event, the sandbox and the note; `warn` for a warning. */
   readonly told: { event: string; sandbox: Sandbox; note: string | undefined }[] = [];
-  readonly #folder: string;
+  /** Where the SQLite file is. */
+  readonly folder: string;
   readonly #database: string;
   readonly host: FakeHost;
   store!: Store;
@@ -72,7 +73,7 @@ export class ControlFixture implements AsyncDisposable {
   apiKey!: string;
 
   private constructor(folder: string, database: string | undefined, host: FakeHost) {
-    this.#folder = folder;
+    this.folder = folder;
     this.#database = database ?? `sqlite://${folder}/sandlot.db`;
     this.host = host;
   }
@@ -130,7 +131,7 @@ export class ControlFixture implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.control.close();
     await this.store.close();
-    await rm(this.#folder, { recursive: true, force: true });
+    await rm(this.folder, { recursive: true, force: true });
   }
 
   /** Sends one request and holds the response to what the route table promises. */

@@ -1,5 +1,6 @@
 /** Making and changing webhooks. */
 import { Fault } from "../../contract/fault.ts";
+import { UUID } from "../../contract/management/identifiers.ts";
 import type { CreateWebhook, UpdateWebhook } from "../../contract/management/webhook.ts";
 import type { Store } from "../../store/store.ts";
 import type { Webhook } from "../../store/webhooks.ts";
@@ -15,8 +16,6 @@ interface WebhookServices {
   /** Whether they may lead to addresses that are closed to the outside. */
   chronicle: { readonly allowsInside: boolean };
 }
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 export async function addWebhook(
   { store, ids, clock, chronicle }: WebhookServices,

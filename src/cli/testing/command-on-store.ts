@@ -1,0 +1,41 @@
+/**
+ * The `sandlot` command on a data folder with the store of a first run and without a server. Call it once, at the top
+ * of a file: the folder goes with the file.
+ */
+import { afterAll, beforeAll } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createIds } from "../../control/access/ids.ts";
+import { ensureFirstRun } from "../../control/first-run.ts";
+import { attempt } from "../../host/system/command.ts";
+import { DataFolder } from "../../host/system/data-folder.ts";
+import { openStore, type Store } from "../../store/store.ts";
+import { systemClock } from "../../work/clock.ts";
+
+const MAIN = join(import.meta.dir, "../main.ts");
+
+interface CommandResult {
+  code: number | null;
+  /** Lines. */
+  out: string[];
+  error: string;
+}
+
+export function commandOnStore(prepare: (store: Store) => Promise<void> = async () => undefined) {
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "sandlot-command-"));
+    const store = await openStore(`sqlite://${new DataFolder(folder).storeFile}`, systemClock.now());
+    await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, []);
+    await prepare(store);
+    await store.close();
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  return async (...args: string[]): Promise<CommandResult> => {
+    const { PATH = "" } = process.env;
+    const result = await attempt([process.execPath, MAIN, ...args], { env: { PATH, SANDLOT_DATA: folder } });
+    return { code: result.exitCode, out: result.stdout.trim().split("\n"), error: result.stderr.trim() };
+  };
+}

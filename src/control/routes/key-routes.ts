@@ -1,0 +1,127 @@
+/**
+ * The routes of API keys and access tokens. They ask for a user: a key of a team cannot make others, so whoever has
+ * stolen one is out when it is revoked.
+ */
+import { z } from "zod";
+import {
+  type ApiKeyView,
+  apiKeyView,
+  createdAccessToken,
+  createdApiKey,
+  namedKey,
+} from "../../contract/management/api-key.ts";
+import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
+import type { AccessToken, ListedApiKey, Mask } from "../../store/keys.ts";
+import {
+  createAccessToken,
+  createApiKey,
+  listApiKeys,
+  refuseBlocked,
+  renameApiKey,
+  revokeAccessToken,
+  revokeApiKey,
+} from "../access/keys.ts";
+import { type Route, route } from "./services.ts";
+
+export const keyRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/api-keys",
+    auth: "member",
+    summary: "List the team's API keys, oldest first, without the keys themselves",
+    success: [{ status: 200, description: "All of the team", schema: z.array(apiKeyView) }],
+    errors: [403],
+    async handle({ caller: { team } }, services) {
+      return { status: 200, body: (await listApiKeys(services, team.id)).map(asApiKey) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/api-keys",
+    auth: "member",
+    summary: "Make an API key of the team; the answer shows it once",
+    body: { schema: namedKey, required: true },
+    success: [{ status: 201, description: "It opens the team's sandboxes from now on", schema: createdApiKey }],
+    errors: [403, 429],
+    async handle({ caller: { team, userId, email }, body }, services) {
+      refuseBlocked(team);
+      const request = { teamId: team.id, name: body.name, createdBy: userId };
+      const { secret, key } = await createApiKey(services, request);
+      return { status: 201, body: { ...asApiKey({ ...key, creatorEmail: email }), key: secret } };
+    },
+  }),
+  route({
+    method: "PATCH",
+    path: "/api-keys/{apiKeyID}",
+    auth: "member",
+    summary: "Rename an API key",
+    body: { schema: namedKey, required: true },
+    success: [{ status: 200, description: "It has the new name" }],
+    errors: [403],
+    async handle({ caller: { team }, params, body }, services) {
+      refuseBlocked(team);
+      await renameApiKey(services, team.id, params.apiKeyID ?? "", body.name);
+      return { status: 200 };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/api-keys/{apiKeyID}",
+    auth: "member",
+    summary: "Delete an API key, also the last one; it opens nothing from the next request on",
+    success: [{ status: 204, description: "It is gone" }],
+    errors: [403],
+    async handle({ caller: { team }, params }, services) {
+      await revokeApiKey(services, team.id, params.apiKeyID ?? "");
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/access-tokens",
+    auth: "bearer",
+    summary: "Make another access token of the user; the answer shows it once",
+    body: { schema: namedKey, required: true },
+    success: [{ status: 201, description: "It is the user's from now on", schema: createdAccessToken }],
+    errors: [429],
+    async handle({ caller: { userId }, body }, services) {
+      const { secret, token } = await createAccessToken(services, { userId, name: body.name });
+      return { status: 201, body: { ...asAccessToken(token), token: secret } };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/access-tokens/{accessTokenID}",
+    auth: "bearer",
+    summary: "Delete an access token of the user, also the one of this request",
+    success: [{ status: 204, description: "It opens nothing from the next request on" }],
+    async handle({ caller: { userId }, params }, services) {
+      await revokeAccessToken(services, userId, params.accessTokenID ?? "");
+      return { status: 204 };
+    },
+  }),
+];
+
+function asApiKey({ id, name, mask, createdAt, createdBy, creatorEmail, lastUsedAt }: ListedApiKey): ApiKeyView {
+  return {
+    id,
+    name,
+    mask: asMask(API_KEY_PREFIX, mask),
+    createdAt: new Date(createdAt).toISOString(),
+    ...(createdBy === null ? {} : { createdBy: { id: createdBy, email: creatorEmail } }),
+    ...(lastUsedAt === null ? {} : { lastUsed: new Date(lastUsedAt).toISOString() }),
+  };
+}
+
+function asAccessToken({ id, name, mask, createdAt }: AccessToken) {
+  return { id, name, mask: asMask(ACCESS_TOKEN_PREFIX, mask), createdAt: new Date(createdAt).toISOString() };
+}
+
+function asMask(prefix: string, mask: Mask): ApiKeyView["mask"] {
+  return {
+    prefix,
+    valueLength: mask.valueLength,
+    maskedValuePrefix: mask.prefix,
+    maskedValueSuffix: mask.suffix,
+  };
+}
