@@ -15,6 +15,7 @@ import type { Directory } from "./directory.ts";
 import { createDispatch } from "./http/dispatch.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
 import { bothListeners, type LifecycleListener } from "./lifecycle/lifecycle-listener.ts";
+import { ABSENT_ROUTES } from "./routes/absent-routes.ts";
 import { routes } from "./routes/routes.ts";
 import { UNBUILT_ROUTES } from "./routes/unbuilt-routes.ts";
 import { ReadyOrders } from "./templates/kept-ready.ts";
@@ -62,6 +63,7 @@ export function createControl(services: ControlServices): Control {
   const dispatch = createDispatch({
     routes,
     unbuilt: UNBUILT_ROUTES,
+    absent: ABSENT_ROUTES,
     services: { store, lifecycle, chronicle, clock, ids, isReady },
     store,
     clock,

@@ -278,43 +278,6 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.templates.aliasesOf("template1")).toEqual(["base", "second"]);
     });
 
-<<<<<<< HEAD
-    test("a key is found by its hash until it is removed by its own team", async () => {
-      const mask = { prefix: "ab", suffix: "wxyz", valueLength: 40 };
-      const key = {
-        id: "k1",
-        teamId: "team-1",
-        name: "first",
-        mask,
-        createdAt: NOW,
-        createdBy: "user-1",
-        lastUsedAt: null,
-      };
-      await store.keys.addApiKey(key, "hash-1");
-      expect((await store.keys.apiKeyByHash("hash-1"))?.team.slug).toBe("team-1");
-      await store.keys.noteApiKeyUse("k1", LATER);
-      expect(await store.keys.apiKeysOf("team-1")).toEqual([{ ...key, lastUsedAt: LATER }]);
-      expect(await store.keys.removeApiKey("team-2", "k1")).toBe(false);
-      expect(await store.keys.removeApiKey("team-1", "k1")).toBe(true);
-      expect(await store.keys.apiKeyByHash("hash-1")).toBeUndefined();
-=======
-    test("the newest ready build counts, and spawns are counted", async () => {
-      const build = { templateId: "template1", createdAt: NOW };
-      await store.templates.addBuild({ ...build, id: "b1", status: "ready" });
-      await store.templates.addBuild({ ...build, id: "b2", status: "ready", createdAt: NOW + 1 });
-      await store.templates.addBuild({ ...build, id: "b3", status: "building", createdAt: NOW + 2 });
-      expect((await store.templates.newestReadyBuild("template1"))?.id).toBe("b2");
-      expect((await store.templates.readyBuild("template1", "b1"))?.id).toBe("b1");
-      expect(await store.templates.readyBuild("template1", "b3")).toBeUndefined();
-      await Promise.all([store.templates.noteSpawn("template1", NOW), store.templates.noteSpawn("template1", NOW)]);
-      expect(await store.templates.byId("template1")).toMatchObject({
-        spawnCount: 2,
-        lastSpawnedAt: NOW,
-        buildCount: 3,
-      });
->>>>>>> b6d0421 (Manage API keys and access tokens through the management interface)
-    });
-
     test("a sandbox of a team or template that does not exist is refused", async () => {
       await expect(store.sandboxes.add(aSandbox("i1", { teamId: "nobody" }))).rejects.toThrow();
       await expect(store.sandboxes.add(aSandbox("i1", { templateId: "nothing" }))).rejects.toThrow();

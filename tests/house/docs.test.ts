@@ -23,6 +23,7 @@ import {
   REQUEST_BODY_MAX_BYTES,
   REQUEST_VALUES_MAX,
 } from "../../src/control/limits.ts";
+import { ABSENT_ROUTES } from "../../src/control/routes/absent-routes.ts";
 import { routes } from "../../src/control/routes/routes.ts";
 import { refuseUnbuilt } from "../../src/control/routes/unbuilt-fields.ts";
 import { UNBUILT_ROUTES } from "../../src/control/routes/unbuilt-routes.ts";
@@ -102,6 +103,12 @@ describe("api.md", () => {
   test("has every endpoint that is refused by its name as not yet supported, and no others", () => {
     const notYet = endpoints.filter(({ Supported }) => Supported === "not yet").map(({ Endpoint }) => Endpoint);
     expect(notYet).toEqual([...UNBUILT_ROUTES]);
+  });
+
+  test("has every endpoint that this server never has, with what there is instead, and no others", () => {
+    const rows = tableRows(api, ["Not part of this server", "Instead"]);
+    const absent = rows.map((row) => [row["Not part of this server"], row.Instead]);
+    expect(absent).toEqual(Object.entries(ABSENT_ROUTES));
   });
 
   test("says of each endpoint once whether it is supported", () => {

@@ -37,6 +37,19 @@ describe("errors are JSON with a numeric code", () => {
     expect([reply.status, reply.body.message]).toEqual([501, expect.stringMatching(/^[A-Z]+ \/.* is not built yet$/)]);
   });
 
+  test.each([
+    ["GET", "/nodes", "there is one node"],
+    ["POST", "/nodes/n1", "there is one node"],
+    ["GET", "/admin/sandboxes/running-counts", "GET /v2/sandboxes"],
+    ["GET", "/admin/sandboxes/i0", "GET /sandboxes/{sandboxID}"],
+    ["DELETE", "/admin/teams/t/api-keys/k", "sandlot keys revoke"],
+    ["PUT", "/clusters/c/rigs/r/capacity", "no clusters"],
+  ])("%s %s is refused by its name, with what there is instead", async (method, path, instead) => {
+    const { status, body } = await f.call(method, path);
+    expect([status, body.message]).toEqual([501, expect.stringContaining("is not part of this server")]);
+    expect(body.message).toContain(instead);
+  });
+
   test("405 says what is possible", async () => {
     expect((await f.call("PUT", "/sandboxes")).headers.get("allow")).toBe("POST, GET, HEAD, OPTIONS");
     expect((await f.call("POST", "/sandboxes/i0")).headers.get("allow")).toBe("GET, HEAD, DELETE, OPTIONS");
@@ -207,6 +220,7 @@ describe("what a route gets and gives", () => {
     const dispatch = createDispatch({
       routes,
       unbuilt: [],
+      absent: {},
       services: undefined,
       store,
       clock,

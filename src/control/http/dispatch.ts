@@ -58,6 +58,8 @@ interface DispatchOptions<S> {
   routes: readonly Route<S>[];
   /** Known and not built, as `METHOD /path`. */
   unbuilt: readonly string[];
+  /** Known and never to be built, in the same form, and what there is instead. */
+  absent: Readonly<Record<string, string>>;
   services: S;
   store: Store;
   clock: Clock;
@@ -70,14 +72,17 @@ interface DispatchOptions<S> {
 }
 
 export function createDispatch<S>(options: DispatchOptions<S>): (request: Request) => Promise<Response> {
-  const { routes, unbuilt, clock, ids, log } = options;
+  const { routes, unbuilt, absent, clock, ids, log } = options;
   const app = new Hono<{ Bindings: Exchange }>({ getPath: rawPath });
-  for (const name of unbuilt) {
+  const refuse = (name: string, why: string) => {
     const [method = "", path = ""] = name.split(" ");
     app.on(method, patternOf(path), () => {
-      throw new Fault(501, `${name} is not built yet`);
+      throw new Fault(501, `${name} is ${why}`);
     });
-  }
+  };
+  for (const name of unbuilt) refuse(name, "not built yet");
+  for (const [name, instead] of Object.entries(absent))
+    refuse(name, `not part of this server, which is a single machine: ${instead}`);
   for (const route of routes) {
     app.on(route.method, patternOf(route.path), async (c) => write(await serve(route, c.req.raw, options, c.env)));
   }
