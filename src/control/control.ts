@@ -19,6 +19,7 @@ import { ABSENT_ROUTES } from "./routes/absent-routes.ts";
 import { routes } from "./routes/routes.ts";
 import { UNBUILT_ROUTES } from "./routes/unbuilt-routes.ts";
 import { ReadyOrders } from "./templates/kept-ready.ts";
+import { deleteTemplate } from "./templates/template-deletion.ts";
 
 export interface Control {
   /** Answers any request to the management interface; never throws. */
@@ -64,7 +65,16 @@ export function createControl(services: ControlServices): Control {
     routes,
     unbuilt: UNBUILT_ROUTES,
     absent: ABSENT_ROUTES,
-    services: { store, lifecycle, chronicle, clock, ids, isReady },
+    services: {
+      store,
+      readyOrders,
+      deleteTemplate: (...args) => deleteTemplate({ store, host, clock, background, readyOrders, lifecycle }, ...args),
+      lifecycle,
+      chronicle,
+      clock,
+      ids,
+      isReady,
+    },
     store,
     clock,
     ids,

@@ -1,7 +1,8 @@
 /** The unmodified JS SDK against this management interface. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { AuthenticationError, NotFoundError, Sandbox, type SandboxInfo } from "e2b";
+import { AuthenticationError, NotFoundError, Sandbox, type SandboxInfo, Template } from "e2b";
 import { ControlFixture } from "./testing/control-fixture.ts";
+import { storeBuild, storeTemplate } from "./testing/stored-templates.ts";
 
 let f: ControlFixture;
 let server: Bun.Server<undefined>;
@@ -25,6 +26,26 @@ async function listed(query: Record<string, unknown> = {}): Promise<SandboxInfo[
 }
 
 describe("the JS SDK", () => {
+  test("asks for templates by name, and gives, lists and removes their tags", async () => {
+    const id = await storeTemplate(f, "tagged");
+    const { id: buildId } = await storeBuild(f, id, { tags: ["v2"] });
+    expect(await Template.exists("tagged", connection)).toBe(true);
+    expect(await Template.exists("default/tagged", connection)).toBe(true);
+    expect(await Template.exists("default/tagged:v2", connection)).toBe(true);
+    expect(await Template.exists("tagged:v3", connection)).toBe(false);
+    expect(await Template.exists("base", connection)).toBe(true);
+    expect(await Template.exists("nothing", connection)).toBe(false);
+    const given = await Template.assignTags("default/tagged:v2", ["stable", "production"], connection);
+    expect(given).toEqual({ tags: ["stable", "production"], buildId });
+    await Template.removeTags("tagged", "production", connection);
+    const tags = await Template.getTags("default/tagged", connection);
+    expect(tags.map(({ tag }) => tag)).toEqual(["default", "stable", "v2"]);
+    expect(tags[1]).toMatchObject({ buildId, createdAt: expect.any(Date) });
+    const sandbox = await Sandbox.create("default/tagged:stable", connection);
+    expect((await sandbox.getInfo()).templateId).toBe(id);
+    await sandbox.kill();
+  });
+
   test("creates, reads, prolongs, connects to and kills a sandbox", async () => {
     const sandbox = await Sandbox.create("base", {
       ...connection,

@@ -304,7 +304,7 @@ function blank(wanted: BuildWanted, number: number): Omit<Build, "status"> {
   };
 }
 
-function readBuild(row: Row): Build {
+export function readBuild(row: Row): Build {
   const [start, reason] = [textOrNull(row.start_command), textOrNull(row.reason)];
   return {
     id: text(row.id),

@@ -256,10 +256,10 @@ export function sandboxesIn(sql: Statement) {
       return rows.map(readSandbox);
     },
 
-    /** How many sandboxes there are of a template, other than those that are being ended. */
-    async countOf(templateId: string): Promise<number> {
+    /** How many sandboxes a team has of a template, other than those that are being ended. */
+    async countOf(templateId: string, teamId: string): Promise<number> {
       const { rows } = await sql`SELECT COUNT(*) AS sandboxes FROM sandboxes
-        WHERE template_id = ${templateId} AND state <> 'killing' AND kill_wanted = 0`;
+        WHERE template_id = ${templateId} AND team_id = ${teamId} AND state <> 'killing' AND kill_wanted = 0`;
       return integer(rows[0]?.sandboxes);
     },
 

@@ -224,7 +224,7 @@ for (const { title, missing, fresh } of bothEngines()) {
           id === "ifinishresume" ? await sandboxes.finishResume(run, fresh) : await sandboxes.abandonResume(run);
         expect([ended?.state, ended?.checkpoint]).toEqual(["killing", "c1"]);
       }
-      expect(await sandboxes.countOf("template1")).toBe(0);
+      expect(await sandboxes.countOf("template1", "team-1")).toBe(0);
     });
 
     test("an end is set in both directions, extended in one, and not once it has come", async () => {

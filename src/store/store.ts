@@ -8,6 +8,7 @@ import { buildLogsIn } from "./build-logs.ts";
 import { buildsIn } from "./builds.ts";
 import { type Outlasts, openEngine, type Statement } from "./engine.ts";
 import { keysIn } from "./keys.ts";
+import { listedTemplatesIn } from "./listed-templates.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
 import { migrate } from "./migrations.ts";
 import { peopleIn } from "./people.ts";
@@ -56,6 +57,7 @@ function tablesIn(sql: Statement) {
     people: peopleIn(sql),
     keys: keysIn(sql),
     templates: templatesIn(sql),
+    listedTemplates: listedTemplatesIn(sql),
     builds: buildsIn(sql),
     buildLogs: buildLogsIn(sql),
     sandboxes: sandboxesIn(sql),

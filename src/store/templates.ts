@@ -87,11 +87,22 @@ export function templatesIn(sql: Statement) {
       return count === 1;
     },
 
-    /** In the order in which they were given. */
+    /** In the order in which they were given, each once. */
     async aliasesOf(templateId: string): Promise<string[]> {
       const { rows } = await sql`SELECT alias FROM template_aliases WHERE template_id = ${templateId}
-        ORDER BY position, alias`;
+        GROUP BY alias ORDER BY MIN(position), alias`;
       return rows.map((row) => text(row.alias));
+    },
+
+    /** Says false when it has been deleted. */
+    async setPublic(id: string, isPublic: boolean, at: number): Promise<boolean> {
+      const { count } = await sql`UPDATE templates SET is_public = ${isPublic ? 1 : 0}, updated_at = ${at}
+        WHERE id = ${id} AND deleted_at IS NULL`;
+      return count === 1;
+    },
+
+    async removeAliases(namespace: string, templateId: string): Promise<void> {
+      await sql`DELETE FROM template_aliases WHERE namespace = ${namespace} AND template_id = ${templateId}`;
     },
 
     /** Newest first; with equal times by template and tag. */
@@ -128,7 +139,7 @@ export function templatesIn(sql: Statement) {
   };
 }
 
-function readTemplate(row: Row): Template {
+export function readTemplate(row: Row): Template {
   return {
     id: text(row.id),
     teamId: textOrNull(row.team_id),

@@ -20,6 +20,9 @@ export const FORK_COUNT_MAX = 100;
 export const TEMPLATE_NAME_MAX_CHARS = 128;
 export const PAGE_TOKEN_MAX_CHARS = 256;
 export const TEMPLATE_REFERENCE_MAX_CHARS = 256;
+export const TEMPLATE_TAG_MAX_CHARS = 128;
+/** In one request. */
+export const TEMPLATE_TAGS_MAX = 64;
 
 export const LOG_QUERY_DEFAULT = 1000;
 export const LOG_SEARCH_MAX_CHARS = 256;

@@ -72,19 +72,11 @@ interface DispatchOptions<S> {
 }
 
 export function createDispatch<S>(options: DispatchOptions<S>): (request: Request) => Promise<Response> {
-  const { routes, unbuilt, absent, clock, ids, log } = options;
+  const { routes, clock, ids, log } = options;
   const app = new Hono<{ Bindings: Exchange }>({ getPath: rawPath });
-  const refuse = (name: string, why: string) => {
+  for (const { name, answer } of mostLiteralFirst(options)) {
     const [method = "", path = ""] = name.split(" ");
-    app.on(method, patternOf(path), () => {
-      throw new Fault(501, `${name} is ${why}`);
-    });
-  };
-  for (const name of unbuilt) refuse(name, "not built yet");
-  for (const [name, instead] of Object.entries(absent))
-    refuse(name, `not part of this server, which is a single machine: ${instead}`);
-  for (const route of routes) {
-    app.on(route.method, patternOf(route.path), async (c) => write(await serve(route, c.req.raw, options, c.env)));
+    app.on(method, patternOf(path), async (c) => write(await answer(c.req.raw, c.env)));
   }
   for (const [path, methods] of methodsByPath(routes)) {
     app.all(patternOf(path), (c) => {
@@ -125,6 +117,40 @@ export function createDispatch<S>(options: DispatchOptions<S>): (request: Reques
 function reasonFor(fault: Fault): string | undefined {
   if (fault.status >= 500) return described(fault);
   return fault.status === CLIENT_CLOSED_REQUEST ? fault.message : undefined;
+}
+
+interface Endpoint {
+  /** `METHOD /path` */
+  name: string;
+  answer(request: Request, exchange: Exchange): Promise<Answer>;
+}
+
+/** In the order in which they are matched: `/templates/tags` is no template that is called so. */
+function mostLiteralFirst<S>(options: DispatchOptions<S>): Endpoint[] {
+  const { routes, unbuilt, absent } = options;
+  const refused = (name: string, why: string): Endpoint => ({
+    name,
+    answer: () => Promise.reject(new Fault(501, `${name} is ${why}`)),
+  });
+  const endpoints = [
+    ...unbuilt.map((name) => refused(name, "not built yet")),
+    ...Object.entries(absent).map(([name, instead]) =>
+      refused(name, `not part of this server, which is a single machine: ${instead}`),
+    ),
+    ...routes.map(
+      (route): Endpoint => ({
+        name: `${route.method} ${route.path}`,
+        answer: (request, exchange) => serve(route, request, options, exchange),
+      }),
+    ),
+  ];
+  // A digit for each segment, in order: 0 where it is meant literally, 1 where it is a parameter.
+  const rank = ({ name }: Endpoint) =>
+    name
+      .split("/")
+      .map((segment) => (segment.startsWith("{") ? 1 : 0))
+      .join("");
+  return endpoints.sort((a, b) => Number(rank(a) > rank(b)) - Number(rank(a) < rank(b)));
 }
 
 function patternOf(path: string): string {

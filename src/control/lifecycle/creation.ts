@@ -61,7 +61,7 @@ export async function createFromSandbox(
   const makeSome = async () => {
     for (const [at, own] of left) {
       using lease = own;
-      const child = make(core, lease, { ...source, timeoutSeconds }, kind, checkpoint, `forked from ${source.id}`);
+      const child = make(core, lease, { ...source, timeoutSeconds }, kind, checkpoint, source.id);
       results[at] = await child.catch((error: unknown) => Fault.from(error));
     }
   };
@@ -75,7 +75,7 @@ async function make(
   origin: Origin,
   kind: SandboxKind,
   checkpoint: string | null,
-  note: string | undefined,
+  copyOf: string | undefined,
 ): Promise<Sandbox> {
   const { reachability, clock, ids, log, listener } = core;
   const createdAt = clock.now();
@@ -121,13 +121,13 @@ async function make(
     memoryMB: kind.memoryMB,
     diskSizeMB: kind.diskSizeMB,
   };
-  await record(core, sandbox);
+  await record(core, sandbox, copyOf !== undefined);
   // Lost before there was a row to say so: the host has told us in vain.
   if (!reachability.isUp(id) && (await core.lost(sandbox))) {
     throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
   }
   log.write({ level: "info", event: "sandbox created", sandbox: id, team: origin.teamId, template: kind.templateId });
-  listener.tell("created", sandbox, note);
+  listener.tell("created", sandbox, copyOf && `forked from ${copyOf}`);
   return sandbox;
 }
 
@@ -139,14 +139,15 @@ async function place(core: LifecycleCore, request: CreateSandbox): Promise<strin
   }
 }
 
-async function record(core: LifecycleCore, sandbox: Sandbox): Promise<void> {
+async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): Promise<void> {
   const { store, host, log, reachability, expiry } = core;
   // Before the row, so that an expiry that comes between the two finds it to take out.
   reachability.begin(sandbox.id, sandbox.executionId);
   try {
     await store.transaction(async (tables) => {
       const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
-      if (!isThere) throw deletedMeanwhile(sandbox.templateId);
+      // A copy needs no more of the template than its original did.
+      if (!isThere && !isCopy) throw deletedMeanwhile(sandbox.templateId);
       await tables.sandboxes.add(sandbox);
     });
   } catch (error) {

@@ -7,6 +7,8 @@
  * | sandboxes  | start as ISO time, `__`, sandbox id; then `__asc` if read oldest first     |
  * | snapshots  | creation in milliseconds, space, template id, space, tag                   |
  * | deliveries | time of the event in milliseconds, `__`, delivery id                       |
+ * | templates  | creation in milliseconds, space, template id                               |
+ * | builds     | `build`, space, number of the build among those of its template            |
  */
 import { Fault } from "../../contract/fault.ts";
 import { PAGE_TOKEN_MAX_CHARS } from "../../contract/management/limits.ts";

@@ -1,4 +1,4 @@
-/** Every route of the management interface, in the order in which they are matched. */
+/** Every route of the management interface. */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import { health } from "../../contract/management/health.ts";
@@ -12,6 +12,7 @@ import { metricRoutes } from "./metric-routes.ts";
 import { sandboxRoutes } from "./sandbox-routes.ts";
 import { type Route, route } from "./services.ts";
 import { snapshotRoutes } from "./snapshot-routes.ts";
+import { templateRoutes } from "./template-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
 /** Made at the first request for it; the routes do not change. */
@@ -67,10 +68,10 @@ const serverRoutes: readonly Route[] = [
 export const routes: readonly Route[] = [
   ...serverRoutes,
   ...keyRoutes,
-  // Before those of one sandbox: "metrics" is no id.
   ...metricRoutes,
   ...sandboxRoutes,
   ...snapshotRoutes,
+  ...templateRoutes,
   ...logRoutes,
   ...eventRoutes,
   ...webhookRoutes,

@@ -7,9 +7,13 @@ import type { Ids } from "../access/ids.ts";
 import type { Chronicle } from "../chronicle/chronicle.ts";
 import * as http from "../http/route.ts";
 import type { Lifecycle } from "../lifecycle/lifecycle.ts";
+import type { ReadyOrders } from "../templates/kept-ready.ts";
+import type { DeleteTemplate } from "../templates/template-deletion.ts";
 
 export interface Services {
   store: Store;
+  readyOrders: ReadyOrders;
+  deleteTemplate: DeleteTemplate;
   lifecycle: Lifecycle;
   chronicle: Chronicle;
   clock: Clock;

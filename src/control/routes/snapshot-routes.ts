@@ -5,7 +5,7 @@ import { type ForkAnswer, forkAnswer, forkRequest } from "../../contract/managem
 import { TIMEOUT_DEFAULT_V1_SECONDS } from "../../contract/management/limits.ts";
 import { createSnapshot, listSnapshotsQuery, snapshot } from "../../contract/management/snapshot.ts";
 import { secondsOf } from "../lifecycle/run-length.ts";
-import { deleteTemplate, makeSnapshot } from "../templates/snapshots.ts";
+import { makeSnapshot } from "../templates/snapshots.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { asCreated } from "./sandbox-view.ts";
 import { type Route, route } from "./services.ts";
@@ -61,18 +61,6 @@ export const snapshotRoutes: readonly Route[] = [
     async handle({ caller, query }, { store }) {
       const { snapshots, nextToken } = await listSnapshots(store, caller.team, query);
       return { status: 200, body: snapshots, headers: nextToken === undefined ? {} : { "X-Next-Token": nextToken } };
-    },
-  }),
-  route({
-    method: "DELETE",
-    path: "/templates/{templateID}",
-    auth: "key",
-    summary: "Delete a template or snapshot that no sandbox is made from",
-    success: [{ status: 204, description: "It is gone; its names are free" }],
-    errors: [403],
-    async handle({ caller, params }, services) {
-      await deleteTemplate(services, caller.team, params.templateID ?? "");
-      return { status: 204 };
     },
   }),
 ];

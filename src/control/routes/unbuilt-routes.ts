@@ -1,27 +1,18 @@
 /**
  * Endpoints that clients know and that are not built yet. They are refused by name: an endpoint that is merely unknown
- * reads to a client as a sandbox or a template that does not exist, and `/templates/tags` as a template with that name.
+ * reads to a client as a sandbox or a template that does not exist.
  */
 export const UNBUILT_ROUTES: readonly string[] = [
   "PUT /sandboxes/{sandboxID}/network",
-  "GET /templates",
-  "GET /v2/templates",
   "POST /templates",
   "POST /v2/templates",
   "POST /v3/templates",
-  "GET /templates/{templateID}",
   "POST /templates/{templateID}",
-  "PATCH /templates/{templateID}",
-  "PATCH /v2/templates/{templateID}",
   "GET /templates/{templateID}/files/{hash}",
   "POST /templates/{templateID}/builds/{buildID}",
   "POST /v2/templates/{templateID}/builds/{buildID}",
   "GET /templates/{templateID}/builds/{buildID}/status",
   "GET /templates/{templateID}/builds/{buildID}/logs",
-  "GET /templates/aliases/{alias}",
-  "POST /templates/tags",
-  "DELETE /templates/tags",
-  "GET /templates/{templateID}/tags",
   "GET /volumes",
   "POST /volumes",
   "GET /volumes/{volumeID}",

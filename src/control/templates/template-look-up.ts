@@ -31,7 +31,7 @@ export async function findStartable(store: Store, team: Team, written: string): 
 }
 
 /** A build under its tag, or by its id. */
-async function findBuild(store: Tables, template: Template, tag: string): Promise<Build | undefined> {
+export async function findBuild(store: Tables, template: Template, tag: string): Promise<Build | undefined> {
   return (await store.builds.tagged(template.id, tag)) ?? (await store.builds.ready(template.id, tag));
 }
 

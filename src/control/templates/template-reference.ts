@@ -11,6 +11,9 @@ export interface TemplateReference {
 
 export const DEFAULT_TAG = "default";
 
+const BUILD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const TAG = /^[a-z0-9_.-]+$/;
+
 const WRITTEN = /^(?:([a-z0-9_-]+)\/)?([a-z0-9_-]+)(?::([a-z0-9_.-]+))?$/;
 
 export function parseTemplateReference(written: string): TemplateReference {
@@ -23,4 +26,15 @@ export function parseTemplateReference(written: string): TemplateReference {
     );
   }
   return { namespace: match[1], name: match[2], tag: match[3] };
+}
+
+/** A tag as it may be given to a build; what has the form of a build's id means that build. */
+export function parseTag(written: string): string {
+  const tag = written.trim().toLowerCase();
+  if (!TAG.test(tag)) {
+    const shown = JSON.stringify(written.slice(0, 128));
+    throw new Fault(400, `invalid tag ${shown}; write a-z, 0-9, -, _ and .`);
+  }
+  if (BUILD_ID.test(tag)) throw new Fault(400, `the tag "${tag}" has the form of a build id; choose another one`);
+  return tag;
 }

@@ -7,7 +7,6 @@ import {
   SandboxError,
   SandboxNotFoundError,
   type SandboxOpts,
-  Template,
   Volume,
 } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";
@@ -159,9 +158,6 @@ test("what is not built yet is refused by its name, and nothing else happens", a
   const { snapshotId } = await sandbox.createSnapshot({ name: "tags" });
   for (const call of [
     () => sandbox.updateNetwork({ allowInternetAccess: false }),
-    () => Template.exists("base", options),
-    () => Template.removeTags("base", "v1", options),
-    () => Template.assignTags("base", "v1", options),
     () => Volume.connect("v", options),
     () => Volume.destroy("v", options),
   ]) {

@@ -1,0 +1,73 @@
+/** Lists of templates, and of the builds of one. */
+import { Fault } from "../../contract/fault.ts";
+import { PAGE_MAX } from "../../contract/management/limits.ts";
+import type {
+  PageBuildsQuery,
+  PageTemplatesQuery,
+  Template,
+  TemplateWithBuilds,
+} from "../../contract/management/template.ts";
+import type { TemplatePosition } from "../../store/listed-templates.ts";
+import type { Team } from "../../store/people.ts";
+import type { Store } from "../../store/store.ts";
+import { findOwnById } from "../templates/own-template.ts";
+import { readPageToken, writePageToken } from "./page-token.ts";
+import { asTemplate, withBuilds } from "./template-view.ts";
+
+interface Page<T> {
+  shown: T;
+  /** Undefined on the last page. */
+  nextToken: string | undefined;
+}
+
+/** All of them, the oldest first. */
+export async function listTemplates(store: Store, team: Team, teamID: string | undefined): Promise<Template[]> {
+  refuseOtherTeam(team, teamID);
+  const all: Template[] = [];
+  for (let after: TemplatePosition | undefined; ; ) {
+    const some = await store.listedTemplates.page(team.id, "asc", after, PAGE_MAX);
+    all.push(...some.map(asTemplate));
+    after = some.at(-1)?.template;
+    if (some.length < PAGE_MAX) return all;
+  }
+}
+
+/** The newest first. */
+export async function pageTemplates(store: Store, team: Team, query: PageTemplatesQuery): Promise<Page<Template[]>> {
+  refuseOtherTeam(team, query.teamID);
+  const after = query.nextToken ? readPosition(query.nextToken) : undefined;
+  // One more than asked for tells whether there is another page.
+  const found = await store.listedTemplates.page(team.id, "desc", after, query.limit + 1);
+  const shown = found.slice(0, query.limit);
+  const last = shown.at(-1)?.template;
+  const nextToken = found.length > query.limit && last ? writePageToken(`${last.createdAt} ${last.id}`) : undefined;
+  return { shown: shown.map(asTemplate), nextToken };
+}
+
+/** With its builds, the newest first. */
+export async function readTemplate(
+  store: Store,
+  team: Team,
+  id: string,
+  query: PageBuildsQuery,
+): Promise<Page<TemplateWithBuilds>> {
+  const before = query.nextToken ? Number(readPageToken(query.nextToken, /^build (\d{1,9})$/)[0]) : undefined;
+  await findOwnById(store, team, id);
+  const listed = await store.listedTemplates.byId(id);
+  if (listed === undefined) throw new Fault(404, `template "${id}" was deleted at this moment`);
+  const found = await store.builds.ofTemplate(id, before, query.limit + 1);
+  const shown = found.slice(0, query.limit);
+  const last = shown.at(-1);
+  const nextToken = found.length > query.limit && last ? writePageToken(`build ${last.number}`) : undefined;
+  return { shown: withBuilds(listed, shown), nextToken };
+}
+
+function refuseOtherTeam(team: Team, teamID: string | undefined): void {
+  if (teamID === undefined || teamID === "" || teamID.toLowerCase() === team.id) return;
+  throw new Fault(400, "teamID is not the team of this API key; leave it out, or send a key of that team");
+}
+
+function readPosition(token: string): TemplatePosition {
+  const [createdAt, id = ""] = readPageToken(token, /^(\d{1,15}) ([a-z0-9]{20})$/);
+  return { createdAt: Number(createdAt), id };
+}

@@ -1,0 +1,169 @@
+/** The routes of templates that there are already: lists, names, tags, visibility, deletion. */
+import { z } from "zod";
+import { Fault } from "../../contract/fault.ts";
+import {
+  assignedTags,
+  assignTags as assignTagsRequest,
+  listTemplatesQuery,
+  pageBuildsQuery,
+  pageTemplatesQuery,
+  removeTags as removeTagsRequest,
+  template,
+  templateAlias,
+  templateTag,
+  templateWithBuilds,
+  updatedTemplate,
+  updateTemplate,
+} from "../../contract/management/template.ts";
+import { findOwnToRead } from "../templates/own-template.ts";
+import { findBuild } from "../templates/template-look-up.ts";
+import { assignTags, removeTags } from "../templates/template-tags.ts";
+import { setVisibility } from "../templates/template-visibility.ts";
+import { type Route, route } from "./services.ts";
+import { listTemplates, pageTemplates, readTemplate } from "./template-list.ts";
+import { asTag } from "./template-view.ts";
+
+const NEXT_TOKEN = { "X-Next-Token": "Token of the next page; absent on the last" };
+
+const withToken = (nextToken: string | undefined): Record<string, string> =>
+  nextToken === undefined ? {} : { "X-Next-Token": nextToken };
+
+export const templateRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/templates",
+    auth: "key",
+    summary: "List the team's templates, oldest first",
+    deprecated: true,
+    query: listTemplatesQuery,
+    success: [{ status: 200, description: "All of them, without snapshots", schema: z.array(template) }],
+    async handle({ caller, query }, { store }) {
+      return { status: 200, body: await listTemplates(store, caller.team, query.teamID) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v2/templates",
+    auth: "key",
+    summary: "List the team's templates page by page, newest first",
+    query: pageTemplatesQuery,
+    success: [
+      { status: 200, description: "One page, without snapshots", schema: z.array(template), headers: NEXT_TOKEN },
+    ],
+    async handle({ caller, query }, { store }) {
+      const { shown, nextToken } = await pageTemplates(store, caller.team, query);
+      return { status: 200, body: shown, headers: withToken(nextToken) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/templates/tags",
+    auth: "key",
+    summary: "Give tags to a build",
+    body: { schema: assignTagsRequest, required: true },
+    success: [{ status: 201, description: "The tags mean that build now", schema: assignedTags }],
+    errors: [403],
+    async handle({ caller, body }, services) {
+      return { status: 201, body: await assignTags(services, caller.team, body.target, body.tags) };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/templates/tags",
+    auth: "key",
+    summary: "Remove tags",
+    body: { schema: removeTagsRequest, required: true },
+    success: [{ status: 204, description: "The template has none of these tags" }],
+    errors: [403],
+    async handle({ caller, body }, { store }) {
+      await removeTags(store, caller.team, body.name, body.tags);
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/templates/aliases/{alias}",
+    auth: "key",
+    summary: "Whether the team has a template under this name",
+    success: [{ status: 200, description: "It has", schema: templateAlias }],
+    errors: [403],
+    async handle({ caller, params }, { store }) {
+      const written = params.alias ?? "";
+      const { template, reference } = await findOwnToRead(store, caller.team, written);
+      const { tag } = reference;
+      if (tag !== undefined && (await findBuild(store, template, tag)) === undefined) {
+        throw new Fault(404, `template "${written}" has no finished build with the tag "${tag}"`);
+      }
+      return { status: 200, body: { templateID: template.id, public: template.public } };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/templates/{templateID}/tags",
+    auth: "key",
+    summary: "List a template's tags",
+    success: [{ status: 200, description: "Each with the build that it means", schema: z.array(templateTag) }],
+    errors: [403],
+    async handle({ caller, params }, { store }) {
+      const { template } = await findOwnToRead(store, caller.team, params.templateID ?? "");
+      return { status: 200, body: (await store.builds.tagsOf(template.id)).map(asTag) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/templates/{templateID}",
+    auth: "key",
+    summary: "Read a template and its builds, newest first",
+    query: pageBuildsQuery,
+    success: [
+      { status: 200, description: "The template, one page of builds", schema: templateWithBuilds, headers: NEXT_TOKEN },
+    ],
+    async handle({ caller, params, query }, { store }) {
+      const { shown, nextToken } = await readTemplate(store, caller.team, params.templateID ?? "", query);
+      return { status: 200, body: shown, headers: withToken(nextToken) };
+    },
+  }),
+  route({
+    method: "PATCH",
+    path: "/templates/{templateID}",
+    auth: "key",
+    summary: "Publish a template under its bare names, or unpublish it",
+    deprecated: true,
+    body: { schema: updateTemplate, required: false },
+    success: [{ status: 200, description: "Done", schema: z.null() }],
+    errors: [403, 409],
+    async handle({ caller, params, body }, services) {
+      const change = { isPublic: body.public ?? undefined, claimsNames: true };
+      await setVisibility(services, caller.team, params.templateID ?? "", change);
+      return { status: 200, body: null };
+    },
+  }),
+  route({
+    method: "PATCH",
+    path: "/v2/templates/{templateID}",
+    auth: "key",
+    summary: "Publish or unpublish a template",
+    body: { schema: updateTemplate, required: false },
+    success: [{ status: 200, description: "Its names", schema: updatedTemplate }],
+    errors: [403],
+    async handle({ caller, params, body }, services) {
+      const change = { isPublic: body.public ?? undefined, claimsNames: false };
+      return {
+        status: 200,
+        body: { names: await setVisibility(services, caller.team, params.templateID ?? "", change) },
+      };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/templates/{templateID}",
+    auth: "key",
+    summary: "Delete a template or snapshot that no sandbox of the team is made from",
+    success: [{ status: 204, description: "It is gone; its names are free" }],
+    errors: [403],
+    async handle({ caller, params }, { deleteTemplate }) {
+      await deleteTemplate(caller.team, params.templateID ?? "");
+      return { status: 204 };
+    },
+  }),
+];

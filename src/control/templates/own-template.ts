@@ -1,0 +1,79 @@
+/**
+ * Templates of the team that asks, for all that only their team may do with them. Who asks for another team's learns no
+ * more than anybody may know: by id there is none, and by name only a public one.
+ */
+import { Fault } from "../../contract/fault.ts";
+import type { Team } from "../../store/people.ts";
+import type { Tables } from "../../store/store.ts";
+import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
+import { DEFAULT_TAG, parseTag, parseTemplateReference, type TemplateReference } from "./template-reference.ts";
+
+/** A name of the team's own namespace, with the tag that it is asked for under. */
+export interface OwnName {
+  alias: string;
+  tag: string;
+}
+
+interface OwnTemplate {
+  template: Template;
+  reference: TemplateReference;
+}
+
+/** To change it, by alias or id. A namespace can only be the team's own. */
+export async function findOwn(tables: Tables, team: Team, written: string): Promise<OwnTemplate> {
+  const reference = parseTemplateReference(written);
+  refuseForeign(team, reference.namespace);
+  return { reference, template: await find(tables, team, reference, written) };
+}
+
+/** To look at it, by alias or id. */
+export async function findOwnToRead(tables: Tables, team: Team, written: string): Promise<OwnTemplate> {
+  const reference = parseTemplateReference(written);
+  return { reference, template: await find(tables, team, reference, written) };
+}
+
+/** By its id and nothing else. */
+export async function findOwnById(tables: Tables, team: Team, id: string): Promise<Template> {
+  const template = await tables.templates.byId(id);
+  if (template?.teamId !== team.id) throw notThere(id);
+  return template;
+}
+
+/** As the team names something new. */
+export function parseOwnName(team: Team, written: string): OwnName {
+  const { namespace, name, tag = DEFAULT_TAG } = parseTemplateReference(written);
+  refuseForeign(team, namespace);
+  return { alias: name, tag: parseTag(tag) };
+}
+
+/**
+ * A name is refused when it is the id of a template that the team can see. Of one that it cannot see a refusal would
+ * tell that it exists; so that is a name like any other.
+ */
+export async function refuseKnownId(tables: Tables, team: Team, alias: string): Promise<void> {
+  const named = await tables.templates.everById(alias);
+  if (named === undefined || (!named.public && named.teamId !== team.id)) return;
+  throw new Fault(409, `"${alias}" is the id of a template; choose another name`);
+}
+
+async function find(tables: Tables, team: Team, reference: TemplateReference, written: string): Promise<Template> {
+  const { namespace, name } = reference;
+  const isBare = namespace === undefined;
+  const byAlias =
+    (await tables.templates.byAlias(namespace ?? team.slug, name)) ??
+    (isBare ? await tables.templates.byAlias(GLOBAL_NAMESPACE, name) : undefined);
+  const found = byAlias ?? (isBare ? await tables.templates.byId(name) : undefined);
+  if (found?.teamId === team.id) return found;
+  if (found?.teamId === null) throw new Fault(403, `template "${written}" is built in and belongs to no team`);
+  if (byAlias?.public) throw new Fault(403, `template "${written}" belongs to another team`);
+  throw notThere(written);
+}
+
+function refuseForeign(team: Team, namespace: string | undefined): void {
+  if (namespace === undefined || namespace === team.slug) return;
+  throw new Fault(400, `the namespace "${namespace}" is not this team's; write "${team.slug}/…" or leave it out`);
+}
+
+function notThere(written: string): Fault {
+  return new Fault(404, `template "${written}" does not exist`);
+}

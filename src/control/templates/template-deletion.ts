@@ -1,0 +1,61 @@
+/** Deleting templates, snapshots among them. */
+import { Fault } from "../../contract/fault.ts";
+import type { Host } from "../../host/host.ts";
+import type { Team } from "../../store/people.ts";
+import type { Store } from "../../store/store.ts";
+import type { Background } from "../../work/background.ts";
+import type { Clock } from "../../work/clock.ts";
+import type { ReadyOrders } from "./kept-ready.ts";
+import { findOwn } from "./own-template.ts";
+
+interface DeletionServices {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  background: Background;
+  readyOrders: ReadyOrders;
+  lifecycle: {
+    /** Removes, in its own time, checkpoints that no row names any more. */
+    discard(checkpoints: readonly string[]): void;
+  };
+}
+
+const REASON = "the template was deleted";
+
+/** Deletes a template of the team, by name or id. */
+export type DeleteTemplate = (team: Team, written: string) => Promise<void>;
+
+/**
+ * Frees the template's names, ends its builds and removes its checkpoints. Refused while the team has sandboxes of it.
+ * Those of other teams go on, and are resumed with what their build says: nobody can keep a template from being deleted
+ * that is not his.
+ */
+export async function deleteTemplate(services: DeletionServices, team: Team, written: string): Promise<void> {
+  const { store, host, clock, background, readyOrders, lifecycle } = services;
+  const now = clock.now();
+  const { checkpoints, cancelled } = await store.transaction(async (tables) => {
+    // A tag is taken and ignored, as clients expect.
+    const { template } = await findOwn(tables, team, written);
+    // First, so that a sandbox that is being made of it is either counted or finds it gone.
+    await tables.templates.delete(template.id, now);
+    const sandboxes = await tables.sandboxes.countOf(template.id, team.id);
+    if (sandboxes > 0) {
+      const these = sandboxes === 1 ? "a sandbox of it is" : `${sandboxes} sandboxes of it are`;
+      throw new Fault(400, `template "${written}" cannot be deleted while ${these} running or paused; kill them first`);
+    }
+    const unfinished = [
+      ...(await tables.builds.unfinished("waiting", template.id)),
+      ...(await tables.builds.unfinished("building", template.id)),
+    ];
+    for (const { id } of unfinished) await tables.builds.fail(id, { message: REASON, step: null }, now);
+    return {
+      checkpoints: await tables.builds.checkpointsOf(template.id),
+      cancelled: unfinished.map(({ id }) => id),
+    };
+  });
+  for (const id of cancelled) {
+    background.run("a build of a deleted template could not be cancelled", () => host.cancelBuild(id, REASON));
+  }
+  lifecycle.discard(checkpoints);
+  readyOrders.changed();
+}

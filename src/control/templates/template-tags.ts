@@ -1,0 +1,53 @@
+/** Tags that are given to builds, and taken away, by hand. */
+import { Fault } from "../../contract/fault.ts";
+import type { Team } from "../../store/people.ts";
+import type { Store } from "../../store/store.ts";
+import type { Clock } from "../../work/clock.ts";
+import type { ReadyOrders } from "./kept-ready.ts";
+import { findOwn } from "./own-template.ts";
+import { findBuild } from "./template-look-up.ts";
+import { DEFAULT_TAG, parseTag } from "./template-reference.ts";
+
+interface TagServices {
+  store: Store;
+  clock: Clock;
+  readyOrders: ReadyOrders;
+}
+
+/** From now on these tags mean the build that `target` names. */
+export async function assignTags(
+  { store, clock, readyOrders }: TagServices,
+  team: Team,
+  target: string,
+  written: readonly string[],
+): Promise<{ tags: string[]; buildID: string }> {
+  const tags = [...new Set(written.map(parseTag))];
+  const buildID = await store.transaction(async (tables) => {
+    const { template, reference } = await findOwn(tables, team, target);
+    const from = reference.tag ?? DEFAULT_TAG;
+    const build = await findBuild(tables, template, from);
+    if (build === undefined) throw new Fault(404, `template "${target}" has no finished build with the tag "${from}"`);
+    for (const tag of tags) await tables.builds.tag(template.id, tag, build.id, clock.now());
+    return build.id;
+  });
+  readyOrders.changed();
+  return { tags, buildID };
+}
+
+/** Those that it does not have are no error. */
+export async function removeTags(store: Store, team: Team, name: string, written: readonly string[]): Promise<void> {
+  const tags = written.map(parseTag);
+  if (tags.includes(DEFAULT_TAG)) {
+    throw new Fault(
+      400,
+      `the tag "${DEFAULT_TAG}" cannot be removed; give it to another build, or delete the template`,
+    );
+  }
+  await store.transaction(async (tables) => {
+    const { template, reference } = await findOwn(tables, team, name);
+    if (reference.tag !== undefined) {
+      throw new Fault(400, `"${name}" has a tag; send the name without ":${reference.tag}", and the tags in "tags"`);
+    }
+    for (const tag of tags) await tables.builds.untag(template.id, tag);
+  });
+}

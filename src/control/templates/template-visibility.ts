@@ -1,0 +1,55 @@
+/** Who may use a template: its team alone, or everybody; and whether everybody finds it by its bare name. */
+import { Fault } from "../../contract/fault.ts";
+import type { TemplateName } from "../../store/listed-templates.ts";
+import type { Team } from "../../store/people.ts";
+import type { Store, Tables } from "../../store/store.ts";
+import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
+import type { Clock } from "../../work/clock.ts";
+import { findOwn } from "./own-template.ts";
+
+interface VisibilityChange {
+  /** Undefined: as it is. */
+  isPublic: boolean | undefined;
+  /** Published, it is also found without the team's namespace. */
+  claimsNames: boolean;
+}
+
+const LIKE_AN_ID = /^[a-z0-9]{20}$/;
+
+/** Answers the names that it has then. */
+export function setVisibility(
+  { store, clock }: { store: Store; clock: Clock },
+  team: Team,
+  written: string,
+  { isPublic, claimsNames }: VisibilityChange,
+): Promise<string[]> {
+  return store.transaction(async (tables) => {
+    const { template } = await findOwn(tables, team, written);
+    if (isPublic !== undefined && !(await tables.templates.setPublic(template.id, isPublic, clock.now()))) {
+      throw new Fault(404, `template "${written}" does not exist`);
+    }
+    if (isPublic === true && claimsNames) await claimNames(tables, template);
+    // A name for everybody is for what everybody can use.
+    if (isPublic === false) await tables.templates.removeAliases(GLOBAL_NAMESPACE, template.id);
+    return namesOf((await tables.listedTemplates.byId(template.id))?.names ?? []);
+  });
+}
+
+/** As clients see them: `namespace/alias`, or the bare alias of one that everybody finds by that. */
+export function namesOf(names: readonly TemplateName[]): string[] {
+  const bare = new Set(names.filter(({ namespace }) => namespace === GLOBAL_NAMESPACE).map(({ alias }) => alias));
+  return [...new Set(names.map(({ namespace, alias }) => (bare.has(alias) ? alias : `${namespace}/${alias}`)))];
+}
+
+async function claimNames(tables: Tables, template: Template): Promise<void> {
+  for (const alias of await tables.templates.aliasesOf(template.id)) {
+    // Whoever starts a template by its id must not get another one that took the id for a name.
+    if (LIKE_AN_ID.test(alias)) {
+      throw new Fault(409, `"${alias}" has the form of a template's id, and is no name for all teams; choose another`);
+    }
+    if (await tables.templates.addAlias(GLOBAL_NAMESPACE, alias, template.id)) continue;
+    const holder = await tables.templates.byAlias(GLOBAL_NAMESPACE, alias);
+    if (holder?.id === template.id) continue;
+    throw new Fault(409, `the name "${alias}" is taken for all teams by another template`);
+  }
+}

@@ -1,0 +1,36 @@
+/** Templates for tests of what is done with them once they are built. */
+import type { Build, FinishedBuild } from "../../store/builds.ts";
+import { aBuild, template } from "../../store/testing/rows.ts";
+import type { ControlFixture } from "./control-fixture.ts";
+
+interface StoredTemplate {
+  /** Of the team with this slug. */
+  team?: string;
+  public?: boolean;
+  build?: Partial<FinishedBuild>;
+}
+
+/** A template with one build that is ready; answers its id. */
+export async function storeTemplate(f: ControlFixture, alias: string, options: StoredTemplate = {}): Promise<string> {
+  const slug = options.team ?? "default";
+  const team = await f.store.people.teamBySlug(slug);
+  if (team === undefined) throw new Error(`there is no team ${slug}`);
+  const id = f.ids.templateId();
+  const now = f.clock.now();
+  const times = { createdAt: now, updatedAt: now };
+  await f.store.templates.add({ ...template(id), ...times, teamId: team.id, public: options.public ?? false });
+  await f.store.templates.addAlias(slug, alias, id);
+  await storeBuild(f, id, options.build);
+  return id;
+}
+
+export async function storeBuild(
+  f: ControlFixture,
+  templateId: string,
+  changes: Partial<FinishedBuild> = {},
+): Promise<Build> {
+  const build = aBuild(f.ids.uuid(), templateId, { createdAt: f.clock.now(), generation: 3, ...changes });
+  const added = await f.store.transaction((tables) => tables.builds.addFinished(build));
+  if (added === undefined) throw new Error(`template ${templateId} is deleted`);
+  return added;
+}

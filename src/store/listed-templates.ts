@@ -1,0 +1,106 @@
+/** Templates as lists and records show them: with names, whoever made them, and the builds that speak for them. */
+import { type Build, readBuild } from "./builds.ts";
+import { type Row, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
+import { readTemplate, type Template } from "./templates.ts";
+
+export interface ListedTemplate {
+  template: Template;
+  /** Of what nobody is known to have made, the first user there was. */
+  creator: { id: string; email: string } | null;
+  names: TemplateName[];
+  /** What a sandbox of it starts from: the default, else the last that became ready, else the one asked for last. */
+  build: Build | undefined;
+  /** The last that was asked for as the default, else the last at all. */
+  newest: Build | undefined;
+}
+
+export interface TemplateName {
+  namespace: string;
+  alias: string;
+}
+
+export interface TemplatePosition {
+  createdAt: number;
+  id: string;
+}
+
+export function listedTemplatesIn(sql: Statement) {
+  async function completed(rows: readonly Row[]): Promise<ListedTemplate[]> {
+    if (rows.length === 0) return [];
+    const templates = rows.map(readTemplate);
+    const these = oneOf(templates.map(({ id }) => id));
+    const names = await sql`SELECT template_id, namespace, alias FROM template_aliases
+      WHERE template_id IN (${these}) ORDER BY position, alias`;
+    const builds = await sql`SELECT * FROM builds WHERE template_id IN (${these}) AND number = COALESCE(
+      (SELECT tagged.number FROM template_tags JOIN builds tagged ON tagged.id = template_tags.build_id
+        WHERE template_tags.template_id = builds.template_id AND tag = 'default'),
+      (SELECT MAX(number) FROM builds other WHERE other.template_id = builds.template_id AND status = 'ready'),
+      (SELECT MAX(number) FROM builds other WHERE other.template_id = builds.template_id))`;
+    const newest = await sql`SELECT * FROM builds WHERE template_id IN (${these}) AND number = COALESCE(
+      (SELECT MAX(number) FROM builds other WHERE other.template_id = builds.template_id
+        AND tags LIKE ${'%"default"%'}),
+      (SELECT MAX(number) FROM builds other WHERE other.template_id = builds.template_id))`;
+    const of = (id: string) => (row: Row) => row.template_id === id;
+    return templates.map((template, nth) => {
+      const build = builds.rows.find(of(template.id));
+      const last = newest.rows.find(of(template.id));
+      return {
+        template,
+        creator: readCreator(rows[nth]),
+        names: names.rows.filter(of(template.id)).map(readName),
+        build: build && readBuild(build),
+        newest: last && readBuild(last),
+      };
+    });
+  }
+
+  return {
+    async byId(id: string): Promise<ListedTemplate | undefined> {
+      const { rows } = await sql`SELECT ${shown()} WHERE templates.id = ${id} AND templates.deleted_at IS NULL`;
+      return (await completed(rows))[0];
+    },
+
+    /** A team's, in the order of creation or the exact mirror of it. What was only ever a snapshot is not there. */
+    async page(
+      teamId: string,
+      order: "asc" | "desc",
+      after: TemplatePosition | undefined,
+      limit: number,
+    ): Promise<ListedTemplate[]> {
+      const from = after ?? { createdAt: order === "asc" ? -1 : Number.MAX_SAFE_INTEGER, id: "" };
+      const { rows } =
+        order === "desc"
+          ? await sql`SELECT ${shown()} WHERE ${listable(teamId)} AND templates.created_at <= ${from.createdAt}
+                AND (templates.created_at < ${from.createdAt} OR templates.id > ${from.id})
+              ORDER BY templates.created_at DESC, templates.id ASC LIMIT ${limit}`
+          : await sql`SELECT ${shown()} WHERE ${listable(teamId)} AND templates.created_at >= ${from.createdAt}
+                AND (templates.created_at > ${from.createdAt} OR templates.id < ${from.id})
+              ORDER BY templates.created_at ASC, templates.id DESC LIMIT ${limit}`;
+      return completed(rows);
+    },
+  };
+}
+
+function shown(): SqlPart {
+  return sqlPart`templates.*, users.id AS creator_id, users.email AS creator_email FROM templates
+    LEFT JOIN users ON users.id =
+      COALESCE(templates.created_by, (SELECT id FROM users ORDER BY created_at, id LIMIT 1))`;
+}
+
+function listable(teamId: string): SqlPart {
+  return sqlPart`templates.team_id = ${teamId} AND templates.deleted_at IS NULL AND EXISTS
+    (SELECT 1 FROM builds WHERE builds.template_id = templates.id AND builds.source_sandbox IS NULL)`;
+}
+
+function oneOf(values: readonly string[]): SqlPart {
+  return values.map((value) => sqlPart`${value}`).reduce((all, value) => sqlPart`${all}, ${value}`);
+}
+
+function readCreator(row: Row | undefined): ListedTemplate["creator"] {
+  if (row === undefined || row.creator_id === null) return null;
+  return { id: text(row.creator_id), email: text(row.creator_email) };
+}
+
+function readName(row: Row): TemplateName {
+  return { namespace: text(row.namespace), alias: text(row.alias) };
+}
