@@ -87,3 +87,18 @@ export const JOURNAL_KEPT_MAX_BYTES = 512 * 1024;
 /** Entries of so long go together; whoever caused them does not wait. */
 export const JOURNAL_GATHER_MS = 1;
 export const JOURNAL_PIECE_MAX_BYTES = 64 * 1024;
+/** What is unpacked for a template: entries, the bytes of their names together, folders inside each other. */
+export const UNPACK_ENTRIES_MAX = 300_000;
+export const UNPACK_NAMES_MAX_BYTES = 64 * 1024 * 1024;
+export const UNPACK_DEPTH_MAX = 256;
+/** What an archive may expand to beyond the room on the disk: its headers and the rest of their blocks. */
+export const UNPACK_OVERHEAD_MAX_BYTES = 256 * 1024 * 1024;
+export const UNPACK_READ_BYTES = 256 * 1024;
+/** How often a place is cleared for a file when somebody else puts something there at the same moment. */
+export const UNPACK_TRIES_MAX = 3;
+/** How long another program may hold the account files, and how often that is looked at. */
+export const ACCOUNT_LOCK_MS = 15_000;
+export const ACCOUNT_LOCK_EVERY_MS = 50;
+export const ACCOUNT_FILE_MAX_BYTES = 16 * 1024 * 1024;
+/** Folders below /usr/local that are opened to everybody. */
+export const OPENED_FOLDERS_MAX = 100_000;

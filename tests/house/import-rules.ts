@@ -20,7 +20,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   guest: list(`
     contract contract/runtime guest/system guest/users guest/rpc guest/tree guest/files
-    guest/filesystem guest/process guest/journal
+    guest/filesystem guest/process guest/journal guest/programs
   `),
   "guest/system": list("contract contract/runtime work guest/limits.ts"),
   "guest/users": list("contract contract/runtime guest/limits.ts guest/system"),
@@ -35,6 +35,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "guest/process": list(
     "contract contract/runtime work guest/limits.ts guest/system guest/users guest/rpc guest/journal",
   ),
+
+  "guest/programs": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
 
   host: list(`
     contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/network

@@ -20,7 +20,7 @@ interface GuestPrograms {
 
 export type GuestProgramName = keyof GuestPrograms;
 
-interface UnpackRequest {
+export interface UnpackRequest {
   /** A tar file in the sandbox, gzipped or not, with names as the client's context has them. */
   archive: string;
   /** As COPY names it: a file, a folder, or a pattern, within the context. */
@@ -37,7 +37,7 @@ interface UnpackRequest {
   mode: string | null;
 }
 
-interface ProvisionRequest {
+export interface ProvisionRequest {
   /** The account that clients use if they name none. */
   user: string;
   hostname: string;
@@ -48,14 +48,14 @@ interface ProvisionRequest {
   build: { templateId: string; buildId: string } | null;
 }
 
-interface AddUserRequest {
+export interface AddUserRequest {
   /** A name; or the number of an account that exists. */
   name: string;
   /** May become root without a password. */
   sudo: boolean;
 }
 
-interface MakeFolderRequest {
+export interface MakeFolderRequest {
   path: string;
   /** What a relative path is relative to; empty is `/`. */
   workdir: string;

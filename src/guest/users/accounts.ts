@@ -74,6 +74,10 @@ export class Accounts {
     return this.#passwd.read().find((entry) => entry.uid === uid)?.name ?? String(uid);
   }
 
+  groupId(name: string): number | undefined {
+    return this.#group.read().find((entry) => entry.name === name)?.gid;
+  }
+
   groupName(gid: number): string {
     return this.#group.read().find((entry) => entry.gid === gid)?.name ?? String(gid);
   }

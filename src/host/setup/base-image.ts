@@ -3,8 +3,10 @@ import { chmodSync, existsSync, lchownSync, lstatSync, readdirSync } from "node:
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
+import { buildFile, hosts, profile } from "../../contract/runtime/image-files.ts";
 import { imageFolder } from "../image/image-folder.ts";
 import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../network/address-plan.ts";
+import { HOSTNAME } from "../network/hostname.ts";
 import { run } from "../system/command.ts";
 import { shiftedId } from "../system/id-range.ts";
 import { lines } from "./packages.ts";
@@ -97,33 +99,6 @@ export function debianImageStep(
   };
 }
 
-/**
- * Every command of a client runs in a login shell, so what this file does is done for each. It does what Debian's does,
- * but starts no process for it.
- */
-const PROFILE = `# System-wide settings of login shells.
-if [ "\${EUID:-$(id -u)}" -eq 0 ]; then
-  PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-else
-  PATH="/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
-fi
-export PATH
-export SHELL=/bin/bash
-
-if [ "\${PS1-}" ]; then
-  if [ "\${BASH-}" ] && [ "$BASH" != "/bin/sh" ]; then
-    if [ -f /etc/bash.bashrc ]; then . /etc/bash.bashrc; fi
-  else
-    PS1='$ '
-  fi
-fi
-
-for file in /etc/profile.d/*.sh; do
-  if [ -r "$file" ]; then . "$file"; fi
-done
-unset file
-`;
-
 /** What clients expect of the image beyond its packages. */
 async function provision(root: string): Promise<void> {
   await run(["chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", "--user-group", "user"]);
@@ -134,16 +109,10 @@ async function provision(root: string): Promise<void> {
   // mmdebstrap may leave the machine's resolver as a link.
   await rm(join(root, "etc/resolv.conf"), { force: true });
   await writeFile(join(root, "etc/resolv.conf"), `nameserver ${NAMESERVER_ADDRESS}\n`);
-  await writeFile(join(root, "etc/hostname"), "e2b.local\n");
-  await writeFile(
-    join(root, "etc/hosts"),
-    `127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n${SANDBOX_ADDRESS} e2b.local\n`,
-  );
-  await writeFile(
-    join(root, ".e2b"),
-    `ENV_ID=${BASE_TEMPLATE.id}\nTEMPLATE_ID=${BASE_TEMPLATE.id}\nBUILD_ID=${BASE_TEMPLATE.buildId}\n`,
-  );
-  await writeFile(join(root, "etc/profile"), PROFILE);
+  await writeFile(join(root, "etc/hostname"), `${HOSTNAME}\n`);
+  await writeFile(join(root, "etc/hosts"), hosts(HOSTNAME, SANDBOX_ADDRESS));
+  await writeFile(join(root, ".e2b"), buildFile({ templateId: BASE_TEMPLATE.id, buildId: BASE_TEMPLATE.buildId }));
+  await writeFile(join(root, "etc/profile"), profile("/bin/bash"));
   // Each sandbox gets its own; an image must carry none.
   await writeFile(join(root, "etc/machine-id"), "");
   await rm(join(root, "var/lib/dbus/machine-id"), { force: true });

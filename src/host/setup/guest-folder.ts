@@ -77,6 +77,9 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
             "--compile",
             "--bytecode",
             "--minify-syntax",
+            // What an image has of this kind in its root, /.env and /bunfig.toml, is for programs of the image.
+            "--no-compile-autoload-dotenv",
+            "--no-compile-autoload-bunfig",
             join(PROJECT, GUEST_PROGRAM),
             `--outfile=${join(bin, "guest")}`,
           ],

@@ -1,0 +1,39 @@
+/** Files that every image has for its sandboxes, whoever makes it: the host its own, the guest those of others. */
+
+/**
+ * Every command of a client runs in a login shell, so what this file does is done for each. It does what Debian's does,
+ * but starts no process for it.
+ */
+export function profile(shell: string): string {
+  return `# System-wide settings of login shells.
+if [ "\${EUID:-$(id -u)}" -eq 0 ]; then
+  PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+else
+  PATH="/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
+fi
+export PATH
+export SHELL=${shell}
+
+if [ "\${PS1-}" ]; then
+  if [ "\${BASH-}" ] && [ "$BASH" != "/bin/sh" ]; then
+    if [ -f /etc/bash.bashrc ]; then . /etc/bash.bashrc; fi
+  else
+    PS1='$ '
+  fi
+fi
+
+for file in /etc/profile.d/*.sh; do
+  if [ -r "$file" ]; then . "$file"; fi
+done
+unset file
+`;
+}
+
+export function hosts(hostname: string, address: string): string {
+  return `127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n${address} ${hostname}\n`;
+}
+
+/** What /.e2b says. */
+export function buildFile({ templateId, buildId }: { templateId: string; buildId: string }): string {
+  return `ENV_ID=${templateId}\nTEMPLATE_ID=${templateId}\nBUILD_ID=${buildId}\n`;
+}

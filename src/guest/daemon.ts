@@ -1,0 +1,85 @@
+/**
+ * The guest as a daemon, on the runtime port: puts its parts together and listens. What it is and where its parts are
+ * stands in main.ts.
+ */
+import { CONTROL_SECRET_ENV } from "../contract/runtime/guest-control.ts";
+import { RUNTIME_PORT } from "../contract/runtime/version.ts";
+import { createControlChannel } from "./control-channel.ts";
+import { filesystemService } from "./filesystem/filesystem-service.ts";
+import { answer, type GuestServices } from "./front-door.ts";
+import { Journal } from "./journal/journal.ts";
+import { createLaunch } from "./process/launcher.ts";
+import { processService } from "./process/process-service.ts";
+import { ProcessTable } from "./process/process-table.ts";
+import { createRpcRoutes } from "./rpc/rpc.ts";
+import { Forwarders } from "./system/forwarder.ts";
+import { logError, mirrorLog } from "./system/log.ts";
+import { MeminfoFile } from "./system/meminfo-file.ts";
+import { Meter } from "./system/metrics.ts";
+import { takeOwnIdentity } from "./system/own-identity.ts";
+import { Accounts } from "./users/accounts.ts";
+import { SettingsKeeper } from "./users/settings.ts";
+
+/** Bun takes no more; streams switch it off for themselves. */
+const IDLE_CONNECTION_SECONDS = 255;
+
+/** Reads the guest's own variables and removes them, so that nothing of this program can hand them on. */
+function takeVariables(): (name: string) => string | undefined {
+  // What is meant for this program alone: no process of a user inherits it.
+  const own = Object.entries(process.env).filter(([name]) => name.startsWith("SANDLOT_") || name === "LD_LIBRARY_PATH");
+  for (const [name] of own) delete process.env[name];
+  const taken = new Map(own);
+  return (name) => taken.get(name) || undefined;
+}
+
+function wholeNumber(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined;
+}
+
+export function runDaemon(): void {
+  process.on("uncaughtException", (thrown) => logError("survived an uncaught exception", thrown));
+  process.on("unhandledRejection", (thrown) => logError("survived an unhandled rejection", thrown));
+  process.on("SIGTERM", () => process.exit(0));
+  process.umask(0o022);
+
+  const variable = takeVariables();
+  const stateFolder = variable("SANDLOT_STATE_DIR");
+  const journal = new Journal();
+  mirrorLog((level, message) => journal.note("runtime", level, message));
+  const settings = new SettingsKeeper(stateFolder ?? "/run/sandlot");
+  if (settings.sandboxId !== "") journal.note("runtime", "warn", "The runtime was started again");
+  else if (variable("SANDLOT_COPY") !== undefined) takeOwnIdentity();
+  const accounts = new Accounts();
+  const launch = createLaunch(settings, process.env.PATH, variable("SANDLOT_SETPRIV"));
+  const meter = new Meter(wholeNumber(variable("SANDLOT_CPU_COUNT")), wholeNumber(variable("SANDLOT_MEMORY_MB")));
+  const meminfoFile = new MeminfoFile(variable("SANDLOT_MEMORY_FILE"), () => meter.memory());
+  const services: GuestServices = {
+    settings,
+    accounts,
+    control: createControlChannel(variable(CONTROL_SECRET_ENV), {
+      settings,
+      forwarders: new Forwarders(),
+      journal,
+      meminfoFile,
+      variablesFolder: stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
+    }),
+    rpc: createRpcRoutes(
+      processService(new ProcessTable(), launch, journal, meminfoFile),
+      filesystemService(settings, accounts, journal),
+    ),
+    meter,
+    journal,
+  };
+
+  Bun.serve({
+    hostname: "0.0.0.0",
+    port: wholeNumber(variable("SANDLOT_GUEST_PORT")) ?? RUNTIME_PORT,
+    idleTimeout: IDLE_CONNECTION_SECONDS,
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    fetch(request, server) {
+      // A stream may be silent, and an upload stuck, for longer than any idle limit.
+      server.timeout(request, 0);
+      return answer(request, services);
+    },
+  });
+}

@@ -1,0 +1,80 @@
+/** USER: an account with a home and a shell, made without any program of the image. */
+import { cpSync, existsSync, lchownSync, lstatSync, mkdirSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import type { AddUserRequest } from "../../contract/runtime/guest-programs.ts";
+import { quote } from "../system/quote.ts";
+import { AccountFiles } from "./account-files.ts";
+import { allowSudo } from "./sudo.ts";
+
+/** What the tools of all distributions take: no sign that means something in the account files or in a path. */
+const NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,31}$/;
+const NUMBER = /^\d{1,5}$/;
+const IDS = { first: 1000, last: 59_999 };
+const SHELLS = ["/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh"];
+const NO_SHELL = "/sbin/nologin";
+const MS_PER_DAY = 86_400_000;
+
+export async function addUser({ name, sudo }: AddUserRequest): Promise<string[]> {
+  using files = await AccountFiles.lock();
+  const account = NUMBER.test(name) ? nameOf(files, name) : ensureAccount(files, name);
+  return [...(sudo ? allowSudo(account) : []), account];
+}
+
+/** Dockerfiles name users by their numbers as well, but a process is started for an account. */
+function nameOf(files: AccountFiles, id: string): string {
+  const found = files.read("passwd")?.find((fields) => fields[2] === id)?.[0];
+  if (found !== undefined) return found;
+  if (id === "0") return "root";
+  throw new Fault(400, `no account has the user id ${id}: add one first, or name a user, who is then added`);
+}
+
+/** Answers its name. One that exists is left as it is, but for a home that is missing. */
+export function ensureAccount(files: AccountFiles, name: string): string {
+  if (!NAME.test(name)) {
+    const rule = "up to 32 of A-Z, a-z, 0-9, _, . and -, the first a letter or _";
+    throw new Fault(400, `${quote(name)} cannot be the name of a user: it must be ${rule}`);
+  }
+  const known = files.find("passwd", name);
+  if (known !== undefined) {
+    makeHome(known[5] ?? "", Number(known[2]), Number(known[3]));
+    return name;
+  }
+  const group = files.find("group", name)?.[2];
+  const id = files.freeId(IDS.first, IDS.last);
+  const gid = group ?? String(id);
+  const home = `/home/${name}`;
+  const hasShadow = files.read("shadow") !== undefined;
+  // No password, as opposed to one that nobody knows: su works for who may use it.
+  if (hasShadow) files.append("shadow", [name, "", today(), "0", "99999", "7", "", "", ""]);
+  if (group === undefined) {
+    files.append("group", [name, hasShadow ? "x" : "", gid, ""]);
+    if (files.read("gshadow") !== undefined) files.append("gshadow", [name, "!", "", ""]);
+  }
+  // Last: who finds the account finds all of it.
+  files.append("passwd", [name, hasShadow ? "x" : "", String(id), gid, "", home, shell()]);
+  makeHome(home, id, Number(gid));
+  return name;
+}
+
+export function shell(): string {
+  return SHELLS.find((path) => existsSync(path)) ?? NO_SHELL;
+}
+
+function today(): string {
+  return String(Math.floor(Date.now() / MS_PER_DAY));
+}
+
+/** With what the image has for new homes. One that is there stays as it is. */
+function makeHome(home: string, uid: number, gid: number): void {
+  if (!home.startsWith("/") || home === "/" || lstatSync(home, { throwIfNoEntry: false }) !== undefined) return;
+  mkdirSync(home, { recursive: true, mode: 0o755 });
+  if (statSync("/etc/skel", { throwIfNoEntry: false })?.isDirectory()) {
+    cpSync("/etc/skel", home, { recursive: true, verbatimSymlinks: true });
+  }
+  const pending = [home];
+  for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
+    lchownSync(path, uid, gid);
+    if (lstatSync(path).isDirectory()) for (const name of readdirSync(path)) pending.push(join(path, name));
+  }
+}

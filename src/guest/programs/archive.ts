@@ -1,0 +1,126 @@
+/**
+ * Reads an uploaded archive, tar or gzipped tar, entry by entry. Whoever made it may mean harm: nothing of it is kept
+ * in memory but the entry at hand, and what it expands to is bounded.
+ */
+import { constants } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { pipeline } from "node:stream/promises";
+import { createGunzip } from "node:zlib";
+import { extract } from "tar-stream";
+import { Fault } from "../../contract/fault.ts";
+import { UNPACK_READ_BYTES } from "../limits.ts";
+import { quote } from "../system/quote.ts";
+import { systemCode } from "../system/rpc-fault.ts";
+
+const GZIP_MAGIC = [0x1f, 0x8b];
+const BLOCK_BYTES = 512;
+
+export interface ArchiveEntry {
+  header: EntryHeader;
+  content: AsyncIterable<Uint8Array>;
+}
+
+/** As it stands in the archive, whatever it says. */
+export interface EntryHeader {
+  name: string;
+  /** Null: of a kind that has no name. */
+  type: string | null;
+  linkname: string | null;
+  size: number;
+  mode: number;
+  mtime: Date;
+  pax: Record<string, string> | null;
+}
+
+/** A fault of the archive itself, in words for the one who sent it. */
+export function refused(why: string, cause?: unknown): Fault {
+  return new Fault(400, `the archive is refused: ${why}`, { cause });
+}
+
+export class Archive implements AsyncDisposable {
+  readonly #file: FileHandle;
+  readonly #isGzip: boolean;
+
+  private constructor(file: FileHandle, isGzip: boolean) {
+    this.#file = file;
+    this.#isGzip = isGzip;
+  }
+
+  static async open(path: string): Promise<Archive> {
+    // What lies there may have been exchanged for a pipe, which nobody would ever write into.
+    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+    const file = await open(path, flags).catch((cause: unknown) => {
+      throw new Fault(400, `the archive ${quote(path)} cannot be opened (${systemCode(cause)})`, { cause });
+    });
+    try {
+      if (!(await file.stat()).isFile()) throw new Fault(400, `the archive ${quote(path)} is not a plain file`);
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(GZIP_MAGIC.length), 0, GZIP_MAGIC.length, 0);
+      return new Archive(file, bytesRead === GZIP_MAGIC.length && GZIP_MAGIC.every((byte, at) => buffer[at] === byte));
+    } catch (thrown) {
+      await file.close();
+      throw thrown;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#file.close();
+  }
+
+  /** From its beginning, each time. `visit` reads of an entry what it wants; the rest of it is passed over. */
+  async each(maxBytes: number, visit: (entry: ArchiveEntry) => Promise<void>): Promise<void> {
+    const entries = extract();
+    const bounded = bound(maxBytes);
+    const source = this.#bytes.bind(this);
+    const fed = this.#isGzip ? pipeline(source, createGunzip(), bounded, entries) : pipeline(source, bounded, entries);
+    try {
+      // The reader below meets the same failure.
+      fed.catch(() => undefined);
+      for await (const entry of entries) {
+        await visit({ header: entry.header as EntryHeader, content: entry as AsyncIterable<Uint8Array> });
+        entry.resume();
+      }
+      await fed;
+    } catch (thrown) {
+      entries.destroy();
+      await fed.catch(() => undefined);
+      throw thrown instanceof Fault ? thrown : refused(describe(thrown), thrown);
+    }
+  }
+
+  async *#bytes(): AsyncGenerator<Buffer> {
+    for (let at = 0; ; ) {
+      const { buffer, bytesRead } = await this.#file.read(Buffer.alloc(UNPACK_READ_BYTES), 0, UNPACK_READ_BYTES, at);
+      if (bytesRead === 0) return;
+      at += bytesRead;
+      yield buffer.subarray(0, bytesRead);
+    }
+  }
+}
+
+/** Passes bytes on, so many at most, and wants the empty block that every whole archive ends with. */
+function bound(maxBytes: number) {
+  return async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    let total = 0;
+    let end: Buffer = Buffer.alloc(0);
+    for await (const chunk of source) {
+      total += chunk.length;
+      if (total > maxBytes) throw refused(`it expands to more than the ${maxBytes} bytes that there is room for`);
+      end = chunk.length >= BLOCK_BYTES ? chunk : Buffer.concat([end, chunk]);
+      end = end.subarray(Math.max(0, end.length - BLOCK_BYTES));
+      yield chunk;
+    }
+    if (end.length < BLOCK_BYTES || end.some((byte) => byte !== 0)) throw refused("its end is missing");
+  };
+}
+
+function describe(thrown: unknown): string {
+  const code = systemCode(thrown);
+  if (code === "Z_BUF_ERROR") return "its end is missing";
+  if (code.startsWith("Z_")) return "its compression is damaged";
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  if (message === "Unexpected end of data") return "its end is missing";
+  if (message.startsWith("Invalid tar header") || message === "Invalid header")
+    return "it is damaged, or not a tar file";
+  if (message === "Header exceeds max size") return "a name or another text in it is too long";
+  return `it cannot be read (${code || message})`;
+}

@@ -1,0 +1,103 @@
+/**
+ * Folders held open while things are put into them. A name is looked up in the folder that is held and never followed
+ * if it is a link, so whoever swaps names at the same moment leads nobody elsewhere.
+ */
+import { closeSync, constants, fchmodSync, fchownSync, lstatSync, mkdirSync, openSync } from "node:fs";
+import { Fault } from "../../contract/fault.ts";
+import { quote } from "../system/quote.ts";
+import { systemCode } from "../system/rpc-fault.ts";
+
+const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
+
+/** Whose new folders and files become, and with which rights. */
+export interface Ownership {
+  uid: number;
+  gid: number;
+}
+
+export class HeldFolders implements Disposable {
+  readonly #names: string[] = [];
+  readonly #held: number[] = [];
+
+  /** `root` is followed wherever it leads. */
+  constructor(
+    readonly root: string,
+    readonly owner: Ownership,
+  ) {
+    this.#held.push(openSync(root, O_RDONLY | O_DIRECTORY));
+  }
+
+  [Symbol.dispose](): void {
+    for (const fd of this.#held) closeSync(fd);
+  }
+
+  /** A path of `name` in the folder `parts` below the root, good until the next call. Makes what is missing of it. */
+  pathOf(parts: readonly string[], name: string): string {
+    this.enter(parts);
+    return this.#inside(name);
+  }
+
+  /** A folder that stays open while others are entered. */
+  hold(parts: readonly string[]): Disposable & { pathOf(name: string): string } {
+    const fd = openSync(this.pathOf(parts, "."), O_RDONLY | O_DIRECTORY);
+    return { pathOf: (name) => `/proc/self/fd/${fd}/${name}`, [Symbol.dispose]: () => closeSync(fd) };
+  }
+
+  /** Answers whether the folder is new. */
+  enter(parts: readonly string[], mode = 0o755): boolean {
+    let shared = 0;
+    while (shared < this.#names.length && this.#names[shared] === parts[shared]) shared++;
+    while (this.#names.length > shared) {
+      this.#names.pop();
+      closeSync(this.#held.pop() as number);
+    }
+    let isNew = false;
+    for (const [at, name] of parts.slice(shared).entries()) {
+      isNew = this.#push(name, shared + at === parts.length - 1 ? mode : 0o755);
+    }
+    return isNew;
+  }
+
+  #push(name: string, mode: number): boolean {
+    const path = this.#inside(name);
+    let isNew = true;
+    try {
+      mkdirSync(path, { mode: 0o700 });
+    } catch (thrown) {
+      if (systemCode(thrown) !== "EEXIST") throw this.#fault(name, thrown);
+      isNew = false;
+    }
+    let fd: number;
+    try {
+      fd = openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    } catch (thrown) {
+      throw this.#fault(name, thrown);
+    }
+    this.#names.push(name);
+    this.#held.push(fd);
+    if (isNew) {
+      fchownSync(fd, this.owner.uid, this.owner.gid);
+      fchmodSync(fd, mode);
+    }
+    return isNew;
+  }
+
+  #inside(name: string): string {
+    return `/proc/self/fd/${this.#held.at(-1)}/${name}`;
+  }
+
+  /** For people: where it is, without the way through our descriptors. */
+  nameOf(name: string): string {
+    return [this.root === "/" ? "" : this.root, ...this.#names, name].join("/");
+  }
+
+  #fault(name: string, cause: unknown): Fault {
+    const where = quote(this.nameOf(name));
+    const code = systemCode(cause);
+    if (code !== "ENOTDIR" && code !== "ELOOP") return new Fault(400, `${where} cannot be made (${code})`, { cause });
+    const isLink = lstatSync(this.#inside(name), { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
+    return new Fault(400, `${where} is ${isLink ? "a symbolic link" : "not a folder"}: nothing can be copied into it`, {
+      cause,
+    });
+  }
+}

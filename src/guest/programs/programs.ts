@@ -1,0 +1,44 @@
+/**
+ * Programs of the guest's binary, which the host starts inside a sandbox like any process: see guest-programs.ts of the
+ * contract. Each is loaded when it runs: the daemon, which is the same binary, carries none of it in memory.
+ */
+import { Fault } from "../../contract/fault.ts";
+import type { GuestProgramName } from "../../contract/runtime/guest-programs.ts";
+import { boundedMessage, quote } from "../system/quote.ts";
+
+/** Answers the lines for stdout. */
+type Program = (request: never) => Promise<string[]> | string[];
+
+const PROGRAMS: Record<GuestProgramName, () => Promise<Program>> = {
+  unpack: async () => (await import("./unpack.ts")).unpack,
+  provision: async () => (await import("./provision.ts")).provision,
+  "add-user": async () => (await import("./add-user.ts")).addUser,
+  "make-folder": async () => (await import("./make-folder.ts")).makeFolder,
+};
+
+/** Answers the exit status. */
+export async function runProgram(name: string, request: string): Promise<number> {
+  try {
+    if (!Object.hasOwn(PROGRAMS, name)) throw new Fault(400, `there is no program ${quote(name)} in the guest`);
+    process.umask(0o022);
+    const program = await PROGRAMS[name as GuestProgramName]();
+    for (const line of await program(parse(request))) process.stdout.write(`${line}\n`);
+    return 0;
+  } catch (thrown) {
+    process.stderr.write(`${oneLine(thrown)}\n`);
+    return 1;
+  }
+}
+
+function parse(request: string): never {
+  try {
+    return JSON.parse(request) as never;
+  } catch (cause) {
+    throw new Fault(400, "the request of the program is not JSON", { cause });
+  }
+}
+
+function oneLine(thrown: unknown): string {
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return boundedMessage(message.replaceAll(/\s+/g, " "));
+}
