@@ -163,7 +163,7 @@ export interface CreateSandbox {
 }
 
 /** A process that runs from the start of every sandbox of a template. */
-interface StartCommand {
+export interface StartCommand {
   /** A line for the shell, run as the default user in the default working directory. */
   command: string;
   /** A line for the shell that succeeds once the sandbox is ready; null waits for a fixed time. */

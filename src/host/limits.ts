@@ -104,6 +104,11 @@ export const GUEST_PING_EVERY_MS = 4;
 export const GUEST_PING_MS = 1_000;
 /** An answer of a guest is a few bytes; a sandbox that sends more is not our guest any more. */
 export const GUEST_ANSWER_MAX_BYTES = 4096;
+/** A message of a guest's stream carries a piece of output of 32 KiB, in base64. */
+export const GUEST_MESSAGE_MAX_BYTES = 256 * 1024;
+/** A guest says at least so often that a command runs on, and is given up when it says nothing for so long. */
+export const GUEST_KEEPALIVE_SECONDS = 10;
+export const GUEST_SILENT_MAX_MS = 90_000;
 /** Of a guest: threads, and children of its keeper. A sandbox could have made more appear. */
 export const GUEST_PRIORITY_TURNS_MAX = 64;
 /** Shorter than any pause before a follower listens again. */
@@ -115,3 +120,35 @@ export const CRUN_REMOVE_TRIES_MAX = 2;
 export const CRIU_SAID_MAX_CHARS = 300;
 /** What a killed CRIU had its hand in ends within this. */
 export const CRIU_AFTERMATH_MS = 50;
+
+/** What a build may take, unless the operator says otherwise. */
+export const BUILD_MAX_MS = 3_600_000;
+export const BUILD_LOG_MAX_BYTES = 10 * 1024 * 1024;
+export const BUILD_READY_MAX_MS = 600_000;
+/** A start command without a command that says when it is ready is given so long. */
+export const BUILD_READY_WITHOUT_COMMAND_MS = 20_000;
+/** Pauses before a ready command is asked again double from the first to the second. */
+export const BUILD_READY_RETRY_MIN_MS = 50;
+export const BUILD_READY_RETRY_MAX_MS = 2_000;
+/** The kernel takes no longer variable; and all of them have to fit beside a command's arguments. */
+export const BUILD_VALUE_MAX_BYTES = 128 * 1024;
+export const BUILD_VARIABLES_MAX_BYTES = 1024 * 1024;
+/** Of a build's log: a longer line is told as several; each counts so much besides its text. */
+export const BUILD_LOG_LINE_MAX_CHARS = 4096;
+export const BUILD_LOG_ENTRY_OVERHEAD_BYTES = 32;
+/** What a build says is told after so long, or when it is so much. */
+export const BUILD_LOG_GATHER_MS = 100;
+export const BUILD_LOG_GATHER_BYTES = 64 * 1024;
+/** What is read of a build's commands, also when it is not kept any more. */
+export const BUILD_OUTPUT_BURST_BYTES = 16 * 1024 * 1024;
+export const BUILD_OUTPUT_BYTES_PER_SECOND = 4 * 1024 * 1024;
+/** Of the output of a step that failed, and of its command, in the message about it. */
+export const BUILD_TAIL_MAX_CHARS = 4096;
+export const BUILD_COMMAND_SHOWN_CHARS = 1024;
+/** A passwd file in which a build looks for homes. */
+export const PASSWD_MAX_BYTES = 1024 * 1024;
+/** Layers that the next builds may begin with: in all, and how long one is kept that none began with. */
+export const LAYERS_MAX_BYTES = 20 * 1024 ** 3;
+export const LAYERS_KEPT_MS = 7 * 24 * 3_600_000;
+/** What is kept of the end of what a program of the guest's own says. */
+export const GUEST_PROGRAM_SAID_MAX_CHARS = 16 * 1024;

@@ -10,6 +10,10 @@ import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { described, stderrLog } from "../work/log.ts";
 import { OneAtATimeByKey } from "../work/one-at-a-time.ts";
+import type { Builds } from "./build/builds.ts";
+import type { Layers } from "./build/layers.ts";
+import { type BuildOptions, openBuilds } from "./build/open-builds.ts";
+import type { TemplateSandboxes } from "./build/template-sandboxes.ts";
 import { killFrozen, thaw } from "./cgroup/freezer.ts";
 import { Processors } from "./cgroup/processors.ts";
 import { Checkpoints } from "./checkpoint/checkpoints.ts";
@@ -19,12 +23,14 @@ import { GuestPages } from "./guest-link/guest-pages.ts";
 import type {
   Belongings,
   BuildOutcome,
+  BuildRequest,
   CheckpointOptions,
   CreatedSandbox,
   CreateSandbox,
   Host,
   HostEvent,
   KeptReady,
+  PrepareStart,
   ResumeSandbox,
   SandboxKind,
   StoredImages,
@@ -41,7 +47,6 @@ import { Checkpointing } from "./sandbox/checkpointing.ts";
 import { type CleanupParts, type Remains, reap, unmake, unmakeById } from "./sandbox/cleanup.ts";
 import { ReadyPool } from "./sandbox/ready-pool.ts";
 import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
-import { newSandboxId } from "./sandbox/sandbox-id.ts";
 import { isAlive, readRecord, type SandboxRecord } from "./sandbox/sandbox-record.ts";
 import { withSecondTry } from "./sandbox/second-try.ts";
 import { Starting } from "./sandbox/starting.ts";
@@ -49,7 +54,7 @@ import { UsageMeter } from "./sandbox/usage.ts";
 import type { DataFolder } from "./system/data-folder.ts";
 import { Toolbox } from "./system/toolbox.ts";
 
-export interface MachineOptions {
+export interface MachineOptions extends BuildOptions {
   data: DataFolder;
   cacheFolder: string;
   /** What is mounted into every sandbox. */
@@ -68,6 +73,9 @@ export class Machine implements Host {
   readonly #places: CleanupParts;
   readonly #pages: GuestPages;
   readonly #pool: ReadyPool;
+  readonly #sandboxes: TemplateSandboxes;
+  readonly #layers: Layers;
+  readonly #builds: Builds;
   readonly #liveness: Timer;
 
   private constructor(
@@ -105,6 +113,22 @@ export class Machine implements Host {
       (id) => this.destroy(id),
       (id) => this.#running.isAlive(id),
     );
+    const { sandboxes, layers, builds } = openBuilds({
+      ...options,
+      network,
+      disks,
+      runtime,
+      checkpoints,
+      checkpointing: this.#checkpointing,
+      starting: this.#starting,
+      running: this.#running,
+      images,
+      take: ({ kind }) => this.#pool.take(kind),
+      destroy: (id) => this.#discard(id),
+    });
+    this.#sandboxes = sandboxes;
+    this.#layers = layers;
+    this.#builds = builds;
     this.#liveness = setInterval(() => this.#findLost(), LIVENESS_CHECK_MS);
     this.#liveness.unref();
   }
@@ -134,8 +158,8 @@ export class Machine implements Host {
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
     this.#demandImage(request.kind);
     const make = () => this.#make(request);
-    const id = await (request.checkpoint === undefined ? withSecondTry(make, onFirstFailure) : make());
-    return { id };
+    const isPlain = request.checkpoint === undefined && request.start === undefined;
+    return await (isPlain ? withSecondTry(make, onFirstFailure) : make());
   }
 
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
@@ -238,6 +262,7 @@ export class Machine implements Host {
     }
     this.#running.keepOnly(kept);
     await reap(this.#places, kept);
+    await this.#layers.recover();
     const checkpoints = await this.checkpoints.keepOnly(new Set(keep.checkpoints));
     return { sandboxes: [...kept.keys()], checkpoints: [...checkpoints] };
   }
@@ -255,16 +280,16 @@ export class Machine implements Host {
     return Object.fromEntries(await this.#meter.readAll(records.filter((record) => isAlive(record))));
   }
 
-  async build(): Promise<BuildOutcome> {
-    throw new Fault(501, "this server builds no templates yet");
+  async build(request: BuildRequest): Promise<BuildOutcome> {
+    return await this.#builds.build(request);
   }
 
-  async cancelBuild(): Promise<void> {
-    // There is none.
+  async cancelBuild(id: string, reason: string): Promise<void> {
+    await this.#builds.cancel(id, reason);
   }
 
-  async prepareStart(): Promise<void> {
-    throw new Fault(501, "this server builds no templates yet");
+  async prepareStart(request: PrepareStart): Promise<void> {
+    await this.#builds.prepareStart(request);
   }
 
   async collectImages(keep: readonly string[]): Promise<StoredImages> {
@@ -273,7 +298,8 @@ export class Machine implements Host {
       const records = await recordsOf(this.options.data);
       return [...records.map(({ kind }) => kind.image), ...(await this.checkpoints.images())];
     });
-    return { images: this.images.list(), layerBytes: 0 };
+    await this.#builds.collect();
+    return { images: this.images.list(), layerBytes: await this.#layers.bytes() };
   }
 
   async keepReady(kept: readonly KeptReady[]): Promise<void> {
@@ -283,6 +309,7 @@ export class Machine implements Host {
   async close(): Promise<void> {
     clearInterval(this.#liveness);
     this.#journals.close();
+    await this.#builds.close();
     await this.#pool.close();
     await this.#turns.settled();
     this.network.close();
@@ -291,22 +318,22 @@ export class Machine implements Host {
   }
 
   /** A sandbox that is the caller's, or nothing. */
-  async #make(request: CreateSandbox): Promise<string> {
-    const { checkpoint } = request;
-    const id = checkpoint === undefined ? await this.#pool.take(request.kind) : newSandboxId();
+  async #make(request: CreateSandbox): Promise<CreatedSandbox> {
+    const made = await this.#sandboxes.create(request);
     try {
-      if (checkpoint !== undefined) {
-        await this.#starting.fromCheckpoint({ ...request, id, checkpoint, memory: true }, true);
-      }
-      await this.#starting.handOver(id, request);
-      this.#journals.follow(id, this.#running.welcome(id).guest, true);
-      return id;
+      this.#journals.follow(made.id, this.#running.welcome(made.id).guest, true);
+      return made;
     } catch (cause) {
-      await this.destroy(id).catch((error) =>
-        complain("a sandbox that was not handed out could not be removed", error, id),
-      );
+      await this.#discard(made.id);
       throw cause;
     }
+  }
+
+  /** For a sandbox that is nobody's. Never throws. */
+  async #discard(id: string): Promise<void> {
+    await this.destroy(id).catch((error) =>
+      complain("a sandbox that was not handed out could not be removed", error, id),
+    );
   }
 
   async #unmake(remains: Remains): Promise<void> {

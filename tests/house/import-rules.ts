@@ -40,7 +40,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   host: list(`
     contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/network
-    host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/sandbox
+    host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/sandbox host/build
   `),
   "host/system": list("contract work host/limits.ts"),
   "host/cgroup": list("contract work host/limits.ts"),
@@ -58,6 +58,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/sandbox": list(`
     contract contract/runtime work host/limits.ts host/host.ts host/system host/cgroup host/mount
     host/network host/disk host/checkpoint host/guest-link host/runtime host/image
+  `),
+  "host/build": list(`
+    contract contract/runtime work blobs/blobs.ts host/limits.ts host/host.ts host/system
+    host/network host/disk host/checkpoint host/guest-link host/runtime host/sandbox
   `),
   "host/setup": list(`
     contract contract/management contract/runtime host/system host/cgroup host/mount host/image host/network

@@ -3,10 +3,10 @@
  * with it.
  */
 import { afterAll, beforeAll } from "bun:test";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readdirSync } from "node:fs";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import type { CreateSandbox } from "../../src/host/host.ts";
-import { Machine } from "../../src/host/machine.ts";
+import { Machine, type MachineOptions } from "../../src/host/machine.ts";
 import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../src/host/setup/guest-folder.ts";
 import { applySettings } from "../../src/host/setup/host-changes.ts";
@@ -14,6 +14,7 @@ import { teardown } from "../../src/host/setup/teardown.ts";
 import { attempt } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
 import { Toolbox } from "../../src/host/system/toolbox.ts";
+import { recordOf } from "./inside.ts";
 import { newDataFolder } from "./server.ts";
 
 export const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
@@ -30,7 +31,10 @@ export class MachineOfFile {
   data!: DataFolder;
   machine!: Machine;
 
-  constructor(name: string) {
+  constructor(
+    name: string,
+    readonly options: Pick<MachineOptions, "files" | "builds"> = {},
+  ) {
     this.dataFolder = newDataFolder(name);
     beforeAll(async () => {
       mkdirSync(this.dataFolder, { recursive: true });
@@ -44,6 +48,7 @@ export class MachineOfFile {
     this.data.makeRunFolder();
     applySettings(this.data);
     this.machine = await Machine.open({
+      ...this.options,
       data: this.data,
       cacheFolder: CACHE,
       guestFolder: guestFolder(new Toolbox(CACHE)),
@@ -56,6 +61,11 @@ export class MachineOfFile {
     await this.machine.close();
     await attempt(["umount", `${this.dataFolder}/disks`]);
     await teardown(this.data, CACHE, options);
+  }
+
+  /** Ends the first process of every sandbox behind the machine's back. */
+  endSandboxes(): void {
+    for (const id of readdirSync(this.data.sandboxesFolder)) process.kill(recordOf(this.data, id).pid, "SIGKILL");
   }
 
   async withSandbox(use: (id: string) => Promise<void>): Promise<void> {

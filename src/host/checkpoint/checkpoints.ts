@@ -68,12 +68,17 @@ export class Checkpoints {
 
   /** Whether it is there, whole. */
   has(name: string): boolean {
-    return existsSync(checkpointFolder(join(this.folder, named(name))).manifest);
+    return existsSync(this.folderOf(name).manifest);
+  }
+
+  /** Where it is, or would be. */
+  folderOf(name: string): CheckpointFolder {
+    return checkpointFolder(join(this.folder, named(name)));
   }
 
   /** Fault 404 when there is none, 422 when it is not one that this program can read. */
   read(name: string): { folder: CheckpointFolder; manifest: Manifest } {
-    const folder = checkpointFolder(join(this.folder, named(name)));
+    const folder = this.folderOf(name);
     if (!existsSync(folder.manifest)) throw new Fault(404, `there is no checkpoint "${name}" on this machine`);
     const manifest = JSON.parse(readFileSync(folder.manifest, "utf8")) as Manifest;
     if (manifest.format !== MANIFEST_FORMAT) {

@@ -15,6 +15,8 @@ export interface Manifest {
   kind: SandboxKind;
   hostname: string;
   memory?: MemoryFacts;
+  /** What whoever had it written wants to know of it again. */
+  note?: unknown;
 }
 
 /** What the runtime that wrote it wants to know of it again, and beside that: */

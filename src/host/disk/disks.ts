@@ -78,6 +78,15 @@ export class Disks {
     return join(this.#pool, "images");
   }
 
+  /** The same for what builds have made so far, and for what came of them. */
+  get layersFolder(): string {
+    return join(this.#pool, "layers");
+  }
+
+  get resultsFolder(): string {
+    return join(this.#pool, "results");
+  }
+
   async #mount(name: string, lowers: readonly Lower[], folder: string, fill: (disk: string) => void): Promise<Disk> {
     const disk = join(folder, "disk");
     const root = join(folder, "root");

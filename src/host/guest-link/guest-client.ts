@@ -140,14 +140,13 @@ function isTimeout(cause: unknown): boolean {
 }
 
 /** Root in the sandbox may have put anything in the guest's place: no more is taken from it than a guest would say. */
-async function boundedText(response: Response): Promise<string> {
+export async function boundedText(response: Response, maxBytes = GUEST_ANSWER_MAX_BYTES): Promise<string> {
   let text = "";
   const decoder = new TextDecoder();
   for await (const chunk of response.body ?? []) {
     text += decoder.decode(chunk, { stream: true });
     // Leaving the loop cancels the rest.
-    if (text.length > GUEST_ANSWER_MAX_BYTES)
-      throw new Fault(500, `the guest said more than ${GUEST_ANSWER_MAX_BYTES} bytes`);
+    if (text.length > maxBytes) throw new Fault(500, `the guest said more than ${maxBytes} bytes`);
   }
   return text;
 }

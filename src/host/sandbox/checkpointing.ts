@@ -42,6 +42,11 @@ interface CheckpointingParts {
   checkpoints: Checkpoints;
 }
 
+interface WriteOptions extends CheckpointOptions {
+  /** Kept with it. */
+  note?: unknown;
+}
+
 export class Checkpointing {
   readonly #gate = new Gate(CHECKPOINTS_AT_ONCE_MAX);
 
@@ -51,7 +56,7 @@ export class Checkpointing {
   async write(
     record: SandboxRecord,
     name: string,
-    options: CheckpointOptions,
+    options: WriteOptions,
     after: "stays frozen" | "goes on",
   ): Promise<void> {
     using _place = await this.#gate.enter(options.owner);
@@ -109,13 +114,14 @@ export class Checkpointing {
     return [`sync -f /proc/${record.pid}/root`, `cp --reflink=auto '${file}' '${draft.disk}'`];
   }
 
-  async #describe(record: SandboxRecord, options: CheckpointOptions, draft: CheckpointFolder): Promise<Manifest> {
+  async #describe(record: SandboxRecord, options: WriteOptions, draft: CheckpointFolder): Promise<Manifest> {
     const { network, runtime } = this.parts;
     const manifest: Manifest = {
       format: MANIFEST_FORMAT,
       createdAt: new Date().toISOString(),
       kind: record.kind,
       hostname: record.hostname,
+      ...(options.note === undefined ? {} : { note: options.note }),
     };
     if (!options.memory) return manifest;
     const { controlSecret, guestFolder, mounts, slot } = record;
@@ -131,9 +137,14 @@ export class Checkpointing {
     const maxBytes = imageMaxBytes(record);
     const { disks, runtime } = this.parts;
     const memory = options.memory ? await runtime.imageBytes(record.cgroup, maxBytes) : 0;
-    const disk = disks.reflink ? 0 : statSync(disks.imageOf(record.disk)).blocks * DISK_BLOCK_BYTES;
+    const disk = disks.reflink ? 0 : this.diskBytes(record);
     demandRoom(() => disks.demandSpace(memory + disk));
     return memory + disk;
+  }
+
+  /** What the sandbox's disk takes at this moment. */
+  diskBytes({ disk }: SandboxRecord): number {
+    return statSync(this.parts.disks.imageOf(disk)).blocks * DISK_BLOCK_BYTES;
   }
 
   #folderOf(record: SandboxRecord): string {

@@ -50,10 +50,10 @@ export class Starting {
     this.#parts = parts;
   }
 
-  /** A sandbox of this kind that runs and belongs to nobody yet. */
-  async boot(kind: SandboxKind): Promise<string> {
+  /** A sandbox of this kind that runs and belongs to nobody yet; with a fresh disk, or a copy of one. */
+  async boot(kind: SandboxKind, origin?: Origin): Promise<string> {
     const id = newSandboxId();
-    await this.#bootAs(id, kind, undefined, false);
+    await this.#bootAs(id, kind, origin, false);
     return id;
   }
 

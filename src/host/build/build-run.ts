@@ -1,0 +1,314 @@
+/** One build, from its base to its outcome. */
+import { Fault } from "../../contract/fault.ts";
+import type { Checkpoints } from "../checkpoint/checkpoints.ts";
+import { demandFit } from "../checkpoint/manifest.ts";
+import type { BuildOutcome, BuildRequest, BuildStep, SandboxKind } from "../host.ts";
+import { BUILD_COMMAND_SHOWN_CHARS } from "../limits.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import type { Checkpointing } from "../sandbox/checkpointing.ts";
+import type { BuildContext } from "./build-context.ts";
+import type { BuildLog } from "./build-log.ts";
+import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
+import { originKey, startKey, stepKey } from "./layer-key.ts";
+import type { Layer, Layers } from "./layers.ts";
+import type { BuildResults } from "./results.ts";
+import { startUntilReady } from "./start-command.ts";
+import { afterEnv, isDiskStep, runStep, type UploadedFiles } from "./steps.ts";
+
+export interface BuildBounds {
+  maxMs: number;
+  readyMaxMs: number;
+  logMaxBytes: number;
+}
+
+/** Where root filesystems are kept. */
+export interface BuildImages {
+  has(name: string): boolean;
+  /** Fault 404 when there is no such image, 400 when nothing more can be stacked on it. */
+  demandStackable(parent: string): void;
+  add(name: string, made: { parent: string; disk: string; signal: AbortSignal }): Promise<void>;
+  remove(name: string): Promise<void>;
+  /** It is not collected until it is let go. */
+  hold(name: string): Disposable;
+}
+
+export interface BuildParts {
+  bounds: BuildBounds;
+  sandboxes: SandboxSource;
+  runtime: Pick<Runtime, "misfit">;
+  checkpoints: Checkpoints;
+  checkpointing: Checkpointing;
+  images: BuildImages;
+  layers: Layers;
+  results: BuildResults;
+  files: UploadedFiles;
+}
+
+/** What a build begins with. */
+interface Base {
+  image: string;
+  /** The disk of a snapshot, which has more than its image. */
+  disk: Pick<Layer, "folder" | "hostname"> | undefined;
+  context: BuildContext;
+  key: string;
+}
+
+/** How far a build has come: `key` names all that led here, `diskKey` the layer that has all of its disk. */
+interface Progress {
+  context: BuildContext;
+  key: string;
+  diskKey: string | undefined;
+}
+
+export class BuildRun {
+  /** Where it is, in the words of an outcome. */
+  at = "base";
+  readonly #parts: BuildParts;
+  readonly #request: BuildRequest;
+  readonly #log: BuildLog;
+  readonly #signal: AbortSignal;
+  readonly #isForced: boolean;
+
+  constructor(parts: BuildParts, request: BuildRequest, log: BuildLog, signal: AbortSignal) {
+    this.#parts = parts;
+    this.#request = request;
+    this.#log = log;
+    this.#signal = signal;
+    this.#isForced = request.force || request.steps.some(({ force }) => force);
+  }
+
+  async finish(): Promise<BuildOutcome> {
+    const { images } = this.#parts;
+    const base = this.#findBase();
+    using _base = images.hold(base.image);
+    images.demandStackable(base.image);
+    const made = await this.#runSteps(base);
+    this.at = "finalize";
+    await using undo = new AsyncDisposableStack();
+    const image = await this.#keepImage(base, made, undo);
+    using _image = images.hold(image);
+    const kind = this.#kind(image, made.context);
+    const checkpoint = await this.#keepStart(kind, made, undo);
+    await this.#prove(kind, made.context, checkpoint);
+    this.#remember(base, made, image, checkpoint);
+    undo.move();
+    const { user: defaultUser, workdir: defaultWorkdir, envVars } = made.context;
+    return { isReady: true, image, defaultUser, defaultWorkdir, envVars, checkpoint };
+  }
+
+  #findBase(): Base {
+    const { from, owner, diskSizeMB } = this.#request;
+    if (from.kind === "registry") throw new Fault(501, "this server cannot fetch images yet; build from a template");
+    const { image, defaultUser: user, defaultWorkdir: workdir } = from.from;
+    const context = { user, home: user === "root" ? "/root" : `/home/${user}`, workdir, envVars: from.envVars };
+    const key = originKey(owner, [image, from.checkpoint, context], diskSizeMB);
+    if (from.checkpoint === null) return { image, disk: undefined, context, key };
+    const { folder, manifest } = this.#parts.checkpoints.read(from.checkpoint);
+    return { image, disk: { folder, hostname: manifest.hostname }, context, key };
+  }
+
+  /** Begins with the deepest layer that is there, and runs what comes after it. */
+  async #runSteps(base: Base): Promise<Progress> {
+    const { steps } = this.#request;
+    const keys: string[] = [];
+    for (const step of steps) keys.push(stepKey(keys.at(-1) ?? base.key, step));
+    const layer = this.#deepestLayer(keys);
+    const done = layer === undefined ? 0 : keys.indexOf(layer.key) + 1;
+    for (const [at, step] of steps.slice(0, done).entries()) this.#announce(at, step, "CACHED ");
+    const begun = {
+      context: layer?.context ?? base.context,
+      key: layer?.key ?? base.key,
+      diskKey: layer?.key,
+    };
+    const rest = steps.slice(done).map((step, at) => ({ step, at: done + at, key: keys[done + at] ?? "" }));
+    if (!rest.some(({ step }) => isDiskStep(step))) return await this.#runAll(rest, begun, undefined);
+    using _layer = layer === undefined ? undefined : this.#parts.layers.keep(layer.key);
+    await using sandbox = await this.#bootOn(base, layer);
+    const home = layer === undefined ? await sandbox.homeOf(begun.context.user) : undefined;
+    if (home !== undefined) begun.context = { ...begun.context, home };
+    return await this.#runAll(rest, begun, sandbox);
+  }
+
+  /** Of those before the first step that is to be run whatever there is. */
+  #deepestLayer(keys: readonly string[]): Layer | undefined {
+    const { steps, force } = this.#request;
+    const forced = steps.findIndex((step) => step.force);
+    const usable = force ? [] : keys.slice(0, forced < 0 ? keys.length : forced);
+    for (const key of usable.toReversed()) {
+      const layer = this.#parts.layers.find(key);
+      if (layer !== undefined) return layer;
+    }
+    return undefined;
+  }
+
+  async #runAll(
+    steps: readonly { step: BuildStep; at: number; key: string }[],
+    begun: Progress,
+    sandbox: BuildSandbox | undefined,
+  ): Promise<Progress> {
+    const { files, layers } = this.#parts;
+    let { context, diskKey } = begun;
+    const lastOfDisk = steps.findLast(({ step }) => isDiskStep(step));
+    for (const { step, at, key } of steps) {
+      this.#signal.throwIfAborted();
+      this.#announce(at, step, "");
+      if (!isDiskStep(step) || sandbox === undefined) {
+        if (!isDiskStep(step)) context = afterEnv(step, context);
+        continue;
+      }
+      context = await runStep(step, context, { sandbox, files, output: this.#log.output(this.at) });
+      // Users and folders are made again faster than a layer is written.
+      if (step.type !== "run" && step.type !== "copy" && step !== lastOfDisk?.step) continue;
+      await layers.write(sandbox.record, key, { context, owner: this.#request.owner, before: diskKey });
+      diskKey = key;
+    }
+    return { context, key: steps.at(-1)?.key ?? begun.key, diskKey };
+  }
+
+  #announce(at: number, step: BuildStep, prefix: string): void {
+    this.at = String(at + 1);
+    this.#log.say("info", this.at, `[${at + 1}/${this.#request.steps.length}] ${prefix}${shown(step)}`);
+  }
+
+  async #bootOn(base: Base, layer: Layer | undefined): Promise<BuildSandbox> {
+    const kind = { ...this.#kind(base.image, base.context), defaultUser: "root", defaultWorkdir: "/" };
+    const request = { kind, envVars: {}, internet: true };
+    const boot = (disk: Base["disk"]) =>
+      BuildSandbox.of(
+        this.#parts.sandboxes,
+        (opened) =>
+          this.#parts.sandboxes.boot(opened, disk && { disk: disk.folder, hostname: disk.hostname, copy: false }),
+        request,
+        this.#signal,
+      );
+    return layer === undefined ? await boot(base.disk) : await this.#parts.layers.hold(layer.key, boot);
+  }
+
+  /** What the build wrote becomes an image, unless it wrote nothing, or the same is there already. */
+  async #keepImage(base: Base, made: Progress, undo: AsyncDisposableStack): Promise<string> {
+    const { images, layers, results } = this.#parts;
+    if (made.diskKey === undefined && base.disk === undefined) return base.image;
+    const known = this.#isForced ? undefined : results.find(made.diskKey ?? base.key);
+    if (known !== undefined && images.has(known.image)) return known.image;
+    const name = `t${randomHex()}`;
+    this.#log.say("debug", this.at, "Writing the image");
+    const add = ({ folder }: Pick<Layer, "folder">) =>
+      images.add(name, { parent: base.image, disk: folder.disk, signal: this.#signal });
+    if (made.diskKey !== undefined) await layers.hold(made.diskKey, add);
+    else if (base.disk !== undefined) await add(base.disk);
+    undo.defer(() => images.remove(name));
+    return name;
+  }
+
+  /** Null: there is nothing to start, or what was started cannot be kept. */
+  async #keepStart(kind: SandboxKind, made: Progress, undo: AsyncDisposableStack): Promise<string | null> {
+    const { start, owner } = this.#request;
+    if (start === null) return null;
+    const { checkpoints, sandboxes, bounds } = this.#parts;
+    const known = this.#isForced ? undefined : this.#parts.results.find(this.#startKey(made));
+    if (known?.image === kind.image && known.checkpoint !== undefined && this.#fits(known.checkpoint)) {
+      return known.checkpoint;
+    }
+    this.#log.say("info", this.at, `Starting ${shortened(start.command)}`);
+    const request = { kind, envVars: made.context.envVars, internet: true };
+    await using sandbox = await BuildSandbox.of(sandboxes, (opened) => sandboxes.boot(opened), request, this.#signal);
+    const output = this.#log.output(this.at);
+    await startUntilReady(sandbox, { start, context: made.context, output, readyMaxMs: bounds.readyMaxMs });
+    this.#log.say("info", this.at, "Ready");
+    const name = `start-${randomHex()}`;
+    const reason = await keepRunning(this.#parts, sandbox, name, owner);
+    if (reason === undefined) {
+      undo.defer(() => checkpoints.remove(name));
+      return name;
+    }
+    const then = "each sandbox runs the start command when it is created";
+    this.#log.say("warn", this.at, `What the start command started cannot be kept, so ${then}: ${reason}`);
+    return null;
+  }
+
+  /** Whether it is there, whole, and this machine can restore it. */
+  #fits(checkpoint: string): boolean {
+    try {
+      const { manifest } = this.#parts.checkpoints.read(checkpoint);
+      if (manifest.memory === undefined) return false;
+      demandFit(manifest.memory, this.#parts.runtime);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** A sandbox is created as for a client, and runs a command. */
+  async #prove(kind: SandboxKind, context: BuildContext, checkpoint: string | null): Promise<void> {
+    const { start } = this.#request;
+    const { sandboxes } = this.#parts;
+    const request = {
+      kind,
+      envVars: context.envVars,
+      internet: true,
+      ...(checkpoint === null ? {} : { checkpoint }),
+      ...(start === null ? {} : { start }),
+    };
+    await using sandbox = await BuildSandbox.of(sandboxes, (opened) => sandboxes.create(opened), request, this.#signal);
+    if (await sandbox.hasShell()) await sandbox.shell("true", context, this.#log.output(this.at));
+    this.#log.say("debug", this.at, "A sandbox of this template runs commands");
+  }
+
+  #remember(base: Base, made: Progress, image: string, checkpoint: string | null): void {
+    const { results } = this.#parts;
+    if (image !== base.image) results.keep(made.diskKey ?? base.key, { image });
+    if (checkpoint !== null) results.keep(this.#startKey(made), { image, checkpoint });
+  }
+
+  #startKey({ key }: Progress): string {
+    const { start, cpuCount, memoryMB, diskSizeMB } = this.#request;
+    return startKey(key, start ?? { command: "", ready: null }, [cpuCount, memoryMB, diskSizeMB]);
+  }
+
+  #kind(image: string, { user, workdir }: BuildContext): SandboxKind {
+    const { templateId, cpuCount, memoryMB, diskSizeMB } = this.#request;
+    return { templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser: user, defaultWorkdir: workdir };
+  }
+}
+
+/** Writes a checkpoint of all that runs; what it cannot keep is answered in words. */
+async function keepRunning(
+  { checkpointing }: Pick<BuildParts, "checkpointing">,
+  sandbox: BuildSandbox,
+  name: string,
+  owner: string,
+): Promise<string | undefined> {
+  await sandbox.close();
+  try {
+    await checkpointing.write(sandbox.record, name, { memory: true, owner }, "goes on");
+    return undefined;
+  } catch (cause) {
+    if (cause instanceof Fault && cause.status === 422) return cause.message;
+    throw cause;
+  }
+}
+
+function shown(step: BuildStep): string {
+  switch (step.type) {
+    case "run":
+      return `RUN ${shortened(step.command)}`;
+    case "copy":
+      return `COPY ${shortened(step.source)} ${shortened(step.target)}`;
+    case "env":
+      // Values may be secrets; names are not.
+      return `ENV ${shortened(step.variables.map(([name]) => name).join(" "))}`;
+    case "workdir":
+      return `WORKDIR ${shortened(step.path)}`;
+    case "user":
+      return `USER ${shortened(step.name)}`;
+  }
+}
+
+function shortened(text: string): string {
+  const line = text.replaceAll("\0", "\ufffd");
+  return line.length > BUILD_COMMAND_SHOWN_CHARS ? `${line.slice(0, BUILD_COMMAND_SHOWN_CHARS)}…` : line;
+}
+
+function randomHex(): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(10))).toString("hex");
+}

@@ -1,0 +1,118 @@
+/**
+ * Builds templates: from an image or another template, step by step in a sandbox, to an image that all its sandboxes
+ * share, and if there is a start command to a checkpoint of what that left running.
+ *
+ *   base → deepest layer that is there → the steps after it, a layer behind each → image → start, ready, checkpoint
+ *   → a sandbox of the result runs a command
+ *
+ * A build ends as an outcome, whatever happens. Nothing of one that failed is left but its layers.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { described, stderrLog } from "../../work/log.ts";
+import type { BuildLogEntry, BuildOutcome, BuildRequest, PrepareStart } from "../host.ts";
+import { LAYERS_KEPT_MS, LAYERS_MAX_BYTES } from "../limits.ts";
+import { BuildLog, silentOutput } from "./build-log.ts";
+import { type BuildParts, BuildRun } from "./build-run.ts";
+import { BuildSandbox } from "./build-sandbox.ts";
+import type { BuildResult } from "./results.ts";
+import { startUntilReady } from "./start-command.ts";
+
+interface Underway {
+  readonly over: AbortController;
+  readonly ended: Promise<unknown>;
+}
+
+export class Builds {
+  readonly #parts: BuildParts;
+  readonly #tell: (id: string, entries: readonly BuildLogEntry[]) => void;
+  readonly #underway = new Map<string, Underway>();
+  readonly #closing = new AbortController();
+
+  constructor(parts: BuildParts, tell: (id: string, entries: readonly BuildLogEntry[]) => void) {
+    this.#parts = parts;
+    this.#tell = tell;
+  }
+
+  async build(request: BuildRequest): Promise<BuildOutcome> {
+    const { id } = request;
+    if (this.#underway.has(id)) throw new Fault(409, `the build ${id} is under way already`);
+    const over = new AbortController();
+    const { maxMs } = this.#parts.bounds;
+    const late = setTimeout(
+      () => over.abort(new Fault(422, `the build was ended: it took longer than ${maxMs / 1000} s`)),
+      maxMs,
+    );
+    const outcome = this.#run(request, over.signal);
+    this.#underway.set(id, { over, ended: outcome });
+    try {
+      return await outcome;
+    } finally {
+      clearTimeout(late);
+      this.#underway.delete(id);
+    }
+  }
+
+  /** Resolves when nothing of it runs any more. */
+  async cancel(id: string, reason: string): Promise<void> {
+    const found = this.#underway.get(id);
+    found?.over.abort(new Fault(422, reason));
+    await found?.ended;
+  }
+
+  /** Faults as of a pause. */
+  async prepareStart({ name, kind, envVars, start }: PrepareStart): Promise<void> {
+    const { sandboxes, bounds, images, checkpointing } = this.#parts;
+    using _image = images.hold(kind.image);
+    const over = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(bounds.maxMs)]);
+    await using sandbox = await BuildSandbox.of(
+      sandboxes,
+      (opened) => sandboxes.boot(opened),
+      { kind, envVars, internet: true },
+      over,
+    );
+    const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };
+    await startUntilReady(sandbox, { start, context, output: silentOutput(), readyMaxMs: bounds.readyMaxMs });
+    await sandbox.close();
+    await checkpointing.write(sandbox.record, name, { memory: true }, "goes on");
+  }
+
+  /** Removes layers and results that are of no use any more. */
+  async collect(): Promise<void> {
+    const { images, checkpoints, layers, results } = this.#parts;
+    await layers.collect({ maxBytes: LAYERS_MAX_BYTES, keptMs: LAYERS_KEPT_MS }, (image) => images.has(image));
+    const isThere = ({ image, checkpoint }: BuildResult) =>
+      images.has(image) && (checkpoint === undefined || checkpoints.has(checkpoint));
+    await results.collect(isThere, LAYERS_KEPT_MS);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new Fault(503, "the server is being stopped"));
+    await Promise.all([...this.#underway.keys()].map((id) => this.cancel(id, "the server was stopped")));
+  }
+
+  async #run(request: BuildRequest, signal: AbortSignal): Promise<BuildOutcome> {
+    const { bounds } = this.#parts;
+    const log = new BuildLog((entries) => this.#tell(request.id, entries), bounds.logMaxBytes);
+    const run = new BuildRun(this.#parts, request, log, signal);
+    try {
+      return await run.finish();
+    } catch (thrown) {
+      const message = reasonOf(signal.aborted ? signal.reason : thrown, request.id);
+      log.say("error", run.at, message);
+      return { isReady: false, step: run.at, message };
+    } finally {
+      log.flush();
+    }
+  }
+}
+
+/** In words for whoever asked for the build. What only the operator can understand goes into the server's log. */
+function reasonOf(thrown: unknown, build: string): string {
+  const { status, message } = Fault.from(thrown);
+  if (!(thrown instanceof Fault) || status === 500) {
+    stderrLog.write({ level: "error", event: "a build failed", build, error: described(thrown) });
+  }
+  return thrown instanceof Fault
+    ? message
+    : `the build failed inside the server; its log has the details under ${build}`;
+}

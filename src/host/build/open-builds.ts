@@ -1,0 +1,64 @@
+/** Puts together what builds are made of. */
+import type { Blobs } from "../../blobs/blobs.ts";
+import { Fault } from "../../contract/fault.ts";
+import { Checkpoints } from "../checkpoint/checkpoints.ts";
+import type { Disks } from "../disk/disks.ts";
+import type { CreateSandbox } from "../host.ts";
+import { BUILD_LOG_MAX_BYTES, BUILD_MAX_MS, BUILD_READY_MAX_MS } from "../limits.ts";
+import type { Network } from "../network/network.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { Checkpointing } from "../sandbox/checkpointing.ts";
+import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
+import type { Starting } from "../sandbox/starting.ts";
+import type { DataFolder } from "../system/data-folder.ts";
+import type { BuildBounds, BuildImages } from "./build-run.ts";
+import { Builds } from "./builds.ts";
+import { Layers } from "./layers.ts";
+import { BuildResults } from "./results.ts";
+import { TemplateSandboxes } from "./template-sandboxes.ts";
+
+/** What the operator says about builds. */
+export interface BuildOptions {
+  /** Where the files are that builds copy. */
+  files?: Pick<Blobs, "open">;
+  /** What a build may take; each has a default. */
+  builds?: Partial<BuildBounds>;
+}
+
+const BOUNDS: BuildBounds = {
+  maxMs: BUILD_MAX_MS,
+  readyMaxMs: BUILD_READY_MAX_MS,
+  logMaxBytes: BUILD_LOG_MAX_BYTES,
+};
+
+const NO_FILES: Pick<Blobs, "open"> = {
+  open: (name) => Promise.reject(new Fault(404, `there is no file ${JSON.stringify(name)}`)),
+};
+
+interface MachineParts extends BuildOptions {
+  data: DataFolder;
+  network: Network;
+  disks: Disks;
+  runtime: Runtime;
+  checkpoints: Checkpoints;
+  checkpointing: Checkpointing;
+  starting: Starting;
+  running: RunningSandboxes;
+  images: BuildImages;
+  take(request: CreateSandbox): Promise<string>;
+  destroy(id: string): Promise<void>;
+}
+
+export function openBuilds(parts: MachineParts): { sandboxes: TemplateSandboxes; layers: Layers; builds: Builds } {
+  const { data, network, disks, runtime, running } = parts;
+  const bounds = { ...BOUNDS, ...parts.builds };
+  const sandboxes = new TemplateSandboxes({ ...parts, readyMaxMs: bounds.readyMaxMs });
+  const written = new Checkpoints(disks.layersFolder);
+  const layers = new Layers(written, new Checkpointing({ data, network, disks, runtime, checkpoints: written }));
+  const results = new BuildResults(disks.resultsFolder);
+  const builds = new Builds(
+    { ...parts, bounds, sandboxes, layers, results, files: parts.files ?? NO_FILES },
+    (id, entries) => running.tell({ kind: "build-log", id, entries }),
+  );
+  return { sandboxes, layers, builds };
+}

@@ -1,0 +1,59 @@
+/**
+ * What finished builds have made, by the key of all that led to it, so that the same build again makes nothing. An
+ * entry is only a hint: what it names may be gone.
+ */
+import { mkdirSync, readFileSync, renameSync, utimesSync, writeFileSync } from "node:fs";
+import { readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+
+export interface BuildResult {
+  image: string;
+  /** Of what a start command left running. */
+  checkpoint?: string;
+}
+
+export class BuildResults {
+  constructor(readonly folder: string) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  }
+
+  find(key: string): BuildResult | undefined {
+    const path = join(this.folder, `${key}.json`);
+    try {
+      const result = JSON.parse(readFileSync(path, "utf8")) as BuildResult;
+      const now = new Date();
+      utimesSync(path, now, now);
+      return result;
+    } catch {
+      // There is none, or a power failure has cut it.
+      return undefined;
+    }
+  }
+
+  keep(key: string, result: BuildResult): void {
+    const path = join(this.folder, `${key}.json`);
+    writeFileSync(`${path}.new`, JSON.stringify(result), { mode: 0o600 });
+    renameSync(`${path}.new`, path);
+  }
+
+  /** Removes entries that are of no use any more. */
+  async collect(isUsable: (result: BuildResult) => boolean, keptMs: number): Promise<void> {
+    for (const name of await readdir(this.folder)) {
+      const path = join(this.folder, name);
+      const used = await stat(path).catch(() => undefined);
+      if (used === undefined) continue;
+      const result = read(path);
+      const isFresh = used.mtimeMs >= Date.now() - keptMs;
+      if (isFresh && name.endsWith(".json") && result !== undefined && isUsable(result)) continue;
+      await rm(path, { force: true });
+    }
+  }
+}
+
+function read(path: string): BuildResult | undefined {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as BuildResult;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * Makes sandboxes as templates want them: with what their start command started. That is in the memory of a checkpoint;
+ * where there is none, or its memory does not fit this machine, the sandbox boots and the command runs anew.
+ */
+import { Fault } from "../../contract/fault.ts";
+import type { CreatedSandbox, CreateSandbox, StartCommand } from "../host.ts";
+import type { Origin } from "../sandbox/booting.ts";
+import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
+import { newSandboxId } from "../sandbox/sandbox-id.ts";
+import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
+import type { Starting } from "../sandbox/starting.ts";
+import { silentOutput } from "./build-log.ts";
+import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
+import { startUntilReady } from "./start-command.ts";
+
+interface TemplateSandboxesParts {
+  starting: Starting;
+  running: RunningSandboxes;
+  /** One that is nobody's yet, of a kind that may be kept ready. */
+  take(request: CreateSandbox): Promise<string>;
+  destroy(id: string): Promise<void>;
+  readyMaxMs: number;
+}
+
+export class TemplateSandboxes implements SandboxSource {
+  readonly #parts: TemplateSandboxesParts;
+
+  constructor(parts: TemplateSandboxesParts) {
+    this.#parts = parts;
+  }
+
+  async boot(request: CreateSandbox, origin?: Origin): Promise<string> {
+    return await this.#handedOver(request, () => this.#parts.starting.boot(request.kind, origin));
+  }
+
+  /** A sandbox that is the caller's and of which nobody is told yet, or nothing. */
+  async create(request: CreateSandbox): Promise<CreatedSandbox> {
+    const { checkpoint, start } = request;
+    if (checkpoint === undefined) return { id: await this.#fresh(request) };
+    try {
+      return { id: await this.#handedOver(request, () => this.#restored({ ...request, checkpoint })) };
+    } catch (cause) {
+      const misfit = start === undefined ? undefined : misfitOf(cause);
+      if (misfit === undefined) throw cause;
+      return { id: await this.#fresh(request), misfit };
+    }
+  }
+
+  async handOver(id: string, request: CreateSandbox): Promise<void> {
+    await this.#parts.starting.handOver(id, request);
+  }
+
+  recordOf(id: string): SandboxRecord {
+    return this.#parts.running.demand(id).record;
+  }
+
+  addressOf(id: string): string {
+    return this.#parts.running.demand(id).guest.address;
+  }
+
+  async destroy(id: string): Promise<void> {
+    await this.#parts.destroy(id);
+  }
+
+  async #fresh(request: CreateSandbox): Promise<string> {
+    const { start } = request;
+    const take = () => this.#parts.take(request);
+    if (start === undefined) return await this.#handedOver(request, take);
+    return await this.#handedOver(request, () => this.#started(request, start, take));
+  }
+
+  async #restored(request: CreateSandbox & { checkpoint: string }): Promise<string> {
+    const id = newSandboxId();
+    await this.#parts.starting.fromCheckpoint({ ...request, id, memory: true }, true);
+    return id;
+  }
+
+  /** The start command runs before anybody else can reach the sandbox. */
+  async #started(request: CreateSandbox, start: StartCommand, take: () => Promise<string>): Promise<string> {
+    const { kind, envVars } = request;
+    const over = new AbortController();
+    const opened = (own: CreateSandbox) => this.#handedOver(own, take);
+    const sandbox = await BuildSandbox.of(this, opened, request, over.signal);
+    try {
+      const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };
+      const { readyMaxMs } = this.#parts;
+      await startUntilReady(sandbox, { start, context, output: silentOutput(), readyMaxMs });
+      return sandbox.id;
+    } catch (cause) {
+      await this.#parts.destroy(sandbox.id);
+      throw new Fault(503, `the template's start command did not become ready: ${Fault.from(cause).message}`, {
+        cause,
+      });
+    }
+  }
+
+  async #handedOver(request: CreateSandbox, make: () => Promise<string>): Promise<string> {
+    const id = await make();
+    try {
+      await this.#parts.starting.handOver(id, request);
+      return id;
+    } catch (cause) {
+      await this.#parts.destroy(id);
+      throw cause;
+    }
+  }
+}
+
+/** Why what is in a checkpoint cannot run here; undefined: for another reason than that. */
+function misfitOf(cause: unknown): string | undefined {
+  if (!(cause instanceof Fault)) return undefined;
+  return cause.status === 422 || cause.status === 404 ? cause.message : undefined;
+}

@@ -1,0 +1,61 @@
+/**
+ * Streams of the Connect protocol in JSON, as the host reads them from a guest: five bytes of flags and length, then a
+ * message. Root in a sandbox may send anything in the guest's place, so whatever is longer than an honest message, or
+ * none, ends the stream.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { GUEST_MESSAGE_MAX_BYTES } from "../limits.ts";
+
+/** Flags and length, before each message of a stream. */
+const ENVELOPE_BYTES = 5;
+const MESSAGE = 0;
+const END_OF_STREAM = 2;
+
+export function envelope(message: unknown): Uint8Array<ArrayBuffer> {
+  const payload = new TextEncoder().encode(JSON.stringify(message));
+  const whole = new Uint8Array(ENVELOPE_BYTES + payload.length);
+  new DataView(whole.buffer).setUint32(1, payload.length);
+  whole.set(payload, ENVELOPE_BYTES);
+  return whole;
+}
+
+/** Each message in its order. Throws what the guest said at the end of its stream, if that was an error. */
+export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Record<string, unknown>> {
+  let rest = Buffer.alloc(0);
+  for await (const chunk of body) {
+    rest = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
+    while (rest.length >= ENVELOPE_BYTES) {
+      const length = rest.readUInt32BE(1);
+      if (length > GUEST_MESSAGE_MAX_BYTES) throw unfit(`a message of ${length} bytes`);
+      if (rest.length < ENVELOPE_BYTES + length) break;
+      const message = parsed(rest.toString("utf8", ENVELOPE_BYTES, ENVELOPE_BYTES + length));
+      const flags = rest[0];
+      rest = rest.subarray(ENVELOPE_BYTES + length);
+      if (flags === END_OF_STREAM) return demandNoError(message);
+      if (flags !== MESSAGE) throw unfit(`a message with the flags ${flags}`);
+      yield message;
+    }
+  }
+  throw new Fault(502, "the sandbox's runtime hung up in the middle of its answer");
+}
+
+function parsed(text: string): Record<string, unknown> {
+  try {
+    const json: unknown = JSON.parse(text);
+    if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as Record<string, unknown>;
+  } catch {
+    // As what is no object.
+  }
+  throw unfit("something that is no message");
+}
+
+function demandNoError({ error }: Record<string, unknown>): void {
+  if (typeof error !== "object" || error === null) return;
+  const { message, code } = error as Record<string, unknown>;
+  const said = typeof message === "string" && message !== "" ? message : String(code);
+  throw new Fault(422, said.slice(0, GUEST_MESSAGE_MAX_BYTES));
+}
+
+function unfit(what: string): Fault {
+  return new Fault(502, `the sandbox's runtime sent ${what}, which it never would: something took its place`);
+}

@@ -1,0 +1,195 @@
+/** Builds on the real machine: what steps do, what is reused, how they fail, and that nothing is left of them. */
+import { afterEach, describe, expect, test } from "bun:test";
+import type { BuildOutcome, BuildRequest } from "../../../src/host/host.ts";
+import { base, build, env, requestOf, run, workdir } from "../../support/building.ts";
+import { NOTHING, settledCensus } from "../../support/census.ts";
+import { shell } from "../../support/inside.ts";
+import { MachineOfFile } from "../../support/machine-of-file.ts";
+
+const here = new MachineOfFile("build");
+const hurried = new MachineOfFile("build-hurried", { builds: { maxMs: 500 } });
+afterEach(async () => {
+  expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+});
+
+const messages = ({ entries }: { entries: { message: string; step: string | null }[] }, step: string) =>
+  entries.filter((entry) => entry.step === step).map(({ message }) => message);
+
+function demandReady(outcome: BuildOutcome): Extract<BuildOutcome, { isReady: true }> {
+  if (!outcome.isReady) throw new Error(outcome.message);
+  return outcome;
+}
+
+/** What a shell line says in a sandbox of what was built. */
+async function inSandbox(outcome: BuildOutcome, line: string): Promise<string> {
+  const { image, defaultUser, defaultWorkdir, envVars } = demandReady(outcome);
+  const kind = { ...base, image, defaultUser, defaultWorkdir };
+  const { id } = await here.machine.create({ kind, envVars, accessTokens: [], internet: false });
+  try {
+    return await shell(here.data, id, line);
+  } finally {
+    await here.machine.destroy(id);
+  }
+}
+
+describe("steps", () => {
+  test("run one after the other, and each finds what the ones before left", async () => {
+    const built = await build(
+      here.machine,
+      requestOf([
+        run("id -un; pwd; echo one > file"),
+        env(["A", "1"], ["PATH", "/opt/tools:$PATH"]),
+        env(["B", "$A and $HOME, not $(id)"]),
+        workdir("sub/folder"),
+        run("pwd; stat -c %U . ..; echo $B; echo $PATH | cut -d: -f1; cat ../../file >&2"),
+        run("id -un; echo $HOME", "root"),
+        workdir("/srv/app"),
+      ]),
+    );
+    expect(messages(built, "1").slice(1)).toEqual(["user", "/home/user"]);
+    expect(messages(built, "5").slice(1)).toEqual([
+      "/home/user/sub/folder",
+      "user",
+      "user",
+      "1 and /home/user, not $(id)",
+      "/opt/tools",
+      "one",
+    ]);
+    expect(messages(built, "6").slice(1)).toEqual(["root", "/root"]);
+    expect(built.outcome).toMatchObject({
+      isReady: true,
+      defaultUser: "user",
+      defaultWorkdir: "/srv/app",
+      envVars: { A: "1", B: "1 and /home/user, not $(id)" },
+      checkpoint: null,
+    });
+    expect(await inSandbox(built.outcome, "cat /home/user/file; stat -c %U /srv/app")).toBe("one\nuser");
+  });
+
+  test("that were built before are not run again, nor is anything written; those after a change are", async () => {
+    const steps = [run("echo $RANDOM$RANDOM > drawn"), run("cp drawn copy")];
+    const first = await build(here.machine, requestOf(steps));
+    const again = await build(here.machine, requestOf(steps));
+    expect(messages(again, "2")).toEqual(["[2/2] CACHED RUN cp drawn copy"]);
+    expect(again.outcome).toEqual(first.outcome);
+    const more = await build(here.machine, requestOf([...steps.slice(0, 1), env(["A", "1"]), run("cp drawn other")]));
+    expect(messages(more, "1")).toEqual(["[1/3] CACHED RUN echo $RANDOM$RANDOM > drawn"]);
+    const drawn = await inSandbox(first.outcome, "cat /home/user/drawn");
+    expect(await inSandbox(more.outcome, "cat /home/user/other")).toBe(drawn);
+  });
+
+  test("are run again for another owner, on another disk, or when they are to be", async () => {
+    const steps = [run("echo $RANDOM$RANDOM > drawn"), run("cp drawn copy")];
+    const [one, two] = steps;
+    if (one === undefined || two === undefined) throw new Error("there are two");
+    const runsAnew = async (changes: Partial<BuildRequest>) => {
+      const built = await build(here.machine, requestOf(steps, changes));
+      demandReady(built.outcome);
+      return [1, 2].map((step) => !messages(built, String(step))[0]?.includes("CACHED"));
+    };
+    await runsAnew({});
+    expect(await runsAnew({})).toEqual([false, false]);
+    expect(await runsAnew({ owner: "another" })).toEqual([true, true]);
+    expect(await runsAnew({ diskSizeMB: base.diskSizeMB + 1 })).toEqual([true, true]);
+    expect(await runsAnew({ steps: [one, { ...two, force: true }] })).toEqual([false, true]);
+    expect(await runsAnew({ force: true })).toEqual([true, true]);
+    expect(await runsAnew({})).toEqual([false, false]);
+  });
+});
+
+describe("a build fails", () => {
+  const outcomeOf = async (request: BuildRequest) => (await build(here.machine, request)).outcome;
+
+  test("with the number of its step, the command, its exit code and its last output", async () => {
+    const failed = await build(here.machine, requestOf([env(["A", "1"]), run("echo on its way; exit 7"), run("true")]));
+    const message = 'the command "echo on its way; exit 7" ended with exit code 7. Its last output:\non its way';
+    expect(failed.outcome).toEqual({ isReady: false, step: "2", message });
+    expect(failed.entries.at(-1)).toMatchObject({ level: "error", step: "2", message });
+    expect(messages(failed, "3")).toEqual([]);
+  });
+
+  test("when its step is killed, names nobody, or has no place to run in", async () => {
+    expect(await outcomeOf(requestOf([run("kill -9 $$")]))).toMatchObject({
+      step: "1",
+      message: 'the command "kill -9 $$" got signal: killed',
+    });
+    expect(await outcomeOf(requestOf([run("true", "nobody-here")]))).toMatchObject({
+      step: "1",
+      message: expect.stringContaining("nobody-here"),
+    });
+    expect(await outcomeOf(requestOf([workdir("/gone"), run("rm -r /gone", "root"), run("true")]))).toMatchObject({
+      step: "3",
+      message: expect.stringContaining("/gone"),
+    });
+    expect(await outcomeOf(requestOf([workdir("/etc/passwd")]))).toMatchObject({ step: "1" });
+  });
+
+  test("when what it begins with is not there", async () => {
+    const from = { kind: "template", from: { ...base, image: "gone" }, checkpoint: null, envVars: {} } as const;
+    expect(await outcomeOf(requestOf([run("true")], { from }))).toEqual({
+      isReady: false,
+      step: "base",
+      message: 'the image "gone" is not on this machine',
+    });
+  });
+
+  test("when its sandbox dies", async () => {
+    const request = requestOf([
+      run("echo b > /proc/sysrq-trigger; kill -9 1; pkill -9 -f keep-guest; sleep 60", "root"),
+    ]);
+    expect(await outcomeOf(request)).toMatchObject({ isReady: false, step: "1" });
+  });
+});
+
+test("output that has no end is dropped when the log is full, and held back", async () => {
+  const built = await build(
+    here.machine,
+    requestOf([run("yes $(printf %01000d) | head -c 12000000; echo the end; exit 1")]),
+  );
+  expect(built.entries.filter(({ level }) => level === "warn").map(({ message }) => message)).toEqual([
+    "The log has 10485760 bytes, which is all that is kept: further output is dropped",
+  ]);
+  expect(built.outcome).toMatchObject({ message: expect.stringContaining("the end") });
+});
+
+describe("a build that is cancelled", () => {
+  test("ends with the reason, and with all its processes, within five seconds", async () => {
+    const request = requestOf([run("true"), run("setsid sleep 1000 & echo runs; exec sleep 1000")]);
+    const reason = "a newer build took its place";
+    let tookMs = Number.POSITIVE_INFINITY;
+    const { outcome } = await build(here.machine, request, async (line) => {
+      if (line !== "runs") return;
+      const began = performance.now();
+      await here.machine.cancelBuild(request.id, reason);
+      tookMs = performance.now() - began;
+    });
+    expect(outcome).toEqual({ isReady: false, step: "2", message: reason });
+    await here.machine.cancelBuild(request.id, "again");
+    expect(tookMs).toBeLessThan(5_000);
+  });
+
+  test("at any other moment ends as well", async () => {
+    for (const delayMs of [0, 20, 80, 140, 180]) {
+      const request = requestOf([run(`head -c 20M /dev/urandom > a; echo ${delayMs}`), run("cp a b")]);
+      const outcome = here.machine.build(request);
+      await Bun.sleep(delayMs);
+      await here.machine.cancelBuild(request.id, "enough");
+      expect(await outcome).toMatchObject({ isReady: false, message: "enough" });
+    }
+  });
+});
+
+test("a build that takes too long is ended", async () => {
+  const { outcome } = await build(hurried.machine, requestOf([run("sleep 60")]));
+  expect(outcome).toMatchObject({ isReady: false, message: "the build was ended: it took longer than 0.5 s" });
+  expect(await settledCensus(hurried.dataFolder, NOTHING)).toEqual(NOTHING);
+});
+
+test("builds at the same time do not disturb each other, also when they are the same", async () => {
+  const same = [run("sleep 0.1; echo same > file"), run("cat file")];
+  const requests = [requestOf(same), requestOf(same), requestOf([run("echo other > file")]), requestOf(same)];
+  const outcomes = await Promise.all(requests.map((request) => here.machine.build(request)));
+  for (const [at, outcome] of outcomes.entries()) {
+    expect(await inSandbox(outcome, "cat /home/user/file")).toBe(at === 2 ? "other" : "same");
+  }
+});

@@ -1,0 +1,56 @@
+/** Builds on a machine of a test, and what they said. */
+import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
+import type { BuildLogEntry, BuildOutcome, BuildRequest, BuildStep, HostEvent } from "../../src/host/host.ts";
+import type { Machine } from "../../src/host/machine.ts";
+import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
+
+const { id: templateId, ...size } = BASE_TEMPLATE;
+export const base = { ...size, templateId, image: BASE_IMAGE };
+
+const fromBase: BuildRequest["from"] = { kind: "template", from: base, checkpoint: null, envVars: {} };
+
+interface Built {
+  outcome: BuildOutcome;
+  entries: BuildLogEntry[];
+}
+
+/** A request with these steps on the base template. */
+export function requestOf(steps: readonly BuildStep[], changes: Partial<BuildRequest> = {}): BuildRequest {
+  const { cpuCount, memoryMB, diskSizeMB } = base;
+  return {
+    id: crypto.randomUUID(),
+    templateId: "tpl",
+    owner: "team",
+    from: fromBase,
+    steps,
+    start: null,
+    force: false,
+    cpuCount,
+    memoryMB,
+    diskSizeMB,
+    ...changes,
+  };
+}
+
+export async function build(
+  machine: Machine,
+  request: BuildRequest,
+  onLine: (message: string) => void = () => undefined,
+): Promise<Built> {
+  const entries: BuildLogEntry[] = [];
+  machine.events((event: HostEvent) => {
+    if (event.kind !== "build-log" || event.id !== request.id) return;
+    entries.push(...event.entries);
+    for (const { message } of event.entries) onLine(message);
+  });
+  return { outcome: await machine.build(request), entries };
+}
+
+export const run = (command: string, user: string | null = null): BuildStep => ({
+  type: "run",
+  command,
+  user,
+  force: false,
+});
+export const env = (...variables: [string, string][]): BuildStep => ({ type: "env", variables, force: false });
+export const workdir = (path: string): BuildStep => ({ type: "workdir", path, force: false });
