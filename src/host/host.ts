@@ -119,6 +119,15 @@ export interface Host {
    */
   collectImages(keep: readonly string[]): Promise<StoredImages>;
 
+  /**
+   * A new, empty volume that holds so much and no more. Idempotent. Resolves when it is durable. Fault 507 when the
+   * machine has no room for it. What is in a volume is reached through `VolumeContent`, for bytes do not pass here.
+   */
+  createVolume(name: string, sizeMB: number): Promise<void>;
+
+  /** Removes a volume that no sandbox has, and all that is in it. Idempotent; an unknown name is success. */
+  removeVolume(name: string): Promise<void>;
+
   /** Keeps sandboxes ready for creates that ask for just this. Replaces the previous request. */
   keepReady(kept: readonly KeptReady[]): Promise<void>;
 

@@ -152,3 +152,38 @@ export const LAYERS_MAX_BYTES = 20 * 1024 ** 3;
 export const LAYERS_KEPT_MS = 7 * 24 * 3_600_000;
 /** What is kept of the end of what a program of the guest's own says. */
 export const GUEST_PROGRAM_SAID_MAX_CHARS = 16 * 1024;
+
+/** A volume's filesystem is looked through before it is mounted; a clean one takes a moment, a broken one minutes. */
+export const VOLUME_CHECK_MS = 600_000;
+export const VOLUME_MAKE_MS = 60_000;
+/** How long what was written to a volume may take to reach the disk. */
+export const VOLUME_SYNC_MS = 300_000;
+/** The machine's own mount of a volume goes when nobody has needed it for so long. */
+export const VOLUME_IDLE_MS = 30_000;
+/** A volume whose last user is just going is waited for in steps. */
+export const VOLUME_MOUNT_TRIES_MAX = 40;
+export const VOLUME_MOUNT_RETRY_MS = 50;
+/** Processes that work on the content of volumes: so many at once; one that has nothing to do ends after a while. */
+export const CONTENT_PROCESSES_MAX = 16;
+export const CONTENT_IDLE_MS = 20_000;
+export const CONTENT_START_MS = 10_000;
+export const CONTENT_END_MS = 1_000;
+/** Calls to one of them at the same time; a further one is told to come again. */
+export const CONTENT_CALLS_MAX = 32;
+/** How long one may think about a call, but for the bytes of a file, of which each piece may take so long. */
+export const CONTENT_CALL_MS = 120_000;
+/** An answer about entries has at most so many of them. */
+export const CONTENT_LIST_MAX_ENTRIES = 20_000;
+/** Entries that are looked at together. */
+export const CONTENT_LIST_BATCH = 64;
+/** Of the names in a folder, read at once. */
+export const CONTENT_NAMES_BYTES = 64 * 1024;
+/** A folder is emptied in steps of so many entries, and all of it within the first half of a call's time. */
+export const CONTENT_REMOVE_BATCH = 1_000;
+export const CONTENT_REMOVE_MS = 60_000;
+/** Of a file, read at once. */
+export const CONTENT_PIECE_BYTES = 256 * 1024;
+/** An upload that cannot be taken is read on for so long: a client that is cut off in the middle hears no reason. */
+export const CONTENT_REFUSED_MAX_BYTES = 64 * 1024 * 1024;
+/** Of a path in a message. */
+export const CONTENT_SHOWN_PATH_MAX_CHARS = 256;

@@ -53,6 +53,8 @@ import { Starting } from "./sandbox/starting.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
 import type { DataFolder } from "./system/data-folder.ts";
 import { Toolbox } from "./system/toolbox.ts";
+import { ProcessedContent } from "./volume/content.ts";
+import { Volumes } from "./volume/volumes.ts";
 
 export interface MachineOptions extends BuildOptions {
   data: DataFolder;
@@ -87,6 +89,8 @@ export class Machine implements Host {
     readonly dns: DnsRelay,
     readonly checkpoints: Checkpoints,
     readonly images: Images,
+    readonly volumes: Volumes,
+    readonly content: ProcessedContent,
   ) {
     const { data, guestFolder } = options;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
@@ -147,7 +151,9 @@ export class Machine implements Host {
     const runtime = await CrunRuntime.open(toolbox, options.data);
     const checkpoints = new Checkpoints(disks.checkpointsFolder);
     const images = await Images.open(options.cacheFolder, disks);
-    return new Machine(options, runtime, network, disks, mounts, dns, checkpoints, images);
+    const volumes = await Volumes.open(options.data, mounts);
+    const content = new ProcessedContent(volumes, join(options.data.runFolder, "volume-content"));
+    return new Machine(options, runtime, network, disks, mounts, dns, checkpoints, images, volumes, content);
   }
 
   events(listener: (event: HostEvent) => void): void {
@@ -302,6 +308,15 @@ export class Machine implements Host {
     return { images: this.images.list(), layerBytes: await this.#layers.bytes() };
   }
 
+  async createVolume(name: string, sizeMB: number): Promise<void> {
+    await this.volumes.create(name, sizeMB);
+  }
+
+  async removeVolume(name: string): Promise<void> {
+    await this.content.end(name);
+    await this.volumes.remove(name);
+  }
+
   async keepReady(kept: readonly KeptReady[]): Promise<void> {
     this.#pool.keep(kept);
   }
@@ -312,6 +327,8 @@ export class Machine implements Host {
     await this.#builds.close();
     await this.#pool.close();
     await this.#turns.settled();
+    await this.content.close();
+    await this.volumes.close();
     this.network.close();
     this.dns.close();
     this.mounts.close();

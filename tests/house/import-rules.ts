@@ -41,6 +41,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   host: list(`
     contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/network
     host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/sandbox host/build
+    host/volume
   `),
   "host/system": list("contract work host/limits.ts"),
   "host/cgroup": list("contract work host/limits.ts"),
@@ -48,6 +49,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/mount": list("contract host/system"),
   "host/network": list("contract work host/limits.ts host/system"),
   "host/disk": list("contract host/limits.ts host/system host/mount host/network"),
+  "host/volume": list("contract work host/limits.ts host/volume-content.ts host/system host/mount host/disk"),
   "host/checkpoint": list("contract work host/limits.ts host/host.ts host/system host/runtime"),
   "host/guest-link": list("contract contract/runtime work host/limits.ts host/host.ts host/system host/mount"),
   "host/runtime": [],

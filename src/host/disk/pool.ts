@@ -2,11 +2,12 @@
  * The folder in which the disks of sandboxes lie: on the data folder's own filesystem where that can share blocks
  * between files, else on a btrfs in a file of it, else anywhere, and then a clone is a copy.
  */
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { POOL_LOOK_EVERY_MS, POOL_MIN_BYTES, POOL_RELEASE_MS } from "../limits.ts";
+import { deviceOf } from "../mount/loop-devices.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { attempt, run } from "../system/command.ts";
@@ -66,7 +67,7 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
     await rename(unfinished, file);
   }
   const options = "discard=async";
-  const device = loopDeviceOf(file);
+  const device = deviceOf(file);
   if (device !== undefined) {
     // Still in use by sandboxes whose server lost its mount namespace: a second device on the same file would tear it
     // apart.
@@ -93,17 +94,9 @@ export function isPoolBroken(dataFolder: string): boolean {
 export async function releasePool(dataFolder: string): Promise<void> {
   await run(["umount", "--lazy", join(dataFolder, "disks")]);
   const deadline = performance.now() + POOL_RELEASE_MS;
-  while (loopDeviceOf(join(dataFolder, "disks.btrfs")) !== undefined && performance.now() < deadline) {
+  while (deviceOf(join(dataFolder, "disks.btrfs")) !== undefined && performance.now() < deadline) {
     await Bun.sleep(POOL_LOOK_EVERY_MS);
   }
-}
-
-function loopDeviceOf(file: string): string | undefined {
-  for (const name of readdirSync("/sys/block")) {
-    const backing = `/sys/block/${name}/loop/backing_file`;
-    if (existsSync(backing) && readFileSync(backing, "utf8").trim() === file) return `/dev/${name}`;
-  }
-  return undefined;
 }
 
 /** As a part of the kernel, or as a module that can be loaded. */

@@ -8,6 +8,11 @@ export type MountJob =
   /** The same, only to be read, by nobody but the server. */
   | { kind: "look"; image: string; target: string; type: "ext4" }
   | { kind: "device"; device: string; target: string; type: "btrfs"; options: string }
+  /**
+   * The image of a volume, which is never attached twice: where it still is, as by sandboxes that outlived a server,
+   * the same filesystem is mounted once more.
+   */
+  | { kind: "volume"; image: string; target: string; options: string }
   | { kind: "overlay"; target: string; options: string }
   | { kind: "tmpfs"; target: string; options: string }
   | { kind: "detach"; target: string }

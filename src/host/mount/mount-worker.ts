@@ -1,5 +1,6 @@
 /** The thread on which blocking mount work happens, so that the server's own thread never waits for a disk. */
 
+import { Fault } from "../../contract/fault.ts";
 import {
   detachMount,
   holdInMemory,
@@ -12,6 +13,7 @@ import {
   reflink,
   withLoopDevice,
 } from "../system/syscalls.ts";
+import { deviceOf } from "./loop-devices.ts";
 import { type MountJob, type MountOutcome, mountFailure } from "./mount-job.ts";
 
 declare const self: Worker;
@@ -40,6 +42,9 @@ function perform(job: MountJob): boolean {
     case "device":
       mount(job.device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options);
       return true;
+    case "volume":
+      mountVolume(job);
+      return true;
     case "overlay":
       mount("overlay", job.target, "overlay", MS_NODEV, job.options);
       return true;
@@ -54,4 +59,13 @@ function perform(job: MountJob): boolean {
     case "hold":
       return holdInMemory(job.path);
   }
+}
+
+function mountVolume({ image, target, options }: Extract<MountJob, { kind: "volume" }>): void {
+  const mountDevice = (device: string) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options);
+  if (withLoopDevice(image, mountDevice, { alone: true })) return;
+  const device = deviceOf(image);
+  // Somebody looks through it, or its last user is just going: both are over in a moment.
+  if (device === undefined) throw new Fault(503, "the volume is being checked or let go");
+  mountDevice(device);
 }

@@ -61,9 +61,18 @@ export function detachMount(target: string): void {
 /**
  * Attaches an image file to a free loop device that frees itself when its last user is gone, and hands the device to
  * `use` while it is held open. Because of the self-freeing nothing is left behind, however the server ends.
+ *
+ * `alone`: false, and nothing has happened, while somebody has it locked. The lock belongs to the open file, which the
+ * device keeps for as long as it is attached: so no process, on whichever path it comes, attaches the file twice.
  */
-export function withLoopDevice(image: string, use: (device: string) => void): void {
+export function withLoopDevice(image: string, use: (device: string) => void, { alone = false } = {}): boolean {
   const imageFd = openSync(image, "r+");
+  if (alone && libc().flock(imageFd, LOCK_EX_NB) !== 0) {
+    const code = errorNumber();
+    closeSync(imageFd);
+    if (code === EAGAIN) return false;
+    failed(`locking ${image}`, code);
+  }
   const controlFd = openSync("/dev/loop-control", "r+");
   try {
     for (let attempt = 0; attempt < LOOP_ATTEMPTS_MAX; attempt++) {
@@ -82,7 +91,7 @@ export function withLoopDevice(image: string, use: (device: string) => void): vo
           failed(`attaching ${image} to ${device}`);
         }
         use(device);
-        return;
+        return true;
       } finally {
         closeSync(deviceFd);
       }

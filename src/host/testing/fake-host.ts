@@ -63,6 +63,10 @@ export class FakeHost implements Host {
   buildAs: (request: BuildRequest) => Promise<BuildOutcome> = async (request) => builtAs(request);
   beforePrepareStart: (request: PrepareStart) => Promise<void> = async () => undefined;
   beforeRemoveCheckpoint: (name: string) => Promise<void> = async () => undefined;
+  beforeCreateVolume: (name: string) => Promise<void> = async () => undefined;
+  beforeRemoveVolume: (name: string) => Promise<void> = async () => undefined;
+  /** Sizes by name. */
+  readonly volumes = new Map<string, number>();
   /** Every id given to `destroy`, in order. */
   readonly destroyed: string[] = [];
   /**
@@ -188,6 +192,16 @@ export class FakeHost implements Host {
   async collectImages(keep: readonly string[]): Promise<StoredImages> {
     this.keptImages = keep;
     return { images: keep.map((name) => ({ name, bytes: 1 })), layerBytes: 0 };
+  }
+
+  async createVolume(name: string, sizeMB: number): Promise<void> {
+    await this.beforeCreateVolume(name);
+    this.volumes.set(name, sizeMB);
+  }
+
+  async removeVolume(name: string): Promise<void> {
+    await this.beforeRemoveVolume(name);
+    this.volumes.delete(name);
   }
 
   async keepReady(kept: readonly KeptReady[]): Promise<void> {

@@ -25,6 +25,8 @@ export function serialised(host: Host): Host {
     cancelBuild: (...args) => call("cancelBuild", host.cancelBuild.bind(host), args),
     prepareStart: (...args) => call("prepareStart", host.prepareStart.bind(host), args),
     collectImages: (...args) => call("collectImages", host.collectImages.bind(host), args),
+    createVolume: (...args) => call("createVolume", host.createVolume.bind(host), args),
+    removeVolume: (...args) => call("removeVolume", host.removeVolume.bind(host), args),
     keepReady: (...args) => call("keepReady", host.keepReady.bind(host), args),
     close: (...args) => call("close", host.close.bind(host), args),
   };
