@@ -51,9 +51,9 @@ export function createControl(services: ControlServices): Control {
   const { store, host, clock, ids, log } = services;
   const chronicle = new Chronicle(services, services.chronicle);
   const listener = services.listener === undefined ? chronicle : bothListeners(chronicle, services.listener);
-  const lifecycle = new Lifecycle({ ...services, listener });
   const background = new Background(log);
   const readyOrders = new ReadyOrders({ store, host, background }, services.builtinsReady ?? 0);
+  const lifecycle = new Lifecycle({ ...services, listener, checkpointReplaced: () => readyOrders.changed() });
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
     lifecycle.heard(event);

@@ -38,6 +38,10 @@ export const FORKS_AT_ONCE = 8;
 export const CHECKPOINT_REMOVAL_RETRY_MIN_MS = 1_000;
 export const CHECKPOINT_REMOVAL_RETRY_MAX_MS = 60_000;
 export const CHECKPOINT_REMOVALS_AT_ONCE = 4;
+/** A new checkpoint of a template's started processes that could not be made is tried again after this. */
+export const START_REPAIR_RETRY_MS = 600_000;
+/** Builds of which it is remembered that theirs could not be made; of others it is tried again. */
+export const START_REPAIRS_KNOWN_MAX = 1_000;
 /** Rows read at a time while a list is filtered by metadata. */
 export const SCAN_BATCH_ROWS = 500;
 export const METADATA_FILTER_PAIRS_MAX = 64;

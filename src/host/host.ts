@@ -160,8 +160,8 @@ export interface CreateSandbox {
   /** Start as a copy of what is in this checkpoint: with its memory if it has any, else from its disk. */
   checkpoint?: string;
   /**
-   * What runs in the memory of the checkpoint. Where the memory does not fit this machine, the sandbox boots from its
-   * image and runs this instead, until it is ready.
+   * What runs in the memory of the checkpoint. Without a checkpoint, or where there is none of that name or its memory
+   * does not fit this machine, the sandbox boots from its image and runs this instead, until it is ready.
    */
   start?: StartCommand;
   envVars: Record<string, string>;

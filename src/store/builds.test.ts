@@ -160,6 +160,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       await store.templates.delete(T, LATER);
       expect(await store.builds.images()).toEqual(["old", "other"]);
       expect(await store.builds.checkpoints()).toEqual(["c3"]);
+      expect([await store.builds.startsFrom("c1"), await store.builds.startsFrom("c3")]).toEqual([false, true]);
       expect((await store.builds.checkpointsOf(T)).sort()).toEqual(["c1", "c2"]);
     });
 

@@ -255,6 +255,13 @@ export function buildsIn(sql: Statement) {
       return rows.map((row) => text(row.checkpoint));
     },
 
+    /** Whether sandboxes are made from this checkpoint: builds may share one. */
+    async startsFrom(checkpoint: string): Promise<boolean> {
+      const { rows } = await sql`SELECT 1 FROM ${startable()}
+        WHERE builds.checkpoint = ${checkpoint} AND templates.deleted_at IS NULL LIMIT 1`;
+      return rows.length > 0;
+    },
+
     async checkpointsOf(templateId: string): Promise<string[]> {
       const { rows } = await sql`SELECT DISTINCT checkpoint FROM builds
         WHERE template_id = ${templateId} AND checkpoint IS NOT NULL`;

@@ -239,6 +239,7 @@ export const migrations: readonly Migration[] = [
           WHERE templates.id = builds.template_id)`;
       await sql`CREATE UNIQUE INDEX builds_by_number ON builds (template_id, number)`;
       await sql`CREATE INDEX builds_by_status ON builds (status)`;
+      await sql`CREATE INDEX builds_by_checkpoint ON builds (checkpoint)`;
       await sql`CREATE INDEX sandboxes_of_build ON sandboxes (build_id)`;
       await sql`ALTER TABLE templates ADD COLUMN kept_ready INTEGER NOT NULL DEFAULT 0`;
       await sql`ALTER TABLE templates DROP COLUMN image`;

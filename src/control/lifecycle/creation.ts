@@ -1,6 +1,7 @@
 /** New sandboxes: from a template, or as copies of another one. */
 import { Fault } from "../../contract/fault.ts";
-import type { CreateSandbox, SandboxKind } from "../../host/host.ts";
+import type { CreatedSandbox, CreateSandbox, SandboxKind } from "../../host/host.ts";
+import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { described } from "../../work/log.ts";
@@ -27,6 +28,16 @@ export type SandboxOptions = Pick<
 /** What the rest of a row comes from. */
 type Origin = SandboxOptions & Pick<Sandbox, "teamId" | "templateId" | "buildId" | "alias">;
 
+/** What it starts as. */
+interface Source {
+  kind: SandboxKind;
+  checkpoint: string | null;
+  /** Of a new sandbox of a template. */
+  build?: Build;
+  /** Of a copy, the original. */
+  copyOf?: string;
+}
+
 export async function createFromTemplate(
   core: LifecycleCore,
   team: Team,
@@ -39,7 +50,8 @@ export async function createFromTemplate(
   const envVars = { ...build.envVars, ...options.envVars };
   using lease = await core.quota.take(team);
   try {
-    return await make(core, lease, { ...origin, envVars }, kindOf(build), build.checkpoint, undefined);
+    const source = { kind: kindOf(build), checkpoint: build.checkpoint, build };
+    return await make(core, lease, { ...origin, envVars }, source);
   } catch (error) {
     // Then whatever else went wrong, it went wrong because of that.
     if ((await core.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
@@ -61,7 +73,7 @@ export async function createFromSandbox(
   const makeSome = async () => {
     for (const [at, own] of left) {
       using lease = own;
-      const child = make(core, lease, { ...source, timeoutSeconds }, kind, checkpoint, source.id);
+      const child = make(core, lease, { ...source, timeoutSeconds }, { kind, checkpoint, copyOf: source.id });
       results[at] = await child.catch((error: unknown) => Fault.from(error));
     }
   };
@@ -73,21 +85,21 @@ async function make(
   core: LifecycleCore,
   lease: Lease,
   origin: Origin,
-  kind: SandboxKind,
-  checkpoint: string | null,
-  copyOf: string | undefined,
+  { kind, checkpoint, build, copyOf }: Source,
 ): Promise<Sandbox> {
   const { reachability, clock, ids, log, listener } = core;
   const createdAt = clock.now();
   const tokens = origin.secure ? [ids.runtimeToken()] : [];
   const { envVars, allowInternetAccess } = origin;
-  const id = await place(core, {
+  const { id, misfit } = await place(core, {
     kind,
     ...(checkpoint === null ? {} : { checkpoint }),
+    ...(build?.start ? { start: build.start } : {}),
     envVars,
     accessTokens: tokens,
     internet: allowInternetAccess !== false,
   });
+  if (build?.start && (misfit !== undefined || checkpoint === null)) core.startRepair.noteMisfit(build, misfit);
   lease.sandboxId = id;
   // The expiry clock starts when the sandbox is up, however long that took.
   const startedAt = clock.now();
@@ -131,9 +143,9 @@ async function make(
   return sandbox;
 }
 
-async function place(core: LifecycleCore, request: CreateSandbox): Promise<string> {
+async function place(core: LifecycleCore, request: CreateSandbox): Promise<CreatedSandbox> {
   try {
-    return (await core.host.create(request)).id;
+    return await core.host.create(request);
   } catch (cause) {
     throw placementFault(cause);
   }

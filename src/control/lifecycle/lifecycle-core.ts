@@ -17,6 +17,7 @@ import { type LifecycleListener, NO_LISTENER } from "./lifecycle-listener.ts";
 import { Quota } from "./quota.ts";
 import { Reachability } from "./reachability.ts";
 import { createSandboxRemoval, type SandboxRemoval } from "./sandbox-removal.ts";
+import { StartRepair } from "./start-repair.ts";
 
 export interface LifecycleServices {
   store: Store;
@@ -25,6 +26,8 @@ export interface LifecycleServices {
   ids: Ids;
   log: Log;
   listener?: LifecycleListener;
+  /** Told when a build has got another checkpoint. */
+  checkpointReplaced?: () => void;
 }
 
 export class LifecycleCore {
@@ -40,6 +43,7 @@ export class LifecycleCore {
   readonly quota: Quota;
   readonly removal: SandboxRemoval;
   readonly checkpointRemoval: CheckpointRemoval;
+  readonly startRepair: StartRepair;
   readonly expiry: Expiry;
   readonly #closing = Promise.withResolvers<void>();
   #closed = false;
@@ -57,6 +61,11 @@ export class LifecycleCore {
     this.quota = new Quota(services);
     this.removal = createSandboxRemoval(this);
     this.checkpointRemoval = createCheckpointRemoval(this);
+    this.startRepair = new StartRepair({
+      ...services,
+      discard: (checkpoints) => this.discard(checkpoints),
+      replaced: () => services.checkpointReplaced?.(),
+    });
     this.expiry = createExpiry({
       ...services,
       background: this.background,
@@ -67,6 +76,22 @@ export class LifecycleCore {
         for (const sandbox of taken) if (sandbox.state === "killing") this.endSoon(sandbox, "its timeout ended");
       },
     });
+  }
+
+  /** Removes, in its own time, those of these checkpoints that no build is started from. */
+  discard(checkpoints: readonly string[]): void {
+    if (checkpoints.length === 0) return;
+    this.background.run("checkpoints could not be discarded; the next start removes them", async () => {
+      const unused: string[] = [];
+      for (const name of checkpoints) if (!(await this.store.builds.startsFrom(name))) unused.push(name);
+      this.checkpointRemoval.enqueue(unused);
+    });
+  }
+
+  /** Resolves once no background work is under way. */
+  async settled(): Promise<void> {
+    await this.startRepair.settled();
+    await this.background.settled();
   }
 
   /**
@@ -131,6 +156,7 @@ export class LifecycleCore {
 
   async close(): Promise<void> {
     this.beginClose();
+    this.startRepair.close();
     this.expiry.close();
     this.removal.close();
     this.checkpointRemoval.close();

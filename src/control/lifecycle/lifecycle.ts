@@ -193,13 +193,13 @@ export class Lifecycle {
       this.#core.listener.tell("checkpointed", sandbox, `forked, ${leases.length} times`);
       return [...(await createFromSandbox(this.#core, sandbox, checkpoint, leases, seconds)), ...refused];
     } finally {
-      this.discard([checkpoint]);
+      this.#core.checkpointRemoval.enqueue([checkpoint]);
     }
   }
 
-  /** Removes, in its own time, checkpoints that no row names any more. */
+  /** Removes, in its own time, those of these checkpoints that no build is started from. */
   discard(checkpoints: readonly string[]): void {
-    this.#core.checkpointRemoval.enqueue(checkpoints);
+    this.#core.discard(checkpoints);
   }
 
   /** For those who made the checkpoint of a snapshot known. */
@@ -252,7 +252,7 @@ export class Lifecycle {
 
   /** Resolves once no background work is under way. */
   settled(): Promise<void> {
-    return this.#core.background.settled();
+    return this.#core.settled();
   }
 
   /** From now on calls that wait for something give up. */

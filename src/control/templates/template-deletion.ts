@@ -15,7 +15,7 @@ interface DeletionServices {
   background: Background;
   readyOrders: ReadyOrders;
   lifecycle: {
-    /** Removes, in its own time, checkpoints that no row names any more. */
+    /** Removes, in its own time, those of these checkpoints that no build is started from. */
     discard(checkpoints: readonly string[]): void;
   };
 }

@@ -1,6 +1,7 @@
 /** Templates for tests of what is done with them once they are built. */
 import type { Build, FinishedBuild } from "../../store/builds.ts";
 import { aBuild, template } from "../../store/testing/rows.ts";
+import { kindOf } from "../templates/template-look-up.ts";
 import type { ControlFixture } from "./control-fixture.ts";
 
 interface StoredTemplate {
@@ -33,4 +34,24 @@ export async function storeBuild(
   const added = await f.store.transaction((tables) => tables.builds.addFinished(build));
   if (added === undefined) throw new Error(`template ${templateId} is deleted`);
   return added;
+}
+
+/** A template whose one build has a start command; the host has its checkpoint, if there is one. */
+export async function storeStarted(f: ControlFixture, alias: string, checkpoint: string | null): Promise<Build> {
+  const templateId = await storeTemplate(f, alias, { build: { tags: ["unstarted"] } });
+  const { id, generation, tags, cpuCount, memoryMB, diskSizeMB } = aBuild(f.ids.uuid(), templateId);
+  const wanted = { id, templateId, generation, tags, cpuCount, memoryMB, diskSizeMB, createdAt: f.clock.now() };
+  const start = { command: "serve", ready: "curl localhost" };
+  const envVars = { A: "b" };
+  const result = { image: "base", defaultUser: "user", defaultWorkdir: "/home/user", envVars, guestVersion: "0.6.4" };
+  const build = await f.store.transaction(async ({ builds }) => {
+    await builds.request(wanted);
+    await builds.begin(id, start, f.clock.now());
+    return await builds.finish(id, { ...result, checkpoint }, f.clock.now());
+  });
+  if (build === undefined) throw new Error(`the build of ${alias} could not be stored`);
+  if (checkpoint !== null && !f.host.checkpoints.includes(checkpoint)) {
+    await f.host.prepareStart({ name: checkpoint, kind: kindOf(build), envVars, start });
+  }
+  return build;
 }

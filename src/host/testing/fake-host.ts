@@ -61,6 +61,8 @@ export class FakeHost implements Host {
   beforeSnapshot: (id: string, name: string, options: CheckpointOptions) => Promise<void> = async () => undefined;
   /** What comes of a build that is not cancelled meanwhile; by default an image of its own, without a checkpoint. */
   buildAs: (request: BuildRequest) => Promise<BuildOutcome> = async (request) => builtAs(request);
+  /** Why the checkpoint of a create does not fit; only where a start command can run instead. */
+  misfitOf: (request: CreateSandbox) => string | undefined = () => undefined;
   beforePrepareStart: (request: PrepareStart) => Promise<void> = async () => undefined;
   beforeRemoveCheckpoint: (name: string) => Promise<void> = async () => undefined;
   beforeCreateVolume: (name: string) => Promise<void> = async () => undefined;
@@ -98,10 +100,12 @@ export class FakeHost implements Host {
     }
     return this.#withRoom(async () => {
       await this.beforeCreate(request);
-      const from = request.checkpoint === undefined ? undefined : this.#checkpoint(request.checkpoint);
+      const misfit = this.#misfit(request);
+      const { checkpoint } = request;
+      const from = checkpoint === undefined || misfit !== undefined ? undefined : this.#checkpoint(checkpoint);
       const id = this.#nextId();
       this.#enter(id, { request, ...this.#contents(from, true) });
-      return { id };
+      return misfit === undefined ? { id } : { id, misfit };
     });
   }
 
@@ -332,6 +336,12 @@ export class FakeHost implements Host {
     } finally {
       this.#starting--;
     }
+  }
+
+  #misfit(request: CreateSandbox): string | undefined {
+    const { checkpoint, start } = request;
+    if (checkpoint === undefined || start === undefined) return undefined;
+    return this.misfitOf(request) ?? (this.#checkpoints.has(checkpoint) ? undefined : "there is no such checkpoint");
   }
 
   #checkpoint(name: string): Checkpoint {
