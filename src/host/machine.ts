@@ -63,6 +63,8 @@ export interface MachineOptions extends BuildOptions {
   guestFolder: string;
   /** Name server to ask instead of the machine's own. */
   resolver: string | undefined;
+  /** False: the owners of files are shifted on new disks, as on machines that cannot map them. */
+  mapIds?: boolean;
 }
 
 export class Machine implements Host {
@@ -141,7 +143,7 @@ export class Machine implements Host {
   static async open(options: MachineOptions): Promise<Machine> {
     const toolbox = new Toolbox(options.cacheFolder);
     const mounts = new Mounts();
-    const disks = await Disks.open(options.data.path, mounts);
+    const disks = await Disks.open(options.data.path, mounts, options.mapIds);
     const network = new Network(options.data);
     for (const record of await recordsOf(options.data)) {
       if (isAlive(record)) network.adopt(record.slot, record.offline);

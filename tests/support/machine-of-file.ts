@@ -44,7 +44,7 @@ export class MachineOfFile {
     afterAll(() => this.teardown({ keepData: false }));
   }
 
-  async open(): Promise<void> {
+  async open(options: Pick<MachineOptions, "mapIds"> = {}): Promise<void> {
     this.data.makeRunFolder();
     applySettings(this.data);
     this.machine = await Machine.open({
@@ -53,6 +53,7 @@ export class MachineOfFile {
       cacheFolder: CACHE,
       guestFolder: guestFolder(new Toolbox(CACHE)),
       resolver: "9.9.9.9",
+      ...options,
     });
   }
 

@@ -6,6 +6,7 @@ import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import type { SandboxKind } from "../host.ts";
 import type { ImageFacts, OutsideMount, Runtime } from "../runtime/runtime.ts";
+import type { IdForm } from "../system/id-range.ts";
 
 export const MANIFEST_FORMAT = 1;
 
@@ -14,6 +15,8 @@ export interface Manifest {
   createdAt: string;
   kind: SandboxKind;
   hostname: string;
+  /** How the owners of files on its disk are written; absent in those of servers that knew one form: shifted. */
+  ids?: IdForm;
   memory?: MemoryFacts;
   /** What whoever had it written wants to know of it again. */
   note?: unknown;

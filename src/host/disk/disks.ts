@@ -12,26 +12,36 @@ import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { DISK_FREE_MIN_BYTES } from "../limits.ts";
+import { IdMappings } from "../mount/id-mapping.ts";
 import type { Lower } from "../mount/lower.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { run } from "../system/command.ts";
+import { HOST_ID_FIRST, type IdForm } from "../system/id-range.ts";
 import { writeIdentity } from "./disk-identity.ts";
 import { openPool, type Pool } from "./pool.ts";
 import { EXT4_MOUNT, Prototypes } from "./prototypes.ts";
 
+/** Of the disk on which it is tried whether owners can be mapped. */
+const MAPPING_TRIAL_MB = 8;
+
 interface Disk {
   /** The root filesystem of the sandbox, mounted in this process's view until `release`. */
   root: string;
+  /** How the owners of its files are written. */
+  ids: IdForm;
   /** Takes the mounts out of the host's view. */
   release(): Promise<void>;
 }
 
 export class Disks {
   readonly #pool: string;
+  readonly #mappings = new IdMappings();
   readonly #prototypes: Prototypes;
   /** Whether copies share blocks. */
   readonly reflink: boolean;
+  /** How the owners of files are written on new disks. */
+  #newIds: IdForm = "shifted";
 
   private constructor(
     readonly mounts: Mounts,
@@ -42,8 +52,11 @@ export class Disks {
     this.reflink = reflink;
   }
 
-  static async open(dataFolder: string, mounts: Mounts): Promise<Disks> {
-    return new Disks(mounts, await openPool(dataFolder, mounts));
+  /** Without `mapIds`, new disks are as on a machine that cannot map ids. */
+  static async open(dataFolder: string, mounts: Mounts, mapIds = true): Promise<Disks> {
+    const disks = new Disks(mounts, await openPool(dataFolder, mounts));
+    if (mapIds && (await disks.#canMap())) disks.#newIds = "plain";
+    return disks;
   }
 
   /**
@@ -57,7 +70,7 @@ export class Disks {
   /** Makes a disk and mounts the root of its sandbox below `folder`. */
   async attach(name: string, sizeMB: number, lowers: readonly Lower[], folder: string): Promise<Disk> {
     this.demandSpace(0);
-    await this.clone(await this.#prototypes.of(sizeMB), this.imageOf(name));
+    await this.clone(await this.#prototypes.of(sizeMB, this.#newIds), this.imageOf(name));
     return await this.#mount(name, lowers, folder, (disk) => writeIdentity(join(disk, "upper/etc")));
   }
 
@@ -92,18 +105,31 @@ export class Disks {
     const root = join(folder, "root");
     mkdirSync(disk, { mode: 0o711 });
     mkdirSync(root, { mode: 0o711 });
-    await this.mounts.do({ kind: "loop", image: this.imageOf(name), target: disk, type: "ext4", options: EXT4_MOUNT });
+    const users = await this.#mappings.of(HOST_ID_FIRST);
+    const image = this.imageOf(name);
+    const isPlain = await this.mounts.do({ kind: "disk", image, target: disk, options: EXT4_MOUNT, users });
     fill(disk);
-    const lowerdir = lowers.map((lower) => lower.folder).join(":");
-    const layers = `lowerdir=${lowerdir},upperdir=${disk}/upper,workdir=${disk}/work`;
-    // index and nfs_export: without them a process with an inotify watch cannot be checkpointed. redirect_dir: without
-    // it a folder of the image cannot be renamed.
-    await this.mounts.do({
-      kind: "overlay",
-      target: root,
-      options: `${layers},index=on,nfs_export=on,redirect_dir=on`,
-    });
-    return { root, release: () => this.releaseMounts(folder) };
+    await this.mounts.do({ kind: "overlay", target: root, disk, lowers, folder, users });
+    return { root, ids: isPlain ? "plain" : "shifted", release: () => this.releaseMounts(folder) };
+  }
+
+  /** Whether owners can be mapped here, as far as a small disk on a folder of the pool tells. */
+  async #canMap(): Promise<boolean> {
+    const folder = join(this.#pool, ".mapping");
+    const name = Disks.newName();
+    try {
+      await this.releaseMounts(folder);
+      for (const path of [folder, join(folder, "lower")]) mkdirSync(path, { recursive: true, mode: 0o700 });
+      await this.clone(await this.#prototypes.of(MAPPING_TRIAL_MB, "plain"), this.imageOf(name));
+      await this.#mount(name, [{ folder: join(folder, "lower"), ids: "plain" }], folder, () => undefined);
+      return true;
+    } catch {
+      return false;
+    } finally {
+      await this.releaseMounts(folder);
+      await this.remove(name);
+      await rm(folder, { recursive: true, force: true });
+    }
   }
 
   /** Takes whatever is still mounted below a sandbox's folder out of the host's view. */

@@ -4,7 +4,7 @@ import { mkdir, rename, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Mounts } from "../mount/mounts.ts";
 import { run } from "../system/command.ts";
-import { HOST_ID_FIRST } from "../system/id-range.ts";
+import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, type IdForm } from "../system/id-range.ts";
 import { makeSparse } from "./sparse-file.ts";
 
 /**
@@ -17,7 +17,7 @@ const MIB = 1024 * 1024;
 export class Prototypes {
   readonly #folder: string;
   readonly #mounts: Mounts;
-  readonly #made = new Map<number, Promise<string>>();
+  readonly #made = new Map<string, Promise<string>>();
 
   /** They lie in `folder`, with the disks that are cloned from them. */
   constructor(folder: string, mounts: Mounts) {
@@ -25,19 +25,19 @@ export class Prototypes {
     this.#mounts = mounts;
   }
 
-  /** The file of the one with this size, which is made the first time. */
-  of(sizeMB: number): Promise<string> {
-    let prototype = this.#made.get(sizeMB);
+  /** The file of the one with this size and form, which is made the first time. */
+  of(sizeMB: number, ids: IdForm): Promise<string> {
+    const name = ids === "plain" ? `prototype-${sizeMB}-plain.ext4` : `prototype-${sizeMB}.ext4`;
+    let prototype = this.#made.get(name);
     if (prototype === undefined) {
-      prototype = this.#make(sizeMB);
-      prototype.catch(() => this.#made.delete(sizeMB));
-      this.#made.set(sizeMB, prototype);
+      prototype = this.#make(join(this.#folder, name), sizeMB, ids);
+      prototype.catch(() => this.#made.delete(name));
+      this.#made.set(name, prototype);
     }
     return prototype;
   }
 
-  async #make(sizeMB: number): Promise<string> {
-    const path = join(this.#folder, `prototype-${sizeMB}.ext4`);
+  async #make(path: string, sizeMB: number, ids: IdForm): Promise<string> {
     if (existsSync(path)) return path;
     const unfinished = `${path}.unfinished`;
     await makeSparse(unfinished, sizeMB * MIB);
@@ -59,7 +59,9 @@ export class Prototypes {
     try {
       await rmdir(join(folder, "lost+found"));
       for (const name of ["upper", "work"]) mkdirSync(join(folder, name), { mode: 0o755 });
-      chownSync(join(folder, "upper"), HOST_ID_FIRST, HOST_ID_FIRST);
+      // The root of the sandbox has the one, the root of the machine has the other.
+      if (ids === "shifted") chownSync(join(folder, "upper"), HOST_ID_FIRST, HOST_ID_FIRST);
+      else chownSync(join(folder, "work"), HOST_ROOT_ON_DISK, HOST_ROOT_ON_DISK);
     } finally {
       // A plain umount: when it returns, everything is in the file.
       await run(["umount", folder]);

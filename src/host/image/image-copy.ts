@@ -9,7 +9,9 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import type { Disks } from "../disk/disks.ts";
 import { IMAGE_COPY_MS, IMAGE_ROOM_CHECK_MS } from "../limits.ts";
+import { formOf } from "../mount/layers.ts";
 import { attempt, run } from "../system/command.ts";
+import type { IdForm } from "../system/id-range.ts";
 
 /**
  * What is not kept is an error, and everything is: whiteouts are device nodes, what else overlays know of a folder is
@@ -17,20 +19,25 @@ import { attempt, run } from "../system/command.ts";
  */
 const COPY = ["cp", "--recursive", "--no-dereference", "--preserve=mode,ownership,timestamps,links,xattr"];
 
-/** Fills `target`, which must not be there yet. `scratch` is a folder for what is only needed meanwhile. */
+/**
+ * Fills `target`, which must not be there yet, and answers in which form the owners are. `scratch` is a folder for what
+ * is only needed meanwhile.
+ */
 export async function copyUpper(
   disks: Disks,
   disk: string,
   target: string,
   scratch: string,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<IdForm> {
   const clone = join(scratch, "disk.img");
   const folder = join(scratch, "disk");
   await disks.clone(disk, clone);
   mkdirSync(folder, { mode: 0o700 });
   await disks.mounts.do({ kind: "look", image: clone, target: folder, type: "ext4" });
+  let ids: IdForm;
   try {
+    ids = formOf(folder);
     const { blocks, bfree, bsize } = statfsSync(folder);
     disks.demandSpace((blocks - bfree) * bsize);
     await copyWatched(disks, join(folder, "upper"), target, signal);
@@ -39,6 +46,7 @@ export async function copyUpper(
   }
   await rmdir(folder);
   await rm(clone);
+  return ids;
 }
 
 async function copyWatched(disks: Disks, from: string, to: string, signal: AbortSignal | undefined): Promise<void> {

@@ -113,11 +113,11 @@ export class Images {
     mkdirSync(unfinished, { mode: 0o700 });
     try {
       const layer = join(unfinished, "layer");
-      await copyUpper(this.#disks, disk, layer, unfinished, signal);
+      const ids = await copyUpper(this.#disks, disk, layer, unfinished, signal);
       const facts: ImageFacts = {
         format: IMAGE_FORMAT,
         parent,
-        ids: "shifted",
+        ids,
         createdAt: new Date(this.#clock.now()).toISOString(),
         bytes: await bytesOf(layer),
       };

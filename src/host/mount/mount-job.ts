@@ -1,6 +1,7 @@
 /** What the mount worker is told, and what it answers. Errors do not come whole from another thread. */
 import { Fault } from "../../contract/fault.ts";
 import { overloaded, shortageOf } from "../system/overload.ts";
+import type { Lower } from "./lower.ts";
 
 export type MountJob =
   /** An image file, attached to a self-freeing loop device and mounted. */
@@ -13,13 +14,29 @@ export type MountJob =
    * the same filesystem is mounted once more.
    */
   | { kind: "volume"; image: string; target: string; options: string }
-  | { kind: "overlay"; target: string; options: string }
+  /**
+   * The disk of a sandbox: an image file with the folders `upper` and `work`, as "loop". If its ids are plain they are
+   * mapped by `users`. Answers whether they are.
+   */
+  | { kind: "disk"; image: string; target: string; options: string; users: number | undefined }
+  /** The root of a sandbox, on its disk, which is mounted. For as long as it takes, `folder` has the lowers as well. */
+  | OverlayJob
   | { kind: "tmpfs"; target: string; options: string }
   | { kind: "detach"; target: string }
   /** Answers false where the filesystem cannot share blocks. */
   | { kind: "reflink"; source: string; target: string }
   /** Not a mount, but as slow: a file that is to stay in memory. Answers false where it may be dropped again. */
   | { kind: "hold"; path: string };
+
+export interface OverlayJob {
+  kind: "overlay";
+  target: string;
+  disk: string;
+  lowers: readonly Lower[];
+  folder: string;
+  /** Maps the plain ones. */
+  users: number | undefined;
+}
 
 export type MountOutcome = { number: number; value: boolean } | MountFailure;
 

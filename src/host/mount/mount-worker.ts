@@ -13,6 +13,7 @@ import {
   reflink,
   withLoopDevice,
 } from "../system/syscalls.ts";
+import { mountDisk, mountOverlay } from "./layers.ts";
 import { deviceOf } from "./loop-devices.ts";
 import { type MountJob, type MountOutcome, mountFailure } from "./mount-job.ts";
 
@@ -45,8 +46,10 @@ function perform(job: MountJob): boolean {
     case "volume":
       mountVolume(job);
       return true;
+    case "disk":
+      return mountDisk(job);
     case "overlay":
-      mount("overlay", job.target, "overlay", MS_NODEV, job.options);
+      mountOverlay(job);
       return true;
     case "tmpfs":
       mount("tmpfs", job.target, "tmpfs", MS_NODEV | MS_NOSUID, job.options);

@@ -19,6 +19,7 @@ import type { Mounts } from "../mount/mounts.ts";
 import { HOSTNAME } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
 import type { OutsideMount, Runtime } from "../runtime/runtime.ts";
+import { HOST_ID_FIRST } from "../system/id-range.ts";
 import { openFilesMax } from "../system/open-files.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
@@ -92,6 +93,8 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       id,
       slot,
       disk: diskName,
+      ids: disk.ids,
+      firstId: HOST_ID_FIRST,
       cgroup,
       pid,
       pidStartTicks,

@@ -121,6 +121,7 @@ export class Checkpointing {
       createdAt: new Date().toISOString(),
       kind: record.kind,
       hostname: record.hostname,
+      ids: record.ids ?? "shifted",
       ...(options.note === undefined ? {} : { note: options.note }),
     };
     if (!options.memory) return manifest;

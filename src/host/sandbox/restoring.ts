@@ -15,6 +15,7 @@ import type { SandboxKind } from "../host.ts";
 import type { Lower } from "../mount/lower.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { HOST_ID_FIRST } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { ownFiles } from "./checkpointing.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
@@ -73,6 +74,8 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       id,
       slot,
       disk: diskName,
+      ids: disk.ids,
+      firstId: HOST_ID_FIRST,
       cgroup,
       pid,
       pidStartTicks,

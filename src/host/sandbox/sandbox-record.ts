@@ -6,6 +6,7 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SandboxKind } from "../host.ts";
 import type { OutsideMount } from "../runtime/runtime.ts";
+import type { IdForm } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
 
 export interface SandboxRecord {
@@ -13,6 +14,10 @@ export interface SandboxRecord {
   slot: number;
   /** Name of its disk. */
   disk: string;
+  /** How the owners of files on it are written; absent in records of servers that knew one form: shifted. */
+  ids?: IdForm;
+  /** The machine's id for root inside; absent in those, too. All have the same as yet. */
+  firstId?: number;
   cgroup: string;
   pid: number;
   /** Start time of `pid` in clock ticks since boot: a pid that was given to another process does not match. */

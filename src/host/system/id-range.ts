@@ -5,8 +5,14 @@
 export const HOST_ID_FIRST = 1_900_000_000;
 export const ID_COUNT = 65_536;
 
-/** How owners are written on a disk: as the machine has them, HOST_ID_FIRST + id. */
-export type IdForm = "shifted";
+/** The machine's root, as disks with plain ids have it: what overlays keep there for themselves is its own. */
+export const HOST_ROOT_ON_DISK = ID_COUNT;
+
+/**
+ * How owners are written on a disk. Plain: as they are inside, and mounts map them. Shifted: as the machine has them,
+ * HOST_ID_FIRST + id; for kernels that cannot map, and all that was made before any could.
+ */
+export type IdForm = "plain" | "shifted";
 
 /** The id on the machine for an id in an image; an already shifted one stays, so that shifting twice is harmless. */
 export function shiftedId(id: number): number {

@@ -1,0 +1,127 @@
+/** Layers of a root, really mounted. How sandboxes live on them: tests/functional/host. */
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
+import {
+  chownSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { IMAGE_LEVELS_MAX } from "../limits.ts";
+import { attempt, run } from "../system/command.ts";
+import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, type IdForm } from "../system/id-range.ts";
+import { IdMappings } from "./id-mapping.ts";
+import type { Lower } from "./lower.ts";
+import { mountPoints } from "./mount-namespace.ts";
+import { Mounts } from "./mounts.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-layers-"));
+const mounts = new Mounts();
+let users: number | undefined;
+
+beforeAll(async () => {
+  users = await new IdMappings().of(HOST_ID_FIRST);
+});
+afterAll(() => {
+  mounts.close();
+  rmSync(folder, { recursive: true });
+});
+
+let at: string;
+let count = 0;
+beforeEach(() => {
+  at = join(folder, String(count++));
+  for (const name of ["", "disk", "root"]) mkdirSync(join(at, name));
+});
+
+/** The file of a disk whose two folders belong to these. */
+async function diskOf(ids: IdForm, prepare = ":"): Promise<string> {
+  const file = join(at, "disk.img");
+  await run(["truncate", "--size=16M", file]);
+  await run(["mkfs.ext4", "-q", "-F", file]);
+  const owner = ids === "plain" ? { upper: 0, work: HOST_ROOT_ON_DISK } : { upper: HOST_ID_FIRST, work: 0 };
+  await mounts.do({ kind: "loop", image: file, target: join(at, "disk"), type: "ext4", options: "" });
+  for (const [name, id] of Object.entries(owner)) {
+    mkdirSync(join(at, "disk", name));
+    chownSync(join(at, "disk", name), id, id);
+  }
+  await run(["/bin/sh", "-ec", prepare], { cwd: join(at, "disk") });
+  await run(["umount", join(at, "disk")]);
+  return file;
+}
+
+function lowerOf(name: string, ids: IdForm, owner: number): Lower {
+  const path = join(at, name);
+  mkdirSync(path);
+  writeFileSync(join(path, name), name);
+  for (const each of [path, join(path, name)]) chownSync(each, owner, owner);
+  return { folder: path, ids };
+}
+
+/** Mounts a root, looks at it, and takes it away. */
+async function withRoot<Result>(disk: string, lowers: readonly Lower[], look: (root: string) => Result) {
+  const root = join(at, "root");
+  await mounts.do({ kind: "disk", image: disk, target: join(at, "disk"), options: "", users });
+  try {
+    await mounts.do({ kind: "overlay", target: root, disk: join(at, "disk"), lowers, folder: at, users });
+    return look(root);
+  } finally {
+    for (const name of ["root", "disk"]) await attempt(["umount", join(at, name)]);
+    expect(mountPoints().filter((point) => point.startsWith(folder))).toEqual([]);
+    expect(readdirSync(at).filter((name) => name.startsWith("lower-"))).toEqual([]);
+  }
+}
+
+test("owners are the sandbox's in the root and plain on the disk, whatever form the layers below have", async () => {
+  const lowers = [lowerOf("plain", "plain", 1000), lowerOf("shifted", "shifted", HOST_ID_FIRST + 1000)];
+  const disk = await diskOf("plain");
+  await withRoot(disk, lowers, (root) => {
+    expect(["", "plain", "shifted"].map((name) => lstatSync(join(root, name)).uid - HOST_ID_FIRST)).toEqual([
+      0, 1000, 1000,
+    ]);
+    chownSync(join(root, "shifted"), HOST_ID_FIRST + 7, HOST_ID_FIRST + 7);
+    writeFileSync(join(root, "plain"), "changed");
+  });
+  await mounts.do({ kind: "look", image: disk, target: join(at, "disk"), type: "ext4" });
+  const owners = ["shifted", "plain", ""].map((name) => lstatSync(join(at, "disk/upper", name)).uid);
+  await run(["umount", join(at, "disk")]);
+  expect(owners).toEqual([7, 1000, 0]);
+});
+
+test("a disk of before is mounted as it is, also over a layer with plain ids", async () => {
+  const disk = await diskOf("shifted");
+  const owners = await withRoot(disk, [lowerOf("plain", "plain", 5)], (root) => {
+    writeFileSync(join(root, "plain"), "changed");
+    return ["disk/upper", "disk/upper/plain", "root/plain"].map((name) => lstatSync(join(at, name)).uid);
+  });
+  expect(owners).toEqual([HOST_ID_FIRST, HOST_ID_FIRST + 5, HOST_ID_FIRST + 5]);
+});
+
+test("plain ids are refused where nothing maps them, and nothing stays mounted", async () => {
+  const disk = await diskOf("plain");
+  const mounted = mounts.do({ kind: "disk", image: disk, target: join(at, "disk"), options: "", users: undefined });
+  await expect(mounted).rejects.toMatchObject({ status: 422, message: expect.stringContaining("Linux 5.19 or later") });
+  expect(mountPoints().filter((point) => point.startsWith(folder))).toEqual([]);
+});
+
+// Their paths alone are longer than the page that mount(2) takes.
+test.each<IdForm>(["plain", "shifted"])("as many layers as can be stacked are mounted: %s", async (ids) => {
+  const names = Array.from({ length: IMAGE_LEVELS_MAX + 1 }, (_, index) => `${index}-${"x".repeat(200)}`);
+  const lowers = names.map((name) => lowerOf(name, ids, ids === "plain" ? 0 : HOST_ID_FIRST));
+  const found = await withRoot(await diskOf(ids), lowers, (root) =>
+    names.map((name) => readFileSync(join(root, name), "utf8")),
+  );
+  expect(found).toEqual(names);
+});
+
+test("a root that the kernel mounts with less than was asked for is refused", async () => {
+  // Nothing can be made in there, so the overlay has no place for its own files.
+  const disk = await diskOf("plain", "chattr +i work");
+  const mounted = withRoot(disk, [lowerOf("lower", "plain", 0)], () => undefined);
+  await expect(mounted).rejects.toMatchObject({ status: 500, message: expect.stringContaining("without index") });
+});

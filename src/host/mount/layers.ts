@@ -1,0 +1,113 @@
+/** The layers of a sandbox's root, mounted. Called on the worker's thread. */
+import { mkdirSync, readFileSync, rmdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { readText } from "../system/data-folder.ts";
+import { HOST_ROOT_ON_DISK, type IdForm } from "../system/id-range.ts";
+import { MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY, mapInPlace, showAt } from "../system/mount-calls.ts";
+import { detachMount, MS_NOATIME, MS_NODEV, MS_NOSUID, mount, withLoopDevice } from "../system/syscalls.ts";
+import type { Lower } from "./lower.ts";
+import type { MountJob, OverlayJob } from "./mount-job.ts";
+
+/**
+ * index and nfs_export: without them a process with an inotify watch cannot be checkpointed. redirect_dir: without it a
+ * folder of the image cannot be renamed.
+ */
+const OVERLAY_OPTIONS = ["index", "nfs_export", "redirect_dir"];
+
+/** Layers are for overlays to read: programs run from the root above them, which has its own say in this. */
+const LAYER_ATTRIBUTES = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+
+/**
+ * A disk tells the form of its ids by the owner of what only overlays write to: no tenant can change it.
+ */
+export function formOf(disk: string): IdForm {
+  return statSync(join(disk, "work")).uid === HOST_ROOT_ON_DISK ? "plain" : "shifted";
+}
+
+/** Answers whether its ids are plain. */
+export function mountDisk({ image, target, options, users }: Extract<MountJob, { kind: "disk" }>): boolean {
+  withLoopDevice(image, (device) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options));
+  try {
+    if (formOf(target) === "shifted") return false;
+    mapInPlace(target, LAYER_ATTRIBUTES, demandMapping(users));
+  } catch (cause) {
+    detachIfMounted(target);
+    throw cause;
+  }
+  return true;
+}
+
+/** A lower that is mapped, or one of many, whose paths together may be too long for mount(2), is shown in `folder`. */
+export function mountOverlay({ target, disk, lowers, folder, users }: OverlayJob): void {
+  const shown: string[] = [];
+  try {
+    const paths = lowers.map((lower, index) => {
+      if (lower.ids === "shifted" && lowers.length === 1) return lower.folder;
+      const path = join(folder, `lower-${index}`);
+      mkdirSync(path, { mode: 0o700 });
+      shown.push(path);
+      showLower(lower, path, users);
+      return path;
+    });
+    const layers = [`lowerdir=${paths.join(":")}`, `upperdir=${disk}/upper`, `workdir=${disk}/work`];
+    mount(
+      "overlay",
+      target,
+      "overlay",
+      MS_NODEV,
+      [...layers, ...OVERLAY_OPTIONS.map((name) => `${name}=on`)].join(","),
+    );
+    demandWhole(target);
+  } finally {
+    for (const path of shown) {
+      detachIfMounted(path);
+      rmdirSync(path);
+    }
+  }
+}
+
+function showLower({ folder, ids }: Lower, path: string, users: number | undefined): void {
+  const mapping = ids === "plain" ? demandMapping(users) : undefined;
+  showAt(folder, path, LAYER_ATTRIBUTES | MOUNT_ATTR_RDONLY, mapping);
+}
+
+function demandMapping(users: number | undefined): number {
+  if (users !== undefined) return users;
+  throw new Fault(
+    422,
+    "the files of this sandbox were written by a machine that maps their owners, which this one cannot. " +
+      "FIX: run it on Linux 5.19 or later",
+  );
+}
+
+/**
+ * An overlay that cannot have what it was asked for is mounted all the same, read-only or without: a sandbox on it
+ * would fail much later.
+ */
+function demandWhole(target: string): void {
+  const line = readFileSync("/proc/thread-self/mountinfo", "utf8")
+    .split("\n")
+    .findLast((each) => each.split(" ")[4] === target);
+  const shown = new Set(line?.split(" ").at(-1)?.split(","));
+  const lacks = OVERLAY_OPTIONS.filter((name) => !isOn(name, shown));
+  if (!shown.has("rw")) lacks.push("rw");
+  if (lacks.length === 0) return;
+  detachMount(target);
+  throw new Fault(500, `the kernel mounted a sandbox's root without ${lacks.join(", ")}; its log may say why`);
+}
+
+/** The kernel shows an option that is not as its module has it. */
+function isOn(name: string, shown: ReadonlySet<string>): boolean {
+  if (shown.has(`${name}=on`)) return true;
+  return !shown.has(`${name}=off`) && readText(`/sys/module/overlay/parameters/${name}`)?.trim() === "Y";
+}
+
+/** If it is not, the reason is on its way already. */
+function detachIfMounted(path: string): void {
+  try {
+    detachMount(path);
+  } catch {
+    // Nothing else can be wrong with it.
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * Owners of files on disks: plain where the kernel can map them, shifted where it cannot and in all that was made
+ * before. The kernels that these tests run on can.
+ */
+import { describe, expect, test } from "bun:test";
+import { lstatSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
+import type { IdForm } from "../../../src/host/system/id-range.ts";
+import { buildImage, requestOf } from "../../support/built-image.ts";
+import { recordOf, shell } from "../../support/inside.ts";
+import { MachineOfFile } from "../../support/machine-of-file.ts";
+import { askService, startService } from "../../support/memory-service.ts";
+
+const here = new MachineOfFile("id-forms");
+
+async function reopen(options: { mapIds: boolean }): Promise<void> {
+  await here.machine.close();
+  await here.open(options);
+}
+
+/** The form of an image, and the owners of two of its files on the disk. */
+function formOf(image: string): [IdForm, number, number] {
+  const folder = join(here.machine.disks.imagesFolder, image);
+  const owner = (path: string) => lstatSync(join(folder, "layer", path)).uid;
+  return [
+    JSON.parse(readFileSync(join(folder, "image.json"), "utf8")).ids,
+    owner("root/root"),
+    owner("home/user/user"),
+  ];
+}
+
+const WRITE = "echo root > /root/root; echo user > /home/user/user; chown user:user /home/user/user";
+
+/** A process of the user that holds what a checkpoint has to look up on the disk again. */
+async function startHolder(id: string): Promise<string> {
+  const setup = `
+os.setgid(1000); os.setuid(1000); os.chdir("/home/user")
+gone = open("gone", "w+"); gone.write("still here"); gone.flush(); os.unlink("gone")
+copied = open("/home/user/user", "a+")
+listener = socket.socket(socket.AF_UNIX); listener.bind("socket"); listener.listen()
+one = socket.socket(socket.AF_UNIX); one.connect("socket"); other = listener.accept()[0]
+watch = libc.inotify_init1(os.O_NONBLOCK)
+assert libc.inotify_add_watch(watch, b"/home/user/user", 0x2) > 0 and libc.inotify_add_watch(watch, b"/home/user", 0x100) > 0
+def look():
+    gone.seek(0); copied.seek(0); one.send(b"x")
+    try: seen = len(os.read(watch, 4096)) > 0
+    except BlockingIOError: seen = False
+    fresh = socket.socket(socket.AF_UNIX); fresh.connect("socket"); listener.accept()[0].close(); fresh.close()
+    ids = [os.fstat(gone.fileno()).st_uid, os.stat("user").st_uid, os.stat("socket").st_uid, os.stat("/root").st_uid]
+    return [gone.read(), copied.read(), other.recv(1), seen, ids]`;
+  return await startService(here.machine, id, setup, "return look()");
+}
+const held = (text: string, seen: boolean) =>
+  `['still here', '${text}', b'x', ${seen ? "True" : "False"}, [1000, 1000, 1000, 0]]`;
+
+/** What such a process holds is there after a pause and in a copy, and so is who owns it. */
+async function expectHeld(id: string, image: string, checkpoint: string): Promise<void> {
+  await here.machine.pause(id, checkpoint, { memory: true });
+  await here.machine.resume({ ...requestOf(image), id, checkpoint, memory: true });
+  const copy = await here.machine.create({ ...requestOf(image), checkpoint });
+  for (const which of [id, copy.id]) {
+    expect(await askService(here.machine, which)).toBe(held("user\\n", false));
+    await shell(here.data, which, "echo more >> /home/user/user");
+    expect(await askService(here.machine, which)).toBe(held("user\\nmore\\n", true));
+    expect(await shell(here.data, which, "stat -c %U /home/user/user /root/root")).toBe("user\nroot");
+  }
+  await here.machine.destroy(copy.id);
+}
+
+describe("where the kernel maps owners", () => {
+  test("they are plain on new disks and images, and checkpoints say so", async () => {
+    await buildImage(here, "plain", BASE_IMAGE, WRITE);
+    expect(formOf("plain")).toEqual(["plain", 0, 1000]);
+    const { id } = await here.machine.create(requestOf("plain"));
+    expect(recordOf(here.data, id).ids).toBe("plain");
+    expect(await startHolder(id)).toBe(held("user\\n", false));
+    await expectHeld(id, "plain", "plain");
+    expect(here.machine.checkpoints.read("plain").manifest.ids).toBe("plain");
+    await here.machine.destroy(id);
+    await here.machine.removeCheckpoint("plain");
+  });
+
+  test("sandboxes, checkpoints and images of a server that shifted them go on, and new ones stand on them", async () => {
+    await reopen({ mapIds: false });
+    await buildImage(here, "shifted", BASE_IMAGE, WRITE);
+    expect(formOf("shifted").map((each) => typeof each === "number" && each > 65_536)).toEqual([false, true, true]);
+    const [running, paused] = [
+      await here.machine.create(requestOf("shifted")),
+      await here.machine.create(requestOf("shifted")),
+    ];
+    for (const { id } of [running, paused]) expect(await startHolder(id)).toBe(held("user\\n", false));
+    await here.machine.pause(paused.id, "paused", { memory: true });
+
+    await reopen({ mapIds: true });
+    const found = await here.machine.adopt({ sandboxes: [running.id], checkpoints: ["paused"] });
+    expect(found).toEqual({ sandboxes: [running.id], checkpoints: ["paused"] });
+    await expectHeld(running.id, "shifted", "later");
+    await here.machine.resume({ ...requestOf("shifted"), id: paused.id, checkpoint: "paused", memory: true });
+    expect(await askService(here.machine, paused.id)).toBe(held("user\\n", false));
+    expect([running, paused].map(({ id }) => recordOf(here.data, id).ids)).toEqual(["shifted", "shifted"]);
+    for (const { id } of [running, paused]) await here.machine.destroy(id);
+    for (const name of ["paused", "later"]) await here.machine.removeCheckpoint(name);
+
+    await buildImage(
+      here,
+      "above",
+      "shifted",
+      "echo above >> /home/user/user; touch /root/root; mv /home/user /home/moved; mv /home/moved /home/user",
+    );
+    expect(formOf("above")).toEqual(["plain", 0, 1000]);
+    const { id } = await here.machine.create(requestOf("above"));
+    const read = "cat /home/user/user; stat -c %U:%G /home/user /home/user/user /root/root /usr/bin/su";
+    expect(await shell(here.data, id, read)).toBe("user\nabove\nuser:user\nuser:user\nroot:root\nroot:root");
+    await here.machine.destroy(id);
+  });
+});
