@@ -204,15 +204,15 @@ type RegistryCredentials =
   | { type: "aws"; accessKeyId: string; secretAccessKey: string; region: string }
   | { type: "gcp"; serviceAccountJson: string };
 
+/**
+ * In values of variables, paths and names of users, `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}` (also `-`,
+ * `+`, `:?` and `?`, as shells have them, words expanded alike) mean what the variables are before the step. Nothing
+ * else is expanded, and `\$` is a dollar.
+ */
 export type BuildStep = { force: boolean } & (
   | { type: "run"; command: string; user: string | null }
   /** `files` names the uploaded archive among the blobs. */
   | { type: "copy"; files: string; source: string; target: string; owner: string | null; mode: string | null }
-  /**
-   * In values, `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}` (also `-`, `+`, `:?` and `?`, as shells have
-   * them, words expanded alike) mean what the variables are before this step. Nothing else is expanded, and `\$` is a
-   * dollar.
-   */
   | { type: "env"; variables: readonly (readonly [name: string, value: string])[] }
   | { type: "workdir"; path: string }
   | { type: "user"; name: string; sudo: boolean }

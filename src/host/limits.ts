@@ -134,6 +134,7 @@ export const BUILD_READY_RETRY_MIN_MS = 50;
 export const BUILD_READY_RETRY_MAX_MS = 2_000;
 /** The kernel takes no longer variable; and all of them have to fit beside a command's arguments. */
 export const BUILD_VALUE_MAX_BYTES = 128 * 1024;
+export const BUILD_VARIABLES_NESTED_MAX = 16;
 export const BUILD_VARIABLES_MAX_BYTES = 1024 * 1024;
 /** Of a build's log: a longer line is told as several; each counts so much besides its text. */
 export const BUILD_LOG_LINE_MAX_CHARS = 4096;

@@ -43,6 +43,7 @@ describe("is refused with its line:", () => {
     ["FROM x\nENV A=${B#x}", "line 2"],
     ["FROM x\nARG N\nENV A=${N:?why}", "line 3: $N is not set: why"],
     ["FROM x\nUSER a:b", "line 2: USER"],
+    ["FROM x\nUSER $A:b", "line 2: USER"],
     ["FROM x\nSHELL bash", "line 2: SHELL takes a JSON list"],
     ["FROM x\nWORKDIR ''", "line 2: WORKDIR has no path"],
     ["FROM x\nRUN \0", "NUL"],

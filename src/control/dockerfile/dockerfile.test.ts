@@ -132,12 +132,12 @@ describe("variables", () => {
   test("of ARG before FROM are only there after it when they are named again", () => {
     const parsed = parse("ARG A=1\nARG B=2\nFROM x:$A\nARG A\nENV GOT=$A\n");
     expect([parsed.from, parsed.steps[2]]).toEqual(["x:1", { type: "env", variables: [["GOT", "1"]], force: false }]);
-    expect(refusalOf("ARG B=2\nFROM x\nWORKDIR /$B")).toContain("line 3: WORKDIR uses $B");
+    expect(refusalOf("ARG B=2\nFROM x\nADD http://h/$B /b")).toContain("line 3: ADD uses $B");
   });
 
   test("ENV wins over ARG", () => {
-    expect(stepsOf("ENV A=env", "ARG A=arg", "WORKDIR /$A", "RUN x").slice(1)).toEqual([
-      { type: "workdir", path: "/env", force: false },
+    expect(stepsOf("ENV A=env", "ARG A=arg", "USER $A", "RUN x").slice(1)).toEqual([
+      { type: "user", name: "env", sudo: false, force: false },
       { type: "run", command: "x", user: null, force: false },
     ]);
   });
@@ -197,16 +197,23 @@ describe("variables", () => {
     ["$N", ""],
   ])("%s is %j, as with Docker", (written, expanded) => {
     expect(envOf("ARG S=s", "ARG E=", "ARG N", `ENV X=x${written}`)).toEqual([["X", `x${expanded}`]]);
-    const steps = stepsOf("ENV S=s E=", "ARG N", `WORKDIR /${written}`);
-    expect(steps.at(-1)).toEqual({ type: "workdir", path: `/${expanded}`, force: false });
+    const steps = stepsOf("ENV S=s E=", "ARG N", `USER u${written}`);
+    expect(steps.at(-1)).toEqual({ type: "user", name: `u${expanded}`, sudo: false, force: false });
   });
 
   test("all of one ENV see the values from before it", () => {
-    expect(stepsOf("ENV A=1", "ENV A=2 B=$A", "WORKDIR /$A$B").at(-1)).toMatchObject({ path: "/21" });
+    expect(stepsOf("ENV A=1", "ENV A=2 B=$A", "USER u$A$B").at(-1)).toMatchObject({ name: "u21" });
   });
 
-  test("what depends on the base image is refused outside of ENV, also over a detour", () => {
-    expect(refusalOf("FROM x\nENV A=$BASE\nUSER $A")).toContain("line 3: USER uses $A");
+  test("of the base image are left to the host in paths and users, too", () => {
+    expect(stepsOf("ARG B=b", "WORKDIR $GOPATH/$B/\\$x", "USER ${APP_USER:-app}")).toEqual([
+      { type: "workdir", path: "${GOPATH}/b/\\$x", force: false },
+      { type: "user", name: "${APP_USER:-app}", sudo: false, force: false },
+    ]);
+  });
+
+  test("of the base image are refused where they are needed here, also over a detour", () => {
+    expect(refusalOf("FROM x\nENV A=$BASE\nADD http://h/x /$A")).toContain("line 3: ADD uses $A");
     expect(refusalOf("FROM x\nARG A=$BASE")).toContain("line 2: ARG uses $BASE");
   });
 

@@ -248,7 +248,7 @@ class Translation {
 
   #takeWorkdir(instruction: Instruction): void {
     const { line } = instruction;
-    const path = this.#variables.text(readWord(needed(instruction), this.#escapeChar, line), line, "WORKDIR");
+    const path = this.#variables.template(readWord(needed(instruction), this.#escapeChar, line), line);
     if (path === "") throw faultAt(line, "WORKDIR has no path");
     this.#steps.push({ type: "workdir", path, force: false });
     this.#hasWorkdir = true;
@@ -256,11 +256,14 @@ class Translation {
 
   #takeUser(instruction: Instruction): void {
     const { line } = instruction;
-    const written = this.#variables.text(readWord(needed(instruction), this.#escapeChar, line), line, "USER");
-    const [name = "", group] = written.split(":", 2);
+    const parts = readWord(needed(instruction), this.#escapeChar, line);
+    const known = this.#variables.textIfKnown(parts, line);
+    const [name = "", group] = known?.split(":", 2) ?? [this.#variables.template(parts, line)];
     if (name === "") throw faultAt(line, "USER has no name");
-    if (group !== undefined && group !== name) {
-      throw faultAt(line, `USER ${shown(written)} names a group; it is not supported, a user's own group is used`);
+    const hasGroup =
+      known === undefined ? parts.some((part) => typeof part === "string" && part.includes(":")) : group !== undefined;
+    if (hasGroup && group !== name) {
+      throw faultAt(line, `USER ${shown(needed(instruction))} names a group; only a user's own group is supported`);
     }
     this.#steps.push({ type: "user", name, sudo: false, force: false });
     this.#hasUser = true;

@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables are written so.
 /** What is put in for variables, and what is left as it is. */
 import { expect, test } from "bun:test";
 import { BUILD_VALUE_MAX_BYTES } from "../limits.ts";
@@ -18,6 +19,18 @@ test.each([
   [braced("A:-other"), "a"],
   [braced("A:+other"), "other"],
   [braced("EMPTY:+other"), ""],
+  [braced("EMPTY-other"), ""],
+  [braced("EMPTY+other"), "other"],
+  [braced("NOBODY-other"), "other"],
+  [braced("NOBODY+other"), ""],
+  [braced("A:?other"), "a"],
+  [`/x${braced(`PATH:+:${braced("PATH")}`)}:y`, "/x:/bin:y"],
+  [`${braced(`NOBODY:-${braced("EMPTY:-$A")}b`)}}`, "ab}"],
+  [braced("A:-b"), "a"],
+  [`${"${A:-"}b`, `${"${A:-"}b`],
+  [braced("A#b"), braced("A#b")],
+  [braced("A:-\\$A"), "a"],
+  [braced("NOBODY:-\\$A"), "$A"],
   ["\\$A", "$A"],
   ["100$", "100$"],
   ["$1 $$ ${", "$1 $$ ${"],
@@ -25,6 +38,16 @@ test.each([
   ["$constructor$__proto__", ""],
 ])("%j is %j", (text, meaning) => {
   expect(expand(text, variables)).toBe(meaning);
+});
+
+test("a variable that is demanded and not set is refused in the words given", () => {
+  expect(() => expand(braced("EMPTY:?say $A"), variables)).toThrow("$EMPTY is not set: say a");
+});
+
+test("what is nested is bounded, and what is never closed takes no time", () => {
+  expect(() => expand("${N:-".repeat(17) + "}".repeat(17), {})).toThrow("nested deeper than 16 levels");
+  const open = "${N:-".repeat(20_000);
+  expect(expand(open, {})).toBe(open);
 });
 
 test("a value can be doubled only until it is as long as a variable may be", () => {
