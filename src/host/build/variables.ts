@@ -81,7 +81,7 @@ class Expansion {
   }
 }
 
-/** Where each `${` is closed, by where it begins. In one pass: what is never closed must not be looked through twice. */
+/** Where each `${` is closed, by where it begins: in one pass, as what is never closed must not be looked at twice. */
 function closingsIn(text: string): Map<number, number> {
   const closings = new Map<number, number>();
   const open: number[] = [];
