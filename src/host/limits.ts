@@ -128,7 +128,7 @@ export const BUILD_MAX_MS = 3_600_000;
 export const BUILD_LOG_MAX_BYTES = 10 * 1024 * 1024;
 export const BUILD_READY_MAX_MS = 600_000;
 /** A start command without a command that says when it is ready is given so long. */
-export const BUILD_READY_WITHOUT_COMMAND_MS = 20_000;
+export const BUILD_READY_DEFAULT_MS = 20_000;
 /** Pauses before a ready command is asked again double from the first to the second. */
 export const BUILD_READY_RETRY_MIN_MS = 50;
 export const BUILD_READY_RETRY_MAX_MS = 2_000;

@@ -14,6 +14,13 @@ interface Built {
   entries: BuildLogEntry[];
 }
 
+export type Ready = Extract<BuildOutcome, { isReady: true }>;
+
+export function demandReady(outcome: BuildOutcome): Ready {
+  if (!outcome.isReady) throw new Error(`${outcome.step}: ${outcome.message}`);
+  return outcome;
+}
+
 /** A request with these steps on the base template. */
 export function requestOf(steps: readonly BuildStep[], changes: Partial<BuildRequest> = {}): BuildRequest {
   const { cpuCount, memoryMB, diskSizeMB } = base;

@@ -17,7 +17,10 @@ import { afterEnv, isDiskStep, runStep, type UploadedFiles } from "./steps.ts";
 
 export interface BuildBounds {
   maxMs: number;
+  /** Until a ready command succeeds. */
   readyMaxMs: number;
+  /** What a start command without a ready command is given. */
+  readyDefaultMs: number;
   logMaxBytes: number;
 }
 
@@ -213,7 +216,7 @@ export class BuildRun {
     const request = { kind, envVars: made.context.envVars, internet: true };
     await using sandbox = await BuildSandbox.of(sandboxes, (opened) => sandboxes.boot(opened), request, this.#signal);
     const output = this.#log.output(this.at);
-    await startUntilReady(sandbox, { start, context: made.context, output, readyMaxMs: bounds.readyMaxMs });
+    await startUntilReady(sandbox, { start, context: made.context, output, bounds });
     this.#log.say("info", this.at, "Ready");
     const name = `start-${randomHex()}`;
     const reason = await keepRunning(this.#parts, sandbox, name, owner);

@@ -71,7 +71,7 @@ export class Builds {
       over,
     );
     const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };
-    await startUntilReady(sandbox, { start, context, output: silentOutput(), readyMaxMs: bounds.readyMaxMs });
+    await startUntilReady(sandbox, { start, context, output: silentOutput(), bounds });
     await sandbox.close();
     await checkpointing.write(sandbox.record, name, { memory: true }, "goes on");
   }

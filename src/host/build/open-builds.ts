@@ -4,7 +4,7 @@ import { Fault } from "../../contract/fault.ts";
 import { Checkpoints } from "../checkpoint/checkpoints.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { CreateSandbox } from "../host.ts";
-import { BUILD_LOG_MAX_BYTES, BUILD_MAX_MS, BUILD_READY_MAX_MS } from "../limits.ts";
+import { BUILD_LOG_MAX_BYTES, BUILD_MAX_MS, BUILD_READY_DEFAULT_MS, BUILD_READY_MAX_MS } from "../limits.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
@@ -28,6 +28,7 @@ export interface BuildOptions {
 const BOUNDS: BuildBounds = {
   maxMs: BUILD_MAX_MS,
   readyMaxMs: BUILD_READY_MAX_MS,
+  readyDefaultMs: BUILD_READY_DEFAULT_MS,
   logMaxBytes: BUILD_LOG_MAX_BYTES,
 };
 
@@ -52,7 +53,7 @@ interface MachineParts extends BuildOptions {
 export function openBuilds(parts: MachineParts): { sandboxes: TemplateSandboxes; layers: Layers; builds: Builds } {
   const { data, network, disks, runtime, running } = parts;
   const bounds = { ...BOUNDS, ...parts.builds };
-  const sandboxes = new TemplateSandboxes({ ...parts, readyMaxMs: bounds.readyMaxMs });
+  const sandboxes = new TemplateSandboxes({ ...parts, bounds });
   const written = new Checkpoints(disks.layersFolder);
   const layers = new Layers(written, new Checkpointing({ data, network, disks, runtime, checkpoints: written }));
   const results = new BuildResults(disks.resultsFolder);

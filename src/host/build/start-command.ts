@@ -4,7 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import type { StartCommand } from "../host.ts";
-import { BUILD_READY_RETRY_MAX_MS, BUILD_READY_RETRY_MIN_MS, BUILD_READY_WITHOUT_COMMAND_MS } from "../limits.ts";
+import { BUILD_READY_RETRY_MAX_MS, BUILD_READY_RETRY_MIN_MS } from "../limits.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { CommandOutput } from "./build-log.ts";
 import { type BuildSandbox, CommandFailure } from "./build-sandbox.ts";
@@ -13,15 +13,18 @@ interface StartOptions {
   start: StartCommand;
   context: BuildContext;
   output: CommandOutput;
-  /** How long it may take until it is ready. */
+  bounds: ReadyBounds;
+}
+
+/** How long it may take until it is ready, and how long is waited where nothing says so. */
+export interface ReadyBounds {
   readyMaxMs: number;
-  /** Of a build; what was started without a ready command is given so long. */
-  withoutReadyMs?: number;
+  readyDefaultMs: number;
 }
 
 /** Fault 422 when it ends with an error before it is ready, or is not ready in time. */
 export async function startUntilReady(sandbox: BuildSandbox, options: StartOptions): Promise<void> {
-  const { start, context, output, readyMaxMs, withoutReadyMs = BUILD_READY_WITHOUT_COMMAND_MS } = options;
+  const { start, context, output, bounds } = options;
   const listening = new AbortController();
   const signal = AbortSignal.any([sandbox.signal, listening.signal]);
   try {
@@ -35,8 +38,8 @@ export async function startUntilReady(sandbox: BuildSandbox, options: StartOptio
     });
     const ready =
       start.ready === null
-        ? pause(withoutReadyMs, signal)
-        : untilReady(sandbox, start.ready, context, { maxMs: readyMaxMs, signal });
+        ? pause(bounds.readyDefaultMs, signal)
+        : untilReady(sandbox, start.ready, context, { maxMs: bounds.readyMaxMs, signal });
     await Promise.race([failed, ready]);
   } finally {
     listening.abort();

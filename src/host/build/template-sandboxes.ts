@@ -11,7 +11,7 @@ import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { Starting } from "../sandbox/starting.ts";
 import { silentOutput } from "./build-log.ts";
 import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
-import { startUntilReady } from "./start-command.ts";
+import { type ReadyBounds, startUntilReady } from "./start-command.ts";
 
 interface TemplateSandboxesParts {
   starting: Starting;
@@ -19,7 +19,7 @@ interface TemplateSandboxesParts {
   /** One that is nobody's yet, of a kind that may be kept ready. */
   take(request: CreateSandbox): Promise<string>;
   destroy(id: string): Promise<void>;
-  readyMaxMs: number;
+  bounds: ReadyBounds;
 }
 
 export class TemplateSandboxes implements SandboxSource {
@@ -83,8 +83,7 @@ export class TemplateSandboxes implements SandboxSource {
     const sandbox = await BuildSandbox.of(this, opened, request, over.signal);
     try {
       const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };
-      const { readyMaxMs } = this.#parts;
-      await startUntilReady(sandbox, { start, context, output: silentOutput(), readyMaxMs });
+      await startUntilReady(sandbox, { start, context, output: silentOutput(), bounds: this.#parts.bounds });
       return sandbox.id;
     } catch (cause) {
       await this.#parts.destroy(sandbox.id);

@@ -1,7 +1,7 @@
 /** Builds on the real machine: what steps do, what is reused, how they fail, and that nothing is left of them. */
 import { afterEach, describe, expect, test } from "bun:test";
 import type { BuildOutcome, BuildRequest } from "../../../src/host/host.ts";
-import { base, build, env, requestOf, run, workdir } from "../../support/building.ts";
+import { base, build, demandReady, env, requestOf, run, workdir } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
@@ -14,11 +14,6 @@ afterEach(async () => {
 
 const messages = ({ entries }: { entries: { message: string; step: string | null }[] }, step: string) =>
   entries.filter((entry) => entry.step === step).map(({ message }) => message);
-
-function demandReady(outcome: BuildOutcome): Extract<BuildOutcome, { isReady: true }> {
-  if (!outcome.isReady) throw new Error(outcome.message);
-  return outcome;
-}
 
 /** What a shell line says in a sandbox of what was built. */
 async function inSandbox(outcome: BuildOutcome, line: string): Promise<string> {

@@ -1,0 +1,154 @@
+/** Start commands on the real machine: what they started is in every sandbox of the template, or is started there. */
+import { afterEach, describe, expect, test } from "bun:test";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { CreateSandbox, StartCommand } from "../../../src/host/host.ts";
+import { base, build, demandReady, env, type Ready, requestOf, run, workdir } from "../../support/building.ts";
+import { NOTHING, settledCensus } from "../../support/census.ts";
+import { ask, shell } from "../../support/inside.ts";
+import { MachineOfFile } from "../../support/machine-of-file.ts";
+import { SERVICE_PORT } from "../../support/memory-service.ts";
+
+const here = new MachineOfFile("start", { builds: { readyMaxMs: 3_000, readyDefaultMs: 300 } });
+afterEach(async () => {
+  expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+});
+
+/** Answers what it drew when it was started, and who, where and with what it runs. */
+const SERVICE = `import getpass, os, socket, sys
+drawn = os.urandom(8).hex()
+exec(os.environ.get("HOLD", ""))
+server = socket.create_server(("0.0.0.0", ${SERVICE_PORT}))
+print("serving", flush=True)
+while True:
+    client, _ = server.accept()
+    client.makefile().readline()
+    client.sendall(f"{drawn} {getpass.getuser()} {os.getcwd()} {os.environ['WORD']}".encode())
+    client.close()
+`;
+const start: StartCommand = {
+  command: "exec python3 /srv/service.py",
+  ready: `[ -n "$(ss -Htuln sport = :${SERVICE_PORT})" ]`,
+};
+const steps = [
+  run(`cat > /srv/service.py <<'END'\n${SERVICE}\nEND`, "root"),
+  env(["WORD", "kept"]),
+  workdir("/srv/app"),
+];
+/** It holds what no checkpoint can keep. */
+const unkeepable = [...steps, env(["HOLD", "pipe = os.pipe2(os.O_DIRECT)"])];
+
+function creation({ image, defaultUser, defaultWorkdir, envVars, checkpoint }: Ready): CreateSandbox {
+  const kind = { ...base, image, defaultUser, defaultWorkdir };
+  return { kind, start, envVars, accessTokens: [], internet: false, ...(checkpoint === null ? {} : { checkpoint }) };
+}
+
+async function answerOf(request: CreateSandbox): Promise<{ answer: string; misfit: string | undefined; name: string }> {
+  const { id, misfit } = await here.machine.create(request);
+  try {
+    const answer = await ask(here.machine, id, SERVICE_PORT);
+    return { answer, misfit, name: await shell(here.data, id, "hostname; cat /etc/machine-id") };
+  } finally {
+    await here.machine.destroy(id);
+  }
+}
+
+describe("what a start command started", () => {
+  test("is in every sandbox of the template as it was when it was ready, each a machine of its own", async () => {
+    const { outcome, entries } = await build(here.machine, requestOf(steps, { start }));
+    const ready = demandReady(outcome);
+    expect(ready.checkpoint).toMatch(/^start-/);
+    expect(entries.find(({ message }) => message === "serving")).toMatchObject({ level: "info", step: "finalize" });
+    const answers = await Promise.all([1, 2].map(() => answerOf(creation(ready))));
+    const [one, two] = answers;
+    expect(one?.answer).toMatch(/^[0-9a-f]{16} user \/srv\/app kept$/);
+    expect(two?.answer).toBe(one?.answer);
+    expect(one?.name).not.toBe(two?.name);
+    expect(answers.map(({ misfit }) => misfit)).toEqual([undefined, undefined]);
+
+    const checkpoints = await here.machine.checkpoints.list();
+    const again = await build(here.machine, requestOf(steps, { start }));
+    expect(again.outcome).toEqual(outcome);
+    expect(await here.machine.checkpoints.list()).toEqual(checkpoints);
+    const other = await build(here.machine, requestOf(steps, { start, memoryMB: base.memoryMB * 2 }));
+    expect(demandReady(other.outcome)).toMatchObject({ image: ready.image });
+    expect(demandReady(other.outcome).checkpoint).not.toBe(ready.checkpoint);
+  });
+
+  test("is started anew where its memory does not fit, and can be kept anew", async () => {
+    const ready = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
+    const manifest = join(here.dataFolder, "disks/checkpoints", ready.checkpoint ?? "", "manifest.json");
+    const written = readFileSync(manifest, "utf8");
+    const { memory, ...rest } = JSON.parse(written);
+    writeFileSync(manifest, JSON.stringify({ ...rest, memory: { ...memory, kernel: "99.1.0" } }));
+    const request = creation(ready);
+    const fresh = await answerOf(request);
+    expect(fresh.misfit).toMatch(/Linux 99\.1\.0/);
+    expect(fresh.answer).toEndWith(" user /srv/app kept");
+    expect((await answerOf(request)).answer).not.toBe(fresh.answer);
+    const { start: _, ...without } = request;
+    await expect(here.machine.create(without)).rejects.toMatchObject({ status: 422 });
+
+    const { kind, envVars } = request;
+    await here.machine.prepareStart({ name: "anew", kind, envVars, start });
+    const [one, two] = await Promise.all([1, 2].map(() => answerOf({ ...request, checkpoint: "anew" })));
+    expect(one?.answer).toBe(two?.answer);
+    expect(one?.misfit).toBeUndefined();
+    await here.machine.removeCheckpoint("anew");
+    writeFileSync(manifest, written);
+  });
+
+  test("is started in each sandbox where it cannot be kept, and the log says why", async () => {
+    const { outcome, entries } = await build(here.machine, requestOf(unkeepable, { start }));
+    const ready = demandReady(outcome);
+    expect(ready.checkpoint).toBeNull();
+    expect(entries.filter(({ level }) => level === "warn").map(({ message }) => message)).toEqual([
+      expect.stringMatching(/cannot be kept.*"python3": it holds a pipe in packet mode/),
+    ]);
+    const one = await answerOf(creation(ready));
+    expect(one.answer).toEndWith(" user /srv/app kept");
+    expect(one.misfit).toBeUndefined();
+    expect((await answerOf(creation(ready))).answer).not.toBe(one.answer);
+  });
+});
+
+describe("a build fails at its end, and leaves neither image nor checkpoint,", () => {
+  const failing: [string, StartCommand, string][] = [
+    [
+      "when the start command fails before it is ready",
+      { command: "echo no such thing >&2; exit 4", ready: "false" },
+      'the command "echo no such thing >&2; exit 4" ended with exit code 4 before the sandbox was ready. ' +
+        "Its last output:\nno such thing",
+    ],
+    [
+      "when it fails and nothing says what ready is",
+      { command: "exit 4", ready: null },
+      'the command "exit 4" ended with exit code 4 before the sandbox was ready',
+    ],
+    [
+      "when it never is ready",
+      { command: "sleep 1000", ready: "exit 1" },
+      'the sandbox was not ready within 3 s: the ready command "exit 1" did not succeed',
+    ],
+    [
+      "when the ready command hangs",
+      { command: "sleep 1000", ready: "sleep 1000" },
+      'the sandbox was not ready within 3 s: the ready command "sleep 1000" did not succeed',
+    ],
+  ];
+  test.each(failing)("%s", async (_, wrong, message) => {
+    const before = [here.machine.images.list(), await here.machine.checkpoints.list()];
+    const unique = run(`echo ${crypto.randomUUID()} > unique`);
+    const { outcome } = await build(here.machine, requestOf([unique], { start: wrong }));
+    expect(outcome).toEqual({ isReady: false, step: "finalize", message });
+    expect([here.machine.images.list(), await here.machine.checkpoints.list()]).toEqual(before);
+  });
+});
+
+test("a start command that goes into the background by itself, or is given its time, is as good", async () => {
+  for (const command of ["setsid python3 /srv/service.py > /dev/null 2>&1 &", "exec python3 /srv/service.py"]) {
+    const given = { command, ready: command.startsWith("exec") ? null : start.ready };
+    const ready = demandReady((await build(here.machine, requestOf(steps, { start: given }))).outcome);
+    expect((await answerOf({ ...creation(ready), start: given })).answer).toContain("kept");
+  }
+});
