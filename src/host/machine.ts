@@ -114,8 +114,7 @@ export class Machine implements Host {
       unmake: (remains) => this.#unmake(remains),
     });
     this.#pool = new ReadyPool(
-      (kind) => this.#starting.boot(kind),
-      (kind) => this.#starting.bootAhead(kind),
+      ({ kind, checkpoint }) => this.#starting.startAhead(kind, checkpoint),
       (id) => this.destroy(id),
       (id) => this.#running.isAlive(id),
     );
@@ -129,7 +128,7 @@ export class Machine implements Host {
       starting: this.#starting,
       running: this.#running,
       images,
-      take: ({ kind }) => this.#pool.take(kind),
+      takeReady: (kind, checkpoint) => this.#pool.take({ kind, checkpoint }),
       destroy: (id) => this.#discard(id),
     });
     this.#sandboxes = sandboxes;

@@ -3,7 +3,7 @@ import type { Blobs } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
 import { Checkpoints } from "../checkpoint/checkpoints.ts";
 import type { Disks } from "../disk/disks.ts";
-import type { CreateSandbox } from "../host.ts";
+import type { SandboxKind } from "../host.ts";
 import { BUILD_LOG_MAX_BYTES, BUILD_MAX_MS, BUILD_READY_DEFAULT_MS, BUILD_READY_MAX_MS } from "../limits.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -46,7 +46,7 @@ interface MachineParts extends BuildOptions {
   starting: Starting;
   running: RunningSandboxes;
   images: BuildImages;
-  take(request: CreateSandbox): Promise<string>;
+  takeReady(kind: SandboxKind, checkpoint: string | null): string | undefined;
   destroy(id: string): Promise<void>;
 }
 

@@ -3,7 +3,7 @@
  * where there is none, or its memory does not fit this machine, the sandbox boots and the command runs anew.
  */
 import { Fault } from "../../contract/fault.ts";
-import type { CreatedSandbox, CreateSandbox, StartCommand } from "../host.ts";
+import type { CreatedSandbox, CreateSandbox, SandboxKind, StartCommand } from "../host.ts";
 import type { Origin } from "../sandbox/booting.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import { newSandboxId } from "../sandbox/sandbox-id.ts";
@@ -16,8 +16,8 @@ import { type ReadyBounds, startUntilReady } from "./start-command.ts";
 interface TemplateSandboxesParts {
   starting: Starting;
   running: RunningSandboxes;
-  /** One that is nobody's yet, of a kind that may be kept ready. */
-  take(request: CreateSandbox): Promise<string>;
+  /** One that was started before anybody asked, if there is one. */
+  takeReady(kind: SandboxKind, checkpoint: string | null): string | undefined;
   destroy(id: string): Promise<void>;
   bounds: ReadyBounds;
 }
@@ -64,12 +64,16 @@ export class TemplateSandboxes implements SandboxSource {
 
   async #fresh(request: CreateSandbox): Promise<string> {
     const { start } = request;
-    const take = () => this.#parts.take(request);
+    const take = async () =>
+      this.#parts.takeReady(request.kind, null) ?? (await this.#parts.starting.boot(request.kind));
     if (start === undefined) return await this.#handedOver(request, take);
     return await this.#handedOver(request, () => this.#started(request, start, take));
   }
 
   async #restored(request: CreateSandbox & { checkpoint: string }): Promise<string> {
+    // What runs in one that was ready may have opened ways out already, which stay open for some.
+    const ready = request.internet ? this.#parts.takeReady(request.kind, request.checkpoint) : undefined;
+    if (ready !== undefined) return ready;
     const id = newSandboxId();
     await this.#parts.starting.fromCheckpoint({ ...request, id, memory: true }, true);
     return id;

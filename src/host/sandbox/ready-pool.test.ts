@@ -1,9 +1,13 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, jest, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import type { LogEntry } from "../../work/log.ts";
+import type { SandboxKind } from "../host.ts";
+import { READY_RETRY_MS } from "../limits.ts";
 import { ReadyPool } from "./ready-pool.ts";
 
-const kind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "base" };
+const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "base" };
+const plain = { kind, checkpoint: null };
 const alive = new Set<string>();
 let pool: ReadyPool;
 let booted: PromiseWithResolvers<void>;
@@ -13,48 +17,45 @@ beforeEach(() => {
   alive.clear();
   boots = 0;
   booted = Promise.withResolvers();
-  const boot = async (how: string) => {
-    const id = `${how} ${++boots}`;
+  const startAhead = async ({ checkpoint }: { checkpoint: string | null }) => {
+    const id = `${checkpoint ?? "ahead"} ${++boots}`;
     alive.add(id);
-    return id;
-  };
-  const bootAhead = async () => {
-    const id = await boot("ahead");
     if (boots === 2) booted.resolve();
     return id;
   };
   pool = new ReadyPool(
-    () => boot("asked"),
-    bootAhead,
+    startAhead,
     async (id) => void alive.delete(id),
     (id) => alive.has(id),
   );
 });
 afterEach(() => pool.close());
 
-async function filled(): Promise<void> {
-  pool.keep([{ kind, count: 2, checkpoint: null }]);
+async function filled(checkpoint: string | null = null): Promise<void> {
+  pool.keep([{ kind, count: 2, checkpoint }]);
   await booted.promise;
   await Bun.sleep(0);
 }
 
 test("one that is ready is given out, and only once", async () => {
   await filled();
-  expect([await pool.take(kind), await pool.take(kind)]).toEqual(["ahead 1", "ahead 2"]);
-  expect(await pool.take(kind)).toStartWith("asked");
+  expect([pool.take(plain), pool.take(plain), pool.take(plain)]).toEqual(["ahead 1", "ahead 2", undefined]);
 });
 
-test("one that died while it waited is passed over, and with none left a new one is booted", async () => {
+test("one that died while it waited is passed over", async () => {
   await filled();
   alive.delete("ahead 1");
-  expect(await pool.take(kind)).toBe("ahead 2");
+  expect(pool.take(plain)).toBe("ahead 2");
   alive.clear();
-  expect(await pool.take(kind)).toStartWith("asked");
+  expect(pool.take(plain)).toBeUndefined();
 });
 
-test("another kind gets nothing of it", async () => {
-  await filled();
-  expect(await pool.take({ ...kind, memoryMB: kind.memoryMB + 1 })).toStartWith("asked");
+test("another kind, or another checkpoint, gets nothing of it", async () => {
+  await filled("c1");
+  expect(pool.take({ kind: { ...kind, memoryMB: kind.memoryMB + 1 }, checkpoint: "c1" })).toBeUndefined();
+  expect(pool.take(plain)).toBeUndefined();
+  expect(pool.take({ kind, checkpoint: "c2" })).toBeUndefined();
+  expect(pool.take({ kind, checkpoint: "c1" })).toBe("c1 1");
 });
 
 test("with a smaller number the rest goes, and with a greater one more are booted", async () => {
@@ -69,10 +70,9 @@ test("with a smaller number the rest goes, and with a greater one more are boote
   expect(alive.size).toBe(2);
 });
 
-test("nothing is kept of what starts from a checkpoint, or of which none is wanted", async () => {
+test("nothing is kept of which none is wanted", async () => {
   await filled();
-  const same = [0, 5].map((count) => ({ kind, count, checkpoint: count === 0 ? null : "c1" }));
-  pool.keep(same);
+  pool.keep([{ kind, count: 0, checkpoint: null }]);
   expect([...alive]).toEqual([]);
 });
 
@@ -91,13 +91,7 @@ function poolWith(bootAhead: () => Promise<string>, discard: () => Promise<void>
       told.resolve();
     },
   };
-  const pool = new ReadyPool(
-    async () => "iboot",
-    bootAhead,
-    discard,
-    () => true,
-    log,
-  );
+  const pool = new ReadyPool(bootAhead, discard, () => true, log);
   return { pool, entries, told: told.promise };
 }
 
@@ -112,6 +106,26 @@ test("a boot ahead that fails is told in the log", async () => {
   expect(entries).toEqual([
     { level: "error", event: "sandbox could not be booted ahead", error: expect.stringContaining("no memory") },
   ]);
+});
+
+test("a checkpoint that does not fit is not tried again", async () => {
+  let tries = 0;
+  const { pool, entries, told } = poolWith(
+    () => Promise.reject(new Fault(++tries > 0 ? 422 : 500, "written on pdp11")),
+    async () => undefined,
+  );
+  jest.useFakeTimers();
+  try {
+    pool.keep([{ kind, count: 1, checkpoint: "c1" }]);
+    jest.advanceTimersByTime(1);
+    await told;
+    await Promise.resolve();
+    jest.advanceTimersByTime(10 * READY_RETRY_MS);
+  } finally {
+    jest.useRealTimers();
+  }
+  await pool.close();
+  expect([tries, entries.length]).toEqual([1, 1]);
 });
 
 test("a ready sandbox that cannot be discarded is told in the log", async () => {

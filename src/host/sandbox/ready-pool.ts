@@ -1,14 +1,21 @@
 /**
- * Sandboxes that were booted before anybody asked, so that a create is only a hand-over. They have their final id from
- * the start and hold no secret of anybody; one is given out once and never comes back.
+ * Sandboxes that were started before anybody asked, so that a create is only a hand-over: booted, or made from the
+ * checkpoint of a template. They have their final id from the start and hold no secret of anybody; one is given out
+ * once and never comes back.
  */
+import { Fault } from "../../contract/fault.ts";
 import { Background } from "../../work/background.ts";
 import { described, type Log, stderrLog } from "../../work/log.ts";
 import type { KeptReady, SandboxKind } from "../host.ts";
 import { READY_REFILL_DELAY_MS, READY_RETRY_MS } from "../limits.ts";
 
-interface Stock {
+/** What sandboxes on the shelf begin with. */
+interface Beginning {
   kind: SandboxKind;
+  checkpoint: string | null;
+}
+
+interface Stock extends Beginning {
   /** How many there should be. */
   count: number;
   ready: string[];
@@ -22,9 +29,8 @@ export class ReadyPool {
   #closed = false;
 
   constructor(
-    readonly boot: (kind: SandboxKind) => Promise<string>,
-    /** Like `boot`, with time to spare. */
-    readonly bootAhead: (kind: SandboxKind) => Promise<string>,
+    /** Nobody waits for it. */
+    readonly startAhead: (wanted: Beginning) => Promise<string>,
     readonly discard: (id: string) => Promise<void>,
     readonly isUsable: (id: string) => boolean,
     readonly log: Log = stderrLog,
@@ -32,35 +38,36 @@ export class ReadyPool {
     this.#background = new Background(log);
   }
 
-  /** Keeps so many of these ready and lets go of the others. What starts from a checkpoint is not kept. */
+  /** Keeps so many of these ready and lets go of the others. */
   keep(kept: readonly KeptReady[]): void {
-    const wanted = new Map<string, Pick<Stock, "kind" | "count">>();
-    for (const { kind, count, checkpoint } of kept) {
-      if (checkpoint !== null || count === 0) continue;
+    const wanted = new Map<string, KeptReady>();
+    for (const each of kept) {
+      if (each.count === 0) continue;
       // Two templates may be alike: each needs its own.
-      wanted.set(keyOf(kind), { kind, count: count + (wanted.get(keyOf(kind))?.count ?? 0) });
+      const alike = wanted.get(keyOf(each))?.count ?? 0;
+      wanted.set(keyOf(each), { ...each, count: each.count + alike });
     }
     for (const [name, stock] of this.#stocks) {
       if (wanted.has(name)) continue;
       this.#stocks.delete(name);
       this.#empty(stock);
     }
-    for (const [name, { kind, count }] of wanted) {
+    for (const [name, each] of wanted) {
       const stock = this.#stocks.get(name);
-      if (stock === undefined) this.#stocks.set(name, { kind, count, ready: [], booting: 0, timer: undefined });
-      else this.#resize(stock, count);
+      if (stock === undefined) this.#stocks.set(name, { ...each, ready: [], booting: 0, timer: undefined });
+      else this.#resize(stock, each.count);
     }
     for (const stock of this.#stocks.values()) this.#refillSoon(stock, 0);
   }
 
-  /** A running sandbox of this kind: one that is ready, or a new one. */
-  async take(kind: SandboxKind): Promise<string> {
-    const stock = this.#stocks.get(keyOf(kind));
+  /** A running sandbox that begins with this; undefined if none is ready. */
+  take(wanted: Beginning): string | undefined {
+    const stock = this.#stocks.get(keyOf(wanted));
     for (let id = stock?.ready.shift(); id !== undefined; id = stock?.ready.shift()) {
       if (stock !== undefined) this.#refillSoon(stock, READY_REFILL_DELAY_MS);
       if (this.isUsable(id)) return id;
     }
-    return await this.boot(kind);
+    return undefined;
   }
 
   async close(): Promise<void> {
@@ -90,19 +97,21 @@ export class ReadyPool {
   /** Answers how long to wait before the next. */
   async #bootInto(stock: Stock): Promise<number> {
     try {
-      const id = await this.bootAhead(stock.kind);
+      const id = await this.startAhead(stock);
       if (this.#closed || !this.#isKept(stock)) await this.discard(id);
       else if (stock.ready.length >= stock.count) await this.discard(id);
       else stock.ready.push(id);
       return 0;
     } catch (error) {
       this.log.write({ level: "error", event: "sandbox could not be booted ahead", error: described(error) });
+      // A checkpoint that does not fit this machine, or is gone, never will: it is not asked for again.
+      if (stock.checkpoint !== null && error instanceof Fault && error.status < 500) stock.count = 0;
       return READY_RETRY_MS;
     }
   }
 
   #isKept(stock: Stock): boolean {
-    return this.#stocks.get(keyOf(stock.kind)) === stock;
+    return this.#stocks.get(keyOf(stock)) === stock;
   }
 
   #empty(stock: Stock): void {
@@ -121,7 +130,7 @@ export class ReadyPool {
   }
 }
 
-/** Kinds that differ in anything the boot depends on do not share what is ready. */
-function keyOf(kind: SandboxKind): string {
-  return JSON.stringify([kind.image, kind.cpuCount, kind.memoryMB, kind.diskSizeMB]);
+/** What differs in anything that the start depends on does not share what is ready. */
+function keyOf({ kind, checkpoint }: Beginning): string {
+  return JSON.stringify([kind.image, kind.cpuCount, kind.memoryMB, kind.diskSizeMB, checkpoint]);
 }

@@ -57,14 +57,12 @@ export class Starting {
     return id;
   }
 
-  /** The first command of a guest takes longest; one that nobody waits for goes first. */
-  async bootAhead(kind: SandboxKind): Promise<string> {
-    const id = await this.boot(kind);
-    // It is as good a sandbox without; under load a rehearsal may take too long.
-    await this.#parts.running
-      .get(id)
-      ?.guest.rehearse(kind.defaultUser)
-      .catch(() => undefined);
+  /** One that nobody has asked for yet, from a checkpoint or booted. */
+  async startAhead(kind: SandboxKind, checkpoint: string | null): Promise<string> {
+    if (checkpoint === null) return await this.#bootAhead(kind);
+    const id = newSandboxId();
+    const nobodys = { envVars: {}, accessTokens: [], internet: true };
+    await this.fromCheckpoint({ ...nobodys, id, kind, checkpoint, memory: true }, true);
     return id;
   }
 
@@ -107,6 +105,17 @@ export class Starting {
     });
     // It may have ended meanwhile.
     this.#demandStarted(id);
+  }
+
+  /** The first command of a guest takes longest; one that nobody waits for goes first. */
+  async #bootAhead(kind: SandboxKind): Promise<string> {
+    const id = await this.boot(kind);
+    // It is as good a sandbox without; under load a rehearsal may take too long.
+    await this.#parts.running
+      .get(id)
+      ?.guest.rehearse(kind.defaultUser)
+      .catch(() => undefined);
+    return id;
   }
 
   #demandStarted(id: string): RunningSandbox {

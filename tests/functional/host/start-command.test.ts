@@ -1,6 +1,6 @@
 /** Start commands on the real machine: what they started is in every sandbox of the template, or is started there. */
 import { afterEach, describe, expect, test } from "bun:test";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CreateSandbox, StartCommand } from "../../../src/host/host.ts";
 import { base, build, demandReady, env, type Ready, requestOf, run, workdir } from "../../support/building.ts";
@@ -8,6 +8,7 @@ import { NOTHING, settledCensus } from "../../support/census.ts";
 import { ask, shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
 import { SERVICE_PORT } from "../../support/memory-service.ts";
+import { until } from "../../support/until.ts";
 
 const here = new MachineOfFile("start", { builds: { readyMaxMs: 3_000, readyDefaultMs: 300 } });
 afterEach(async () => {
@@ -73,6 +74,27 @@ describe("what a start command started", () => {
     const other = await build(here.machine, requestOf(steps, { start, memoryMB: base.memoryMB * 2 }));
     expect(demandReady(other.outcome)).toMatchObject({ image: ready.image });
     expect(demandReady(other.outcome).checkpoint).not.toBe(ready.checkpoint);
+  });
+
+  test("runs already in what is kept ready, for those who may reach the internet", async () => {
+    const ready = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
+    const request = creation(ready);
+    const { kind } = request;
+    const running = () => readdirSync(here.data.sandboxesFolder);
+    await here.machine.keepReady([{ kind, count: 1, checkpoint: ready.checkpoint }]);
+    await until("one is ready", () => running().some((id) => here.machine.addressOf(id) !== undefined));
+    const [shelved] = running();
+    const closed = await answerOf(request);
+    const open = await here.machine.create({ ...request, internet: true, accessTokens: ["token"] });
+    expect(open.id).toBe(shelved ?? "");
+    await here.machine.keepReady([]);
+    expect(await ask(here.machine, open.id, SERVICE_PORT)).toBe(closed.answer);
+    expect(await shell(here.data, open.id, "hostname; cat /run/e2b/.E2B_SANDBOX_ID")).toContain(open.id);
+    const address = here.machine.addressOf(open.id) ?? "";
+    const metrics = (token: string) =>
+      fetch(`http://${address}:49983/metrics`, { headers: { "x-access-token": token } }).then(({ status }) => status);
+    expect([await metrics("token"), await metrics("other")]).toEqual([200, 401]);
+    await here.machine.destroy(open.id);
   });
 
   test("is started anew where its memory does not fit, and can be kept anew", async () => {
