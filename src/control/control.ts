@@ -103,7 +103,7 @@ export function createControl(services: ControlServices): Control {
     },
     async start() {
       await lifecycle.start();
-      chronicle.start();
+      await chronicle.start();
       readyOrders.changed();
       ready = true;
     },

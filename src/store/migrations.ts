@@ -268,6 +268,23 @@ export const migrations: readonly Migration[] = [
         PRIMARY KEY (build_id, position))`;
     },
   },
+  {
+    version: 7,
+    title: "how many sandboxes of a team ran",
+    async apply(sql) {
+      await sql`CREATE TABLE team_activity (
+        team_id TEXT NOT NULL REFERENCES teams (id) ON DELETE CASCADE,
+        at BIGINT NOT NULL,
+        step_ms INTEGER NOT NULL,
+        opening INTEGER NOT NULL,
+        closing INTEGER NOT NULL,
+        peak INTEGER NOT NULL,
+        starts INTEGER NOT NULL,
+        busiest INTEGER NOT NULL,
+        PRIMARY KEY (team_id, at))`;
+      await sql`CREATE INDEX team_activity_by_age ON team_activity (step_ms, at)`;
+    },
+  },
 ];
 
 /** Brings the database to the newest version, each step in a transaction of its own. */

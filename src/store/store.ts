@@ -15,6 +15,7 @@ import { peopleIn } from "./people.ts";
 import { sandboxEventsIn } from "./sandbox-events.ts";
 import { sandboxLogsIn } from "./sandbox-logs.ts";
 import { sandboxesIn } from "./sandboxes.ts";
+import { teamActivityIn } from "./team-activity.ts";
 import { templatesIn } from "./templates.ts";
 import { webhooksIn } from "./webhooks.ts";
 
@@ -64,6 +65,7 @@ function tablesIn(sql: Statement) {
     sandboxLogs: sandboxLogsIn(sql),
     metricBlocks: metricBlocksIn(sql),
     sandboxEvents: sandboxEventsIn(sql),
+    teamActivity: teamActivityIn(sql),
     webhooks: webhooksIn(sql),
   };
 }

@@ -1,8 +1,10 @@
 /** Removes what is too old or too much, and thins what has aged, in steps between which others get their turn. */
 import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
 import type { Store } from "../../store/store.ts";
+import type { TeamActivity } from "../../store/team-activity.ts";
 import { CHRONICLE_SWEEP_ROWS, CHRONICLE_SWEEP_STEPS, DELIVERIES_KEPT_MAX, LOG_BYTES_PER_TEAM_MAX } from "../limits.ts";
 import { AGING, thinned } from "./metric-thinning.ts";
+import { coarser } from "./team-points.ts";
 
 export async function sweepChronicle(store: Store, now: number): Promise<void> {
   const before = now - CHRONICLE_KEPT_MS;
@@ -12,8 +14,12 @@ export async function sweepChronicle(store: Store, now: number): Promise<void> {
   await inSteps(() => store.webhooks.removeDeliveriesBefore(before, rows));
   await inSteps(() => store.sandboxEvents.removeBefore(before, rows));
   await inSteps(() => store.webhooks.removeDeliveriesBeyond(DELIVERIES_KEPT_MAX, rows));
+  await inSteps(() => store.teamActivity.removeBefore(before, rows));
   await inSteps(() => shrinkTeams(store, rows));
-  for (const { olderThanMs, stepMs } of AGING) await inSteps(() => thin(store, now - olderThanMs, stepMs, rows));
+  for (const { olderThanMs, stepMs } of AGING) {
+    await inSteps(() => thin(store, now - olderThanMs, stepMs, rows));
+    await inSteps(() => coarsen(store, now - olderThanMs, stepMs, rows));
+  }
 }
 
 /** Until a step has nothing left to do; what is left after the last goes in the next round. */
@@ -38,4 +44,20 @@ async function thin(store: Store, before: number, stepMs: number, rows: number):
     }
   });
   return blocks.length;
+}
+
+/** A step may be done in several rounds: what is left of it is added to the row that the first round has made. */
+function coarsen(store: Store, before: number, stepMs: number, rows: number): Promise<number> {
+  return store.transaction(async ({ teamActivity }) => {
+    const dense = await teamActivity.denserThan(stepMs, before, rows);
+    const stepOfRow = ({ at }: TeamActivity) => Math.floor(at / stepMs) * stepMs;
+    for (const [first, ...rest] of Map.groupBy(dense, (row) => `${row.teamId} ${stepOfRow(row)}`).values()) {
+      if (first === undefined) continue;
+      const at = stepOfRow(first);
+      const made = first.at === at ? undefined : await teamActivity.at(first.teamId, at);
+      for (const row of [first, ...rest]) await teamActivity.remove(row);
+      await teamActivity.put(coarser(made === undefined ? [first, ...rest] : [made, first, ...rest], at, stepMs));
+    }
+    return dense.length;
+  });
 }

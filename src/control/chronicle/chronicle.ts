@@ -4,6 +4,7 @@
  */
 
 import type { Host, HostEvent } from "../../host/host.ts";
+import type { Measurable } from "../../store/metric-blocks.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
 import { Background } from "../../work/background.ts";
@@ -18,6 +19,7 @@ import { sweepChronicle } from "./chronicle-sweep.ts";
 import { MetricSamples } from "./metric-samples.ts";
 import { SandboxEventRecord } from "./sandbox-event-record.ts";
 import { SandboxLogs } from "./sandbox-logs.ts";
+import { TeamActivities } from "./team-activity.ts";
 
 export interface ChronicleOptions {
   /** Timers of what nobody waits for; the clock's own unless a test wants to move them apart. */
@@ -48,6 +50,7 @@ export class Chronicle implements LifecycleListener {
   readonly logs: SandboxLogs;
   readonly metrics: MetricSamples;
   readonly events: SandboxEventRecord;
+  readonly teams: TeamActivities;
   readonly allowsInside: boolean;
   readonly #deliveries: WebhookDeliveries;
   readonly #background: Background;
@@ -62,10 +65,15 @@ export class Chronicle implements LifecycleListener {
     this.allowsInside = allowInside;
     this.#posting = new Background(services.log);
     this.logs = new SandboxLogs(shared);
-    this.metrics = new MetricSamples(shared);
+    this.teams = new TeamActivities(services);
+    this.metrics = new MetricSamples({ ...shared, onPass: (running) => this.#checkTeams(running) });
     const post = options.post ?? webhookPost({ allowInside });
     this.#deliveries = new WebhookDeliveries({ ...shared, posting: this.#posting, post });
-    this.events = new SandboxEventRecord({ ...shared, onRecorded: () => this.#deliveries.wake() });
+    this.events = new SandboxEventRecord({
+      ...shared,
+      onRecorded: () => this.#deliveries.wake(),
+      recordActivity: (tables, changes) => this.teams.record(tables, changes),
+    });
     this.#background = background;
     this.#services = { ...services, idleClock };
   }
@@ -87,7 +95,7 @@ export class Chronicle implements LifecycleListener {
     const words = note === undefined ? WORDS[event] : `${WORDS[event]}: ${note}`;
     const fields = { logger: "sandbox", event_type: `sandbox.lifecycle.${event}`, execution_id: sandbox.executionId };
     this.logs.append(sandbox, "info", words, fields);
-    this.events.note(event, sandbox, note);
+    this.events.note(event, sandbox, note, this.teams.tell(event, sandbox));
     if (event === "created" || event === "resumed") this.metrics.welcome(sandbox);
     if (event === "killed" || event === "paused") this.metrics.dismiss(sandbox.id);
     if (event === "killed") this.logs.noteEnd(sandbox.id);
@@ -103,7 +111,9 @@ export class Chronicle implements LifecycleListener {
   }
 
   /** Samples, sweeps, and delivers what a stop has interrupted. */
-  start(): void {
+  async start(): Promise<void> {
+    await this.recorded();
+    await this.teams.start();
     this.metrics.start();
     this.#deliveries.wake();
     this.#sweepLater();
@@ -123,6 +133,10 @@ export class Chronicle implements LifecycleListener {
     const waiting = [this.events.close(), this.logs.close(), this.metrics.close()];
     await Promise.allSettled(waiting);
     await this.#background.settled();
+  }
+
+  #checkTeams(running: readonly Measurable[]): void {
+    for (const change of this.teams.check(running)) this.events.noteChange(change);
   }
 
   async #sayWhere(id: string): Promise<void> {

@@ -26,10 +26,20 @@ interface Measured {
   isWritten: boolean;
 }
 
+interface MetricServices {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  idleClock: Clock;
+  background: Background;
+  /** What runs by its rows, at each pass. */
+  onPass(running: readonly Measurable[]): void;
+}
+
 const MIB = 1024 * 1024;
 
 export class MetricSamples {
-  readonly #services: { store: Store; host: Host; clock: Clock; idleClock: Clock; background: Background };
+  readonly #services: MetricServices;
   readonly #measured = new Map<string, Measured>();
   /** To be written, and then forgotten. */
   #finished: MetricBlock[] = [];
@@ -40,7 +50,7 @@ export class MetricSamples {
   readonly #turns = new OneAtATime();
   #closed = false;
 
-  constructor(services: { store: Store; host: Host; clock: Clock; idleClock: Clock; background: Background }) {
+  constructor(services: MetricServices) {
     this.#services = services;
   }
 
@@ -120,8 +130,9 @@ export class MetricSamples {
   }
 
   async #pass(): Promise<void> {
-    const { store, clock } = this.#services;
+    const { store, clock, onPass } = this.#services;
     const running = await store.metricBlocks.measurable();
+    onPass(running);
     const ids = new Set(running.map(({ id }) => id));
     for (const id of [...this.#measured.keys()]) if (!ids.has(id)) this.dismiss(id);
     const isDue = (facts: Measurable) => {

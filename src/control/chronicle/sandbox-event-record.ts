@@ -1,6 +1,6 @@
 /**
- * Writes down what happened to sandboxes, and with it, in the same transaction, to which webhooks it is to be told:
- * what is recorded is delivered, also after a crash.
+ * Writes down what happened to sandboxes, and with it, in the same transaction, to which webhooks it is to be told and
+ * how many of the team run from then on: what is recorded is delivered and counted, also after a crash.
  */
 
 import { EVENT_TYPE_PREFIX } from "../../contract/management/sandbox-event.ts";
@@ -22,6 +22,7 @@ import {
   EVENTS_PER_WRITE,
   EVENTS_WAITING_MAX,
 } from "../limits.ts";
+import type { ActivityChange } from "./team-activity.ts";
 
 interface EventServices {
   store: Store;
@@ -32,11 +33,19 @@ interface EventServices {
   background: Background;
   /** Something may be to deliver. */
   onRecorded(): void;
+  /** Writes down how many sandboxes of teams run. */
+  recordActivity(tables: Tables, changes: readonly ActivityChange[]): Promise<void>;
+}
+
+/** What is written in one transaction: an event, what it did to its team, or both. */
+interface Entry {
+  event: SandboxEvent | undefined;
+  change: ActivityChange | undefined;
 }
 
 export class SandboxEventRecord {
   readonly #services: EventServices;
-  readonly #waiting: SandboxEvent[] = [];
+  readonly #waiting: Entry[] = [];
   #timer: Timer | undefined;
   #lastPosition = 0;
   readonly #writing = new OneAtATime();
@@ -46,14 +55,14 @@ export class SandboxEventRecord {
   }
 
   /** Never waits, never throws. */
-  note(event: LifecycleEvent, sandbox: Sandbox, words: string | undefined): void {
+  note(event: LifecycleEvent, sandbox: Sandbox, words: string | undefined, change: ActivityChange | undefined): void {
     const { clock, ids, log } = this.#services;
     if (this.#waiting.length >= EVENTS_WAITING_MAX) {
       log.write({ level: "error", event: "event not recorded: too many wait", sandbox: sandbox.id, type: event });
       return;
     }
     const at = clock.now();
-    this.#waiting.push({
+    const noted: SandboxEvent = {
       id: ids.uuid(),
       teamId: sandbox.teamId,
       sandboxId: sandbox.id,
@@ -64,7 +73,15 @@ export class SandboxEventRecord {
       at,
       position: this.#nextPosition(at),
       detail: detailOf(event, sandbox, words, at),
-    });
+    };
+    this.#waiting.push({ event: noted, change });
+    this.#arm(EVENT_FLUSH_MS);
+  }
+
+  /** Of a change that no event tells of, in its place among those that events do tell of. */
+  noteChange(change: ActivityChange): void {
+    if (this.#waiting.length >= EVENTS_WAITING_MAX) return;
+    this.#waiting.push({ event: undefined, change });
     this.#arm(EVENT_FLUSH_MS);
   }
 
@@ -94,14 +111,19 @@ export class SandboxEventRecord {
 
   async #write(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const events = this.#waiting.slice(0, EVENTS_PER_WRITE);
+      const entries = this.#waiting.slice(0, EVENTS_PER_WRITE);
+      const events = entries.flatMap(({ event }) => event ?? []);
+      const changes = entries.flatMap(({ change }) => change ?? []);
       try {
-        await this.#services.store.transaction((tables) => this.#record(tables, events), "server");
+        await this.#services.store.transaction(async (tables) => {
+          await this.#record(tables, events);
+          await this.#services.recordActivity(tables, changes);
+        }, "server");
       } catch (error) {
         this.#arm(CHRONICLE_STORE_RETRY_MS);
         throw error;
       }
-      this.#waiting.splice(0, events.length);
+      this.#waiting.splice(0, entries.length);
       this.#services.onRecorded();
     }
   }

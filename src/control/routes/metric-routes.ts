@@ -1,6 +1,10 @@
-/** The routes of metrics. As with logs, whether a sandbox exists is not asked. */
+/**
+ * The routes of metrics, of sandboxes and of a team. As with logs, whether a sandbox exists is not asked. A team that
+ * is not the caller's is answered as one that does not exist.
+ */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
+import { UUID } from "../../contract/management/identifiers.ts";
 import {
   metricsQuery,
   newestMetrics,
@@ -8,11 +12,20 @@ import {
   type SandboxMetric,
   sandboxMetric,
 } from "../../contract/management/sandbox-metric.ts";
+import {
+  highestTeamMetric,
+  highestTeamMetricQuery,
+  teamMetric,
+  teamMetricsQuery,
+} from "../../contract/management/team-metric.ts";
 import type { Sample } from "../../store/metric-blocks.ts";
+import type { Team } from "../../store/people.ts";
+import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route } from "./services.ts";
 
 export const metricRoutes: readonly Route[] = [
+  // Before those of one sandbox: "metrics" is no id.
   route({
     method: "GET",
     path: "/sandboxes/metrics",
@@ -36,22 +49,68 @@ export const metricRoutes: readonly Route[] = [
     summary: "Metrics of one sandbox over time",
     query: metricsQuery,
     success: [{ status: 200, description: "Oldest first", schema: z.array(sandboxMetric) }],
-    async handle({ caller, params, query: { start, end } }, { chronicle }) {
-      if (start !== undefined && end !== undefined && start > end) {
-        throw new Fault(400, `start (${start}) is after end (${end}); both are seconds since 1970`);
-      }
-      const samples = await chronicle.metrics.read(
-        caller.team.id,
-        sandboxIdFrom(params.sandboxID ?? ""),
-        start === undefined ? undefined : start * 1000,
-        // To the end of that second.
-        end === undefined ? undefined : end * 1000 + 999,
-      );
+    async handle({ caller, params, query }, { chronicle }) {
+      const { from, to } = spanOf(query);
+      const samples = await chronicle.metrics.read(caller.team.id, sandboxIdFrom(params.sandboxID ?? ""), from, to);
       return { status: 200, body: samples.map(asMetric) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/teams/{teamID}/metrics",
+    auth: "key",
+    summary: "How many sandboxes of the team ran and were started, over time",
+    query: teamMetricsQuery,
+    success: [{ status: 200, description: "Oldest first", schema: z.array(teamMetric) }],
+    errors: [403],
+    async handle({ caller, params, query }, { chronicle }) {
+      demandOwn(caller.team, params.teamID);
+      const { from, to } = spanOf(query);
+      // What a caller has seen happen is there when it asks.
+      await chronicle.events.flush();
+      const points = await chronicle.teams.read(caller.team.id, from, to);
+      return { status: 200, body: points.map(({ at, ...values }) => ({ ...timesOf(at), ...values })) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/teams/{teamID}/metrics/max",
+    auth: "key",
+    summary: "The highest value of one of the team's metrics, and when it was first reached",
+    query: highestTeamMetricQuery,
+    success: [{ status: 200, description: "Zero when nothing is known of that time", schema: highestTeamMetric }],
+    errors: [403],
+    async handle({ caller, params, query }, { chronicle }) {
+      demandOwn(caller.team, params.teamID);
+      const { from, to } = spanOf(query);
+      await chronicle.events.flush();
+      const { at, value } = await chronicle.teams.highest(caller.team.id, query.metric, from, to);
+      return { status: 200, body: { ...timesOf(at), value } };
     },
   }),
 ];
 
+function demandOwn(team: Team, id = ""): void {
+  const shown = JSON.stringify(id.slice(0, VALUE_SHOWN_MAX_CHARS));
+  if (!UUID.test(id)) throw new Fault(400, `invalid team id ${shown}; it is a UUID`);
+  if (id.toLowerCase() !== team.id) throw new Fault(403, `the API key belongs to another team than ${shown}`);
+}
+
+/** What is asked for in seconds, in milliseconds: both inclusive, the last to its end. */
+function spanOf({ start, end }: z.infer<typeof metricsQuery>): { from: number | undefined; to: number | undefined } {
+  if (start !== undefined && end !== undefined && start > end) {
+    throw new Fault(400, `start (${start}) is after end (${end}); both are seconds since 1970`);
+  }
+  return {
+    from: start === undefined ? undefined : start * 1000,
+    to: end === undefined ? undefined : end * 1000 + 999,
+  };
+}
+
 function asMetric({ at, ...sample }: Sample): SandboxMetric {
-  return { timestamp: new Date(at).toISOString(), timestampUnix: Math.floor(at / 1000), ...sample };
+  return { ...timesOf(at), ...sample };
+}
+
+function timesOf(at: number): { timestamp: string; timestampUnix: number } {
+  return { timestamp: new Date(at).toISOString(), timestampUnix: Math.floor(at / 1000) };
 }

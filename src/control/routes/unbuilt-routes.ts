@@ -29,6 +29,4 @@ export const UNBUILT_ROUTES: readonly string[] = [
   "GET /secrets/{secretID}",
   "POST /secrets/{secretID}",
   "DELETE /secrets/{secretID}",
-  "GET /teams/{teamID}/metrics",
-  "GET /teams/{teamID}/metrics/max",
 ];

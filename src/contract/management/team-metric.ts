@@ -1,0 +1,27 @@
+/** How many sandboxes of a team ran and were started, as the management interface shows it. */
+import { z } from "zod";
+import { dateTime } from "./identifiers.ts";
+import { metricsQuery } from "./sandbox-metric.ts";
+
+const shared = { timestamp: dateTime, timestampUnix: z.int().describe("The same, in seconds") };
+
+export const teamMetric = z.object({
+  ...shared,
+  concurrentSandboxes: z.int().min(0).describe("The most that ran at once in the step that begins then"),
+  sandboxStartRate: z.number().min(0).describe("Created, resumed and forked for each second of the step"),
+});
+
+export const highestTeamMetric = z.object({ ...shared, value: z.number().min(0) });
+
+const { start, end } = metricsQuery.shape;
+
+export const teamMetricsQuery = z.object({
+  start: start.describe("Seconds since 1970; a week ago when absent or earlier"),
+  end: end.describe("Seconds since 1970; now when absent or later"),
+});
+
+export const highestTeamMetricQuery = teamMetricsQuery.extend({
+  metric: z.enum(["concurrent_sandboxes", "sandbox_start_rate"]),
+});
+
+export type TeamMetricName = z.infer<typeof highestTeamMetricQuery>["metric"];

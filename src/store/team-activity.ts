@@ -1,0 +1,103 @@
+/**
+ * How many sandboxes of a team ran and were started: one row for each step of time in which that changed, and none for
+ * the time between. Rows grow coarser with age.
+ */
+import { integer, type Row, type Statement, text } from "./engine.ts";
+
+export interface TeamActivity {
+  teamId: string;
+  /** Where the step begins. */
+  at: number;
+  stepMs: number;
+  /** How many ran at its begin, at its end, and at most. */
+  opening: number;
+  closing: number;
+  peak: number;
+  starts: number;
+  /** Most starts in one of the shortest steps that it was made of. */
+  busiest: number;
+}
+
+export function teamActivityIn(sql: Statement) {
+  return {
+    /** A row of the shortest step, or more of what happened in the one that is there. */
+    async add({ teamId, at, stepMs, opening, closing, peak, starts }: Omit<TeamActivity, "busiest">): Promise<void> {
+      await sql`INSERT INTO team_activity (team_id, at, step_ms, opening, closing, peak, starts, busiest)
+        VALUES (${teamId}, ${at}, ${stepMs}, ${opening}, ${closing}, ${peak}, ${starts}, ${starts})
+        ON CONFLICT (team_id, at) DO UPDATE SET
+          closing = excluded.closing,
+          peak = CASE WHEN excluded.peak > team_activity.peak THEN excluded.peak ELSE team_activity.peak END,
+          starts = team_activity.starts + excluded.starts,
+          busiest = CASE WHEN team_activity.step_ms > excluded.step_ms THEN team_activity.busiest
+            ELSE team_activity.starts + excluded.starts END`;
+    },
+
+    /** For every team a row that says how many run by the rows of sandboxes. */
+    async addCounted(at: number, stepMs: number): Promise<void> {
+      await sql`INSERT INTO team_activity (team_id, at, step_ms, opening, closing, peak, starts, busiest)
+        SELECT teams.id, CAST(${at} AS BIGINT), CAST(${stepMs} AS INTEGER), COUNT(sandboxes.id), COUNT(sandboxes.id),
+          COUNT(sandboxes.id), 0, 0
+        FROM teams LEFT JOIN sandboxes ON sandboxes.team_id = teams.id AND sandboxes.state NOT IN ('paused', 'killing')
+        WHERE 1 = 1 GROUP BY teams.id
+        ON CONFLICT (team_id, at) DO UPDATE SET
+          closing = excluded.closing,
+          peak = CASE WHEN excluded.peak > team_activity.peak THEN excluded.peak ELSE team_activity.peak END`;
+    },
+
+    /** Adds the row, or replaces the one of that time. */
+    async put(row: TeamActivity): Promise<void> {
+      await sql`INSERT INTO team_activity (team_id, at, step_ms, opening, closing, peak, starts, busiest)
+        VALUES (${row.teamId}, ${row.at}, ${row.stepMs}, ${row.opening}, ${row.closing}, ${row.peak}, ${row.starts},
+          ${row.busiest})
+        ON CONFLICT (team_id, at) DO UPDATE SET step_ms = excluded.step_ms, opening = excluded.opening,
+          closing = excluded.closing, peak = excluded.peak, starts = excluded.starts, busiest = excluded.busiest`;
+    },
+
+    async remove({ teamId, at }: Pick<TeamActivity, "teamId" | "at">): Promise<void> {
+      await sql`DELETE FROM team_activity WHERE team_id = ${teamId} AND at = ${at}`;
+    },
+
+    async at(teamId: string, at: number): Promise<TeamActivity | undefined> {
+      const { rows } = await sql`SELECT * FROM team_activity WHERE team_id = ${teamId} AND at = ${at}`;
+      return rows[0] && readActivity(rows[0]);
+    },
+
+    /** Rows from `from` to `to`, both inclusive, and the last one before them, in their order. */
+    async around(teamId: string, from: number, to: number): Promise<TeamActivity[]> {
+      const { rows } = await sql`SELECT * FROM team_activity WHERE team_id = ${teamId} AND at <= ${to} AND at >=
+          (SELECT COALESCE(MAX(at), ${from}) FROM team_activity WHERE team_id = ${teamId} AND at <= ${from})
+        ORDER BY at`;
+      return rows.map(readActivity);
+    },
+
+    /** Rows before `time` with shorter steps, the oldest first. */
+    async denserThan(stepMs: number, time: number, limit: number): Promise<TeamActivity[]> {
+      const { rows } = await sql`SELECT * FROM team_activity
+        WHERE step_ms < ${stepMs} AND at < ${time} ORDER BY at, team_id LIMIT ${limit}`;
+      return rows.map(readActivity);
+    },
+
+    /** The last row before `time` stays: it tells how many ran from then on. */
+    async removeBefore(time: number, limit: number): Promise<number> {
+      const { count } = await sql`DELETE FROM team_activity WHERE (team_id, at) IN
+        (SELECT team_id, at FROM team_activity AS old WHERE at < ${time} AND EXISTS
+          (SELECT 1 FROM team_activity AS later
+            WHERE later.team_id = old.team_id AND later.at > old.at AND later.at < ${time})
+          ORDER BY at LIMIT ${limit})`;
+      return count;
+    },
+  };
+}
+
+function readActivity(row: Row): TeamActivity {
+  return {
+    teamId: text(row.team_id),
+    at: integer(row.at),
+    stepMs: integer(row.step_ms),
+    opening: integer(row.opening),
+    closing: integer(row.closing),
+    peak: integer(row.peak),
+    starts: integer(row.starts),
+    busiest: integer(row.busiest),
+  };
+}
