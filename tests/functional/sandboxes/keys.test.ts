@@ -1,0 +1,46 @@
+/** Keys that a user makes while the server runs, in the hands of the real client. */
+import { expect, test } from "bun:test";
+import { AuthenticationError, Sandbox } from "e2b";
+import { serverEnv } from "../../../src/cli/testing/server-env.ts";
+import { attempt } from "../../../src/host/system/command.ts";
+import { sharedServer } from "../../support/shared-server.ts";
+
+const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
+const server = sharedServer();
+
+async function sandlotKeys(...args: string[]): Promise<string> {
+  const command = [process.execPath, MAIN, "keys", ...args];
+  const result = await attempt(command, { env: serverEnv(server().dataFolder) });
+  expect([result.exitCode, result.stderr]).toEqual([0, ""]);
+  return result.stdout.trim();
+}
+
+test("a token of the operator makes a key, which opens the team's sandboxes until it is deleted", async () => {
+  const authorization = `Bearer ${await sandlotKeys("token", "functional test")}`;
+  const ask = async (method: string, path: string, headers: Record<string, string>, body?: unknown) => {
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+    const response = await fetch(server().url + path, { method, headers, ...sent });
+    const text = await response.text();
+    return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
+  };
+  const [{ teamID }] = (await ask("GET", "/teams", { Authorization: authorization })).body;
+  const member = { Authorization: authorization, "X-Team-ID": teamID };
+  const made = (await ask("POST", "/api-keys", member, { name: "agent" })).body;
+
+  const began = Math.floor(Date.now() / 1000);
+  const options = { ...server().options, apiKey: made.key };
+  const sandbox = await Sandbox.create(options);
+  expect((await sandbox.commands.run("echo opened")).stdout).toBe("opened\n");
+  const metrics = await ask("GET", `/teams/${teamID}/metrics/max?metric=concurrent_sandboxes&start=${began}`, {
+    "X-API-Key": made.key,
+  });
+  expect([metrics.status, metrics.body.value >= 1]).toEqual([200, true]);
+
+  expect((await ask("DELETE", `/api-keys/${made.id}`, member)).status).toBe(204);
+  await expect(Sandbox.getInfo(sandbox.sandboxId, options)).rejects.toBeInstanceOf(AuthenticationError);
+  expect((await Sandbox.getInfo(sandbox.sandboxId, server().options)).state).toBe("running");
+
+  const mine = (await sandlotKeys("list")).split("\n").filter((line) => /functional test|made by a log-in/.test(line));
+  for (const line of mine) await sandlotKeys("revoke", line.slice(0, 36));
+  expect((await ask("GET", "/api-keys", member)).status).toBe(401);
+}, 60_000);
