@@ -169,6 +169,15 @@ export interface CreateSandbox {
   accessTokens: string[];
   /** False: no packet leaves the sandbox, names do not resolve. */
   internet: boolean;
+  /** Absent: none. A checkpoint with memory has the ones it was written with, and takes no others: Fault 422. */
+  volumes?: readonly VolumeMount[];
+}
+
+export interface VolumeMount {
+  /** Its name on the machine. */
+  volume: string;
+  /** Absolute and clean. What is missing of the folder is made. */
+  path: string;
 }
 
 /** A process that runs from the start of every sandbox of a template. */

@@ -98,7 +98,7 @@ export class Machine implements Host {
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     this.#pages = new GuestPages(mounts);
     this.#places = { data, runtime, network, disks };
-    this.#checkpointing = new Checkpointing({ data, network, disks, runtime, checkpoints });
+    this.#checkpointing = new Checkpointing({ data, network, disks, runtime, checkpoints, volumes });
     this.#starting = new Starting({
       running: this.#running,
       checkpoints,
@@ -110,6 +110,8 @@ export class Machine implements Host {
       pages: this.#pages,
       guestFolder,
       images,
+      volumes,
+      content,
       cgroup: data.cgroup,
       unmake: (remains) => this.#unmake(remains),
     });
@@ -128,6 +130,7 @@ export class Machine implements Host {
       starting: this.#starting,
       running: this.#running,
       images,
+      volumes,
       takeReady: (kind, checkpoint) => this.#pool.take({ kind, checkpoint }),
       destroy: (id) => this.#discard(id),
     });

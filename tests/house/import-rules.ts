@@ -59,11 +59,11 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
   "host/sandbox": list(`
     contract contract/runtime work host/limits.ts host/host.ts host/system host/cgroup host/mount
-    host/network host/disk host/checkpoint host/guest-link host/runtime host/image
+    host/network host/disk host/checkpoint host/guest-link host/runtime host/image host/volume
   `),
   "host/build": list(`
     contract contract/runtime work blobs/blobs.ts host/limits.ts host/host.ts host/system
-    host/network host/disk host/checkpoint host/guest-link host/runtime host/sandbox
+    host/network host/disk host/checkpoint host/guest-link host/runtime host/volume host/sandbox
   `),
   "host/setup": list(`
     contract contract/management contract/runtime host/system host/cgroup host/mount host/image host/network

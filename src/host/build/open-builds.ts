@@ -11,6 +11,7 @@ import { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { Starting } from "../sandbox/starting.ts";
 import type { DataFolder } from "../system/data-folder.ts";
+import type { Volumes } from "../volume/volumes.ts";
 import type { BuildBounds, BuildImages } from "./build-run.ts";
 import { Builds } from "./builds.ts";
 import { Layers } from "./layers.ts";
@@ -46,16 +47,17 @@ interface MachineParts extends BuildOptions {
   starting: Starting;
   running: RunningSandboxes;
   images: BuildImages;
+  volumes: Volumes;
   takeReady(kind: SandboxKind, checkpoint: string | null): string | undefined;
   destroy(id: string): Promise<void>;
 }
 
 export function openBuilds(parts: MachineParts): { sandboxes: TemplateSandboxes; layers: Layers; builds: Builds } {
-  const { data, network, disks, runtime, running } = parts;
+  const { disks, running } = parts;
   const bounds = { ...BOUNDS, ...parts.builds };
   const sandboxes = new TemplateSandboxes({ ...parts, bounds });
   const written = new Checkpoints(disks.layersFolder);
-  const layers = new Layers(written, new Checkpointing({ data, network, disks, runtime, checkpoints: written }));
+  const layers = new Layers(written, new Checkpointing({ ...parts, checkpoints: written }));
   const results = new BuildResults(disks.resultsFolder);
   const builds = new Builds(
     { ...parts, bounds, sandboxes, layers, results, files: parts.files ?? NO_FILES },

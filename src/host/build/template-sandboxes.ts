@@ -35,8 +35,10 @@ export class TemplateSandboxes implements SandboxSource {
 
   /** A sandbox that is the caller's and of which nobody is told yet, or nothing. */
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
-    const { checkpoint, start } = request;
-    if (checkpoint === undefined) return { id: await this.#fresh(request) };
+    const { checkpoint, start, volumes = [] } = request;
+    // A mount cannot be added to what is in memory: the start command runs anew.
+    const isMounted = start !== undefined && volumes.length > 0;
+    if (checkpoint === undefined || isMounted) return { id: await this.#fresh(request) };
     try {
       return { id: await this.#handedOver(request, () => this.#restored({ ...request, checkpoint })) };
     } catch (cause) {
@@ -63,9 +65,10 @@ export class TemplateSandboxes implements SandboxSource {
   }
 
   async #fresh(request: CreateSandbox): Promise<string> {
-    const { start } = request;
-    const take = async () =>
-      this.#parts.takeReady(request.kind, null) ?? (await this.#parts.starting.boot(request.kind));
+    const { start, kind, volumes = [] } = request;
+    // What is ready has no volumes.
+    const ready = () => (volumes.length === 0 ? this.#parts.takeReady(kind, null) : undefined);
+    const take = async () => ready() ?? (await this.#parts.starting.boot(kind, undefined, volumes));
     if (start === undefined) return await this.#handedOver(request, take);
     return await this.#handedOver(request, () => this.#started(request, start, take));
   }

@@ -4,7 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import type { SandboxKind } from "../host.ts";
+import type { SandboxKind, VolumeMount } from "../host.ts";
 import type { ImageFacts, OutsideMount, Runtime } from "../runtime/runtime.ts";
 import type { IdForm } from "../system/id-range.ts";
 
@@ -45,6 +45,15 @@ export interface ImageFile {
 }
 
 export const OWN_FOLDER = "{sandbox}";
+/** And what is a volume is this and its name. */
+export const VOLUME = "{volume}/";
+
+/** Those among what is mounted from outside. */
+export function volumesIn(mounts: readonly OutsideMount[]): VolumeMount[] {
+  return mounts
+    .filter(({ outside }) => outside.startsWith(VOLUME))
+    .map(({ inside, outside }) => ({ volume: outside.slice(VOLUME.length), path: inside }));
+}
 
 /** Throws a Fault 422 that says what does not fit; `memory: false` is the way out of all of them. */
 export function demandFit(memory: MemoryFacts, runtime: Pick<Runtime, "misfit">): void {
@@ -54,6 +63,18 @@ export function demandFit(memory: MemoryFacts, runtime: Pick<Runtime, "misfit">)
     422,
     `the memory of this sandbox cannot be restored on this machine: ${reason}. ` +
       "Its files are intact; memory: false starts it from its disk",
+  );
+}
+
+/** Mounts are a part of the memory: none can be added to it or left out. */
+export function demandSameVolumes(memory: MemoryFacts, wanted: readonly VolumeMount[]): void {
+  const listed = (mounts: readonly VolumeMount[]) => mounts.map(({ volume, path }) => `${path} ${volume}`).sort();
+  const [written, asked] = [listed(volumesIn(memory.mounts)), listed(wanted)];
+  if (written.length === asked.length && written.every((each, at) => each === asked[at])) return;
+  throw new Fault(
+    422,
+    "the memory that this sandbox would start with has other volumes mounted than it is to have; " +
+      "use the same ones, or a snapshot that was made with memory: false",
   );
 }
 

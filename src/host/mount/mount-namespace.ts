@@ -84,7 +84,12 @@ export function isMountPoint(path: string): boolean {
 
 /** Every mount point this process sees. */
 export function mountPoints(): string[] {
-  return readFileSync("/proc/self/mountinfo", "utf8")
+  return mountPointsIn(readFileSync("/proc/self/mountinfo", "utf8"));
+}
+
+/** The same of any process, of which this is `mountinfo`. */
+export function mountPointsIn(mountinfo: string): string[] {
+  return mountinfo
     .split("\n")
     .map((line) => line.split(" ")[4] ?? "")
     .map((path) => path.replace(/\\(\d{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8))));

@@ -60,6 +60,9 @@ export interface Runtime {
    */
   holdsConnections(files: readonly string[]): boolean;
 
+  /** Files below this folder that processes in a memory image have open, or are in. */
+  openFiles(images: string, folder: string): OpenFile[];
+
   /** Makes the sandbox of a memory image again. Answers the host pid of its first process, which runs already. */
   restore(request: RestoreRequest): Promise<number>;
 
@@ -98,6 +101,8 @@ export interface NewSandbox {
   /** A file with the identity of this boot, shown inside as the kernel's: the real one is the same in all sandboxes. */
   bootIdFile: string;
   controlSecret: string;
+  /** Folders that it shares with others: for everybody inside to write to, without devices and the bits of users. */
+  volumes: readonly OutsideMount[];
   /** It has the disk of another sandbox, and must become somebody else. */
   copy: boolean;
   /** The most files a process here may be allowed to open; the server cannot grant more than it has. */
@@ -115,6 +120,15 @@ export interface OutsideMount {
   inside: string;
   /** A path on the machine. */
   outside: string;
+}
+
+export interface OpenFile {
+  /** Inside, by which it is found again. */
+  path: string;
+  /** As the process knew it, which may be another name of it. */
+  shownPath: string;
+  /** Undefined: its size makes no difference. */
+  bytes: number | undefined;
 }
 
 export interface CheckpointRequest {
@@ -145,6 +159,8 @@ export interface RestoreRequest {
   root: string;
   images: string;
   mounts: readonly OutsideMount[];
+  /** Open files that have become longer since, by their path inside, with the sizes they have now; absent: none. */
+  grown?: ReadonlyMap<string, number>;
   /**
    * Shell commands that plug in the network namespace at this path (which may be an expression of that shell). The
    * runtime runs them when the namespace is there and no socket is: a socket may only be bound to an address that

@@ -13,7 +13,7 @@ import { Disks } from "../disk/disks.ts";
 import type { GuestClient } from "../guest-link/guest-client.ts";
 import type { GuestPages } from "../guest-link/guest-pages.ts";
 import { putGuestFirst } from "../guest-link/guest-priority.ts";
-import type { SandboxKind } from "../host.ts";
+import type { SandboxKind, VolumeMount } from "../host.ts";
 import type { Lower } from "../mount/lower.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { HOSTNAME } from "../network/hostname.ts";
@@ -22,9 +22,11 @@ import type { OutsideMount, Runtime } from "../runtime/runtime.ts";
 import { HOST_ID_FIRST } from "../system/id-range.ts";
 import { openFilesMax } from "../system/open-files.ts";
 import { startTicks } from "../system/start-ticks.ts";
+import type { Volumes } from "../volume/volumes.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
+import { VolumeMounts } from "./volume-mounts.ts";
 
 /** Where a booted sandbox's disk comes from, if it is not a fresh one. */
 export interface Origin {
@@ -49,6 +51,8 @@ interface Boot {
   mounts: Mounts;
   processors: Processors;
   pages: GuestPages;
+  volumeMounts: readonly VolumeMount[];
+  volumes: Volumes;
   guestOf(record: SandboxRecord): GuestClient;
   /** Takes back all of what was made. */
   unmake(slot: number, disk: string): Promise<void>;
@@ -61,6 +65,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
   const diskName = Disks.newName();
   const hostname = origin?.hostname ?? HOSTNAME;
   try {
+    using volumes = await VolumeMounts.hold(request.volumes, request.volumeMounts);
     mkdirSync(folder, { mode: 0o711 });
     const disk =
       origin === undefined
@@ -81,9 +86,11 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       meminfoFile: await makeMeminfoFile(folder, kind.memoryMB, request.mounts),
       bootIdFile,
       controlSecret,
+      volumes: volumes.mounts,
       copy: origin?.copy ?? false,
       openFilesMax: openFilesMax(),
     });
+    volumes.demandInPlace(pid);
     putGuestFirst(pid);
     if (offline) await network.cutOff(slot);
     await network.plug(slot, pid);
@@ -103,7 +110,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       kind,
       hostname,
       guestFolder,
-      mounts: mounts.map((mount) => withOwnFolder(mount, folder)),
+      mounts: mounts.map((mount) => withOwnFolder(volumes.named(mount), folder)),
     };
     writeRecord(folder, record);
     await runtime.start(id, pid);
@@ -112,6 +119,8 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     return record;
   } catch (cause) {
     await request.unmake(slot, diskName);
+    // Its volumes do not fit; the caller can do something about that.
+    if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be booted`, cause);
   }
 }

@@ -14,7 +14,7 @@ import { freeze, thaw } from "../cgroup/freezer.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { type Checkpoints, copyOwnFiles } from "../checkpoint/checkpoints.ts";
 import { listImage, sealImage } from "../checkpoint/image-files.ts";
-import { MANIFEST_FORMAT, type Manifest, OWN_FOLDER } from "../checkpoint/manifest.ts";
+import { MANIFEST_FORMAT, type Manifest, OWN_FOLDER, volumesIn } from "../checkpoint/manifest.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { CheckpointOptions } from "../host.ts";
 import {
@@ -28,6 +28,7 @@ import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
+import type { Volumes } from "../volume/volumes.ts";
 import { MEMINFO_FILE } from "./meminfo-file.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
@@ -40,6 +41,7 @@ interface CheckpointingParts {
   disks: Disks;
   runtime: Runtime;
   checkpoints: Checkpoints;
+  volumes: Volumes;
 }
 
 interface WriteOptions extends CheckpointOptions {
@@ -71,6 +73,7 @@ export class Checkpointing {
       const [manifest] = await Promise.all([
         this.#describe(record, options, draft),
         lasting ? checkpoints.makeLasting(draft) : undefined,
+        lasting ? this.#syncVolumes(record) : undefined,
       ]);
       await checkpoints.commit(name, draft, manifest, lasting);
     } catch (cause) {
@@ -112,6 +115,11 @@ export class Checkpointing {
   #diskCommands(record: SandboxRecord, draft: CheckpointFolder): string[] {
     const file = this.parts.disks.imageOf(record.disk);
     return [`sync -f /proc/${record.pid}/root`, `cp --reflink=auto '${file}' '${draft.disk}'`];
+  }
+
+  /** What the memory takes for written is so after a crash, too. */
+  async #syncVolumes({ mounts }: SandboxRecord): Promise<void> {
+    for (const { volume } of volumesIn(mounts)) await this.parts.volumes.sync(volume);
   }
 
   async #describe(record: SandboxRecord, options: WriteOptions, draft: CheckpointFolder): Promise<Manifest> {

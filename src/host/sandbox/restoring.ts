@@ -7,7 +7,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { Processors } from "../cgroup/processors.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "../checkpoint/checkpoints.ts";
-import { type MemoryFacts, OWN_FOLDER } from "../checkpoint/manifest.ts";
+import { type MemoryFacts, OWN_FOLDER, volumesIn } from "../checkpoint/manifest.ts";
 import { Disks } from "../disk/disks.ts";
 import type { GuestClient } from "../guest-link/guest-client.ts";
 import { putGuestFirst } from "../guest-link/guest-priority.ts";
@@ -17,10 +17,14 @@ import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HOST_ID_FIRST } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
+import type { ProcessedContent } from "../volume/content.ts";
+import type { Volumes } from "../volume/volumes.ts";
 import { ownFiles } from "./checkpointing.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
+import { demandVolumeFiles } from "./volume-files.ts";
+import { VolumeMounts } from "./volume-mounts.ts";
 
 interface RestoreRequest {
   id: string;
@@ -39,6 +43,8 @@ interface RestoreRequest {
   disks: Disks;
   processors: Processors;
   runtime: Runtime;
+  volumes: Volumes;
+  content: ProcessedContent;
   guestOf(record: SandboxRecord): GuestClient;
   /** Takes back all of what was made. */
   unmake(slot: number, disk: string): Promise<void>;
@@ -52,6 +58,9 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
   const connected = runtime.holdsConnections(Object.keys(memory.files));
   const sockets = { address: memory.address, connected };
   try {
+    const volumeMounts = volumesIn(memory.mounts);
+    using volumes = await VolumeMounts.hold(request.volumes, volumeMounts);
+    const grown = await demandVolumeFiles(runtime, request.content, checkpoint.memory, volumeMounts);
     if (offline) await network.cutOff(slot);
     mkdirSync(folder, { mode: 0o711 });
     const disk = await disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder);
@@ -64,7 +73,11 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       folder,
       root: disk.root,
       images: checkpoint.memory,
-      mounts: memory.mounts.map(({ inside, outside }) => ({ inside, outside: outside.replace(OWN_FOLDER, folder) })),
+      mounts: memory.mounts.map((mount) => {
+        const { inside, outside } = volumes.placed(mount);
+        return { inside, outside: outside.replace(OWN_FOLDER, folder) };
+      }),
+      grown,
       plug: (namespace) => network.plugCommands(slot, namespace, sockets),
     });
     const pidStartTicks = startTicks(pid);

@@ -6,16 +6,18 @@ import { Fault } from "../../contract/fault.ts";
 import { Gate } from "../../work/gate.ts";
 import type { Processors } from "../cgroup/processors.ts";
 import type { Checkpoints } from "../checkpoint/checkpoints.ts";
-import { demandFit } from "../checkpoint/manifest.ts";
+import { demandFit, demandSameVolumes } from "../checkpoint/manifest.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { GuestPages } from "../guest-link/guest-pages.ts";
-import type { CreateSandbox, ResumeSandbox, SandboxKind } from "../host.ts";
+import type { CreateSandbox, ResumeSandbox, SandboxKind, VolumeMount } from "../host.ts";
 import type { Images } from "../image/images.ts";
 import { BOOTS_AT_ONCE_MAX, RESTORES_AT_ONCE_MAX } from "../limits.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { hostnameOfCopy } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import type { ProcessedContent } from "../volume/content.ts";
+import type { Volumes } from "../volume/volumes.ts";
 import { boot, type Origin } from "./booting.ts";
 import type { Remains } from "./cleanup.ts";
 import { restoreSandbox } from "./restoring.ts";
@@ -35,6 +37,8 @@ interface StartingParts {
   /** What is mounted into every sandbox that boots. */
   guestFolder: string;
   images: Images;
+  volumes: Volumes;
+  content: ProcessedContent;
   /** The cgroup of all sandboxes of this server. */
   cgroup: string;
   /** Takes back what was made of a sandbox that did not come to run. Never throws. */
@@ -50,10 +54,13 @@ export class Starting {
     this.#parts = parts;
   }
 
-  /** A sandbox of this kind that runs and belongs to nobody yet; with a fresh disk, or a copy of one. */
-  async boot(kind: SandboxKind, origin?: Origin): Promise<string> {
+  /**
+   * A sandbox of this kind that runs and belongs to nobody yet, unless it has volumes, which are somebody's; with a
+   * fresh disk, or a copy of one.
+   */
+  async boot(kind: SandboxKind, origin?: Origin, volumes: readonly VolumeMount[] = []): Promise<string> {
     const id = newSandboxId();
-    await this.#bootAs(id, kind, origin, false);
+    await this.#bootAs(id, kind, origin, false, volumes);
     return id;
   }
 
@@ -75,8 +82,9 @@ export class Starting {
     const { memory } = manifest;
     const hostname = copy ? hostnameOfCopy(id) : manifest.hostname;
     if (!request.memory || memory === undefined) {
-      return await this.#bootAs(id, kind, { disk: folder, hostname, copy }, offline);
+      return await this.#bootAs(id, kind, { disk: folder, hostname, copy }, offline, request.volumes ?? []);
     }
+    demandSameVolumes(memory, request.volumes ?? []);
     demandFit(memory, runtime);
     await checkpoints.demandIntact(request.checkpoint, folder, memory.files);
     await pages.hold(memory.guestFolder);
@@ -124,10 +132,16 @@ export class Starting {
     return running;
   }
 
-  async #bootAs(id: string, kind: SandboxKind, origin: Origin | undefined, offline: boolean): Promise<void> {
+  async #bootAs(
+    id: string,
+    kind: SandboxKind,
+    origin: Origin | undefined,
+    offline: boolean,
+    volumeMounts: readonly VolumeMount[],
+  ): Promise<void> {
     using _image = this.#parts.images.hold(kind.image);
     using _place = await this.#boots.enter();
-    const record = await boot({ ...this.#parts, ...this.#places(id, kind), id, kind, origin, offline });
+    const record = await boot({ ...this.#parts, ...this.#places(id, kind), id, kind, origin, offline, volumeMounts });
     this.#parts.running.add(record);
   }
 

@@ -56,7 +56,7 @@ export class ProcessedContent implements VolumeContent {
 
   /** How long each of these is; null where there is no such entry. */
   sizes(volume: string, paths: readonly string[]): Promise<(number | null)[]> {
-    return this.#ask(volume, "sizes", { paths });
+    return this.#ask(volume, "sizes", {}, new Response(JSON.stringify(paths)).body);
   }
 
   async read(volume: string, path: string): Promise<{ bytes: number; content: ReadableStream<Uint8Array> }> {
@@ -99,10 +99,15 @@ export class ProcessedContent implements VolumeContent {
     await Promise.all([...this.#workers.keys()].map((volume) => this.end(volume)));
   }
 
-  async #ask<Answer>(volume: string, operation: string, about: Record<string, unknown>): Promise<Answer> {
+  async #ask<Answer>(
+    volume: string,
+    operation: string,
+    about: Record<string, unknown>,
+    body: ReadableStream<Uint8Array> | null = null,
+  ): Promise<Answer> {
     const call = await this.#enter(volume);
     try {
-      return (await (await call.process.ask(operation, about)).json()) as Answer;
+      return (await (await call.process.ask(operation, about, body)).json()) as Answer;
     } finally {
       call.leave();
     }

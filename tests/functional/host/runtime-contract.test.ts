@@ -62,6 +62,7 @@ function sandbox(id: string): NewSandbox {
     guestFolder: guestFolder(toolbox),
     meminfoFile: undefined,
     bootIdFile,
+    volumes: [],
     controlSecret: crypto.randomUUID(),
     copy: false,
     openFilesMax: 1024,

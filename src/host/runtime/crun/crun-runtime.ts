@@ -4,6 +4,7 @@
 import { chmodSync, chownSync, existsSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { Fault } from "../../../contract/fault.ts";
 import { cgroupLayout, makeParentCgroup, removeCgroups } from "../../cgroup/cgroups.ts";
 import { freeze, freezerOf, killFrozen, thaw } from "../../cgroup/freezer.ts";
 import { memoryInUse, memoryOfEach } from "../../cgroup/memory-in-use.ts";
@@ -11,11 +12,22 @@ import { IMAGE_STOP_MS } from "../../limits.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../system/id-range.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
-import type { CheckpointRequest, CreatedWalls, ImageFacts, NewSandbox, RestoreRequest, Runtime } from "../runtime.ts";
+import type {
+  CheckpointRequest,
+  CreatedWalls,
+  ImageFacts,
+  NewSandbox,
+  OpenFile,
+  OutsideMount,
+  RestoreRequest,
+  Runtime,
+} from "../runtime.ts";
+import { adaptImage } from "./adapted-image.ts";
 import { Criu } from "./criu.ts";
 import { endRestores, removeRestoreFolders, waitForDump } from "./criu-leftovers.ts";
 import { Crun } from "./crun.ts";
 import { type CriuFacts, criuFacts, misfit } from "./image-facts.ts";
+import { openFilesIn } from "./image-open-files.ts";
 import { ImageWatch, tooLarge } from "./image-watch.ts";
 import { mountedFromOutside, ociSpec } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
@@ -48,7 +60,9 @@ export class CrunRuntime implements Runtime {
     writeFileSync(join(sandbox.folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
     // Several at once would each make the cgroup above them, and one would find it there and not yet usable.
     if (cgroupV1 && !existsSync(freezerOf(this.#data.cgroup))) makeParentCgroup(this.#data.cgroup);
-    const pid = await this.#crun.create(sandbox.id, sandbox.folder);
+    const pid = await this.#crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {
+      throw volumeFault(sandbox.volumes, cause) ?? cause;
+    });
     return { pid, mounts: mountedFromOutside(spec) };
   }
 
@@ -103,10 +117,16 @@ export class CrunRuntime implements Runtime {
     return files.some((name) => CONNECTION_FILE.test(name));
   }
 
-  async restore({ size, plug, ...request }: RestoreRequest): Promise<number> {
+  openFiles(images: string, folder: string): OpenFile[] {
+    return openFilesIn(images, [folder]);
+  }
+
+  async restore({ size, plug, grown, ...request }: RestoreRequest): Promise<number> {
     makeParentCgroup(this.#data.cgroup);
     makeCgroupForRestore(request.cgroup, size);
-    const pid = await this.#criu.restore({ ...request, plug: plug(NAMESPACE_BEING_RESTORED) });
+    using adapted = grown === undefined || grown.size === 0 ? undefined : adaptImage(request.images, request.id, grown);
+    const images = adapted?.folder ?? request.images;
+    const pid = await this.#criu.restore({ ...request, images, plug: plug(NAMESPACE_BEING_RESTORED) });
     limitRestored(request.cgroup, size);
     return pid;
   }
@@ -119,4 +139,16 @@ export class CrunRuntime implements Runtime {
   untilWritten(id: string): Promise<void> {
     return waitForDump(this.#data, id);
   }
+}
+
+/** What crun says of a mount whose place is a file of the image, or below one. */
+const NO_FOLDER = /: (?:Not a directory|File exists)\b/;
+
+function volumeFault(volumes: readonly OutsideMount[], cause: unknown): Fault | undefined {
+  const said = Fault.from(cause).message;
+  if (!NO_FOLDER.test(said)) return undefined;
+  const volume = volumes.find(({ inside }) => said.includes(`\`${inside.slice(1)}\``));
+  if (volume === undefined) return undefined;
+  const message = `a volume cannot be mounted at "${volume.inside}": a part of it is a file of the template`;
+  return new Fault(422, message, { cause });
 }

@@ -9,6 +9,7 @@ test("no two folders are mounted from one place in the same way: CRIU may restor
     cgroup: "cgroup",
     meminfoFile: undefined,
     bootIdFile: "/boot-id",
+    volumes: [],
     cgroupV1: false,
     controlSecret: "secret",
     hostname: "name",

@@ -101,6 +101,7 @@ export function ociSpec(input: SpecInput) {
       { destination: GUEST_MOUNT, type: "bind", source: input.guestFolder, options: ["bind", "ro", "nosuid", "nodev"] },
       bindMount(input.bootIdFile, "/proc/sys/kernel/random/boot_id"),
       ...hidingMounts(input.guestFolder),
+      ...input.volumes.map(({ inside, outside }) => volumeMount(outside, inside)),
     ],
     linux: {
       namespaces: ["user", "pid", "ipc", "uts", "mount", "network", "cgroup", "time"].map((type) => ({ type })),
@@ -153,6 +154,11 @@ function bindMount(source: string, destination: string) {
 /** By root inside; the file's own mode keeps others out. */
 function writableBindMount(source: string, destination: string) {
   return { destination, type: "bind", source, options: ["bind", "rw", "nosuid", "nodev", "noexec"] };
+}
+
+/** Programs in it may be run: it is a part of the sandbox's own tree, like its disk. */
+function volumeMount(source: string, destination: string) {
+  return { destination, type: "bind", source, options: ["bind", "rw", "nosuid", "nodev"] };
 }
 
 function mountPoint(destination: string, type: string, options: string[]) {

@@ -14,7 +14,6 @@ import { readFile, writeFile } from "./transfer.ts";
 
 interface Asked {
   path: string;
-  paths: string[];
   depth: number;
   options: EntryOptions;
   changes: EntryAttributes;
@@ -28,7 +27,7 @@ const operations: Readonly<
   "/make-folder": ({ path, options }) => makeFolder(path, options),
   "/change": ({ path, changes }) => changeEntry(path, changes),
   "/remove": ({ path }) => removeEntry(path),
-  "/sizes": ({ paths }) => sizesOf(paths),
+  "/sizes": async (_, body) => sizesOf((await new Response(body).json()) as string[]),
   "/write": ({ path, options }, body) => writeFile(path, options, body),
 };
 

@@ -1,0 +1,94 @@
+/**
+ * The files that processes in a memory image have open, as CRIU keeps them: `files.img` is eight bytes and then
+ * messages, each behind its length in four. CRIU refuses to restore a file of another size than it had, also one that
+ * has grown meanwhile, which on a volume is nothing unusual; so the sizes in it can be replaced.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { OpenFile } from "../runtime.ts";
+import { encodeVarint, type Field, fieldsOf, withFields } from "./protobuf-fields.ts";
+
+export const FILES_IMAGE = "files.img";
+const REMAPS_IMAGE = "remap-fpath.img";
+const MAGIC_BYTES = 8;
+const LENGTH_BYTES = 4;
+
+/** Numbers of the fields in a message about a file, and in what it says of a regular one or a folder. */
+const REGULAR = 3;
+const ID = 1;
+const NAME = 6;
+const SIZE = 8;
+/** In a message about a file that has lost its name: whose it was, and where its content is. */
+const REMAPPED = 1;
+const REMAPPED_TO = 2;
+
+interface RegularFile {
+  id: number;
+  path: string;
+  bytes: number | undefined;
+}
+
+/** Below one of these folders. One that had no name any more is told of only when its other name was kept instead. */
+export function openFilesIn(images: string, folders: readonly string[]): OpenFile[] {
+  const files = messagesIn(readFileSync(join(images, FILES_IMAGE))).flatMap((message) => regularFile(message) ?? []);
+  const paths = new Map(files.map(({ id, path }) => [id, path]));
+  const remaps = remapsIn(images);
+  const names = new Map(remaps.map(({ from, to }) => [to, paths.get(from)]));
+  const nameless = new Set(remaps.map(({ from }) => from));
+  return files
+    .filter(({ id, path }) => !nameless.has(id) && folders.some((folder) => isWithin(path, folder)))
+    .map(({ id, path, bytes }) => ({ path, shownPath: names.get(id) ?? path, bytes }));
+}
+
+/** The content of `files.img` with these sizes instead, by path. */
+export function withSizes(content: Buffer, sizes: ReadonlyMap<string, number>): Buffer {
+  const messages = messagesIn(content).flatMap((message) => {
+    const path = regularFile(message)?.path;
+    const size = path === undefined ? undefined : sizes.get(path);
+    const changed = size === undefined ? message : resized(message, size);
+    const length = Buffer.alloc(LENGTH_BYTES);
+    length.writeUInt32LE(changed.length);
+    return [length, changed];
+  });
+  return Buffer.concat([content.subarray(0, MAGIC_BYTES), ...messages]);
+}
+
+function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(`${folder}/`);
+}
+
+function messagesIn(content: Buffer): Buffer[] {
+  const messages: Buffer[] = [];
+  for (let at = MAGIC_BYTES; at < content.length; ) {
+    const from = at + LENGTH_BYTES;
+    at = from + content.readUInt32LE(at);
+    messages.push(content.subarray(from, at));
+  }
+  return messages;
+}
+
+/** Undefined: it is about a pipe, a socket, or something else that has no path. */
+function regularFile(message: Buffer): RegularFile | undefined {
+  const regular = fieldsOf(message).find(({ number }) => number === REGULAR)?.bytes;
+  if (regular === undefined) return undefined;
+  const fields = fieldsOf(regular);
+  const path = fields.find(({ number }) => number === NAME)?.bytes?.toString() ?? "";
+  return { id: numberIn(fields, ID) ?? 0, path, bytes: numberIn(fields, SIZE) };
+}
+
+function remapsIn(images: string): { from: number; to: number }[] {
+  const path = join(images, REMAPS_IMAGE);
+  if (!existsSync(path)) return [];
+  return messagesIn(readFileSync(path)).map((message) => {
+    const fields = fieldsOf(message);
+    return { from: numberIn(fields, REMAPPED) ?? 0, to: numberIn(fields, REMAPPED_TO) ?? 0 };
+  });
+}
+
+function numberIn(fields: readonly Field[], wanted: number): number | undefined {
+  return fields.find(({ number }) => number === wanted)?.value;
+}
+
+function resized(message: Buffer, size: number): Buffer {
+  return withFields(message, REGULAR, (regular) => withFields(regular, SIZE, () => encodeVarint(size)));
+}

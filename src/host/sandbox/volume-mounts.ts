@@ -1,0 +1,68 @@
+/**
+ * The volumes of a sandbox that is about to start: they are held on the machine until the sandbox has them itself. What
+ * is written down of them names the volume, not where it happens to be mounted.
+ */
+import { readFileSync } from "node:fs";
+import { Fault } from "../../contract/fault.ts";
+import { VOLUME } from "../checkpoint/manifest.ts";
+import type { VolumeMount } from "../host.ts";
+import { mountPointsIn } from "../mount/mount-namespace.ts";
+import type { OutsideMount } from "../runtime/runtime.ts";
+import type { HeldVolume, Volumes } from "../volume/volumes.ts";
+
+export class VolumeMounts implements Disposable {
+  readonly #held: readonly (HeldVolume & { inside: string })[];
+
+  private constructor(held: readonly (HeldVolume & { inside: string })[]) {
+    this.#held = held;
+  }
+
+  static async hold(volumes: Pick<Volumes, "hold">, wanted: readonly VolumeMount[]): Promise<VolumeMounts> {
+    using held = new DisposableStack();
+    const mounts: (HeldVolume & { inside: string })[] = [];
+    for (const { volume, path } of wanted) {
+      const one = await volumes.hold(volume).catch((cause: unknown) => {
+        const fault = Fault.from(cause);
+        // One that is gone must not read as a sandbox or a template that is.
+        throw fault.status === 404 ? new Fault(422, fault.message, { cause }) : fault;
+      });
+      held.use(one);
+      mounts.push({ ...one, inside: path });
+    }
+    held.move();
+    return new VolumeMounts(mounts);
+  }
+
+  get mounts(): OutsideMount[] {
+    return this.#held.map(({ inside, path }) => ({ inside, outside: path }));
+  }
+
+  /** As it is written down. */
+  named({ inside, outside }: OutsideMount): OutsideMount {
+    const volume = this.#held.find(({ path }) => path === outside);
+    return { inside, outside: volume === undefined ? outside : VOLUME + volume.name };
+  }
+
+  /** As it is on this machine. */
+  placed({ inside, outside }: OutsideMount): OutsideMount {
+    const volume = this.#held.find(({ name }) => outside === VOLUME + name);
+    return { inside, outside: volume?.path ?? outside };
+  }
+
+  /**
+   * Fault 422 when one is not where it was asked for, because a link of the image led elsewhere: it would not be found
+   * again when the sandbox is written down.
+   */
+  demandInPlace(pid: number): void {
+    if (this.#held.length === 0) return;
+    const there = new Set(mountPointsIn(readFileSync(`/proc/${pid}/mountinfo`, "utf8")));
+    const astray = this.#held.find(({ inside }) => !there.has(inside));
+    if (astray === undefined) return;
+    const message = `a volume cannot be mounted at "${astray.inside}": a symbolic link of the template is on the way; name the folder that it leads to`;
+    throw new Fault(422, message);
+  }
+
+  [Symbol.dispose](): void {
+    for (const one of this.#held) one[Symbol.dispose]();
+  }
+}
