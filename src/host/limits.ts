@@ -86,6 +86,8 @@ export const IMAGE_LEVELS_MAX = 20;
 export const IMAGE_COPY_MS = 900_000;
 export const IMAGE_SYNC_MS = 300_000;
 export const IMAGE_REMOVE_MS = 300_000;
+/** Of the names of all files of an image that have several. */
+export const LINKED_NAMES_MAX_BYTES = 64 * 1024 * 1024;
 /** While files are copied the free space is looked at so often. */
 export const IMAGE_ROOM_CHECK_MS = 500;
 /** An image that was just made or used stays for so long, until whoever keeps the books has written that down. */

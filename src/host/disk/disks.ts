@@ -71,14 +71,19 @@ export class Disks {
   async attach(name: string, sizeMB: number, lowers: readonly Lower[], folder: string): Promise<Disk> {
     this.demandSpace(0);
     await this.clone(await this.#prototypes.of(sizeMB, this.#newIds), this.imageOf(name));
-    return await this.#mount(name, lowers, folder, (disk) => writeIdentity(join(disk, "upper/etc")));
+    return await this.#mount(this.imageOf(name), lowers, folder, (disk) => writeIdentity(join(disk, "upper/etc")));
   }
 
   /** The same with a copy of the disk in the file `source`. */
   async attachCopy(name: string, source: string, lowers: readonly Lower[], folder: string): Promise<Disk> {
     this.demandSpace(0);
     await this.clone(source, this.imageOf(name));
-    return await this.#mount(name, lowers, folder, () => undefined);
+    return await this.view(this.imageOf(name), lowers, folder);
+  }
+
+  /** Mounts the root below `folder` that a sandbox with the disk in the file `image` would have. */
+  async view(image: string, lowers: readonly Lower[], folder: string): Promise<Disk> {
+    return await this.#mount(image, lowers, folder, () => undefined);
   }
 
   /** A folder on the same filesystem, so that disks are cloned between the two without copying. */
@@ -100,13 +105,12 @@ export class Disks {
     return join(this.#pool, "results");
   }
 
-  async #mount(name: string, lowers: readonly Lower[], folder: string, fill: (disk: string) => void): Promise<Disk> {
+  async #mount(image: string, lowers: readonly Lower[], folder: string, fill: (disk: string) => void): Promise<Disk> {
     const disk = join(folder, "disk");
     const root = join(folder, "root");
     mkdirSync(disk, { mode: 0o711 });
     mkdirSync(root, { mode: 0o711 });
     const users = await this.#mappings.of(HOST_ID_FIRST);
-    const image = this.imageOf(name);
     const isPlain = await this.mounts.do({ kind: "disk", image, target: disk, options: EXT4_MOUNT, users });
     fill(disk);
     await this.mounts.do({ kind: "overlay", target: root, disk, lowers, folder, users });
@@ -121,7 +125,7 @@ export class Disks {
       await this.releaseMounts(folder);
       for (const path of [folder, join(folder, "lower")]) mkdirSync(path, { recursive: true, mode: 0o700 });
       await this.clone(await this.#prototypes.of(MAPPING_TRIAL_MB, "plain"), this.imageOf(name));
-      await this.#mount(name, [{ folder: join(folder, "lower"), ids: "plain" }], folder, () => undefined);
+      await this.view(this.imageOf(name), [{ folder: join(folder, "lower"), ids: "plain" }], folder);
       return true;
     } catch {
       return false;

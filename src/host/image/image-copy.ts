@@ -10,8 +10,10 @@ import { Fault } from "../../contract/fault.ts";
 import type { Disks } from "../disk/disks.ts";
 import { IMAGE_COPY_MS, IMAGE_ROOM_CHECK_MS } from "../limits.ts";
 import { formOf } from "../mount/layers.ts";
+import type { Lower } from "../mount/lower.ts";
 import { attempt, run } from "../system/command.ts";
 import type { IdForm } from "../system/id-range.ts";
+import { writeAllNames } from "./hard-links.ts";
 
 /**
  * What is not kept is an error, and everything is: whiteouts are device nodes, what else overlays know of a folder is
@@ -19,34 +21,47 @@ import type { IdForm } from "../system/id-range.ts";
  */
 const COPY = ["cp", "--recursive", "--no-dereference", "--preserve=mode,ownership,timestamps,links,xattr"];
 
-/**
- * Fills `target`, which must not be there yet, and answers in which form the owners are. `scratch` is a folder for what
- * is only needed meanwhile.
- */
-export async function copyUpper(
-  disks: Disks,
-  disk: string,
-  target: string,
-  scratch: string,
-  signal: AbortSignal | undefined,
-): Promise<IdForm> {
+interface Copy {
+  /** The file of a disk. */
+  disk: string;
+  /** What its root lay on. */
+  lowers: readonly Lower[];
+  /** The folder to make. */
+  target: string;
+  /** A folder for what is only needed meanwhile. */
+  scratch: string;
+  signal: AbortSignal | undefined;
+}
+
+/** Answers in which form the owners are. */
+export async function copyUpper(disks: Disks, { disk, lowers, target, scratch, signal }: Copy): Promise<IdForm> {
   const clone = join(scratch, "disk.img");
-  const folder = join(scratch, "disk");
   await disks.clone(disk, clone);
-  mkdirSync(folder, { mode: 0o700 });
-  await disks.mounts.do({ kind: "look", image: clone, target: folder, type: "ext4" });
-  let ids: IdForm;
-  try {
-    ids = formOf(folder);
+  const lacksNames = await look(disks, clone, scratch, (folder) =>
+    disks.mounts.do({ kind: "lacks-names", disk: folder }),
+  );
+  if (lacksNames && lowers.length > 0) await writeAllNames(disks, clone, lowers, scratch, signal);
+  const ids = await look(disks, clone, scratch, async (folder) => {
     const { blocks, bfree, bsize } = statfsSync(folder);
     disks.demandSpace((blocks - bfree) * bsize);
     await copyWatched(disks, join(folder, "upper"), target, signal);
-  } finally {
-    await disks.mounts.do({ kind: "detach", target: folder });
-  }
-  await rmdir(folder);
+    return formOf(folder);
+  });
   await rm(clone);
   return ids;
+}
+
+/** The disk as it is, with its own ids, for as long as `use` takes. */
+async function look<Result>(disks: Disks, image: string, scratch: string, use: (folder: string) => Promise<Result>) {
+  const target = join(scratch, "disk");
+  mkdirSync(target, { mode: 0o700 });
+  await disks.mounts.do({ kind: "look", image, target, type: "ext4" });
+  try {
+    return await use(target);
+  } finally {
+    await run(["umount", target]);
+    await rmdir(target);
+  }
 }
 
 async function copyWatched(disks: Disks, from: string, to: string, signal: AbortSignal | undefined): Promise<void> {

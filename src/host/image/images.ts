@@ -113,7 +113,8 @@ export class Images {
     mkdirSync(unfinished, { mode: 0o700 });
     try {
       const layer = join(unfinished, "layer");
-      const ids = await copyUpper(this.#disks, disk, layer, unfinished, signal);
+      const lowers = parent === null ? [] : this.lowersOf(parent);
+      const ids = await copyUpper(this.#disks, { disk, lowers, target: layer, scratch: unfinished, signal });
       const facts: ImageFacts = {
         format: IMAGE_FORMAT,
         parent,

@@ -1,11 +1,19 @@
 /** The layers of a sandbox's root, mounted. Called on the worker's thread. */
-import { mkdirSync, readFileSync, rmdirSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { readText } from "../system/data-folder.ts";
 import { HOST_ROOT_ON_DISK, type IdForm } from "../system/id-range.ts";
 import { MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY, mapInPlace, showAt } from "../system/mount-calls.ts";
-import { detachMount, MS_NOATIME, MS_NODEV, MS_NOSUID, mount, withLoopDevice } from "../system/syscalls.ts";
+import {
+  attributeOf,
+  detachMount,
+  MS_NOATIME,
+  MS_NODEV,
+  MS_NOSUID,
+  mount,
+  withLoopDevice,
+} from "../system/syscalls.ts";
 import type { Lower } from "./lower.ts";
 import type { MountJob, OverlayJob } from "./mount-job.ts";
 
@@ -23,6 +31,18 @@ const LAYER_ATTRIBUTES = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
  */
 export function formOf(disk: string): IdForm {
   return statSync(join(disk, "work")).uid === HOST_ROOT_ON_DISK ? "plain" : "shifted";
+}
+
+/**
+ * An overlay notes with each changed file how many names it has in all, relative to those on the disk, of which one is
+ * in the index: with one less, all the others are on the disk.
+ */
+export function lacksNames(disk: string): boolean {
+  const index = join(disk, "work/index");
+  if (!existsSync(index)) return false;
+  return readdirSync(index, { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .some(({ name }) => (attributeOf(join(index, name), "trusted.overlay.nlink") ?? "U-1") !== "U-1");
 }
 
 /** Answers whether its ids are plain. */

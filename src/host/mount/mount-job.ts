@@ -25,6 +25,8 @@ export type MountJob =
   | { kind: "detach"; target: string }
   /** Answers false where the filesystem cannot share blocks. */
   | { kind: "reflink"; source: string; target: string }
+  /** Whether the disk that is mounted there has changed a file of a layer below of which it does not have all names. */
+  | { kind: "lacks-names"; disk: string }
   /** Not a mount, but as slow: a file that is to stay in memory. Answers false where it may be dropped again. */
   | { kind: "hold"; path: string };
 

@@ -13,7 +13,7 @@ import {
   reflink,
   withLoopDevice,
 } from "../system/syscalls.ts";
-import { mountDisk, mountOverlay } from "./layers.ts";
+import { lacksNames, mountDisk, mountOverlay } from "./layers.ts";
 import { deviceOf } from "./loop-devices.ts";
 import { type MountJob, type MountOutcome, mountFailure } from "./mount-job.ts";
 
@@ -59,6 +59,8 @@ function perform(job: MountJob): boolean {
       return true;
     case "reflink":
       return reflink(job.source, job.target);
+    case "lacks-names":
+      return lacksNames(job.disk);
     case "hold":
       return holdInMemory(job.path);
   }

@@ -19,6 +19,7 @@ const libc = onFirstUse({
     returns: FFIType.i64,
   },
   mlock: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
+  lgetxattr: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
   execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
 });
 
@@ -33,6 +34,8 @@ const LOCK_EX = 2;
 const LOCK_EX_NB = LOCK_EX | 4;
 const EBUSY = 16;
 const EAGAIN = 11;
+const ENODATA = 61;
+const ATTRIBUTE_MAX_BYTES = 64;
 const LOOP_CTL_GET_FREE = 0x4c82n;
 const LOOP_CONFIGURE = 0x4c0an;
 const FICLONE = 0x40049409n;
@@ -101,6 +104,15 @@ export function withLoopDevice(image: string, use: (device: string) => void, { a
     closeSync(controlFd);
     closeSync(imageFd);
   }
+}
+
+/** A short extended attribute of a file, without following links; undefined if it has none of that name. */
+export function attributeOf(path: string, name: string): string | undefined {
+  const [p, n, value] = [cString(path), cString(name), Buffer.alloc(ATTRIBUTE_MAX_BYTES)];
+  const length = Number(libc().lgetxattr(ptr(p), ptr(n), ptr(value), BigInt(value.length)));
+  if (length >= 0) return value.toString("latin1", 0, length);
+  const number = errorNumber();
+  return number === ENODATA ? undefined : failed(`reading ${name} of ${path}`, number);
 }
 
 /** Makes `target` share the blocks of `source`; false where the filesystem cannot. */

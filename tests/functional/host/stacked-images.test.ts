@@ -15,6 +15,8 @@ const LOW = `
 mkdir -p /data/opaque /data/moved/inner /data/kept
 echo low > /data/whiteout; echo low > /data/opaque/old; echo low > /data/moved/inner/file; echo low > /data/kept/low
 echo linked > /data/first; ln /data/first /data/second
+mkdir -m 0750 /data/far; chown user /data/far; ln /data/second "$(printf '/data/far/third \\n\\377')"
+echo whole > /data/whole; ln /data/whole /data/whole-2
 truncate -s 1G /data/sparse; mkfifo -m 0640 /data/fifo
 printf '\\377' > "$(printf '/data/odd \\n\\377')"
 install -o user -g user -m 4755 /bin/true /data/set-id
@@ -30,7 +32,7 @@ const MIDDLE = `
 rm /data/whiteout /etc/debian_version
 rm -r /data/opaque; mkdir /data/opaque; echo middle > /data/opaque/new
 mv /data/moved /data/renamed; echo middle > /data/renamed/beside
-echo middle > /data/kept/middle
+echo middle > /data/kept/middle; echo more >> /data/first
 mv /usr/share/doc /usr/share/papers
 `;
 const TOP = `
@@ -68,7 +70,9 @@ describe("a sandbox on a stack of three builds", () => {
     expect(await read("ls -d /usr/share/doc /usr/share/papers/bash 2>&1 | wc -l; ls -d /usr/share/papers/sudo")).toBe(
       "2\n/usr/share/papers/sudo",
     );
-    expect(await read("cat /data/second; stat -c %h:%i /data/first /data/second | uniq | wc -l")).toBe("linked\n1");
+    const links =
+      "stat -c %h:%i /data/first /data/second /data/far/* | uniq | wc -l; stat -c %h /data/first /data/whole";
+    expect(await read(`cat /data/second; ${links}; stat -c %U:%a /data/far`)).toBe("linked\nmore\n1\n3\n2\nuser:750");
     expect(await read("stat -c '%n %s %b' /data/sparse; stat -c '%A %U' /data/fifo /data/socket /data/set-id")).toBe(
       "/data/sparse 1073741824 0\nprw-r----- root\nsrwxr-xr-x root\n-rwsr-xr-x user",
     );
@@ -96,7 +100,7 @@ print(os.getxattr("/data/kept", "user.colour"), os.getxattr("/data/set-id", "sec
       expect(await askService(here.machine, which)).toBe("False");
       await shell(here.data, which, line);
       expect(await askService(here.machine, which)).toBe("True");
-      expect(await shell(here.data, which, "cat /data/first")).toBe("linked\nmine");
+      expect(await shell(here.data, which, "cat /data/first")).toBe("linked\nmore\nmine");
     }
     const cold = await here.machine.create({ ...requestOf("top"), checkpoint: "stack" });
     expect(await shell(here.data, cold.id, "ls /data/again/inner")).toBe("added\nfile");
