@@ -13,8 +13,8 @@ import { Disks } from "../../src/host/disk/disks.ts";
 import { Mounts } from "../../src/host/mount/mounts.ts";
 import { CRIU_CONFIG_FILE } from "../../src/host/runtime/crun/criu-config.ts";
 import type { OutsideMount } from "../../src/host/runtime/runtime.ts";
-import { ownFiles } from "../../src/host/sandbox/checkpointing.ts";
 import { makeMeminfoFile } from "../../src/host/sandbox/meminfo-file.ts";
+import { keptFiles, makeControlSecret } from "../../src/host/sandbox/own-files.ts";
 import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
 import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
 import { HOST_ID_FIRST } from "../../src/host/system/id-range.ts";
@@ -81,7 +81,8 @@ export class BareCriu implements AsyncDisposable {
     try {
       const disk = await this.disks.attachCopy(diskName, checkpoint.disk, lowers, this.#folder);
       const outside = ({ outside: from }: OutsideMount) => from.replace(OWN_FOLDER, this.#folder);
-      await copyOwnFiles(checkpoint.own, this.#folder, ownFiles(memory));
+      await copyOwnFiles(checkpoint.own, this.#folder, keptFiles(memory));
+      makeControlSecret(this.#folder);
       await makeMeminfoFile(this.#folder, kind.memoryMB, this.mounts);
       return await timed(() =>
         runBare([

@@ -3,6 +3,7 @@
  * without it the paths do not exist.
  */
 
+import { readFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import {
   CONTROL_PREFIX,
@@ -13,9 +14,11 @@ import {
 import type { Journal } from "./journal/journal.ts";
 import { CONTROL_BODY_MAX_BYTES } from "./limits.ts";
 import type { Forwarders } from "./system/forwarder.ts";
+import { logNotice } from "./system/log.ts";
 import type { MeminfoFile } from "./system/meminfo-file.ts";
 import { takeOwnIdentity } from "./system/own-identity.ts";
 import { quote } from "./system/quote.ts";
+import { systemCode } from "./system/rpc-fault.ts";
 import { matchesAny } from "./users/access.ts";
 import { publishInternalVariables } from "./users/environment.ts";
 import { parseSettings, type SettingsKeeper } from "./users/settings.ts";
@@ -37,11 +40,13 @@ interface Controlled {
   variablesFolder: string;
 }
 
-export function createControlChannel(secret: string | undefined, controlled: Controlled): ControlChannel {
+export function createControlChannel(secretFile: string, controlled: Controlled): ControlChannel {
   return {
     admits(request, path) {
-      if (!path.startsWith(CONTROL_PREFIX) || !secret) return false;
-      return matchesAny(request.headers.get(CONTROL_SECRET_HEADER) ?? "", [secret]);
+      if (!path.startsWith(CONTROL_PREFIX)) return false;
+      // Read each time: in a copy of this process, it is another one.
+      const secret = readSecret(secretFile);
+      return secret !== "" && matchesAny(request.headers.get(CONTROL_SECRET_HEADER) ?? "", [secret]);
     },
 
     async handle(request, path) {
@@ -59,6 +64,16 @@ export function createControlChannel(secret: string | undefined, controlled: Con
       }
     },
   };
+}
+
+/** Empty where there is none: then nobody is admitted. */
+function readSecret(file: string): string {
+  try {
+    return readFileSync(file, "utf8").trim();
+  } catch (thrown) {
+    logNotice("the control secret cannot be read", { reason: systemCode(thrown) });
+    return "";
+  }
 }
 
 function configure({ settings, journal, meminfoFile, variablesFolder }: Controlled, json: unknown): Response {

@@ -2,7 +2,7 @@
  * The guest as a daemon, on the runtime port: puts its parts together and listens. What it is and where its parts are
  * stands in main.ts.
  */
-import { CONTROL_SECRET_ENV } from "../contract/runtime/guest-control.ts";
+import { CONTROL_SECRET_FILE } from "../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { createControlChannel } from "./control-channel.ts";
 import { filesystemService } from "./filesystem/filesystem-service.ts";
@@ -56,7 +56,7 @@ export function runDaemon(): void {
   const services: GuestServices = {
     settings,
     accounts,
-    control: createControlChannel(variable(CONTROL_SECRET_ENV), {
+    control: createControlChannel(variable("SANDLOT_CONTROL_SECRET_FILE") ?? CONTROL_SECRET_FILE, {
       settings,
       forwarders: new Forwarders(),
       journal,

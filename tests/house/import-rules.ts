@@ -26,7 +26,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "guest/users": list("contract contract/runtime guest/limits.ts guest/system"),
   "guest/rpc": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
   "guest/tree": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
-  "guest/journal": list("contract contract/runtime guest/limits.ts"),
+  "guest/journal": list("contract contract/runtime guest/limits.ts guest/system"),
   "guest/files": list("contract contract/runtime guest/limits.ts guest/system guest/users guest/tree"),
   "guest/filesystem": list(`
     contract contract/runtime work guest/limits.ts guest/system guest/users guest/rpc guest/tree

@@ -35,7 +35,7 @@ export const sharings: readonly Sharing[] = [
     look: "os.uname().nodename",
   },
   { what: "process ids", inCopy: "the same", look: "os.getpid(), os.getppid()" },
-  { what: "boot_id", inCopy: "the same", look: "read('/proc/sys/kernel/random/boot_id')" },
+  { what: "boot_id", inCopy: "its own", look: "read('/proc/sys/kernel/random/boot_id')" },
   {
     what: "E2B_SANDBOX_ID in the environment of a process that ran already",
     inCopy: "the same",

@@ -1,6 +1,8 @@
 /**
  * The control channel: what the host tells the guest. It is plain HTTP on the runtime port under CONTROL_PREFIX, opened
- * by a secret that only the host and the guest hold, and refused at the edge under any spelling.
+ * by a secret that only the host and the guest hold, and refused at the edge under any spelling. The secret is in a
+ * file that the host shows to the guest, which reads it for each request: where the host puts another one there, the
+ * one before is dead. So every restore of a checkpoint begins with a secret of its own, and no memory image holds one.
  *
  *   POST {prefix}configure  GuestSettings   → 204   replaces all settings
  *   POST {prefix}forward    ForwardRequest  → 200 ForwardAnswer, 404 when nothing listens on that port of a loopback
@@ -10,12 +12,14 @@
  *                                             SETTINGS_LOST_STATUS from a guest that was started again and found its
  *                                             settings damaged
  */
+import { GUEST_MOUNT } from "./guest-programs.ts";
+
 export const CONTROL_PREFIX = "/control/";
 /** The guest has to be configured again before it answers anybody. */
 export const SETTINGS_LOST_STATUS = 409;
 export const CONTROL_SECRET_HEADER = "x-sandlot-control";
-/** The guest's environment variable that holds the secret. */
-export const CONTROL_SECRET_ENV = "SANDLOT_CONTROL_SECRET";
+/** Where the guest reads the secret; root alone may. */
+export const CONTROL_SECRET_FILE = `${GUEST_MOUNT}/secret`;
 
 export interface GuestSettings {
   sandboxId: string;

@@ -8,6 +8,7 @@ import { type FileHandle, open, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, normalize } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { NAME_MAX_BYTES } from "../limits.ts";
+import { kernelUuid } from "../system/kernel-random.ts";
 import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
@@ -130,7 +131,7 @@ async function writeBeside(
 
 /** Beside the destination, so that it can be renamed to it; a name too long for the addition is left out. */
 function temporaryPath(destination: string): string {
-  const addition = `.e2b-compose.${crypto.randomUUID()}.tmp`;
+  const addition = `.e2b-compose.${kernelUuid()}.tmp`;
   const fits = Buffer.byteLength(basename(destination) + addition) <= NAME_MAX_BYTES;
   return fits ? destination + addition : `${dirname(destination)}/${addition}`;
 }

@@ -95,7 +95,9 @@ describe("a journal", () => {
   test("begins anew without telling what was before, nor that there was anything", async () => {
     const journal = new Journal();
     journal.note("x", "info", "of another life");
+    const { name } = journal;
     journal.beginAnew();
+    expect(journal.name).not.toBe(name);
     journal.note("x", "info", "of this one");
     expect((await hear(journal.listen(journal.name, 0), atLeast(2))).slice(1).map(({ message }) => message)).toEqual([
       "of this one",

@@ -12,6 +12,7 @@ import {
   JOURNAL_TEXT_MAX_CHARS,
 } from "../../contract/runtime/limits.ts";
 import { JOURNAL_GATHER_MS, JOURNAL_KEPT_MAX_BYTES, JOURNAL_PIECE_MAX_BYTES } from "../limits.ts";
+import { kernelUuid } from "../system/kernel-random.ts";
 
 export type Fields = Record<string, string | number | undefined>;
 
@@ -29,8 +30,8 @@ interface Listener {
 }
 
 export class Journal {
-  /** Another one with every start of the guest. */
-  readonly name = crypto.randomUUID();
+  /** Another one with every start of the guest, and in every copy of it. */
+  name = kernelUuid();
   readonly #keptMaxBytes: number;
   #kept: Kept[] = [];
   #keptBytes = 0;
@@ -67,6 +68,7 @@ export class Journal {
     this.#kept = [];
     this.#keptBytes = 0;
     this.#begin = this.#seq;
+    this.name = kernelUuid();
   }
 
   /** The stream of a host that knows the journal `known` up to the number `after`. It ends when another one listens. */

@@ -1,16 +1,14 @@
 /** A copy of another sandbox is a machine of its own: programs that tell machines apart by these files must see two. */
-import { appendFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { appendFileSync, renameSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { kernelUuid } from "./kernel-random.ts";
 import { logNotice } from "./log.ts";
 import { systemCode } from "./rpc-fault.ts";
-
-/** Not from this process: all copies of it have the same random numbers in stock. */
-const RANDOM = "/proc/sys/kernel/random/uuid";
 
 /** The host has given it its name already; here the files follow. */
 export function takeOwnIdentity(etc = "/etc"): void {
   try {
-    replace(`${etc}/machine-id`, readFileSync(RANDOM, "utf8").trim().replaceAll("-", ""), 0o444);
+    replace(`${etc}/machine-id`, kernelUuid().replaceAll("-", ""), 0o444);
     replace(`${etc}/hostname`, hostname(), 0o644);
     appendFileSync(`${etc}/hosts`, `127.0.1.1 ${hostname()}\n`);
   } catch (thrown) {

@@ -2,6 +2,7 @@
  * A real guest for tests: the daemon as a child process on a free port with its own state folder, and the few ways
  * tests talk to it. Calls are made by hand in JSON, as SDKs do, or through a Connect client in binary.
  */
+import { writeFileSync } from "node:fs";
 import { chown, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { createFetchClient } from "@connectrpc/connect/protocol";
@@ -213,13 +214,20 @@ function spawnGuest(folder: string, port: number, env: Record<string, string>, t
       PATH: process.env.PATH ?? "",
       SANDLOT_GUEST_PORT: String(port),
       SANDLOT_STATE_DIR: `${folder}/state`,
-      SANDLOT_CONTROL_SECRET: SECRET,
+      SANDLOT_CONTROL_SECRET_FILE: secretFile(folder),
       ...env,
     },
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",
   });
+}
+
+/** As the host shows it to a guest. */
+function secretFile(folder: string): string {
+  const path = `${folder}/secret`;
+  writeFileSync(path, SECRET);
+  return path;
 }
 
 function freePort(): number {

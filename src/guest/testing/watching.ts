@@ -162,7 +162,6 @@ export class WrappedGuest implements AsyncDisposable {
         PATH: process.env.PATH ?? "",
         SANDLOT_GUEST_PORT: String(port),
         SANDLOT_STATE_DIR: `${folder}/state`,
-        SANDLOT_CONTROL_SECRET: "unused",
       },
       stdio: ["ignore", "ignore", "inherit"],
     });

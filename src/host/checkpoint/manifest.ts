@@ -26,7 +26,8 @@ export interface Manifest {
 export type MemoryFacts = ImageFacts & {
   /** The guest that is in memory; it runs on from the very same files. */
   guestFolder: string;
-  controlSecret: string;
+  /** Of a guest of an earlier version, which has it in its memory; all others get one with every restore. */
+  controlSecret?: string;
   /** Where the sandbox was reached from the machine; its sockets may be bound to it. */
   address: string;
   /** What was mounted from outside; what lies below the sandbox's own folder begins with OWN_FOLDER there. */

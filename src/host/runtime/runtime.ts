@@ -100,7 +100,8 @@ export interface NewSandbox {
   meminfoFile: string | undefined;
   /** A file with the identity of this boot, shown inside as the kernel's: the real one is the same in all sandboxes. */
   bootIdFile: string;
-  controlSecret: string;
+  /** A file with the secret of the control channel, which root inside may read. */
+  controlSecretFile: string;
   /** Folders that it shares with others: for everybody inside to write to, without devices and the bits of users. */
   volumes: readonly OutsideMount[];
   /** It has the disk of another sandbox, and must become somebody else. */

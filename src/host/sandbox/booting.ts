@@ -3,8 +3,7 @@
  *
  *   slot → disk → runtime.create → veth → record → runtime.start → guest answers → mounts leave the host's view
  */
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import type { Processors } from "../cgroup/processors.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
@@ -24,6 +23,7 @@ import { openFilesMax } from "../system/open-files.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
+import { makeBootIdFile, makeControlSecret } from "./own-files.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 import { VolumeMounts } from "./volume-mounts.ts";
@@ -72,9 +72,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
         ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder)
         : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder);
     await request.pages.hold(guestFolder);
-    const controlSecret = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
-    const bootIdFile = join(folder, "boot-id");
-    writeFileSync(bootIdFile, `${crypto.randomUUID()}\n`, { mode: 0o444 });
+    const control = makeControlSecret(folder);
     const { pid, mounts } = await runtime.create({
       id,
       folder,
@@ -84,8 +82,8 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       hostname,
       guestFolder,
       meminfoFile: await makeMeminfoFile(folder, kind.memoryMB, request.mounts),
-      bootIdFile,
-      controlSecret,
+      bootIdFile: makeBootIdFile(folder),
+      controlSecretFile: control.path,
       volumes: volumes.mounts,
       copy: origin?.copy ?? false,
       openFilesMax: openFilesMax(),
@@ -105,7 +103,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       cgroup,
       pid,
       pidStartTicks,
-      controlSecret,
+      controlSecret: control.secret,
       offline,
       kind,
       hostname,

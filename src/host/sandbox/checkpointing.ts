@@ -14,7 +14,7 @@ import { freeze, thaw } from "../cgroup/freezer.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { type Checkpoints, copyOwnFiles } from "../checkpoint/checkpoints.ts";
 import { listImage, sealImage } from "../checkpoint/image-files.ts";
-import { MANIFEST_FORMAT, type Manifest, OWN_FOLDER, volumesIn } from "../checkpoint/manifest.ts";
+import { MANIFEST_FORMAT, type Manifest, volumesIn } from "../checkpoint/manifest.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { CheckpointOptions } from "../host.ts";
 import {
@@ -29,7 +29,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { Volumes } from "../volume/volumes.ts";
-import { MEMINFO_FILE } from "./meminfo-file.ts";
+import { keptFiles, readsItsSecret } from "./own-files.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
 /** The unit in which a file says how much room it takes. */
@@ -84,7 +84,7 @@ export class Checkpointing {
   }
 
   async #writeMemory(record: SandboxRecord, draft: CheckpointFolder, bytes: number): Promise<void> {
-    await copyOwnFiles(this.#folderOf(record), draft.own, ownFiles(record));
+    await copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
     const { runtime, disks } = this.parts;
     await runtime.checkpoint({
       id: record.id,
@@ -133,11 +133,12 @@ export class Checkpointing {
       ...(options.note === undefined ? {} : { note: options.note }),
     };
     if (!options.memory) return manifest;
-    const { controlSecret, guestFolder, mounts, slot } = record;
+    const { guestFolder, mounts, slot } = record;
+    const secret = readsItsSecret(record) ? {} : { controlSecret: record.controlSecret };
     const files = await (options.temporary ? listImage(draft) : sealImage(draft));
     return {
       ...manifest,
-      memory: { ...runtime.imageFacts, guestFolder, controlSecret, address: network.address(slot), mounts, files },
+      memory: { ...runtime.imageFacts, guestFolder, ...secret, address: network.address(slot), mounts, files },
     };
   }
 
@@ -172,14 +173,6 @@ function demandRoom(demand: () => void): void {
   } catch (cause) {
     throw new Fault(507, `there is no room for a checkpoint: ${Fault.from(cause).message}`, { cause });
   }
-}
-
-/** Files of the sandbox's own folder that are mounted into it, but for the one that is made anew. */
-export function ownFiles(record: Pick<SandboxRecord, "mounts">): string[] {
-  return record.mounts
-    .filter(({ outside }) => outside.startsWith(`${OWN_FOLDER}/`))
-    .map(({ outside }) => outside.slice(OWN_FOLDER.length + 1))
-    .filter((name) => name !== MEMINFO_FILE);
 }
 
 function withStatus(cause: unknown): Fault {

@@ -19,8 +19,8 @@ import { HOST_ID_FIRST } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { ProcessedContent } from "../volume/content.ts";
 import type { Volumes } from "../volume/volumes.ts";
-import { ownFiles } from "./checkpointing.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
+import { inheritedFiles, makeBootIdFile, makeControlSecret } from "./own-files.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 import { demandVolumeFiles } from "./volume-files.ts";
@@ -64,7 +64,10 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     if (offline) await network.cutOff(slot);
     mkdirSync(folder, { mode: 0o711 });
     const disk = await disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder);
-    await copyOwnFiles(checkpoint.own, folder, ownFiles(memory));
+    await copyOwnFiles(checkpoint.own, folder, inheritedFiles(memory, copy));
+    if (copy) makeBootIdFile(folder);
+    // Before there is a guest: no moment passes in which the secret of its original opens it.
+    const controlSecret = memory.controlSecret ?? makeControlSecret(folder).secret;
     await makeMeminfoFile(folder, kind.memoryMB, disks.mounts);
     const pid = await runtime.restore({
       id,
@@ -82,7 +85,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     });
     const pidStartTicks = startTicks(pid);
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");
-    const { controlSecret, guestFolder, mounts } = memory;
+    const { guestFolder, mounts } = memory;
     const record: SandboxRecord = {
       id,
       slot,

@@ -5,7 +5,8 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { basename, join, relative } from "node:path";
+import { CONTROL_SECRET_FILE } from "../../contract/runtime/guest-control.ts";
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import { HIDDEN_IN_PROC } from "../image/guest-layout.ts";
 import { run } from "../system/command.ts";
@@ -59,6 +60,8 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
         for (const path of ["devices/system/cpu", "devices/system/node", "fs/cgroup", "class/net"]) {
           await mkdir(join(folder, "sys", path), { recursive: true });
         }
+        // The place for each sandbox's own.
+        await writeFile(join(folder, basename(CONTROL_SECRET_FILE)), "", { mode: 0o400 });
         await mkdir(bin);
         await mkdir(lib);
         for (const name of LIBRARIES) await copyReadable(join(toolbox.libraries, name), join(lib, name));

@@ -14,7 +14,11 @@ test("the guest is its program and what that imports, and nothing else", () => {
   expect(names).toContain("src/contract/runtime/wire/process/process_pb.ts");
   expect(names.filter((name) => !/^src\/(?:guest|contract|work)\//.test(name))).toEqual([]);
   expect(names.filter((name) => /\.test\.ts$|\/testing\/|\/management\//.test(name))).toEqual([]);
-  expect(packages.map((name) => name.replace(/@[^@]*$/, ""))).toEqual(["@bufbuild/protobuf", "@connectrpc/connect"]);
+  expect(packages.map((name) => name.replace(/@[^@]*$/, ""))).toEqual([
+    "@bufbuild/protobuf",
+    "@connectrpc/connect",
+    "tar-stream",
+  ]);
 });
 
 test("an import that is added is found", () => {

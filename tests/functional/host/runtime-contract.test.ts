@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
-import { CONTROL_SECRET_ENV } from "../../../src/contract/runtime/guest-control.ts";
+import { CONTROL_SECRET_FILE } from "../../../src/contract/runtime/guest-control.ts";
 import { removeCgroups } from "../../../src/host/cgroup/cgroups.ts";
 import { freeze, freezerOf, isFrozen, processesBelow, thaw } from "../../../src/host/cgroup/freezer.ts";
 import { imageFolder } from "../../../src/host/image/image-folder.ts";
@@ -52,6 +52,8 @@ function sandbox(id: string): NewSandbox {
   mkdirSync(own, { recursive: true, mode: 0o711 });
   const bootIdFile = join(own, "boot-id");
   writeFileSync(bootIdFile, `${crypto.randomUUID()}\n`, { mode: 0o444 });
+  const controlSecretFile = join(own, "control-secret");
+  writeFileSync(controlSecretFile, crypto.randomUUID());
   return {
     id,
     folder: own,
@@ -63,7 +65,7 @@ function sandbox(id: string): NewSandbox {
     meminfoFile: undefined,
     bootIdFile,
     volumes: [],
-    controlSecret: crypto.randomUUID(),
+    controlSecretFile,
     copy: false,
     openFilesMax: 1024,
   };
@@ -221,6 +223,7 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
       await runtime.checkpoint(request);
       await runtime.remove("memory");
       await gone(written.pid);
+      writeFileSync(written.controlSecretFile, "another");
 
       const pid = await runtime.restore({
         ...request,
@@ -229,9 +232,10 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
         plug: (namespace) => `exec nsenter --net="${namespace}" -- ip link set lo up`,
       });
       expect(readFileSync(`/proc/${pid}/root${inMemory}`, "utf8")).toBe(word);
-      // Nobody told the new process its secret: it is in its memory.
       const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
-      expect(environment).toContain(`${CONTROL_SECRET_ENV}=${written.controlSecret}`);
+      expect(environment).toContain(`SANDLOT_CPU_COUNT=${written.size.cpuCount}`);
+      // What is shown to it is the machine's file, whatever that says by now.
+      expect(readFileSync(`/proc/${pid}/root${CONTROL_SECRET_FILE}`, "utf8")).toBe("another");
       expect(await processesBelow(freezerOf(written.cgroup))).toHaveLength(processes);
       expect(await goesOn(written.cgroup)).toBe(true);
       const links = await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "ip", "-brief", "link", "show", "lo"]);

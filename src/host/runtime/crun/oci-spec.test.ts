@@ -11,7 +11,7 @@ test("no two folders are mounted from one place in the same way: CRIU may restor
     bootIdFile: "/boot-id",
     volumes: [],
     cgroupV1: false,
-    controlSecret: "secret",
+    controlSecretFile: "/control-secret",
     hostname: "name",
     copy: false,
     openFilesMax: 1024,

@@ -1,6 +1,6 @@
 /** The OCI description of a sandbox: what its first process sees and may do. Pure: facts in, JSON out. */
 import { existsSync } from "node:fs";
-import { CONTROL_SECRET_ENV } from "../../../contract/runtime/guest-control.ts";
+import { CONTROL_SECRET_FILE } from "../../../contract/runtime/guest-control.ts";
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
 import { HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
@@ -74,7 +74,6 @@ export function ociSpec(input: SpecInput) {
       args: [`${GUEST_MOUNT}/bin/init`, "--", `${GUEST_MOUNT}/bin/busybox`, "sh", `${GUEST_MOUNT}/bin/keep-guest`],
       env: [
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        `${CONTROL_SECRET_ENV}=${input.controlSecret}`,
         `SANDLOT_CPU_COUNT=${size.cpuCount}`,
         `SANDLOT_MEMORY_MB=${size.memoryMB}`,
         ...(input.copy ? ["SANDLOT_COPY=1"] : []),
@@ -99,6 +98,7 @@ export function ociSpec(input: SpecInput) {
       ...SHOWN_IN_SYS.filter((path) => existsSync(path)).map((path) => bindMount(path, path)),
       mountPoint("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
       { destination: GUEST_MOUNT, type: "bind", source: input.guestFolder, options: ["bind", "ro", "nosuid", "nodev"] },
+      bindMount(input.controlSecretFile, CONTROL_SECRET_FILE),
       bindMount(input.bootIdFile, "/proc/sys/kernel/random/boot_id"),
       ...hidingMounts(input.guestFolder),
       ...input.volumes.map(({ inside, outside }) => volumeMount(outside, inside)),

@@ -1,0 +1,123 @@
+/** What every copy of a sandbox has for itself from its first moment: nothing of its original opens it. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { CONTROL_SECRET_HEADER } from "../../../src/contract/runtime/guest-control.ts";
+import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
+import { recordOf, shell } from "../../support/inside.ts";
+import { MachineOfFile, request } from "../../support/machine-of-file.ts";
+
+const COPIES = 10;
+const SECRET_FILE = "/.sandlot/secret";
+const here = new MachineOfFile("fresh-copies");
+
+/** The status that a guest answers to this secret, and the name of its journal if it lets us in. */
+async function knock(id: string, secret: string): Promise<{ status: number; journal: string }> {
+  const url = `http://${here.machine.addressOf(id)}:${RUNTIME_PORT}/control/journal`;
+  const headers = { [CONTROL_SECRET_HEADER]: secret };
+  const response = await fetch(url, { headers, keepalive: false, signal: AbortSignal.timeout(5_000) });
+  const reader = response.body?.getReader();
+  const first = new TextDecoder().decode((await reader?.read())?.value);
+  await reader?.cancel();
+  return {
+    status: response.status,
+    journal: response.status === 200 ? JSON.parse(first.split("\n")[0] ?? "").journal : "",
+  };
+}
+
+const secretOf = (id: string) => recordOf(here.data, id).controlSecret;
+
+describe("ten copies", () => {
+  const token = "t".repeat(64);
+  let original: string;
+  let copies: string[];
+  beforeAll(async () => {
+    original = (await here.machine.create({ ...request, accessTokens: [token] })).id;
+    await here.machine.snapshot(original, "ten", { memory: true });
+    const made = Array.from({ length: COPIES }, () =>
+      here.machine.create({ ...request, checkpoint: "ten", accessTokens: ["of a copy"] }),
+    );
+    copies = (await Promise.all(made)).map(({ id }) => id);
+  });
+  afterAll(async () => {
+    await Promise.all([original, ...copies].map((id) => here.machine.destroy(id)));
+    await here.machine.removeCheckpoint("ten");
+  });
+
+  test("have control secrets of their own, and that of the original opens none", async () => {
+    expect(new Set([original, ...copies].map(secretOf)).size).toBe(COPIES + 1);
+    for (const id of copies) {
+      expect((await knock(id, secretOf(original))).status).toBe(401);
+      expect((await knock(id, secretOf(id))).status).toBe(200);
+      expect((await knock(original, secretOf(id))).status).toBe(401);
+    }
+    expect((await knock(original, secretOf(original))).status).toBe(200);
+  });
+
+  test("neither the secret nor its like is in what they were made from", () => {
+    const { checkpointsFolder } = here.machine.disks;
+    expect(readFileSync(join(checkpointsFolder, "ten/manifest.json"), "utf8")).not.toContain(secretOf(original));
+  });
+
+  test("root inside reads the secret of its own sandbox, nobody else inside does", async () => {
+    const [copy = ""] = copies;
+    expect(await shell(here.data, copy, `cat ${SECRET_FILE}`)).toBe(secretOf(copy));
+    expect(await shell(here.data, copy, `su user -c 'cat ${SECRET_FILE}' 2>&1 || true`)).toContain("Permission denied");
+    expect(await shell(here.data, copy, `cat /proc/[0-9]*/environ | grep -c ${secretOf(copy)} || true`)).toBe("0");
+  });
+
+  test("are told apart by boot, machine and name", async () => {
+    const look = "cat /proc/sys/kernel/random/boot_id /etc/machine-id; hostname; cat /etc/hostname";
+    const seen = await Promise.all(
+      [original, ...copies].map(async (id) => (await shell(here.data, id, look)).split("\n")),
+    );
+    for (const at of [0, 1, 2]) expect(new Set(seen.map((lines) => lines[at])).size).toBe(COPIES + 1);
+    for (const lines of seen) expect(lines[3]).toBe(lines[2] ?? "");
+  });
+
+  test("draw random values of their own in the guest", async () => {
+    const names = await Promise.all([original, ...copies].map(async (id) => (await knock(id, secretOf(id))).journal));
+    expect(new Set(names).size).toBe(COPIES + 1);
+    for (const name of names) expect(name).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-/);
+  });
+
+  test("the original's token is dead in them", async () => {
+    const ask = (id: string, with_: string) =>
+      fetch(`http://${here.machine.addressOf(id)}:${RUNTIME_PORT}/envs`, {
+        headers: { "x-access-token": with_ },
+        keepalive: false,
+      });
+    for (const id of copies.slice(0, 2)) {
+      expect((await ask(id, token)).status).toBe(401);
+      expect((await ask(id, "of a copy")).status).toBe(200);
+    }
+  });
+
+  test("a copy of a copy has its own again", async () => {
+    const [copy = ""] = copies;
+    await here.machine.snapshot(copy, "second", { memory: true });
+    const { id } = await here.machine.create({ ...request, checkpoint: "second" });
+    for (const older of [original, copy]) expect((await knock(id, secretOf(older))).status).toBe(404);
+    expect((await knock(id, secretOf(id))).status).toBe(200);
+    await here.machine.destroy(id);
+    await here.machine.removeCheckpoint("second");
+  });
+});
+
+test("a resume has a new secret and the same boot; a guest that is started again reads the secret of now", async () => {
+  const { id } = await here.machine.create(request);
+  const bootId = () => shell(here.data, id, "cat /proc/sys/kernel/random/boot_id");
+  const before = { secret: secretOf(id), boot: await bootId() };
+  await here.machine.pause(id, "resumed", { memory: true });
+  await here.machine.resume({ ...request, id, checkpoint: "resumed", memory: true });
+  expect((await knock(id, before.secret)).status).toBe(404);
+  expect(await bootId()).toBe(before.boot);
+  await shell(here.data, id, "pkill -KILL -f ^/.sandlot/bin/guest");
+  const running = recordOf(here.data, id);
+  expect(running.controlSecret).not.toBe(before.secret);
+  // What is kept for the next server opens it.
+  const status = async () => (await knock(id, running.controlSecret).catch(() => ({ status: 0 }))).status;
+  while ((await status()) !== 200) await Bun.sleep(20);
+  await here.machine.destroy(id);
+  await here.machine.removeCheckpoint("resumed");
+});
