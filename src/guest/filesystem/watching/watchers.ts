@@ -9,6 +9,7 @@
  * This file counts all watches, and keeps those that live on between calls.
  */
 import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../limits.ts";
+import { kernelBytes } from "../../system/kernel-random.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 import type { Accounts } from "../../users/accounts.ts";
@@ -87,8 +88,8 @@ function newId(): string {
   // 252 is the largest multiple of the alphabet's size in a byte: letters are equally likely.
   const letters: string[] = [];
   while (letters.length < ID_LENGTH) {
-    const [byte = 255] = crypto.getRandomValues(new Uint8Array(1));
-    if (byte < 252) letters.push(ID_LETTERS[byte % ID_LETTERS.length] ?? "");
+    const usable = kernelBytes(ID_LENGTH).filter((byte) => byte < 252);
+    for (const byte of usable) letters.push(ID_LETTERS[byte % ID_LETTERS.length] ?? "");
   }
-  return `w${letters.join("")}`;
+  return `w${letters.slice(0, ID_LENGTH).join("")}`;
 }
