@@ -15,7 +15,7 @@ export function kernelBytes(count: number): Uint8Array {
   const bytes = new Uint8Array(count);
   const fd = openSync(BYTES, "r");
   try {
-    for (let at = 0; at < count; ) at += readSync(fd, bytes, at);
+    for (let at = 0; at < count; ) at += readSync(fd, bytes, at, count - at, null);
     return bytes;
   } finally {
     closeSync(fd);
