@@ -61,3 +61,11 @@ export const run = (command: string, user: string | null = null): BuildStep => (
 });
 export const env = (...variables: [string, string][]): BuildStep => ({ type: "env", variables, force: false });
 export const workdir = (path: string): BuildStep => ({ type: "workdir", path, force: false });
+export const user = (name: string, sudo = false): BuildStep => ({ type: "user", name, sudo, force: false });
+/** `upload` is below the folder of uploads. */
+export const copy = (
+  upload: string,
+  source: string,
+  target: string,
+  { owner = null, mode = null }: { owner?: string | null; mode?: string | null } = {},
+): BuildStep => ({ type: "copy", files: `files/${upload}`, source, target, owner, mode, force: false });

@@ -1,12 +1,36 @@
 /** Builds on the real machine: what steps do, what is reused, how they fail, and that nothing is left of them. */
-import { afterEach, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Fault } from "../../../src/contract/fault.ts";
 import type { BuildOutcome, BuildRequest } from "../../../src/host/host.ts";
-import { base, build, demandReady, env, requestOf, run, workdir } from "../../support/building.ts";
+import { base, build, copy, demandReady, env, requestOf, run, user, workdir } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
 
-const here = new MachineOfFile("build");
+/** As uploads come: an archive of the client's folder, gzipped or not. */
+const context = mkdtempSync(join(tmpdir(), "sandlot-context-"));
+afterAll(() => rmSync(context, { recursive: true, force: true }));
+mkdirSync(join(context, "app/src"), { recursive: true });
+writeFileSync(join(context, "app/src/main.py"), "print('copied')\n");
+writeFileSync(join(context, "one.txt"), "one\n");
+const packed = (...args: string[]) => Bun.spawnSync(["tar", "--directory", context, "--create", ...args]).stdout;
+const archives: Record<string, Buffer> = {
+  "files/app": packed("--gzip", "app"),
+  "files/one": packed("one.txt"),
+  "files/broken": packed("app").subarray(0, 700),
+};
+const files = {
+  async open(name: string): Promise<ReadableStream<Uint8Array>> {
+    const archive = archives[name];
+    if (archive === undefined) throw new Fault(404, `there is no file ${name}`);
+    return new Blob([new Uint8Array(archive)]).stream();
+  },
+};
+
+const here = new MachineOfFile("build", { files });
 const hurried = new MachineOfFile("build-hurried", { builds: { maxMs: 500 } });
 afterEach(async () => {
   expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
@@ -59,6 +83,44 @@ describe("steps", () => {
       checkpoint: null,
     });
     expect(await inSandbox(built.outcome, "cat /home/user/file; stat -c %U /srv/app")).toBe("one\nuser");
+  });
+
+  test("copy uploads for the user of the moment, or for whom they are meant", async () => {
+    const built = await build(
+      here.machine,
+      requestOf([
+        env(["PLACE", "placed"]),
+        copy("app", "app", "$PLACE/"),
+        copy("one", "one.txt", "/srv/named.txt", { owner: "root", mode: "0640" }),
+        run(
+          "stat -c '%U %a' /srv/named.txt placed/src/main.py; python3 placed/src/main.py; find / -maxdepth 1 -name '.*up*'",
+        ),
+      ]),
+    );
+    demandReady(built.outcome);
+    expect(messages(built, "4").slice(1)).toEqual(["root 640", "user 644", "copied"]);
+  });
+
+  test("become a user, who is made if there is none, and is who sandboxes run as", async () => {
+    const steps = [
+      user("builder"),
+      workdir("/srv"),
+      run("id -un; pwd; echo $HOME; sudo -n true 2>&1 | tail -1"),
+      user("helper", true),
+      workdir("~/work"),
+      run("pwd; sudo -n id -un"),
+      user("builder"),
+    ];
+    const built = await build(here.machine, requestOf(steps));
+    expect(messages(built, "3").slice(1)).toEqual([
+      "builder",
+      "/srv",
+      "/home/builder",
+      expect.stringContaining("sudo"),
+    ]);
+    expect(messages(built, "6").slice(1)).toEqual(["/home/helper/work", "root"]);
+    expect(built.outcome).toMatchObject({ isReady: true, defaultUser: "builder", defaultWorkdir: "/home/helper/work" });
+    expect(await inSandbox(built.outcome, "getent passwd builder | cut -d: -f6-")).toBe("/home/builder:/bin/bash");
   });
 
   test("that were built before are not run again, nor is anything written; those after a change are", async () => {
@@ -117,6 +179,14 @@ describe("a build fails", () => {
       message: expect.stringContaining("/gone"),
     });
     expect(await outcomeOf(requestOf([workdir("/etc/passwd")]))).toMatchObject({ step: "1" });
+  });
+
+  test("when an upload is not there, or is not whole", async () => {
+    expect(await outcomeOf(requestOf([run("true"), copy("gone", "a", "b")]))).toMatchObject({
+      step: "2",
+      message: "there is no file files/gone",
+    });
+    expect(await outcomeOf(requestOf([copy("broken", "app", "b")]))).toMatchObject({ isReady: false, step: "1" });
   });
 
   test("when what it begins with is not there", async () => {
