@@ -4,6 +4,7 @@ import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, wr
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
 import { CONTROL_SECRET_FILE } from "../../../src/contract/runtime/guest-control.ts";
+import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { removeCgroups } from "../../../src/host/cgroup/cgroups.ts";
 import { freeze, freezerOf, isFrozen, processesBelow, thaw } from "../../../src/host/cgroup/freezer.ts";
 import { imageFolder } from "../../../src/host/image/image-folder.ts";
@@ -83,14 +84,12 @@ function commandOf(pid: number): string {
   return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
 }
 
-/** The guest is the first to have its command line, and the last to be there. */
-async function untilGuestRuns(cgroup: string): Promise<void> {
-  const commands = async () => (await processesBelow(freezerOf(cgroup))).map((pid) => safeCommandOf(pid));
-  while (!(await commands()).some((command) => command.includes("/.sandlot/bin/guest"))) await Bun.sleep(5);
-}
-
-function safeCommandOf(pid: number): string {
-  return existsSync(`/proc/${pid}/cmdline`) ? commandOf(pid) : "";
+/** It listens, as the network of the sandbox shows. */
+async function untilGuestRuns(pid: number): Promise<void> {
+  const port = RUNTIME_PORT.toString(16).toUpperCase();
+  const isListening = (line: string) => line.includes(`:${port} `) && line.includes(" 0A ");
+  const sockets = () => ["tcp", "tcp6"].flatMap((name) => readFileSync(`/proc/${pid}/net/${name}`, "utf8").split("\n"));
+  while (!sockets().some(isListening)) await Bun.sleep(5);
 }
 
 async function gone(pid: number): Promise<void> {
@@ -115,7 +114,7 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
     const made = sandbox(id);
     const walls = await runtime.create(made);
     await runtime.start(id, walls.pid);
-    await untilGuestRuns(made.cgroup);
+    await untilGuestRuns(walls.pid);
     return { ...made, ...walls };
   }
 
