@@ -5,6 +5,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
+import { READY_MAX } from "./limits.ts";
 
 interface Setting {
   /** Name in the config file. */
@@ -73,8 +74,6 @@ export interface Config {
   debianMirror: string | undefined;
   allowWebhooksInside: boolean;
 }
-
-const READY_MAX = 64;
 
 export function loadConfig(env: Record<string, string | undefined>): Config {
   const file = readConfigFile(env);

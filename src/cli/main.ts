@@ -1,6 +1,6 @@
 /**
- * The `sandlot` command: up, down, doctor, keys, limits, bench. Each command is a file of its own; this one picks it
- * and turns what went wrong into a message and an exit code.
+ * The `sandlot` command: up, down, doctor, keys, limits, templates, bench. Each command is a file of its own; this one
+ * picks it and turns what went wrong into a message and an exit code.
  */
 import { Fault } from "../contract/fault.ts";
 import { bench } from "./bench.ts";
@@ -10,6 +10,7 @@ import { down } from "./down.ts";
 import { keys } from "./keys.ts";
 import { serve } from "./serve.ts";
 import { limits } from "./team-limits.ts";
+import { templates } from "./templates.ts";
 import { up } from "./up.ts";
 
 const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B interface
@@ -24,6 +25,9 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
   sandlot limits               show what each team may run
   sandlot limits TEAM …        change it: sandboxes=N at once, hours=H for each run, "none" lifts either;
                                blocked=yes or blocked=no
+  sandlot templates            show all templates, their builds and what they take on the disk
+  sandlot templates ready NAME COUNT
+                               keep so many sandboxes of a template booted, for creates that are fast
   sandlot bench                measure, each figure beside its floor or peer
   sandlot help
 
@@ -48,6 +52,8 @@ async function main(args: readonly string[]): Promise<number> {
       return await keys(loadConfig(process.env), rest);
     case "limits":
       return await limits(loadConfig(process.env), rest);
+    case "templates":
+      return await templates(loadConfig(process.env), rest);
     case "bench":
       return await bench(loadConfig(process.env), rest);
     case "help":

@@ -52,7 +52,8 @@ export function createControl(services: ControlServices): Control {
   const chronicle = new Chronicle(services, services.chronicle);
   const listener = services.listener === undefined ? chronicle : bothListeners(chronicle, services.listener);
   const background = new Background(log);
-  const readyOrders = new ReadyOrders({ store, host, background }, services.builtinsReady ?? 0);
+  const { idleClock = clock } = services.chronicle ?? {};
+  const readyOrders = new ReadyOrders({ store, host, background, idleClock }, services.builtinsReady ?? 0);
   const lifecycle = new Lifecycle({ ...services, listener, checkpointReplaced: () => readyOrders.changed() });
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
@@ -104,7 +105,7 @@ export function createControl(services: ControlServices): Control {
     async start() {
       await lifecycle.start();
       await chronicle.start();
-      readyOrders.changed();
+      readyOrders.start();
       ready = true;
     },
     async settled() {
@@ -114,6 +115,7 @@ export function createControl(services: ControlServices): Control {
     },
     async close() {
       ready = false;
+      readyOrders.close();
       lifecycle.beginClose();
       await Promise.allSettled(underWay);
       await lifecycle.close();

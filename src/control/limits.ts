@@ -58,6 +58,9 @@ export const KEY_USE_WRITTEN_EVERY_MS = 60_000;
 export const API_KEYS_PER_TEAM_MAX = 250;
 export const ACCESS_TOKENS_PER_USER_MAX = 100;
 
+/** A number that the operator has set beside the server is noticed after this at the latest. */
+export const KEPT_READY_LOOK_MS = 5_000;
+
 /** Guesses at signed links: after so many misses in a window, a client waits. */
 export const LINK_MISSES_MAX = 30;
 export const LINK_MISSES_WINDOW_MS = 60_000;

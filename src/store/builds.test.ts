@@ -164,6 +164,34 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await store.builds.checkpointsOf(T)).sort()).toEqual(["c1", "c2"]);
     });
 
+    test("an overview has all templates but deleted ones, with their teams, names and builds", async () => {
+      await store.templates.add(template("builtin"));
+      await store.templates.addAlias("", "base", "builtin");
+      await add("b0", { image: "base" }, "builtin");
+      await store.templates.add({ ...template("other"), teamId: "team-2" });
+      await store.templates.add({ ...template("gone"), teamId: "team-2" });
+      await add("b9", {}, "gone");
+      await store.templates.delete("gone", LATER);
+      for (const alias of ["web", "api"]) await store.templates.addAlias("team-1", alias, T);
+      await add("b1", { checkpoint: "c1", image: "image-1" });
+      await request("b2");
+      await store.templates.setKeptReady(T, 3);
+      const overview = await store.templates.overview();
+      expect(overview.map(({ id, teamSlug, names, keptReady }) => [id, teamSlug, names, keptReady])).toEqual([
+        ["builtin", null, ["base"], 0],
+        [T, "team-1", ["team-1/web", "team-1/api"], 3],
+        ["other", "team-2", [], 0],
+      ]);
+      expect(overview.map(({ builds }) => builds)).toEqual([
+        [{ status: "ready", image: "base", checkpoint: null }],
+        [
+          { status: "ready", image: "image-1", checkpoint: "c1" },
+          { status: "waiting", image: null, checkpoint: null },
+        ],
+        [],
+      ]);
+    });
+
     test("kept ready is the default build of what is built in, and of what was given a number", async () => {
       await store.templates.add(template("builtin"));
       await add("b1", {}, "builtin");

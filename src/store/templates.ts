@@ -19,6 +19,15 @@ export interface Template {
   buildCount: number;
 }
 
+/** A template with all that is known of it in few words. */
+export interface TemplateOverview extends Template {
+  /** Of its team; null when it is built in. */
+  teamSlug: string | null;
+  /** `namespace/alias`, or `alias` when every team can use it without. */
+  names: string[];
+  builds: { status: string; image: string | null; checkpoint: string | null }[];
+}
+
 /** A build under a tag of its template, as lists of snapshots show it. */
 export interface TaggedSnapshot {
   templateId: string;
@@ -65,6 +74,31 @@ export function templatesIn(sql: Statement) {
     async builtIn(): Promise<Template[]> {
       const { rows } = await sql`SELECT * FROM templates WHERE team_id IS NULL ORDER BY created_at, id`;
       return rows.map(readTemplate);
+    },
+
+    /** Of every team, what is built in first, the oldest first of each. */
+    async overview(): Promise<TemplateOverview[]> {
+      const { rows } = await sql`SELECT templates.*, teams.slug FROM templates
+        LEFT JOIN teams ON teams.id = templates.team_id WHERE templates.deleted_at IS NULL
+        ORDER BY COALESCE(teams.slug, ''), templates.created_at, templates.id`;
+      const { rows: aliases } = await sql`SELECT template_id, namespace, alias FROM template_aliases
+        ORDER BY position, alias`;
+      const { rows: builds } = await sql`SELECT builds.template_id, builds.status, builds.image, builds.checkpoint
+        FROM builds JOIN templates ON templates.id = builds.template_id
+        WHERE templates.deleted_at IS NULL ORDER BY builds.created_at, builds.id`;
+      const [aliasesOf, buildsOf] = [aliases, builds].map((found) => Map.groupBy(found, (row) => row.template_id));
+      return rows.map((row) => ({
+        ...readTemplate(row),
+        teamSlug: textOrNull(row.slug),
+        names: (aliasesOf?.get(row.id) ?? []).map(({ namespace, alias }) =>
+          namespace === GLOBAL_NAMESPACE ? text(alias) : `${text(namespace)}/${text(alias)}`,
+        ),
+        builds: (buildsOf?.get(row.id) ?? []).map(({ status, image, checkpoint }) => ({
+          status: text(status),
+          image: textOrNull(image),
+          checkpoint: textOrNull(checkpoint),
+        })),
+      }));
     },
 
     /** Says false when it has been deleted. */

@@ -98,7 +98,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   edge: list("contract contract/runtime work control/directory.ts"),
   cli: list(`
-    contract contract/management work store blobs control control/access edge host host/system
+    contract contract/management work store blobs control control/access control/templates edge host host/system
     host/cgroup host/mount host/disk host/sandbox host/setup host/doctor
   `),
 };

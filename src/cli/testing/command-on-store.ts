@@ -22,13 +22,13 @@ interface CommandResult {
   error: string;
 }
 
-export function commandOnStore(prepare: (store: Store) => Promise<void> = async () => undefined) {
+export function commandOnStore(prepare: (store: Store, folder: string) => Promise<unknown> = async () => undefined) {
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "sandlot-command-"));
     const store = await openStore(`sqlite://${new DataFolder(folder).storeFile}`, systemClock.now());
     await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, []);
-    await prepare(store);
+    await prepare(store, folder);
     await store.close();
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));

@@ -2,13 +2,17 @@
 import type { Host, KeptReady } from "../../host/host.ts";
 import type { Store } from "../../store/store.ts";
 import type { Background } from "../../work/background.ts";
+import type { Clock, Timer } from "../../work/clock.ts";
 import { OneAtATime } from "../../work/one-at-a-time.ts";
+import { KEPT_READY_LOOK_MS } from "../limits.ts";
 import { kindOf } from "./template-look-up.ts";
 
 interface ReadyServices {
   store: Store;
   host: Host;
   background: Background;
+  /** Of what nobody waits for. */
+  idleClock: Clock;
 }
 
 export class ReadyOrders {
@@ -18,10 +22,23 @@ export class ReadyOrders {
   readonly #turns = new OneAtATime();
   /** Set while one waits that has not looked yet: it sees whatever was changed meanwhile. */
   #waits = false;
+  /** What the host knows. */
+  #told: readonly KeptReady[] | undefined;
+  #timer: Timer | undefined;
 
   constructor(services: ReadyServices, builtinCount: number) {
     this.#services = services;
     this.#builtinCount = builtinCount;
+  }
+
+  /** From now on it also looks for numbers that the operator has set beside the server. */
+  start(): void {
+    this.changed();
+    this.#timer = this.#services.idleClock.after(KEPT_READY_LOOK_MS, () => this.start());
+  }
+
+  close(): void {
+    this.#timer?.cancel();
   }
 
   /** To be called when a build became ready, or a template was deleted or given another number. */
@@ -40,6 +57,10 @@ export class ReadyOrders {
     for (const { build, isBuiltIn, count } of await store.builds.keptReady()) {
       kept.push({ kind: kindOf(build), count: isBuiltIn ? this.#builtinCount : count, checkpoint: build.checkpoint });
     }
+    if (Bun.deepEquals(kept, this.#told)) return;
+    // Unless it has heard all of it, it is told again.
+    this.#told = undefined;
     await host.keepReady(kept);
+    this.#told = kept;
   }
 }

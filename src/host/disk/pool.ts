@@ -22,9 +22,14 @@ export interface Pool {
   reflink: boolean;
 }
 
+/** Where disks lie, and the file with the filesystem that is mounted there where the data folder's own cannot do. */
+export function poolFiles(dataFolder: string): { folder: string; image: string } {
+  return { folder: join(dataFolder, "disks"), image: join(dataFolder, "disks.btrfs") };
+}
+
 /** Finds or makes a place where disks can be cloned cheaply; falls back to sparse copies where the kernel has none. */
 export async function openPool(dataFolder: string, mounts: Mounts): Promise<Pool> {
-  const folder = join(dataFolder, "disks");
+  const { folder } = poolFiles(dataFolder);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   if (isPoolBroken(dataFolder)) {
     throw new Fault(
@@ -58,7 +63,7 @@ async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
  * A btrfs in a file, for data folders on filesystems that cannot share blocks. Sparse: it takes what sandboxes write.
  */
 async function mountPool(dataFolder: string, target: string, mounts: Mounts): Promise<void> {
-  const file = join(dataFolder, "disks.btrfs");
+  const { image: file } = poolFiles(dataFolder);
   if (!existsSync(file)) {
     const { bavail, bsize } = statfsSync(dataFolder);
     const unfinished = `${file}.unfinished`;
@@ -79,7 +84,7 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
 
 /** After an error the kernel lets a filesystem be read only, until it is mounted anew. */
 export function isPoolBroken(dataFolder: string): boolean {
-  const pool = join(dataFolder, "disks");
+  const { folder: pool } = poolFiles(dataFolder);
   if (!mountPoints().includes(pool)) return false;
   const probe = join(pool, ".writable");
   try {

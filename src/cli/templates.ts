@@ -1,0 +1,96 @@
+/** `sandlot templates …`: what can be started from, what it takes on the disk, and how many are kept ready. */
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
+import { listTemplates, setKeptReady } from "../control/templates/operator-templates.ts";
+import { type StoredBytes, storedBytes } from "../host/disk/stored-bytes.ts";
+import { MountNamespace } from "../host/mount/mount-namespace.ts";
+import { DataFolder } from "../host/system/data-folder.ts";
+import { replaceProcess } from "../host/system/syscalls.ts";
+import type { Store } from "../store/store.ts";
+import type { TemplateOverview } from "../store/templates.ts";
+import type { Config } from "./config.ts";
+import { READY_MAX } from "./limits.ts";
+import { withStore } from "./own-store.ts";
+import { demandRoot } from "./prepare.ts";
+
+const MIB = 1024 * 1024;
+const UNSEEN = "?";
+
+export function templates(config: Config, args: readonly string[]): Promise<number> {
+  const [action, name, count, ...rest] = args;
+  if (action === undefined) return list(config);
+  if (action !== "ready" || name === undefined || count === undefined || rest.length > 0) {
+    throw new Fault(400, "sandlot templates takes nothing, or ready NAME COUNT");
+  }
+  const wanted = parseCount(count);
+  return withStore(config, async (store) => {
+    console.log(described(await setKeptReady(store, DEFAULT_TEAM_SLUG, name, wanted)));
+    return 0;
+  });
+}
+
+function list(config: Config): Promise<number> {
+  demandRoot();
+  enterMounts(config, ["templates"]);
+  return withStore(config, async (store) => {
+    for (const line of await listed(store, config.dataFolder)) console.log(line);
+    return 0;
+  });
+}
+
+/** What the server has mounted is seen in its mount namespace alone. */
+function enterMounts(config: Config, args: readonly string[]): void {
+  const namespace = new MountNamespace(new DataFolder(config.dataFolder));
+  if (namespace.entered || !namespace.exists) return;
+  const [nsenter = "", ...enter] = namespace.enterCommand;
+  const program = Bun.which(nsenter);
+  if (program === null) throw new Fault(500, "nsenter is missing. FIX: apt-get install util-linux");
+  const env = Object.fromEntries(Object.entries(process.env).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]])));
+  replaceProcess([program, ...enter, process.execPath, join(import.meta.dir, "main.ts"), ...args], env);
+}
+
+async function listed(store: Store, dataFolder: string): Promise<string[]> {
+  const stored = await storedBytes(dataFolder);
+  const all = await listTemplates(store);
+  const lines = all.map((template) => `${described(template)}  disk=${shown(stored && bytesOf(template, stored))}`);
+  if (stored === undefined) return [...lines, "disk use is shown while the server runs"];
+  const [images, checkpoints] = [sum(stored.images.values()), sum(stored.checkpoints.values())];
+  return [...lines, `all images ${shown(images)}, checkpoints ${shown(checkpoints)}, layers ${shown(stored.layers)}`];
+}
+
+function described({ id, names, teamSlug, builds, spawnCount, lastSpawnedAt, keptReady }: TemplateOverview): string {
+  const ready = builds.filter(({ status }) => status === "ready").length;
+  return [
+    id,
+    names.length === 0 ? "(no name)" : names.join(","),
+    `team=${teamSlug ?? "(built in)"}`,
+    `builds=${ready}/${builds.length}`,
+    // Of what is built in, the setting says it.
+    `ready=${teamSlug === null ? "(setting)" : keptReady}`,
+    `started=${spawnCount}`,
+    `last=${lastSpawnedAt === null ? "never" : new Date(lastSpawnedAt).toISOString()}`,
+  ].join("  ");
+}
+
+/** Builds may share an image or a checkpoint. */
+function bytesOf({ builds }: TemplateOverview, { images, checkpoints }: StoredBytes): number {
+  const named = (of: "image" | "checkpoint") => new Set(builds.flatMap((build) => build[of] ?? []));
+  const inImages = [...named("image")].map((name) => images.get(name) ?? 0);
+  const inCheckpoints = [...named("checkpoint")].map((name) => checkpoints.get(name) ?? 0);
+  return sum([...inImages, ...inCheckpoints]);
+}
+
+function shown(bytes: number | undefined): string {
+  return bytes === undefined ? UNSEEN : `${Math.ceil(bytes / MIB)}MB`;
+}
+
+function sum(numbers: Iterable<number>): number {
+  return [...numbers].reduce((total, number) => total + number, 0);
+}
+
+function parseCount(text: string): number {
+  const count = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (count >= 0 && count <= READY_MAX) return count;
+  throw new Fault(400, `the number that is kept ready must be a whole number from 0 to ${READY_MAX}, not "${text}"`);
+}

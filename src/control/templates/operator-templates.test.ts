@@ -1,0 +1,70 @@
+/** What the operator sets beside the server, and that the server hears of it. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import type { KeptReady } from "../../host/host.ts";
+import { KEPT_READY_LOOK_MS } from "../limits.ts";
+import { baseTemplate, ControlFixture } from "../testing/control-fixture.ts";
+import { setKeptReady } from "./operator-templates.ts";
+
+let f: ControlFixture;
+let told: (readonly KeptReady[])[];
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  await f.control.settled();
+  told = [];
+  const keepReady = f.host.keepReady.bind(f.host);
+  f.host.keepReady = async (kept) => {
+    told.push(kept);
+    await keepReady(kept);
+  };
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+async function snapshot(name: string): Promise<void> {
+  const id = await f.create({ timeout: 600 });
+  expect((await f.call("POST", `/sandboxes/${id}/snapshots`, { name })).status).toBe(201);
+}
+
+const set = (written: string, count: number) => setKeptReady(f.store, "default", written, count);
+
+test("a number that is set beside the server reaches the host within seconds, and once", async () => {
+  await snapshot("web");
+  await f.passBy(KEPT_READY_LOOK_MS);
+  expect(told).toEqual([]);
+  const { id } = await set("web", 3);
+  await f.passBy(KEPT_READY_LOOK_MS);
+  await f.passBy(3 * KEPT_READY_LOOK_MS);
+  const ofTeam = told.map((kept) => kept.filter(({ kind }) => kind.templateId !== baseTemplate.id));
+  expect(ofTeam.map((kept) => kept.map(({ kind, count }) => [kind.templateId, count]))).toEqual([[[id, 3]]]);
+  expect((await set("default/web:default", 0)).keptReady).toBe(0);
+  await f.passBy(KEPT_READY_LOOK_MS);
+  expect(told.at(-1)).toHaveLength(1);
+  await set(id, 1);
+  await f.passBy(KEPT_READY_LOOK_MS);
+  expect(told.at(-1)).toHaveLength(2);
+});
+
+test("a host that could not be told is told again", async () => {
+  await snapshot("web");
+  await set("web", 2);
+  const { keepReady } = f.host;
+  f.host.keepReady = async () => {
+    throw new Fault(503, "not now");
+  };
+  await f.passBy(KEPT_READY_LOOK_MS);
+  f.host.keepReady = keepReady;
+  await f.passBy(KEPT_READY_LOOK_MS);
+  expect(told.at(-1)).toHaveLength(2);
+});
+
+test.each([
+  ["base", 400, "SANDLOT_READY"],
+  ["web:v2", 400, 'leave out ":v2"'],
+  ["no-such-template", 404, "sandlot templates"],
+  ["strangers/web", 404, "strangers/web"],
+  ["../etc", 400, "invalid template reference"],
+])("%s cannot be given a number", async (written, status, reason) => {
+  await snapshot("web");
+  const refusal = await set(written, 1).catch((fault: unknown) => fault);
+  expect(refusal).toMatchObject({ status, message: expect.stringContaining(reason) });
+});
