@@ -2,7 +2,7 @@
  * The server itself: control, edge and host in one process, on one listener. Started by `up`, inside the mount
  * namespace.
  */
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
 import { createIds } from "../control/access/ids.ts";
@@ -18,12 +18,13 @@ import { BASE_IMAGE } from "../host/setup/base-image.ts";
 import { applySettings } from "../host/setup/host-changes.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { startTicks } from "../host/system/start-ticks.ts";
-import { openStore, type Store } from "../store/store.ts";
+import { openStore } from "../store/store.ts";
 import { systemClock } from "../work/clock.ts";
 import { described, type Log, stderrLog } from "../work/log.ts";
 import { banner } from "./banner.ts";
 import type { Config } from "./config.ts";
 import { serverFile } from "./down.ts";
+import { firstApiKey } from "./first-api-key.ts";
 import { currentGuestFolder, demandRoot } from "./prepare.ts";
 
 /** Bun takes no more. Streams to sandboxes switch it off for themselves. */
@@ -42,7 +43,9 @@ export async function serve(config: Config): Promise<number> {
   const log = stderrLog;
   await prepareStoreFiles(data.storeFile);
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
-  const apiKey = await firstApiKey(store, data);
+  const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
+  const { firstApiKey: made } = await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, [base]);
+  const apiKey = await firstApiKey(store, data.keyFile, made);
   const host = await Machine.open({
     data,
     cacheFolder: config.cacheFolder,
@@ -105,19 +108,6 @@ function listen(config: Config, handle: (request: Request) => Promise<Response>,
         cause,
       },
     );
-  }
-}
-
-/** Made at the very first start; kept in a file that only root can read, for the banner. */
-async function firstApiKey(store: Store, data: DataFolder): Promise<string | undefined> {
-  const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
-  const { firstApiKey: made } = await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, [base]);
-  if (made !== undefined) writeFileSync(data.keyFile, `${made}\n`, { mode: 0o600 });
-  try {
-    return readFileSync(data.keyFile, "utf8").trim();
-  } catch {
-    // The operator may have put it away.
-    return undefined;
   }
 }
 

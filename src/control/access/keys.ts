@@ -68,6 +68,12 @@ export function listApiKeys({ store }: { store: Tables }, teamId: string): Promi
   return store.keys.apiKeysOf(teamId);
 }
 
+/** Whether a team has this key. */
+export async function isApiKey({ store }: { store: Tables }, secret: string): Promise<boolean> {
+  const hash = secret.startsWith(API_KEY_PREFIX) ? hashOf(secret, API_KEY_PREFIX) : undefined;
+  return hash !== undefined && (await store.keys.apiKeyByHash(hash)) !== undefined;
+}
+
 export async function renameApiKey(
   { store }: { store: Tables },
   teamId: string,

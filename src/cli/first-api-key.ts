@@ -1,0 +1,22 @@
+/** The key that start-up shows: made at the very first start, and kept in a file that only root can read. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { isApiKey } from "../control/access/keys.ts";
+import type { Store } from "../store/store.ts";
+
+/**
+ * Writes the key that was just made, if any, and answers the one in the file. Undefined: the operator has put the file
+ * away, or the key has been deleted since; one that opens nothing must not be shown as if it did.
+ */
+export async function firstApiKey(store: Store, file: string, made: string | undefined): Promise<string | undefined> {
+  if (made !== undefined) writeFileSync(file, `${made}\n`, { mode: 0o600 });
+  const kept = readKept(file);
+  return kept !== undefined && (await isApiKey({ store }, kept)) ? kept : undefined;
+}
+
+function readKept(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8").trim();
+  } catch {
+    return undefined;
+  }
+}
