@@ -18,6 +18,7 @@ import { bothListeners, type LifecycleListener } from "./lifecycle/lifecycle-lis
 import { ABSENT_ROUTES } from "./routes/absent-routes.ts";
 import { routes } from "./routes/routes.ts";
 import { UNBUILT_ROUTES } from "./routes/unbuilt-routes.ts";
+import { Housekeeping } from "./templates/housekeeping.ts";
 import { ReadyOrders } from "./templates/kept-ready.ts";
 import { deleteTemplate } from "./templates/template-deletion.ts";
 
@@ -55,6 +56,15 @@ export function createControl(services: ControlServices): Control {
   const { idleClock = clock } = services.chronicle ?? {};
   const readyOrders = new ReadyOrders({ store, host, background, idleClock }, services.builtinsReady ?? 0);
   const lifecycle = new Lifecycle({ ...services, listener, checkpointReplaced: () => readyOrders.changed() });
+  const housekeeping = new Housekeeping({
+    store,
+    host,
+    clock,
+    idleClock,
+    log,
+    background,
+    discard: (checkpoints) => lifecycle.discard(checkpoints),
+  });
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
     lifecycle.heard(event);
@@ -69,7 +79,8 @@ export function createControl(services: ControlServices): Control {
     services: {
       store,
       readyOrders,
-      deleteTemplate: (...args) => deleteTemplate({ store, host, clock, background, readyOrders, lifecycle }, ...args),
+      deleteTemplate: (...args) =>
+        deleteTemplate({ store, host, clock, background, readyOrders, housekeeping, lifecycle }, ...args),
       lifecycle,
       chronicle,
       clock,
@@ -106,6 +117,7 @@ export function createControl(services: ControlServices): Control {
       await lifecycle.start();
       await chronicle.start();
       readyOrders.start();
+      housekeeping.soon();
       ready = true;
     },
     async settled() {
@@ -116,6 +128,7 @@ export function createControl(services: ControlServices): Control {
     async close() {
       ready = false;
       readyOrders.close();
+      housekeeping.close();
       lifecycle.beginClose();
       await Promise.allSettled(underWay);
       await lifecycle.close();

@@ -96,7 +96,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         { tag: "b2", buildId: "b2", createdAt: LATER },
         { tag: "default", buildId: "b1", createdAt: LATER },
       ]);
-      await store.builds.untag(T, "b2");
+      await store.builds.untag(T, "b2", LATER);
       expect(await meaning("b2")).toBeUndefined();
     });
 
@@ -256,6 +256,22 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await templates.byAlias("team-1", "own")).toBeUndefined();
       expect((await templates.everById(T))?.id).toBe(T);
       expect(await templates.snapshots(all, undefined, 5)).toEqual([]);
+    });
+
+    test("a snapshot that lost its tags is retired after a while, and nothing else", async () => {
+      await add("b1", { tags: ["default", "v1"], checkpoint: "c1", sourceSandbox: "i1" });
+      await add("b2", { tags: ["default"], checkpoint: "c2", sourceSandbox: "i1", createdAt: NOW + 10 });
+      await add("built", { tags: [], checkpoint: "c3" });
+      const retire = (before: number) => store.builds.retireSnapshots(before, LATER, 5);
+      expect(await retire(NOW + 100)).toEqual([]);
+      await store.builds.untag(T, "v1", NOW + 20);
+      expect(await retire(NOW + 20)).toEqual([]);
+      expect(await retire(NOW + 21)).toEqual(["c1"]);
+      expect(await retire(NOW + 100)).toEqual([]);
+      expect(await store.builds.byId("b1")).toMatchObject({ status: "error", checkpoint: null, image: "base" });
+      expect(await store.builds.ready(T, "b1")).toBeUndefined();
+      await store.builds.tag(T, "default", "built", NOW + 30);
+      expect(await retire(NOW + 31)).toEqual(["c2"]);
     });
 
     test("spawns are counted, of what is not deleted", async () => {

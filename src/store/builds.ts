@@ -3,7 +3,7 @@
  * `building` to `ready` or `error`, each step one compare-and-set; of two that race, one wins. Rows are never removed
  * while their team exists, because sandboxes resume with what their build says.
  */
-import { integer, integerOrNull, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
+import { integer, integerOrNull, type Row, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 
 type BuildStatus = "waiting" | "building" | "ready" | "error";
 
@@ -79,10 +79,17 @@ interface Tag {
 export function buildsIn(sql: Statement) {
   /** From now on the tag means this build, unless a later request has been given it already. */
   async function assign({ id, templateId, number }: Build, tag: string, at: number): Promise<void> {
+    await noteUntagged(templateId, tag, id, at);
     await sql`INSERT INTO template_tags (template_id, tag, build_id, created_at, position)
       VALUES (${templateId}, ${tag}, ${id}, ${at}, ${number})
       ON CONFLICT (template_id, tag) DO UPDATE SET build_id = ${id}, created_at = ${at}, position = ${number}
         WHERE template_tags.position < ${number}`;
+  }
+
+  /** What another tag is taken from: from then on it counts as superseded. */
+  async function noteUntagged(templateId: string, tag: string, by: string, at: number): Promise<void> {
+    await sql`UPDATE builds SET updated_at = ${at} WHERE id <> ${by} AND id =
+      (SELECT build_id FROM template_tags WHERE template_id = ${templateId} AND tag = ${tag})`;
   }
 
   /** Counts it, and keeps others from adding or finishing one of the same template until the transaction is over. */
@@ -214,13 +221,15 @@ export function buildsIn(sql: Statement) {
 
     /** From now on the tag means this build, whatever has been asked for until now. */
     async tag(templateId: string, tag: string, buildId: string, at: number): Promise<void> {
+      await noteUntagged(templateId, tag, buildId, at);
       await sql`INSERT INTO template_tags (template_id, tag, build_id, created_at, position)
         SELECT id, ${tag}, ${buildId}, ${at}, build_count FROM templates WHERE id = ${templateId}
         ON CONFLICT (template_id, tag) DO UPDATE SET build_id = EXCLUDED.build_id, created_at = EXCLUDED.created_at,
           position = EXCLUDED.position`;
     },
 
-    async untag(templateId: string, tag: string): Promise<void> {
+    async untag(templateId: string, tag: string, at: number): Promise<void> {
+      await noteUntagged(templateId, tag, "", at);
       await sql`DELETE FROM template_tags WHERE template_id = ${templateId} AND tag = ${tag}`;
     },
 
@@ -234,53 +243,7 @@ export function buildsIn(sql: Statement) {
         createdAt: integer(row.created_at),
       }));
     },
-
-    /** What new sandboxes are made of without a tag, of templates that some are kept ready of. The oldest first. */
-    async keptReady(): Promise<{ build: Build; isBuiltIn: boolean; count: number }[]> {
-      const { rows } = await sql`SELECT builds.*, templates.team_id, templates.kept_ready FROM ${startable()}
-        JOIN template_tags ON template_tags.build_id = builds.id AND template_tags.tag = 'default'
-        WHERE templates.deleted_at IS NULL AND (templates.team_id IS NULL OR templates.kept_ready > 0)
-        ORDER BY templates.created_at, templates.id`;
-      return rows.map((row) => ({
-        build: readBuild(row),
-        isBuiltIn: row.team_id === null,
-        count: integer(row.kept_ready),
-      }));
-    },
-
-    /** The checkpoints of every build that can be started from. */
-    async checkpoints(): Promise<string[]> {
-      const { rows } = await sql`SELECT DISTINCT builds.checkpoint FROM ${startable()}
-        WHERE builds.checkpoint IS NOT NULL AND templates.deleted_at IS NULL`;
-      return rows.map((row) => text(row.checkpoint));
-    },
-
-    /** Whether sandboxes are made from this checkpoint: builds may share one. */
-    async startsFrom(checkpoint: string): Promise<boolean> {
-      const { rows } = await sql`SELECT 1 FROM ${startable()}
-        WHERE builds.checkpoint = ${checkpoint} AND templates.deleted_at IS NULL LIMIT 1`;
-      return rows.length > 0;
-    },
-
-    async checkpointsOf(templateId: string): Promise<string[]> {
-      const { rows } = await sql`SELECT DISTINCT checkpoint FROM builds
-        WHERE template_id = ${templateId} AND checkpoint IS NOT NULL`;
-      return rows.map((row) => text(row.checkpoint));
-    },
-
-    /** Root filesystems of what can be started from, and of the sandboxes that there are, whatever their template. */
-    async images(): Promise<string[]> {
-      const { rows } = await sql`SELECT builds.image FROM ${startable()}
-          WHERE builds.image IS NOT NULL AND templates.deleted_at IS NULL
-        UNION SELECT builds.image FROM builds JOIN sandboxes ON sandboxes.build_id = builds.id
-          WHERE builds.image IS NOT NULL ORDER BY image`;
-      return rows.map((row) => text(row.image));
-    },
   };
-}
-
-function startable(): SqlPart {
-  return sqlPart`builds JOIN templates ON templates.id = builds.template_id AND builds.status = 'ready'`;
 }
 
 /** Without a result. */

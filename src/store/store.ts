@@ -6,6 +6,7 @@
 import { Fault } from "../contract/fault.ts";
 import { buildLogsIn } from "./build-logs.ts";
 import { buildsIn } from "./builds.ts";
+import { buildsInUseIn } from "./builds-in-use.ts";
 import { type Outlasts, openEngine, type Statement } from "./engine.ts";
 import { keysIn } from "./keys.ts";
 import { listedTemplatesIn } from "./listed-templates.ts";
@@ -59,7 +60,7 @@ function tablesIn(sql: Statement) {
     keys: keysIn(sql),
     templates: templatesIn(sql),
     listedTemplates: listedTemplatesIn(sql),
-    builds: buildsIn(sql),
+    builds: { ...buildsIn(sql), ...buildsInUseIn(sql) },
     buildLogs: buildLogsIn(sql),
     sandboxes: sandboxesIn(sql),
     sandboxLogs: sandboxLogsIn(sql),

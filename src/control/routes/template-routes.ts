@@ -75,8 +75,8 @@ export const templateRoutes: readonly Route[] = [
     body: { schema: removeTagsRequest, required: true },
     success: [{ status: 204, description: "The template has none of these tags" }],
     errors: [403],
-    async handle({ caller, body }, { store }) {
-      await removeTags(store, caller.team, body.name, body.tags);
+    async handle({ caller, body }, services) {
+      await removeTags(services, caller.team, body.name, body.tags);
       return { status: 204 };
     },
   }),

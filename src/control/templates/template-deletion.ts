@@ -5,6 +5,7 @@ import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
+import type { Housekeeping } from "./housekeeping.ts";
 import type { ReadyOrders } from "./kept-ready.ts";
 import { findOwn } from "./own-template.ts";
 
@@ -14,6 +15,7 @@ interface DeletionServices {
   clock: Clock;
   background: Background;
   readyOrders: ReadyOrders;
+  housekeeping: Housekeeping;
   lifecycle: {
     /** Removes, in its own time, those of these checkpoints that no build is started from. */
     discard(checkpoints: readonly string[]): void;
@@ -31,7 +33,7 @@ export type DeleteTemplate = (team: Team, written: string) => Promise<void>;
  * that is not his.
  */
 export async function deleteTemplate(services: DeletionServices, team: Team, written: string): Promise<void> {
-  const { store, host, clock, background, readyOrders, lifecycle } = services;
+  const { store, host, clock, background, readyOrders, housekeeping, lifecycle } = services;
   const now = clock.now();
   const { checkpoints, cancelled } = await store.transaction(async (tables) => {
     // A tag is taken and ignored, as clients expect.
@@ -58,4 +60,5 @@ export async function deleteTemplate(services: DeletionServices, team: Team, wri
   }
   lifecycle.discard(checkpoints);
   readyOrders.changed();
+  housekeeping.soon();
 }

@@ -35,7 +35,12 @@ export async function assignTags(
 }
 
 /** Those that it does not have are no error. */
-export async function removeTags(store: Store, team: Team, name: string, written: readonly string[]): Promise<void> {
+export async function removeTags(
+  { store, clock }: Omit<TagServices, "readyOrders">,
+  team: Team,
+  name: string,
+  written: readonly string[],
+): Promise<void> {
   const tags = written.map(parseTag);
   if (tags.includes(DEFAULT_TAG)) {
     throw new Fault(
@@ -48,6 +53,6 @@ export async function removeTags(store: Store, team: Team, name: string, written
     if (reference.tag !== undefined) {
       throw new Fault(400, `"${name}" has a tag; send the name without ":${reference.tag}", and the tags in "tags"`);
     }
-    for (const tag of tags) await tables.builds.untag(template.id, tag);
+    for (const tag of tags) await tables.builds.untag(template.id, tag, clock.now());
   });
 }

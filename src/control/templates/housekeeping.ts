@@ -1,0 +1,77 @@
+/**
+ * Removes what templates have left behind: images that nobody can start from any more, and snapshots that a newer one
+ * has taken the tag of. From time to time, and soon after something was deleted.
+ */
+import type { Host } from "../../host/host.ts";
+import type { Store } from "../../store/store.ts";
+import type { Background } from "../../work/background.ts";
+import type { Clock, Timer } from "../../work/clock.ts";
+import type { Log } from "../../work/log.ts";
+import { HOUSEKEEPING_EVERY_MS, SUPERSEDED_SNAPSHOT_KEPT_MS, SUPERSEDED_SNAPSHOTS_PER_ROUND } from "../limits.ts";
+
+interface HousekeepingServices {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  /** Of what goes on beside. */
+  idleClock: Clock;
+  log: Log;
+  background: Background;
+  /** Removes, in its own time, those of these checkpoints that no build is started from. */
+  discard(checkpoints: readonly string[]): void;
+}
+
+export class Housekeeping {
+  readonly #services: HousekeepingServices;
+  #next: Timer | undefined;
+  #isUnderWay = false;
+  #isWanted = false;
+  #isClosed = false;
+
+  constructor(services: HousekeepingServices) {
+    this.#services = services;
+  }
+
+  /** Begins a round, or has one follow the one that is under way. The next comes by itself. */
+  soon(): void {
+    if (this.#isClosed) return;
+    this.#isWanted = true;
+    if (this.#isUnderWay) return;
+    this.#isUnderWay = true;
+    this.#next?.cancel();
+    const { background, idleClock } = this.#services;
+    background.run("what templates have left behind could not be removed", async () => {
+      try {
+        while (this.#isWanted && !this.#isClosed) {
+          this.#isWanted = false;
+          await this.#round();
+        }
+      } finally {
+        this.#isUnderWay = false;
+        if (!this.#isClosed) this.#next = idleClock.after(HOUSEKEEPING_EVERY_MS, () => this.soon());
+      }
+    });
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#next?.cancel();
+  }
+
+  async #round(): Promise<void> {
+    const { store, host } = this.#services;
+    await this.#retireSnapshots();
+    await host.collectImages(await store.builds.images());
+  }
+
+  async #retireSnapshots(): Promise<void> {
+    const { store, clock, log, discard } = this.#services;
+    const before = clock.now() - SUPERSEDED_SNAPSHOT_KEPT_MS;
+    const retired = await store.builds.retireSnapshots(before, clock.now(), SUPERSEDED_SNAPSHOTS_PER_ROUND);
+    if (retired.length === 0) return;
+    log.write({ level: "info", event: "superseded snapshots removed", count: retired.length });
+    discard(retired);
+    // There may be more.
+    if (retired.length === SUPERSEDED_SNAPSHOTS_PER_ROUND) this.#isWanted = true;
+  }
+}

@@ -1,0 +1,74 @@
+/** What of builds is needed: what sandboxes are started from, and what those that there are lie on. */
+import { type Build, readBuild } from "./builds.ts";
+import { integer, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
+
+export function buildsInUseIn(sql: Statement) {
+  return {
+    /** What new sandboxes are made of without a tag, of templates that some are kept ready of. The oldest first. */
+    async keptReady(): Promise<{ build: Build; isBuiltIn: boolean; count: number }[]> {
+      const { rows } = await sql`SELECT builds.*, templates.team_id, templates.kept_ready FROM ${startable()}
+        JOIN template_tags ON template_tags.build_id = builds.id AND template_tags.tag = 'default'
+        WHERE templates.deleted_at IS NULL AND (templates.team_id IS NULL OR templates.kept_ready > 0)
+        ORDER BY templates.created_at, templates.id`;
+      return rows.map((row) => ({
+        build: readBuild(row),
+        isBuiltIn: row.team_id === null,
+        count: integer(row.kept_ready),
+      }));
+    },
+
+    /** The checkpoints of every build that can be started from. */
+    async checkpoints(): Promise<string[]> {
+      const { rows } = await sql`SELECT DISTINCT builds.checkpoint FROM ${startable()}
+        WHERE builds.checkpoint IS NOT NULL AND templates.deleted_at IS NULL`;
+      return rows.map((row) => text(row.checkpoint));
+    },
+
+    /** Whether sandboxes are made from this checkpoint: builds may share one. */
+    async startsFrom(checkpoint: string): Promise<boolean> {
+      const { rows } = await sql`SELECT 1 FROM ${startable()}
+        WHERE builds.checkpoint = ${checkpoint} AND templates.deleted_at IS NULL LIMIT 1`;
+      return rows.length > 0;
+    },
+
+    /**
+     * Of snapshots that no tag has meant since `before`, at most `limit`: nobody starts from them any more. Answers
+     * their checkpoints.
+     */
+    async retireSnapshots(before: number, at: number, limit: number): Promise<string[]> {
+      const reason = JSON.stringify({ message: "a newer snapshot has taken its tag", step: null });
+      const { rows } = await sql`SELECT id, checkpoint FROM builds
+        WHERE status = 'ready' AND source_sandbox IS NOT NULL AND updated_at < ${before}
+          AND NOT EXISTS (SELECT 1 FROM template_tags WHERE template_tags.build_id = builds.id) LIMIT ${limit}`;
+      const retired: string[] = [];
+      for (const { id, checkpoint } of rows) {
+        // Somebody may have given it a tag between the two.
+        const { count } = await sql`UPDATE builds SET status = 'error', reason = ${reason}, checkpoint = NULL,
+            updated_at = ${at} WHERE id = ${text(id)} AND status = 'ready'
+            AND NOT EXISTS (SELECT 1 FROM template_tags WHERE template_tags.build_id = builds.id)`;
+        const name = textOrNull(checkpoint);
+        if (count === 1 && name !== null) retired.push(name);
+      }
+      return retired;
+    },
+
+    async checkpointsOf(templateId: string): Promise<string[]> {
+      const { rows } = await sql`SELECT DISTINCT checkpoint FROM builds
+        WHERE template_id = ${templateId} AND checkpoint IS NOT NULL`;
+      return rows.map((row) => text(row.checkpoint));
+    },
+
+    /** Root filesystems of what can be started from, and of the sandboxes that there are, whatever their template. */
+    async images(): Promise<string[]> {
+      const { rows } = await sql`SELECT builds.image FROM ${startable()}
+          WHERE builds.image IS NOT NULL AND templates.deleted_at IS NULL
+        UNION SELECT builds.image FROM builds JOIN sandboxes ON sandboxes.build_id = builds.id
+          WHERE builds.image IS NOT NULL ORDER BY image`;
+      return rows.map((row) => text(row.image));
+    },
+  };
+}
+
+function startable(): SqlPart {
+  return sqlPart`builds JOIN templates ON templates.id = builds.template_id AND builds.status = 'ready'`;
+}
