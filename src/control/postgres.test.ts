@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { FakeHost } from "../host/testing/fake-host.ts";
 import { type PostgresFixture, postgresOfFile, postgresPrograms } from "../store/testing/postgres.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
+import { storeBuild, storeTemplate } from "./testing/stored-templates.ts";
 
 const title = postgresPrograms ? "on Postgres" : "on Postgres (not run: its server programs are not on this machine)";
 
@@ -56,6 +57,36 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
     expect(f.host.checkpoints.toSorted()).toEqual(kept.toSorted());
     expect(f.host.collisions).toEqual([]);
     for (const { id } of running) await f.call("DELETE", `/sandboxes/${id}`);
+  }, 30_000);
+
+  test("templates that are built, tagged, published, started and deleted at once: nobody waits for ever", async () => {
+    const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
+    for (let round = 0; round < 8; round++) {
+      const names = [`first-${round}`, `second-${round}`];
+      const own = await storeTemplate(f, names[0] ?? "");
+      const theirs = await storeTemplate(f, names[1] ?? "", { team: "strangers" });
+      // Each has both names, so that both claim both.
+      await f.store.templates.addAlias("default", names[1] ?? "", own);
+      await f.store.templates.addAlias("strangers", names[0] ?? "", theirs);
+      const publish = (id: string, isPublic: boolean, headers?: Record<string, string>) =>
+        f.call("PATCH", `/templates/${id}`, { public: isPublic }, headers);
+      const replies = await Promise.all([
+        publish(own, true),
+        publish(theirs, true, stranger),
+        ...names.map((target) => f.call("POST", "/templates/tags", { target, tags: ["v1", "v2"] })),
+        f.call("DELETE", "/templates/tags", { name: own, tags: ["v2", "v1"] }),
+        f.call("POST", "/sandboxes", { templateID: own }),
+        publish(own, false),
+        f.call("DELETE", `/templates/${theirs}`, undefined, stranger),
+        ...names.map(() => storeBuild(f, own).then(() => ({ status: 200 }))),
+      ]);
+      const statuses = replies.map(({ status }) => status);
+      expect(statuses.filter((status) => ![200, 201, 204, 404, 409].includes(status))).toEqual([]);
+      // Of one template's names all are claimed, or none.
+      const holders = await Promise.all(names.map((name) => f.store.templates.byAlias("", name)));
+      expect(new Set(holders.map((holder) => holder?.id)).size).toBe(1);
+      expect((await f.store.templates.byId(own))?.buildCount).toBe(3);
+    }
   }, 30_000);
 
   test("a restart takes back what runs", async () => {

@@ -118,12 +118,14 @@ for (const { title, missing, fresh } of bothEngines()) {
 
     test("of a template that is deleted nothing is asked for, finished or replaced", async () => {
       await request("b1");
+      await request("b5");
       await store.builds.begin("b1", null, NOW);
       await add("b2", { checkpoint: "c2" });
       await store.templates.delete(T, LATER);
       expect(await request("b3")).toBeUndefined();
       expect(await finish("b1")).toBeUndefined();
       expect(await add("b4", {})).toBeUndefined();
+      expect(await store.builds.begin("b5", null, LATER)).toBeUndefined();
       const to = { checkpoint: "c3", guestVersion: "0.6.4" };
       expect(await store.builds.replaceCheckpoint("b2", "c2", to, LATER)).toBe(false);
     });

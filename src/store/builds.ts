@@ -92,6 +92,21 @@ export function buildsIn(sql: Statement) {
       (SELECT build_id FROM template_tags WHERE template_id = ${templateId} AND tag = ${tag})`;
   }
 
+  /**
+   * Takes the template's row before those of builds and tags, as everywhere, so that whoever else changes it waits.
+   * False: it has been deleted.
+   */
+  async function touch(templateId: string, at: number): Promise<boolean> {
+    const { count } = await sql`UPDATE templates SET updated_at = ${at}
+      WHERE id = ${templateId} AND deleted_at IS NULL`;
+    return count === 1;
+  }
+
+  async function touchOf(buildId: string, at: number): Promise<boolean> {
+    const { rows } = await sql`SELECT template_id FROM builds WHERE id = ${buildId}`;
+    return rows[0] !== undefined && touch(text(rows[0].template_id), at);
+  }
+
   /** Counts it, and keeps others from adding or finishing one of the same template until the transaction is over. */
   async function nextNumber(templateId: string, at: number): Promise<number | undefined> {
     const { rows } = await sql`UPDATE templates SET build_count = build_count + 1, updated_at = ${at}
@@ -135,8 +150,12 @@ export function buildsIn(sql: Statement) {
       return rows[0] && readBuild(rows[0]);
     },
 
-    /** `waiting` → `building`. Undefined: it has been begun already, or will not be any more. */
+    /**
+     * `waiting` → `building`. Undefined: it has been begun already, or will not be any more. In a transaction, together
+     * with what it does to other builds of the template: of two that begin at once, one comes after the other.
+     */
     async begin(id: string, start: BuildStart | null, at: number): Promise<Build | undefined> {
+      if (!(await touchOf(id, at))) return undefined;
       const { rows } =
         await sql`UPDATE builds SET status = 'building', start_command = ${start && JSON.stringify(start)},
           updated_at = ${at} WHERE id = ${id} AND status = 'waiting' RETURNING *`;
@@ -148,10 +167,7 @@ export function buildsIn(sql: Statement) {
      * then nobody needs the result. In a transaction.
      */
     async finish(id: string, result: BuildResult, at: number): Promise<Build | undefined> {
-      // The template first, as everywhere, and so that no other build of it is finished between these statements.
-      const { count } = await sql`UPDATE templates SET updated_at = ${at}
-        WHERE id = (SELECT template_id FROM builds WHERE id = ${id}) AND deleted_at IS NULL`;
-      if (count === 0) return undefined;
+      if (!(await touchOf(id, at))) return undefined;
       const { rows } = await sql`UPDATE builds SET status = 'ready', image = ${result.image},
           default_user = ${result.defaultUser}, default_workdir = ${result.defaultWorkdir},
           env_vars = ${JSON.stringify(result.envVars)}, guest_version = ${result.guestVersion},
@@ -221,6 +237,7 @@ export function buildsIn(sql: Statement) {
 
     /** From now on the tag means this build, whatever has been asked for until now. */
     async tag(templateId: string, tag: string, buildId: string, at: number): Promise<void> {
+      await touch(templateId, at);
       await noteUntagged(templateId, tag, buildId, at);
       await sql`INSERT INTO template_tags (template_id, tag, build_id, created_at, position)
         SELECT id, ${tag}, ${buildId}, ${at}, build_count FROM templates WHERE id = ${templateId}
@@ -229,6 +246,7 @@ export function buildsIn(sql: Statement) {
     },
 
     async untag(templateId: string, tag: string, at: number): Promise<void> {
+      await touch(templateId, at);
       await noteUntagged(templateId, tag, "", at);
       await sql`DELETE FROM template_tags WHERE template_id = ${templateId} AND tag = ${tag}`;
     },

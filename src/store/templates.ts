@@ -167,8 +167,9 @@ export function templatesIn(sql: Statement) {
 
     /** Its names are free again, its id is not. */
     async delete(id: string, at: number): Promise<void> {
-      await sql`DELETE FROM template_aliases WHERE template_id = ${id}`;
+      // The template's own row first, as everywhere: two who change a template in one transaction each wait in turn.
       await sql`UPDATE templates SET deleted_at = ${at} WHERE id = ${id}`;
+      await sql`DELETE FROM template_aliases WHERE template_id = ${id}`;
     },
   };
 }
