@@ -171,6 +171,25 @@ describe("what a killed server left", () => {
   });
 });
 
+test("a server that is killed while it copies leaves nothing that goes on, and nothing after the next start", async () => {
+  const many = await diskOf(
+    "many",
+    "for folder in $(seq 20); do mkdir $folder; seq -f $folder/%g 100 | xargs touch; done",
+  );
+  const program = join(import.meta.dir, "../testing/add-image-program.ts");
+  const argv = [process.execPath, program, cache, join(folder, "data"), "killed", many];
+  const server = Bun.spawn(argv, { stdout: "ignore", stderr: "inherit" });
+  const layer = join(disks.imagesFolder, "killed.unfinished/layer");
+  while (!existsSync(join(layer, "1"))) await Bun.sleep(1);
+  server.kill("SIGKILL");
+  await server.exited;
+  expect(images.has("killed")).toBe(false);
+  // Whoever would still write into it would be in the way of its removal.
+  await Images.open(cache, disks, clock);
+  expect(readdirSync(disks.imagesFolder)).toEqual([]);
+  expect(mountPoints().filter((point) => point.startsWith(disks.imagesFolder))).toEqual([]);
+});
+
 describe("collected", () => {
   test("is what nobody names, uses or holds, and no image below one of these", async () => {
     await stack("below-named", "named");

@@ -2,10 +2,11 @@
  * What the host must remember of a sandbox to find it again after the server was killed. It lies in the run folder
  * beside the bundle: after a reboot neither the processes nor the records exist.
  */
-import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SandboxKind } from "../host.ts";
 import type { OutsideMount } from "../runtime/runtime.ts";
+import { readText } from "../system/data-folder.ts";
 import type { IdForm } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
 
@@ -43,9 +44,9 @@ export function writeRecord(folder: string, record: SandboxRecord): void {
 }
 
 export function readRecord(folder: string): SandboxRecord | undefined {
-  const path = join(folder, "record.json");
-  if (!existsSync(path)) return undefined;
-  return JSON.parse(readFileSync(path, "utf8")) as SandboxRecord;
+  // It may go at any moment, with its sandbox.
+  const text = readText(join(folder, "record.json"));
+  return text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
 }
 
 /** Who cannot be looked at is not dead: what is taken for lost is destroyed. */

@@ -135,6 +135,36 @@ describe("two sandboxes of one image", () => {
 describe("images that are collected", () => {
   const names = async (...keep: string[]) => (await here.machine.collectImages(keep)).images.map(({ name }) => name);
 
+  test("are never those of a sandbox that is just being paused, resumed, copied or started", async () => {
+    await buildImage(here, "busy", "top", "echo busy > /whose");
+    const all = ["low", "middle", "top", "large"];
+    await here.machine.collectImages([...all, "busy"]);
+    let isOver = false;
+    let rounds = 0;
+    const collecting = (async () => {
+      for (; !isOver; rounds++) {
+        expect(await names(...all)).toContain("busy");
+        await Bun.sleep(1);
+      }
+    })();
+    collecting.catch(() => undefined);
+    let { id } = await here.machine.create(requestOf("busy"));
+    for (const checkpoint of ["turn-1", "turn-2"]) {
+      await here.machine.pause(id, checkpoint, { memory: true });
+      await here.machine.resume({ ...requestOf("busy"), id, checkpoint, memory: true });
+      await here.machine.removeCheckpoint(checkpoint);
+      const next = await here.machine.create(requestOf("busy"));
+      await here.machine.destroy(id);
+      id = next.id;
+    }
+    expect(await shell(here.data, id, "cat /whose")).toBe("busy");
+    isOver = true;
+    await collecting;
+    expect(rounds).toBeGreaterThan(10);
+    await here.machine.destroy(id);
+    expect(await names(...all)).not.toContain("busy");
+  });
+
   test("are not those of a sandbox or a checkpoint, and these keep working", async () => {
     await buildImage(here, "of-sandbox", "top", "echo sandbox > /whose");
     await buildImage(here, "of-checkpoint", "top", "echo checkpoint > /whose");
