@@ -22,6 +22,9 @@ export interface BuildBounds {
   /** What a start command without a ready command is given. */
   readyDefaultMs: number;
   logMaxBytes: number;
+  /** Of all layers that are kept for the next builds, and how long one is kept that none began with. */
+  layersMaxBytes: number;
+  layersKeptMs: number;
 }
 
 /** Where root filesystems are kept. */

@@ -8,9 +8,10 @@
  * A build ends as an outcome, whatever happens. Nothing of one that failed is left but its layers.
  */
 import { Fault } from "../../contract/fault.ts";
+import { Background } from "../../work/background.ts";
 import { described, stderrLog } from "../../work/log.ts";
+import { OneAtATime } from "../../work/one-at-a-time.ts";
 import type { BuildLogEntry, BuildOutcome, BuildRequest, PrepareStart } from "../host.ts";
-import { LAYERS_KEPT_MS, LAYERS_MAX_BYTES } from "../limits.ts";
 import { BuildLog, silentOutput } from "./build-log.ts";
 import { type BuildParts, BuildRun } from "./build-run.ts";
 import { BuildSandbox } from "./build-sandbox.ts";
@@ -27,6 +28,8 @@ export class Builds {
   readonly #tell: (id: string, entries: readonly BuildLogEntry[]) => void;
   readonly #underway = new Map<string, Underway>();
   readonly #closing = new AbortController();
+  readonly #background = new Background(stderrLog);
+  readonly #collecting = new OneAtATime();
 
   constructor(parts: BuildParts, tell: (id: string, entries: readonly BuildLogEntry[]) => void) {
     this.#parts = parts;
@@ -49,6 +52,7 @@ export class Builds {
     } finally {
       clearTimeout(late);
       this.#underway.delete(id);
+      this.#background.run("layers could not be collected", () => this.#collecting.run(() => this.collect()));
     }
   }
 
@@ -76,18 +80,19 @@ export class Builds {
     await checkpointing.write(sandbox.record, name, { memory: true }, "goes on");
   }
 
-  /** Removes layers and results that are of no use any more. */
+  /** Removes layers and results that are of no use any more; what each build adds makes the oldest go. */
   async collect(): Promise<void> {
-    const { images, checkpoints, layers, results } = this.#parts;
-    await layers.collect({ maxBytes: LAYERS_MAX_BYTES, keptMs: LAYERS_KEPT_MS }, (image) => images.has(image));
+    const { images, checkpoints, layers, results, bounds } = this.#parts;
+    await layers.collect(bounds, (image) => images.has(image));
     const isThere = ({ image, checkpoint }: BuildResult) =>
       images.has(image) && (checkpoint === undefined || checkpoints.has(checkpoint));
-    await results.collect(isThere, LAYERS_KEPT_MS);
+    await results.collect(isThere, bounds.layersKeptMs);
   }
 
   async close(): Promise<void> {
     this.#closing.abort(new Fault(503, "the server is being stopped"));
     await Promise.all([...this.#underway.keys()].map((id) => this.cancel(id, "the server was stopped")));
+    await this.#background.settled();
   }
 
   async #run(request: BuildRequest, signal: AbortSignal): Promise<BuildOutcome> {

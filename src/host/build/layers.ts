@@ -30,8 +30,8 @@ export interface Layer {
 }
 
 interface LayerBounds {
-  maxBytes: number;
-  keptMs: number;
+  layersMaxBytes: number;
+  layersKeptMs: number;
 }
 
 export class Layers {
@@ -86,8 +86,10 @@ export class Layers {
   ): Promise<void> {
     await this.#turns.run(key, async () => {
       await this.#checkpoints.remove(key);
-      const bytes = Math.max(0, this.#checkpointing.diskBytes(record) - this.#bytesOnDisk(before));
-      const note: LayerNote = { context, bytes };
+      const note = ({ disk }: CheckpointFolder): LayerNote => ({
+        context,
+        bytes: Math.max(0, bytesOf(disk) - this.#bytesOnDisk(before)),
+      });
       await this.#checkpointing.write(record, key, { memory: false, owner, note }, "goes on");
     });
   }
@@ -98,12 +100,12 @@ export class Layers {
   }
 
   /** Removes what is too old, or too much, or cannot be used; never what a build of this moment began with. */
-  async collect({ maxBytes, keptMs }: LayerBounds, isUsable: (image: string) => boolean): Promise<void> {
+  async collect({ layersMaxBytes, layersKeptMs }: LayerBounds, isUsable: (image: string) => boolean): Promise<void> {
     let bytes = 0;
     for (const { key, usedAt, ...layer } of await this.#all()) {
       bytes += layer.bytes;
       const isNeeded = layer.image !== undefined && isUsable(layer.image);
-      if (isNeeded && bytes <= maxBytes && usedAt >= Date.now() - keptMs) continue;
+      if (isNeeded && bytes <= layersMaxBytes && usedAt >= Date.now() - layersKeptMs) continue;
       await this.#turns.run(key, async () => {
         if (this.#inUse.has(key) || this.#usedAt(key) !== usedAt) return;
         bytes -= layer.bytes;
@@ -143,8 +145,10 @@ export class Layers {
   }
 
   #bytesOnDisk(key: string | undefined): number {
-    if (key === undefined) return 0;
-    const disk = statSync(this.#checkpoints.folderOf(key).disk, { throwIfNoEntry: false });
-    return (disk?.blocks ?? 0) * DISK_BLOCK_BYTES;
+    return key === undefined ? 0 : bytesOf(this.#checkpoints.folderOf(key).disk);
   }
+}
+
+function bytesOf(disk: string): number {
+  return (statSync(disk, { throwIfNoEntry: false })?.blocks ?? 0) * DISK_BLOCK_BYTES;
 }

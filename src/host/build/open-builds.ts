@@ -4,7 +4,14 @@ import { Fault } from "../../contract/fault.ts";
 import { Checkpoints } from "../checkpoint/checkpoints.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { SandboxKind } from "../host.ts";
-import { BUILD_LOG_MAX_BYTES, BUILD_MAX_MS, BUILD_READY_DEFAULT_MS, BUILD_READY_MAX_MS } from "../limits.ts";
+import {
+  BUILD_LOG_MAX_BYTES,
+  BUILD_MAX_MS,
+  BUILD_READY_DEFAULT_MS,
+  BUILD_READY_MAX_MS,
+  LAYERS_KEPT_MS,
+  LAYERS_MAX_BYTES,
+} from "../limits.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
@@ -31,6 +38,8 @@ const BOUNDS: BuildBounds = {
   readyMaxMs: BUILD_READY_MAX_MS,
   readyDefaultMs: BUILD_READY_DEFAULT_MS,
   logMaxBytes: BUILD_LOG_MAX_BYTES,
+  layersMaxBytes: LAYERS_MAX_BYTES,
+  layersKeptMs: LAYERS_KEPT_MS,
 };
 
 const NO_FILES: Pick<Blobs, "open"> = {

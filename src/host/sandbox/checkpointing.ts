@@ -45,8 +45,8 @@ interface CheckpointingParts {
 }
 
 interface WriteOptions extends CheckpointOptions {
-  /** Kept with it. */
-  note?: unknown;
+  /** What is to be known of it again, once its disk is there. */
+  note?: (written: CheckpointFolder) => unknown;
 }
 
 export class Checkpointing {
@@ -130,7 +130,7 @@ export class Checkpointing {
       kind: record.kind,
       hostname: record.hostname,
       ids: record.ids ?? "shifted",
-      ...(options.note === undefined ? {} : { note: options.note }),
+      ...(options.note === undefined ? {} : { note: options.note(draft) }),
     };
     if (!options.memory) return manifest;
     const { guestFolder, mounts, slot } = record;
@@ -147,14 +147,9 @@ export class Checkpointing {
     const maxBytes = imageMaxBytes(record);
     const { disks, runtime } = this.parts;
     const memory = options.memory ? await runtime.imageBytes(record.cgroup, maxBytes) : 0;
-    const disk = disks.reflink ? 0 : this.diskBytes(record);
+    const disk = disks.reflink ? 0 : statSync(disks.imageOf(record.disk)).blocks * DISK_BLOCK_BYTES;
     demandRoom(() => disks.demandSpace(memory + disk));
     return memory + disk;
-  }
-
-  /** What the sandbox's disk takes at this moment. */
-  diskBytes({ disk }: SandboxRecord): number {
-    return statSync(this.parts.disks.imageOf(disk)).blocks * DISK_BLOCK_BYTES;
   }
 
   #folderOf(record: SandboxRecord): string {

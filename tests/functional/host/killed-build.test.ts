@@ -1,0 +1,75 @@
+/** A server that is killed while it builds: the next one finds and removes what was under way, and builds on. */
+import { expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { BuildRequest } from "../../../src/host/host.ts";
+import { build, demandReady, requestOf, run } from "../../support/building.ts";
+import { NOTHING, settledCensus } from "../../support/census.ts";
+import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
+
+const here = new MachineOfFile("killed-build");
+const PROGRAM = join(import.meta.dir, "../../support/build-program.ts");
+
+const namesIn = (folder: string) => readdirSync(join(here.dataFolder, "disks", folder));
+const unfinished = () =>
+  ["layers", "images", "checkpoints", "results"]
+    .flatMap(namesIn)
+    .filter((name) => !/^[a-z0-9][a-z0-9-]*(\.json)?$/.test(name));
+
+/** Kills the server so long after it has said this. */
+async function killed(request: BuildRequest, line: string, afterMs: number): Promise<string> {
+  const child = Bun.spawn([process.execPath, PROGRAM, here.dataFolder, CACHE, JSON.stringify(request)], {
+    stdout: "pipe",
+    stderr: "inherit",
+  });
+  let said = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of child.stdout) {
+    said += decoder.decode(chunk, { stream: true });
+    if (said.includes(line)) break;
+  }
+  await Bun.sleep(afterMs);
+  child.kill("SIGKILL");
+  await child.exited;
+  return said;
+}
+
+// What a build of 20 MB is doing then: the step itself, its layer, the image, the start, its checkpoint, the last look.
+test.each([
+  ["[1/2]", 50],
+  ["written", 20],
+  ["[2/2]", 60],
+  ["Starting", 100],
+  ["Ready", 20],
+  ["Ready", 150],
+])(
+  "after %j and %d ms",
+  async (line, afterMs) => {
+    const word = crypto.randomUUID();
+    const steps = [run(`echo ${word}; head -c 20M /dev/urandom > a; echo written`), run("cp a b")];
+    const request = requestOf(steps, { start: { command: "sleep 1000", ready: "true" } });
+    await here.machine.close();
+    try {
+      await killed(request, line, afterMs);
+    } finally {
+      await here.open();
+    }
+    const left = await here.machine.adopt({ sandboxes: [], checkpoints: [] });
+    expect(left).toEqual({ sandboxes: [], checkpoints: [] });
+    await here.machine.collectImages([]);
+    expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+    expect(unfinished()).toEqual([]);
+    expect(here.machine.images.list()).toEqual([]);
+  },
+  60_000,
+);
+
+test("the layers that were finished are used, and the build comes to its end", async () => {
+  const steps = [run("echo kept > a"), run("cp a b; sleep 60")];
+  await here.machine.close();
+  await killed(requestOf(steps), "[2/2]", 0).finally(() => here.open());
+  await here.machine.adopt({ sandboxes: [], checkpoints: [] });
+  const { outcome, entries } = await build(here.machine, requestOf([run("echo kept > a"), run("cat a")]));
+  demandReady(outcome);
+  expect(entries.map(({ message }) => message)).toContain("[1/2] CACHED RUN echo kept > a");
+}, 60_000);

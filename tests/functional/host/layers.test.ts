@@ -1,0 +1,55 @@
+/** What builds leave on the disk: layers up to a bound, and nothing at all where there is no room. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DISK_FREE_MIN_BYTES } from "../../../src/host/limits.ts";
+import { OwnFilesystem } from "../../chaos/own-filesystem.ts";
+import { build, demandReady, requestOf, run } from "../../support/building.ts";
+import { NOTHING, settledCensus } from "../../support/census.ts";
+import { MachineOfFile } from "../../support/machine-of-file.ts";
+import { newDataFolder } from "../../support/server.ts";
+import { until } from "../../support/until.ts";
+
+const MIB = 1024 ** 2;
+const LAYERS_MAX = 40 * MIB;
+const few = new MachineOfFile("few-layers", { builds: { layersMaxBytes: LAYERS_MAX } });
+
+test("the layers that were used last stay, up to the bound, and images of nobody go", async () => {
+  const writing = (name: string) => requestOf([run(`head -c 10M /dev/urandom > ${name}`)]);
+  const isCached = async (name: string) => {
+    const { entries, outcome } = await build(few.machine, writing(name));
+    demandReady(outcome);
+    return entries[0]?.message.includes("CACHED") ?? false;
+  };
+  for (const name of ["one", "two"]) expect(await isCached(name)).toBe(false);
+  // Now the second is the older one.
+  expect(await isCached("one")).toBe(true);
+  for (const name of ["three", "four"]) expect(await isCached(name)).toBe(false);
+  expect(await isCached("one")).toBe(true);
+  const { images, layerBytes } = await few.machine.collectImages([]);
+  expect(layerBytes).toBeGreaterThan(10 * MIB);
+  expect(layerBytes).toBeLessThanOrEqual(LAYERS_MAX);
+  expect(await isCached("two")).toBe(false);
+  expect(images.every(({ bytes }) => bytes >= 10 * MIB)).toBe(true);
+  expect(await settledCensus(few.dataFolder, NOTHING)).toEqual(NOTHING);
+}, 60_000);
+
+describe("on a disk that is nearly full", () => {
+  let disk: OwnFilesystem;
+  beforeAll(async () => {
+    disk = await OwnFilesystem.make(newDataFolder("full"), "btrfs", 3 * DISK_FREE_MIN_BYTES);
+  });
+  const full = new MachineOfFile("full/build");
+  afterAll(() => disk.remove());
+
+  test("a build that has no room for what it wrote fails, says so, and leaves nothing", async () => {
+    await disk.fill(DISK_FREE_MIN_BYTES + 60 * MIB);
+    const steps = [run("head -c 100M /dev/urandom > file")];
+    const { outcome } = await build(full.machine, requestOf(steps));
+    expect(outcome).toMatchObject({ isReady: false, message: expect.stringMatching(/MiB are free on the disk/) });
+    expect(full.machine.images.list()).toEqual([]);
+    expect(await settledCensus(full.dataFolder, NOTHING)).toEqual(NOTHING);
+    await disk.empty();
+    // The filesystem takes a moment to know what it has back.
+    await until("there is room again", () => disk.freeBytes > DISK_FREE_MIN_BYTES + 400 * MIB);
+    demandReady((await build(full.machine, requestOf(steps))).outcome);
+  }, 60_000);
+});

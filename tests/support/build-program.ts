@@ -1,0 +1,20 @@
+/** Builds on a machine of its own until it is killed. Prints what the build says, and `done` at its end. */
+import { Machine } from "../../src/host/machine.ts";
+import { guestFolder } from "../../src/host/setup/guest-folder.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { Toolbox } from "../../src/host/system/toolbox.ts";
+
+const [dataPath = "", cacheFolder = "", request = ""] = process.argv.slice(2);
+const machine = await Machine.open({
+  data: new DataFolder(dataPath),
+  cacheFolder,
+  guestFolder: guestFolder(new Toolbox(cacheFolder)),
+  resolver: "9.9.9.9",
+});
+machine.events((event) => {
+  if (event.kind === "build-log") for (const { message } of event.entries) console.log(message);
+});
+await machine.build(JSON.parse(request));
+console.log("done");
+await machine.close();
+process.exit(0);
