@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { BUILD_LIMITS_DEFAULT } from "../control/builds/build-limits.ts";
 import { loadConfig, parseListen } from "./config.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-config-"));
@@ -26,6 +27,8 @@ test("without a setting the documented defaults hold", () => {
     resolver: undefined,
     debianMirror: undefined,
     allowWebhooksInside: false,
+    builds: BUILD_LIMITS_DEFAULT,
+    buildBounds: { maxMs: 3_600_000, readyMaxMs: 600_000, logMaxBytes: 10 * 1024 ** 2 },
   });
 });
 
@@ -35,6 +38,14 @@ test("a variable wins over the file, and an empty one counts as unset", () => {
     listen: { hostname: "127.0.0.1", port: 8080 },
     readyPerKind: 5,
     dataFolder: "/srv/a",
+  });
+});
+
+test("bounds of builds are read in their units", () => {
+  const env = { SANDLOT_BUILD_MINUTES: "2", SANDLOT_BUILD_LOG_MB: "3", SANDLOT_UPLOAD_MB: "4", SANDLOT_BUILDS: "5" };
+  expect(loadConfig({ ...none, ...env })).toMatchObject({
+    builds: { ...BUILD_LIMITS_DEFAULT, atOnce: 5, logMaxBytes: 3 * 1024 ** 2, uploadMaxBytes: 4 * 1024 ** 2 },
+    buildBounds: { maxMs: 120_000, readyMaxMs: 600_000, logMaxBytes: 3 * 1024 ** 2 },
   });
 });
 
@@ -54,6 +65,13 @@ describe("what is wrong is refused, with the value and what would be right", () 
     [{ SANDLOT_READY: "-1" }, 'not "-1"'],
     [{ SANDLOT_READY: "65" }, "from 0 to 64"],
     [{ SANDLOT_READY: "two" }, 'not "two"'],
+    [{ SANDLOT_BUILDS: "0" }, 'builds must be a whole number from 1 to 64, not "0"'],
+    [{ SANDLOT_BUILDS_WAITING: "1001" }, "buildsWaiting must be a whole number from 1 to 1000"],
+    [{ SANDLOT_BUILD_MINUTES: "1.5" }, "buildMinutes must be a whole number from 1 to 1440"],
+    [{ SANDLOT_BUILD_READY_MINUTES: "0" }, "buildReadyMinutes must be a whole number from 1 to 1440"],
+    [{ SANDLOT_BUILD_STEPS: "x" }, "buildSteps must be a whole number from 1 to 1000"],
+    [{ SANDLOT_BUILD_LOG_MB: "101" }, "buildLogMB must be a whole number from 1 to 100"],
+    [{ SANDLOT_UPLOAD_MB: "-5" }, "uploadMB must be a whole number from 1 to 65536"],
     [{ SANDLOT_RESOLVER: "dns.example" }, "IPv4 address"],
     [{ SANDLOT_RESOLVER: "1.2.3.400" }, "IPv4 address"],
   ] as [Record<string, string>, string][])("%j", (env, message) => {

@@ -5,6 +5,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
+import type { BuildLimits } from "../control/builds/build-limits.ts";
 import { READY_MAX } from "./limits.ts";
 
 interface Setting {
@@ -59,6 +60,48 @@ export const SETTINGS = [
     default: "refuse",
     description: "Whether webhooks may lead to addresses of this machine and private networks: allow or refuse.",
   },
+  {
+    key: "builds",
+    variable: "SANDLOT_BUILDS",
+    default: "2",
+    description: "How many template builds are done at once. 1 to 64.",
+  },
+  {
+    key: "buildsWaiting",
+    variable: "SANDLOT_BUILDS_WAITING",
+    default: "20",
+    description: "How many builds of one team may wait for their start or for a place. 1 to 1000.",
+  },
+  {
+    key: "buildMinutes",
+    variable: "SANDLOT_BUILD_MINUTES",
+    default: "60",
+    description: "How long a build may take. 1 to 1440.",
+  },
+  {
+    key: "buildReadyMinutes",
+    variable: "SANDLOT_BUILD_READY_MINUTES",
+    default: "10",
+    description: "How long the start command of a build may take until it is ready. 1 to 1440.",
+  },
+  {
+    key: "buildSteps",
+    variable: "SANDLOT_BUILD_STEPS",
+    default: "100",
+    description: "How many steps a build may have. 1 to 1000.",
+  },
+  {
+    key: "buildLogMB",
+    variable: "SANDLOT_BUILD_LOG_MB",
+    default: "10",
+    description: "How much of a build's log is kept, in MiB. 1 to 100.",
+  },
+  {
+    key: "uploadMB",
+    variable: "SANDLOT_UPLOAD_MB",
+    default: "1024",
+    description: "How large an upload for a build may be, in MiB. 1 to 65536.",
+  },
 ] as const satisfies readonly Setting[];
 
 /** Where the config file is; not itself a setting of it. */
@@ -73,6 +116,9 @@ export interface Config {
   resolver: string | undefined;
   debianMirror: string | undefined;
   allowWebhooksInside: boolean;
+  builds: BuildLimits;
+  /** What the host holds each build to. */
+  buildBounds: { maxMs: number; readyMaxMs: number; logMaxBytes: number };
 }
 
 export function loadConfig(env: Record<string, string | undefined>): Config {
@@ -83,14 +129,27 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     const fromEnv = setting === undefined ? undefined : env[setting.variable];
     return fromEnv === undefined || fromEnv === "" ? file[key] : fromEnv;
   };
+  const logMaxBytes = parseCount("buildLogMB", value("buildLogMB") ?? "10", 1, 100) * 1024 ** 2;
   return {
     dataFolder: absolute("data", value("data") ?? "/var/lib/sandlot"),
     cacheFolder: absolute("cache", value("cache") ?? "/var/cache/sandlot"),
     listen: parseListen(value("listen") ?? "127.0.0.1:3000"),
-    readyPerKind: parseReady(value("ready") ?? "2"),
+    readyPerKind: parseCount("ready", value("ready") ?? "2", 0, READY_MAX),
     resolver: parseResolver(value("resolver")),
     debianMirror: value("debianMirror"),
     allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside") ?? "refuse", "allow", "refuse"),
+    builds: {
+      atOnce: parseCount("builds", value("builds") ?? "2", 1, 64),
+      waitingPerTeam: parseCount("buildsWaiting", value("buildsWaiting") ?? "20", 1, 1000),
+      stepsMax: parseCount("buildSteps", value("buildSteps") ?? "100", 1, 1000),
+      logMaxBytes,
+      uploadMaxBytes: parseCount("uploadMB", value("uploadMB") ?? "1024", 1, 65_536) * 1024 ** 2,
+    },
+    buildBounds: {
+      maxMs: parseCount("buildMinutes", value("buildMinutes") ?? "60", 1, 1440) * 60_000,
+      readyMaxMs: parseCount("buildReadyMinutes", value("buildReadyMinutes") ?? "10", 1, 1440) * 60_000,
+      logMaxBytes,
+    },
   };
 }
 
@@ -156,10 +215,10 @@ export function parseListen(text: string): { hostname: string; port: number } {
   return { hostname, port };
 }
 
-function parseReady(text: string): number {
+function parseCount(key: string, text: string, least: number, most: number): number {
   const count = Number(text);
-  if (!Number.isInteger(count) || count < 0 || count > READY_MAX) {
-    throw new Fault(400, `ready must be a whole number from 0 to ${READY_MAX}, not "${text}"`);
+  if (!Number.isInteger(count) || count < least || count > most) {
+    throw new Fault(400, `${key} must be a whole number from ${least} to ${most}, not "${text}"`);
   }
   return count;
 }

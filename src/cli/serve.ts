@@ -2,7 +2,8 @@
  * The server itself: control, edge and host in one process, on one listener. Started by `up`, inside the mount
  * namespace.
  */
-import { writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { FolderBlobs } from "../blobs/folder-blobs.ts";
 import { Fault } from "../contract/fault.ts";
 import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
 import { createIds } from "../control/access/ids.ts";
@@ -29,6 +30,7 @@ import { currentGuestFolder, demandRoot } from "./prepare.ts";
 
 /** Bun takes no more. Streams to sandboxes switch it off for themselves. */
 const IDLE_SECONDS = 255;
+const LINK_SECRET_BYTES = 32;
 
 export async function serve(config: Config): Promise<number> {
   demandRoot();
@@ -46,21 +48,27 @@ export async function serve(config: Config): Promise<number> {
   const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
   const { firstApiKey: made } = await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, [base]);
   const apiKey = await firstApiKey(store, data.keyFile, made);
+  const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
   const host = await Machine.open({
     data,
     cacheFolder: config.cacheFolder,
     guestFolder: currentGuestFolder(config),
     resolver: config.resolver,
+    files: blobs,
+    builds: config.buildBounds,
   });
   const chronicle = { allowWebhooksInside: config.allowWebhooksInside };
   const control = createControl({
     store,
     host,
+    blobs,
     clock: systemClock,
     ids: createIds(),
     log,
     chronicle,
     builtinsReady: config.readyPerKind,
+    builds: config.builds,
+    linkSecret: linkSecret(data),
   });
   await store.makeRoom().catch((error: unknown) => {
     log.write({ level: "error", event: "the disk has no room for the store", error: described(error) });
@@ -109,6 +117,16 @@ function listen(config: Config, handle: (request: Request) => Promise<Response>,
       },
     );
   }
+}
+
+/** Made at the first start; links that were given out hold over a restart. */
+function linkSecret(data: DataFolder): Uint8Array {
+  if (!existsSync(data.linkSecretFile)) {
+    writeFileSync(data.linkSecretFile, crypto.getRandomValues(new Uint8Array(LINK_SECRET_BYTES)), { mode: 0o600 });
+  }
+  const secret = readFileSync(data.linkSecretFile);
+  if (secret.length === LINK_SECRET_BYTES) return secret;
+  throw new Fault(500, `${data.linkSecretFile} is damaged. FIX: remove it; links to uploads of this hour end with it`);
 }
 
 function edgeLog(log: Log) {

@@ -3,6 +3,7 @@
  * the store to remember it. `routes.ts` says what can be asked, `lifecycle.ts` what a sandbox goes through. It never
  * touches the machine (that is the host's) and never carries a sandbox's traffic (that is the edge's).
  */
+import type { Blobs } from "../blobs/blobs.ts";
 import type { Host } from "../host/host.ts";
 import type { Store } from "../store/store.ts";
 import { Background } from "../work/background.ts";
@@ -10,6 +11,10 @@ import type { Clock } from "../work/clock.ts";
 import type { Log } from "../work/log.ts";
 import type { Ids } from "./access/ids.ts";
 import { SignedLinks } from "./access/signed-links.ts";
+import { BUILD_LIMITS_DEFAULT, type BuildLimits } from "./builds/build-limits.ts";
+import { Builds } from "./builds/builds.ts";
+import { UploadSweep } from "./builds/upload-sweep.ts";
+import { Uploads } from "./builds/uploads.ts";
 import { Chronicle, type ChronicleOptions } from "./chronicle/chronicle.ts";
 import type { Directory } from "./directory.ts";
 import { createDispatch } from "./http/dispatch.ts";
@@ -38,6 +43,7 @@ export interface Control {
 interface ControlServices {
   store: Store;
   host: Host;
+  blobs: Blobs;
   clock: Clock;
   ids: Ids;
   log: Log;
@@ -46,6 +52,10 @@ interface ControlServices {
   chronicle?: ChronicleOptions;
   /** Sandboxes of each built-in template that the host keeps ready; none unless given. */
   builtinsReady?: number;
+  /** Bounds of builds, where they are not the usual ones. */
+  builds?: Partial<BuildLimits>;
+  /** Signs links of uploads. Without one, links end with this run of the server. */
+  linkSecret?: Uint8Array;
 }
 
 export function createControl(services: ControlServices): Control {
@@ -65,10 +75,29 @@ export function createControl(services: ControlServices): Control {
     background,
     discard: (checkpoints) => lifecycle.discard(checkpoints),
   });
+  const buildLimits = { ...BUILD_LIMITS_DEFAULT, ...services.builds };
+  const secret = services.linkSecret ?? crypto.getRandomValues(new Uint8Array(32));
+  const uploads = new Uploads(services, secret, buildLimits.uploadMaxBytes);
+  const builds = new Builds(
+    {
+      store,
+      host,
+      clock,
+      ids,
+      log,
+      background,
+      uploads,
+      discard: (checkpoints) => lifecycle.discard(checkpoints),
+      becameReady: () => readyOrders.changed(),
+    },
+    buildLimits,
+  );
+  const uploadSweep = new UploadSweep({ clock: idleClock, background, uploads, builds });
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
     lifecycle.heard(event);
     chronicle.heard(event);
+    builds.heard(event);
   });
   let ready = false;
   const isReady = () => ready;
@@ -79,8 +108,10 @@ export function createControl(services: ControlServices): Control {
     services: {
       store,
       readyOrders,
+      builds,
+      uploads,
       deleteTemplate: (...args) =>
-        deleteTemplate({ store, host, clock, background, readyOrders, housekeeping, lifecycle }, ...args),
+        deleteTemplate({ store, clock, builds, readyOrders, housekeeping, lifecycle }, ...args),
       lifecycle,
       chronicle,
       clock,
@@ -115,7 +146,9 @@ export function createControl(services: ControlServices): Control {
     },
     async start() {
       await lifecycle.start();
+      await builds.recover();
       await chronicle.start();
+      uploadSweep.start();
       readyOrders.start();
       housekeeping.soon();
       ready = true;
@@ -130,7 +163,10 @@ export function createControl(services: ControlServices): Control {
       readyOrders.close();
       housekeeping.close();
       lifecycle.beginClose();
+      uploads.close();
+      uploadSweep.close();
       await Promise.allSettled(underWay);
+      await builds.close();
       await lifecycle.close();
       await background.settled();
       await chronicle.close();

@@ -134,3 +134,18 @@ export const LOG_PAGES_PER_READ = 64;
 
 export const DOCKERFILE_MAX_BYTES = 64 * 1024;
 export const DOCKERFILE_INSTRUCTIONS_MAX = 1_000;
+
+/** The kernel starts no process with a longer argument (MAX_ARG_STRLEN); the rest is left for what is put around it. */
+export const STEP_ARGUMENT_MAX_BYTES = 120 * 1024;
+/** PATH_MAX, without the zero at its end. */
+export const STEP_PATH_MAX_BYTES = 4095;
+/** A build that nobody has started for so long gives up its place among those that wait. */
+export const BUILD_START_WITHIN_MS = 2 * 3_600_000;
+/** Of a request: what a client uploads in it takes as long at most. */
+export const UPLOAD_LINK_SECONDS = 3_600;
+export const UPLOADS_AT_ONCE_PER_TEAM = 32;
+export const UPLOADS_PER_TEAM_MAX = 10_000;
+export const UPLOADS_PER_TEAM_MAX_BYTES = 20 * 1024 ** 3;
+/** Uploaded files that no build has used for so long are removed, in rounds this far apart. */
+export const UPLOADS_KEPT_MS = 24 * 3_600_000;
+export const UPLOADS_SWEEP_MS = 3_600_000;

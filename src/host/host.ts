@@ -203,12 +203,12 @@ export interface BuildRequest {
   diskSizeMB: number;
 }
 
-type BuildOrigin =
+export type BuildOrigin =
   | { kind: "registry"; image: string; credentials: RegistryCredentials | null }
   /** Another build, with the user, folder and variables that its sandboxes have. */
   | { kind: "template"; from: SandboxKind; checkpoint: string | null; envVars: Record<string, string> };
 
-type RegistryCredentials =
+export type RegistryCredentials =
   | { type: "registry"; username: string; password: string }
   | { type: "aws"; accessKeyId: string; secretAccessKey: string; region: string }
   | { type: "gcp"; serviceAccountJson: string };

@@ -75,13 +75,17 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
 
   control: list(`
-    contract contract/runtime work store host/host.ts control/access control/http control/routes
-    control/lifecycle control/templates control/chronicle
+    contract contract/runtime work store blobs/blobs.ts host/host.ts control/access control/http
+    control/routes control/lifecycle control/templates control/builds control/chronicle
   `),
   "control/access": list("contract contract/management contract/runtime work store control/limits.ts"),
   "control/http": list("contract contract/management work store control/limits.ts control/access"),
   "control/templates": list("contract contract/management work store host/host.ts control/limits.ts control/access"),
   "control/dockerfile": list("contract contract/management host/host.ts control/limits.ts"),
+  "control/builds": list(`
+    contract contract/management contract/runtime work store blobs/blobs.ts host/host.ts
+    control/limits.ts control/access control/templates control/dockerfile
+  `),
   "control/lifecycle": list(`
     contract contract/management contract/runtime work store host/host.ts control/limits.ts
     control/directory.ts control/access control/templates
@@ -93,12 +97,13 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
   "control/routes": list(`
     contract contract/management contract/runtime work store control/limits.ts control/access
-    control/http control/templates control/lifecycle control/webhooks control/chronicle
+    control/http control/templates control/builds control/lifecycle control/webhooks
+    control/chronicle
   `),
 
   edge: list("contract contract/runtime work control/directory.ts"),
   cli: list(`
-    contract contract/management work store blobs control control/access control/templates edge host host/system
+    contract contract/management work store blobs control control/access control/templates control/builds edge host host/system
     host/cgroup host/mount host/disk host/sandbox host/setup host/doctor
   `),
 };

@@ -5,6 +5,7 @@
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { FolderBlobs } from "../../src/blobs/folder-blobs.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import { createIds } from "../../src/control/access/ids.ts";
 import { type Control, createControl } from "../../src/control/control.ts";
@@ -49,11 +50,13 @@ export class RealServer implements AsyncDisposable {
     const data = new DataFolder(dataFolder);
     data.makeRunFolder();
     applySettings(data);
+    const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
     const machine = await Machine.open({
       data,
       cacheFolder: CACHE,
       guestFolder: guestFolder(new Toolbox(CACHE)),
       resolver: "9.9.9.9",
+      files: blobs,
     });
     const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
     const ids = createIds();
@@ -64,7 +67,7 @@ export class RealServer implements AsyncDisposable {
     const log = jsonLog((line) => lines.push(line));
     // As on another machine: only what JSON carries passes between control and host.
     const host = serialised(listeners.host(machine));
-    const control = createControl({ store, host, clock: systemClock, ids, log });
+    const control = createControl({ store, host, blobs, clock: systemClock, ids, log });
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));
     const edge = createEdge({ directory: control.directory, routes, log: () => undefined });

@@ -33,3 +33,12 @@ export const WEBHOOK_NAME_MAX_CHARS = 128;
 export const WEBHOOK_SECRET_MAX_CHARS = 256;
 export const DELIVERY_PAGE_DEFAULT = 25;
 export const KEY_NAME_MAX_CHARS = 128;
+
+/** Of a sandbox. */
+export const CPU_COUNT_MIN = 1;
+export const CPU_COUNT_MAX = 32;
+export const CPU_COUNT_DEFAULT = 2;
+export const MEMORY_MIN_MB = 128;
+export const MEMORY_MAX_MB = 65_536;
+export const MEMORY_DEFAULT_MB = 1024;
+export const DISK_SIZE_DEFAULT_MB = 10_240;

@@ -17,7 +17,8 @@ import {
 } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
 import { LOGGED_PATH_MAX_CHARS } from "../limits.ts";
-import { CLIENT_CLOSED_REQUEST, readJson } from "./request-body.ts";
+import { baseOf } from "./own-address.ts";
+import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
 import type { Answer, Route } from "./route.ts";
 
 /** What becomes known of a request on its way through, for its log line. */
@@ -180,6 +181,8 @@ async function serve<S>(
       headers: request.headers,
       json: route.body === undefined ? undefined : await readJson(request),
       caller,
+      upload: uploadOf(request),
+      base: baseOf(request),
     },
     options.services,
   );

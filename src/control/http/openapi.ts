@@ -58,6 +58,9 @@ function operation(route: RouteFacts): Json {
     ...(route.body && {
       requestBody: { required: route.body.required, content: content(schemaOf(route.body.schema, "input")) },
     }),
+    ...(route.upload && {
+      requestBody: { required: true, content: { [route.upload]: { schema: { type: "string", format: "binary" } } } },
+    }),
     responses,
   };
 }

@@ -1,4 +1,7 @@
-/** Reads a JSON body: bounded in size, depth and number of values, chunked or not, absent or not. */
+/**
+ * Reads a JSON body: bounded in size, depth and number of values, chunked or not, absent or not. A body of bytes is
+ * handed on as it comes.
+ */
 import { Fault } from "../../contract/fault.ts";
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
 import {
@@ -7,6 +10,7 @@ import {
   REQUEST_VALUES_MAX,
   VALUE_SHOWN_MAX_CHARS,
 } from "../limits.ts";
+import type { Upload } from "./route.ts";
 
 /** A status that only logs show: the client was gone before it could be answered. */
 export const CLIENT_CLOSED_REQUEST = 499;
@@ -24,6 +28,11 @@ export async function readJson(request: Request): Promise<unknown> {
   const value = parse(bytes);
   refuseUnwieldy(value);
   return value;
+}
+
+export function uploadOf(request: Request): Upload {
+  const written = request.headers.get("content-length");
+  return { content: request.body, bytes: written !== null && /^\d{1,15}$/.test(written) ? Number(written) : undefined };
 }
 
 async function readBytes(request: Request): Promise<Uint8Array> {

@@ -26,6 +26,8 @@ export interface RouteFacts {
   deprecated?: boolean;
   query?: z.ZodObject;
   body?: { schema: z.ZodType; required: boolean };
+  /** In place of `body`: bytes of this media type, which the handler reads as they come. */
+  upload?: string;
   success: readonly { status: number; description: string; schema?: z.ZodType; headers?: Record<string, string> }[];
   /**
    * Statuses of errors that are particular to this route; 400, 401, 404, 413, 415 and 500 go without saying where they
@@ -48,6 +50,15 @@ interface UnparsedCall {
   /** Undefined when there was none. */
   json: unknown;
   caller: Callers[Authentication];
+  upload: Upload;
+  base: string;
+}
+
+/** The body of a request as it comes, for routes that take bytes. */
+export interface Upload {
+  content: ReadableStream<Uint8Array> | null;
+  /** As its header announces it, if it does. */
+  bytes: number | undefined;
 }
 
 interface Call<A extends Authentication, Q extends z.ZodObject, B extends z.ZodType> {
@@ -56,6 +67,9 @@ interface Call<A extends Authentication, Q extends z.ZodObject, B extends z.ZodT
   body: z.output<B>;
   headers: Headers;
   caller: Callers[A];
+  upload: Upload;
+  /** Where the client has reached this interface: `http://host:port`, with a prefix if a proxy says so. */
+  base: string;
 }
 
 interface RouteDefinition<S, A extends Authentication, Q extends z.ZodObject, B extends z.ZodType> extends RouteFacts {
@@ -77,10 +91,10 @@ export function route<
   return {
     ...facts,
     supported: true,
-    async run({ params, search, headers, json, caller }, services) {
+    async run({ params, search, headers, json, caller, upload, base }, services) {
       const query = readQuery((definition.query ?? noQuery) as Q, search);
       const body = parseBody(definition.body, json) as z.output<B>;
-      return handle({ params, query, body, headers, caller: caller as Callers[A] }, services);
+      return handle({ params, query, body, headers, caller: caller as Callers[A], upload, base }, services);
     },
   };
 }

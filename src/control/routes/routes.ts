@@ -5,6 +5,7 @@ import { health } from "../../contract/management/health.ts";
 import { listedTeam } from "../../contract/management/team.ts";
 import { createApiKeyIn } from "../access/keys.ts";
 import { openApiDocument } from "../http/openapi.ts";
+import { buildRoutes } from "./build-routes.ts";
 import { eventRoutes } from "./event-routes.ts";
 import { keyRoutes } from "./key-routes.ts";
 import { logRoutes } from "./log-routes.ts";
@@ -72,6 +73,7 @@ export const routes: readonly Route[] = [
   ...sandboxRoutes,
   ...snapshotRoutes,
   ...templateRoutes,
+  ...buildRoutes,
   ...logRoutes,
   ...eventRoutes,
   ...webhookRoutes,

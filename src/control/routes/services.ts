@@ -4,6 +4,8 @@ import type { Store } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
 import type { Authentication } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
+import type { Builds } from "../builds/builds.ts";
+import type { Uploads } from "../builds/uploads.ts";
 import type { Chronicle } from "../chronicle/chronicle.ts";
 import * as http from "../http/route.ts";
 import type { Lifecycle } from "../lifecycle/lifecycle.ts";
@@ -13,6 +15,8 @@ import type { DeleteTemplate } from "../templates/template-deletion.ts";
 export interface Services {
   store: Store;
   readyOrders: ReadyOrders;
+  builds: Builds;
+  uploads: Uploads;
   deleteTemplate: DeleteTemplate;
   lifecycle: Lifecycle;
   chronicle: Chronicle;

@@ -4,15 +4,6 @@
  */
 export const UNBUILT_ROUTES: readonly string[] = [
   "PUT /sandboxes/{sandboxID}/network",
-  "POST /templates",
-  "POST /v2/templates",
-  "POST /v3/templates",
-  "POST /templates/{templateID}",
-  "GET /templates/{templateID}/files/{hash}",
-  "POST /templates/{templateID}/builds/{buildID}",
-  "POST /v2/templates/{templateID}/builds/{buildID}",
-  "GET /templates/{templateID}/builds/{buildID}/status",
-  "GET /templates/{templateID}/builds/{buildID}/logs",
   "GET /volumes",
   "POST /volumes",
   "GET /volumes/{volumeID}",

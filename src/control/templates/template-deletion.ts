@@ -1,9 +1,7 @@
 /** Deleting templates, snapshots among them. */
 import { Fault } from "../../contract/fault.ts";
-import type { Host } from "../../host/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
-import type { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
 import type { Housekeeping } from "./housekeeping.ts";
 import type { ReadyOrders } from "./kept-ready.ts";
@@ -11,9 +9,11 @@ import { findOwn } from "./own-template.ts";
 
 interface DeletionServices {
   store: Store;
-  host: Host;
   clock: Clock;
-  background: Background;
+  builds: {
+    /** Ends what there is of a build whose row says that it is over. */
+    cancel(id: string, reason: string): void;
+  };
   readyOrders: ReadyOrders;
   housekeeping: Housekeeping;
   lifecycle: {
@@ -33,7 +33,7 @@ export type DeleteTemplate = (team: Team, written: string) => Promise<void>;
  * that is not his.
  */
 export async function deleteTemplate(services: DeletionServices, team: Team, written: string): Promise<void> {
-  const { store, host, clock, background, readyOrders, housekeeping, lifecycle } = services;
+  const { store, clock, builds, readyOrders, housekeeping, lifecycle } = services;
   const now = clock.now();
   const { checkpoints, cancelled } = await store.transaction(async (tables) => {
     // A tag is taken and ignored, as clients expect.
@@ -55,9 +55,7 @@ export async function deleteTemplate(services: DeletionServices, team: Team, wri
       cancelled: unfinished.map(({ id }) => id),
     };
   });
-  for (const id of cancelled) {
-    background.run("a build of a deleted template could not be cancelled", () => host.cancelBuild(id, REASON));
-  }
+  for (const id of cancelled) builds.cancel(id, REASON);
   lifecycle.discard(checkpoints);
   readyOrders.changed();
   housekeeping.soon();

@@ -4,6 +4,8 @@
 import { expect } from "bun:test";
 import { rm } from "node:fs/promises";
 import type { z } from "zod";
+import type { Blobs } from "../../blobs/blobs.ts";
+import { blobsIn } from "../../blobs/testing/blobs-in.ts";
 import type { Fault } from "../../contract/fault.ts";
 import { errorBody } from "../../contract/management/error-body.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
@@ -18,6 +20,7 @@ import { jsonLog } from "../../work/log.ts";
 import { ManualClock } from "../../work/testing/manual-clock.ts";
 import { createIds, type FillRandom, type Ids } from "../access/ids.ts";
 import { createApiKey } from "../access/keys.ts";
+import type { BuildLimits } from "../builds/build-limits.ts";
 import { type Control, createControl } from "../control.ts";
 import { type BuiltinTemplate, ensureFirstRun, type FirstRun } from "../first-run.ts";
 import type { LifecycleListener } from "../lifecycle/lifecycle-listener.ts";
@@ -67,6 +70,9 @@ export class ControlFixture implements AsyncDisposable {
   readonly #database: string;
   readonly host: FakeHost;
   store!: Store;
+  blobs!: Blobs;
+  /** Those of the next start. */
+  buildLimits: Partial<BuildLimits> = {};
   control!: Control;
   routes!: FollowedRoutes;
   firstRun!: FirstRun;
@@ -108,7 +114,11 @@ export class ControlFixture implements AsyncDisposable {
     };
     const chronicle = { idleClock: this.idleClock, post };
     const builtinsReady = BUILTINS_READY;
-    this.control = createControl({ store, host, clock, ids, log, listener, chronicle, builtinsReady });
+    this.blobs = await blobsIn(`${this.folder}-blobs`, clock);
+    const { blobs, buildLimits: builds } = this;
+    const linkSecret = new Uint8Array(32);
+    const services = { store, host, blobs, clock, ids, log, listener, chronicle, builtinsReady, builds, linkSecret };
+    this.control = createControl(services);
     this.routes = new FollowedRoutes(this.control.directory);
     await this.control.start();
   }
@@ -131,7 +141,7 @@ export class ControlFixture implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.control.close();
     await this.store.close();
-    await rm(this.folder, { recursive: true, force: true });
+    for (const each of [this.folder, `${this.folder}-blobs`]) await rm(each, { recursive: true, force: true });
   }
 
   /** Sends one request and holds the response to what the route table promises. */

@@ -78,6 +78,16 @@ export class DataFolder {
     return join(this.path, "api-key");
   }
 
+  /** Uploaded files of template builds. */
+  get blobsFolder(): string {
+    return join(this.path, "blobs");
+  }
+
+  /** Signs links that open an upload. */
+  get linkSecretFile(): string {
+    return join(this.path, "link-secret");
+  }
+
   /** The cgroup below which all sandboxes of this server are. */
   get cgroup(): string {
     return `/sandlot/${this.tag}`;

@@ -1,0 +1,8 @@
+/** Real blobs for tests of the rooms above, in a folder of theirs. */
+import type { Clock } from "../../work/clock.ts";
+import type { Blobs } from "../blobs.ts";
+import { FolderBlobs } from "../folder-blobs.ts";
+
+export function blobsIn(folder: string, clock: Clock): Promise<Blobs> {
+  return FolderBlobs.open(folder, clock);
+}

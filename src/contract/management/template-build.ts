@@ -1,0 +1,164 @@
+/** Builds of templates: asking for one, uploading its files, starting it, and looking how it does. */
+import { z } from "zod";
+import { LOG_LEVELS } from "../sandbox-log.ts";
+import { dateTime, templateId } from "./identifiers.ts";
+import {
+  CPU_COUNT_MAX,
+  CPU_COUNT_MIN,
+  DISK_SIZE_DEFAULT_MB,
+  MEMORY_MAX_MB,
+  MEMORY_MIN_MB,
+  PAGE_MAX,
+  TEMPLATE_NAME_MAX_CHARS,
+  TEMPLATE_REFERENCE_MAX_CHARS,
+  TEMPLATE_TAGS_MAX,
+} from "./limits.ts";
+
+const buildId = z.uuid();
+const name = z.string().max(TEMPLATE_NAME_MAX_CHARS);
+const size = {
+  cpuCount: z.int32().min(CPU_COUNT_MIN).max(CPU_COUNT_MAX).nullish(),
+  memoryMB: z.int32().min(MEMORY_MIN_MB).max(MEMORY_MAX_MB).nullish(),
+};
+const teamID = z.string().nullish();
+
+export const requestBuildV3 = z.object({
+  name: name.nullish().describe("[namespace/]alias[:tag]; the tag counts as one of tags"),
+  tags: z.array(z.string().max(TEMPLATE_NAME_MAX_CHARS)).max(TEMPLATE_TAGS_MAX).nullish(),
+  alias: name.nullish().describe("Deprecated: use name"),
+  teamID: teamID.describe("Deprecated: the key says whose it is"),
+  ...size,
+  minFreeDiskMb: z.int32().min(0).max(DISK_SIZE_DEFAULT_MB).nullish().describe("Every sandbox has so much"),
+});
+
+export const requestBuildV2 = z.object({ alias: name, teamID, ...size });
+
+const command = z.string().nullish();
+
+export const buildDockerfile = z.object({
+  dockerfile: z.string(),
+  alias: name.nullish(),
+  teamID: teamID.describe("The user's default team when absent"),
+  startCmd: command.describe("In place of the Dockerfile's CMD and ENTRYPOINT"),
+  readyCmd: command,
+  ...size,
+});
+
+export const requestedBuild = z.object({
+  templateID: templateId,
+  buildID: buildId.describe("Of the build that was asked for"),
+  public: z.boolean(),
+  names: z.array(z.string()),
+  tags: z.array(z.string()),
+  aliases: z.array(z.string()),
+});
+
+const buildStep = z.object({
+  type: z.string().describe("COPY, ADD, RUN, ENV, ARG, WORKDIR or USER"),
+  args: z.array(z.string()).default([]),
+  filesHash: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, "must be 64 characters of 0-9 and a-f")
+    .nullish()
+    .describe("Of the uploaded files, for COPY and ADD"),
+  force: z.boolean().nullish().describe("True: not from a layer of an earlier build"),
+});
+
+const imageRegistry = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("registry"), username: z.string(), password: z.string() }),
+  z.object({
+    type: z.literal("aws"),
+    awsAccessKeyId: z.string(),
+    awsSecretAccessKey: z.string(),
+    awsRegion: z.string(),
+  }),
+  z.object({ type: z.literal("gcp"), serviceAccountJson: z.string() }),
+]);
+
+export const startBuild = z.object({
+  fromImage: z
+    .string()
+    .max(TEMPLATE_REFERENCE_MAX_CHARS * 2)
+    .nullish(),
+  fromTemplate: z.string().max(TEMPLATE_REFERENCE_MAX_CHARS).nullish().describe("[namespace/]alias[:tag], or an id"),
+  fromImageRegistry: imageRegistry.nullish().describe("What opens the image's registry"),
+  force: z.boolean().nullish().describe("True: no layer of an earlier build is used"),
+  steps: z.array(buildStep).nullish(),
+  startCmd: command.describe("Runs in every sandbox of the template, from its start on"),
+  readyCmd: command.describe("Succeeds once the start command is up"),
+});
+
+export const uploadLink = z.object({
+  present: z.boolean().describe("The team has uploaded these files before"),
+  url: z.string().describe("PUT a tar archive there, gzipped or not; the link is all it takes"),
+});
+
+export const uploadQuery = z.object({
+  expires: z.int().min(0).default(0).describe("Seconds since 1970"),
+  bytes: z.int().min(0).default(0).describe("How large the archive may be"),
+  signature: z.string().max(64).default("").describe("Of all that the link allows"),
+});
+
+const logLevel = z.enum(LOG_LEVELS);
+
+const buildLogEntry = z.object({
+  timestamp: dateTime,
+  message: z.string(),
+  level: logLevel,
+  step: z.string().optional().describe("base, finalize, or the number of the step, from 1"),
+});
+
+export const buildStatusQuery = z.object({
+  logsOffset: z.int32().min(0).default(0).describe("Entries that are passed over"),
+  limit: z.int32().min(0).max(PAGE_MAX).default(PAGE_MAX),
+  level: logLevel.optional().describe("The lowest to show"),
+});
+
+export const buildInfo = z.object({
+  templateID: templateId,
+  buildID: buildId,
+  status: z.enum(["waiting", "building", "ready", "error"]),
+  logs: z.array(z.string()).describe("Deprecated: of builds from a Dockerfile only"),
+  logEntries: z.array(buildLogEntry),
+  reason: z
+    .object({ message: z.string(), step: z.string().optional(), logEntries: z.array(buildLogEntry) })
+    .optional()
+    .describe("Why it failed"),
+});
+
+export const buildLogsQuery = z.object({
+  cursor: z.int().min(0).optional().describe("Milliseconds since 1970, inclusive"),
+  limit: z.int32().min(0).max(PAGE_MAX).default(PAGE_MAX),
+  direction: z.enum(["forward", "backward"]).default("forward").describe("backward: newest first"),
+  level: logLevel.optional().describe("The lowest to show"),
+  source: z.enum(["temporary", "persistent"]).optional().describe("There is one log; both are it"),
+});
+
+export const buildLogs = z.object({ logs: z.array(buildLogEntry) });
+
+/** The answer of the older generations. `buildID` is the build that was asked for. */
+export const acceptedTemplate = z.object({
+  templateID: templateId,
+  buildID: buildId,
+  cpuCount: z.int32(),
+  memoryMB: z.int32(),
+  diskSizeMB: z.int32(),
+  public: z.boolean(),
+  aliases: z.array(z.string()),
+  names: z.array(z.string()),
+  createdAt: dateTime,
+  updatedAt: dateTime,
+  createdBy: z.object({ id: z.uuid(), email: z.string() }).nullable(),
+  lastSpawnedAt: dateTime.nullable(),
+  spawnCount: z.int(),
+  buildCount: z.int32(),
+  envdVersion: z.string(),
+  buildStatus: z.literal("uploaded").describe("Accepted"),
+});
+
+export type StartBuild = z.infer<typeof startBuild>;
+export type RequestedStep = z.infer<typeof buildStep>;
+export type ImageRegistry = z.infer<typeof imageRegistry>;
+export type BuildInfo = z.infer<typeof buildInfo>;
+export type BuildLogEntryView = z.infer<typeof buildLogEntry>;
+export type AcceptedTemplate = z.infer<typeof acceptedTemplate>;

@@ -1,0 +1,47 @@
+/** What is taken for an archive by its first bytes. */
+import { expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { tarOf } from "../testing/archives.ts";
+import { checkedArchive } from "./archive-check.ts";
+
+function streamOf(bytes: Uint8Array, pieceBytes = bytes.length): ReadableStream<Uint8Array> {
+  let at = 0;
+  return new ReadableStream({
+    pull(controller) {
+      if (at >= bytes.length) return controller.close();
+      controller.enqueue(bytes.slice(at, at + pieceBytes));
+      at += pieceBytes;
+    },
+  });
+}
+
+const NEVER = new Promise<never>(() => undefined);
+const all = async (stream: ReadableStream<Uint8Array>) => new Uint8Array(await new Response(stream).arrayBuffer());
+const statusOf = (work: Promise<unknown>) => work.then(() => 200).catch((error) => Fault.from(error).status);
+const withoutMagic = tarOf({ a: "b" });
+withoutMagic.fill(0, 257, 265);
+
+test.each([
+  ["a gzipped archive", Bun.gzipSync(tarOf({ a: "b" }))],
+  ["a plain one", tarOf({ "folder/file": "content".repeat(300) })],
+  ["an empty one", new Uint8Array(1024)],
+] as [string, Uint8Array<ArrayBuffer>][])("%s passes unchanged, also byte by byte", async (_, bytes) => {
+  expect(await all(await checkedArchive(streamOf(bytes), bytes.length, NEVER))).toEqual(bytes);
+  expect(await all(await checkedArchive(streamOf(bytes, 7), undefined, NEVER))).toEqual(bytes);
+});
+
+test.each([
+  ["nothing", new Uint8Array()],
+  ["a text", Buffer.from("hello".repeat(200))],
+  ["a zip archive", Buffer.concat([Buffer.from("PK\x03\x04"), Buffer.alloc(600, 1)])],
+  ["half a header", tarOf({ a: "b" }).slice(0, 300)],
+  ["a header whose checksum is wrong", withoutMagic],
+] as [string, Uint8Array<ArrayBuffer>][])("%s is refused", async (_, bytes) => {
+  expect(await statusOf(checkedArchive(streamOf(bytes), undefined, NEVER))).toBe(400);
+});
+
+test.each([-1, 1])("what is %i byte off what was announced fails at its end", async (off) => {
+  const bytes = tarOf({ a: "b" });
+  const archive = await checkedArchive(streamOf(bytes), bytes.length + off, NEVER);
+  expect(await statusOf(all(archive))).toBe(400);
+});

@@ -1,0 +1,164 @@
+/** What ends a build before its time, and who waits for whom. */
+import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
+import { BUILD_START_WITHIN_MS } from "../limits.ts";
+import { BuildCalls } from "../testing/build-calls.ts";
+import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+let calls: BuildCalls;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  calls = new BuildCalls(f);
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+describe("a build is cancelled by", () => {
+  test("a newer start of its template, under whichever tag", async () => {
+    const held = calls.hold();
+    const first = await calls.begin("web:v1");
+    await held.begun(first);
+    const second = await calls.begin("web:v2");
+    await held.begun(second);
+    expect(await calls.status(first)).toMatchObject({
+      status: "error",
+      reason: { message: expect.stringMatching(/a newer build/) },
+    });
+    await f.until(() => f.host.building.length === 1);
+    expect(f.host.building).toEqual([second.buildID]);
+    held.end(second);
+    expect((await calls.ended(second)).status).toBe("ready");
+    expect((await calls.status(first)).status).toBe("error");
+  });
+
+  test("a newer start before the host has it", async () => {
+    f.buildLimits = { atOnce: 1 };
+    await f.restart();
+    const held = calls.hold();
+    const other = await calls.begin("other");
+    await held.begun(other);
+    const [first, second] = [await calls.begin("web"), await calls.begin("web")];
+    held.end(other);
+    await held.begun(second);
+    expect(held.requests.map(({ id }) => id)).toEqual([other.buildID, second.buildID]);
+    expect(await calls.status(first)).toMatchObject({
+      status: "error",
+      reason: { message: expect.stringMatching(/a newer build/) },
+    });
+  });
+
+  test("its template's end; what came of it is thrown away", async () => {
+    const held = calls.hold();
+    const build = await calls.begin("web");
+    await held.begun(build);
+    expect((await f.call("DELETE", "/templates/web")).status).toBe(204);
+    await f.until(() => f.host.building.length === 0);
+    expect((await f.store.builds.byId(build.buildID))?.status).toBe("error");
+    expect((await f.call("GET", `/templates/${build.templateID}/builds/${build.buildID}/status`)).status).toBe(404);
+  });
+
+  test("nothing once it is ready", async () => {
+    const build = await calls.begin("web");
+    await calls.ended(build);
+    await calls.begin("web");
+    expect((await calls.status(build)).status).toBe("ready");
+  });
+
+  test("the end of a checkpoint that nobody recorded: it is removed", async () => {
+    const held = calls.hold();
+    const build = await calls.begin("web");
+    await held.begun(build);
+    // The host has finished just before it hears of the cancel.
+    const cancelled = spyOn(f.host, "cancelBuild").mockResolvedValue();
+    await calls.begin("web");
+    const made = { image: "made", defaultUser: "user", defaultWorkdir: "/", envVars: {}, checkpoint: "unwanted" };
+    held.end(build, { isReady: true, ...made });
+    await f.until(() => f.host.checkpoints.length === 0 && !f.host.building.includes(build.buildID));
+    cancelled.mockRestore();
+    expect((await calls.status(build)).status).toBe("error");
+  });
+});
+
+describe("places", () => {
+  test("are for two builds at once; the others wait, and say so", async () => {
+    const held = calls.hold();
+    const builds = [await calls.begin("a"), await calls.begin("b"), await calls.begin("c")] as const;
+    await held.begun(builds[1]);
+    expect(f.host.building).toEqual([builds[0].buildID, builds[1].buildID]);
+    await f.until(async () => (await calls.status(builds[2])).logEntries.length > 0);
+    expect(await calls.status(builds[2])).toMatchObject({
+      status: "building",
+      logEntries: [{ message: expect.stringMatching(/waiting for a place: this server does 2 builds at once/) }],
+    });
+    held.end(builds[0]);
+    await held.begun(builds[2]);
+  });
+
+  test("go to another team before one's third", async () => {
+    const held = calls.hold();
+    const other = await f.anotherTeam("other");
+    const mine = [await calls.begin("a"), await calls.begin("b"), await calls.begin("c")] as const;
+    const theirs = await calls.begin("a", {}, other);
+    await held.begun(mine[1]);
+    held.end(mine[0]);
+    await held.begun(theirs);
+    expect(f.host.building).not.toContain(mine[2].buildID);
+  });
+
+  test("in the line are bounded per team, started or not", async () => {
+    f.buildLimits = { atOnce: 1, waitingPerTeam: 3 };
+    await f.restart();
+    const held = calls.hold();
+    await held.begun(await calls.begin("a"));
+    await calls.begin("b");
+    await calls.request("c");
+    const d = await calls.request("d");
+    const refused = await f.call("POST", "/v3/templates", { name: "e" });
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, null]);
+    expect(refused.body.message).toContain("this team has 3 builds that wait");
+    expect(await f.store.templates.byAlias("default", "e")).toBeUndefined();
+    expect((await f.call("POST", "/v3/templates", { name: "d" })).status).toBe(202);
+    expect((await calls.status(d)).status).toBe("error");
+    const other = await f.anotherTeam("other");
+    await calls.request("e", {}, other);
+  });
+
+  test("are given up by builds that nobody starts", async () => {
+    f.buildLimits = { waitingPerTeam: 1 };
+    await f.restart();
+    const abandoned = await calls.request("a");
+    expect((await f.call("POST", "/v3/templates", { name: "b" })).status).toBe(429);
+    await f.advance(BUILD_START_WITHIN_MS);
+    await calls.request("b");
+    expect(await calls.status(abandoned)).toMatchObject({ reason: { message: "nobody started it within 2 hours" } });
+  });
+});
+
+describe("after the server has ended", () => {
+  test("in a crash, builds that were started have failed, and others can still be started", async () => {
+    const [building, waiting] = [await calls.request("a"), await calls.request("b")];
+    await f.store.builds.begin(building.buildID, null, NOW);
+    await f.restart();
+    expect(await calls.status(building)).toMatchObject({
+      status: "error",
+      reason: { message: expect.stringMatching(/was restarted/) },
+    });
+    expect((await calls.start(waiting)).status).toBe(202);
+    expect((await calls.ended(waiting)).status).toBe("ready");
+  });
+
+  test("in order, those under way and in line have failed", async () => {
+    f.buildLimits = { atOnce: 1 };
+    await f.restart();
+    const held = calls.hold();
+    const builds = [await calls.begin("a"), await calls.begin("b")] as const;
+    await held.begun(builds[0]);
+    await f.restart();
+    expect(f.host.building).toEqual([]);
+    for (const build of builds) {
+      expect(await calls.status(build)).toMatchObject({
+        status: "error",
+        reason: { message: expect.stringMatching(/was stopped/) },
+      });
+    }
+  });
+});

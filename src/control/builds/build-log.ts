@@ -1,0 +1,63 @@
+/** Writes what one build says to the store, in its order. What is beyond the bound is left out, and the log says so. */
+import type { BuildLogEntry } from "../../host/host.ts";
+import type { Store } from "../../store/store.ts";
+import { OneAtATime } from "../../work/one-at-a-time.ts";
+
+/** Beyond the bound, for the line that says so. */
+const NOTICE_BYTES = 1024;
+
+export class BuildLog {
+  readonly #store: Store;
+  readonly #buildId: string;
+  readonly #maxBytes: number;
+  readonly #turns = new OneAtATime();
+  #pending: BuildLogEntry[] = [];
+  #heardBytes = 0;
+  #isFull = false;
+
+  constructor(store: Store, buildId: string, maxBytes: number) {
+    this.#store = store;
+    this.#buildId = buildId;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** What waits for the store is never more than a whole log. */
+  add(entries: readonly BuildLogEntry[]): void {
+    for (const entry of entries) {
+      if (this.#heardBytes > this.#maxBytes) return;
+      this.#heardBytes += Buffer.byteLength(entry.message);
+      this.#pending.push(entry);
+    }
+    void this.#turns.run(() => this.#write()).catch(() => undefined);
+  }
+
+  /** Resolves once all that was added is there. Throws what the store has thrown. */
+  async flushed(): Promise<void> {
+    await this.#turns.run(() => this.#write());
+  }
+
+  async #write(): Promise<void> {
+    if (this.#isFull) this.#pending = [];
+    if (this.#pending.length === 0) return;
+    const entries = this.#pending;
+    this.#pending = [];
+    try {
+      await this.#append(entries);
+    } catch (error) {
+      this.#pending = [...entries, ...this.#pending];
+      throw error;
+    }
+  }
+
+  async #append(entries: readonly BuildLogEntry[]): Promise<void> {
+    await this.#store.transaction(async ({ buildLogs }) => {
+      const taken = await buildLogs.append(this.#buildId, entries, this.#maxBytes);
+      const next = entries[taken];
+      if (next === undefined) return;
+      const message = `the log of a build has at most ${this.#maxBytes} bytes; what follows is left out`;
+      const notice: BuildLogEntry = { at: next.at, level: "warn", message, step: next.step };
+      await buildLogs.append(this.#buildId, [notice], this.#maxBytes + NOTICE_BYTES);
+      this.#isFull = true;
+    }, "server");
+  }
+}

@@ -1,0 +1,92 @@
+/** What a build is to do, as it was asked for; where it begins is looked up when its turn has come. */
+import { Fault } from "../../contract/fault.ts";
+import type { ImageRegistry, StartBuild } from "../../contract/management/template-build.ts";
+import type { BuildOrigin, BuildStep, RegistryCredentials, StartCommand } from "../../host/host.ts";
+import type { Team } from "../../store/people.ts";
+import type { Store } from "../../store/store.ts";
+import { parseDockerfile } from "../dockerfile/dockerfile.ts";
+import { findStartable, kindOf } from "../templates/template-look-up.ts";
+import { parseSteps, refuseTooMany } from "./build-steps.ts";
+
+/** Held in memory until the build is over, and nowhere else: there may be credentials in it. */
+export interface BuildPlan {
+  from: { template: string } | { image: string; credentials: RegistryCredentials | null };
+  steps: readonly BuildStep[];
+  start: StartCommand | null;
+  force: boolean;
+}
+
+export function planOf(team: Team, request: StartBuild, stepsMax: number): BuildPlan {
+  return {
+    from: originOf(request),
+    steps: parseSteps(team.id, request.steps ?? [], stepsMax),
+    start: startOf(request.startCmd, request.readyCmd),
+    force: request.force ?? false,
+  };
+}
+
+export function planOfDockerfile(
+  dockerfile: string,
+  commands: { startCmd?: string | null | undefined; readyCmd?: string | null | undefined },
+  stepsMax: number,
+): BuildPlan {
+  const { from, steps, startCommand } = parseDockerfile(dockerfile, process.arch === "arm64" ? "arm64" : "amd64");
+  refuseTooMany(steps.length, stepsMax);
+  return {
+    from: { image: from, credentials: null },
+    steps,
+    start: startOf(commands.startCmd || startCommand, commands.readyCmd),
+    force: false,
+  };
+}
+
+/** The uploaded archives that it needs, with the number of the step that does. */
+export function filesOf(plan: BuildPlan): { name: string; step: number }[] {
+  return plan.steps.flatMap((step, at) => (step.type === "copy" ? [{ name: step.files, step: at + 1 }] : []));
+}
+
+/** Fault 404 or 400 when there is no such template. */
+export async function resolveOrigin(store: Store, team: Team, { from }: BuildPlan): Promise<BuildOrigin> {
+  if ("image" in from) return { kind: "registry", image: from.image, credentials: from.credentials };
+  const { build } = await findStartable(store, team, from.template);
+  return { kind: "template", from: kindOf(build), checkpoint: build.checkpoint, envVars: build.envVars };
+}
+
+function originOf({ fromImage, fromTemplate, fromImageRegistry }: StartBuild): BuildPlan["from"] {
+  const [image, template] = [fromImage?.trim() || undefined, fromTemplate?.trim() || undefined];
+  if ((image === undefined) === (template === undefined)) {
+    const both = image === undefined ? "neither fromImage nor fromTemplate" : "both fromImage and fromTemplate";
+    throw new Fault(400, `the build has ${both}; give one of them`);
+  }
+  if (template !== undefined && fromImageRegistry) {
+    throw new Fault(400, "fromImageRegistry goes with fromImage; a template needs no credentials");
+  }
+  if (image === undefined) return { template: template ?? "" };
+  if (/[\s\0]/.test(image)) throw new Fault(400, `fromImage ${JSON.stringify(image)} has white space in it`);
+  return { image, credentials: fromImageRegistry ? credentialsOf(fromImageRegistry) : null };
+}
+
+function credentialsOf(registry: ImageRegistry): RegistryCredentials {
+  switch (registry.type) {
+    case "registry":
+      return { type: "registry", username: registry.username, password: registry.password };
+    case "aws":
+      return {
+        type: "aws",
+        accessKeyId: registry.awsAccessKeyId,
+        secretAccessKey: registry.awsSecretAccessKey,
+        region: registry.awsRegion,
+      };
+    case "gcp":
+      return { type: "gcp", serviceAccountJson: registry.serviceAccountJson };
+  }
+}
+
+function startOf(command: string | null | undefined, ready: string | null | undefined): StartCommand | null {
+  for (const text of [command, ready]) {
+    if (text?.includes("\0")) throw new Fault(400, "startCmd and readyCmd must not have a NUL character");
+  }
+  if (!command && !ready) return null;
+  // Who only says when it is ready starts nothing.
+  return { command: command || "true", ready: ready || null };
+}

@@ -1,0 +1,115 @@
+/** Asking for a build: the template that the name means, made if it is new, and a build that waits for its start. */
+import { Fault } from "../../contract/fault.ts";
+import type { Build } from "../../store/builds.ts";
+import type { Team } from "../../store/people.ts";
+import type { Tables } from "../../store/store.ts";
+import type { Template } from "../../store/templates.ts";
+import { findOwnById, parseOwnName, refuseKnownId } from "../templates/own-template.ts";
+import { DEFAULT_TAG, parseTag, parseTemplateReference } from "../templates/template-reference.ts";
+
+export interface BuildRequestOf {
+  team: Team;
+  /** Who asks, if that is known. */
+  userId: string | null;
+  generation: 1 | 2 | 3;
+  /** A new build of this template. */
+  templateId?: string | undefined;
+  /** `[namespace/]alias[:tag]`; undefined for a template without a name. */
+  name: string | undefined;
+  tags: readonly string[];
+  cpuCount: number;
+  memoryMB: number;
+  diskSizeMB: number;
+}
+
+/** For what is new in the store. */
+interface Fresh {
+  templateId: string;
+  buildId: string;
+  now: number;
+}
+
+export interface RequestedBuild {
+  template: Template;
+  build: Build;
+  /** Earlier builds that nobody has started, of the same tags. They are over. */
+  superseded: Build[];
+}
+
+/** In a transaction. */
+export async function requestBuild(tables: Tables, request: BuildRequestOf, fresh: Fresh): Promise<RequestedBuild> {
+  const alias = request.name === undefined ? undefined : parseOwnName(request.team, request.name).alias;
+  const tags = tagsOf(request.name === undefined ? undefined : parseTemplateReference(request.name).tag, request.tags);
+  const template = await templateFor(tables, request, alias, fresh);
+  const superseded: Build[] = [];
+  for (const earlier of await tables.builds.unfinished("waiting", template.id)) {
+    if (!earlier.tags.some((tag) => tags.includes(tag))) continue;
+    const message = "superseded: a newer build of the same template and tag was asked for before this one was started";
+    const over = await tables.builds.fail(earlier.id, { message, step: null }, fresh.now);
+    if (over !== undefined) superseded.push(over);
+  }
+  const build = await tables.builds.request({
+    id: fresh.buildId,
+    templateId: template.id,
+    generation: request.generation,
+    tags,
+    cpuCount: request.cpuCount,
+    memoryMB: request.memoryMB,
+    diskSizeMB: request.diskSizeMB,
+    createdAt: fresh.now,
+  });
+  if (build === undefined) throw new Fault(404, `template "${template.id}" does not exist`);
+  return { template: (await tables.templates.byId(template.id)) ?? template, build, superseded };
+}
+
+/** That of the name first, each once; `default` counts like any other. */
+function tagsOf(inName: string | undefined, further: readonly string[]): string[] {
+  const all = [...(inName === undefined ? [] : [inName]), ...further].map(parseTag);
+  return all.length === 0 ? [DEFAULT_TAG] : [...new Set(all)];
+}
+
+async function templateFor(
+  tables: Tables,
+  request: BuildRequestOf,
+  alias: string | undefined,
+  fresh: Fresh,
+): Promise<Template> {
+  const { team } = request;
+  if (request.templateId !== undefined) return renamed(tables, team, request.templateId, alias);
+  const known = alias === undefined ? undefined : await tables.templates.byAlias(team.slug, alias);
+  if (known !== undefined) return known;
+  if (alias !== undefined) await refuseKnownId(tables, team, alias);
+  const template: Template = {
+    id: fresh.templateId,
+    teamId: team.id,
+    public: false,
+    keptReady: 0,
+    createdAt: fresh.now,
+    updatedAt: fresh.now,
+    createdBy: request.userId,
+    spawnCount: 0,
+    lastSpawnedAt: null,
+    buildCount: 0,
+  };
+  await tables.templates.add(template);
+  if (alias !== undefined) await name(tables, team, alias, template.id);
+  return template;
+}
+
+/** The team's template of this id; another name than it has takes the place of those it had. */
+async function renamed(tables: Tables, team: Team, id: string, alias: string | undefined): Promise<Template> {
+  const template = await findOwnById(tables, team, id);
+  if (alias === undefined) return template;
+  const owner = await tables.templates.byAlias(team.slug, alias);
+  if (owner?.id === id) return template;
+  if (owner !== undefined) throw new Fault(403, `the alias "${alias}" is that of another template, "${owner.id}"`);
+  await refuseKnownId(tables, team, alias);
+  await tables.templates.removeAliases(team.slug, id);
+  await name(tables, team, alias, id);
+  return template;
+}
+
+async function name(tables: Tables, team: Team, alias: string, templateId: string): Promise<void> {
+  if (await tables.templates.addAlias(team.slug, alias, templateId)) return;
+  throw new Fault(409, `"${alias}" was given to another template at the same moment; try again`);
+}

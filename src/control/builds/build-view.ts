@@ -1,0 +1,56 @@
+/** Builds as clients see them. */
+import type { AcceptedTemplate, BuildInfo, BuildLogEntryView } from "../../contract/management/template-build.ts";
+import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
+import type { BuildLogEntry } from "../../host/host.ts";
+import type { Build } from "../../store/builds.ts";
+import type { ListedTemplate } from "../../store/listed-templates.ts";
+import { namesOf } from "../templates/template-visibility.ts";
+
+const BAD: ReadonlySet<string> = new Set(["warn", "error"]);
+
+export function asEntry({ at, level, message, step }: BuildLogEntry): BuildLogEntryView {
+  return { timestamp: new Date(at).toISOString(), message, level, ...(step === null ? {} : { step }) };
+}
+
+/** `entries` are those that the client asked for. */
+export function asInfo(build: Build, entries: readonly BuildLogEntry[]): BuildInfo {
+  const { id, templateId, status, reason, generation } = build;
+  const logEntries = entries.map(asEntry);
+  const info: BuildInfo = {
+    templateID: templateId,
+    buildID: id,
+    status,
+    logs: generation === 1 ? entries.map(asLine) : [],
+    logEntries,
+  };
+  if (status !== "error" || reason === null) return info;
+  const ofStep = logEntries.filter(({ step, level }) => step !== undefined && step === reason.step && BAD.has(level));
+  const step = reason.step === null ? {} : { step: reason.step };
+  return { ...info, reason: { message: reason.message, ...step, logEntries: ofStep } };
+}
+
+export function asAccepted({ template, creator, names }: ListedTemplate, build: Build): AcceptedTemplate {
+  const { id, createdAt, updatedAt, lastSpawnedAt, spawnCount, buildCount } = template;
+  return {
+    templateID: id,
+    buildID: build.id,
+    cpuCount: build.cpuCount,
+    memoryMB: build.memoryMB,
+    diskSizeMB: build.diskSizeMB,
+    public: template.public,
+    aliases: [...new Set(names.map(({ alias }) => alias))],
+    names: namesOf(names),
+    createdAt: new Date(createdAt).toISOString(),
+    updatedAt: new Date(updatedAt).toISOString(),
+    createdBy: creator,
+    lastSpawnedAt: lastSpawnedAt === null ? null : new Date(lastSpawnedAt).toISOString(),
+    spawnCount,
+    buildCount,
+    envdVersion: RUNTIME_VERSION,
+    buildStatus: "uploaded",
+  };
+}
+
+function asLine({ at, message }: BuildLogEntry): string {
+  return `[${new Date(at).toISOString()}] ${message}\n`;
+}

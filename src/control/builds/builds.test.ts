@@ -1,0 +1,265 @@
+/** A build from its request to its result: what the host is asked for, and what clients see. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { BuildCalls } from "../testing/build-calls.ts";
+import { baseTemplate, ControlFixture, NOW } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+let calls: BuildCalls;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  calls = new BuildCalls(f);
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+describe("a build that was asked for", () => {
+  test("waits for its start, under its tags and names", async () => {
+    const reply = await f.call("POST", "/v3/templates", {
+      name: "web:v1",
+      tags: ["v2", "V1"],
+      cpuCount: 4,
+      memoryMB: 512,
+    });
+    expect([reply.status, reply.body]).toMatchObject([
+      202,
+      { names: ["default/web"], aliases: ["web"], tags: ["v1", "v2"], public: false },
+    ]);
+    const requested = reply.body as never;
+    expect(await calls.status(requested)).toMatchObject({ status: "waiting", logs: [], logEntries: [] });
+  });
+
+  test("of a known name is another one of the same template", async () => {
+    const [first, second] = [await calls.request("web"), await calls.request("default/web:v2")];
+    expect(second.templateID).toBe(first.templateID);
+    expect(second.buildID).not.toBe(first.buildID);
+    expect((await calls.status(first)).status).toBe("waiting");
+  });
+
+  test("ends an earlier one of the same tag that nobody has started", async () => {
+    const first = await calls.request("web", { tags: ["a", "b"] });
+    await calls.request("web", { tags: ["b"] });
+    expect(await calls.status(first)).toMatchObject({
+      status: "error",
+      reason: { message: expect.stringMatching(/^superseded/) },
+    });
+    const reply = await calls.start(first);
+    expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining("is error (superseded")]);
+  });
+
+  test.each([
+    [{}, 400, "has no name"],
+    [{ name: "" }, 400, "has no name"],
+    [{ name: "other/web" }, 400, 'namespace "other" is not this team'],
+    [{ name: "we b" }, 400, "invalid template reference"],
+    [{ name: "web", tags: ["a b"] }, 400, "invalid tag"],
+    [{ name: "web", tags: ["5a4d1075-ba5e-4000-8000-000000000001"] }, 400, "form of a build id"],
+    [{ name: "web", cpuCount: 0 }, 400, "cpuCount must be at least 1"],
+    [{ name: "web", memoryMB: 127 }, 400, "memoryMB must be at least 128"],
+    [{ name: "web", minFreeDiskMb: 10_241 }, 400, "minFreeDiskMb must be at most 10240"],
+    [{ name: "web", teamID: "other" }, 400, "teamID is not the team of the API key"],
+    [{ name: baseTemplate.id }, 409, "is the id of a template"],
+  ])("%j is refused with %i", async (body, status, message) => {
+    const reply = await f.call("POST", "/v3/templates", body);
+    expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining(message)]);
+  });
+
+  test("is refused for a blocked team, and so is its start", async () => {
+    const requested = await calls.request("web");
+    await f.store.people.setLimits(f.firstRun.teamId, { blocked: true });
+    expect((await f.call("POST", "/v3/templates", { name: "web" })).status).toBe(403);
+    expect((await calls.start(requested)).status).toBe(403);
+  });
+
+  test("of the second generation is answered as the whole template", async () => {
+    const reply = await f.call("POST", "/v2/templates", { alias: "web", memoryMB: 256 });
+    expect([reply.status, reply.body]).toMatchObject([
+      202,
+      {
+        aliases: ["web"],
+        names: ["default/web"],
+        cpuCount: 2,
+        memoryMB: 256,
+        diskSizeMB: 10_240,
+        buildCount: 1,
+        spawnCount: 0,
+        lastSpawnedAt: null,
+        buildStatus: "uploaded",
+        createdBy: { id: f.firstRun.userId },
+        createdAt: new Date(NOW).toISOString(),
+      },
+    ]);
+    const requested = reply.body as never;
+    expect((await calls.status(requested)).status).toBe("waiting");
+    expect((await calls.start(requested)).status).toBe(202);
+    expect((await calls.ended(requested)).status).toBe("ready");
+  });
+});
+
+describe("a build that was started", () => {
+  test("is done by the host as it was asked for, and sandboxes are made from it", async () => {
+    const held = calls.hold();
+    const requested = await calls.request("web", { cpuCount: 4, memoryMB: 512, tags: ["v1"] });
+    const started = await calls.start(requested, {
+      steps: [{ type: "RUN", args: ["make"], force: true, extra: 1 }],
+      startCmd: "serve",
+      readyCmd: "curl localhost",
+      force: true,
+    });
+    expect([started.status, started.headers.get("content-length")]).toEqual([202, "0"]);
+    expect(started.body).toBeUndefined();
+    await held.begun(requested);
+    expect(await calls.status(requested)).toMatchObject({ status: "building", logEntries: [] });
+    expect((await calls.start(requested)).body.message).toContain("is building");
+    expect(held.requests).toEqual([
+      {
+        id: requested.buildID,
+        templateId: requested.templateID,
+        owner: f.firstRun.teamId,
+        from: {
+          kind: "template",
+          from: expect.objectContaining({ image: "base", defaultUser: "user" }),
+          checkpoint: null,
+          envVars: {},
+        },
+        steps: [{ type: "run", command: "make", user: null, force: true }],
+        start: { command: "serve", ready: "curl localhost" },
+        force: true,
+        cpuCount: 4,
+        memoryMB: 512,
+        diskSizeMB: 10_240,
+      },
+    ]);
+    expect((await f.call("POST", "/sandboxes", { templateID: "web:v1" })).status).toBe(404);
+    held.end(requested, {
+      isReady: true,
+      image: "made",
+      defaultUser: "app",
+      defaultWorkdir: "/app",
+      envVars: { A: "1" },
+      checkpoint: "started",
+    });
+    expect(await calls.ended(requested)).toMatchObject({ status: "ready" });
+    const id = await f.create({ templateID: "web:v1" });
+    expect(f.host.requestOf(id)).toMatchObject({
+      kind: { image: "made", cpuCount: 4, memoryMB: 512, defaultUser: "app", defaultWorkdir: "/app" },
+      checkpoint: "started",
+      envVars: { A: "1" },
+    });
+  });
+
+  test("that fails says in which step and why, with what that step complained of", async () => {
+    const held = calls.hold();
+    const build = await calls.begin("web");
+    await held.begun(build);
+    const entry = { at: NOW, level: "info", message: "make: *** [all] Error 2", step: "2" } as const;
+    f.host.logBuild(build.buildID, [
+      { ...entry, step: "base", level: "warn" },
+      entry,
+      { ...entry, level: "error", message: "exit status 2" },
+      { ...entry, level: "debug", step: null },
+    ]);
+    held.end(build, { isReady: false, step: "2", message: "step 2 failed: exit status 2" });
+    const ended = await calls.ended(build);
+    expect(ended).toMatchObject({
+      status: "error",
+      reason: { message: "step 2 failed: exit status 2", step: "2", logEntries: [{ message: "exit status 2" }] },
+      logs: [],
+    });
+    expect(ended.logEntries.map(({ level, step }) => [level, step])).toEqual([
+      ["warn", "base"],
+      ["info", "2"],
+      ["error", "2"],
+      ["debug", undefined],
+    ]);
+    expect((await f.call("POST", "/sandboxes", { templateID: "web" })).status).toBe(404);
+  });
+
+  test("from a template that is not there fails at its base", async () => {
+    const build = await calls.begin("web", { fromTemplate: "missing:v1" });
+    expect(await calls.ended(build)).toMatchObject({
+      status: "error",
+      reason: { step: "base", message: expect.stringMatching(/missing:v1/) },
+    });
+  });
+
+  test("that the host cannot do at all ends with an error, and the log has the details", async () => {
+    f.host.buildAs = async () => {
+      throw new Error("a tool broke");
+    };
+    const build = await calls.begin("web");
+    expect(await calls.ended(build)).toMatchObject({
+      status: "error",
+      reason: { message: expect.stringMatching(/could not do the build/) },
+    });
+    expect(f.logLines.join("\n")).toContain("a tool broke");
+  });
+
+  test.each([
+    [{ fromImage: "x", fromTemplate: "base" }, "both fromImage and fromTemplate"],
+    [{ fromTemplate: null }, "neither fromImage nor fromTemplate"],
+    [{ fromTemplate: null, fromImage: "a b" }, "white space"],
+    [{ fromImageRegistry: { type: "registry", username: "u", password: "p" } }, "goes with fromImage"],
+    [{ steps: [{ type: "EXPOSE" }] }, 'unknown type "EXPOSE"'],
+    [{ steps: Array.from({ length: 101 }, () => ({ type: "RUN", args: ["true"] })) }, "101 steps; at most 100"],
+    [
+      { steps: [{ type: "COPY", args: ["a", "b"], filesHash: "0".repeat(64) }] },
+      "files of step 1 have not been uploaded",
+    ],
+    [{ steps: [{ type: "COPY", args: ["a", "b"], filesHash: "x" }] }, "filesHash must be 64 characters"],
+  ])("with %j is refused, and can be started again", async (body, message) => {
+    const requested = await calls.request("web");
+    const reply = await calls.start(requested, body);
+    expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining(message)]);
+    expect((await calls.start(requested)).status).toBe(202);
+  });
+
+  test("hands credentials to the host, and leaves them nowhere else", async () => {
+    const held = calls.hold();
+    const requested = await calls.request("web");
+    const secrets = { awsAccessKeyId: "AKIDSECRET", awsSecretAccessKey: "KEYSECRET", awsRegion: "eu-1" };
+    await calls.start(requested, {
+      fromTemplate: null,
+      fromImage: "x",
+      fromImageRegistry: { type: "aws", ...secrets },
+      startCmd: "serve",
+    });
+    await held.begun(requested);
+    expect(held.requests[0]?.from).toEqual({
+      kind: "registry",
+      image: "x",
+      credentials: { type: "aws", accessKeyId: "AKIDSECRET", secretAccessKey: "KEYSECRET", region: "eu-1" },
+    });
+    held.end(requested, { isReady: false, step: "base", message: "401" });
+    await calls.ended(requested);
+    const stored = JSON.stringify(await f.store.builds.byId(requested.buildID));
+    expect(stored).toContain("serve");
+    for (const text of [stored, ...f.logLines]) expect(text).not.toContain("SECRET");
+  });
+});
+
+describe("other teams", () => {
+  test("find neither the template nor its builds", async () => {
+    const build = await calls.begin("web");
+    const key = { "X-API-Key": await f.anotherTeam("other") };
+    const path = `/templates/${build.templateID}`;
+    const { buildID } = build;
+    for (const rest of [`/builds/${buildID}/status`, `/builds/${buildID}/logs`, `/files/${"0".repeat(64)}`]) {
+      expect((await f.call("GET", path + rest, undefined, key)).status).toBe(404);
+    }
+    expect((await f.call("POST", `/v2${path}/builds/${build.buildID}`, { fromTemplate: "base" }, key)).status).toBe(
+      404,
+    );
+  });
+
+  test("an unknown build is 400 to look at and 404 to start; what is no id is 400", async () => {
+    const { templateID } = await calls.request("web");
+    const unknown = "5a4d1075-ba5e-4000-8000-000000000001";
+    const answers = [
+      await f.call("GET", `/templates/${templateID}/builds/${unknown}/status`),
+      await f.call("GET", `/templates/${templateID}/builds/${unknown}/logs`),
+      await f.call("POST", `/v2/templates/${templateID}/builds/${unknown}`, { fromTemplate: "base" }),
+      await f.call("GET", `/templates/${templateID}/builds/x/status`),
+      await f.call("POST", `/v2/templates/${templateID}/builds/x`, { fromTemplate: "base" }),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([400, 400, 404, 400, 400]);
+  });
+});

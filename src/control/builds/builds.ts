@@ -1,0 +1,264 @@
+/**
+ * Builds of templates, from the request to the result. A build that was asked for waits until its client starts it;
+ * from then on it is `building`, first in line for a place and then on the host. What it is to do, with the credentials
+ * in it, is in memory alone: a server that ends takes its builds with it, and the next start says so in their rows.
+ *
+ * A build is over once its row says so, which one compare-and-set decides: its result, a failure, a newer start of its
+ * template, its template's end or the server's. Whoever else ends later finds it over and cleans up after itself.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
+import type { BuildOutcome, Host, HostEvent } from "../../host/host.ts";
+import type { Build } from "../../store/builds.ts";
+import type { Team } from "../../store/people.ts";
+import type { Store, Tables } from "../../store/store.ts";
+import type { Background } from "../../work/background.ts";
+import type { Clock } from "../../work/clock.ts";
+import { described, type Log } from "../../work/log.ts";
+import type { Ids } from "../access/ids.ts";
+import { BUILD_START_WITHIN_MS } from "../limits.ts";
+import type { BuildLimits } from "./build-limits.ts";
+import { BuildLog } from "./build-log.ts";
+import { type BuildPlan, filesOf, resolveOrigin } from "./build-plan.ts";
+import { BuildQueue } from "./build-queue.ts";
+import { type BuildRequestOf, type RequestedBuild, requestBuild } from "./build-request.ts";
+import type { Uploads } from "./uploads.ts";
+
+interface BuildServices {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  ids: Ids;
+  log: Log;
+  background: Background;
+  uploads: Uploads;
+  /** Removes, in its own time, checkpoints that no row names. */
+  discard(checkpoints: readonly string[]): void;
+  /** Told when a build has become ready. */
+  becameReady(): void;
+}
+
+/** A build from its start to its end. */
+interface Job {
+  id: string;
+  team: Team;
+  plan: BuildPlan;
+  log: BuildLog;
+  /** Why it is not to go on. */
+  cancelled: string | undefined;
+}
+
+const RESTARTED = "the server was restarted while the build was under way; start a new build";
+const STOPPED = "the server was stopped while the build was under way; start a new build";
+const NEWER_START = "cancelled: a newer build of the same template was started";
+const BROKEN = "the server could not do the build; its log has the details";
+
+export class Builds {
+  readonly #services: BuildServices;
+  readonly #limits: BuildLimits;
+  readonly #queue: BuildQueue;
+  readonly #jobs = new Map<string, Job>();
+  readonly #running = new Set<Promise<void>>();
+  #isClosing = false;
+
+  constructor(services: BuildServices, limits: BuildLimits) {
+    this.#services = services;
+    this.#limits = limits;
+    this.#queue = new BuildQueue(limits.atOnce);
+  }
+
+  get limits(): BuildLimits {
+    return this.#limits;
+  }
+
+  /** Those of the run before are over: nobody goes on with them. Those that nobody has started can still be. */
+  async recover(): Promise<void> {
+    const { store, clock } = this.#services;
+    for (const { id } of await store.builds.unfinished("building")) {
+      await store.builds.fail(id, { message: RESTARTED, step: null }, clock.now());
+    }
+  }
+
+  heard(event: HostEvent): void {
+    if (event.kind === "build-log") this.#jobs.get(event.id)?.log.add(event.entries);
+  }
+
+  /** A build that waits for its start. Fault 429 when too many do. */
+  async request(request: BuildRequestOf): Promise<RequestedBuild> {
+    refuseBlocked(request.team);
+    const { store } = this.#services;
+    await this.#endAbandoned(request.team);
+    return await store.transaction((tables) => this.#requested(tables, request));
+  }
+
+  /** The same, and starts it at once. */
+  async requestAndStart(request: BuildRequestOf, plan: BuildPlan): Promise<RequestedBuild> {
+    const requested = await this.request(request);
+    await this.start(request.team, requested.build, plan);
+    return requested;
+  }
+
+  /** From now on it builds, or waits in line for a place; another one of its template that does is cancelled. */
+  async start(team: Team, { id, templateId }: Build, plan: BuildPlan): Promise<void> {
+    refuseBlocked(team);
+    if (this.#isClosing) throw new Fault(503, "the server is stopping; try again in a moment");
+    await this.#refuseMissingFiles(plan);
+    const { store, clock } = this.#services;
+    const log = new BuildLog(store, id, this.#limits.logMaxBytes);
+    const superseded = await store.transaction(async ({ builds }) => {
+      const begun = await builds.begin(id, plan.start, clock.now());
+      if (begun === undefined) throw await notWaiting(builds, id);
+      const others = (await builds.unfinished("building", templateId)).filter((other) => other.id !== id);
+      for (const other of others) await builds.fail(other.id, { message: NEWER_START, step: null }, clock.now());
+      return others;
+    });
+    for (const other of superseded) this.cancel(other.id, NEWER_START);
+    const job: Job = { id, team, plan, log, cancelled: undefined };
+    this.#jobs.set(id, job);
+    const hasBegun = this.#queue.add(id, team.id, () => this.#counted(this.#run(job)));
+    if (!hasBegun) {
+      const message = `waiting for a place: this server does ${this.#limits.atOnce} builds at once`;
+      log.add([{ at: clock.now(), level: "info", message, step: null }]);
+    }
+  }
+
+  /** Ends what there is of a build whose row says that it is over. Unknown ids are fine. */
+  cancel(id: string, reason: string): void {
+    const job = this.#jobs.get(id);
+    // One that is on its way to the host finds this before it gets there.
+    if (job !== undefined) job.cancelled ??= reason;
+    if (this.#queue.remove(id)) this.#jobs.delete(id);
+    else
+      this.#services.background.run("a build could not be cancelled", () =>
+        this.#services.host.cancelBuild(id, reason),
+      );
+  }
+
+  /** Uploaded archives that builds of this moment need. */
+  get filesInUse(): ReadonlySet<string> {
+    return new Set([...this.#jobs.values()].flatMap(({ plan }) => filesOf(plan).map(({ name }) => name)));
+  }
+
+  /** Ends all builds: who wants one starts it again. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    const { store, clock } = this.#services;
+    for (const { id } of [...this.#jobs.values()]) {
+      await store.builds.fail(id, { message: STOPPED, step: null }, clock.now());
+      this.cancel(id, STOPPED);
+    }
+    await Promise.all(this.#running);
+  }
+
+  async #counted(run: Promise<void>): Promise<void> {
+    this.#running.add(run);
+    await run;
+    this.#running.delete(run);
+  }
+
+  async #requested(tables: Tables, request: BuildRequestOf): Promise<RequestedBuild> {
+    const { ids, clock } = this.#services;
+    const fresh = { templateId: ids.templateId(), buildId: ids.uuid(), now: clock.now() };
+    const requested = await requestBuild(tables, request, fresh);
+    const waiting = await tables.builds.countUnfinished("waiting", request.team.id);
+    const most = this.#limits.waitingPerTeam;
+    if (waiting + this.#queue.waitingOf(request.team.id) > most) {
+      throw new Fault(429, `this team has ${most} builds that wait; start them, or wait until one is over`);
+    }
+    return requested;
+  }
+
+  /** A client that went away before it started its build does not hold its place for ever. */
+  async #endAbandoned(team: Team): Promise<void> {
+    const { store, clock } = this.#services;
+    if ((await store.builds.countUnfinished("waiting", team.id)) < this.#limits.waitingPerTeam) return;
+    const hours = BUILD_START_WITHIN_MS / 3_600_000;
+    for (const { id, createdAt } of await store.builds.unfinished("waiting")) {
+      if (createdAt + BUILD_START_WITHIN_MS > clock.now()) continue;
+      await store.builds.fail(id, { message: `nobody started it within ${hours} hours`, step: null }, clock.now());
+    }
+  }
+
+  async #refuseMissingFiles(plan: BuildPlan): Promise<void> {
+    for (const { name, step } of filesOf(plan)) {
+      if (await this.#services.uploads.touch(name)) continue;
+      throw new Fault(400, `the files of step ${step} have not been uploaded; ask for a link and send them first`);
+    }
+  }
+
+  /** Never throws: the queue goes on. */
+  async #run(job: Job): Promise<void> {
+    const { store, clock, log } = this.#services;
+    try {
+      if ((await store.builds.byId(job.id))?.status === "building") await this.#build(job);
+    } catch (error) {
+      log.write({ level: "error", event: "a build could not be done", build: job.id, error: described(error) });
+      await store.builds.fail(job.id, { message: BROKEN, step: null }, clock.now()).catch(() => undefined);
+    } finally {
+      this.#jobs.delete(job.id);
+    }
+  }
+
+  async #build(job: Job): Promise<void> {
+    const { store, clock } = this.#services;
+    const outcome = await this.#outcome(job);
+    if (outcome === undefined) return;
+    // Whoever reads that it is over finds all that it said.
+    await job.log.flushed();
+    if (outcome.isReady) return this.#record(job, outcome);
+    await store.builds.fail(job.id, { message: outcome.message, step: outcome.step }, clock.now());
+  }
+
+  /** Undefined: it has been cancelled before it came to the host. */
+  async #outcome(job: Job): Promise<BuildOutcome | undefined> {
+    const { store, host } = this.#services;
+    const [origin, build] = [await this.#originOf(job), await store.builds.byId(job.id)];
+    if (origin instanceof Fault) return { isReady: false, step: "base", message: origin.message };
+    if (build === undefined || job.cancelled !== undefined) return undefined;
+    const { plan, team } = job;
+    return await host.build({
+      id: job.id,
+      templateId: build.templateId,
+      owner: team.id,
+      from: origin,
+      steps: plan.steps,
+      start: plan.start,
+      force: plan.force,
+      cpuCount: build.cpuCount,
+      memoryMB: build.memoryMB,
+      diskSizeMB: build.diskSizeMB,
+    });
+  }
+
+  /** A template that is not there fails the build: its client has been told that it was started. */
+  async #originOf({ team, plan }: Job) {
+    try {
+      return await resolveOrigin(this.#services.store, team, plan);
+    } catch (error) {
+      const fault = Fault.from(error);
+      if (fault.status >= 500) throw error;
+      return fault;
+    }
+  }
+
+  async #record(job: Job, outcome: BuildOutcome & { isReady: true }): Promise<void> {
+    const { store, clock, discard, becameReady } = this.#services;
+    const { image, defaultUser, defaultWorkdir, envVars, checkpoint } = outcome;
+    const guestVersion = checkpoint === null ? null : RUNTIME_VERSION;
+    const result = { image, defaultUser, defaultWorkdir, envVars, guestVersion, checkpoint };
+    const recorded = await store.transaction(({ builds }) => builds.finish(job.id, result, clock.now()));
+    if (recorded !== undefined) becameReady();
+    else if (checkpoint !== null) discard([checkpoint]);
+  }
+}
+
+function refuseBlocked(team: Team): void {
+  if (!team.limits.blocked) return;
+  throw new Fault(403, "this team is blocked: it may start no build until the operator of this server allows it");
+}
+
+async function notWaiting(builds: Tables["builds"], id: string): Promise<Fault> {
+  const { status, reason } = (await builds.byId(id)) ?? { status: "gone", reason: null };
+  const why = reason === null ? "" : ` (${reason.message})`;
+  return new Fault(400, `build "${id}" is ${status}${why}; only one that waits can be started. Ask for a new one`);
+}

@@ -1,0 +1,195 @@
+/** Uploads for builds: what a link opens, and what comes of an upload that is wrong. */
+import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
+import { connect } from "node:net";
+import { UPLOAD_LINK_SECONDS, UPLOADS_KEPT_MS, UPLOADS_SWEEP_MS } from "../limits.ts";
+import { tarOf } from "../testing/archives.ts";
+import { BuildCalls, type Requested } from "../testing/build-calls.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+const HASH = "ab".repeat(32);
+const TAR = tarOf({ "a.txt": "content" });
+const MAX = 4096;
+
+let f: ControlFixture;
+let build: Requested;
+let server: ReturnType<typeof Bun.serve>;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  f.buildLimits = { uploadMaxBytes: MAX };
+  await f.restart();
+  build = await new BuildCalls(f).request("web");
+  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => f.control.handle(request) });
+});
+afterEach(async () => {
+  await server.stop(true);
+  await f[Symbol.asyncDispose]();
+});
+
+interface Link {
+  present: boolean;
+  url: string;
+}
+
+async function link(hash = HASH, headers: Record<string, string> = {}): Promise<Link> {
+  const path = `${server.url.origin}/templates/${build.templateID}/files/${hash}`;
+  const response = await fetch(path, { headers: { "X-API-Key": f.apiKey, ...headers } });
+  expect(response.status).toBe(201);
+  return (await response.json()) as Link;
+}
+
+const put = (url: string, body: Uint8Array<ArrayBuffer> | ReadableStream, headers = {}) =>
+  fetch(url, { method: "PUT", body, headers });
+const blobs = async () => (await f.blobs.list("")).map(({ name }) => name);
+const own = (hash: string) => `files/${f.firstRun.teamId}/${hash}`;
+
+test("a link takes an archive without any key, and from then on the files are present", async () => {
+  const { present, url } = await link();
+  expect([present, url]).toEqual([false, expect.stringContaining(server.url.origin)]);
+  const response = await put(url, TAR);
+  expect([response.status, await response.text()]).toEqual([204, ""]);
+  expect(await blobs()).toEqual([own(HASH)]);
+  expect(await new Response(await f.blobs.open(own(HASH))).bytes()).toEqual(TAR);
+  expect(await link()).toMatchObject({ present: true, url: expect.stringContaining("signature=") });
+});
+
+test("gzip is taken, too, and so is a stream without a length", async () => {
+  expect((await put((await link()).url, Bun.gzipSync(TAR))).status).toBe(204);
+  const { body } = new Response(TAR);
+  expect((await put((await link("cd".repeat(32))).url, body ?? new ReadableStream())).status).toBe(204);
+  expect(await blobs()).toHaveLength(2);
+});
+
+test("files are a team's own", async () => {
+  await put((await link()).url, TAR);
+  const key = await f.anotherTeam("other");
+  const other = await new BuildCalls(f).request("web", {}, key);
+  const reply = await f.call("GET", `/templates/${other.templateID}/files/${HASH}`, undefined, { "X-API-Key": key });
+  expect(reply.body).toMatchObject({ present: false });
+});
+
+test("a proxy's prefix and scheme are in the link", async () => {
+  const { url } = await link(HASH, {
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Host": "api.test",
+    "X-Forwarded-Prefix": "/e2b",
+  });
+  expect(url).toStartWith(`https://api.test/e2b/templates/${build.templateID}/files/${HASH}?`);
+});
+
+describe("is refused, and nothing is kept:", () => {
+  afterEach(async () => expect(await blobs()).toEqual([]));
+
+  test.each([
+    ["another hash", (url: URL) => Object.assign(url, { pathname: url.pathname.replace("ab", "cd") })],
+    ["another signature", (url: URL) => url.searchParams.set("signature", "0".repeat(64))],
+    ["more bytes", (url: URL) => url.searchParams.set("bytes", "999999999")],
+    ["another end", (url: URL) => url.searchParams.set("expires", "99999999999")],
+    [
+      "another template",
+      (url: URL) => Object.assign(url, { pathname: url.pathname.replace(build.templateID, "a".repeat(20)) }),
+    ],
+  ])("a link with %s", async (_, change) => {
+    const url = new URL((await link()).url);
+    change(url);
+    expect((await put(url.href, TAR)).status).toBe(403);
+  });
+
+  test("a link of another server, or after its time, or of a template that is gone", async () => {
+    const { url } = await link();
+    await f.advance(UPLOAD_LINK_SECONDS * 1000);
+    expect((await put(url, TAR)).status).toBe(403);
+    const fresh = await link();
+    await f.call("DELETE", "/templates/web");
+    expect((await put(fresh.url, TAR)).status).toBe(403);
+  });
+
+  test("a link without its parameters", async () => {
+    const url = new URL((await link()).url);
+    expect((await put(`${url.origin}${url.pathname}`, TAR)).status).toBe(403);
+  });
+
+  test.each(["x", "A".repeat(64), "ab".repeat(33), "..%2F..%2Fetc"])("the hash %s", async (hash) => {
+    expect((await f.call("GET", `/templates/${build.templateID}/files/${hash}`)).status).toBe(400);
+  });
+
+  test("what is no archive", async () => {
+    const response = await put((await link()).url, new Uint8Array(2000).fill(65));
+    expect([response.status, await response.json()]).toMatchObject([400, { code: 400 }]);
+  });
+
+  test("what announces to be too large, before any of it is read", async () => {
+    const { hostname, port, pathname, search } = new URL((await link()).url);
+    const answer = await exchange(Number(port), hostname, [
+      `PUT ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}\r\nContent-Length: ${MAX + 1}\r\n\r\n`,
+    ]);
+    expect(answer).toStartWith("HTTP/1.1 413 ");
+  });
+
+  test("what is too large without having said so", async () => {
+    const endless = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1024)) });
+    const status = await put((await link()).url, endless).then(({ status }) => status);
+    expect(status).toBe(413);
+  });
+
+  test.each([
+    [
+      "with a length",
+      (url: URL) => `PUT ${url.pathname}${url.search} HTTP/1.1\r\nHost: a\r\nContent-Length: 2000\r\n\r\n`,
+    ],
+    [
+      "in chunks",
+      (url: URL) => `PUT ${url.pathname}${url.search} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n600\r\n`,
+    ],
+  ])("what breaks off, %s", async (_, head) => {
+    const url = new URL((await link()).url);
+    await exchange(Number(url.port), url.hostname, [head(url), TAR.slice(0, 1536)], "hang up");
+    await f.until(() => f.logLines.some((line) => line.includes('"PUT"')));
+  });
+});
+
+test("a stop of the server breaks uploads off", async () => {
+  const { hostname, port, pathname, search } = new URL((await link()).url);
+  const head = `PUT ${pathname}${search} HTTP/1.1\r\nHost: a\r\nContent-Length: ${TAR.length}\r\n\r\n`;
+  const receives = spyOn(f.blobs, "put");
+  const answer = exchange(Number(port), hostname, [head, TAR.slice(0, 1024)]);
+  await f.until(() => receives.mock.calls.length > 0);
+  await f.restart();
+  expect(await answer).toStartWith("HTTP/1.1 503 ");
+  expect(await blobs()).toEqual([]);
+});
+
+test("files that no build has used for long are removed, but not those that one needs", async () => {
+  const calls = new BuildCalls(f);
+  const used = "cd".repeat(32);
+  for (const hash of [HASH, used]) await put((await link(hash)).url, TAR);
+  const held = calls.hold();
+  const steps = [{ type: "COPY", args: ["a", "b"], filesHash: used }];
+  expect((await calls.start(build, { steps })).status).toBe(202);
+  await held.begun(build);
+  expect(held.requests[0]?.steps).toMatchObject([{ type: "copy", files: own(used) }]);
+  f.clock.jump(UPLOADS_KEPT_MS);
+  await f.idleClock.advance(UPLOADS_SWEEP_MS, () => f.control.settled());
+  await f.control.settled();
+  expect(await blobs()).toEqual([own(used)]);
+});
+
+/** Sends this over a connection of its own; the answer's beginning, or nothing when it hangs up. */
+function exchange(
+  port: number,
+  host: string,
+  pieces: readonly (string | Uint8Array)[],
+  then?: "hang up",
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, host, () => {
+      for (const piece of pieces) socket.write(piece);
+      if (then === "hang up") setTimeout(() => socket.destroy(), 50);
+    });
+    socket.once("data", (data) => {
+      resolve(data.toString());
+      socket.destroy();
+    });
+    socket.once("close", () => resolve(""));
+    socket.once("error", reject);
+  });
+}

@@ -1,0 +1,146 @@
+/**
+ * Files for builds. A team's client asks for a link and puts an archive there; the link is all that opens it. Archives
+ * lie among the blobs by team and hash, so that a team sends the same files once, and what nobody has used for a while
+ * is removed.
+ */
+import type { Blobs } from "../../blobs/blobs.ts";
+import { Fault } from "../../contract/fault.ts";
+import type { Store } from "../../store/store.ts";
+import type { Clock } from "../../work/clock.ts";
+import { Tally } from "../../work/tally.ts";
+import {
+  UPLOAD_LINK_SECONDS,
+  UPLOADS_AT_ONCE_PER_TEAM,
+  UPLOADS_KEPT_MS,
+  UPLOADS_PER_TEAM_MAX,
+  UPLOADS_PER_TEAM_MAX_BYTES,
+} from "../limits.ts";
+import { checkedArchive } from "./archive-check.ts";
+import { isSigned, signatureOf, type UploadPermit } from "./upload-signature.ts";
+
+const FOLDER = "files";
+const HASH = /^[0-9a-f]{64}$/;
+
+interface UploadServices {
+  store: Store;
+  blobs: Blobs;
+  clock: Clock;
+}
+
+interface SignedUpload {
+  templateId: string;
+  hash: string;
+  expires: number;
+  bytes: number;
+  signature: string;
+}
+
+export class Uploads {
+  readonly #services: UploadServices;
+  readonly #secret: Uint8Array;
+  readonly #maxBytes: number;
+  readonly #underWay = new Tally(UPLOADS_AT_ONCE_PER_TEAM);
+  readonly #stop = Promise.withResolvers<never>();
+
+  constructor(services: UploadServices, secret: Uint8Array, maxBytes: number) {
+    this.#services = services;
+    this.#secret = secret;
+    this.#maxBytes = maxBytes;
+    // Those that are under way hear of it; without any, nobody needs to.
+    this.#stop.promise.catch(() => undefined);
+  }
+
+  /** Breaks off what is under way. */
+  close(): void {
+    this.#stop.reject(new Fault(503, "the server is stopping; ask for a new link in a moment"));
+  }
+
+  /** Whether the team has these files, and the link by which it may send them, beginning with `base`. */
+  async link(teamId: string, templateId: string, hash: string, base: string) {
+    const { blobs, clock } = this.#services;
+    const expires = Math.floor(clock.now() / 1000) + UPLOAD_LINK_SECONDS;
+    const permit = { teamId, templateId, hash: checkedHash(hash), maxBytes: this.#maxBytes, expires };
+    const query = new URLSearchParams({
+      expires: String(expires),
+      bytes: String(this.#maxBytes),
+      signature: signatureOf(permit, this.#secret),
+    });
+    const present = await blobs.touch(uploadedFilesName(teamId, hash));
+    return { present, url: `${base}/templates/${templateId}/files/${hash}?${query}` };
+  }
+
+  /** Takes what is put to a link. Nothing of it counts before all of it is there. */
+  async receive(
+    upload: SignedUpload,
+    content: ReadableStream<Uint8Array> | null,
+    announcedBytes: number | undefined,
+  ): Promise<void> {
+    const permit = await this.#permitted(upload);
+    if (announcedBytes !== undefined && announcedBytes > permit.maxBytes) throw tooLarge(permit.maxBytes);
+    if (!this.#underWay.add(permit.teamId)) {
+      throw new Fault(429, `this team has ${UPLOADS_AT_ONCE_PER_TEAM} uploads under way; wait for one of them`, {
+        headers: { "retry-after": "1" },
+      });
+    }
+    try {
+      await this.#makeRoom(permit.teamId);
+      const archive = await checkedArchive(content ?? new Blob([]).stream(), announcedBytes, this.#stop.promise);
+      await this.#services.blobs.put(uploadedFilesName(permit.teamId, permit.hash), archive, permit.maxBytes);
+    } catch (error) {
+      throw error instanceof Fault && error.status === 413 ? tooLarge(permit.maxBytes) : error;
+    } finally {
+      this.#underWay.remove(permit.teamId);
+    }
+  }
+
+  /** False: there are no such files, or no more. */
+  touch(name: string): Promise<boolean> {
+    return this.#services.blobs.touch(name);
+  }
+
+  /** Removes what nobody has used for long, but for what builds of this moment need. */
+  async sweep(needed: () => ReadonlySet<string>): Promise<void> {
+    const { blobs, clock } = this.#services;
+    for (const { name, usedAt } of await blobs.list(FOLDER)) {
+      if (usedAt + UPLOADS_KEPT_MS <= clock.now() && !needed().has(name)) await blobs.remove(name);
+    }
+  }
+
+  async #permitted({ templateId, hash, expires, bytes, signature }: SignedUpload): Promise<UploadPermit> {
+    const template = await this.#services.store.templates.byId(templateId);
+    const permit = { teamId: template?.teamId ?? "", templateId, hash: checkedHash(hash), maxBytes: bytes, expires };
+    if (!isSigned(permit, signature, this.#secret)) {
+      throw new Fault(403, "this link was not made by this server, or its template was deleted; ask for a new link");
+    }
+    if (expires * 1000 <= this.#services.clock.now()) throw new Fault(403, "this link has expired; ask for a new link");
+    return permit;
+  }
+
+  async #makeRoom(teamId: string): Promise<void> {
+    const { blobs } = this.#services;
+    const kept = await blobs.list(`${FOLDER}/${teamId}`);
+    const total = kept.reduce((sum, { bytes }) => sum + bytes, 0);
+    if (kept.length < UPLOADS_PER_TEAM_MAX && total < UPLOADS_PER_TEAM_MAX_BYTES) return;
+    throw new Fault(
+      507,
+      `this team has ${kept.length} uploads of ${total} bytes; the bounds are ${UPLOADS_PER_TEAM_MAX} and ` +
+        `${UPLOADS_PER_TEAM_MAX_BYTES}. What no build has used for ${UPLOADS_KEPT_MS / 3_600_000} hours is removed`,
+    );
+  }
+}
+
+/** Among the blobs. */
+export function uploadedFilesName(teamId: string, hash: string): string {
+  return `${FOLDER}/${teamId}/${hash}`;
+}
+
+function checkedHash(hash: string): string {
+  if (!HASH.test(hash)) {
+    throw new Fault(400, `invalid hash ${JSON.stringify(hash.slice(0, 80))}; it has 64 characters of 0-9 and a-f`);
+  }
+  return hash;
+}
+
+function tooLarge(maxBytes: number): Fault {
+  return new Fault(413, `the upload is larger than ${maxBytes} bytes; leave files out with .dockerignore`);
+}

@@ -1,0 +1,16 @@
+/** Links lead back to where the client came from, through whatever proxy there is. */
+import { expect, test } from "bun:test";
+import { baseOf } from "./own-address.ts";
+
+test.each([
+  ["http://127.0.0.1:3000/a?b", {}, "http://127.0.0.1:3000"],
+  ["http://[::1]:3000/", {}, "http://[::1]:3000"],
+  ["http://api.test/", { "x-forwarded-proto": "https" }, "https://api.test"],
+  ["http://inner/", { "x-forwarded-host": "outer.test:8443", "x-forwarded-proto": "https" }, "https://outer.test:8443"],
+  ["http://inner/", { "x-forwarded-host": "first.test, second.test" }, "http://first.test"],
+  ["http://api.test/", { "x-forwarded-prefix": "/e2b/v1/" }, "http://api.test/e2b/v1"],
+  ["http://api.test/", { "x-forwarded-prefix": "/..//evil?x" }, "http://api.test"],
+  ["http://api.test/", { "x-forwarded-host": "a.test/b", "x-forwarded-proto": "javascript" }, "http://api.test"],
+] as [string, Record<string, string>, string][])("%s with %j", (url, headers, base) => {
+  expect(baseOf(new Request(url, { headers }))).toBe(base);
+});

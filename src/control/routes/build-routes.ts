@@ -1,0 +1,182 @@
+/** The routes of template builds, in three generations: asking for one, its files, its start, status and log. */
+import { Fault } from "../../contract/fault.ts";
+import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
+import {
+  acceptedTemplate,
+  buildDockerfile,
+  buildInfo,
+  buildLogs,
+  buildLogsQuery,
+  buildStatusQuery,
+  requestBuildV2,
+  requestBuildV3,
+  requestedBuild,
+  startBuild,
+  uploadLink,
+  uploadQuery,
+} from "../../contract/management/template-build.ts";
+import { planOf } from "../builds/build-plan.ts";
+import { asEntry, asInfo } from "../builds/build-view.ts";
+import { findOwnById } from "../templates/own-template.ts";
+import { namesOf } from "../templates/template-visibility.ts";
+import { accepted, dockerfileBuild, findOwnBuild, findUsersBuild, refuseForeignTeam, sizeOf } from "./build-calls.ts";
+import { type Route, route } from "./services.ts";
+
+const TOO_MANY = [403, 409, 429];
+
+export const buildRoutes: readonly Route[] = [
+  route({
+    method: "POST",
+    path: "/v3/templates",
+    auth: "key",
+    summary: "Ask for a build of a template, new or not, by name and tags",
+    body: { schema: requestBuildV3, required: true },
+    success: [{ status: 202, description: "The build waits for its start", schema: requestedBuild }],
+    errors: TOO_MANY,
+    async handle({ caller, body }, { builds, store }) {
+      const name = body.name || body.alias;
+      if (!name) throw new Fault(400, "the build has no name; give name as [namespace/]alias[:tag]");
+      refuseForeignTeam(caller.team, body.teamID);
+      const tags = body.tags ?? [];
+      const { template, build } = await builds.request({ ...caller, ...sizeOf(body), generation: 3, name, tags });
+      const names = (await store.listedTemplates.byId(template.id))?.names ?? [];
+      const answer = {
+        templateID: template.id,
+        buildID: build.id,
+        public: template.public,
+        names: namesOf(names),
+        tags: build.tags,
+        aliases: [...new Set(names.map(({ alias }) => alias))],
+      };
+      return { status: 202, body: answer };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v2/templates",
+    auth: "key",
+    summary: "Ask for a build of a template, new or not, by alias",
+    deprecated: true,
+    body: { schema: requestBuildV2, required: true },
+    success: [{ status: 202, description: "The build waits for its start", schema: acceptedTemplate }],
+    errors: TOO_MANY,
+    async handle({ caller, body }, { builds, store }) {
+      if (body.alias === "") throw new Fault(400, "the build has no name; give alias");
+      refuseForeignTeam(caller.team, body.teamID);
+      const request = { ...caller, ...sizeOf(body), generation: 2 as const, name: body.alias, tags: [] };
+      return { status: 202, body: await accepted(store, await builds.request(request)) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/templates",
+    auth: "bearer",
+    summary: "Build a template from a Dockerfile",
+    deprecated: true,
+    body: { schema: buildDockerfile, required: true },
+    success: [{ status: 202, description: "The build is started", schema: acceptedTemplate }],
+    errors: TOO_MANY,
+    async handle({ caller, body }, services) {
+      return { status: 202, body: await dockerfileBuild(services, caller.userId, body) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/templates/{templateID}",
+    auth: "bearer",
+    summary: "Build a template anew from a Dockerfile",
+    deprecated: true,
+    body: { schema: buildDockerfile, required: true },
+    success: [{ status: 202, description: "The build is started", schema: acceptedTemplate }],
+    errors: TOO_MANY,
+    async handle({ caller, body, params }, services) {
+      return { status: 202, body: await dockerfileBuild(services, caller.userId, body, params.templateID ?? "") };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/templates/{templateID}/files/{hash}",
+    auth: "key",
+    summary: "Where to upload the files of a build",
+    success: [{ status: 201, description: "A link, good for an hour", schema: uploadLink }],
+    async handle({ caller, params, base }, { store, uploads }) {
+      const { id } = await findOwnById(store, caller.team, params.templateID ?? "");
+      return { status: 201, body: await uploads.link(caller.team.id, id, params.hash ?? "", base) };
+    },
+  }),
+  route({
+    method: "PUT",
+    path: "/templates/{templateID}/files/{hash}",
+    auth: "none",
+    summary: "Upload the files of a build; the link itself is all it takes",
+    query: uploadQuery,
+    upload: "application/x-tar",
+    success: [{ status: 204, description: "All of it is there" }],
+    errors: [403, 413, 429, 507],
+    async handle({ params, query, upload }, { uploads }) {
+      const link = { templateId: params.templateID ?? "", hash: params.hash ?? "", ...query };
+      await uploads.receive(link, upload.content, upload.bytes);
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v2/templates/{templateID}/builds/{buildID}",
+    auth: "key",
+    summary: "Start a build with its steps",
+    body: { schema: startBuild, required: true },
+    success: [{ status: 202, description: "It builds, or waits for a place" }],
+    errors: [403],
+    async handle({ caller, params, body }, { builds, store }) {
+      const build = await findOwnBuild(store, caller.team, params, 404);
+      // The server has started it by itself.
+      if (build.generation === 1) return { status: 202 };
+      await builds.start(caller.team, build, planOf(caller.team, body, builds.limits.stepsMax));
+      return { status: 202 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/templates/{templateID}/builds/{buildID}",
+    auth: "bearer",
+    summary: "Start a build from a Dockerfile; it has been started already",
+    deprecated: true,
+    success: [{ status: 202, description: "It was started when it was asked for" }],
+    async handle({ caller, params }, { store }) {
+      const build = await findUsersBuild(store, caller.userId, params);
+      if (build.generation === 1) return { status: 202 };
+      throw new Fault(400, `build "${build.id}" has no Dockerfile; start it with POST /v2/templates/…/builds/…`);
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/templates/{templateID}/builds/{buildID}/status",
+    auth: "key",
+    summary: "How a build is doing, with a page of its log",
+    query: buildStatusQuery,
+    success: [{ status: 200, description: "Its status, and what it has said", schema: buildInfo }],
+    async handle({ caller, params, query }, { store }) {
+      // First the status: a build that is over has said all that it will.
+      const build = await findOwnBuild(store, caller.team, params, 400);
+      const page = { offset: query.logsOffset, limit: query.limit, level: query.level };
+      const entries = build.status === "waiting" ? [] : await store.buildLogs.read(build.id, page);
+      return { status: 200, body: asInfo(build, entries) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/templates/{templateID}/builds/{buildID}/logs",
+    auth: "key",
+    summary: "Log of a build, from a time on in either direction",
+    query: buildLogsQuery,
+    success: [{ status: 200, description: "What it has said", schema: buildLogs }],
+    async handle({ caller, params, query }, { store, clock }) {
+      const build = await findOwnBuild(store, caller.team, params, 400);
+      const { direction, limit, level } = query;
+      const oldest = clock.now() - CHRONICLE_KEPT_MS;
+      const cursor = query.cursor ?? (direction === "forward" ? oldest : Number.MAX_SAFE_INTEGER);
+      const entries = await store.buildLogs.readByTime(build.id, { cursor, direction, limit, level });
+      return { status: 200, body: { logs: entries.filter(({ at }) => at >= oldest).map(asEntry) } };
+    },
+  }),
+];

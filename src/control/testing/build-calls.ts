@@ -1,0 +1,84 @@
+/** Template builds through the management interface, for tests on a fixture. */
+import { expect } from "bun:test";
+import type { BuildInfo } from "../../contract/management/template-build.ts";
+import type { BuildOutcome, BuildRequest } from "../../host/host.ts";
+import type { ControlFixture, Reply } from "./control-fixture.ts";
+
+export interface Requested {
+  templateID: string;
+  buildID: string;
+}
+
+type Json = Record<string, unknown>;
+
+export class BuildCalls {
+  readonly #f: ControlFixture;
+
+  constructor(fixture: ControlFixture) {
+    this.#f = fixture;
+  }
+
+  /** A build that waits for its start. */
+  async request(name: string, further: Json = {}, key = this.#f.apiKey): Promise<Requested> {
+    const reply = await this.#f.call("POST", "/v3/templates", { name, ...further }, { "X-API-Key": key });
+    expect([reply.status, reply.body]).toEqual([202, expect.anything()]);
+    return reply.body as unknown as Requested;
+  }
+
+  start({ templateID, buildID }: Requested, body: Json = {}, key = this.#f.apiKey): Promise<Reply> {
+    const path = `/v2/templates/${templateID}/builds/${buildID}`;
+    return this.#f.call("POST", path, { fromTemplate: "base", ...body }, { "X-API-Key": key });
+  }
+
+  /** Asked for and started. */
+  async begin(name: string, body: Json = {}, key = this.#f.apiKey): Promise<Requested> {
+    const requested = await this.request(name, {}, key);
+    const reply = await this.start(requested, body, key);
+    expect([reply.status, reply.body?.message ?? ""]).toEqual([202, ""]);
+    return requested;
+  }
+
+  async status({ templateID, buildID }: Requested, query = "", key = this.#f.apiKey): Promise<BuildInfo> {
+    const path = `/templates/${templateID}/builds/${buildID}/status${query}`;
+    const reply = await this.#f.call("GET", path, undefined, { "X-API-Key": key });
+    expect([reply.status, reply.body]).toEqual([200, expect.anything()]);
+    return reply.body as unknown as BuildInfo;
+  }
+
+  /** Once it is over. */
+  async ended(build: Requested, key = this.#f.apiKey): Promise<BuildInfo> {
+    const isOver = async () => ["ready", "error"].includes((await this.status(build, "", key)).status);
+    await this.#f.until(isOver);
+    return this.status(build, "", key);
+  }
+
+  /** From now on the host's builds go on until they are let go, with a result of the test's choice. */
+  hold(): HeldBuilds {
+    return new HeldBuilds(this.#f);
+  }
+}
+
+class HeldBuilds {
+  readonly requests: BuildRequest[] = [];
+  readonly #ends = new Map<string, (outcome: BuildOutcome | undefined) => void>();
+  readonly #f: ControlFixture;
+
+  constructor(fixture: ControlFixture) {
+    this.#f = fixture;
+    const usual = fixture.host.buildAs;
+    fixture.host.buildAs = async (request) => {
+      this.requests.push(request);
+      const outcome = await new Promise<BuildOutcome | undefined>((end) => this.#ends.set(request.id, end));
+      return outcome ?? (await usual(request));
+    };
+  }
+
+  /** Resolves when the host has it in hand. */
+  begun({ buildID }: Requested): Promise<void> {
+    return this.#f.until(() => this.#ends.has(buildID));
+  }
+
+  end({ buildID }: Requested, outcome?: BuildOutcome): void {
+    this.#ends.get(buildID)?.(outcome);
+  }
+}
