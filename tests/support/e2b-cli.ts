@@ -20,7 +20,9 @@ interface CliAnswer {
 interface Cli {
   /** Runs `e2b sandbox …` to its end; without `input` its standard input is no pipe. */
   sandbox(args: string[], input?: string | Uint8Array): Promise<CliAnswer>;
-  /** The same as a command line and variables, for whoever runs it in another way. */
+  /** `e2b template …` in the same way; in this folder if one is given. */
+  template(args: string[], folder?: string): Promise<CliAnswer>;
+  /** `e2b sandbox …` as a command line and variables, for whoever runs it in another way. */
   command(args: string[]): { argv: string[]; env: Record<string, string> };
 }
 
@@ -28,8 +30,8 @@ export function cliOfFile(server: () => TestServer): Cli {
   const home = mkdtempSync(join(tmpdir(), "sandlot-cli-"));
   afterAll(() => rmSync(home, { recursive: true, force: true }));
 
-  const command: Cli["command"] = (args) => ({
-    argv: ["node", PROGRAM, "sandbox", ...args],
+  const commandOf = (args: string[]) => ({
+    argv: ["node", PROGRAM, ...args],
     env: {
       PATH: process.env.PATH ?? "",
       HOME: home,
@@ -43,11 +45,9 @@ export function cliOfFile(server: () => TestServer): Cli {
     },
   });
 
-  async function sandbox(args: string[], input?: string | Uint8Array): Promise<CliAnswer> {
-    const { argv, env } = command(args);
-    const bytes = typeof input === "string" ? new TextEncoder().encode(input) : input;
-    const stdin = bytes === undefined ? "ignore" : bytes;
-    const child = Bun.spawn(argv, { env, cwd: home, stdio: [stdin, "pipe", "pipe"], timeout: COMMAND_MS });
+  async function run(args: string[], stdin: "ignore" | Uint8Array, cwd = home): Promise<CliAnswer> {
+    const { argv, env } = commandOf(args);
+    const child = Bun.spawn(argv, { env, cwd, stdio: [stdin, "pipe", "pipe"], timeout: COMMAND_MS });
     const [stdout, stderr, exitCode] = await Promise.all([
       new Response(child.stdout).text(),
       new Response(child.stderr).text(),
@@ -56,5 +56,12 @@ export function cliOfFile(server: () => TestServer): Cli {
     return { exitCode, stdout, stderr };
   }
 
-  return { sandbox, command };
+  return {
+    sandbox(args, input) {
+      const bytes = typeof input === "string" ? new TextEncoder().encode(input) : input;
+      return run(["sandbox", ...args], bytes ?? "ignore");
+    },
+    template: (args, folder) => run(["template", ...args], "ignore", folder),
+    command: (args) => commandOf(["sandbox", ...args]),
+  };
 }

@@ -37,18 +37,32 @@ async function runningServer(): Promise<void> {
 }
 
 async function endAllOn(server: TestServer): Promise<void> {
-  const { sandboxes, snapshots } = await leftOn(server);
+  const { sandboxes, snapshots, templates } = await leftOn(server);
   for (const id of sandboxes) await Sandbox.kill(id, server.options);
   for (const id of snapshots) await Sandbox.deleteSnapshot(id, server.options);
+  for (const id of templates) {
+    const headers = { "X-API-Key": server.apiKey };
+    const { status } = await fetch(`${server.url}/templates/${id}`, { method: "DELETE", headers });
+    if (status !== 204) throw new Error(`template ${id} cannot be deleted from the shared server: ${status}`);
+  }
+}
+
+interface Left {
+  sandboxes: string[];
+  snapshots: string[];
+  templates: string[];
 }
 
 /** Ids of whatever there is. */
-export async function leftOn({ options }: TestServer): Promise<{ sandboxes: string[]; snapshots: string[] }> {
+export async function leftOn({ options, url, apiKey }: TestServer): Promise<Left> {
   const sandboxes = await allOf(Sandbox.list({ ...options, query: { state: ["running", "paused"] } }));
   const snapshots = await allOf(Sandbox.listSnapshots(options));
+  const listed = await fetch(`${url}/templates`, { headers: { "X-API-Key": apiKey } });
+  const templates = (await listed.json()) as { templateID: string }[];
   return {
     sandboxes: sandboxes.map(({ sandboxId }) => sandboxId),
     snapshots: snapshots.map(({ snapshotId }) => snapshotId),
+    templates: templates.map(({ templateID }) => templateID),
   };
 }
 

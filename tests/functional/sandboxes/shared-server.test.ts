@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { leftOn, sharedServer } from "../../support/shared-server.ts";
 
-const NOTHING = { sandboxes: [], snapshots: [] };
+const NOTHING = { sandboxes: [], snapshots: [], templates: [] };
 
 describe("a file", () => {
   const server = sharedServer();

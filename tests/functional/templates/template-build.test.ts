@@ -1,0 +1,150 @@
+/** Templates that the unmodified SDK builds on a real server, and the sandboxes that are made from them. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { BuildError, type LogEntry, Sandbox, Template, waitForPort } from "e2b";
+import { sharedServer } from "../../support/shared-server.ts";
+import { refusalOf, until } from "../../support/until.ts";
+
+const BUILD_MS = 120_000;
+const server = sharedServer();
+const context = mkdtempSync(join(tmpdir(), "sandlot-context-"));
+afterAll(() => rmSync(context, { recursive: true, force: true }));
+const heard: LogEntry[] = [];
+const options = () => ({ ...server().options, logsRefreshFrequency: 20 });
+
+/** What a line for the shell says in a new sandbox of the template. */
+async function inside(name: string, line: string): Promise<string> {
+  const sandbox = await Sandbox.create(name, server().options);
+  try {
+    return (await sandbox.commands.run(line)).stdout.trim();
+  } finally {
+    await sandbox.kill();
+  }
+}
+
+const messages = (entries: readonly LogEntry[]) => entries.map(({ message }) => message).join("\n");
+
+beforeAll(async () => {
+  mkdirSync(join(context, "app/deep"), { recursive: true });
+  writeFileSync(join(context, "app/main.py"), "print('hello')\n");
+  writeFileSync(join(context, "app/deep/data.txt"), "data\n");
+  const template = Template({ fileContextPath: context })
+    .fromTemplate("base")
+    .copy("app", "/srv/app", { user: "root", mode: 0o755 })
+    .runCmd("cat /srv/app/deep/data.txt && echo made > /opt/made", { user: "root" })
+    .setEnvs({ GREETING: "hello", BOTH: "$HOME:x" })
+    .setUser("builder")
+    .setWorkdir("/home/builder/site");
+  await Template.build(template, "first:v1", {
+    ...options(),
+    tags: ["stable"],
+    cpuCount: 1,
+    memoryMB: 512,
+    onBuildLogs: (entry) => void heard.push(entry),
+  });
+}, BUILD_MS);
+
+describe("a template of files, commands, variables, a user and a folder", () => {
+  test("is what its sandboxes begin with, under each of its tags", async () => {
+    const line =
+      "id -un; pwd; echo $GREETING; echo $BOTH; cat /opt/made; python3 /srv/app/main.py; stat -c %U /srv/app";
+    const said = ["builder", "/home/builder/site", "hello", "/home/user:x", "made", "hello", "root"].join("\n");
+    expect(await inside("first:v1", line)).toBe(said);
+    expect(await inside("first:stable", "cat /srv/app/deep/data.txt")).toBe("data");
+  });
+
+  test("has the size that was asked for", async () => {
+    const sandbox = await Sandbox.create("first:v1", server().options);
+    expect(await sandbox.getInfo()).toMatchObject({ cpuCount: 1, memoryMB: 512 });
+    await sandbox.kill();
+  });
+
+  test("told its log while it was built, step by step", () => {
+    expect(messages(heard)).toContain("data");
+    expect(heard.every(({ timestamp }) => timestamp instanceof Date)).toBe(true);
+  });
+
+  test(
+    "is what another one can be built on, with its user and variables",
+    async () => {
+      const second = Template().fromTemplate("first:v1").runCmd("echo $GREETING > mine");
+      await Template.build(second, "second", options());
+      expect(await inside("second", "id -un; pwd; cat mine /opt/made")).toBe(
+        "builder\n/home/builder/site\nhello\nmade",
+      );
+    },
+    BUILD_MS,
+  );
+
+  test(
+    "is there for those who ask, and gone when it was deleted",
+    async () => {
+      expect(await Template.exists("first:v1", server().options)).toBe(true);
+      expect(await Template.exists("first:other", server().options)).toBe(false);
+      await Template.build(Template().fromTemplate("base"), "short", options());
+      const gone = await fetch(`${server().url}/templates/short`, {
+        method: "DELETE",
+        headers: { "X-API-Key": server().apiKey },
+      });
+      expect(gone.status).toBe(204);
+      expect(await Template.exists("short", server().options)).toBe(false);
+    },
+    BUILD_MS,
+  );
+});
+
+test(
+  "a failing step ends the build with its number, its output and its exit code",
+  async () => {
+    const said: LogEntry[] = [];
+    const template = Template().fromTemplate("base").runCmd("true").runCmd("echo on the way; echo oops >&2; exit 3");
+    const build = Template.build(template, "failing", { ...options(), onBuildLogs: (entry) => void said.push(entry) });
+    const error = await refusalOf(build);
+    expect(error).toBeInstanceOf(BuildError);
+    expect(error.message).toMatch(/exit (?:status|code) 3/);
+    expect(messages(said)).toContain("on the way");
+    expect(messages(said)).toContain("oops");
+    expect(await Template.exists("failing:default", server().options)).toBe(false);
+  },
+  BUILD_MS,
+);
+
+test(
+  "a start command runs in every sandbox from its start",
+  async () => {
+    const template = Template()
+      .fromTemplate("base")
+      .setWorkdir("/home/user/site")
+      .runCmd("echo served > index.html")
+      .setStartCmd("python3 -m http.server 8000", waitForPort(8000));
+    await Template.build(template, "served", options());
+    const sandbox = await Sandbox.create("served", server().options);
+    expect((await sandbox.commands.run("curl -s localhost:8000/")).stdout).toBe("served\n");
+    await sandbox.kill();
+  },
+  BUILD_MS,
+);
+
+test(
+  "a newer build of the same template ends the one under way at once",
+  async () => {
+    const slow = Template().fromTemplate("base").runCmd("echo begun; exec sleep 31415");
+    const first = await Template.buildInBackground(slow, "twice", options());
+    const status = () => Template.getBuildStatus(first, server().options);
+    await until("the first build runs", async () => JSON.stringify(await status()).includes("begun"), 60_000);
+    await Template.build(Template().fromTemplate("base"), "twice", options());
+    expect(await status()).toMatchObject({
+      status: "error",
+      reason: { message: "cancelled: a newer build of the same template was started" },
+    });
+    await until("its command is gone", () => !commandLines().includes("sleep\x0031415"), 5_000);
+    expect(await Template.exists("twice", server().options)).toBe(true);
+  },
+  BUILD_MS,
+);
+
+function commandLines(): string {
+  return Bun.spawnSync(["sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null"]).stdout.toString();
+}

@@ -1,0 +1,68 @@
+/** Templates through the official command line. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Template } from "e2b";
+import { cliOfFile } from "../../support/e2b-cli.ts";
+import { sharedServer } from "../../support/shared-server.ts";
+
+const server = sharedServer();
+const cli = cliOfFile(server);
+const folder = mkdtempSync(join(tmpdir(), "sandlot-template-cli-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+let templateId: string;
+beforeAll(async () => {
+  const options = { ...server().options, logsRefreshFrequency: 20, cpuCount: 1 };
+  templateId = (await Template.build(Template().fromTemplate("base"), "listed", options)).templateId;
+});
+
+interface Listed {
+  templateID: string;
+  aliases: string[];
+  cpuCount: number;
+  public: boolean;
+  buildStatus: string;
+  createdBy: { email: string };
+}
+
+/** What there is, by the server itself: each start of the command line takes a second. */
+async function there(): Promise<Listed[]> {
+  const response = await fetch(`${server().url}/templates`, { headers: { "X-API-Key": server().apiKey } });
+  return (await response.json()) as Listed[];
+}
+
+describe("e2b template", () => {
+  test("list shows what was built", async () => {
+    const [json, shown] = await Promise.all([cli.template(["list", "--format", "json"]), cli.template(["list"])]);
+    expect(JSON.parse(json.stdout)).toMatchObject([
+      { templateID: templateId, aliases: ["listed"], cpuCount: 1, public: false, buildStatus: "ready" },
+    ]);
+    expect([json.exitCode, shown.exitCode]).toEqual([0, 0]);
+    expect(shown.stdout).toContain("listed");
+  });
+
+  test("publish and unpublish change who can use it", async () => {
+    expect((await cli.template(["publish", templateId, "--yes"])).exitCode).toBe(0);
+    expect(await there()).toMatchObject([{ public: true }]);
+    expect((await cli.template(["unpublish", templateId, "--yes"])).exitCode).toBe(0);
+    expect(await there()).toMatchObject([{ public: false }]);
+  });
+
+  test("init writes a template that names what it builds", async () => {
+    const { exitCode } = await cli.template(["init", "--name", "begun", "--language", "typescript"], folder);
+    expect(exitCode).toBe(0);
+    const written = ["begun/template.ts", "begun/build.dev.ts", "begun/build.prod.ts"].map((name) =>
+      join(folder, name),
+    );
+    expect(written.filter((path) => !existsSync(path))).toEqual([]);
+    expect(readFileSync(written[1] ?? "", "utf8")).toContain("begun");
+  });
+
+  test("delete removes it", async () => {
+    await Template.build(Template().fromTemplate("base"), "unwanted", server().options);
+    const { exitCode } = await cli.template(["delete", "unwanted", "--yes"]);
+    expect(exitCode).toBe(0);
+    expect((await there()).map(({ aliases }) => aliases)).toEqual([["listed"]]);
+  });
+});
