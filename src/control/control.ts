@@ -73,6 +73,7 @@ export function createControl(services: ControlServices): Control {
     idleClock,
     log,
     background,
+    imagesInHand: () => builds.imagesInHand,
     discard: (checkpoints) => lifecycle.discard(checkpoints),
   });
   const buildLimits = { ...BUILD_LIMITS_DEFAULT, ...services.builds };

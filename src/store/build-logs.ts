@@ -29,6 +29,14 @@ interface LogWindow {
 }
 
 export function buildLogsIn(sql: Statement) {
+  /** So many entries, the oldest first; answers how many that were. A log without any has no bytes. */
+  async function removeFrom(buildId: string, rows: number): Promise<number> {
+    const { count } = await sql`DELETE FROM build_logs WHERE build_id = ${buildId} AND position <
+      (SELECT MIN(position) FROM build_logs WHERE build_id = ${buildId}) + ${rows}`;
+    if (count < rows) await sql`UPDATE builds SET log_bytes = 0 WHERE id = ${buildId}`;
+    return Math.max(1, count);
+  }
+
   return {
     /**
      * As many of these, from the first, as the log has room for within `bytesMax`; answers how many that were. In a
@@ -67,6 +75,30 @@ export function buildLogsIn(sql: Statement) {
         : await sql`SELECT * FROM build_logs WHERE build_id = ${buildId} AND ${atLeast(level)}
             ORDER BY position LIMIT ${limit} OFFSET ${offset}`;
       return rows.map(readEntry);
+    },
+
+    /** Of the log of a build that ended before; answers how many, and 0 when there is none left. In a transaction. */
+    async removeBefore(before: number, rows: number): Promise<number> {
+      const { rows: found } = await sql`SELECT id FROM builds WHERE log_bytes > 0 AND finished_at < ${before}
+        ORDER BY finished_at, id LIMIT 1`;
+      return found[0] === undefined ? 0 : removeFrom(text(found[0].id), rows);
+    },
+
+    /** Teams whose builds have said more than this. */
+    async teamsAbove(bytes: number): Promise<string[]> {
+      const { rows } =
+        await sql`SELECT templates.team_id FROM builds JOIN templates ON templates.id = builds.template_id
+        WHERE builds.log_bytes > 0 AND templates.team_id IS NOT NULL
+        GROUP BY templates.team_id HAVING SUM(builds.log_bytes) > ${bytes} ORDER BY templates.team_id`;
+      return rows.map((row) => text(row.team_id));
+    },
+
+    /** Of the log of the team's build that ended first. In a transaction. */
+    async removeOldestOfTeam(teamId: string, rows: number): Promise<number> {
+      const { rows: found } = await sql`SELECT builds.id FROM builds JOIN templates ON templates.id = builds.template_id
+        WHERE templates.team_id = ${teamId} AND builds.log_bytes > 0 AND builds.finished_at IS NOT NULL
+        ORDER BY builds.finished_at, builds.id LIMIT 1`;
+      return found[0] === undefined ? 0 : removeFrom(text(found[0].id), rows);
     },
 
     /** Forward the oldest first, backward the newest first. */

@@ -238,6 +238,33 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.transaction((tables) => tables.buildLogs.append("none", entries, 1_000_000))).toBe(0);
     });
 
+    test("logs are removed entry by entry, of builds that are over, the oldest first", async () => {
+      const entries = Array.from(
+        { length: 5 },
+        () => ({ at: NOW, level: "info", message: "line", step: null }) as const,
+      );
+      for (const [id, at] of [
+        ["b1", NOW + 1],
+        ["b2", NOW + 2],
+        ["b3", null],
+      ] as const) {
+        await request(id);
+        await store.builds.begin(id, null, NOW);
+        await store.transaction(({ buildLogs }) => buildLogs.append(id, entries, 10_000));
+        if (at !== null) await store.builds.fail(id, { message: "over", step: null }, at);
+      }
+      const left = async (id: string) => (await store.buildLogs.read(id, { offset: 0, limit: 10 })).length;
+      const lefts = () => Promise.all(["b1", "b2", "b3"].map(left));
+      const [team = ""] = await store.buildLogs.teamsAbove(100);
+      expect([await store.buildLogs.teamsAbove(10_000), team]).toEqual([[], "team-1"]);
+      const before = (at: number) => store.transaction(({ buildLogs }) => buildLogs.removeBefore(at, 3));
+      expect([await before(NOW + 2), await before(NOW + 2), await before(NOW + 2)]).toEqual([3, 2, 0]);
+      expect(await lefts()).toEqual([0, 5, 5]);
+      const oldest = () => store.transaction(({ buildLogs }) => buildLogs.removeOldestOfTeam(team, 3));
+      expect([await oldest(), await oldest(), await oldest()]).toEqual([3, 2, 0]);
+      expect(await lefts()).toEqual([0, 0, 5]);
+    });
+
     test("a tag means the build it was given last, and snapshots are listed by it", async () => {
       const { templates } = store;
       await templates.addAlias("team-1", "own", T);

@@ -1,6 +1,6 @@
 /** What ends a build before its time, and who waits for whom. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
-import { BUILD_START_WITHIN_MS } from "../limits.ts";
+import { BUILD_START_WITHIN_MS, HOUSEKEEPING_EVERY_MS, IMAGE_IN_HAND_MS } from "../limits.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 
@@ -161,4 +161,24 @@ describe("after the server has ended", () => {
       });
     }
   });
+});
+
+test("an image is kept from the moment its build has ended, also from one who read the store before", async () => {
+  const held = calls.hold();
+  const build = await calls.begin("web");
+  await held.begun(build);
+  const images = spyOn(f.store.builds, "images");
+  const asked = Promise.withResolvers<string[]>();
+  images.mockReturnValueOnce(asked.promise);
+  await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, async () => undefined);
+  await f.until(() => images.mock.calls.length > 0);
+  held.end(build);
+  await calls.ended(build);
+  asked.resolve(["base"]);
+  await f.control.settled();
+  expect(f.host.keptImages).toEqual(["base", `image-${build.buildID}`]);
+  await f.advance(IMAGE_IN_HAND_MS);
+  await f.call("DELETE", "/templates/web");
+  await f.control.settled();
+  expect(f.host.keptImages).toEqual(["base"]);
 });

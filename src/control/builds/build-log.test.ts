@@ -1,5 +1,6 @@
 /** The log of a build: in order, page by page, bounded, and complete once the build is over. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { CHRONICLE_SWEEP_MS } from "../limits.ts";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 
@@ -100,4 +101,14 @@ test("of another build, or of none, is nobody's", async () => {
   f.host.logBuild("5a4d1075-ba5e-4000-8000-00000000000f", [entry(1)]);
   f.host.logBuild(build.buildID, [entry(2)]);
   expect(await allOf(build)).toEqual(["line 0"]);
+});
+
+test("is removed after a week, and the build is still there", async () => {
+  const old = await spoken(3);
+  await f.advance(8 * 24 * 3_600_000);
+  const young = await spoken(3);
+  await f.idleClock.advance(CHRONICLE_SWEEP_MS, () => f.control.settled());
+  await f.control.settled();
+  expect([await allOf(old), await allOf(young)]).toEqual([[], ["line 0", "line 1", "line 2"]]);
+  expect(await calls.status(old)).toMatchObject({ status: "ready" });
 });

@@ -16,7 +16,7 @@ import type { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
 import { described, type Log } from "../../work/log.ts";
 import type { Ids } from "../access/ids.ts";
-import { BUILD_START_WITHIN_MS } from "../limits.ts";
+import { BUILD_START_WITHIN_MS, IMAGE_IN_HAND_MS } from "../limits.ts";
 import type { BuildLimits } from "./build-limits.ts";
 import { BuildLog } from "./build-log.ts";
 import { type BuildPlan, filesOf, resolveOrigin } from "./build-plan.ts";
@@ -59,6 +59,8 @@ export class Builds {
   readonly #queue: BuildQueue;
   readonly #jobs = new Map<string, Job>();
   readonly #running = new Set<Promise<void>>();
+  /** Until when each image counts as in hand. */
+  readonly #inHand = new Map<string, number>();
   #isClosing = false;
 
   constructor(services: BuildServices, limits: BuildLimits) {
@@ -134,6 +136,16 @@ export class Builds {
       );
   }
 
+  /**
+   * Images of builds that are being recorded, and of those that were a moment ago: who asked the store for all there
+   * are, and got the answer just before, must not take them for nobody's.
+   */
+  get imagesInHand(): string[] {
+    const now = this.#services.clock.now();
+    for (const [image, until] of this.#inHand) if (until <= now) this.#inHand.delete(image);
+    return [...this.#inHand.keys()];
+  }
+
   /** Uploaded archives that builds of this moment need. */
   get filesInUse(): ReadonlySet<string> {
     return new Set([...this.#jobs.values()].flatMap(({ plan }) => filesOf(plan).map(({ name }) => name)));
@@ -203,6 +215,7 @@ export class Builds {
     const { store, clock } = this.#services;
     const outcome = await this.#outcome(job);
     if (outcome === undefined) return;
+    if (outcome.isReady) this.#inHand.set(outcome.image, clock.now() + IMAGE_IN_HAND_MS);
     // Whoever reads that it is over finds all that it said.
     await job.log.flushed();
     if (outcome.isReady) return this.#record(job, outcome);

@@ -2,7 +2,14 @@
 import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
 import type { Store } from "../../store/store.ts";
 import type { TeamActivity } from "../../store/team-activity.ts";
-import { CHRONICLE_SWEEP_ROWS, CHRONICLE_SWEEP_STEPS, DELIVERIES_KEPT_MAX, LOG_BYTES_PER_TEAM_MAX } from "../limits.ts";
+import {
+  BUILD_LOG_BYTES_PER_TEAM_MAX,
+  BUILD_LOG_SWEEP_ENTRIES,
+  CHRONICLE_SWEEP_ROWS,
+  CHRONICLE_SWEEP_STEPS,
+  DELIVERIES_KEPT_MAX,
+  LOG_BYTES_PER_TEAM_MAX,
+} from "../limits.ts";
 import { AGING, thinned } from "./metric-thinning.ts";
 import { coarser } from "./team-points.ts";
 
@@ -10,12 +17,14 @@ export async function sweepChronicle(store: Store, now: number): Promise<void> {
   const before = now - CHRONICLE_KEPT_MS;
   const rows = CHRONICLE_SWEEP_ROWS;
   await inSteps(() => store.sandboxLogs.removeBefore(before, rows));
+  await inSteps(() => store.transaction(({ buildLogs }) => buildLogs.removeBefore(before, BUILD_LOG_SWEEP_ENTRIES)));
   await inSteps(() => store.metricBlocks.removeBefore(before, rows));
   await inSteps(() => store.webhooks.removeDeliveriesBefore(before, rows));
   await inSteps(() => store.sandboxEvents.removeBefore(before, rows));
   await inSteps(() => store.webhooks.removeDeliveriesBeyond(DELIVERIES_KEPT_MAX, rows));
   await inSteps(() => store.teamActivity.removeBefore(before, rows));
   await inSteps(() => shrinkTeams(store, rows));
+  await inSteps(() => shrinkBuildLogs(store));
   for (const { olderThanMs, stepMs } of AGING) {
     await inSteps(() => thin(store, now - olderThanMs, stepMs, rows));
     await inSteps(() => coarsen(store, now - olderThanMs, stepMs, rows));
@@ -31,6 +40,14 @@ async function shrinkTeams(store: Store, rows: number): Promise<number> {
   let removed = 0;
   for (const team of await store.sandboxLogs.teamsAbove(LOG_BYTES_PER_TEAM_MAX)) {
     removed += await store.sandboxLogs.removeOldestOfTeam(team, rows);
+  }
+  return removed;
+}
+
+async function shrinkBuildLogs(store: Store): Promise<number> {
+  let removed = 0;
+  for (const team of await store.buildLogs.teamsAbove(BUILD_LOG_BYTES_PER_TEAM_MAX)) {
+    removed += await store.transaction(({ buildLogs }) => buildLogs.removeOldestOfTeam(team, BUILD_LOG_SWEEP_ENTRIES));
   }
   return removed;
 }

@@ -17,6 +17,8 @@ interface HousekeepingServices {
   idleClock: Clock;
   log: Log;
   background: Background;
+  /** Images of builds that have ended lately: their rows may be younger than what was read of them. */
+  imagesInHand(): readonly string[];
   /** Removes, in its own time, those of these checkpoints that no build is started from. */
   discard(checkpoints: readonly string[]): void;
 }
@@ -59,9 +61,10 @@ export class Housekeeping {
   }
 
   async #round(): Promise<void> {
-    const { store, host } = this.#services;
+    const { store, host, imagesInHand } = this.#services;
     await this.#retireSnapshots();
-    await host.collectImages(await store.builds.images());
+    const named = await store.builds.images();
+    await host.collectImages([...new Set([...named, ...imagesInHand()])]);
   }
 
   async #retireSnapshots(): Promise<void> {
