@@ -42,7 +42,7 @@ export const CHECKPOINT_REMOVALS_AT_ONCE = 4;
 export const START_REPAIR_RETRY_MS = 600_000;
 /** Builds of which it is remembered that theirs could not be made; of others it is tried again. */
 export const START_REPAIRS_KNOWN_MAX = 1_000;
-/** What templates have left behind is looked for so often; also a number of kept ready ones holds by then. */
+/** What templates have left behind is looked for so often. */
 export const HOUSEKEEPING_EVERY_MS = 60_000;
 /** A snapshot that a newer one has taken the tag of can be used by its build id for so long. */
 export const SUPERSEDED_SNAPSHOT_KEPT_MS = 86_400_000;

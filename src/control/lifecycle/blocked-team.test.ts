@@ -1,6 +1,7 @@
 /** A team that the operator has blocked: it starts nothing, but what it has can be seen, kept and ended. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { ControlFixture } from "../testing/control-fixture.ts";
+import { storeTemplate } from "../testing/stored-templates.ts";
 
 let f: ControlFixture;
 let awake: string;
@@ -9,6 +10,7 @@ beforeEach(async () => {
   f = await ControlFixture.open();
   [awake, asleep] = [await f.create({ timeout: 600 }), await f.create({ timeout: 600, autoResume: { enabled: true } })];
   await f.call("POST", `/sandboxes/${asleep}/pause`);
+  await storeTemplate(f, "mine");
   await block(true);
 });
 afterEach(() => f[Symbol.asyncDispose]());
@@ -21,6 +23,9 @@ test.each([
   ["resume", () => f.call("POST", `/sandboxes/${asleep}/resume`), 201],
   ["connect to a paused sandbox", () => f.call("POST", `/sandboxes/${asleep}/connect`, { timeout: 5 }), 201],
   ["v2 connect to a paused sandbox", () => f.call("POST", `/v2/sandboxes/${asleep}/connect`), 201],
+  ["publish", () => f.call("PATCH", "/v2/templates/mine", { public: true }), 200],
+  ["publish by a bare name", () => f.call("PATCH", "/templates/mine", { public: true }), 200],
+  ["tag", () => f.call("POST", "/templates/tags", { target: "mine", tags: ["v1"] }), 201],
   ["fork", () => f.call("POST", `/sandboxes/${awake}/fork`), 201],
 ])("%s is refused with 403 until it is no longer blocked", async (_, act, otherwise) => {
   let captures = 0;
@@ -43,6 +48,9 @@ test("reading, connecting to what runs, setting its end, pausing and killing sti
   const call = async (method: string, path: string, body?: unknown) => (await f.call(method, path, body)).status;
   expect(await call("GET", "/v2/sandboxes")).toBe(200);
   expect(await call("GET", `/sandboxes/${asleep}`)).toBe(200);
+  expect(await call("GET", "/templates/mine/tags")).toBe(200);
+  expect(await call("DELETE", "/templates/tags", { name: "mine", tags: ["v1"] })).toBe(204);
+  expect(await call("DELETE", "/templates/mine")).toBe(204);
   expect(await call("POST", `/v2/sandboxes/${awake}/connect`)).toBe(200);
   expect(await call("POST", `/sandboxes/${awake}/timeout`, { timeout: 30 })).toBe(204);
   expect(await call("POST", `/sandboxes/${awake}/pause`)).toBe(204);

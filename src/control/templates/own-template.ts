@@ -32,6 +32,12 @@ export async function findOwnToRead(tables: Tables, team: Team, written: string)
   return { reference, template: await find(tables, team, reference, written) };
 }
 
+/** A blocked team may look at its templates and delete them, and take tags away. */
+export function refuseBlocked({ limits }: Team): void {
+  if (!limits.blocked) return;
+  throw new Fault(403, "this team is blocked: its templates can be read and deleted, but not published or tagged");
+}
+
 /** By its id and nothing else. */
 export async function findOwnById(tables: Tables, team: Team, id: string): Promise<Template> {
   const template = await tables.templates.byId(id);

@@ -4,7 +4,7 @@ import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
 import type { ReadyOrders } from "./kept-ready.ts";
-import { findOwn } from "./own-template.ts";
+import { findOwn, refuseBlocked } from "./own-template.ts";
 import { findBuild } from "./template-look-up.ts";
 import { DEFAULT_TAG, parseTag } from "./template-reference.ts";
 
@@ -21,6 +21,7 @@ export async function assignTags(
   target: string,
   written: readonly string[],
 ): Promise<{ tags: string[]; buildID: string }> {
+  refuseBlocked(team);
   const tags = [...new Set(written.map(parseTag))];
   const buildID = await store.transaction(async (tables) => {
     const { template, reference } = await findOwn(tables, team, target);

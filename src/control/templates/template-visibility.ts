@@ -5,7 +5,7 @@ import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
 import type { Clock } from "../../work/clock.ts";
-import { findOwn } from "./own-template.ts";
+import { findOwn, refuseBlocked } from "./own-template.ts";
 
 interface VisibilityChange {
   /** Undefined: as it is. */
@@ -17,12 +17,13 @@ interface VisibilityChange {
 const LIKE_AN_ID = /^[a-z0-9]{20}$/;
 
 /** Answers the names that it has then. */
-export function setVisibility(
+export async function setVisibility(
   { store, clock }: { store: Store; clock: Clock },
   team: Team,
   written: string,
   { isPublic, claimsNames }: VisibilityChange,
 ): Promise<string[]> {
+  refuseBlocked(team);
   return store.transaction(async (tables) => {
     const { template } = await findOwn(tables, team, written);
     if (isPublic !== undefined && !(await tables.templates.setPublic(template.id, isPublic, clock.now()))) {
