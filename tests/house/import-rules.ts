@@ -48,7 +48,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/image": list("contract work host/limits.ts host/system host/mount host/disk"),
   "host/mount": list("contract host/limits.ts host/system"),
   "host/network": list("contract work host/limits.ts host/system"),
-  "host/disk": list("contract host/limits.ts host/system host/mount host/network"),
+  "host/disk": list("contract work host/limits.ts host/system host/mount host/network"),
   "host/volume": list("contract work host/limits.ts host/volume-content.ts host/system host/mount host/disk"),
   "host/checkpoint": list("contract work host/limits.ts host/host.ts host/system host/runtime"),
   "host/guest-link": list("contract contract/runtime work host/limits.ts host/host.ts host/system host/mount"),

@@ -11,6 +11,7 @@ import { mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { described, stderrLog } from "../../work/log.ts";
 import { DISK_FREE_MIN_BYTES } from "../limits.ts";
 import { IdMappings } from "../mount/id-mapping.ts";
 import type { Lower } from "../mount/lower.ts";
@@ -55,7 +56,7 @@ export class Disks {
   /** Without `mapIds`, new disks are as on a machine that cannot map ids. */
   static async open(dataFolder: string, mounts: Mounts, mapIds = true): Promise<Disks> {
     const disks = new Disks(mounts, await openPool(dataFolder, mounts));
-    if (mapIds && (await disks.#canMap())) disks.#newIds = "plain";
+    if (mapIds) disks.#newIds = await disks.#tryToMap();
     return disks;
   }
 
@@ -117,8 +118,8 @@ export class Disks {
     return { root, ids: isPlain ? "plain" : "shifted", release: () => this.releaseMounts(folder) };
   }
 
-  /** Whether owners can be mapped here, as far as a small disk on a folder of the pool tells. */
-  async #canMap(): Promise<boolean> {
+  /** Mounts a small disk over a folder of the pool, to see whether owners can be mapped here. Never throws. */
+  async #tryToMap(): Promise<IdForm> {
     const folder = join(this.#pool, ".mapping");
     const name = Disks.newName();
     try {
@@ -126,13 +127,17 @@ export class Disks {
       for (const path of [folder, join(folder, "lower")]) mkdirSync(path, { recursive: true, mode: 0o700 });
       await this.clone(await this.#prototypes.of(MAPPING_TRIAL_MB, "plain"), this.imageOf(name));
       await this.view(this.imageOf(name), [{ folder: join(folder, "lower"), ids: "plain" }], folder);
-      return true;
-    } catch {
-      return false;
+      return "plain";
+    } catch (error) {
+      const event = "owners of files are shifted on new disks, because they could not be mapped";
+      stderrLog.write({ level: "warn", event, error: described(error) });
+      return "shifted";
     } finally {
-      await this.releaseMounts(folder);
-      await this.remove(name);
-      await rm(folder, { recursive: true, force: true });
+      // On a full disk not even this may go; then the next start does it.
+      await this.releaseMounts(folder)
+        .then(() => this.remove(name))
+        .then(() => rm(folder, { recursive: true, force: true }))
+        .catch(() => undefined);
     }
   }
 

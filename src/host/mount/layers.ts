@@ -8,9 +8,12 @@ import { MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY, mapInPlace, sho
 import {
   attributeOf,
   detachMount,
+  MS_BIND,
   MS_NOATIME,
   MS_NODEV,
   MS_NOSUID,
+  MS_RDONLY,
+  MS_REMOUNT,
   mount,
   withLoopDevice,
 } from "../system/syscalls.ts";
@@ -88,8 +91,13 @@ export function mountOverlay({ target, disk, lowers, folder, users }: OverlayJob
 }
 
 function showLower({ folder, ids }: Lower, path: string, users: number | undefined): void {
-  const mapping = ids === "plain" ? demandMapping(users) : undefined;
-  showAt(folder, path, LAYER_ATTRIBUTES | MOUNT_ATTR_RDONLY, mapping);
+  if (ids === "plain") {
+    showAt(folder, path, LAYER_ATTRIBUTES | MOUNT_ATTR_RDONLY, demandMapping(users));
+    return;
+  }
+  // As a kernel can that maps nothing. The first call takes no attributes.
+  mount(folder, path, "none", MS_BIND, "");
+  mount(folder, path, "none", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "");
 }
 
 function demandMapping(users: number | undefined): number {

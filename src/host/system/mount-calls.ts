@@ -35,9 +35,9 @@ function call(name: string, number: bigint, ...args: [bigint, bigint, bigint, bi
 
 /**
  * Shows what lies at `source` at `target` as well, with these attributes. Through it owners are mapped as in the user
- * namespace `users`, if there is one: an id on the disk is taken for one of that namespace.
+ * namespace `users`: an id on the disk is taken for one of that namespace.
  */
-export function showAt(source: string, target: string, attributes: bigint, users: number | undefined): void {
+export function showAt(source: string, target: string, attributes: bigint, users: number): void {
   withClone(source, attributes, users, (tree) => place(tree, target));
 }
 
@@ -50,14 +50,13 @@ export function mapInPlace(target: string, attributes: bigint, users: number): v
 }
 
 /** What is not placed anywhere goes again. */
-function withClone(source: string, attributes: bigint, users: number | undefined, use: (tree: number) => void): void {
+function withClone(source: string, attributes: bigint, users: number, use: (tree: number) => void): void {
   const [from, empty] = [cString(source), cString("")];
   const flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
   const tree = call(`open_tree ${source}`, OPEN_TREE, AT_FDCWD, BigInt(ptr(from)), flags, 0n, 0n);
   try {
-    const map = users === undefined ? 0n : MOUNT_ATTR_IDMAP;
     // What to set, what to clear, how to propagate, and the namespace.
-    const change = new BigUint64Array([attributes | map, 0n, 0n, BigInt(users ?? 0)]);
+    const change = new BigUint64Array([attributes | MOUNT_ATTR_IDMAP, 0n, 0n, BigInt(users)]);
     const of = [BigInt(tree), BigInt(ptr(empty)), AT_EMPTY_PATH] as const;
     call(`mount_setattr ${source}`, MOUNT_SETATTR, ...of, BigInt(ptr(change)), BigInt(change.byteLength));
     use(tree);

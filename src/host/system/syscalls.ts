@@ -27,7 +27,9 @@ export const MS_RDONLY = 1;
 export const MS_NOSUID = 2;
 export const MS_NODEV = 4;
 export const MS_NOEXEC = 8;
+export const MS_REMOUNT = 32;
 export const MS_NOATIME = 1024;
+export const MS_BIND = 4096;
 
 const MNT_DETACH = 2;
 const LOCK_EX = 2;
