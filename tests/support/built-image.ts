@@ -8,7 +8,7 @@ export function requestOf(image: string): CreateSandbox {
 }
 
 /** The disk of a sandbox of `parent` after `script`, for as long as `use` takes. */
-async function withDiskAfter(
+export async function withDiskAfter(
   { machine, data }: MachineOfFile,
   parent: string,
   script: string,

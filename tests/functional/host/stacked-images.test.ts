@@ -1,9 +1,10 @@
 /** Sandboxes on images of several layers, as builds that begin with other builds make them. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import { IMAGE_LEVELS_MAX } from "../../../src/host/limits.ts";
 import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
 import { run } from "../../../src/host/system/command.ts";
-import { buildImage, requestOf } from "../../support/built-image.ts";
+import { buildImage, requestOf, withDiskAfter } from "../../support/built-image.ts";
 import { shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
 import { askService, startService } from "../../support/memory-service.ts";
@@ -19,12 +20,12 @@ mkdir -m 0750 /data/far; chown user /data/far; ln /data/second "$(printf '/data/
 echo whole > /data/whole; ln /data/whole /data/whole-2
 truncate -s 1G /data/sparse; mkfifo -m 0640 /data/fifo
 printf '\\377' > "$(printf '/data/odd \\n\\377')"
-install -o user -g user -m 4755 /bin/true /data/set-id
+install -o user -g user -m 4755 /bin/true /data/set-id; cp /bin/grep /data/capable
 touch -d @1000000000.123456789 /data/dated
 python3 - <<'END'
 import os, socket
 os.setxattr("/data/kept", "user.colour", b"blue")
-os.setxattr("/data/set-id", "security.capability", bytes.fromhex("0100000200040000000000000000000000000000"))
+for path in "/data/set-id", "/data/capable": os.setxattr(path, "security.capability", bytes.fromhex("0100000200040000000000000000000000000000"))
 socket.socket(socket.AF_UNIX).bind("/data/socket")
 END
 `;
@@ -83,6 +84,13 @@ describe("a sandbox on a stack of three builds", () => {
 import os
 print(os.getxattr("/data/kept", "user.colour"), os.getxattr("/data/set-id", "security.capability").hex())`;
     expect(await read(`python3 -c '${attributes}'`)).toBe("b'blue' 0100000200040000000000000000000000000000");
+    const as = (user: number) => `setpriv --reuid ${user} --clear-groups`;
+    // A program that may bind low ports, whoever starts it.
+    expect(await read(`${as(1000)} /data/capable CapEff /proc/self/status`)).toBe("CapEff:\t0000000000000400");
+    expect(await read(`${as(1000)} grep CapEff /proc/self/status`)).toBe("CapEff:\t0000000000000000");
+    expect(await read(`${as(1001)} /data/set-id; ${as(1001)} python3 -c 'import os; os.stat("/data/set-id")'`)).toBe(
+      "",
+    );
     await here.machine.destroy(id);
   });
 
@@ -107,6 +115,29 @@ print(os.getxattr("/data/kept", "user.colour"), os.getxattr("/data/set-id", "sec
     for (const each of [id, copy.id, cold.id]) await here.machine.destroy(each);
     await here.machine.removeCheckpoint("stack");
   });
+});
+
+test("a sandbox on as many builds as can be stacked is paused and goes on", async () => {
+  const levels = Array.from({ length: IMAGE_LEVELS_MAX }, (_, index) => `level-${index}`);
+  const top = levels.at(-1) ?? "";
+  await withDiskAfter(here, BASE_IMAGE, "echo level > /level; rm /etc/debian_version", async (disk) => {
+    for (const [index, name] of levels.entries()) {
+      await here.machine.images.add(name, { parent: levels[index - 1] ?? BASE_IMAGE, disk });
+    }
+    const above = here.machine.images.add("above", { parent: top, disk });
+    await expect(above).rejects.toMatchObject({ status: 400, message: expect.stringContaining("FIX: ") });
+  });
+  const { id } = await here.machine.create(requestOf(top));
+  await startService(here.machine, id, "", "return open('/level').read()");
+  await here.machine.pause(id, "deep", { memory: true });
+  await here.machine.resume({ ...requestOf(top), id, checkpoint: "deep", memory: true });
+  expect(await askService(here.machine, id)).toBe("level\n");
+  expect(await shell(here.data, id, "echo more >> /level; cat /level; ls /etc/debian_version 2>&1 | wc -l")).toBe(
+    "level\nmore\n1",
+  );
+  await here.machine.destroy(id);
+  await here.machine.removeCheckpoint("deep");
+  await here.machine.collectImages(levels);
 });
 
 describe("two sandboxes of one image", () => {
