@@ -46,7 +46,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/system": list("contract work host/limits.ts"),
   "host/cgroup": list("contract work host/limits.ts"),
   "host/image": list("contract work host/limits.ts host/system host/mount host/disk"),
-  "host/mount": list("contract host/limits.ts host/system"),
+  "host/mount": list("contract work host/limits.ts host/system"),
   "host/network": list("contract work host/limits.ts host/system"),
   "host/disk": list("contract work host/limits.ts host/system host/mount host/network"),
   "host/volume": list("contract work host/limits.ts host/volume-content.ts host/system host/mount host/disk"),

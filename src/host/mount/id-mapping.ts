@@ -4,6 +4,7 @@
  */
 import { openSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
+import { described, type Log, stderrLog } from "../../work/log.ts";
 import { ID_NAMESPACE_MS } from "../limits.ts";
 import { cannotStart, MINIMAL_ENV } from "../system/command.ts";
 import { HOST_ROOT_ON_DISK, ID_COUNT } from "../system/id-range.ts";
@@ -12,11 +13,23 @@ import { HOST_ROOT_ON_DISK, ID_COUNT } from "../system/id-range.ts";
 export class IdMappings {
   readonly #made = new Map<number, Promise<number | undefined>>();
 
-  /** By which plain ids become those from `first` on; undefined where the machine has no user namespaces for it. */
+  constructor(
+    readonly open: (first: number) => Promise<number> = openMapping,
+    readonly log: Log = stderrLog,
+  ) {}
+
+  /**
+   * By which plain ids become those from `first` on. Undefined when it cannot be made, which the log tells; whoever
+   * asks next tries again, because a machine without user namespaces has no sandboxes at all.
+   */
   of(first: number): Promise<number | undefined> {
     let mapping = this.#made.get(first);
     if (mapping === undefined) {
-      mapping = openMapping(first).catch(() => undefined);
+      mapping = this.open(first).catch((error) => {
+        this.#made.delete(first);
+        this.log.write({ level: "error", event: "no table of ids could be made", error: described(error) });
+        return undefined;
+      });
       this.#made.set(first, mapping);
     }
     return mapping;
