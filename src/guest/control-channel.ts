@@ -1,6 +1,6 @@
 /**
- * The host's side door: configure, forward, ping, journal. It opens only with the secret that host and guest share;
- * without it the paths do not exist.
+ * The host's side door: configure, renew, forward, ping, journal. It opens only with the secret that host and guest
+ * share; without it the paths do not exist.
  */
 
 import { readFileSync } from "node:fs";
@@ -12,8 +12,9 @@ import {
   SETTINGS_LOST_STATUS,
 } from "../contract/runtime/guest-control.ts";
 import type { Journal } from "./journal/journal.ts";
-import { CONTROL_BODY_MAX_BYTES } from "./limits.ts";
+import { CONTROL_BODY_MAX_BYTES, RENEWED_AFTER_MS } from "./limits.ts";
 import type { Forwarders } from "./system/forwarder.ts";
+import { kernelUuid } from "./system/kernel-random.ts";
 import { logNotice } from "./system/log.ts";
 import type { MeminfoFile } from "./system/meminfo-file.ts";
 import { takeOwnIdentity } from "./system/own-identity.ts";
@@ -24,6 +25,7 @@ import { publishInternalVariables } from "./users/environment.ts";
 import { parseSettings, type SettingsKeeper } from "./users/settings.ts";
 
 const PORT_MAX = 65_535;
+const NEWLINE = 10;
 
 export interface ControlChannel {
   /** Whether this request comes from the host. Any other request for these paths is one for an unknown path. */
@@ -38,6 +40,10 @@ interface Controlled {
   journal: Journal;
   meminfoFile: MeminfoFile;
   variablesFolder: string;
+  /** Lets all processes go on without this guest. */
+  letGo(): void;
+  /** Ends this guest; another one is started in its place. */
+  end(): void;
 }
 
 export function createControlChannel(secretFile: string, controlled: Controlled): ControlChannel {
@@ -57,6 +63,8 @@ export function createControlChannel(secretFile: string, controlled: Controlled)
           return listen(controlled, new URL(request.url, "http://guest").searchParams);
         case "POST configure":
           return configure(controlled, await readJson(request));
+        case "POST renew":
+          return renew(controlled);
         case "POST forward":
           return forward(controlled.forwarders, await readJson(request));
         default:
@@ -87,6 +95,20 @@ function configure({ settings, journal, meminfoFile, variablesFolder }: Controll
   // A sandbox that was paused until now has a new one, in which nothing is true yet.
   meminfoFile.write();
   return new Response(null, { status: 204 });
+}
+
+/**
+ * What this process was ever told is somewhere in its memory, also what was overwritten or forgotten since: before that
+ * becomes part of a template, another process takes its place. Its sandbox keeps its id, by which a copy knows that it
+ * is one.
+ */
+function renew({ settings, letGo, end }: Controlled): Response {
+  settings.replace({ ...settings.current, envVars: {}, accessTokens: [kernelUuid()] });
+  letGo();
+  setTimeout(end, RENEWED_AFTER_MS);
+  // Never closed: it breaks off when this process is gone, and who waits for that needs no other sign.
+  const begun = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array([NEWLINE])) });
+  return new Response(begun, { headers: { "Content-Type": "text/plain" } });
 }
 
 /** A host hears by this that settings were lost: it is here, always, soon after a guest was started again. */

@@ -9,6 +9,7 @@ import { filesystemService } from "./filesystem/filesystem-service.ts";
 import { answer, type GuestServices } from "./front-door.ts";
 import { Journal } from "./journal/journal.ts";
 import { createLaunch } from "./process/launcher.ts";
+import { handOutputsOver } from "./process/pipes.ts";
 import { processService } from "./process/process-service.ts";
 import { ProcessTable } from "./process/process-table.ts";
 import { createRpcRoutes } from "./rpc/rpc.ts";
@@ -62,6 +63,8 @@ export function runDaemon(): void {
       journal,
       meminfoFile,
       variablesFolder: stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
+      letGo: handOutputsOver,
+      end: () => process.exit(0),
     }),
     rpc: createRpcRoutes(
       processService(new ProcessTable(), launch, journal, meminfoFile),

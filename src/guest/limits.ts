@@ -20,6 +20,10 @@ export const SUBSCRIBER_CHUNK_OVERHEAD_BYTES = 128;
 export const SUBSCRIBER_OVERFILL_MAX_BYTES = 2 * 1024 * 1024;
 export const SUBSCRIBER_STALLED_MS = 30_000;
 export const SUBSCRIBERS_PER_PROCESS_MAX = 128;
+/** Of processes that go on while the guest is renewed; a process of its own reads each. */
+export const OUTPUTS_HANDED_OVER_MAX = 256;
+/** From the answer to a request to be renewed until the guest ends: the answer is on its way by then. */
+export const RENEWED_AFTER_MS = 20;
 export const INPUT_SLICE_MAX_BYTES = 64 * 1024;
 export const INPUT_WAITING_MAX_BYTES = 64 * 1024 * 1024;
 export const EXIT_RETENTION_MS = 30_000;

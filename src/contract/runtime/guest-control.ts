@@ -7,6 +7,8 @@
  *   POST {prefix}configure  GuestSettings   → 204   replaces all settings
  *   POST {prefix}forward    ForwardRequest  → 200 ForwardAnswer, 404 when nothing listens on that port of a loopback
  *                                             address
+ *   POST {prefix}renew                      → 200, a body that ends with the guest; another one takes its place, which
+ *                                             knows no token and no variable, and answers nobody until it is configured
  *   GET  {prefix}ping                       → 204
  *   GET  {prefix}journal    ?journal&after  → 200 JournalMessages, one in a line, for as long as the host listens;
  *                                             SETTINGS_LOST_STATUS from a guest that was started again and found its

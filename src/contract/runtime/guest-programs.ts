@@ -14,8 +14,6 @@ interface GuestPrograms {
   provision: ProvisionRequest;
   /** For USER: makes the account unless there is one. The last line on stdout is its name. */
   "add-user": AddUserRequest;
-  /** For WORKDIR: makes a folder and those above it. The last line on stdout is its whole path. */
-  "make-folder": MakeFolderRequest;
 }
 
 export type GuestProgramName = keyof GuestPrograms;
@@ -55,16 +53,8 @@ export interface AddUserRequest {
   sudo: boolean;
 }
 
-export interface MakeFolderRequest {
-  path: string;
-  /** What a relative path is relative to; empty is `/`. */
-  workdir: string;
-  /** Whose folders they become; those that exist stay whose they are. */
-  user: string;
-}
-
 /** A process as the runtime's Process service takes it. */
-export interface GuestProgram {
+interface GuestProgram {
   cmd: string;
   args: string[];
   envs: Record<string, string>;

@@ -3,14 +3,16 @@
  * belong to the process's user. Output is read only as fast as its listeners take it, so a full pipe holds the process
  * back; input is handed over in slices that each wait until the pipe took them.
  */
-import { closeSync, fchownSync } from "node:fs";
-import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
+import { closeSync, existsSync, fchownSync } from "node:fs";
+import { Fault } from "../../contract/fault.ts";
+import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
+import { INPUT_SLICE_MAX_BYTES, OUTPUTS_HANDED_OVER_MAX } from "../limits.ts";
 import { logError } from "../system/log.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { fallBehindTheGuest } from "./precedence.ts";
-import { openPipe, setNonBlocking } from "./system-calls.ts";
+import { openPipe, setBlocking, setNonBlocking } from "./system-calls.ts";
 
 export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): Carrier {
   const ends = new PipeEnds(command);
@@ -120,12 +122,33 @@ class Stdin {
   }
 }
 
+/** Our ends of the pipes that processes write to. */
+const outputs = new Set<number>();
+
+/**
+ * For a guest that is about to end: another process reads on in its place and throws away what it reads. Without it
+ * every process that writes a line would die of that, or wait for ever.
+ */
+export function handOutputsOver(): void {
+  if (outputs.size > OUTPUTS_HANDED_OVER_MAX) {
+    throw new Fault(409, `at most ${OUTPUTS_HANDED_OVER_MAX} outputs can be handed over; ${outputs.size} are open`);
+  }
+  const ours = `${GUEST_MOUNT}/bin/busybox`;
+  const reader = existsSync(ours) ? [ours, "cat"] : ["cat"];
+  for (const fd of outputs) {
+    setBlocking(fd);
+    Bun.spawn(reader, { stdin: fd, stdout: "ignore", stderr: "ignore", env: {}, cwd: "/" }).unref();
+  }
+}
+
 async function drain(fd: number, kind: "stdout" | "stderr", sink: OutputSink): Promise<void> {
+  outputs.add(fd);
   try {
     for await (const chunk of Bun.file(fd).stream()) await sink(kind, chunk);
   } catch (thrown) {
     logError("reading a process's output failed", thrown, { kind });
   } finally {
+    outputs.delete(fd);
     closeSync(fd);
   }
 }

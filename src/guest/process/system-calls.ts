@@ -47,6 +47,11 @@ export function setNonBlocking(fd: number): void {
   if (library().fcntl(fd, F_SETFL, O_NONBLOCK) !== 0) throw new Error("a pipe could not be made non-blocking");
 }
 
+/** For who reads after us, and expects to wait. */
+export function setBlocking(fd: number): void {
+  if (library().fcntl(fd, F_SETFL, 0) !== 0) throw new Error("a pipe could not be made blocking");
+}
+
 /** Suspends or resumes the output of a terminal. False when the kernel refuses. */
 export function setTerminalOutput(fd: number, action: "suspend" | "resume"): boolean {
   return library().ioctl(fd, BigInt(TCXONC), action === "suspend" ? 0n : 1n) === 0;

@@ -13,7 +13,6 @@ const PROGRAMS: Record<GuestProgramName, () => Promise<Program>> = {
   unpack: async () => (await import("./unpack.ts")).unpack,
   provision: async () => (await import("./provision.ts")).provision,
   "add-user": async () => (await import("./add-user.ts")).addUser,
-  "make-folder": async () => (await import("./make-folder.ts")).makeFolder,
 };
 
 /** Answers the exit status. */

@@ -19,8 +19,8 @@ export interface SandboxSource {
   boot(request: CreateSandbox, origin?: Origin): Promise<string>;
   /** As for a client. */
   create(request: CreateSandbox): Promise<CreatedSandbox>;
-  /** Tells the guest other settings. */
-  handOver(id: string, request: CreateSandbox): Promise<void>;
+  /** A new guest in the place of the one that runs, which knows nothing of what that was told. */
+  renew(id: string): Promise<void>;
   /** Fault 404 when it does not run any more. */
   recordOf(id: string): SandboxRecord;
   addressOf(id: string): string;
@@ -115,9 +115,9 @@ export class BuildSandbox {
     return line?.split(":")[5];
   }
 
-  /** From now on its guest opens to nobody, and knows nothing of the token that it opened to. */
+  /** From now on its guest opens to nobody, and nothing that it was told is in its memory. What was started goes on. */
   async close(): Promise<void> {
-    await this.source.handOver(this.id, { ...this.request, accessTokens: [newToken()] });
+    await this.source.renew(this.id);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -48,8 +48,9 @@ export class TemplateSandboxes implements SandboxSource {
     }
   }
 
-  async handOver(id: string, request: CreateSandbox): Promise<void> {
-    await this.#parts.starting.handOver(id, request);
+  async renew(id: string): Promise<void> {
+    const { running } = this.#parts;
+    await running.demand(id).guest.renew(() => running.isAlive(id));
   }
 
   recordOf(id: string): SandboxRecord {

@@ -10,7 +10,6 @@ import {
   type ForwardRequest,
   type GuestSettings,
 } from "../../contract/runtime/guest-control.ts";
-import { type GuestProgram, type GuestProgramName, guestProgram } from "../../contract/runtime/guest-programs.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import {
   GUEST_ANSWER_MAX_BYTES,
@@ -25,7 +24,6 @@ import { overloaded } from "../system/overload.ts";
 const REHEARSALS = 3;
 /** Flags and length, before each message of a stream. */
 const ENVELOPE_BYTES = 5;
-const ACCESS_TOKEN_HEADER = "x-access-token";
 
 export class GuestClient {
   /** With a file for the settings they can be told again, also by a server that was started since. */
@@ -37,9 +35,35 @@ export class GuestClient {
 
   /** Answers when the guest does. `alive` tells whether it is worth waiting on. */
   async ready(alive: () => boolean): Promise<void> {
+    await this.#answering(alive, () => this.#call("GET", "ping", undefined, GUEST_PING_MS));
+  }
+
+  /**
+   * Another guest process in the place of the one that runs: nothing of what that was told, tokens and variables among
+   * it, is in the sandbox's memory afterwards. Other processes go on, those in terminals excepted; what they write is
+   * lost, and the new guest does not list them. It answers nobody until it is configured. For a checkpoint that others
+   * get: whatever is asked of the guest before that is in its memory again.
+   */
+  async renew(alive: () => boolean): Promise<void> {
+    const response = await this.#call("POST", "renew", undefined, GUEST_CALL_MS).catch((cause: unknown) => {
+      throw new Fault(500, "the guest could not be told to renew itself", { cause });
+    });
+    if (response.status !== 200) {
+      throw new Fault(500, `the guest refused to renew itself, with status ${response.status}`);
+    }
+    // The answer breaks off when the one that gave it is gone.
+    const cause: unknown = await boundedText(response).catch((error: unknown) => error);
+    if (isTimeout(cause)) throw overloaded(`the guest did not renew itself within ${GUEST_CALL_MS} ms`, cause);
+    await this.#answering(alive, () => {
+      const signal = AbortSignal.timeout(GUEST_PING_MS);
+      return fetch(`http://${this.address}:${RUNTIME_PORT}/health`, { redirect: "manual", keepalive: false, signal });
+    });
+  }
+
+  async #answering(alive: () => boolean, ask: () => Promise<Response>): Promise<void> {
     const deadline = performance.now() + GUEST_READY_MS;
     for (;;) {
-      const answer = await this.#call("GET", "ping", undefined, GUEST_PING_MS).catch((error: unknown) => error);
+      const answer = await ask().catch((error: unknown) => error);
       if (answer instanceof Response && answer.status === 204) return;
       if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: answer });
       if (performance.now() > deadline) {
@@ -59,36 +83,19 @@ export class GuestClient {
   /**
    * Starts a process as any client would, while the guest still asks for no token. The answer is its stream of events.
    */
-  async start([cmd = "", ...args]: string[], user: string): Promise<Response> {
-    return await this.#start({ cmd, args, envs: {}, cwd: "/" }, user, undefined, GUEST_CALL_MS);
-  }
-
-  /** Starts a program of the guest's own, as root. The answer is its stream of events. */
-  async startProgram<Name extends GuestProgramName>(
-    name: Name,
-    request: Parameters<typeof guestProgram<Name>>[1],
-    { token, timeoutMs }: { token?: string; timeoutMs: number },
-  ): Promise<Response> {
-    return await this.#start(guestProgram(name, request), "root", token, timeoutMs);
-  }
-
-  async #start(process: GuestProgram, user: string, token: string | undefined, timeoutMs: number): Promise<Response> {
-    const payload = new TextEncoder().encode(JSON.stringify({ process, stdin: false }));
+  async start([cmd, ...args]: string[], user: string): Promise<Response> {
+    const payload = new TextEncoder().encode(JSON.stringify({ process: { cmd, args, cwd: "/" }, stdin: false }));
     const envelope = new Uint8Array(ENVELOPE_BYTES + payload.length);
     new DataView(envelope.buffer).setUint32(1, payload.length);
     envelope.set(payload, ENVELOPE_BYTES);
     return await fetch(`http://${this.address}:${RUNTIME_PORT}/process.Process/Start`, {
       method: "POST",
-      headers: {
-        "content-type": "application/connect+json",
-        authorization: `Basic ${btoa(`${user}:`)}`,
-        ...(token === undefined ? {} : { [ACCESS_TOKEN_HEADER]: token }),
-      },
+      headers: { "content-type": "application/connect+json", authorization: `Basic ${btoa(`${user}:`)}` },
       body: envelope,
       redirect: "manual",
       decompress: false,
       keepalive: false,
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: AbortSignal.timeout(GUEST_CALL_MS),
     });
   }
 

@@ -23,11 +23,12 @@ const LIBRARIES = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "l
 const LOADER = "ld.so";
 
 /**
- * Keeps the guest alive: when it ends, for whatever reason, it is back within a second. User processes are not touched.
+ * Keeps the guest alive: when it ends, for whatever reason, it is back within a second, and at once when it ended to be
+ * renewed. User processes are not touched.
  */
 const KEEP_GUEST = [
   "while :; do",
-  `  LD_LIBRARY_PATH=${GUEST_MOUNT}/lib ${GUEST_MOUNT}/bin/guest`,
+  `  LD_LIBRARY_PATH=${GUEST_MOUNT}/lib ${GUEST_MOUNT}/bin/guest && continue`,
   `  ${GUEST_MOUNT}/bin/busybox sleep 0.2`,
   "done\n",
 ].join("\n");
