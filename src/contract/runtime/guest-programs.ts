@@ -47,7 +47,7 @@ export interface ProvisionRequest {
 }
 
 export interface AddUserRequest {
-  /** A name; or the number of an account that exists. */
+  /** A name; or the number of an account that exists. Either with its own group behind a colon. */
   name: string;
   /** May become root without a password. */
   sudo: boolean;

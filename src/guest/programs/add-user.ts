@@ -15,10 +15,21 @@ const SHELLS = ["/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh"];
 const NO_SHELL = "/sbin/nologin";
 const MS_PER_DAY = 86_400_000;
 
-export async function addUser({ name, sudo }: AddUserRequest): Promise<string[]> {
+export async function addUser(request: AddUserRequest): Promise<string[]> {
   using files = await AccountFiles.lock();
-  const account = NUMBER.test(name) ? nameOf(files, name) : ensureAccount(files, name);
-  return [...(sudo ? allowSudo(account) : []), account];
+  const [name = "", group, ...rest] = request.name.split(":");
+  // More than one colon is no user with a group, and refused as a name.
+  const user = rest.length > 0 ? request.name : name;
+  const account = NUMBER.test(user) ? nameOf(files, user) : ensureAccount(files, user);
+  if (group !== undefined) demandOwnGroup(files, account, group);
+  return [...(request.sudo ? allowSudo(account) : []), account];
+}
+
+/** Dockerfiles may name a group as well, by name or number. Processes have that of their account. */
+function demandOwnGroup(files: AccountFiles, account: string, group: string): void {
+  const own = files.find("passwd", account)?.[3] ?? "0";
+  if (group === own || files.find("group", group)?.[2] === own) return;
+  throw new Fault(400, `${quote(group)} is not the group of ${account}, and processes have that: leave it out`);
 }
 
 /** Dockerfiles name users by their numbers as well, but a process is started for an account. */

@@ -158,6 +158,14 @@ describe("a root like Alpine's", () => {
       });
     }
     expect(root.read("etc/passwd").match(/worker/g)?.length).toBe(2);
+    for (const name of ["worker.1:worker.1", "worker.1:1000", "1000:1000", "1000:worker.1"]) {
+      expect(await root.run("add-user", { name, sudo: false })).toMatchObject({ ...QUIET, stdout: "worker.1\n" });
+    }
+    const { exitCode, stderr } = await root.run("add-user", { name: "worker.1:root", sudo: false });
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 1,
+      stderr: '"root" is not the group of worker.1, and processes have that: leave it out\n',
+    });
     // sudo passes over files whose names have a dot.
     expect(root.read("etc/sudoers.d/worker_1")).toContain("worker.1 ALL=");
     expect(await root.run("add-user", { name: "root", sudo: false })).toMatchObject({ ...QUIET, stdout: "root\n" });
@@ -167,7 +175,7 @@ describe("a root like Alpine's", () => {
   test("names that cannot be accounts are refused, and nothing is changed", async () => {
     using root = alpine();
     const before = wholeTree(root);
-    for (const name of ["", "a:b", "a\nroot::0:0::/:", "../../etc", "-x", "ä", "n".repeat(33), "a b", "$(id)"]) {
+    for (const name of ["", "a:b:c", ":", "a\nroot::0:0::/:", "../../etc", "-x", "ä", "n".repeat(33), "a b", "$(id)"]) {
       const { exitCode, stderr } = await root.run("add-user", { name, sudo: true });
       expect({ exitCode, stderr }).toEqual({
         exitCode: 1,
