@@ -1,6 +1,7 @@
 /** Every row of the benchmark, in the order in which they are run and shown. */
 import type { Row } from "./row.ts";
 import { create } from "./rows/create.ts";
+import { createMiss, createMissMany } from "./rows/create-miss.ts";
 import { download } from "./rows/download.ts";
 import { firstOutput } from "./rows/first-output.ts";
 import { fork, forkMany } from "./rows/fork.ts";
@@ -13,6 +14,8 @@ import { upload } from "./rows/upload.ts";
 
 export const ROWS: readonly Row[] = [
   create,
+  createMiss,
+  createMissMany,
   firstOutput,
   roundTrip,
   download,

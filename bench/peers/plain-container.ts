@@ -5,7 +5,7 @@
  * Everything lies below the server's own run folder, state folder and cgroup, so that taking the server down removes
  * it.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "../../src/host/system/command.ts";
@@ -28,15 +28,28 @@ export class PlainContainer implements AsyncDisposable {
     for (const path of [folder, root, upper, work]) mkdirSync(`${path}`, { recursive: true, mode: 0o711 });
     const layers = `lowerdir=${context.image},upperdir=${upper},workdir=${work}`;
     await run(["mount", "-t", "overlay", "overlay", "-o", layers, `${root}`]);
-    const config = plainConfig(`${root}`, `${context.data.cgroup}/${ID}`);
-    writeFileSync(join(folder, "config.json"), JSON.stringify(config));
     return new PlainContainer(context, folder);
   }
 
   /** Makes the container, runs `true` in it, and removes it. */
   async run(): Promise<void> {
+    await this.#run(ID);
+  }
+
+  /** As many of them, each at once. */
+  async runTogether(count: number): Promise<void> {
+    await Promise.all(Array.from({ length: count }, (_, nth) => this.#run(`${ID}-${nth}`)));
+  }
+
+  async #run(id: string): Promise<void> {
     const { toolbox, data } = this.context;
-    await runBare([...toolbox.crun, "--root", data.crunFolder, "run", "--bundle", this.folder, ID]);
+    const bundle = join(this.folder, "bundles", id);
+    if (!existsSync(bundle)) {
+      mkdirSync(bundle, { recursive: true });
+      const config = plainConfig(join(this.folder, "root"), `${data.cgroup}/${id}`);
+      writeFileSync(join(bundle, "config.json"), JSON.stringify(config));
+    }
+    await runBare([...toolbox.crun, "--root", data.crunFolder, "run", "--bundle", bundle, id]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

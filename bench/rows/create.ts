@@ -31,7 +31,7 @@ export const create: Row = {
   },
 };
 
-function sandboxId(created: unknown): string {
+export function sandboxId(created: unknown): string {
   const { sandboxID } = created as { sandboxID?: unknown };
   if (typeof sandboxID !== "string") throw new Fault(500, "the answer to a create has no sandboxID");
   return sandboxID;
