@@ -5,6 +5,7 @@ import { createMiss, createMissMany } from "./rows/create-miss.ts";
 import { download } from "./rows/download.ts";
 import { firstOutput } from "./rows/first-output.ts";
 import { fork, forkMany } from "./rows/fork.ts";
+import { memory } from "./rows/memory.ts";
 import { output } from "./rows/output.ts";
 import { pause, pauseDirty } from "./rows/pause.ts";
 import { resume } from "./rows/resume.ts";
@@ -27,6 +28,7 @@ export const ROWS: readonly Row[] = [
   resume,
   fork,
   forkMany,
+  memory,
 ];
 
 export const ROW_NAMES: readonly string[] = ROWS.map(({ name }) => name);
