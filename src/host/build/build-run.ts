@@ -210,7 +210,7 @@ export class BuildRun {
   async #keepStart(kind: SandboxKind, made: Progress, undo: AsyncDisposableStack): Promise<string | null> {
     const { start, owner } = this.#request;
     if (start === null) return null;
-    const { checkpoints, sandboxes, bounds } = this.#parts;
+    const { checkpoints, checkpointing, sandboxes, bounds } = this.#parts;
     const known = this.#isForced ? undefined : this.#parts.results.find(this.#startKey(made));
     if (known?.image === kind.image && known.checkpoint !== undefined && this.#fits(known.checkpoint)) {
       return known.checkpoint;
@@ -222,14 +222,16 @@ export class BuildRun {
     await startUntilReady(sandbox, { start, context: made.context, output, bounds });
     this.#log.say("info", this.at, "Ready");
     const name = `start-${randomHex()}`;
-    const reason = await keepRunning(this.#parts, sandbox, name, owner);
-    if (reason === undefined) {
+    try {
+      await sandbox.keepMemory(checkpointing, name, owner);
       undo.defer(() => checkpoints.remove(name));
       return name;
+    } catch (cause) {
+      if (this.#signal.aborted || !(cause instanceof Fault) || cause.status !== 422) throw cause;
+      const then = "each sandbox runs the start command when it is created";
+      this.#log.say("warn", this.at, `What the start command started cannot be kept, so ${then}: ${cause.message}`);
+      return null;
     }
-    const then = "each sandbox runs the start command when it is created";
-    this.#log.say("warn", this.at, `What the start command started cannot be kept, so ${then}: ${reason}`);
-    return null;
   }
 
   /** Whether it is there, whole, and this machine can restore it. */
@@ -274,23 +276,6 @@ export class BuildRun {
   #kind(image: string, { user, workdir }: BuildContext): SandboxKind {
     const { templateId, cpuCount, memoryMB, diskSizeMB } = this.#request;
     return { templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser: user, defaultWorkdir: workdir };
-  }
-}
-
-/** Writes a checkpoint of all that runs; what it cannot keep is answered in words. */
-async function keepRunning(
-  { checkpointing }: Pick<BuildParts, "checkpointing">,
-  sandbox: BuildSandbox,
-  name: string,
-  owner: string,
-): Promise<string | undefined> {
-  await sandbox.close();
-  try {
-    await checkpointing.write(sandbox.record, name, { memory: true, owner }, "goes on");
-    return undefined;
-  } catch (cause) {
-    if (cause instanceof Fault && cause.status === 422) return cause.message;
-    throw cause;
   }
 }
 

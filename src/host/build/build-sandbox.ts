@@ -8,6 +8,7 @@ import { GuestCommands } from "../guest-link/guest-commands.ts";
 import type { CreatedSandbox, CreateSandbox } from "../host.ts";
 import { BUILD_COMMAND_SHOWN_CHARS, GUEST_PROGRAM_SAID_MAX_CHARS, PASSWD_MAX_BYTES } from "../limits.ts";
 import type { Origin } from "../sandbox/booting.ts";
+import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { CommandOutput } from "./build-log.ts";
@@ -24,6 +25,7 @@ export interface SandboxSource {
   /** Fault 404 when it does not run any more. */
   recordOf(id: string): SandboxRecord;
   addressOf(id: string): string;
+  /** Never throws. */
   destroy(id: string): Promise<void>;
 }
 
@@ -32,6 +34,8 @@ const SHELLS = ["/bin/bash", "/bin/sh"];
 export class BuildSandbox {
   readonly commands: GuestCommands;
   #shell: Promise<string> | undefined;
+  /** At once: whatever is being done with it fails then, instead of coming to its end. */
+  readonly #end = () => void this.source.destroy(this.id);
 
   private constructor(
     readonly id: string,
@@ -41,6 +45,7 @@ export class BuildSandbox {
     token: string,
   ) {
     this.commands = new GuestCommands(source.addressOf(id), token);
+    signal.addEventListener("abort", this.#end);
   }
 
   /** `start` makes the sandbox of a request. */
@@ -115,13 +120,28 @@ export class BuildSandbox {
     return line?.split(":")[5];
   }
 
-  /** From now on its guest opens to nobody, and nothing that it was told is in its memory. What was started goes on. */
-  async close(): Promise<void> {
-    await this.source.renew(this.id);
+  /** Writes all that runs in it. Who is being written is not ended at once: the writing is, in good order, and soon. */
+  async keepMemory(checkpointing: Checkpointing, name: string, owner?: string): Promise<void> {
+    const { signal } = this;
+    await this.#close();
+    signal.throwIfAborted();
+    signal.removeEventListener("abort", this.#end);
+    const onWritten = () => {
+      signal.addEventListener("abort", this.#end);
+      if (signal.aborted) this.#end();
+    };
+    const options = { memory: true, signal, onWritten, ...(owner === undefined ? {} : { owner }) };
+    await checkpointing.write(this.record, name, options, "goes on");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.signal.removeEventListener("abort", this.#end);
     await this.source.destroy(this.id);
+  }
+
+  /** From now on its guest opens to nobody, and nothing that it was told is in its memory. What was started goes on. */
+  async #close(): Promise<void> {
+    await this.source.renew(this.id);
   }
 
   #findShell(): Promise<string> {

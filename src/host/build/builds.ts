@@ -76,8 +76,7 @@ export class Builds {
     );
     const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };
     await startUntilReady(sandbox, { start, context, output: silentOutput(), bounds });
-    await sandbox.close();
-    await checkpointing.write(sandbox.record, name, { memory: true }, "goes on");
+    await sandbox.keepMemory(checkpointing, name);
   }
 
   /** Removes layers and results that are of no use any more; what each build adds makes the oldest go. */

@@ -47,6 +47,10 @@ interface CheckpointingParts {
 interface WriteOptions extends CheckpointOptions {
   /** What is to be known of it again, once its disk is there. */
   note?: (written: CheckpointFolder) => unknown;
+  /** Nobody wants it any more: it fails soon. */
+  signal?: AbortSignal;
+  /** From now on the sandbox is not needed for it. */
+  onWritten?: () => void;
 }
 
 export class Checkpointing {
@@ -66,9 +70,11 @@ export class Checkpointing {
     const bytes = await this.#demandSpace(record, options);
     try {
       const draft = checkpoints.begin(name);
-      if (options.memory) await this.#writeMemory(record, draft, bytes);
+      if (options.memory) await this.#writeMemory(record, draft, bytes, options.signal);
       else await this.#writeDisk(record, draft);
       if (after === "goes on") thaw(record.cgroup);
+      options.onWritten?.();
+      options.signal?.throwIfAborted();
       const lasting = !options.temporary;
       const [manifest] = await Promise.all([
         this.#describe(record, options, draft),
@@ -83,7 +89,12 @@ export class Checkpointing {
     }
   }
 
-  async #writeMemory(record: SandboxRecord, draft: CheckpointFolder, bytes: number): Promise<void> {
+  async #writeMemory(
+    record: SandboxRecord,
+    draft: CheckpointFolder,
+    bytes: number,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     await copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
     const { runtime, disks } = this.parts;
     await runtime.checkpoint({
@@ -96,7 +107,10 @@ export class Checkpointing {
       bounds: {
         maxBytes: imageMaxBytes(record),
         maxMs: Math.min(CHECKPOINT_MS, IMAGE_BASE_MS + (bytes / IMAGE_BYTES_PER_SECOND_MIN) * 1000),
-        demandRoom: () => demandRoom(() => disks.demandSpace(0)),
+        demandRoom() {
+          signal?.throwIfAborted();
+          demandRoom(() => disks.demandSpace(0));
+        },
       },
       whileStopped: this.#diskCommands(record, draft).join("\n"),
     });

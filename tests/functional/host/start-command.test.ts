@@ -167,6 +167,26 @@ describe("a build fails at its end, and leaves neither image nor checkpoint,", (
   });
 });
 
+test("a build that is cancelled while its memory is written is gone within five seconds", async () => {
+  // So much that writing it takes a while, on any machine.
+  const hold = {
+    command: "exec python3 -c 'import os, time; a = os.urandom(300 << 20); time.sleep(1000)'",
+    ready: "sleep 2",
+  };
+  const request = requestOf(steps, { start: hold });
+  const before = await here.machine.checkpoints.list();
+  let tookMs = Number.POSITIVE_INFINITY;
+  const { outcome } = await build(here.machine, request, async (line) => {
+    if (line !== "Ready") return;
+    const began = performance.now();
+    await here.machine.cancelBuild(request.id, "deleted");
+    tookMs = performance.now() - began;
+  });
+  expect(outcome).toEqual({ isReady: false, step: "finalize", message: "deleted" });
+  expect(tookMs).toBeLessThan(5_000);
+  expect(await here.machine.checkpoints.list()).toEqual(before);
+});
+
 test("a start command that goes into the background by itself, or is given its time, is as good", async () => {
   for (const command of ["setsid python3 /srv/service.py > /dev/null 2>&1 &", "exec python3 /srv/service.py"]) {
     const given = { command, ready: command.startsWith("exec") ? null : start.ready };
