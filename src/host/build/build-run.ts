@@ -9,11 +9,14 @@ import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { BuildLog } from "./build-log.ts";
 import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
-import { originKey, startKey, stepKey } from "./layer-key.ts";
+import { imageKey, originKey, startKey, stepKey } from "./layer-key.ts";
 import type { Layer, Layers } from "./layers.ts";
 import type { BuildResults } from "./results.ts";
 import { startUntilReady } from "./start-command.ts";
 import { afterEnv, isDiskStep, runStep, type UploadedFiles } from "./steps.ts";
+
+const NOT_KEPT =
+  "What the start command started cannot be kept, so each sandbox runs the start command when it is created";
 
 export interface BuildBounds {
   maxMs: number;
@@ -64,6 +67,8 @@ interface Progress {
   context: BuildContext;
   key: string;
   diskKey: string | undefined;
+  /** In which the last steps were run. */
+  sandbox: BuildSandbox | undefined;
 }
 
 export class BuildRun {
@@ -88,14 +93,11 @@ export class BuildRun {
     const base = this.#findBase();
     using _base = images.hold(base.image);
     images.demandStackable(base.image);
-    const made = await this.#runSteps(base);
-    this.at = "finalize";
     await using undo = new AsyncDisposableStack();
-    const image = await this.#keepImage(base, made, undo);
+    const { made, image } = await this.#makeImage(base, undo);
     using _image = images.hold(image);
     const kind = this.#kind(image, made.context);
-    const checkpoint = await this.#keepStart(kind, made, undo);
-    await this.#prove(kind, made.context, checkpoint);
+    const checkpoint = await this.#proven(kind, made, undo);
     this.#remember(base, made, image, checkpoint);
     undo.move();
     const { user: defaultUser, workdir: defaultWorkdir, envVars } = made.context;
@@ -113,26 +115,34 @@ export class BuildRun {
     return { image, disk: { folder, hostname: manifest.hostname }, context, key };
   }
 
+  async #makeImage(base: Base, undo: AsyncDisposableStack): Promise<{ made: Progress; image: string }> {
+    await using used = new AsyncDisposableStack();
+    const made = await this.#runSteps(base, used);
+    this.at = "finalize";
+    return { made, image: await this.#keepImage(base, made, undo) };
+  }
+
   /** Begins with the deepest layer that is there, and runs what comes after it. */
-  async #runSteps(base: Base): Promise<Progress> {
+  async #runSteps(base: Base, used: AsyncDisposableStack): Promise<Progress> {
     const { steps } = this.#request;
     const keys: string[] = [];
     for (const step of steps) keys.push(stepKey(keys.at(-1) ?? base.key, step));
     const layer = this.#deepestLayer(keys);
     const done = layer === undefined ? 0 : keys.indexOf(layer.key) + 1;
     for (const [at, step] of steps.slice(0, done).entries()) this.#announce(at, step, "CACHED ");
-    const begun = {
+    const begun: Progress = {
       context: layer?.context ?? base.context,
       key: layer?.key ?? base.key,
       diskKey: layer?.key,
+      sandbox: undefined,
     };
     const rest = steps.slice(done).map((step, at) => ({ step, at: done + at, key: keys[done + at] ?? "" }));
-    if (!rest.some(({ step }) => isDiskStep(step))) return await this.#runAll(rest, begun, undefined);
-    using _layer = layer === undefined ? undefined : this.#parts.layers.keep(layer.key);
-    await using sandbox = await this.#bootOn(base, layer);
+    if (layer !== undefined) used.use(this.#parts.layers.keep(layer.key));
+    if (!rest.some(({ step }) => isDiskStep(step))) return await this.#runAll(rest, begun);
+    const sandbox = used.use(await this.#bootOn(base, layer));
     const home = layer === undefined ? await sandbox.homeOf(begun.context.user) : undefined;
     if (home !== undefined) begun.context = { ...begun.context, home };
-    return await this.#runAll(rest, begun, sandbox);
+    return await this.#runAll(rest, { ...begun, sandbox });
   }
 
   /** Of those before the first step that is to be run whatever there is. */
@@ -147,12 +157,9 @@ export class BuildRun {
     return undefined;
   }
 
-  async #runAll(
-    steps: readonly { step: BuildStep; at: number; key: string }[],
-    begun: Progress,
-    sandbox: BuildSandbox | undefined,
-  ): Promise<Progress> {
+  async #runAll(steps: readonly { step: BuildStep; at: number; key: string }[], begun: Progress): Promise<Progress> {
     const { files, layers } = this.#parts;
+    const { sandbox } = begun;
     let { context, diskKey } = begun;
     const lastOfDisk = steps.findLast(({ step }) => isDiskStep(step));
     for (const { step, at, key } of steps) {
@@ -168,7 +175,7 @@ export class BuildRun {
       await layers.write(sandbox.record, key, { context, owner: this.#request.owner, before: diskKey });
       diskKey = key;
     }
-    return { context, key: steps.at(-1)?.key ?? begun.key, diskKey };
+    return { context, key: steps.at(-1)?.key ?? begun.key, diskKey, sandbox };
   }
 
   #announce(at: number, step: BuildStep, prefix: string): void {
@@ -192,18 +199,51 @@ export class BuildRun {
 
   /** What the build wrote becomes an image, unless it wrote nothing, or the same is there already. */
   async #keepImage(base: Base, made: Progress, undo: AsyncDisposableStack): Promise<string> {
-    const { images, layers, results } = this.#parts;
+    const { images, results } = this.#parts;
     if (made.diskKey === undefined && base.disk === undefined) return base.image;
-    const known = this.#isForced ? undefined : results.find(made.diskKey ?? base.key);
+    const known = this.#isForced ? undefined : results.find(this.#imageKey(base, made));
     if (known !== undefined && images.has(known.image)) return known.image;
-    const name = `t${randomHex()}`;
+    if (made.sandbox !== undefined) return await this.#addImage(base, made.sandbox, undo);
+    const layer = made.diskKey === undefined ? undefined : this.#parts.layers.find(made.diskKey);
+    await using sandbox = await this.#bootOn(base, layer);
+    return await this.#addImage(base, sandbox, undo);
+  }
+
+  async #addImage(base: Base, sandbox: BuildSandbox, undo: AsyncDisposableStack): Promise<string> {
+    const { images, checkpoints, checkpointing } = this.#parts;
+    const { templateId, id: buildId, owner } = this.#request;
     this.#log.say("debug", this.at, "Writing the image");
-    const add = ({ folder }: Pick<Layer, "folder">) =>
-      images.add(name, { parent: base.image, disk: folder.disk, signal: this.#signal });
-    if (made.diskKey !== undefined) await layers.hold(made.diskKey, add);
-    else if (base.disk !== undefined) await add(base.disk);
+    await sandbox.sign({ templateId, buildId });
+    const name = `t${randomHex()}`;
+    // Needed for a moment: the disk without what layers are not to know, whose build it is.
+    await checkpointing.write(sandbox.record, name, { memory: false, temporary: true, owner }, "goes on");
+    try {
+      const { disk } = checkpoints.folderOf(name);
+      await images.add(name, { parent: base.image, disk, signal: this.#signal });
+    } finally {
+      await checkpoints.remove(name);
+    }
     undo.defer(() => images.remove(name));
     return name;
+  }
+
+  /** A checkpoint that was seen to work; null: there is none. */
+  async #proven(kind: SandboxKind, made: Progress, undo: AsyncDisposableStack): Promise<string | null> {
+    const known = this.#knownStart(kind, made);
+    if (known !== undefined && (await this.#prove(kind, made.context, known)) === undefined) return known;
+    const kept = await this.#keepStart(kind, made, undo);
+    const misfit = await this.#prove(kind, made.context, kept);
+    if (misfit === undefined) return kept;
+    this.#log.say("warn", this.at, `${NOT_KEPT}: ${misfit}`);
+    return null;
+  }
+
+  /** Of an earlier build that was the same. */
+  #knownStart(kind: SandboxKind, made: Progress): string | undefined {
+    if (this.#isForced || this.#request.start === null) return undefined;
+    const known = this.#parts.results.find(this.#startKey(made));
+    const isSame = known?.image === kind.image && known.checkpoint !== undefined && this.#fits(known.checkpoint);
+    return isSame ? known.checkpoint : undefined;
   }
 
   /** Null: there is nothing to start, or what was started cannot be kept. */
@@ -211,10 +251,6 @@ export class BuildRun {
     const { start, owner } = this.#request;
     if (start === null) return null;
     const { checkpoints, checkpointing, sandboxes, bounds } = this.#parts;
-    const known = this.#isForced ? undefined : this.#parts.results.find(this.#startKey(made));
-    if (known?.image === kind.image && known.checkpoint !== undefined && this.#fits(known.checkpoint)) {
-      return known.checkpoint;
-    }
     this.#log.say("info", this.at, `Starting ${shortened(start.command)}`);
     const request = { kind, envVars: made.context.envVars, internet: true };
     await using sandbox = await BuildSandbox.of(sandboxes, (opened) => sandboxes.boot(opened), request, this.#signal);
@@ -228,8 +264,7 @@ export class BuildRun {
       return name;
     } catch (cause) {
       if (this.#signal.aborted || !(cause instanceof Fault) || cause.status !== 422) throw cause;
-      const then = "each sandbox runs the start command when it is created";
-      this.#log.say("warn", this.at, `What the start command started cannot be kept, so ${then}: ${cause.message}`);
+      this.#log.say("warn", this.at, `${NOT_KEPT}: ${cause.message}`);
       return null;
     }
   }
@@ -246,8 +281,8 @@ export class BuildRun {
     }
   }
 
-  /** A sandbox is created as for a client, and runs a command. */
-  async #prove(kind: SandboxKind, context: BuildContext, checkpoint: string | null): Promise<void> {
+  /** A sandbox is created as for a client, and runs a command. Answers why the checkpoint could not be used, if so. */
+  async #prove(kind: SandboxKind, context: BuildContext, checkpoint: string | null): Promise<string | undefined> {
     const { start } = this.#request;
     const { sandboxes } = this.#parts;
     const request = {
@@ -260,12 +295,18 @@ export class BuildRun {
     await using sandbox = await BuildSandbox.of(sandboxes, (opened) => sandboxes.create(opened), request, this.#signal);
     if (await sandbox.hasShell()) await sandbox.shell("true", context, this.#log.output(this.at));
     this.#log.say("debug", this.at, "A sandbox of this template runs commands");
+    return sandbox.misfit;
   }
 
   #remember(base: Base, made: Progress, image: string, checkpoint: string | null): void {
     const { results } = this.#parts;
-    if (image !== base.image) results.keep(made.diskKey ?? base.key, { image });
+    if (image !== base.image) results.keep(this.#imageKey(base, made), { image });
     if (checkpoint !== null) results.keep(this.#startKey(made), { image, checkpoint });
+  }
+
+  /** The image says of which template it is. */
+  #imageKey(base: Base, made: Progress): string {
+    return imageKey(made.diskKey ?? base.key, this.#request.templateId);
   }
 
   #startKey({ key }: Progress): string {

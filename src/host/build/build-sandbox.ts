@@ -4,6 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { type GuestProgramName, guestProgram } from "../../contract/runtime/guest-programs.ts";
+import { buildFile } from "../../contract/runtime/image-files.ts";
 import { GuestCommands } from "../guest-link/guest-commands.ts";
 import type { CreatedSandbox, CreateSandbox } from "../host.ts";
 import { BUILD_COMMAND_SHOWN_CHARS, GUEST_PROGRAM_SAID_MAX_CHARS, PASSWD_MAX_BYTES } from "../limits.ts";
@@ -29,6 +30,7 @@ export interface SandboxSource {
   destroy(id: string): Promise<void>;
 }
 
+const BUILD_FILE = "/.e2b";
 const SHELLS = ["/bin/bash", "/bin/sh"];
 
 export class BuildSandbox {
@@ -43,6 +45,8 @@ export class BuildSandbox {
     readonly request: Omit<CreateSandbox, "accessTokens">,
     readonly signal: AbortSignal,
     token: string,
+    /** Why the checkpoint that it was to begin with could not be used, if so. */
+    readonly misfit: string | undefined,
   ) {
     this.commands = new GuestCommands(source.addressOf(id), token);
     signal.addEventListener("abort", this.#end);
@@ -58,8 +62,8 @@ export class BuildSandbox {
     signal.throwIfAborted();
     const token = newToken();
     const started = await start({ ...request, accessTokens: [token] });
-    const id = typeof started === "string" ? started : started.id;
-    const sandbox = new BuildSandbox(id, source, request, signal, token);
+    const { id, misfit } = typeof started === "string" ? { id: started } : started;
+    const sandbox = new BuildSandbox(id, source, request, signal, token, misfit);
     if (!signal.aborted) return sandbox;
     await sandbox[Symbol.asyncDispose]();
     throw signal.reason;
@@ -111,6 +115,15 @@ export class BuildSandbox {
     );
     if (end.exitCode === 0) return said.stdout.trim();
     throw new Fault(422, said.stderr.trim() || `${name} ended with exit code ${end.exitCode} and said nothing`);
+  }
+
+  /** Writes down what the sandboxes of this disk are of. A place that cannot be written to is left as it is. */
+  async sign(build: { templateId: string; buildId: string }): Promise<void> {
+    const content = new Response(buildFile(build)).body ?? new ReadableStream();
+    await this.commands.upload(BUILD_FILE, "root", content, this.signal).catch((cause: unknown) => {
+      this.signal.throwIfAborted();
+      if (!(cause instanceof Fault) || cause.status !== 422) throw cause;
+    });
   }
 
   /** Of this user; undefined if there is no such user. */

@@ -1,7 +1,7 @@
 /** What makes two layers the same, and what does not. */
 import { expect, test } from "bun:test";
 import type { BuildStep } from "../host.ts";
-import { originKey, startKey, stepKey } from "./layer-key.ts";
+import { imageKey, originKey, startKey, stepKey } from "./layer-key.ts";
 
 const run: BuildStep = { type: "run", command: "true", user: null, force: false };
 const copy: BuildStep = { type: "copy", files: "f/1", source: "a", target: "b", owner: null, mode: null, force: false };
@@ -28,6 +28,8 @@ test("whatever differs, differs in the key", () => {
     stepKey(origin(), { ...copy, source: "b", target: "a" }),
     stepKey(origin(), { type: "env", variables: [["A", "B"]], force: false }),
     stepKey(origin(), { type: "env", variables: [["AB", ""]], force: false }),
+    imageKey(origin(), "one"),
+    imageKey(origin(), "two"),
     startKey(origin(), { command: "true", ready: null }, [1, 2]),
     startKey(origin(), { command: "true", ready: "" }, [1, 2]),
     startKey(origin(), { command: "true", ready: null }, [12]),

@@ -18,6 +18,10 @@ export function stepKey(parent: string, step: BuildStep): string {
   return digest("step", parent, Object.entries(said).sort());
 }
 
+export function imageKey(parent: string, templateId: string): string {
+  return digest("image", parent, templateId);
+}
+
 export function startKey(parent: string, start: StartCommand, size: readonly number[]): string {
   return digest("start", parent, start.command, start.ready, size);
 }

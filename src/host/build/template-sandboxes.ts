@@ -116,6 +116,6 @@ export class TemplateSandboxes implements SandboxSource {
 
 /** Why what is in a checkpoint cannot run here; undefined: for another reason than that. */
 function misfitOf(cause: unknown): string | undefined {
-  if (!(cause instanceof Fault)) return undefined;
-  return cause.status === 422 || cause.status === 404 ? cause.message : undefined;
+  // 500: it fits as far as anybody can tell, and still could not be restored.
+  return cause instanceof Fault && [404, 422, 500].includes(cause.status) ? cause.message : undefined;
 }

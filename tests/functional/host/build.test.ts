@@ -82,7 +82,11 @@ describe("steps", () => {
       envVars: { A: "1", B: "1 and /home/user, not $(id)" },
       checkpoint: null,
     });
-    expect(await inSandbox(built.outcome, "cat /home/user/file; stat -c %U /srv/app")).toBe("one\nuser");
+    const found = await inSandbox(
+      built.outcome,
+      "cat /home/user/file; stat -c %U /srv/app; cut -d= -f1 /.e2b; cat /.e2b",
+    );
+    expect(found.split("\n").slice(0, 6)).toEqual(["one", "user", "ENV_ID", "TEMPLATE_ID", "BUILD_ID", "ENV_ID=tpl"]);
   });
 
   test("copy uploads for the user of the moment, or for whom they are meant", async () => {

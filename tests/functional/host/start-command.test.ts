@@ -117,6 +117,9 @@ describe("what a start command started", () => {
     expect(one?.answer).toBe(two?.answer);
     expect(one?.misfit).toBeUndefined();
     await here.machine.removeCheckpoint("anew");
+    const rebuilt = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
+    expect(rebuilt.image).toBe(ready.image);
+    expect(rebuilt.checkpoint).not.toBe(ready.checkpoint);
     writeFileSync(manifest, written);
   });
 
