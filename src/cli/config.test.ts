@@ -29,7 +29,21 @@ test("without a setting the documented defaults hold", () => {
     allowWebhooksInside: false,
     builds: BUILD_LIMITS_DEFAULT,
     buildBounds: { maxMs: 3_600_000, readyMaxMs: 600_000, logMaxBytes: 10 * 1024 ** 2 },
+    volumes: { sizeMB: 10_240, sizeMaxMB: 102_400, perTeam: 100, mountsPerSandbox: 16 },
   });
+});
+
+test("bounds of volumes are whole numbers, and what is given by default is within the most", () => {
+  const { volumes } = loadConfig({ ...none, SANDLOT_VOLUME_SIZE_MAX_MB: "2048", SANDLOT_VOLUME_SIZE_MB: "1024" });
+  expect(volumes).toMatchObject({ sizeMB: 1024, sizeMaxMB: 2048 });
+  for (const [name, value] of [
+    ["SANDLOT_VOLUME_SIZE_MB", "102401"],
+    ["SANDLOT_VOLUME_SIZE_MB", "31"],
+    ["SANDLOT_VOLUMES_PER_TEAM", "many"],
+    ["SANDLOT_VOLUMES_PER_SANDBOX", "65"],
+  ] as const) {
+    expect(() => loadConfig({ ...none, [name]: value })).toThrow(value);
+  }
 });
 
 test("a variable wins over the file, and an empty one counts as unset", () => {

@@ -102,7 +102,33 @@ export const SETTINGS = [
     default: "1024",
     description: "How large an upload for a build may be, in MiB. 1 to 65536.",
   },
+  {
+    key: "volumeSizeMB",
+    variable: "SANDLOT_VOLUME_SIZE_MB",
+    default: "10240",
+    description: "Size of a volume whose creator does not say one.",
+  },
+  {
+    key: "volumeSizeMaxMB",
+    variable: "SANDLOT_VOLUME_SIZE_MAX_MB",
+    default: "102400",
+    description: "The most that a volume may be made for.",
+  },
+  {
+    key: "volumesPerTeam",
+    variable: "SANDLOT_VOLUMES_PER_TEAM",
+    default: "100",
+    description: "How many volumes a team may have.",
+  },
+  {
+    key: "volumesPerSandbox",
+    variable: "SANDLOT_VOLUMES_PER_SANDBOX",
+    default: "16",
+    description: "How many volumes a sandbox may have mounted. 0 to 64.",
+  },
 ] as const satisfies readonly Setting[];
+
+type VolumeKey = Extract<(typeof SETTINGS)[number]["key"], `volume${string}`>;
 
 /** Where the config file is; not itself a setting of it. */
 export const CONFIG_FILE_VARIABLE = "SANDLOT_CONFIG";
@@ -119,7 +145,13 @@ export interface Config {
   builds: BuildLimits;
   /** What the host holds each build to. */
   buildBounds: { maxMs: number; readyMaxMs: number; logMaxBytes: number };
+  volumes: { sizeMB: number; sizeMaxMB: number; perTeam: number; mountsPerSandbox: number };
 }
+
+const VOLUME_MB = { min: 32, max: 16 * 1024 * 1024 };
+const VOLUMES_PER_TEAM = { min: 0, max: 100_000 };
+/** CRIU and crun take each of them as an argument. */
+const VOLUMES_PER_SANDBOX = { min: 0, max: 64 };
 
 export function loadConfig(env: Record<string, string | undefined>): Config {
   const file = readConfigFile(env);
@@ -150,6 +182,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
       readyMaxMs: parseCount("buildReadyMinutes", value("buildReadyMinutes") ?? "10", 1, 1440) * 60_000,
       logMaxBytes,
     },
+    volumes: parseVolumes(value),
   };
 }
 
@@ -217,10 +250,22 @@ export function parseListen(text: string): { hostname: string; port: number } {
 
 function parseCount(key: string, text: string, least: number, most: number): number {
   const count = Number(text);
-  if (!Number.isInteger(count) || count < least || count > most) {
+  if (!/^\d+$/.test(text) || count < least || count > most) {
     throw new Fault(400, `${key} must be a whole number from ${least} to ${most}, not "${text}"`);
   }
   return count;
+}
+
+function parseVolumes(value: (key: VolumeKey) => string | undefined): Config["volumes"] {
+  const read = (key: VolumeKey, otherwise: string, bounds: { min: number; max: number }) =>
+    parseCount(key, value(key) ?? otherwise, bounds.min, bounds.max);
+  const sizeMaxMB = read("volumeSizeMaxMB", "102400", VOLUME_MB);
+  return {
+    sizeMB: read("volumeSizeMB", "10240", { min: VOLUME_MB.min, max: sizeMaxMB }),
+    sizeMaxMB,
+    perTeam: read("volumesPerTeam", "100", VOLUMES_PER_TEAM),
+    mountsPerSandbox: read("volumesPerSandbox", "16", VOLUMES_PER_SANDBOX),
+  };
 }
 
 /** True for the first of the two words. */

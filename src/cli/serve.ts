@@ -69,6 +69,8 @@ export async function serve(config: Config): Promise<number> {
     builtinsReady: config.readyPerKind,
     builds: config.builds,
     linkSecret: linkSecret(data),
+    volumeContent: host.content,
+    volumeBounds: config.volumes,
   });
   await store.makeRoom().catch((error: unknown) => {
     log.write({ level: "error", event: "the disk has no room for the store", error: described(error) });

@@ -4,7 +4,9 @@
  * touches the machine (that is the host's) and never carries a sandbox's traffic (that is the edge's).
  */
 import type { Blobs } from "../blobs/blobs.ts";
+import { Fault } from "../contract/fault.ts";
 import type { Host } from "../host/host.ts";
+import type { VolumeContent } from "../host/volume-content.ts";
 import type { Store } from "../store/store.ts";
 import { Background } from "../work/background.ts";
 import type { Clock } from "../work/clock.ts";
@@ -26,6 +28,7 @@ import { UNBUILT_ROUTES } from "./routes/unbuilt-routes.ts";
 import { Housekeeping } from "./templates/housekeeping.ts";
 import { ReadyOrders } from "./templates/kept-ready.ts";
 import { deleteTemplate } from "./templates/template-deletion.ts";
+import { type VolumeBounds, Volumes } from "./volumes/volumes.ts";
 
 export interface Control {
   /** Answers any request to the management interface; never throws. */
@@ -44,6 +47,9 @@ interface ControlServices {
   store: Store;
   host: Host;
   blobs: Blobs;
+  /** What is in the host's volumes; nobody can look into them unless given. */
+  volumeContent?: VolumeContent;
+  volumeBounds?: Partial<VolumeBounds>;
   clock: Clock;
   ids: Ids;
   log: Log;
@@ -57,6 +63,20 @@ interface ControlServices {
   /** Signs links of uploads. Without one, links end with this run of the server. */
   linkSecret?: Uint8Array;
 }
+
+function withoutContent(): Promise<never> {
+  return Promise.reject(new Fault(501, "the content of volumes cannot be reached on this server"));
+}
+
+const NO_CONTENT: VolumeContent = {
+  stat: withoutContent,
+  list: withoutContent,
+  makeFolder: withoutContent,
+  change: withoutContent,
+  remove: withoutContent,
+  read: withoutContent,
+  write: withoutContent,
+};
 
 export function createControl(services: ControlServices): Control {
   const { store, host, clock, ids, log } = services;
@@ -94,6 +114,7 @@ export function createControl(services: ControlServices): Control {
     buildLimits,
   );
   const uploadSweep = new UploadSweep({ clock: idleClock, background, uploads, builds });
+  const volumes = new Volumes({ store, host, clock, ids, log, background }, services.volumeBounds);
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
     lifecycle.heard(event);
@@ -114,6 +135,8 @@ export function createControl(services: ControlServices): Control {
       deleteTemplate: (...args) =>
         deleteTemplate({ store, clock, builds, readyOrders, housekeeping, lifecycle }, ...args),
       lifecycle,
+      volumes,
+      volumeContent: services.volumeContent ?? NO_CONTENT,
       chronicle,
       clock,
       ids,
@@ -124,6 +147,7 @@ export function createControl(services: ControlServices): Control {
     ids,
     log,
     isReady,
+    volumeOf: (token) => volumes.opened(token),
     // Whoever is told that something happened finds it among the events, also after a crash.
     recorded: () => chronicle.recorded(),
   });
@@ -148,6 +172,7 @@ export function createControl(services: ControlServices): Control {
     async start() {
       await lifecycle.start();
       await builds.recover();
+      await volumes.start();
       await chronicle.start();
       uploadSweep.start();
       readyOrders.start();
@@ -166,6 +191,7 @@ export function createControl(services: ControlServices): Control {
       lifecycle.beginClose();
       uploads.close();
       uploadSweep.close();
+      volumes.close();
       await Promise.allSettled(underWay);
       await builds.close();
       await lifecycle.close();

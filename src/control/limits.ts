@@ -154,3 +154,15 @@ export const UPLOADS_PER_TEAM_MAX_BYTES = 20 * 1024 ** 3;
 /** Uploaded files that no build has used for so long are removed, in rounds this far apart. */
 export const UPLOADS_KEPT_MS = 24 * 3_600_000;
 export const UPLOADS_SWEEP_MS = 3_600_000;
+
+/** No smaller volume has room for a journal and anything else. */
+export const VOLUME_MIN_MB = 32;
+export const VOLUME_TOKEN_MS = 3_600_000;
+/** Ours have less than half of it. */
+export const VOLUME_TOKEN_MAX_CHARS = 1024;
+/** Sandboxes and snapshots that a refusal names. */
+export const VOLUME_USERS_SHOWN = 10;
+/** A volume that could not be removed is tried again after the first of these, doubling up to the second. */
+export const VOLUME_REMOVAL_RETRY_MIN_MS = 1_000;
+export const VOLUME_REMOVAL_RETRY_MAX_MS = 60_000;
+export const VOLUME_REMOVALS_AT_ONCE = 2;

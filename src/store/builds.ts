@@ -5,6 +5,8 @@
  */
 import { integer, integerOrNull, type Row, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 
+import type { VolumeMount } from "./sandboxes.ts";
+
 type BuildStatus = "waiting" | "building" | "ready" | "error";
 
 export interface Build {
@@ -35,6 +37,8 @@ export interface Build {
   checkpoint: string | null;
   /** The sandbox that a snapshot is of; null: it is no snapshot. */
   sourceSandbox: string | null;
+  /** What its sandboxes have mounted: that is how a snapshot's sandbox was. */
+  volumeMounts: VolumeMount[];
   /** Why it failed. */
   reason: BuildReason | null;
   createdAt: number;
@@ -68,7 +72,10 @@ export type BuildResult = Pick<
 >;
 
 /** A build that there is at once, as of what is built in and of snapshots. */
-export type FinishedBuild = BuildWanted & BuildResult & Pick<Build, "sourceSandbox">;
+export type FinishedBuild = BuildWanted &
+  BuildResult &
+  Pick<Build, "sourceSandbox"> &
+  Partial<Pick<Build, "volumeMounts">>;
 
 interface Tag {
   tag: string;
@@ -116,12 +123,12 @@ export function buildsIn(sql: Statement) {
 
   async function insert(build: Build): Promise<void> {
     await sql`INSERT INTO builds (id, template_id, number, generation, status, tags, cpu_count, memory_mb, disk_size_mb,
-        image, default_user, default_workdir, env_vars, guest_version, checkpoint, source_sandbox, created_at,
-        updated_at, finished_at)
+        image, default_user, default_workdir, env_vars, guest_version, checkpoint, source_sandbox, volume_mounts,
+        created_at, updated_at, finished_at)
       VALUES (${build.id}, ${build.templateId}, ${build.number}, ${build.generation}, ${build.status},
         ${JSON.stringify(build.tags)}, ${build.cpuCount}, ${build.memoryMB}, ${build.diskSizeMB}, ${build.image},
         ${build.defaultUser}, ${build.defaultWorkdir}, ${JSON.stringify(build.envVars)}, ${build.guestVersion},
-        ${build.checkpoint}, ${build.sourceSandbox}, ${build.createdAt}, ${build.updatedAt}, ${build.finishedAt})`;
+        ${build.checkpoint}, ${build.sourceSandbox}, ${JSON.stringify(build.volumeMounts)}, ${build.createdAt}, ${build.updatedAt}, ${build.finishedAt})`;
   }
 
   return {
@@ -261,6 +268,13 @@ export function buildsIn(sql: Statement) {
         createdAt: integer(row.created_at),
       }));
     },
+
+    /** Whether sandboxes of any of its builds would have volumes. */
+    async haveVolumes(templateId: string): Promise<boolean> {
+      const { rows } = await sql`SELECT 1 AS found FROM builds
+        WHERE template_id = ${templateId} AND status = 'ready' AND volume_mounts <> '[]' LIMIT 1`;
+      return rows.length > 0;
+    },
   };
 }
 
@@ -284,6 +298,7 @@ function blank(wanted: BuildWanted, number: number): Omit<Build, "status"> {
     start: null,
     checkpoint: null,
     sourceSandbox: null,
+    volumeMounts: [],
     reason: null,
     createdAt,
     updatedAt: createdAt,
@@ -312,6 +327,7 @@ export function readBuild(row: Row): Build {
     start: start === null ? null : JSON.parse(start),
     checkpoint: textOrNull(row.checkpoint),
     sourceSandbox: textOrNull(row.source_sandbox),
+    volumeMounts: JSON.parse(text(row.volume_mounts)),
     reason: reason === null ? null : JSON.parse(reason),
     createdAt: integer(row.created_at),
     updatedAt: integer(row.updated_at),

@@ -285,6 +285,24 @@ export const migrations: readonly Migration[] = [
       await sql`CREATE INDEX team_activity_by_age ON team_activity (step_ms, at)`;
     },
   },
+  {
+    version: 8,
+    title: "volumes",
+    async apply(sql) {
+      await sql`CREATE TABLE volumes (
+        id TEXT PRIMARY KEY,
+        team_id TEXT NOT NULL REFERENCES teams (id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        size_mb INTEGER NOT NULL,
+        created_at BIGINT NOT NULL,
+        is_ready INTEGER NOT NULL,
+        deleted_at BIGINT)`;
+      await sql`CREATE UNIQUE INDEX volumes_by_name ON volumes (team_id, name) WHERE deleted_at IS NULL`;
+      await sql`CREATE TABLE signing_secrets (purpose TEXT PRIMARY KEY, secret TEXT NOT NULL)`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN volume_mounts TEXT NOT NULL DEFAULT '[]'`;
+      await sql`ALTER TABLE builds ADD COLUMN volume_mounts TEXT NOT NULL DEFAULT '[]'`;
+    },
+  },
 ];
 
 /** Brings the database to the newest version, each step in a transaction of its own. */

@@ -52,9 +52,17 @@ export interface Sandbox {
   /** Null: the creator did not say. */
   allowInternetAccess: boolean | null;
   mcp: Record<string, unknown> | null;
+  volumeMounts: VolumeMount[];
   cpuCount: number;
   memoryMB: number;
   diskSizeMB: number;
+}
+
+/** A volume in a sandbox, under the name that it was mounted by. */
+export interface VolumeMount {
+  volumeId: string;
+  name: string;
+  path: string;
 }
 
 /** Enough to say which run of which sandbox is meant. */
@@ -101,7 +109,7 @@ export function sandboxesIn(sql: Statement) {
       await sql`INSERT INTO sandboxes (id, team_id, template_id, build_id, alias, state, execution_id, created_at,
           started_at, end_at, paused_at, checkpoint, checkpoint_memory, kill_wanted, pause_failures, timeout_seconds,
           auto_pause, auto_pause_memory, auto_resume, metadata, env_vars, secure, tokens, allow_internet_access, mcp,
-          cpu_count, memory_mb, disk_size_mb)
+          volume_mounts, cpu_count, memory_mb, disk_size_mb)
         VALUES (${sandbox.id}, ${sandbox.teamId}, ${sandbox.templateId}, ${sandbox.buildId}, ${sandbox.alias},
           ${sandbox.state}, ${sandbox.executionId}, ${sandbox.createdAt}, ${sandbox.startedAt}, ${sandbox.endAt},
           ${sandbox.pausedAt}, ${sandbox.checkpoint}, ${Number(sandbox.checkpointMemory)},
@@ -109,7 +117,7 @@ export function sandboxesIn(sql: Statement) {
           ${Number(sandbox.autoPause)}, ${Number(sandbox.autoPauseMemory)}, ${Number(sandbox.autoResume)},
           ${JSON.stringify(sandbox.metadata)}, ${JSON.stringify(sandbox.envVars)}, ${sandbox.secure ? 1 : 0},
           ${JSON.stringify(sandbox.tokens)}, ${internet}, ${sandbox.mcp && JSON.stringify(sandbox.mcp)},
-          ${sandbox.cpuCount}, ${sandbox.memoryMB}, ${sandbox.diskSizeMB})`;
+          ${JSON.stringify(sandbox.volumeMounts)}, ${sandbox.cpuCount}, ${sandbox.memoryMB}, ${sandbox.diskSizeMB})`;
     },
 
     async byId(id: string): Promise<Sandbox | undefined> {
@@ -347,6 +355,7 @@ function readSandbox(row: Row): Sandbox {
     tokens: JSON.parse(text(row.tokens)),
     allowInternetAccess: internet === null ? null : internet === 1,
     mcp: mcp === null ? null : JSON.parse(mcp),
+    volumeMounts: JSON.parse(text(row.volume_mounts)),
     cpuCount: integer(row.cpu_count),
     memoryMB: integer(row.memory_mb),
     diskSizeMB: integer(row.disk_size_mb),

@@ -18,6 +18,7 @@ import { sandboxLogsIn } from "./sandbox-logs.ts";
 import { sandboxesIn } from "./sandboxes.ts";
 import { teamActivityIn } from "./team-activity.ts";
 import { templatesIn } from "./templates.ts";
+import { volumesIn } from "./volumes.ts";
 import { webhooksIn } from "./webhooks.ts";
 
 /** The tables, seen through one connection or one transaction. */
@@ -67,6 +68,7 @@ function tablesIn(sql: Statement) {
     metricBlocks: metricBlocksIn(sql),
     sandboxEvents: sandboxEventsIn(sql),
     teamActivity: teamActivityIn(sql),
+    volumes: volumesIn(sql),
     webhooks: webhooksIn(sql),
   };
 }

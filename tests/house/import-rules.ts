@@ -75,12 +75,16 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
 
   control: list(`
-    contract contract/runtime work store blobs/blobs.ts host/host.ts control/access control/http
-    control/routes control/lifecycle control/templates control/builds control/chronicle
+    contract contract/runtime work store blobs/blobs.ts host/host.ts host/volume-content.ts control/access
+    control/http control/routes control/lifecycle control/templates control/builds control/chronicle control/volumes
   `),
   "control/access": list("contract contract/management contract/runtime work store control/limits.ts"),
   "control/http": list("contract contract/management work store control/limits.ts control/access"),
-  "control/templates": list("contract contract/management work store host/host.ts control/limits.ts control/access"),
+  "control/volumes": list("contract contract/management work store host/host.ts control/limits.ts control/access"),
+  "control/templates": list(`
+    contract contract/management work store host/host.ts control/limits.ts control/access
+    control/volumes
+  `),
   "control/dockerfile": list("contract contract/management host/host.ts control/limits.ts"),
   "control/builds": list(`
     contract contract/management contract/runtime work store blobs/blobs.ts host/host.ts
@@ -88,17 +92,21 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
   "control/lifecycle": list(`
     contract contract/management contract/runtime work store host/host.ts control/limits.ts
-    control/directory.ts control/access control/templates
+    control/directory.ts control/access control/templates control/volumes
   `),
   "control/webhooks": list("contract contract/management work store control/limits.ts control/access"),
   "control/chronicle": list(`
     contract contract/management contract/runtime work store host/host.ts control/limits.ts
     control/access control/lifecycle control/webhooks
   `),
-  "control/routes": list(`
+  "control/lists": list(`
     contract contract/management contract/runtime work store control/limits.ts control/access
-    control/http control/templates control/builds control/lifecycle control/webhooks
-    control/chronicle
+    control/templates control/lifecycle control/webhooks control/volumes
+  `),
+  "control/routes": list(`
+    contract contract/management contract/runtime work store host/volume-content.ts control/limits.ts
+    control/access control/http control/lists control/templates control/builds control/lifecycle
+    control/webhooks control/chronicle control/volumes
   `),
 
   edge: list("contract contract/runtime work control/directory.ts"),
@@ -113,7 +121,12 @@ function list(names: string): string[] {
 }
 
 /** Doors between rooms: interfaces, of which nothing is left when the program runs. */
-const TYPES_ONLY: ReadonlySet<string> = new Set(["host/host.ts", "control/directory.ts", "blobs/blobs.ts"]);
+const TYPES_ONLY: ReadonlySet<string> = new Set([
+  "host/host.ts",
+  "host/volume-content.ts",
+  "control/directory.ts",
+  "blobs/blobs.ts",
+]);
 
 const CONTRACT_PACKAGES: ReadonlySet<string> = new Set(["zod", "@bufbuild/protobuf"]);
 

@@ -89,7 +89,10 @@ const shared = {
     .nullish()
     .describe("Enabled: a request to the paused sandbox resumes it"),
   network: network.nullish(),
-  volumeMounts: z.array(z.looseObject({})).nullish(),
+  volumeMounts: z
+    .array(z.looseObject({ name: z.string(), path: z.string() }))
+    .nullish()
+    .describe("Volumes by name, each at an absolute path of its own"),
   iam: z.looseObject({ tokens: z.looseObject({}).nullish() }).nullish(),
 };
 

@@ -42,3 +42,12 @@ export const MEMORY_MIN_MB = 128;
 export const MEMORY_MAX_MB = 65_536;
 export const MEMORY_DEFAULT_MB = 1024;
 export const DISK_SIZE_DEFAULT_MB = 10_240;
+export const VOLUME_NAME_MAX_CHARS = 128;
+/** Of the content interface: paths, ids of users and groups, permission bits, levels of a list. */
+export const VOLUME_PATH_MAX_CHARS = 4096;
+export const VOLUME_ID_MAX = 65_535;
+export const VOLUME_MODE_MAX = 0o7777;
+export const VOLUME_LIST_DEPTH_DEFAULT = 1;
+export const VOLUME_LIST_DEPTH_MAX = 10;
+/** Of the path that a volume is mounted at. */
+export const VOLUME_MOUNT_PATH_MAX_CHARS = 1024;

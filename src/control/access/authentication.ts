@@ -3,6 +3,7 @@ import { Fault } from "../../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS, UUID } from "../../contract/management/identifiers.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
+import type { Volume } from "../../store/volumes.ts";
 import { KEY_USE_WRITTEN_EVERY_MS, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { hashOf } from "./secrets.ts";
 
@@ -13,8 +14,13 @@ export interface Callers {
   bearer: { userId: string };
   /** The same, with `X-Team-ID: …`, the id of a team that the user belongs to. */
   member: { userId: string; email: string; team: Team };
+  /** `Authorization: Bearer …`, with a token that opens the content of one volume. */
+  volume: { volume: Volume };
   none: undefined;
 }
+
+/** The volume that a token opens; Fault 401 when it opens none. */
+export type VolumeOf = (token: string) => Promise<Volume>;
 
 export type Authentication = keyof Callers;
 
@@ -98,6 +104,17 @@ export async function authenticateMember(headers: Headers, store: Store): Promis
     throw new Fault(403, `you belong to no team with the id ${shown} of the X-Team-ID header; GET /teams lists yours`);
   }
   return { userId, ...member };
+}
+
+export async function authenticateVolume(headers: Headers, volumeOf: VolumeOf | undefined): Promise<Callers["volume"]> {
+  const token = bearerIn(headers);
+  if (token === undefined || volumeOf === undefined) {
+    throw new Fault(
+      401,
+      "send Authorization: Bearer and the token that POST /volumes or GET /volumes/{volumeID} answered",
+    );
+  }
+  return { volume: await volumeOf(token) };
 }
 
 function bearerIn(headers: Headers): string | undefined {

@@ -29,7 +29,7 @@ describe("errors are JSON with a numeric code", () => {
 
   test.each([
     ["PUT", "/sandboxes/i0/network"],
-    ["GET", "/volumes/v"],
+    ["GET", "/secrets/s"],
   ])("%s %s is refused by its name, for it is not built yet", async (method, path) => {
     const reply = await f.call(method, path);
     expect([reply.status, reply.body.message]).toEqual([501, expect.stringMatching(/^[A-Z]+ \/.* is not built yet$/)]);

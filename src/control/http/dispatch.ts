@@ -13,7 +13,9 @@ import {
   authenticateBearer,
   authenticateKey,
   authenticateMember,
+  authenticateVolume,
   type Callers,
+  type VolumeOf,
 } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
 import { LOGGED_PATH_MAX_CHARS } from "../limits.ts";
@@ -68,6 +70,8 @@ interface DispatchOptions<S> {
   log: Log;
   /** False: requests are answered 503. */
   isReady(): boolean;
+  /** The volume that a token of one opens, or a Fault. */
+  volumeOf?: VolumeOf;
   /** Resolves once what the request has changed is on record. */
   recorded(): Promise<void>;
 }
@@ -186,6 +190,8 @@ async function serve<S>(
     },
     options.services,
   );
+  // Nobody reads what a question for the head alone would have had as its body.
+  if (request.method === "HEAD") await answer.stream?.cancel();
   if (route.method !== "GET") await options.recorded();
   return answer;
 }
@@ -193,10 +199,11 @@ async function serve<S>(
 async function callerOf<S>(
   route: Route<S>,
   { headers }: Request,
-  { store, clock, isReady }: DispatchOptions<S>,
+  { store, clock, isReady, volumeOf }: DispatchOptions<S>,
 ): Promise<Callers[Authentication]> {
   if (route.auth === "none") return undefined;
   if (!isReady()) throw new Fault(503, "the server is starting or stopping; try again in a moment");
+  if (route.auth === "volume") return authenticateVolume(headers, volumeOf);
   if (route.auth === "key") return authenticateKey(headers, store, clock.now());
   return route.auth === "member" ? authenticateMember(headers, store) : authenticateBearer(headers, store);
 }
@@ -243,7 +250,10 @@ function methodsByPath(routes: readonly { method: string; path: string }[]): Map
   return methods;
 }
 
-function write({ status, body, headers }: Answer): Response {
+function write({ status, body, stream, headers }: Answer): Response {
+  if (stream !== undefined) {
+    return new Response(stream, { status, headers: { "Content-Type": "application/octet-stream", ...headers } });
+  }
   if (body !== undefined) return Response.json(body, { status, headers: headers ?? {} });
   // Clients parse a success without this header as JSON, however empty it is.
   const empty: Record<string, string> = status === 204 ? {} : { "Content-Length": "0" };

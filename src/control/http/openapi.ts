@@ -9,6 +9,7 @@ const SECURITY: Record<RouteFacts["auth"], Json[]> = {
   key: [{ ApiKeyAuth: [] }],
   bearer: [{ AccessTokenAuth: [] }],
   member: [{ AccessTokenAuth: [], TeamAuth: [] }],
+  volume: [{ VolumeTokenAuth: [] }],
   none: [],
 };
 
@@ -26,6 +27,7 @@ export function openApiDocument(routes: readonly RouteFacts[]): Json {
       securitySchemes: {
         ApiKeyAuth: { type: "apiKey", in: "header", name: "X-API-Key" },
         AccessTokenAuth: { type: "http", scheme: "bearer" },
+        VolumeTokenAuth: { type: "http", scheme: "bearer" },
         TeamAuth: { type: "apiKey", in: "header", name: "X-Team-ID" },
       },
     },

@@ -12,6 +12,8 @@ export interface Answer {
   status: number;
   /** Sent as JSON; absent for none. */
   body?: unknown;
+  /** In place of `body`: bytes, sent as they come. */
+  stream?: ReadableStream<Uint8Array>;
   headers?: Record<string, string>;
 }
 

@@ -7,6 +7,7 @@ import type { Sandbox } from "../../store/sandboxes.ts";
 import { described } from "../../work/log.ts";
 import { FORKS_AT_ONCE } from "../limits.ts";
 import { kindOf, kindOfSandbox, type StartableTemplate } from "../templates/template-look-up.ts";
+import { demandVolumes, hostMounts } from "../volumes/volume-mounts.ts";
 import { placementFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 import type { Lease } from "./quota.ts";
@@ -23,6 +24,7 @@ export type SandboxOptions = Pick<
   | "secure"
   | "allowInternetAccess"
   | "mcp"
+  | "volumeMounts"
 >;
 
 /** What the rest of a row comes from. */
@@ -48,10 +50,11 @@ export async function createFromTemplate(
   const origin = { ...options, teamId: team.id, templateId: template.id, buildId: build.id, alias };
   // What a snapshot was made of has these, too; what the creator says goes before.
   const envVars = { ...build.envVars, ...options.envVars };
+  const volumeMounts = options.volumeMounts.length > 0 ? options.volumeMounts : build.volumeMounts;
   using lease = await core.quota.take(team);
   try {
     const source = { kind: kindOf(build), checkpoint: build.checkpoint, build };
-    return await make(core, lease, { ...origin, envVars }, source);
+    return await make(core, lease, { ...origin, envVars, volumeMounts }, source);
   } catch (error) {
     // Then whatever else went wrong, it went wrong because of that.
     if ((await core.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
@@ -90,7 +93,8 @@ async function make(
   const { reachability, clock, ids, log, listener } = core;
   const createdAt = clock.now();
   const tokens = origin.secure ? [ids.runtimeToken()] : [];
-  const { envVars, allowInternetAccess } = origin;
+  const { envVars, allowInternetAccess, volumeMounts } = origin;
+  await demandVolumes(core.store, origin.teamId, volumeMounts);
   const { id, misfit } = await place(core, {
     kind,
     ...(checkpoint === null ? {} : { checkpoint }),
@@ -98,6 +102,7 @@ async function make(
     envVars,
     accessTokens: tokens,
     internet: allowInternetAccess !== false,
+    volumes: hostMounts(volumeMounts),
   });
   if (build?.start && (misfit !== undefined || checkpoint === null)) core.startRepair.noteMisfit(build, misfit);
   lease.sandboxId = id;
@@ -129,6 +134,7 @@ async function make(
     tokens,
     allowInternetAccess,
     mcp: origin.mcp,
+    volumeMounts,
     cpuCount: kind.cpuCount,
     memoryMB: kind.memoryMB,
     diskSizeMB: kind.diskSizeMB,
@@ -160,6 +166,7 @@ async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): P
       const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
       // A copy needs no more of the template than its original did.
       if (!isThere && !isCopy) throw deletedMeanwhile(sandbox.templateId);
+      await demandVolumes(tables, sandbox.teamId, sandbox.volumeMounts);
       await tables.sandboxes.add(sandbox);
     });
   } catch (error) {

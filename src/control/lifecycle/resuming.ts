@@ -6,6 +6,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { ACCESS_TOKENS_KEPT } from "../limits.ts";
 import { kindOfSandbox } from "../templates/template-look-up.ts";
+import { hostMounts } from "../volumes/volume-mounts.ts";
 import { placementFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 import { secondsMax } from "./run-length.ts";
@@ -90,6 +91,7 @@ export class Resuming {
         envVars: begun.envVars,
         accessTokens,
         internet: begun.allowInternetAccess !== false,
+        volumes: hostMounts(begun.volumeMounts),
       });
     } catch (cause) {
       await this.#backToPaused(begun);

@@ -14,6 +14,8 @@ import { sandboxRoutes } from "./sandbox-routes.ts";
 import { type Route, route } from "./services.ts";
 import { snapshotRoutes } from "./snapshot-routes.ts";
 import { templateRoutes } from "./template-routes.ts";
+import { volumeContentRoutes } from "./volume-content-routes.ts";
+import { volumeRoutes } from "./volume-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
 /** Made at the first request for it; the routes do not change. */
@@ -77,4 +79,6 @@ export const routes: readonly Route[] = [
   ...logRoutes,
   ...eventRoutes,
   ...webhookRoutes,
+  ...volumeRoutes,
+  ...volumeContentRoutes,
 ];

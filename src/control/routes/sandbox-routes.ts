@@ -27,10 +27,10 @@ import type { Team } from "../../store/people.ts";
 import { isOfficialClient } from "../access/official-client.ts";
 import type { Answer } from "../http/route.ts";
 import { secondsOf } from "../lifecycle/run-length.ts";
+import { listPage, listRunning } from "../lists/sandbox-list.ts";
+import { asCreated, asDetail, asListed } from "../lists/sandbox-view.ts";
 import { findStartable } from "../templates/template-look-up.ts";
-import { listPage, listRunning } from "./sandbox-list.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
-import { asCreated, asDetail, asListed } from "./sandbox-view.ts";
 import { type Route, route, type Services } from "./services.ts";
 import { refuseIdempotencyKey, refuseUnbuilt } from "./unbuilt-fields.ts";
 
@@ -217,7 +217,7 @@ export const sandboxRoutes: readonly Route[] = [
 ];
 
 async function create(
-  { store, lifecycle }: Services,
+  { store, lifecycle, volumes }: Services,
   team: Team,
   body: CreateSandboxV1 | CreateSandboxV2,
   decided: { secure: boolean; timeoutSeconds: number },
@@ -233,6 +233,7 @@ async function create(
     autoPause: body.autoPause ?? false,
     autoPauseMemory: body.autoPauseMemory ?? true,
     autoResume: body.autoResume?.enabled ?? false,
+    volumeMounts: await volumes.mounts(team, body.volumeMounts ?? []),
   });
   return { status: 201, body: asCreated(sandbox) };
 }

@@ -1,5 +1,6 @@
 /** What the handlers of routes work with, and the makers of routes that work with it. */
 import type { z } from "zod";
+import type { VolumeContent } from "../../host/volume-content.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
 import type { Authentication } from "../access/authentication.ts";
@@ -11,6 +12,7 @@ import * as http from "../http/route.ts";
 import type { Lifecycle } from "../lifecycle/lifecycle.ts";
 import type { ReadyOrders } from "../templates/kept-ready.ts";
 import type { DeleteTemplate } from "../templates/template-deletion.ts";
+import type { Volumes } from "../volumes/volumes.ts";
 
 export interface Services {
   store: Store;
@@ -19,6 +21,8 @@ export interface Services {
   uploads: Uploads;
   deleteTemplate: DeleteTemplate;
   lifecycle: Lifecycle;
+  volumes: Volumes;
+  volumeContent: VolumeContent;
   chronicle: Chronicle;
   clock: Clock;
   ids: Ids;

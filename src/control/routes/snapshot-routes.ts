@@ -5,11 +5,11 @@ import { type ForkAnswer, forkAnswer, forkRequest } from "../../contract/managem
 import { TIMEOUT_DEFAULT_V1_SECONDS } from "../../contract/management/limits.ts";
 import { createSnapshot, listSnapshotsQuery, snapshot } from "../../contract/management/snapshot.ts";
 import { secondsOf } from "../lifecycle/run-length.ts";
+import { asCreated } from "../lists/sandbox-view.ts";
+import { listSnapshots } from "../lists/snapshot-list.ts";
 import { makeSnapshot } from "../templates/snapshots.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
-import { asCreated } from "./sandbox-view.ts";
 import { type Route, route } from "./services.ts";
-import { listSnapshots } from "./snapshot-list.ts";
 
 export const snapshotRoutes: readonly Route[] = [
   route({

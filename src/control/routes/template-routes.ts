@@ -15,13 +15,13 @@ import {
   updatedTemplate,
   updateTemplate,
 } from "../../contract/management/template.ts";
+import { listTemplates, pageTemplates, readTemplate } from "../lists/template-list.ts";
+import { asTag } from "../lists/template-view.ts";
 import { findOwnToRead } from "../templates/own-template.ts";
 import { findBuild } from "../templates/template-look-up.ts";
 import { assignTags, removeTags } from "../templates/template-tags.ts";
 import { setVisibility } from "../templates/template-visibility.ts";
 import { type Route, route } from "./services.ts";
-import { listTemplates, pageTemplates, readTemplate } from "./template-list.ts";
-import { asTag } from "./template-view.ts";
 
 const NEXT_TOKEN = { "X-Next-Token": "Token of the next page; absent on the last" };
 

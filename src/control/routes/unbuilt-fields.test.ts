@@ -15,7 +15,6 @@ const refused: [string, Record<string, unknown>][] = [
   ["network.egressProxy", { network: { egressProxy: { address: "proxy:1080" } } }],
   ["network.rules", { network: { rules: { "example.com": [] } } }],
   ["network.httpsPorts", { network: { httpsPorts: [443] } }],
-  ["volumeMounts", { volumeMounts: [{ name: "v", path: "/v" }] }],
   ["iam.tokens", { iam: { tokens: { a: { audience: "x", tokenType: "JWT-SVID" } } } }],
 ];
 

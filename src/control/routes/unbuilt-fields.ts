@@ -16,7 +16,6 @@ const asksFor: Readonly<Record<string, (request: Request) => boolean>> = {
   "network.egressProxy": ({ network }) => hasEntries(network?.egressProxy),
   "network.rules": ({ network }) => hasEntries(network?.rules),
   "network.httpsPorts": ({ network }) => hasEntries(network?.httpsPorts),
-  volumeMounts: ({ volumeMounts }) => hasEntries(volumeMounts),
   "iam.tokens": ({ iam }) => hasEntries(iam?.tokens),
 };
 

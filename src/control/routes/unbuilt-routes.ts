@@ -4,17 +4,6 @@
  */
 export const UNBUILT_ROUTES: readonly string[] = [
   "PUT /sandboxes/{sandboxID}/network",
-  "GET /volumes",
-  "POST /volumes",
-  "GET /volumes/{volumeID}",
-  "DELETE /volumes/{volumeID}",
-  "GET /volumecontent/{volumeID}/path",
-  "PATCH /volumecontent/{volumeID}/path",
-  "DELETE /volumecontent/{volumeID}/path",
-  "GET /volumecontent/{volumeID}/dir",
-  "POST /volumecontent/{volumeID}/dir",
-  "GET /volumecontent/{volumeID}/file",
-  "PUT /volumecontent/{volumeID}/file",
   "GET /secrets",
   "POST /secrets",
   "GET /secrets/{secretID}",

@@ -10,6 +10,7 @@ import type { Store, Tables } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
 import type { Callers } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
+import { demandVolumes } from "../volumes/volume-mounts.ts";
 import { type OwnName, parseOwnName, refuseKnownId } from "./own-template.ts";
 import { kindOfSandbox } from "./template-look-up.ts";
 import { DEFAULT_TAG } from "./template-reference.ts";
@@ -80,6 +81,10 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
   return store.transaction(async (tables) => {
     const templateId = await templateFor(tables, team, made);
     const tag = name?.tag ?? DEFAULT_TAG;
+    await demandVolumes(tables, team.id, sandbox.volumeMounts);
+    if (sandbox.volumeMounts.length > 0 && (await tables.templates.byId(templateId))?.public) {
+      throw new Fault(409, `a snapshot with volumes cannot be part of template "${templateId}", which is public`);
+    }
     const { image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir } = await kindOfSandbox(tables, sandbox);
     const added = await tables.builds.addFinished({
       id: buildId,
@@ -96,6 +101,7 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
       guestVersion: null,
       checkpoint,
       sourceSandbox: sandbox.id,
+      volumeMounts: sandbox.volumeMounts,
       createdAt: now,
     });
     if (added === undefined) throw new Fault(404, `template "${templateId}" was deleted while the snapshot was made`);

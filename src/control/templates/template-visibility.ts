@@ -29,6 +29,7 @@ export async function setVisibility(
     if (isPublic !== undefined && !(await tables.templates.setPublic(template.id, isPublic, clock.now()))) {
       throw new Fault(404, `template "${written}" does not exist`);
     }
+    if (isPublic === true && (await tables.builds.haveVolumes(template.id))) throw withVolumes(written);
     if (isPublic === true && claimsNames) await claimNames(tables, template);
     // A name for everybody is for what everybody can use.
     if (isPublic === false) await tables.templates.removeAliases(GLOBAL_NAMESPACE, template.id);
@@ -40,6 +41,14 @@ export async function setVisibility(
 export function namesOf(names: readonly TemplateName[]): string[] {
   const bare = new Set(names.filter(({ namespace }) => namespace === GLOBAL_NAMESPACE).map(({ alias }) => alias));
   return [...new Set(names.map(({ namespace, alias }) => (bare.has(alias) ? alias : `${namespace}/${alias}`)))];
+}
+
+/** Volumes are the team's alone. */
+function withVolumes(written: string): Fault {
+  return new Fault(
+    409,
+    `template "${written}" has snapshots of sandboxes with volumes, which no other team can mount; delete them first`,
+  );
 }
 
 async function claimNames(tables: Tables, template: Template): Promise<void> {

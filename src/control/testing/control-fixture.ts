@@ -12,6 +12,7 @@ import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contrac
 import type { Snapshot } from "../../contract/management/snapshot.ts";
 import type { Host } from "../../host/host.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
+import { emptyVolumes } from "../../host/testing/fake-volume-content.ts";
 import { serialised } from "../../host/testing/serialised-host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { openStore, type Store } from "../../store/store.ts";
@@ -116,8 +117,22 @@ export class ControlFixture implements AsyncDisposable {
     const builtinsReady = BUILTINS_READY;
     this.blobs = await blobsIn(`${this.folder}-blobs`, clock);
     const { blobs, buildLimits: builds } = this;
+    const volumeContent = emptyVolumes;
     const linkSecret = new Uint8Array(32);
-    const services = { store, host, blobs, clock, ids, log, listener, chronicle, builtinsReady, builds, linkSecret };
+    const services = {
+      store,
+      host,
+      blobs,
+      clock,
+      ids,
+      log,
+      listener,
+      chronicle,
+      builtinsReady,
+      builds,
+      linkSecret,
+      volumeContent,
+    };
     this.control = createControl(services);
     this.routes = new FollowedRoutes(this.control.directory);
     await this.control.start();

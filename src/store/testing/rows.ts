@@ -70,6 +70,7 @@ export function aSandbox(id: string, changes: Partial<Sandbox> = {}): Sandbox {
     tokens: [],
     allowInternetAccess: null,
     mcp: null,
+    volumeMounts: [],
     cpuCount: 2,
     memoryMB: 1024,
     diskSizeMB: 10_240,

@@ -34,7 +34,7 @@ export function asListed(sandbox: Sandbox, now: number): ListedSandbox {
     diskSizeMB: sandbox.diskSizeMB,
     state,
     metadata: sandbox.metadata,
-    volumeMounts: [],
+    volumeMounts: sandbox.volumeMounts.map(({ name, path }) => ({ name, path })),
   };
 }
 

@@ -1,0 +1,132 @@
+/** The routes of what is in a volume. Whoever has the volume's token may do all of it. */
+import { posix } from "node:path";
+import { z } from "zod";
+import { Fault } from "../../contract/fault.ts";
+import {
+  changeEntry,
+  entryQuery,
+  listFolderQuery,
+  makeEntryQuery,
+  volumeEntry,
+} from "../../contract/management/volume.ts";
+import type { EntryAttributes, EntryOptions } from "../../host/volume-content.ts";
+import type { Volume } from "../../store/volumes.ts";
+import { type Route, route } from "./services.ts";
+
+const entry = { schema: volumeEntry };
+const busy = [403, 503];
+
+export const volumeContentRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/volumecontent/{volumeID}/path",
+    auth: "volume",
+    summary: "Read an entry of a volume",
+    query: entryQuery,
+    success: [{ status: 200, description: "The entry; of a link itself", ...entry }],
+    errors: busy,
+    async handle({ caller, params, query }, { volumeContent }) {
+      return { status: 200, body: await volumeContent.stat(idOf(caller, params), placed(query.path)) };
+    },
+  }),
+  route({
+    method: "PATCH",
+    path: "/volumecontent/{volumeID}/path",
+    auth: "volume",
+    summary: "Change owner or mode of an entry",
+    query: entryQuery,
+    body: { schema: changeEntry, required: true },
+    success: [{ status: 200, description: "The entry as it is now", ...entry }],
+    errors: busy,
+    async handle({ caller, params, query, body }, { volumeContent }) {
+      const changed = await volumeContent.change(idOf(caller, params), placed(query.path), given(body));
+      return { status: 200, body: changed };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/volumecontent/{volumeID}/path",
+    auth: "volume",
+    summary: "Remove an entry, a folder with all that is in it",
+    query: entryQuery,
+    success: [{ status: 204, description: "It is gone" }],
+    errors: busy,
+    async handle({ caller, params, query }, { volumeContent }) {
+      await volumeContent.remove(idOf(caller, params), placed(query.path));
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/volumecontent/{volumeID}/dir",
+    auth: "volume",
+    summary: "List a directory of a volume",
+    query: listFolderQuery,
+    success: [{ status: 200, description: "Its entries, by path", schema: z.array(volumeEntry) }],
+    errors: busy,
+    async handle({ caller, params, query }, { volumeContent }) {
+      return { status: 200, body: await volumeContent.list(idOf(caller, params), placed(query.path), query.depth) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/volumecontent/{volumeID}/dir",
+    auth: "volume",
+    summary: "Make a directory in a volume",
+    query: makeEntryQuery,
+    success: [{ status: 201, description: "The directory", ...entry }],
+    errors: [...busy, 409, 507],
+    async handle({ caller, params, query }, { volumeContent }) {
+      const made = await volumeContent.makeFolder(idOf(caller, params), placed(query.path), optionsIn(query));
+      return { status: 201, body: made };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/volumecontent/{volumeID}/file",
+    auth: "volume",
+    summary: "Download a file from a volume",
+    query: entryQuery,
+    success: [{ status: 200, description: "Its bytes" }],
+    errors: busy,
+    async handle({ caller, params, query }, { volumeContent }) {
+      const { content } = await volumeContent.read(idOf(caller, params), placed(query.path));
+      return { status: 200, stream: content };
+    },
+  }),
+  route({
+    method: "PUT",
+    path: "/volumecontent/{volumeID}/file",
+    auth: "volume",
+    summary: "Upload a file to a volume",
+    query: makeEntryQuery,
+    upload: "application/octet-stream",
+    success: [{ status: 201, description: "The file, whole", ...entry }],
+    errors: [...busy, 409, 507],
+    async handle({ caller, params, query, upload }, { volumeContent }) {
+      const { content } = upload;
+      const id = idOf(caller, params);
+      return { status: 201, body: await volumeContent.write(id, placed(query.path), optionsIn(query), content) };
+    },
+  }),
+];
+
+/** Fault 403 when the token opens another volume than the one that is named. */
+function idOf({ volume }: { volume: Volume }, params: Readonly<Record<string, string>>): string {
+  if (volume.id === params.volumeID?.toLowerCase()) return volume.id;
+  throw new Fault(403, "this token opens another volume");
+}
+
+/** Without "..", which means nothing above the root and would be taken for its own folder by who shows the path. */
+function placed(path: string): string {
+  const clean = posix.normalize(`/${path}`);
+  return clean.length > 1 && clean.endsWith("/") ? clean.slice(0, -1) : clean;
+}
+
+function optionsIn(query: z.output<typeof makeEntryQuery>): EntryOptions {
+  return { ...given(query), force: query.force === "true" };
+}
+
+function given({ uid, gid, mode }: z.output<typeof changeEntry>): EntryAttributes {
+  return { ...(uid == null ? {} : { uid }), ...(gid == null ? {} : { gid }), ...(mode == null ? {} : { mode }) };
+}

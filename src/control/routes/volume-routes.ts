@@ -1,0 +1,58 @@
+/** The routes of volumes. */
+import { z } from "zod";
+import { createVolume, listedVolume, volumeAndToken } from "../../contract/management/volume.ts";
+import type { Volume } from "../../store/volumes.ts";
+import { type Route, route } from "./services.ts";
+
+export const volumeRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/volumes",
+    auth: "key",
+    summary: "List volumes",
+    success: [{ status: 200, description: "All of the team", schema: z.array(listedVolume) }],
+    async handle({ caller }, { volumes }) {
+      return { status: 200, body: (await volumes.list(caller.team)).map(asListed) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/volumes",
+    auth: "key",
+    summary: "Make a volume",
+    body: { schema: createVolume, required: true },
+    success: [{ status: 201, description: "It is there, and empty", schema: volumeAndToken }],
+    errors: [429, 503, 507],
+    async handle({ caller, body }, { volumes }) {
+      const volume = await volumes.create(caller.team, body.name, body.sizeMB ?? undefined);
+      return { status: 201, body: { ...asListed(volume), token: await volumes.tokenFor(volume) } };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/volumes/{volumeID}",
+    auth: "key",
+    summary: "Read a volume, with a fresh token for its content",
+    success: [{ status: 200, description: "The volume", schema: volumeAndToken }],
+    async handle({ caller, params }, { volumes }) {
+      const volume = await volumes.demand(caller.team.id, params.volumeID ?? "");
+      return { status: 200, body: { ...asListed(volume), token: await volumes.tokenFor(volume) } };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/volumes/{volumeID}",
+    auth: "key",
+    summary: "Delete a volume that no sandbox or snapshot has mounted",
+    success: [{ status: 204, description: "It is gone; its name is free" }],
+    errors: [409],
+    async handle({ caller, params }, { volumes }) {
+      await volumes.delete(caller.team, params.volumeID ?? "");
+      return { status: 204 };
+    },
+  }),
+];
+
+function asListed({ id, name }: Volume): z.infer<typeof listedVolume> {
+  return { volumeID: id, name };
+}

@@ -1,0 +1,109 @@
+/** Where volumes may be mounted in a sandbox, and which. All that is wrong with a request is said at once. */
+import { Fault } from "../../contract/fault.ts";
+import { VOLUME_MOUNT_PATH_MAX_CHARS } from "../../contract/management/limits.ts";
+import type { VolumeMount as HostMount } from "../../host/host.ts";
+import type { Team } from "../../store/people.ts";
+import type { VolumeMount } from "../../store/sandboxes.ts";
+import type { Tables } from "../../store/store.ts";
+import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+
+interface AskedMount {
+  name: string;
+  path: string;
+}
+
+/** Nothing in these is anybody's but the system's; a mount would hide what every program relies on. */
+const SYSTEM_TREES = [
+  "/.sandlot",
+  "/bin",
+  "/boot",
+  "/dev",
+  "/etc",
+  "/lib",
+  "/lib32",
+  "/lib64",
+  "/libx32",
+  "/proc",
+  "/run",
+  "/sbin",
+  "/sys",
+  "/usr/bin",
+  "/usr/lib",
+  "/usr/libexec",
+  "/usr/sbin",
+  "/usr/share",
+];
+/** And these only as a whole: what is below them may be mounted over. */
+const SYSTEM_FOLDERS = ["/", "/home", "/root", "/tmp", "/usr", "/usr/local", "/var", "/var/lib", "/var/tmp"];
+/** What the tools that write sandboxes down read as something else. */
+const UNUSABLE = /[\p{Cc}\s[\]:,\\"'`]/u;
+
+/** The team's volumes by the names that are asked for. Fault 400 names every mount that breaks a rule, and the rule. */
+export async function findMounts(
+  tables: Tables,
+  team: Team,
+  asked: readonly AskedMount[],
+  max: number,
+): Promise<VolumeMount[]> {
+  if (asked.length > max) {
+    throw new Fault(400, `volumeMounts has ${asked.length} entries; a sandbox has at most ${max}`);
+  }
+  const problems: string[] = [];
+  const mounts: VolumeMount[] = [];
+  for (const [at, { name, path }] of asked.entries()) {
+    const volume = await tables.volumes.byName(team.id, name);
+    const before = asked.slice(0, at);
+    const wrong = [
+      volume === undefined ? `there is no volume ${shown(name)}` : undefined,
+      before.some((other) => other.name === name) ? `volume ${shown(name)} is mounted twice` : undefined,
+      pathProblem(path, before),
+    ].filter((problem) => problem !== undefined);
+    for (const problem of wrong) problems.push(`[${at}]: ${problem}`);
+    if (volume !== undefined) mounts.push({ volumeId: volume.id, name, path });
+  }
+  if (problems.length > 0) throw new Fault(400, `volumeMounts cannot be used: ${problems.join("; ")}`);
+  return mounts;
+}
+
+/**
+ * Keeps volumes from being deleted until the transaction is over. Fault 404 when one is gone, or was never the team's:
+ * of what is not theirs nobody has anything mounted, whatever a template says.
+ */
+export async function demandVolumes(tables: Tables, teamId: string, mounts: readonly VolumeMount[]): Promise<void> {
+  for (const { volumeId, name } of mounts) {
+    if (await tables.volumes.keep(volumeId, teamId)) continue;
+    throw new Fault(404, `volume ${shown(name)} does not exist any more`);
+  }
+}
+
+/** As the host is told. */
+export function hostMounts(mounts: readonly VolumeMount[]): HostMount[] {
+  return mounts.map(({ volumeId, path }) => ({ volume: volumeId, path }));
+}
+
+function pathProblem(path: string, before: readonly AskedMount[]): string | undefined {
+  const at = shown(path);
+  if (path === "") return "its path is empty";
+  if (!path.startsWith("/")) return `the path ${at} is not absolute`;
+  if (path.length > VOLUME_MOUNT_PATH_MAX_CHARS) {
+    return `the path ${at} has ${path.length} characters; at most ${VOLUME_MOUNT_PATH_MAX_CHARS} are possible`;
+  }
+  if (path !== "/" && /\/(?:\.{0,2})(?:\/|$)/.test(path))
+    return `the path ${at} is not clean: it has "//", ".", ".." or ends with "/"`;
+  if (UNUSABLE.test(path))
+    return `the path ${at} has spaces, control characters, quotation marks or one of [ ] : , \\ in it`;
+  const system = SYSTEM_TREES.find((tree) => isWithin(path, tree)) ?? SYSTEM_FOLDERS.find((folder) => folder === path);
+  if (system !== undefined) return `the path ${at} is the system's`;
+  if (before.some((other) => other.path === path)) return `the path ${at} is used twice`;
+  const around = before.find((other) => isWithin(path, other.path) || isWithin(other.path, path));
+  return around === undefined ? undefined : `the paths ${at} and ${shown(around.path)} lie within each other`;
+}
+
+function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(`${folder}/`);
+}
+
+function shown(value: string): string {
+  const long = value.length > VALUE_SHOWN_MAX_CHARS;
+  return long ? `${JSON.stringify(value.slice(0, VALUE_SHOWN_MAX_CHARS))}…` : JSON.stringify(value);
+}

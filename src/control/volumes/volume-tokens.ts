@@ -1,0 +1,63 @@
+/**
+ * Tokens that open the content of one volume, for a while: signed by the server and looked up nowhere. They have the
+ * form of JSON Web Tokens, which clients do not look into.
+ */
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { Fault } from "../../contract/fault.ts";
+import type { Volume } from "../../store/volumes.ts";
+import { VOLUME_TOKEN_MAX_CHARS, VOLUME_TOKEN_MS } from "../limits.ts";
+
+interface Claims {
+  iss: string;
+  sub: string;
+  volid: string;
+  iat: number;
+  exp: number;
+}
+
+const ISSUER = "sandlot";
+const HEADER = encoded({ alg: "HS256", typ: "JWT" });
+
+export class VolumeTokens {
+  readonly #secret: Uint8Array;
+
+  constructor(secret: Uint8Array) {
+    this.#secret = secret;
+  }
+
+  make({ id, teamId }: Pick<Volume, "id" | "teamId">, now: number): string {
+    const seconds = Math.floor(now / 1000);
+    const claims = { iss: ISSUER, sub: teamId, volid: id, iat: seconds, exp: seconds + VOLUME_TOKEN_MS / 1000 };
+    const signed = `${HEADER}.${encoded(claims)}`;
+    return `${signed}.${this.#signature(signed)}`;
+  }
+
+  /** Which volume of which team it opens. Fault 401 when it opens none. */
+  read(token: string, now: number): { volumeId: string; teamId: string } {
+    const [header = "", body = "", signature = "", ...rest] = token.slice(0, VOLUME_TOKEN_MAX_CHARS).split(".");
+    const right = Buffer.from(this.#signature(`${header}.${body}`));
+    const given = Buffer.from(signature);
+    const isRight = given.length === right.length && timingSafeEqual(given, right);
+    // The header is ours, too: there is one way to sign, and a token does not choose it.
+    if (!isRight || header !== HEADER || rest.length > 0) throw invalid();
+    const { sub, volid, exp } = JSON.parse(Buffer.from(body, "base64url").toString()) as Claims;
+    if (now >= exp * 1000)
+      throw new Fault(401, "this token of a volume has expired; GET /volumes/{volumeID} gives another");
+    return { volumeId: volid, teamId: sub };
+  }
+
+  #signature(text: string): string {
+    return createHmac("sha256", this.#secret).update(text).digest("base64url");
+  }
+}
+
+function encoded(value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString("base64url");
+}
+
+function invalid(): Fault {
+  return new Fault(
+    401,
+    "this token is not valid; POST /volumes and GET /volumes/{volumeID} answer one for their volume",
+  );
+}

@@ -1,0 +1,223 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { VOLUME_TOKEN_MS } from "../limits.ts";
+import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+interface VolumeReply {
+  volumeID: string;
+  name: string;
+  token: string;
+}
+
+async function make(name: string, rest: Record<string, unknown> = {}, headers = {}): Promise<VolumeReply> {
+  const reply = await f.call("POST", "/volumes", { name, ...rest }, headers);
+  expect(reply.status).toBe(201);
+  return reply.body as unknown as VolumeReply;
+}
+
+const stat = ({ volumeID, token }: VolumeReply): Promise<Reply> =>
+  f.call("GET", `/volumecontent/${volumeID}/path?path=x`, undefined, { Authorization: `Bearer ${token}` });
+
+describe("volumes", () => {
+  test("are made with the size that is asked for, or the usual one", async () => {
+    const one = await make("one");
+    const two = await make("two", { sizeMB: 64 });
+    expect([...f.host.volumes]).toEqual([
+      [one.volumeID, 10_240],
+      [two.volumeID, 64],
+    ]);
+    expect((await f.call("GET", "/volumes")).body as unknown).toEqual([
+      { volumeID: one.volumeID, name: "one" },
+      { volumeID: two.volumeID, name: "two" },
+    ]);
+  });
+
+  test.each([
+    [{ name: "a b" }],
+    [{ name: "" }],
+    [{ name: "ü" }],
+    [{}],
+    [{ name: "a", sizeMB: 31 }],
+    [{ name: "a", sizeMB: 102_401 }],
+  ])("%j is refused, and nothing is made", async (body) => {
+    expect((await f.call("POST", "/volumes", body)).status).toBe(400);
+    expect(f.host.volumes.size).toBe(0);
+  });
+
+  test("have names that are unique in the team, of which there are only so many", async () => {
+    await make("taken");
+    expect((await f.call("POST", "/volumes", { name: "taken" })).body.message).toContain('"taken"');
+    for (let count = 1; count < 100; count++) await make(`volume-${count}`);
+    const reply = await f.call("POST", "/volumes", { name: "one-too-many" });
+    expect([reply.status, reply.body.message]).toEqual([429, expect.stringContaining("100 volumes")]);
+    await make("taken", {}, { "X-API-Key": await f.anotherTeam("others") });
+  });
+
+  test("of another team are as none: to read, to delete, to mount, to look into", async () => {
+    const { volumeID, token } = await make("theirs");
+    const other = { "X-API-Key": await f.anotherTeam("others") };
+    for (const method of ["GET", "DELETE"]) {
+      expect((await f.call(method, `/volumes/${volumeID}`, undefined, other)).status).toBe(404);
+    }
+    const mounts = { templateID: "base", volumeMounts: [{ name: "theirs", path: "/data" }] };
+    const create = await f.call("POST", "/sandboxes", mounts, other);
+    expect([create.status, create.body.message]).toEqual([400, expect.stringContaining('no volume "theirs"')]);
+    const own = await make("own", {}, other);
+    expect((await stat({ ...own, token })).status).toBe(403);
+    expect((await f.call("GET", "/volumes/not-a-uuid")).status).toBe(400);
+  });
+
+  test("that the host could not make are not there, and their name is free", async () => {
+    f.host.beforeCreateVolume = () => Promise.reject(new Fault(507, "no room"));
+    expect((await f.call("POST", "/volumes", { name: "failed" })).status).toBe(507);
+    f.host.beforeCreateVolume = async () => undefined;
+    await f.control.settled();
+    await make("failed");
+    expect(f.host.volumes.size).toBe(1);
+  });
+});
+
+describe("a restart", () => {
+  test("removes what was half made", async () => {
+    await f.store.volumes.add({
+      id: "5a4d1075-0000-4000-8000-000000000001",
+      teamId: f.firstRun.teamId,
+      name: "half",
+      sizeMB: 64,
+      createdAt: 0,
+      isReady: false,
+      deletedAt: null,
+    });
+    f.host.volumes.set("5a4d1075-0000-4000-8000-000000000001", 64);
+    await f.restart();
+    await f.control.settled();
+    expect(f.host.volumes.size).toBe(0);
+    await make("half");
+  });
+
+  test("finishes removals, and those that fail are tried again", async () => {
+    const { volumeID } = await make("leaving");
+    let tries = 0;
+    f.host.beforeRemoveVolume = async () => {
+      if (++tries === 1) throw new Error("busy");
+    };
+    expect((await f.call("DELETE", `/volumes/${volumeID}`)).status).toBe(204);
+    await f.control.settled();
+    expect([tries, f.host.volumes.size]).toEqual([1, 1]);
+    await f.restart();
+    await f.control.settled();
+    expect([tries, f.host.volumes.size]).toEqual([2, 0]);
+    expect(await f.store.volumes.unfinished()).toEqual([]);
+  });
+});
+
+describe("mounts", () => {
+  const create = (path = "/data") => f.create({ volumeMounts: [{ name: "v", path }] });
+
+  test("reach the host by the volume's id, at create, resume and fork", async () => {
+    const { volumeID } = await make("v");
+    const id = await create();
+    const volumes = [{ volume: volumeID, path: "/data" }];
+    expect(f.host.requestOf(id)?.volumes).toEqual(volumes);
+    await f.call("POST", `/sandboxes/${id}/pause`);
+    await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 60 });
+    expect(f.host.requestOf(id)?.volumes).toEqual(volumes);
+    const fork = (await f.call("POST", `/sandboxes/${id}/fork`)).body as unknown as {
+      sandbox: { sandboxID: string };
+    }[];
+    expect(f.host.requestOf(fork[0]?.sandbox.sandboxID ?? "")?.volumes).toEqual(volumes);
+  });
+
+  test("hold the volume until the last sandbox and snapshot is gone, and say who they are", async () => {
+    const { volumeID } = await make("v");
+    const id = await create();
+    const { snapshotID } = (await f.call("POST", `/sandboxes/${id}/snapshots`, { name: "shot" })).body;
+    const refused = await f.call("DELETE", `/volumes/${volumeID}`);
+    expect([refused.status, refused.body.message]).toEqual([409, expect.stringMatching(`sandbox ${id} and snapshot `)]);
+    await f.call("DELETE", `/sandboxes/${id}`);
+    await f.control.settled();
+    expect((await f.call("DELETE", `/volumes/${volumeID}`)).body.message).not.toContain(id);
+    const copy = await f.create({ templateID: snapshotID });
+    expect((await f.call("GET", `/sandboxes/${copy}`)).body.volumeMounts).toEqual([{ name: "v", path: "/data" }]);
+    await f.call("DELETE", `/sandboxes/${copy}`);
+    await f.call("DELETE", "/templates/shot");
+    expect((await f.call("DELETE", `/volumes/${volumeID}`)).status).toBe(204);
+  });
+
+  test("of a volume that is deleted meanwhile come to nothing", async () => {
+    const { volumeID } = await make("v");
+    f.host.beforeCreate = async () => {
+      expect((await f.call("DELETE", `/volumes/${volumeID}`)).status).toBe(204);
+    };
+    const reply = await f.call("POST", "/sandboxes", {
+      templateID: "base",
+      volumeMounts: [{ name: "v", path: "/data" }],
+    });
+    expect([reply.status, reply.body.message]).toEqual([404, expect.stringContaining('volume "v"')]);
+    expect(f.host.running).toEqual([]);
+  });
+
+  test("keep a template from being public", async () => {
+    await make("v");
+    const id = await create();
+    await f.call("POST", `/sandboxes/${id}/snapshots`, { name: "shot" });
+    const published = await f.call("PATCH", "/templates/shot", { public: true });
+    expect([published.status, published.body.message]).toEqual([409, expect.stringContaining("volumes")]);
+    const bare = await f.create();
+    await f.call("POST", `/sandboxes/${bare}/snapshots`, { name: "open" });
+    expect((await f.call("PATCH", "/templates/open", { public: true })).status).toBe(200);
+    const into = await f.call("POST", `/sandboxes/${id}/snapshots`, { name: "open:v2" });
+    expect([into.status, into.body.message]).toEqual([409, expect.stringContaining("public")]);
+  });
+
+  test("of more than a sandbox may have are refused", async () => {
+    const volumeMounts = Array.from({ length: 17 }, (_, at) => ({ name: `v${at}`, path: `/data/${at}` }));
+    const reply = await f.call("POST", "/sandboxes", { templateID: "base", volumeMounts });
+    expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining("at most 16")]);
+  });
+
+  test.each([
+    ["/mnt/data", undefined],
+    ["/home/user/data", undefined],
+    ["/usr/local/data", undefined],
+    ["/etcetera", undefined],
+    ["/.sandlot/bin", "system"],
+    ["/etc", "system"],
+    ["/etc/ssl", "system"],
+    ["/home", "system"],
+    ["/dev/shm", "system"],
+    ["/data/", "clean"],
+    ["//data", "clean"],
+    ["/data/./x", "clean"],
+    ["/data:x", "characters"],
+    ["/da\u0000ta", "characters"],
+    ["/da\nta", "characters"],
+    [`/${"x".repeat(1024)}`, "1024"],
+  ])("at %j are judged: %j", async (path, problem) => {
+    await make("v");
+    const reply = await f.call("POST", "/sandboxes", { templateID: "base", volumeMounts: [{ name: "v", path }] });
+    expect(reply.status).toBe(problem === undefined ? 201 : 400);
+    if (problem !== undefined) expect(reply.body.message).toContain(problem);
+  });
+});
+
+describe("tokens", () => {
+  test("open the volume for an hour, and no longer than it is there", async () => {
+    const volume = await make("v");
+    expect((await stat(volume)).status).toBe(200);
+    await f.advance(VOLUME_TOKEN_MS);
+    expect((await stat(volume)).body.message).toContain("expired");
+    const fresh = (await f.call("GET", `/volumes/${volume.volumeID}`)).body as unknown as VolumeReply;
+    expect((await stat(fresh)).status).toBe(200);
+    await f.restart();
+    expect((await stat(fresh)).status).toBe(200);
+    await f.call("DELETE", `/volumes/${volume.volumeID}`);
+    expect((await stat(fresh)).status).toBe(404);
+  });
+});

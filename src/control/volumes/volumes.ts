@@ -1,0 +1,203 @@
+/**
+ * The volumes of teams. Decide, act, record: the row is there first and is marked when the volume is; a volume that is
+ * deleted is nobody's at once, and what it takes on the machine goes in its own time. What a kill interrupts, the next
+ * start finds among the rows.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { UUID } from "../../contract/management/identifiers.ts";
+import type { Host } from "../../host/host.ts";
+import type { Team } from "../../store/people.ts";
+import type { VolumeMount } from "../../store/sandboxes.ts";
+import type { Store } from "../../store/store.ts";
+import type { Volume } from "../../store/volumes.ts";
+import type { Background } from "../../work/background.ts";
+import type { Clock } from "../../work/clock.ts";
+import { described, type Log } from "../../work/log.ts";
+import { RetryQueue } from "../../work/retry-queue.ts";
+import type { Ids } from "../access/ids.ts";
+import {
+  VOLUME_MIN_MB,
+  VOLUME_REMOVAL_RETRY_MAX_MS,
+  VOLUME_REMOVAL_RETRY_MIN_MS,
+  VOLUME_REMOVALS_AT_ONCE,
+  VOLUME_USERS_SHOWN,
+} from "../limits.ts";
+import { findMounts } from "./volume-mounts.ts";
+import { VolumeTokens } from "./volume-tokens.ts";
+
+export interface VolumeBounds {
+  /** Of a volume whose creator does not say. */
+  sizeMB: number;
+  sizeMaxMB: number;
+  perTeam: number;
+  mountsPerSandbox: number;
+}
+
+const BOUNDS: VolumeBounds = { sizeMB: 10_240, sizeMaxMB: 102_400, perTeam: 100, mountsPerSandbox: 16 };
+const SECRET_BYTES = 32;
+
+interface VolumeServices {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  ids: Ids;
+  log: Log;
+  background: Background;
+}
+
+export class Volumes {
+  readonly #services: VolumeServices;
+  readonly #bounds: VolumeBounds;
+  readonly #removal: RetryQueue<string>;
+  #tokens: Promise<VolumeTokens> | undefined;
+
+  constructor(services: VolumeServices, bounds: Partial<VolumeBounds> = {}) {
+    this.#services = services;
+    this.#bounds = { ...BOUNDS, ...bounds };
+    const { clock, background, log } = services;
+    this.#removal = new RetryQueue<string>({
+      clock,
+      background,
+      work: (id) => this.#remove(id),
+      failed: (volume, error) =>
+        log.write({ level: "error", event: "volume could not be removed", volume, error: described(error) }),
+      atOnce: VOLUME_REMOVALS_AT_ONCE,
+      retryMinMs: VOLUME_REMOVAL_RETRY_MIN_MS,
+      retryMaxMs: VOLUME_REMOVAL_RETRY_MAX_MS,
+    });
+  }
+
+  /** What the run before has not come to: neither half a volume nor half of its removal stays. */
+  async start(): Promise<void> {
+    const { store, clock } = this.#services;
+    const left = await store.volumes.unfinished();
+    for (const { id } of left) await store.volumes.markDeleted(id, clock.now());
+    this.#removal.enqueue(left.map(({ id }) => id));
+  }
+
+  close(): void {
+    this.#removal.close();
+  }
+
+  async create(team: Team, name: string, askedMB: number | undefined): Promise<Volume> {
+    const { store, host, clock, ids } = this.#services;
+    const sizeMB = this.#size(askedMB);
+    const volume = {
+      id: ids.uuid(),
+      teamId: team.id,
+      name,
+      sizeMB,
+      createdAt: clock.now(),
+      isReady: false,
+      deletedAt: null,
+    };
+    await store.transaction(async (tables) => {
+      if (!(await tables.volumes.add(volume))) {
+        throw new Fault(400, `this team has a volume "${name}" already; choose another name, or delete it`);
+      }
+      const { perTeam } = this.#bounds;
+      if ((await tables.volumes.countOf(team.id)) > perTeam) {
+        throw new Fault(429, `a team has at most ${perTeam} volumes; delete one first`);
+      }
+    });
+    try {
+      await host.createVolume(volume.id, sizeMB);
+      await store.volumes.markReady(volume.id);
+      return { ...volume, isReady: true };
+    } catch (cause) {
+      await store.volumes.markDeleted(volume.id, clock.now());
+      this.#removal.enqueue([volume.id]);
+      throw volumeFault(cause);
+    }
+  }
+
+  list(team: Team): Promise<Volume[]> {
+    return this.#services.store.volumes.of(team.id);
+  }
+
+  /** Fault 400 when that is no id, 404 when the team has no such volume. */
+  async demand(teamId: string, id: string): Promise<Volume> {
+    if (!UUID.test(id)) throw new Fault(400, `${JSON.stringify(id.slice(0, 64))} is no volume id, which is a UUID`);
+    const volume = await this.#services.store.volumes.byId(id.toLowerCase());
+    if (volume === undefined || volume.teamId !== teamId) throw new Fault(404, `volume "${id}" does not exist`);
+    return volume;
+  }
+
+  /** Refused while sandboxes or snapshots have it. Its data goes in its own time. */
+  async delete(team: Team, id: string): Promise<void> {
+    const { store, clock } = this.#services;
+    const { id: volumeId, name } = await this.demand(team.id, id);
+    await store.transaction(async (tables) => {
+      // First, so that a sandbox that is being made with it is either counted or finds it gone.
+      if (!(await tables.volumes.markDeleted(volumeId, clock.now())))
+        throw new Fault(404, `volume "${id}" does not exist`);
+      const sandboxes = await tables.volumes.sandboxesWith(volumeId, VOLUME_USERS_SHOWN + 1);
+      const templates = await tables.volumes.templatesWith(volumeId, VOLUME_USERS_SHOWN + 1);
+      const users = [usedBy("sandbox", "sandboxes", sandboxes), usedBy("snapshot", "snapshots", templates)].filter(
+        (each) => each !== undefined,
+      );
+      if (users.length === 0) return;
+      throw new Fault(
+        409,
+        `volume "${name}" cannot be deleted: it is used by ${users.join(" and ")}; delete them first`,
+      );
+    });
+    this.#removal.enqueue([volumeId]);
+  }
+
+  /** What a creator asks for, as volumes of the team. */
+  async mounts(team: Team, asked: readonly { name: string; path: string }[]): Promise<VolumeMount[]> {
+    if (asked.length === 0) return [];
+    return await findMounts(this.#services.store, team, asked, this.#bounds.mountsPerSandbox);
+  }
+
+  async tokenFor(volume: Volume): Promise<string> {
+    return (await this.#signer()).make(volume, this.#services.clock.now());
+  }
+
+  /** The volume that a token opens. Fault 401 when it opens none, 404 when that volume is gone. */
+  async opened(token: string): Promise<Volume> {
+    const { volumeId, teamId } = (await this.#signer()).read(token, this.#services.clock.now());
+    return await this.demand(teamId, volumeId);
+  }
+
+  async #signer(): Promise<VolumeTokens> {
+    this.#tokens ??= this.#readSecret();
+    this.#tokens.catch(() => {
+      this.#tokens = undefined;
+    });
+    return await this.#tokens;
+  }
+
+  async #readSecret(): Promise<VolumeTokens> {
+    const offered = crypto.getRandomValues(new Uint8Array(SECRET_BYTES)).toHex();
+    return new VolumeTokens(Uint8Array.fromHex(await this.#services.store.volumes.signingSecret(offered)));
+  }
+
+  async #remove(id: string): Promise<void> {
+    const { store, host } = this.#services;
+    await host.removeVolume(id);
+    await store.volumes.remove(id);
+  }
+
+  #size(asked: number | undefined): number {
+    const { sizeMB, sizeMaxMB } = this.#bounds;
+    const size = asked ?? sizeMB;
+    if (size >= VOLUME_MIN_MB && size <= sizeMaxMB) return size;
+    throw new Fault(400, `sizeMB must be from ${VOLUME_MIN_MB} to ${sizeMaxMB}, got ${size}`);
+  }
+}
+
+/** Undefined: by none. */
+function usedBy(one: string, many: string, ids: readonly string[]): string | undefined {
+  if (ids.length === 0) return undefined;
+  const shown = ids.slice(0, VOLUME_USERS_SHOWN).join(", ");
+  const more = ids.length > VOLUME_USERS_SHOWN ? " and others" : "";
+  return `${ids.length === 1 ? one : many} ${shown}${more}`;
+}
+
+function volumeFault(cause: unknown): Fault {
+  const fault = Fault.from(cause);
+  if (fault.status === 503 || fault.status === 507) return fault;
+  return new Fault(500, "the volume could not be made; the server's log has the details", { cause });
+}

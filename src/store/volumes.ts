@@ -1,0 +1,121 @@
+/**
+ * Volumes. A row is there before the volume is, and until all of it is gone, so that a server that was killed in
+ * between finds what is left to be done. Names are unique among the team's volumes that are not being removed.
+ */
+import { integer, integerOrNull, type Row, type Statement, text } from "./engine.ts";
+
+export interface Volume {
+  /** Also its name on the host. */
+  id: string;
+  teamId: string;
+  name: string;
+  sizeMB: number;
+  createdAt: number;
+  /** False: it is being made. */
+  isReady: boolean;
+  /** Null unless it is being removed. */
+  deletedAt: number | null;
+}
+
+export function volumesIn(sql: Statement) {
+  return {
+    /** Says false when another of the team has that name. */
+    async add(volume: Volume): Promise<boolean> {
+      const { count } = await sql`INSERT INTO volumes (id, team_id, name, size_mb, created_at, is_ready, deleted_at)
+        VALUES (${volume.id}, ${volume.teamId}, ${volume.name}, ${volume.sizeMB}, ${volume.createdAt},
+          ${volume.isReady ? 1 : 0}, ${volume.deletedAt})
+        ON CONFLICT DO NOTHING`;
+      return count === 1;
+    },
+
+    async markReady(id: string): Promise<void> {
+      await sql`UPDATE volumes SET is_ready = 1 WHERE id = ${id}`;
+    },
+
+    /** From now on it is nobody's, and its name is free. Says false when that was so before. */
+    async markDeleted(id: string, at: number): Promise<boolean> {
+      const { count } = await sql`UPDATE volumes SET deleted_at = ${at} WHERE id = ${id} AND deleted_at IS NULL`;
+      return count === 1;
+    },
+
+    /**
+     * Keeps it from being deleted until the transaction is over. Says false when it is, or is not the team's.
+     */
+    async keep(id: string, teamId: string): Promise<boolean> {
+      const { count } = await sql`UPDATE volumes SET is_ready = 1
+        WHERE id = ${id} AND team_id = ${teamId} AND is_ready = 1 AND deleted_at IS NULL`;
+      return count === 1;
+    },
+
+    async remove(id: string): Promise<void> {
+      await sql`DELETE FROM volumes WHERE id = ${id}`;
+    },
+
+    /** One that can be used. */
+    async byId(id: string): Promise<Volume | undefined> {
+      const { rows } = await sql`SELECT * FROM volumes WHERE id = ${id} AND is_ready = 1 AND deleted_at IS NULL`;
+      return rows[0] && readVolume(rows[0]);
+    },
+
+    async byName(teamId: string, name: string): Promise<Volume | undefined> {
+      const { rows } = await sql`SELECT * FROM volumes
+        WHERE team_id = ${teamId} AND name = ${name} AND is_ready = 1 AND deleted_at IS NULL`;
+      return rows[0] && readVolume(rows[0]);
+    },
+
+    /** Those that can be used, the oldest first. */
+    async of(teamId: string): Promise<Volume[]> {
+      const { rows } = await sql`SELECT * FROM volumes
+        WHERE team_id = ${teamId} AND is_ready = 1 AND deleted_at IS NULL ORDER BY created_at, id`;
+      return rows.map(readVolume);
+    },
+
+    /** Also those that are being made: of these, too, a team has only so many. */
+    async countOf(teamId: string): Promise<number> {
+      const { rows } = await sql`SELECT COUNT(*) AS volumes FROM volumes
+        WHERE team_id = ${teamId} AND deleted_at IS NULL`;
+      return integer(rows[0]?.volumes);
+    },
+
+    /** What a server that ended has left: neither whole nor gone. */
+    async unfinished(): Promise<Volume[]> {
+      const { rows } = await sql`SELECT * FROM volumes WHERE is_ready = 0 OR deleted_at IS NOT NULL ORDER BY id`;
+      return rows.map(readVolume);
+    },
+
+    /** Ids of sandboxes that have it mounted, whether they run or not; at most `limit`. */
+    async sandboxesWith(id: string, limit: number): Promise<string[]> {
+      const { rows } = await sql`SELECT id FROM sandboxes WHERE volume_mounts LIKE ${`%"${id}"%`}
+        ORDER BY created_at, id LIMIT ${limit}`;
+      return rows.map((row) => text(row.id));
+    },
+
+    /** Templates with a snapshot that has it mounted; at most `limit`. */
+    async templatesWith(id: string, limit: number): Promise<string[]> {
+      const { rows } = await sql`SELECT DISTINCT builds.template_id FROM builds
+        JOIN templates ON templates.id = builds.template_id
+        WHERE builds.volume_mounts LIKE ${`%"${id}"%`} AND builds.status = 'ready' AND templates.deleted_at IS NULL
+        ORDER BY builds.template_id LIMIT ${limit}`;
+      return rows.map((row) => text(row.template_id));
+    },
+
+    /** The secret that signs tokens of volumes: the first that was offered is the one for all servers and all time. */
+    async signingSecret(offered: string): Promise<string> {
+      await sql`INSERT INTO signing_secrets (purpose, secret) VALUES ('volumes', ${offered}) ON CONFLICT DO NOTHING`;
+      const { rows } = await sql`SELECT secret FROM signing_secrets WHERE purpose = 'volumes'`;
+      return text(rows[0]?.secret);
+    },
+  };
+}
+
+function readVolume(row: Row): Volume {
+  return {
+    id: text(row.id),
+    teamId: text(row.team_id),
+    name: text(row.name),
+    sizeMB: integer(row.size_mb),
+    createdAt: integer(row.created_at),
+    isReady: integer(row.is_ready) === 1,
+    deletedAt: integerOrNull(row.deleted_at),
+  };
+}

@@ -1,0 +1,142 @@
+/** Volumes in sandboxes, through the official client: mounted, shared, kept, and not deleted under anybody's feet. */
+import { describe, expect, test } from "bun:test";
+import { Sandbox, Volume } from "e2b";
+import { sharedServer } from "../../support/shared-server.ts";
+import { VolumesOfServer } from "../../support/volumes.ts";
+
+const server = sharedServer();
+const volumes = new VolumesOfServer(server);
+
+async function mounted(volume: Volume, path = "/mnt/data"): Promise<Sandbox> {
+  return await Sandbox.create({ ...server().options, volumeMounts: { [path]: volume } });
+}
+
+async function output(sandbox: Sandbox, command: string): Promise<string> {
+  return (await sandbox.commands.run(command)).stdout.trim();
+}
+
+test("are there for every user, at several paths, and shared by all who have them", async () => {
+  const [one, two] = [await volumes.make(), await volumes.make()];
+  await one.writeFile("/from-outside", "hello", volumes.at);
+  const volumeMounts = { "/mnt/one": one, "/srv/deep/two": two.name };
+  const sandbox = await Sandbox.create({ ...server().options, volumeMounts });
+  expect((await sandbox.getInfo()).volumeMounts).toEqual([
+    { name: one.name, path: "/mnt/one" },
+    { name: two.name, path: "/srv/deep/two" },
+  ]);
+  expect(await sandbox.files.read("/mnt/one/from-outside")).toBe("hello");
+  await sandbox.files.write("/srv/deep/two/from-inside", "world");
+  expect(await two.getInfo("/from-inside", volumes.at)).toMatchObject({ size: 5, uid: 1000 });
+  const other = await mounted(two);
+  expect(await output(other, "cat /mnt/data/from-inside; echo more >> /mnt/data/from-inside")).toBe("world");
+  expect(await sandbox.files.read("/srv/deep/two/from-inside")).toBe("worldmore\n");
+  await Promise.all([sandbox.kill(), other.kill()]);
+  expect(await two.readFile("/from-inside", volumes.at)).toBe("worldmore\n");
+});
+
+test("stay over pause, resume, fork and snapshot, with what is open on them", async () => {
+  const volume = await volumes.make();
+  const sandbox = await mounted(volume);
+  await sandbox.commands.run("cd /mnt/data && exec 3>>log && while sleep 0.05; do echo tick >&3; done", {
+    background: true,
+    timeoutMs: 0,
+  });
+  const length = async () => (await volume.readFile("/log", volumes.at)).length;
+  const goesOn = async () => {
+    const before = await length();
+    while ((await length()) <= before) await Bun.sleep(10);
+  };
+  while (!(await volume.exists("/log", volumes.at))) await Bun.sleep(10);
+  await sandbox.pause();
+  const paused = await length();
+  expect((await Sandbox.getInfo(sandbox.sandboxId, server().options)).volumeMounts).toHaveLength(1);
+  await volume.writeFile("/meanwhile", "x", volumes.at);
+  expect(await length()).toBe(paused);
+  const resumed = await Sandbox.connect(sandbox.sandboxId, server().options);
+  await goesOn();
+  expect(await resumed.files.read("/mnt/data/meanwhile")).toBe("x");
+
+  const { snapshotId } = await resumed.createSnapshot();
+  await resumed.kill();
+  const copy = await Sandbox.create(snapshotId, server().options);
+  expect((await copy.getInfo()).volumeMounts).toEqual([{ name: volume.name, path: "/mnt/data" }]);
+  await goesOn();
+  await copy.files.write("/mnt/data/of-the-copy", "y");
+  expect(await volume.exists("/of-the-copy", volumes.at)).toBe(true);
+  await copy.kill();
+  await Sandbox.deleteSnapshot(snapshotId, server().options);
+});
+
+test("a resume whose open file is gone is 422 and names it; without memory it starts", async () => {
+  const volume = await volumes.make();
+  const sandbox = await mounted(volume);
+  await sandbox.commands.run("exec 3<>/mnt/data/held; echo held >&3; sleep 1000", { background: true, timeoutMs: 0 });
+  while (!(await volume.exists("/held", volumes.at))) await Bun.sleep(10);
+  await sandbox.pause();
+  await volume.remove("/held", volumes.at);
+  await expect(Sandbox.connect(sandbox.sandboxId, server().options)).rejects.toThrow(/422.*\/mnt\/data\/held.*gone/);
+  const answer = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}/resume`, {
+    method: "POST",
+    headers: { "X-API-Key": server().apiKey },
+    body: JSON.stringify({ memory: false }),
+  });
+  expect(answer.status).toBe(201);
+  const again = await Sandbox.connect(sandbox.sandboxId, server().options);
+  await again.files.write("/mnt/data/again", "x");
+  expect(await volume.exists("/again", volumes.at)).toBe(true);
+  await again.kill();
+});
+
+describe("are not deleted", () => {
+  test("while a sandbox runs or is paused, or a snapshot has them; and the refusal says who", async () => {
+    const { options } = server();
+    const volume = await volumes.make();
+    const sandbox = await mounted(volume);
+    const refused = (who: string) =>
+      expect(Volume.destroy(volume.volumeId, options)).rejects.toThrow(new RegExp(`409.*${who}`));
+    await refused(`sandbox ${sandbox.sandboxId}`);
+    const { snapshotId } = await sandbox.createSnapshot();
+    await sandbox.pause();
+    await refused(`sandbox ${sandbox.sandboxId} and snapshot ${snapshotId.split(":")[0]}`);
+    await sandbox.kill();
+    await refused("snapshot");
+    await Sandbox.deleteSnapshot(snapshotId, options);
+    expect(await Volume.destroy(volume.volumeId, options)).toBe(true);
+  });
+});
+
+test("all that is wrong with mounts is said at once, and no sandbox is made", async () => {
+  const { options } = server();
+  const volume = await volumes.make();
+  const body = {
+    templateID: "base",
+    volumeMounts: [
+      { name: volume.name, path: "/mnt/ok" },
+      { name: "nowhere", path: "relative" },
+      { name: volume.name, path: "/mnt/../etc" },
+      { name: "none", path: "/proc/self" },
+      { name: "nil", path: "/mnt/ok" },
+      { name: "null", path: "/mnt/ok/below" },
+      { name: "nought", path: "/" },
+      { name: "nada", path: "" },
+    ],
+  };
+  const headers = { "X-API-Key": server().apiKey };
+  const answer = await fetch(`${server().url}/sandboxes`, { method: "POST", headers, body: JSON.stringify(body) });
+  const { message } = (await answer.json()) as { message: string };
+  expect(answer.status).toBe(400);
+  for (const said of [
+    '[1]: there is no volume "nowhere"',
+    '[1]: the path "relative" is not absolute',
+    `[2]: volume "${volume.name}" is mounted twice`,
+    '[2]: the path "/mnt/../etc" is not clean',
+    '[3]: the path "/proc/self" is the system\'s',
+    '[4]: the path "/mnt/ok" is used twice',
+    '[5]: the paths "/mnt/ok/below" and "/mnt/ok" lie within each other',
+    '[6]: the path "/" is the system\'s',
+    "[7]: its path is empty",
+  ]) {
+    expect(message).toContain(said);
+  }
+  expect(await Sandbox.list(options).nextItems()).toEqual([]);
+});

@@ -1,0 +1,31 @@
+/** Volumes through the official client, against the server that a test runs on. */
+import { afterAll } from "bun:test";
+import { Volume } from "e2b";
+import type { TestServer } from "./server.ts";
+
+let made = 0;
+
+export class VolumesOfServer {
+  readonly #server: () => TestServer;
+  readonly #made: string[] = [];
+
+  /** What a file makes is gone after it; its sandboxes must be, by then. */
+  constructor(server: () => TestServer) {
+    this.#server = server;
+    afterAll(async () => {
+      for (const id of this.#made) await Volume.destroy(id, this.#server().options).catch(() => undefined);
+    });
+  }
+
+  /** With a name of its own. */
+  async make(prefix = "volume"): Promise<Volume> {
+    const volume = await Volume.create(`${prefix}-${process.pid}-${++made}`, this.#server().options);
+    this.#made.push(volume.volumeId);
+    return volume;
+  }
+
+  /** Options for calls about what is in a volume: the client has an address of its own for these. */
+  get at(): { apiUrl: string } {
+    return { apiUrl: this.#server().url };
+  }
+}
