@@ -15,7 +15,7 @@ function streamOf(bytes: Uint8Array, pieceBytes = bytes.length): ReadableStream<
   });
 }
 
-const NEVER = new Promise<never>(() => undefined);
+const NEVER = new AbortController().signal;
 const all = async (stream: ReadableStream<Uint8Array>) => new Uint8Array(await new Response(stream).arrayBuffer());
 const statusOf = (work: Promise<unknown>) => work.then(() => 200).catch((error) => Fault.from(error).status);
 const withoutMagic = tarOf({ a: "b" });
@@ -44,4 +44,35 @@ test.each([-1, 1])("what is %i byte off what was announced fails at its end", as
   const bytes = tarOf({ a: "b" });
   const archive = await checkedArchive(streamOf(bytes), bytes.length + off, NEVER);
   expect(await statusOf(all(archive))).toBe(400);
+});
+
+test("of what has passed nothing is kept", async () => {
+  const MIB = 1024 ** 2;
+  let isFirst = true;
+  const long = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        // Memory that nobody has written to is none.
+        controller.enqueue(new Uint8Array(MIB).fill(isFirst ? 0 : 1));
+        isFirst = false;
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const { signal } = new AbortController();
+  const reader = (await checkedArchive(long, undefined, signal)).getReader();
+  Bun.gc(true);
+  const before = process.memoryUsage().rss;
+  for (let read = 0; read < 200; read++) await reader.read();
+  Bun.gc(true);
+  expect((process.memoryUsage().rss - before) / MIB).toBeLessThan(100);
+});
+
+test("what is stopped fails with the reason, also in the middle of a piece that never comes", async () => {
+  const stop = new AbortController();
+  const bytes = tarOf({ a: "b" });
+  const slow = new ReadableStream<Uint8Array>({ start: (controller) => controller.enqueue(bytes) });
+  const reading = all(await checkedArchive(slow, undefined, stop.signal));
+  stop.abort(new Fault(503, "stopping"));
+  expect(await statusOf(reading)).toBe(503);
 });

@@ -10,15 +10,21 @@ const CHECKSUM_BYTES = 8;
 
 /**
  * The same stream, once its beginning is that of an archive. It fails at its end if there is less or more than was
- * announced, or `stopped` rejects. Fault 400 when it is no archive.
+ * announced, or with the reason of `stop`. Fault 400 when it is no archive.
  */
 export async function checkedArchive(
   content: ReadableStream<Uint8Array>,
   announcedBytes: number | undefined,
-  stopped: Promise<never>,
+  stop: AbortSignal,
 ): Promise<ReadableStream<Uint8Array>> {
   const reader = content.getReader();
-  const read = () => Promise.race([reader.read(), stopped]);
+  // A race with a promise that outlives the upload would keep every piece of it in memory.
+  stop.addEventListener("abort", () => void reader.cancel().catch(() => undefined), { once: true });
+  const read = async () => {
+    const piece = await reader.read();
+    stop.throwIfAborted();
+    return piece;
+  };
   const first: Uint8Array[] = [];
   let peeked = 0;
   let isOver = false;

@@ -40,19 +40,19 @@ export class Uploads {
   readonly #secret: Uint8Array;
   readonly #maxBytes: number;
   readonly #underWay = new Tally(UPLOADS_AT_ONCE_PER_TEAM);
-  readonly #stop = Promise.withResolvers<never>();
+  /** Of each that is under way. */
+  readonly #stops = new Set<AbortController>();
 
   constructor(services: UploadServices, secret: Uint8Array, maxBytes: number) {
     this.#services = services;
     this.#secret = secret;
     this.#maxBytes = maxBytes;
-    // Those that are under way hear of it; without any, nobody needs to.
-    this.#stop.promise.catch(() => undefined);
   }
 
   /** Breaks off what is under way. */
   close(): void {
-    this.#stop.reject(new Fault(503, "the server is stopping; ask for a new link in a moment"));
+    const reason = new Fault(503, "the server is stopping; ask for a new link in a moment");
+    for (const stop of this.#stops) stop.abort(reason);
   }
 
   /** Whether the team has these files, and the link by which it may send them, beginning with `base`. */
@@ -82,13 +82,16 @@ export class Uploads {
         headers: { "retry-after": "1" },
       });
     }
+    const stop = new AbortController();
+    this.#stops.add(stop);
     try {
       await this.#makeRoom(permit.teamId);
-      const archive = await checkedArchive(content ?? new Blob([]).stream(), announcedBytes, this.#stop.promise);
+      const archive = await checkedArchive(content ?? new Blob([]).stream(), announcedBytes, stop.signal);
       await this.#services.blobs.put(uploadedFilesName(permit.teamId, permit.hash), archive, permit.maxBytes);
     } catch (error) {
       throw error instanceof Fault && error.status === 413 ? tooLarge(permit.maxBytes) : error;
     } finally {
+      this.#stops.delete(stop);
       this.#underWay.remove(permit.teamId);
     }
   }
