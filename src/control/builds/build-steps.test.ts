@@ -27,6 +27,7 @@ describe("a step becomes what the host does:", () => {
     [step("ARG", "A", ""), { type: "env", variables: [["A", ""]] }],
     [step("WORKDIR", "app"), { type: "workdir", path: "app" }],
     [step("USER", "node"), { type: "user", name: "node", sudo: false }],
+    [step("USER", "node:node"), { type: "user", name: "node:node", sudo: false }],
     [step("USER", "$APP_USER"), { type: "user", name: "$APP_USER", sudo: false }],
     [step("USER", "node", "true"), { type: "user", name: "node", sudo: true }],
     [

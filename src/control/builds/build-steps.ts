@@ -8,8 +8,9 @@ import { uploadedFilesName } from "./uploads.ts";
 
 const TYPES = "COPY, ADD, RUN, ENV, ARG, WORKDIR and USER";
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
-/** As useradd takes them; or a number that the image has an account for; or with variables, which the host puts in. */
-const USER = /^(?:[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,5}|[\w.-]*\$[\w${}:.+?-]{1,255})$/;
+/** As useradd takes them, or a number, with a group if one likes; or with variables, which the host puts in. */
+const USER =
+  /^(?:(?:[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,5})(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?|[\w.-]*\$[\w${}:.+?-]{1,255})$/;
 const OWNER = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$/;
 const MODE = /^[0-7]{1,5}$/;
 

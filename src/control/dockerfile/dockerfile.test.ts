@@ -136,10 +136,8 @@ describe("variables", () => {
   });
 
   test("ENV wins over ARG", () => {
-    expect(stepsOf("ENV A=env", "ARG A=arg", "USER $A", "RUN x").slice(1)).toEqual([
-      { type: "user", name: "env", sudo: false, force: false },
-      { type: "run", command: "x", user: null, force: false },
-    ]);
+    const [added, run] = commandsOf("ENV A=env", "ARG A=arg", "ADD http://h.test/x /$A", "RUN x");
+    expect([added, run]).toEqual([expect.stringContaining("\nfile=/env\n"), "x"]);
   });
 
   test.each([
@@ -197,18 +195,19 @@ describe("variables", () => {
     ["$N", ""],
   ])("%s is %j, as with Docker", (written, expanded) => {
     expect(envOf("ARG S=s", "ARG E=", "ARG N", `ENV X=x${written}`)).toEqual([["X", `x${expanded}`]]);
-    const steps = stepsOf("ENV S=s E=", "ARG N", `USER u${written}`);
-    expect(steps.at(-1)).toEqual({ type: "user", name: `u${expanded}`, sudo: false, force: false });
+    const [added] = commandsOf("ENV S=s E=", "ARG N", `ADD http://h.test/x /u${written}`);
+    expect(added).toContain(`\nfile=/u${expanded}\n`);
   });
 
   test("all of one ENV see the values from before it", () => {
-    expect(stepsOf("ENV A=1", "ENV A=2 B=$A", "USER u$A$B").at(-1)).toMatchObject({ name: "u21" });
+    expect(commandsOf("ENV A=1", "ENV A=2 B=$A", "ADD http://h.test/x /$A$B")[0]).toContain("\nfile=/21\n");
   });
 
   test("of the base image are left to the host in paths and users, too", () => {
-    expect(stepsOf("ARG B=b", "WORKDIR $GOPATH/$B/\\$x", "USER ${APP_USER:-app}")).toEqual([
+    expect(stepsOf("ARG B=b", "WORKDIR $GOPATH/$B/\\$x", "USER ${APP_USER:-app}", "USER 1000:$B")).toEqual([
       { type: "workdir", path: "${GOPATH}/b/\\$x", force: false },
       { type: "user", name: "${APP_USER:-app}", sudo: false, force: false },
+      { type: "user", name: "1000:b", sudo: false, force: false },
     ]);
   });
 

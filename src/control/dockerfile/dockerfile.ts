@@ -256,15 +256,9 @@ class Translation {
 
   #takeUser(instruction: Instruction): void {
     const { line } = instruction;
-    const parts = readWord(needed(instruction), this.#escapeChar, line);
-    const known = this.#variables.textIfKnown(parts, line);
-    const [name = "", group] = known?.split(":", 2) ?? [this.#variables.template(parts, line)];
+    // With a group it means that account, whose own group its processes have; another one is refused by the host.
+    const name = this.#variables.template(readWord(needed(instruction), this.#escapeChar, line), line);
     if (name === "") throw faultAt(line, "USER has no name");
-    const hasGroup =
-      known === undefined ? parts.some((part) => typeof part === "string" && part.includes(":")) : group !== undefined;
-    if (hasGroup && group !== name) {
-      throw faultAt(line, `USER ${shown(needed(instruction))} names a group; only a user's own group is supported`);
-    }
     this.#steps.push({ type: "user", name, sudo: false, force: false });
     this.#hasUser = true;
   }
