@@ -1,22 +1,13 @@
 /** Keys that a user makes while the server runs, in the hands of the real client. */
 import { expect, test } from "bun:test";
 import { AuthenticationError, Sandbox } from "e2b";
-import { serverEnv } from "../../../src/cli/testing/server-env.ts";
-import { attempt } from "../../../src/host/system/command.ts";
+import { sandlotKeys } from "../../support/sandlot-keys.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
-const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
 const server = sharedServer();
 
-async function sandlotKeys(...args: string[]): Promise<string> {
-  const command = [process.execPath, MAIN, "keys", ...args];
-  const result = await attempt(command, { env: serverEnv(server().dataFolder) });
-  expect([result.exitCode, result.stderr]).toEqual([0, ""]);
-  return result.stdout.trim();
-}
-
 test("a token of the operator makes a key, which opens the team's sandboxes until it is deleted", async () => {
-  const authorization = `Bearer ${await sandlotKeys("token", "functional test")}`;
+  const authorization = `Bearer ${await sandlotKeys(server(), "token", "functional test")}`;
   const ask = async (method: string, path: string, headers: Record<string, string>, body?: unknown) => {
     const sent = body === undefined ? {} : { body: JSON.stringify(body) };
     const response = await fetch(server().url + path, { method, headers, ...sent });
@@ -40,7 +31,9 @@ test("a token of the operator makes a key, which opens the team's sandboxes unti
   await expect(Sandbox.getInfo(sandbox.sandboxId, options)).rejects.toBeInstanceOf(AuthenticationError);
   expect((await Sandbox.getInfo(sandbox.sandboxId, server().options)).state).toBe("running");
 
-  const mine = (await sandlotKeys("list")).split("\n").filter((line) => /functional test|made by a log-in/.test(line));
-  for (const line of mine) await sandlotKeys("revoke", line.slice(0, 36));
+  const mine = (await sandlotKeys(server(), "list"))
+    .split("\n")
+    .filter((line) => /functional test|made by a log-in/.test(line));
+  for (const line of mine) await sandlotKeys(server(), "revoke", line.slice(0, 36));
   expect((await ask("GET", "/api-keys", member)).status).toBe(401);
 }, 60_000);
