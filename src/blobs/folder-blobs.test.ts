@@ -151,11 +151,14 @@ describe("nothing comes of", () => {
     const program = `
       const { FolderBlobs } = await import(${JSON.stringify(join(import.meta.dir, "folder-blobs.ts"))});
       const blobs = await FolderBlobs.open(${JSON.stringify(folder)}, { now: () => 0 });
+      process.stdout.write("open");
       const endless = new ReadableStream({ start: (c) => c.enqueue(new Uint8Array(1000)) });
       setInterval(() => undefined, 1000);
       await blobs.put("files/a", endless, 2000);
     `;
-    const child = Bun.spawn([process.execPath, "-e", program], { stdout: "inherit", stderr: "inherit" });
+    const child = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe", stderr: "inherit" });
+    // Until then it makes the folder anew.
+    await child.stdout.getReader().read();
     const written = () => incoming().some((name) => statSync(join(folder, "incoming", name)).size === 1000);
     while (!written()) await Bun.sleep(1);
     child.kill("SIGKILL");
