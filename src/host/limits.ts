@@ -150,6 +150,10 @@ export const BUILD_OUTPUT_BYTES_PER_SECOND = 4 * 1024 * 1024;
 /** Of the output of a step that failed, and of its command, in the message about it. */
 export const BUILD_TAIL_MAX_CHARS = 4096;
 export const BUILD_COMMAND_SHOWN_CHARS = 1024;
+/** A sandbox of a build that the machine has no room for is tried so often, with pauses that double from this one. */
+export const BUILD_SANDBOX_TRIES_MAX = 6;
+export const BUILD_SANDBOX_RETRY_MS = 1_000;
+export const HOME_MAX_CHARS = 1024;
 /** A passwd file in which a build looks for homes. */
 export const PASSWD_MAX_BYTES = 1024 * 1024;
 /** Layers that the next builds may begin with: in all, and how long one is kept that none began with. */

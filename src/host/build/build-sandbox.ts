@@ -7,7 +7,12 @@ import { type GuestProgramName, guestProgram } from "../../contract/runtime/gues
 import { buildFile } from "../../contract/runtime/image-files.ts";
 import { GuestCommands } from "../guest-link/guest-commands.ts";
 import type { CreatedSandbox, CreateSandbox } from "../host.ts";
-import { BUILD_COMMAND_SHOWN_CHARS, GUEST_PROGRAM_SAID_MAX_CHARS, PASSWD_MAX_BYTES } from "../limits.ts";
+import {
+  BUILD_COMMAND_SHOWN_CHARS,
+  GUEST_PROGRAM_SAID_MAX_CHARS,
+  HOME_MAX_CHARS,
+  PASSWD_MAX_BYTES,
+} from "../limits.ts";
 import type { Origin } from "../sandbox/booting.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
@@ -130,7 +135,8 @@ export class BuildSandbox {
   async homeOf(user: string): Promise<string | undefined> {
     const passwd = await this.commands.readText("/etc/passwd", PASSWD_MAX_BYTES, this.signal).catch(() => "");
     const line = passwd.split("\n").find((entry) => entry.startsWith(`${user}:`));
-    return line?.split(":")[5];
+    const home = line?.split(":")[5] ?? "";
+    return home.startsWith("/") && home.length <= HOME_MAX_CHARS && !home.includes("\0") ? home : undefined;
   }
 
   /** Writes all that runs in it. Who is being written is not ended at once: the writing is, in good order, and soon. */

@@ -12,8 +12,9 @@ import { Background } from "../../work/background.ts";
 import { described, stderrLog } from "../../work/log.ts";
 import { OneAtATime } from "../../work/one-at-a-time.ts";
 import type { BuildLogEntry, BuildOutcome, BuildRequest, PrepareStart } from "../host.ts";
+import { BuildJob, type BuildParts } from "./build-job.ts";
 import { BuildLog, silentOutput } from "./build-log.ts";
-import { type BuildParts, BuildRun } from "./build-run.ts";
+import { runBuild } from "./build-run.ts";
 import { BuildSandbox } from "./build-sandbox.ts";
 import type { BuildResult } from "./results.ts";
 import { startUntilReady } from "./start-command.ts";
@@ -97,13 +98,13 @@ export class Builds {
   async #run(request: BuildRequest, signal: AbortSignal): Promise<BuildOutcome> {
     const { bounds } = this.#parts;
     const log = new BuildLog((entries) => this.#tell(request.id, entries), bounds.logMaxBytes);
-    const run = new BuildRun(this.#parts, request, log, signal);
+    const job = new BuildJob(this.#parts, request, log, signal);
     try {
-      return await run.finish();
+      return await runBuild(job);
     } catch (thrown) {
       const message = reasonOf(signal.aborted ? signal.reason : thrown, request.id);
-      log.say("error", run.at, message);
-      return { isReady: false, step: run.at, message };
+      log.say("error", job.at, message);
+      return { isReady: false, step: job.at, message };
     } finally {
       log.flush();
     }

@@ -19,7 +19,7 @@ import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { Starting } from "../sandbox/starting.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { Volumes } from "../volume/volumes.ts";
-import type { BuildBounds, BuildImages } from "./build-run.ts";
+import type { BuildBounds, BuildImages } from "./build-job.ts";
 import { Builds } from "./builds.ts";
 import { Layers } from "./layers.ts";
 import { BuildResults } from "./results.ts";

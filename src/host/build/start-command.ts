@@ -8,6 +8,7 @@ import { BUILD_READY_RETRY_MAX_MS, BUILD_READY_RETRY_MIN_MS } from "../limits.ts
 import type { BuildContext } from "./build-context.ts";
 import type { CommandOutput } from "./build-log.ts";
 import { type BuildSandbox, CommandFailure } from "./build-sandbox.ts";
+import { pause } from "./pause.ts";
 
 interface StartOptions {
   start: StartCommand;
@@ -69,18 +70,4 @@ function timeout(ms: number, reason: Fault): AbortSignal {
   const over = new AbortController();
   setTimeout(() => over.abort(reason), ms).unref();
   return over.signal;
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const over = Promise.withResolvers<void>();
-  const timer = setTimeout(() => over.resolve(), ms);
-  const stop = () => over.reject(signal.reason);
-  signal.addEventListener("abort", stop);
-  try {
-    await over.promise;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", stop);
-  }
 }

@@ -1,4 +1,5 @@
 /** What each kind of step does, in a sandbox that runs. Each answers the context for the next. */
+import { Fault } from "../../contract/fault.ts";
 import type { BuildStep } from "../host.ts";
 import { type BuildContext, placeOf, variablesOf, withVariables } from "./build-context.ts";
 import type { CommandOutput } from "./build-log.ts";
@@ -92,6 +93,12 @@ async function becomeUser(
   { sandbox }: StepSurroundings,
 ): Promise<BuildContext> {
   const said = await sandbox.program("add-user", { name: expand(name, variablesOf(context)), sudo });
-  const user = said.split("\n").at(-1) ?? "";
+  const user = demandUserName(said.split("\n").at(-1) ?? "");
   return { ...context, user, home: (await sandbox.homeOf(user)) ?? "/" };
+}
+
+/** It becomes the template's default user, and root in the sandbox may have put anything in the guest's place. */
+function demandUserName(name: string): string {
+  if (/^[\w.][\w.$-]{0,63}$/.test(name)) return name;
+  throw new Fault(502, "the sandbox's runtime did not say which user there is now: something took its place");
 }

@@ -96,7 +96,7 @@ export class TemplateSandboxes implements SandboxSource {
       return sandbox.id;
     } catch (cause) {
       await this.#parts.destroy(sandbox.id);
-      throw new Fault(503, `the template's start command did not become ready: ${Fault.from(cause).message}`, {
+      throw new Fault(422, `the template's start command did not become ready: ${Fault.from(cause).message}`, {
         cause,
       });
     }

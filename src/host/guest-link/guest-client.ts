@@ -142,7 +142,7 @@ export class GuestClient {
 }
 
 /** Of `AbortSignal.timeout`; any other failure of a call comes at once, such as a connection that nobody takes. */
-function isTimeout(cause: unknown): boolean {
+export function isTimeout(cause: unknown): boolean {
   return cause instanceof Error && cause.name === "TimeoutError";
 }
 

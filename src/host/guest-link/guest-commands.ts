@@ -6,8 +6,9 @@
 import { Fault } from "../../contract/fault.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { GUEST_ANSWER_MAX_BYTES, GUEST_CALL_MS, GUEST_KEEPALIVE_SECONDS, GUEST_SILENT_MAX_MS } from "../limits.ts";
+import { overloaded } from "../system/overload.ts";
 import { envelope, messagesOf } from "./connect-stream.ts";
-import { boundedText } from "./guest-client.ts";
+import { boundedText, isTimeout } from "./guest-client.ts";
 
 interface GuestCommand {
   argv: readonly [program: string, ...args: string[]];
@@ -143,6 +144,7 @@ export class GuestCommands {
         signal,
       });
     } catch (cause) {
+      if (isTimeout(signal.reason)) throw overloaded(`the guest did not answer within ${GUEST_CALL_MS} ms`, cause);
       signal.throwIfAborted();
       throw new Fault(502, "the sandbox's runtime did not answer", { cause });
     }
