@@ -19,7 +19,14 @@ import { newDataFolder, removeServersOf, removeStaleServers } from "./support/se
 import { imageSteps } from "./workloads/images.ts";
 
 /** What tests call on the machine itself, beyond what the server needs, with the Debian package of each. */
-const TOOLS_OF_TESTS = { bash: "bash", curl: "curl", git: "git", python3: "python3" };
+const TOOLS_OF_TESTS = {
+  bash: "bash",
+  curl: "curl",
+  git: "git",
+  python3: "python3",
+  "docker-registry": "docker-registry",
+  "ld-musl-config": "musl",
+};
 /**
  * Tests of the host mount things themselves, in a namespace that goes with them; and there, as in a server's own, crun
  * must not see the unified hierarchy of a hybrid cgroup layout.

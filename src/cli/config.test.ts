@@ -30,6 +30,8 @@ test("without a setting the documented defaults hold", () => {
     builds: BUILD_LIMITS_DEFAULT,
     buildBounds: { maxMs: 3_600_000, readyMaxMs: 600_000, logMaxBytes: 10 * 1024 ** 2 },
     volumes: { sizeMB: 10_240, sizeMaxMB: 102_400, perTeam: 100, mountsPerSandbox: 16 },
+    localImages: {},
+    registries: [],
   });
 });
 
@@ -63,6 +65,17 @@ test("bounds of builds are read in their units", () => {
   });
 });
 
+test("images and registries are lists of words", () => {
+  const env = { ...none, SANDLOT_IMAGES: "debian=layout:/srv/debian", SANDLOT_REGISTRIES: "a.example http://b:5000" };
+  expect(loadConfig(env)).toMatchObject({
+    localImages: { debian: { kind: "layout", place: "/srv/debian" } },
+    registries: [
+      { name: "a.example", tls: true },
+      { name: "b:5000", tls: false },
+    ],
+  });
+});
+
 describe("what is wrong is refused, with the value and what would be right", () => {
   test.each([
     [{ SANDLOT_PORT: "1" }, "unknown setting SANDLOT_PORT"],
@@ -86,6 +99,8 @@ describe("what is wrong is refused, with the value and what would be right", () 
     [{ SANDLOT_BUILD_STEPS: "x" }, "buildSteps must be a whole number from 1 to 1000"],
     [{ SANDLOT_BUILD_LOG_MB: "101" }, "buildLogMB must be a whole number from 1 to 100"],
     [{ SANDLOT_UPLOAD_MB: "-5" }, "uploadMB must be a whole number from 1 to 65536"],
+    [{ SANDLOT_IMAGES: "debian=/srv/debian" }, '"debian=/srv/debian" must look like'],
+    [{ SANDLOT_REGISTRIES: "ftp://x" }, '"ftp://x" must look like'],
     [{ SANDLOT_RESOLVER: "dns.example" }, "IPv4 address"],
     [{ SANDLOT_RESOLVER: "1.2.3.400" }, "IPv4 address"],
   ] as [Record<string, string>, string][])("%j", (env, message) => {

@@ -6,6 +6,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import type { BuildLimits } from "../control/builds/build-limits.ts";
+import { type AllowedRegistry, parseRegistries } from "../host/registry/allowed-registries.ts";
+import { type LocalImage, parseLocalImages } from "../host/registry/local-images.ts";
 import { READY_MAX } from "./limits.ts";
 
 interface Setting {
@@ -126,6 +128,19 @@ export const SETTINGS = [
     default: "16",
     description: "How many volumes a sandbox may have mounted. 0 to 64.",
   },
+  {
+    key: "images",
+    variable: "SANDLOT_IMAGES",
+    default: "none",
+    description: "Images that builds take from this machine instead of a registry, as NAME=KIND:PLACE.",
+  },
+  {
+    key: "registries",
+    variable: "SANDLOT_REGISTRIES",
+    default: "none",
+    description:
+      "Registries in private networks that images may be fetched from, as HOST:PORT. With http://: without TLS.",
+  },
 ] as const satisfies readonly Setting[];
 
 type VolumeKey = Extract<(typeof SETTINGS)[number]["key"], `volume${string}`>;
@@ -146,6 +161,8 @@ export interface Config {
   /** What the host holds each build to. */
   buildBounds: { maxMs: number; readyMaxMs: number; logMaxBytes: number };
   volumes: { sizeMB: number; sizeMaxMB: number; perTeam: number; mountsPerSandbox: number };
+  localImages: Record<string, LocalImage>;
+  registries: AllowedRegistry[];
 }
 
 const VOLUME_MB = { min: 32, max: 16 * 1024 * 1024 };
@@ -183,6 +200,8 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
       logMaxBytes,
     },
     volumes: parseVolumes(value),
+    localImages: parseLocalImages(value("images") ?? ""),
+    registries: parseRegistries(value("registries") ?? ""),
   };
 }
 

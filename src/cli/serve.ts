@@ -3,6 +3,7 @@
  * namespace.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { FolderBlobs } from "../blobs/folder-blobs.ts";
 import { Fault } from "../contract/fault.ts";
 import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
@@ -56,6 +57,12 @@ export async function serve(config: Config): Promise<number> {
     resolver: config.resolver,
     files: blobs,
     builds: config.buildBounds,
+    fetching: {
+      templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE },
+      local: config.localImages,
+      registries: config.registries,
+      blobs: await FolderBlobs.open(join(data.path, "registry-blobs"), systemClock),
+    },
   });
   const chronicle = { allowWebhooksInside: config.allowWebhooksInside };
   const control = createControl({

@@ -196,3 +196,28 @@ export const CONTENT_PIECE_BYTES = 256 * 1024;
 export const CONTENT_REFUSED_MAX_BYTES = 64 * 1024 * 1024;
 /** Of a path in a message. */
 export const CONTENT_SHOWN_PATH_MAX_CHARS = 256;
+/** Credentials of a cloud are exchanged for a registry's within this. */
+export const LOGIN_MS = 10_000;
+export const LOGIN_ANSWER_MAX_BYTES = 64 * 1024;
+/** The sandbox in which an image is fetched. Its disk holds the layers as they come, and what is unpacked of them. */
+export const FETCH_CPU_COUNT = 2;
+export const FETCH_MEMORY_MB = 1024;
+export const FETCH_DISK_MB = 24 * 1024;
+export const PROVISION_DISK_MB = 1024;
+/** An image as it comes over the network, in all, and how many layers it may have. */
+export const FETCH_MAX_BYTES = 8 * 1024 ** 3;
+export const FETCH_LAYERS_MAX = 200;
+/** Of what describes an image: what its name leads to, and its configuration. */
+export const FETCH_DOCUMENT_MAX_BYTES = 4 * 1024 * 1024;
+/** A registry that has not said what a name leads to by then does not answer. */
+export const FETCH_QUESTION_MS = 60_000;
+/** Nothing comes of a blob. */
+export const FETCH_STALLED_MS = 60_000;
+export const FETCH_COPY_MS = 30 * 60_000;
+export const FETCH_UNPACK_MS = 30 * 60_000;
+/** So much of what a tool says last is kept for the reason of a failure. */
+export const FETCH_SAID_MAX_CHARS = 4_096;
+export const FETCH_REASON_MAX_CHARS = 600;
+/** Blobs of registries that are kept, all together, and how long after their last use. */
+export const CACHED_BLOBS_MAX_BYTES = 20 * 1024 ** 3;
+export const CACHED_BLOBS_KEPT_MS = 30 * 24 * 3_600_000;

@@ -61,13 +61,15 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     contract contract/runtime work host/limits.ts host/host.ts host/system host/cgroup host/mount
     host/network host/disk host/checkpoint host/guest-link host/runtime host/image host/volume
   `),
+  "host/registry": list("contract work blobs/blobs.ts host/limits.ts host/host.ts host/system host/guest-link"),
   "host/build": list(`
     contract contract/runtime work blobs/blobs.ts host/limits.ts host/host.ts host/system
     host/network host/disk host/checkpoint host/guest-link host/runtime host/volume host/sandbox
+    host/registry
   `),
   "host/setup": list(`
     contract contract/management contract/runtime host/system host/cgroup host/mount host/image host/network
-    host/disk host
+    host/registry host/disk host
   `),
   "host/doctor": list(`
     contract contract/management host host/host.ts host/system host/cgroup host/mount
@@ -112,7 +114,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   edge: list("contract contract/runtime work control/directory.ts"),
   cli: list(`
     contract contract/management work store blobs control control/access control/templates control/builds edge host host/system
-    host/cgroup host/mount host/disk host/sandbox host/setup host/doctor
+    host/cgroup host/mount host/disk host/registry host/sandbox host/setup host/doctor
   `),
 };
 

@@ -5,6 +5,7 @@ import type { BuildRequest, CreatedSandbox, CreateSandbox, SandboxKind } from ".
 import { BUILD_SANDBOX_RETRY_MS, BUILD_SANDBOX_TRIES_MAX } from "../limits.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
+import type { BaseImages } from "./base-images.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { BuildLog } from "./build-log.ts";
 import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
@@ -30,13 +31,16 @@ export interface BuildImages {
   has(name: string): boolean;
   /** Fault 404 when there is no such image, 400 when nothing more can be stacked on it. */
   demandStackable(parent: string): void;
-  add(name: string, made: { parent: string; disk: string; signal: AbortSignal }): Promise<void>;
+  /** Of a disk, all that was written to it, or what is in a folder of it. */
+  add(name: string, made: { parent: string | null; disk: string; folder?: string; signal: AbortSignal }): Promise<void>;
   remove(name: string): Promise<void>;
   /** It is not collected until it is let go. */
   hold(name: string): Disposable;
 }
 
 export interface BuildParts {
+  /** What fetches images. */
+  bases: Pick<BaseImages, "fetch">;
   bounds: BuildBounds;
   sandboxes: SandboxSource;
   runtime: Pick<Runtime, "misfit">;

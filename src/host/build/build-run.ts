@@ -1,16 +1,19 @@
 /** One build, from its base to its outcome. */
-import { Fault } from "../../contract/fault.ts";
 import type { BuildOutcome } from "../host.ts";
+import type { FetchRequest } from "../registry/image-fetcher.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";
 import { FinishPhase } from "./finish-phase.ts";
 import { originKey } from "./layer-key.ts";
 import { StepPhase } from "./step-phase.ts";
 
+/** The account of a new sandbox, unless a step says otherwise. */
+const USER = "user";
+
 export async function runBuild(job: BuildJob): Promise<BuildOutcome> {
   const { images } = job.parts;
   const steps = new StepPhase(job);
   const finish = new FinishPhase(job, (base, layer) => steps.bootOn(base, layer));
-  const base = findBase(job);
+  const base = await findBase(job);
   using _base = images.hold(base.image);
   images.demandStackable(base.image);
   await using undo = new AsyncDisposableStack();
@@ -24,15 +27,24 @@ export async function runBuild(job: BuildJob): Promise<BuildOutcome> {
   return { isReady: true, image, defaultUser, defaultWorkdir, envVars, checkpoint };
 }
 
-function findBase({ request, parts }: BuildJob): Base {
+async function findBase(job: BuildJob): Promise<Base> {
+  const { request, parts } = job;
   const { from, owner, diskSizeMB } = request;
-  if (from.kind === "registry") throw new Fault(501, "this server cannot fetch images yet; build from a template");
+  if (from.kind === "registry") return await fetchBase(job, from);
   const { image, defaultUser: user, defaultWorkdir: workdir } = from.from;
   const context = { user, home: user === "root" ? "/root" : `/home/${user}`, workdir, envVars: from.envVars };
   const key = originKey(owner, [image, from.checkpoint, context], diskSizeMB);
   if (from.checkpoint === null) return { image, disk: undefined, context, key };
   const { folder, manifest } = parts.checkpoints.read(from.checkpoint);
   return { image, disk: { folder, hostname: manifest.hostname }, context, key };
+}
+
+/** User and folder are those that every sandbox has, whatever the image says. */
+async function fetchBase(job: BuildJob, from: FetchRequest): Promise<Base> {
+  const { request, parts, signal } = job;
+  const { image, envVars } = await parts.bases.fetch(from, signal, (message) => job.say("info", message));
+  const context = { user: USER, home: `/home/${USER}`, workdir: `/home/${USER}`, envVars };
+  return { image, disk: undefined, context, key: originKey(request.owner, [image, context], request.diskSizeMB) };
 }
 
 async function makeImage(

@@ -1,4 +1,6 @@
 /** Puts together what builds are made of. */
+
+import { join } from "node:path";
 import type { Blobs } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
 import { Checkpoints } from "../checkpoint/checkpoints.ts";
@@ -19,7 +21,9 @@ import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { Starting } from "../sandbox/starting.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { Volumes } from "../volume/volumes.ts";
+import { BaseImages } from "./base-images.ts";
 import type { BuildBounds, BuildImages } from "./build-job.ts";
+import type { FetchOptions } from "./build-options.ts";
 import { Builds } from "./builds.ts";
 import { Layers } from "./layers.ts";
 import { BuildResults } from "./results.ts";
@@ -29,6 +33,8 @@ import { TemplateSandboxes } from "./template-sandboxes.ts";
 export interface BuildOptions {
   /** Where the files are that builds copy. */
   files?: Pick<Blobs, "open">;
+  /** Where images are fetched from. */
+  fetching?: Partial<FetchOptions>;
   /** What a build may take; each has a default. */
   builds?: Partial<BuildBounds>;
 }
@@ -48,6 +54,7 @@ const NO_FILES: Pick<Blobs, "open"> = {
 
 interface MachineParts extends BuildOptions {
   data: DataFolder;
+  guestFolder: string;
   network: Network;
   disks: Disks;
   runtime: Runtime;
@@ -68,8 +75,14 @@ export function openBuilds(parts: MachineParts): { sandboxes: TemplateSandboxes;
   const written = new Checkpoints(disks.layersFolder);
   const layers = new Layers(written, new Checkpointing({ ...parts, checkpoints: written }));
   const results = new BuildResults(disks.resultsFolder);
+  const bases = new BaseImages({
+    ...parts,
+    sandboxes,
+    notesFolder: join(parts.data.path, "fetched-images"),
+    options: parts.fetching ?? {},
+  });
   const builds = new Builds(
-    { ...parts, bounds, sandboxes, layers, results, files: parts.files ?? NO_FILES },
+    { ...parts, bases, bounds, sandboxes, layers, results, files: parts.files ?? NO_FILES },
     (id, entries) => running.tell({ kind: "build-log", id, entries }),
   );
   return { sandboxes, layers, builds };

@@ -111,6 +111,14 @@ export class GuestCommands {
     return await boundedText(response, maxBytes);
   }
 
+  /** A file of any size. */
+  async download(path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+    const query = new URLSearchParams({ path, username: "root" });
+    const response = await this.#fetch(`/files?${query}`, "root", signal, { method: "GET", headers: {} });
+    if (response.status !== 200 || response.body === null) throw await refusal(response);
+    return response.body;
+  }
+
   async #call(method: string, message: object, user: string, signal: AbortSignal): Promise<Response> {
     const over = AbortSignal.any([signal, AbortSignal.timeout(GUEST_CALL_MS)]);
     const response = await this.#fetch(`/filesystem.Filesystem/${method}`, user, over, {

@@ -3,7 +3,7 @@
  * sizes and counts are whatever it wanted. So they are read from a clone that nobody writes to, are never followed or
  * opened as anything but files, and take no more time and room than there is.
  */
-import { mkdirSync, statfsSync } from "node:fs";
+import { lstatSync, mkdirSync, statfsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -24,6 +24,8 @@ const COPY = ["cp", "--recursive", "--no-dereference", "--preserve=mode,ownershi
 interface Copy {
   /** The file of a disk. */
   disk: string;
+  /** Of what was written to it, only what is in this folder. */
+  folder: string | undefined;
   /** What its root lay on. */
   lowers: readonly Lower[];
   /** The folder to make. */
@@ -34,7 +36,10 @@ interface Copy {
 }
 
 /** Answers in which form the owners are. */
-export async function copyUpper(disks: Disks, { disk, lowers, target, scratch, signal }: Copy): Promise<IdForm> {
+export async function copyUpper(
+  disks: Disks,
+  { disk, folder: part = "", lowers, target, scratch, signal }: Copy,
+): Promise<IdForm> {
   const clone = join(scratch, "disk.img");
   await disks.clone(disk, clone);
   const lacksNames = await look(disks, clone, scratch, (folder) =>
@@ -44,7 +49,7 @@ export async function copyUpper(disks: Disks, { disk, lowers, target, scratch, s
   const ids = await look(disks, clone, scratch, async (folder) => {
     const { blocks, bfree, bsize } = statfsSync(folder);
     disks.demandSpace((blocks - bfree) * bsize);
-    await copyWatched(disks, join(folder, "upper"), target, signal);
+    await copyWatched(disks, partOf(join(folder, "upper"), part), target, signal);
     return formOf(folder);
   });
   await rm(clone);
@@ -62,6 +67,17 @@ async function look<Result>(disks: Disks, image: string, scratch: string, use: (
     await run(["umount", target]);
     await rmdir(target);
   }
+}
+
+/** A folder below another one, both a tenant's: a link on the way would lead anywhere. Nobody writes there now. */
+function partOf(upper: string, part: string): string {
+  let path = upper;
+  for (const name of part.split("/").filter((word) => word !== "")) {
+    path = join(path, name);
+    if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true) continue;
+    throw new Fault(422, `there is no folder "${part}" on the disk of the build`);
+  }
+  return path;
 }
 
 async function copyWatched(disks: Disks, from: string, to: string, signal: AbortSignal | undefined): Promise<void> {

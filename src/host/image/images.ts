@@ -41,6 +41,8 @@ interface NewImage {
   parent: string | null;
   /** The file of its finished disk, to which nobody writes any more. What it wrote is the folder `upper` there. */
   disk: string;
+  /** Only what is in this folder of it becomes the image; all of it by default. */
+  folder?: string;
   signal?: AbortSignal;
 }
 
@@ -103,7 +105,7 @@ export class Images {
   }
 
   /** Makes an image of what a build wrote. When it throws there is none, and nothing is left of it. */
-  async add(name: string, { parent, disk, signal }: NewImage): Promise<void> {
+  async add(name: string, { parent, disk, folder, signal }: NewImage): Promise<void> {
     using _image = this.hold(name);
     using _parent = parent === null ? undefined : this.hold(parent);
     if (parent !== null) this.demandStackable(parent);
@@ -114,7 +116,7 @@ export class Images {
     try {
       const layer = join(unfinished, "layer");
       const lowers = parent === null ? [] : this.lowersOf(parent);
-      const ids = await copyUpper(this.#disks, { disk, lowers, target: layer, scratch: unfinished, signal });
+      const ids = await copyUpper(this.#disks, { disk, folder, lowers, target: layer, scratch: unfinished, signal });
       const facts: ImageFacts = {
         format: IMAGE_FORMAT,
         parent,

@@ -10,12 +10,18 @@ import { hasConnectedUdp } from "./connected-udp.ts";
 import { defaultRouteDevice } from "./on-link.ts";
 import { OnLinkSet } from "./on-link-set.ts";
 import { plugScript, type SocketsBefore, settleScript } from "./restored-plug.ts";
-import { ANY_INTERFACE, cutOff, reconnect, ruleset } from "./ruleset.ts";
+import { ANY_INTERFACE, cutOff, grant, reconnect, ruleset, withdraw } from "./ruleset.ts";
 import { serverNet } from "./server-net.ts";
 import { Slots } from "./slots.ts";
 import { innerBatch, type OuterEnd, outerBatch } from "./veth.ts";
 
 const MTU_DEFAULT = 1500;
+
+/** An address and a port of it. */
+interface Way {
+  address: string;
+  port: number;
+}
 
 export class Network {
   readonly net: number;
@@ -23,6 +29,7 @@ export class Network {
   readonly #interfacePrefix: string;
   readonly #slots = new Slots();
   readonly #offline = new Set<number>();
+  readonly #granted = new Map<number, readonly Way[]>();
   readonly #onLink: OnLinkSet;
   #mtu = MTU_DEFAULT;
 
@@ -126,6 +133,20 @@ export class Network {
     await nft(cutOff(this.table, this.address(slot)));
   }
 
+  /** Opens what is closed to all others, until the slot is given back. Once for each slot. */
+  async grant(slot: number, ways: readonly Way[]): Promise<void> {
+    this.#granted.set(slot, ways);
+    await nft(grant(this.table, this.address(slot), ways));
+  }
+
+  /** How many bytes have gone to and from the sandbox; undefined when it has no interface. */
+  traffic(slot: number): number | undefined {
+    const lines = readFileSync("/proc/net/dev", "utf8").split("\n");
+    const counts = lines.find((line) => line.trim().startsWith(`${this.#interface(slot)}:`))?.split(":")[1];
+    const [received, , , , , , , , sent] = counts?.trim().split(/\s+/).map(Number) ?? [];
+    return received === undefined || sent === undefined ? undefined : received + sent;
+  }
+
   /** The veth pair goes with the sandbox's namespace, but not at once; one that was never plugged has none. */
   async unplug(slot: number): Promise<void> {
     await attempt(["ip", "link", "delete", this.#interface(slot)]);
@@ -134,6 +155,9 @@ export class Network {
   /** Gives a slot back that is unplugged. */
   async free(slot: number): Promise<void> {
     if (this.#offline.delete(slot)) await nft(reconnect(this.table, this.address(slot)));
+    const granted = this.#granted.get(slot);
+    this.#granted.delete(slot);
+    if (granted !== undefined) await nft(withdraw(this.table, this.address(slot), granted));
     this.#slots.free(slot);
   }
 

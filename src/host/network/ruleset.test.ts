@@ -1,7 +1,7 @@
 /** The text alone; network-walls.test.ts in tests/security sends packets against it. */
 import { describe, expect, test } from "bun:test";
 import { CLOSED_RANGES } from "./address-plan.ts";
-import { cutOff, reconnect, replaceOnLink, ruleset } from "./ruleset.ts";
+import { cutOff, grant, reconnect, replaceOnLink, ruleset, withdraw } from "./ruleset.ts";
 
 const facts = { table: "sandlot_abcd", net: 3, interfacePrefix: "slotabcd", offline: [], onLink: [] };
 
@@ -20,22 +20,24 @@ describe("the table of a server", () => {
     expect(lines).toEqual(["table inet sandlot_abcd", "delete table inet sandlot_abcd", "table inet sandlot_abcd {"]);
   });
 
-  test("closes every closed range, what the machine is on, and all other sandboxes, in this order", () => {
+  test("closes every closed range, what the machine is on, and all other sandboxes, but to whom it was granted", () => {
     const text = ruleset(facts);
     expect(text).toContain(`elements = { ${CLOSED_RANGES.join(", ")} }`);
     expect(chain(text, "to_outside")).toEqual([
       "ip saddr @offline jump refuse",
       "ct state new add @connections { ip saddr ct count over 8192 } jump refuse",
+      'oifname != "slot*" ip saddr . ip daddr . tcp dport @granted accept',
       "ip daddr @closed jump refuse",
       "ip daddr @onlink jump refuse",
       'oifname "slot*" jump refuse',
     ]);
   });
 
-  test("lets a sandbox reach of this machine its name server and nothing else", () => {
+  test("lets a sandbox reach of this machine its name server, what it was granted, and nothing else", () => {
     expect(chain(ruleset(facts), "to_machine")).toEqual([
       "ct state established,related accept",
       "ip saddr @offline jump refuse",
+      "ip saddr . ip daddr . tcp dport @granted accept",
       "udp dport 53 add @asking { ip saddr limit rate over 200/second burst 200 packets } drop",
       "ip daddr 198.18.48.1 udp dport 53 accept",
       "ip daddr 198.18.48.1 tcp dport 53 accept",
@@ -78,5 +80,12 @@ describe("a change of a set", () => {
   test("cuts a sandbox off and lets the next one at its address out again", () => {
     expect(cutOff("t", "198.18.0.2")).toBe("add element inet t offline { 198.18.0.2 }\n");
     expect(reconnect("t", "198.18.0.2")).toBe("delete element inet t offline { 198.18.0.2 }\n");
+  });
+
+  test("grants one sandbox a port of an address, and takes exactly that back", () => {
+    const ways = [{ address: "10.0.0.5", port: 5000 }];
+    expect(grant("t", "198.18.0.2", ways)).toBe("add element inet t granted { 198.18.0.2 . 10.0.0.5 . 5000 }\n");
+    expect(withdraw("t", "198.18.0.2", ways)).toBe("delete element inet t granted { 198.18.0.2 . 10.0.0.5 . 5000 }\n");
+    expect(grant("t", "198.18.0.2", [])).toBe("");
   });
 });

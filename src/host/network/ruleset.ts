@@ -40,6 +40,7 @@ table inet ${table} {
   set closed { type ipv4_addr; flags interval; auto-merge; elements = { ${CLOSED_RANGES.join(", ")} } }
   set onlink { type ipv4_addr; flags interval; auto-merge; }
   set offline { type ipv4_addr; }
+  set granted { type ipv4_addr . ipv4_addr . inet_service; }
   set connections { type ipv4_addr; size 65536; flags dynamic; }
   set asking { type ipv4_addr; size 65536; flags dynamic; timeout 10s; }
 
@@ -68,6 +69,7 @@ table inet ${table} {
   chain to_machine {
     ct state established,related accept
     ip saddr @offline jump refuse
+    ip saddr . ip daddr . tcp dport @granted accept
     udp dport 53 add @asking { ip saddr limit rate over ${DNS_RATE} } drop
     ip daddr ${gateway} udp dport 53 accept
     ip daddr ${gateway} tcp dport 53 accept
@@ -81,6 +83,7 @@ table inet ${table} {
   chain to_outside {
     ip saddr @offline jump refuse
     ct state new add @connections { ip saddr ct count over ${CONNECTIONS_PER_SANDBOX_MAX} } jump refuse
+    oifname != "${ANY_INTERFACE}*" ip saddr . ip daddr . tcp dport @granted accept
     ip daddr @closed jump refuse
     ip daddr @onlink jump refuse
     oifname "${ANY_INTERFACE}*" jump refuse
@@ -111,6 +114,19 @@ export function cutOff(table: string, address: string): string {
 
 export function reconnect(table: string, address: string): string {
   return `delete element inet ${table} offline { ${address} }\n`;
+}
+
+/** A sandbox reaches these although they are closed to all others. */
+export function grant(table: string, address: string, ways: readonly { address: string; port: number }[]): string {
+  return add(
+    table,
+    "granted",
+    ways.map((way) => `${address} . ${way.address} . ${way.port}`),
+  );
+}
+
+export function withdraw(table: string, address: string, ways: readonly { address: string; port: number }[]): string {
+  return grant(table, address, ways).replace(/^add/, "delete");
 }
 
 function add(table: string, set: string, elements: readonly string[]): string {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type FileLock, takeLock } from "../system/syscalls.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import { baseImageStep } from "./base-image.ts";
+import { fetchImageStep } from "./fetch-image.ts";
 import { guestFolderStep } from "./guest-folder.ts";
 import { packagesStep } from "./packages.ts";
 import type { SetupStep } from "./step.ts";
@@ -29,6 +30,7 @@ export async function setUp(options: SetupOptions): Promise<boolean> {
     () => toolFolderStep(toolbox, options.debianMirror),
     () => guestFolderStep(toolbox),
     () => baseImageStep(options.cacheFolder, options.debianMirror),
+    () => fetchImageStep(options.cacheFolder, options.debianMirror),
     ...(options.further ?? []).map((step) => () => step),
   ];
   if (steps.every((step) => step().done())) return false;

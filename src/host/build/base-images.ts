@@ -1,0 +1,156 @@
+/**
+ * The images that builds begin with, fetched and made what the interface promises of every sandbox. Both are done once
+ * for an image, by programs of ours alone: nothing of the image is run.
+ */
+import type { Checkpoints } from "../checkpoint/checkpoints.ts";
+import type { SandboxKind } from "../host.ts";
+import {
+  FETCH_CPU_COUNT,
+  FETCH_DISK_MB,
+  FETCH_MEMORY_MB,
+  FETCH_QUESTION_MS,
+  FETCH_STALLED_MS,
+  PROVISION_DISK_MB,
+} from "../limits.ts";
+import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../network/address-plan.ts";
+import { HOSTNAME } from "../network/hostname.ts";
+import type { Network } from "../network/network.ts";
+import { BlobCache } from "../registry/blob-cache.ts";
+import { FETCH_IMAGE } from "../registry/fetch-tools.ts";
+import { type FetchedImage, type FetchRequest, type FetchSandbox, ImageFetcher } from "../registry/image-fetcher.ts";
+import type { Checkpointing } from "../sandbox/checkpointing.ts";
+import type { FetchOptions } from "./build-options.ts";
+import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
+
+interface BaseImagesParts {
+  sandboxes: SandboxSource;
+  network: Network;
+  checkpoints: Checkpoints;
+  checkpointing: Checkpointing;
+  images: {
+    has(name: string): boolean;
+    add(
+      name: string,
+      made: { parent: string | null; disk: string; folder?: string; signal: AbortSignal },
+    ): Promise<void>;
+    hold(name: string): Disposable;
+  };
+  /** Where it is written down what is known about fetched images. */
+  notesFolder: string;
+  /** What provides the programs. */
+  guestFolder: string;
+  options: Partial<FetchOptions>;
+}
+
+/** The account that sandboxes have, whatever their image. */
+const USER = "user";
+
+export class BaseImages {
+  readonly #parts: BaseImagesParts;
+  readonly #fetcher: ImageFetcher;
+
+  constructor(parts: BaseImagesParts) {
+    this.#parts = parts;
+    const {
+      templates = {},
+      local = {},
+      registries = [],
+      blobs,
+      questionMaxMs = FETCH_QUESTION_MS,
+      stalledMaxMs = FETCH_STALLED_MS,
+    } = parts.options;
+    this.#fetcher = new ImageFetcher({
+      boot: (signal) => this.#bootFetching(signal),
+      images: parts.images,
+      folder: parts.notesFolder,
+      templates,
+      local,
+      registries,
+      questionMaxMs,
+      stalledMaxMs,
+      cache: blobs === undefined ? undefined : new BlobCache(blobs),
+    });
+  }
+
+  /** Fault 400 when the name is none, 422 when it cannot be had. The user and folder are those of the interface. */
+  async fetch(request: FetchRequest, signal: AbortSignal, say: (message: string) => void): Promise<FetchedImage> {
+    const fetched = await this.#fetcher.fetch(request, signal, say);
+    if (fetched.isProvisioned) return fetched;
+    using _below = this.#parts.images.hold(fetched.image);
+    return {
+      ...fetched,
+      image: await this.#fetcher.once(this.#nameOf(fetched), (name) => this.#provision(fetched, name, signal)),
+    };
+  }
+
+  /** Another guest may have other promises to keep. */
+  #nameOf({ image }: FetchedImage): string {
+    const { guestFolder } = this.#parts;
+    return `p${new Bun.CryptoHasher("sha256")
+      .update(JSON.stringify([image, guestFolder]))
+      .digest("hex")
+      .slice(0, 40)}`;
+  }
+
+  async #provision({ image }: FetchedImage, name: string, signal: AbortSignal): Promise<void> {
+    await using sandbox = await this.#boot({ image, diskSizeMB: PROVISION_DISK_MB }, false, signal);
+    await sandbox.program("provision", {
+      user: USER,
+      hostname: HOSTNAME,
+      address: SANDBOX_ADDRESS,
+      nameserver: NAMESERVER_ADDRESS,
+      build: null,
+    });
+    await this.#withDisk(sandbox, (disk) => this.#parts.images.add(name, { parent: image, disk, signal }));
+  }
+
+  async #bootFetching(signal: AbortSignal): Promise<FetchSandbox> {
+    const sandbox = await this.#boot(
+      { image: FETCH_IMAGE, diskSizeMB: this.#parts.options.diskSizeMB ?? FETCH_DISK_MB },
+      true,
+      signal,
+    );
+    return {
+      commands: sandbox.commands,
+      open: (ways) => this.#parts.network.grant(sandbox.record.slot, ways),
+      traffic: () => this.#parts.network.traffic(sandbox.record.slot) ?? 0,
+      withDisk: (use) => this.#withDisk(sandbox, use),
+      [Symbol.asyncDispose]: () => sandbox[Symbol.asyncDispose](),
+    };
+  }
+
+  async #boot(
+    { image, diskSizeMB }: Pick<SandboxKind, "image" | "diskSizeMB">,
+    internet: boolean,
+    signal: AbortSignal,
+  ): Promise<BuildSandbox> {
+    const kind: SandboxKind = {
+      templateId: image,
+      image,
+      cpuCount: FETCH_CPU_COUNT,
+      memoryMB: FETCH_MEMORY_MB,
+      diskSizeMB,
+      defaultUser: "root",
+      defaultWorkdir: "/",
+    };
+    const { sandboxes } = this.#parts;
+    return await BuildSandbox.of(
+      sandboxes,
+      (opened) => sandboxes.boot(opened),
+      { kind, envVars: {}, internet },
+      signal,
+    );
+  }
+
+  /** A clone of it, which is needed for a moment. */
+  async #withDisk({ record }: BuildSandbox, use: (disk: string) => Promise<void>): Promise<void> {
+    const { checkpoints, checkpointing } = this.#parts;
+    const name = `disk-${record.id}`;
+    await checkpointing.write(record, name, { memory: false, temporary: true }, "goes on");
+    try {
+      await use(checkpoints.read(name).folder.disk);
+    } finally {
+      await checkpoints.remove(name);
+    }
+  }
+}

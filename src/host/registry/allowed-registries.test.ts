@@ -1,0 +1,22 @@
+import { expect, test } from "bun:test";
+import { parseRegistries, waysTo } from "./allowed-registries.ts";
+
+test("registries are named as in images, with TLS unless they are said to have none", () => {
+  expect(parseRegistries(" registry.example:5000\nhttp://10.0.0.5:5000 https://plain.example ")).toEqual([
+    { name: "registry.example:5000", tls: true },
+    { name: "10.0.0.5:5000", tls: false },
+    { name: "plain.example", tls: true },
+  ]);
+  for (const word of ["ftp://x", "x:0", "x:65536", "x/y", "http://", "[::1]:5000", "X"]) {
+    expect(() => parseRegistries(word)).toThrow(`registries: "${word}" must look like`);
+  }
+});
+
+test("the way to one is its addresses, with the port that its kind has", async () => {
+  expect(await waysTo({ name: "10.0.0.5:5000", tls: true })).toEqual({
+    host: "10.0.0.5",
+    ways: [{ address: "10.0.0.5", port: 5000 }],
+  });
+  expect((await waysTo({ name: "10.0.0.5", tls: true })).ways).toEqual([{ address: "10.0.0.5", port: 443 }]);
+  expect((await waysTo({ name: "localhost", tls: false })).ways).toEqual([{ address: "127.0.0.1", port: 80 }]);
+});

@@ -1,0 +1,109 @@
+/**
+ * What a registry says about an image, read with suspicion: which of several images is for this machine, and which
+ * blobs it consists of. Pure: text in, facts out.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { FETCH_LAYERS_MAX, FETCH_MAX_BYTES } from "../limits.ts";
+
+export interface Blob {
+  digest: string;
+  bytes: number;
+}
+
+/** What the name of an image leads to: the image itself, or the one among several that is for this machine. */
+type Found = { kind: "image"; config: Blob; layers: readonly Blob[] } | { kind: "other"; digest: string };
+
+const DIGEST = /^sha256:[0-9a-f]{64}$/;
+const NAMES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
+
+/** As images call it. */
+export function imageArchitecture(): string {
+  return NAMES[process.arch] ?? process.arch;
+}
+
+/** Fault 422 when it is none of what registries answer, or not for this machine. `image` is for the message. */
+export function readManifest(text: string, image: string): Found {
+  const refuse = (reason: string) => new Fault(422, `the image ${image} cannot be used: ${reason}`);
+  const answer = asRecord(parsed(text));
+  if (Array.isArray(answer.manifests)) return { kind: "other", digest: forThisMachine(answer.manifests, refuse) };
+  if (answer.schemaVersion === 1) throw refuse("it is in the format of 2015. FIX: push it again with a current tool");
+  if (!Array.isArray(answer.layers)) throw refuse("what its registry says about it is not an image");
+  const layers = answer.layers.map((layer) => blobIn(layer, refuse));
+  if (layers.length > FETCH_LAYERS_MAX) {
+    throw refuse(`it has ${layers.length} layers, ${FETCH_LAYERS_MAX} are allowed`);
+  }
+  const bytes = layers.reduce((sum, layer) => sum + layer.bytes, 0);
+  if (bytes > FETCH_MAX_BYTES) {
+    throw refuse(`its layers have ${mebibytes(bytes)} MiB, ${mebibytes(FETCH_MAX_BYTES)} are allowed`);
+  }
+  return { kind: "image", config: blobIn(answer.config, refuse), layers };
+}
+
+function forThisMachine(manifests: readonly unknown[], refuse: (reason: string) => Fault): string {
+  const offers = manifests.map((entry) => ({ ...platformOf(entry), digest: asRecord(entry).digest }));
+  const wanted = imageArchitecture();
+  const fitting = offers.filter(({ os, architecture }) => os === "linux" && architecture === wanted);
+  const [best] = fitting.toSorted((a, b) => rank(a.variant) - rank(b.variant));
+  if (typeof best?.digest === "string" && DIGEST.test(best.digest)) return best.digest;
+  // Signatures and such are listed, too, as of no platform.
+  const others = [...new Set(offers.map(({ os, architecture }) => `${os}/${architecture}`))].filter(isPlatform);
+  const there = others.length === 0 ? "none" : others.slice(0, 20).join(", ");
+  throw refuse(`there is none for linux/${wanted}, which this machine is. There is: ${there}`);
+}
+
+/** Of the same architecture, the plainest runs everywhere. */
+function rank(variant: string): number {
+  return ["", "v8", "v1"].includes(variant) ? 0 : 1;
+}
+
+function isPlatform(text: string): boolean {
+  return /^[a-z0-9]{1,20}\/[a-z0-9_]{1,20}$/.test(text) && !text.startsWith("unknown/");
+}
+
+function platformOf(entry: unknown): { os: string; architecture: string; variant: string } {
+  const { os, architecture, variant } = asRecord(asRecord(entry).platform);
+  return { os: String(os ?? "linux"), architecture: String(architecture ?? ""), variant: String(variant ?? "") };
+}
+
+function blobIn(value: unknown, refuse: (reason: string) => Fault): Blob {
+  const { digest, size } = asRecord(value);
+  if (typeof digest !== "string" || !DIGEST.test(digest)) throw refuse("a layer of it has no digest of sha256");
+  if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0) throw refuse("a layer of it has no size");
+  return { digest, bytes: size };
+}
+
+/** The variables that its configuration sets. Fault 422 when it is for another machine. */
+export function readConfig(text: string, image: string): { envVars: Record<string, string> } {
+  const answer = asRecord(parsed(text));
+  const { os, architecture } = answer;
+  const wanted = imageArchitecture();
+  if (os !== "linux" || architecture !== wanted) {
+    const isNamed = typeof os === "string" && typeof architecture === "string" && isPlatform(`${os}/${architecture}`);
+    const there = isNamed ? `${os}/${architecture}` : "another platform";
+    throw new Fault(422, `the image ${image} cannot be used: it is for ${there}, this machine is linux/${wanted}`);
+  }
+  const { Env: entries } = asRecord(answer.config);
+  const envVars: Record<string, string> = {};
+  for (const entry of Array.isArray(entries) ? entries : []) {
+    const at = String(entry).indexOf("=");
+    const name = String(entry).slice(0, at);
+    if (at > 0 && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) envVars[name] = String(entry).slice(at + 1);
+  }
+  return { envVars };
+}
+
+function mebibytes(bytes: number): number {
+  return Math.ceil(bytes / 1024 ** 2);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}

@@ -1,0 +1,330 @@
+/** Images fetched from real registries into real sandboxes. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { chownSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { FolderBlobs } from "../../../src/blobs/folder-blobs.ts";
+import type { BuildOutcome, BuildStep, RegistryCredentials } from "../../../src/host/host.ts";
+import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
+import { attempt, run as runTool } from "../../../src/host/system/command.ts";
+import { Toolbox } from "../../../src/host/system/toolbox.ts";
+import { ociImage, ociIndex, push, writeLayout } from "../../../src/host/testing/oci-image.ts";
+import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
+import { type TarEntry, tar } from "../../../src/host/testing/tar.ts";
+import { systemClock } from "../../../src/work/clock.ts";
+import { base, build, requestOf, run } from "../../support/building.ts";
+import { NOTHING, settledCensus } from "../../support/census.ts";
+import { shell } from "../../support/inside.ts";
+import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
+import { startBadRegistry, startRegistry } from "../../support/services/registry.ts";
+import { newDataFolder } from "../../support/server.ts";
+
+const PRIVATE = "10.1.2.3";
+const MEBIBYTE = 1024 ** 2;
+const folder = newDataFolder("fetch-image-sources");
+const blobs = await FolderBlobs.open(join(folder, "blobs"), systemClock);
+
+const busybox = readFileSync(join(new Toolbox(CACHE).toolFolder, "usr/bin/busybox"));
+const APPLETS = ["sh", "ls", "cat", "echo", "id", "stat", "env"];
+/** Busybox, its links, and musl's loader: no bash, no sudo, no account but root's. */
+const small: TarEntry[] = [
+  { name: "bin/", kind: "folder" },
+  { name: "bin/busybox", content: busybox, mode: 0o755 },
+  ...APPLETS.map((name): TarEntry => ({ name: `bin/${name}`, kind: "symlink", target: "busybox" })),
+  { name: "etc/", kind: "folder" },
+  { name: "etc/passwd", content: "root:x:0:0:root:/root:/bin/sh\n" },
+  { name: "etc/group", content: "root:x:0:\n" },
+];
+const alpine = ociImage({
+  layers: [
+    tar([
+      ...small,
+      { name: "gone", content: "x" },
+      { name: "hidden/", kind: "folder" },
+      { name: "hidden/1", content: "1" },
+    ]),
+    tar([
+      { name: ".wh.gone" },
+      { name: "hidden/.wh..wh..opq" },
+      { name: "hidden/2", content: "2", owner: 1234, mode: 0o4750 },
+      { name: "hidden/linked", kind: "hardlink", target: "hidden/2" },
+      { name: "marked", content: "m", xattrs: { "user.colour": "blue" } },
+    ]),
+  ],
+  config: { Env: ["PATH=/bin:/opt/bin", "GREETING=hello = world", "bad name=1"], User: "nobody", WorkingDir: "/srv" },
+});
+const layout = join(folder, "layout");
+writeLayout(layout, alpine);
+await runTool(["tar", "--create", "--file", join(folder, "oci.tar"), "--directory", layout, "."]);
+for (const path of ["bin", "etc"]) mkdirSync(join(folder, "root", path), { recursive: true });
+for (const { name, content, target } of small) {
+  if (content !== undefined) writeFileSync(join(folder, "root", name), content, { mode: 0o755 });
+  if (target !== undefined) symlinkSync(target, join(folder, "root", name));
+}
+writeFileSync(join(folder, "root/from-folder"), "yes");
+chownSync(join(folder, "root/from-folder"), 7, 7);
+
+const fetching = {
+  templates: { base: BASE_IMAGE },
+  local: {
+    "example.test/kept": { kind: "layout", place: layout },
+    "folder.test/root": { kind: "folder", place: join(folder, "root") },
+    "archive.test/oci": { kind: "archive", place: join(folder, "oci.tar") },
+    nowhere: { kind: "folder", place: "/nowhere" },
+  },
+  registries: [`${OUTSIDE}:5000`, `${OUTSIDE}:5001`, `${PRIVATE}:5000`].map((name) => ({ name, tls: false })),
+  blobs,
+  diskSizeMB: 256,
+} as const;
+const here = new MachineOfFile("fetch-image", { fetching });
+/** For those that would keep a build waiting. */
+const hurried = new MachineOfFile("fetch-image-hurried", {
+  fetching: { ...fetching, questionMaxMs: 5_000, stalledMaxMs: 2_000 },
+});
+
+let good: Awaited<ReturnType<typeof startRegistry>>;
+let inside: Awaited<ReturnType<typeof startRegistry>>;
+let bad: Awaited<ReturnType<typeof startBadRegistry>>;
+beforeAll(async () => {
+  mkdirSync(folder, { recursive: true });
+  [good, inside, bad] = await Promise.all([
+    startRegistry(join(folder, "registry"), OUTSIDE, 5000),
+    startRegistry(join(folder, "inside"), PRIVATE, 5000),
+    startBadRegistry(layout, OUTSIDE, 5001),
+  ]);
+});
+afterAll(async () => {
+  for (const running of [good, inside, bad]) await running[Symbol.asyncDispose]();
+});
+
+/** The outcome of a build without steps. */
+async function fetched(
+  image: string,
+  credentials: RegistryCredentials | null = null,
+  steps: readonly BuildStep[] = [],
+  { machine } = here,
+) {
+  return await build(machine, requestOf(steps, { from: { kind: "registry", image, credentials } }));
+}
+
+function demandReady(outcome: BuildOutcome) {
+  if (!outcome.isReady) throw new Error(outcome.message);
+  return outcome;
+}
+
+async function inSandbox(outcome: BuildOutcome, line: string): Promise<string> {
+  const { image, defaultUser, defaultWorkdir, envVars } = demandReady(outcome);
+  const kind = { ...base, image, defaultUser, defaultWorkdir };
+  const { id } = await here.machine.create({ kind, envVars, accessTokens: [], internet: false });
+  try {
+    return await shell(here.data, id, line);
+  } finally {
+    await here.machine.destroy(id);
+  }
+}
+
+async function failure(image: string, credentials: RegistryCredentials | null = null, on = here): Promise<string> {
+  const { outcome } = await fetched(image, credentials, [], on);
+  if (outcome.isReady) throw new Error(`${image} was fetched`);
+  expect(outcome.step).toBe("base");
+  return outcome.message;
+}
+
+const image = (repository: string) => `${good.name}/${repository}`;
+
+describe("an image of a registry", () => {
+  test("is what its layers make of each other, with what the interface promises", async () => {
+    await push(good.url, "team/alpine", "3", alpine);
+    const { outcome } = await fetched(image("team/alpine:3"));
+    expect(outcome).toMatchObject({
+      isReady: true,
+      defaultUser: "user",
+      defaultWorkdir: "/home/user",
+      envVars: { PATH: "/bin:/opt/bin", GREETING: "hello = world" },
+    });
+    const look = "ls / /hidden; stat -c '%u %a %h' /hidden/2; id -u user; cat /etc/hostname";
+    const said = await inSandbox(outcome, look);
+    expect(said).not.toContain("gone");
+    expect(said).toContain("/hidden:\n2\nlinked\n1234 4750 2\n1000\n");
+    // The same again is the same image.
+    expect((await fetched(image("team/alpine:3"))).outcome).toEqual(outcome);
+  });
+
+  test("is the one for this machine, and says for which there are others", async () => {
+    const other = ociImage({ layers: [tar([{ name: "other", content: "" }])], architecture: "s390x" });
+    await push(good.url, "team/both", "latest", ociIndex([other, alpine]));
+    demandReady((await fetched(image("team/both"))).outcome);
+    await push(good.url, "team/other", "latest", ociIndex([other]));
+    expect(await failure(image("team/other"))).toContain("There is: linux/s390x");
+    await push(good.url, "team/only-other", "latest", other);
+    expect(await failure(image("team/only-other"))).toContain("it is for linux/s390x");
+  });
+
+  test("without a shell runs what it has", async () => {
+    const bare = ociImage({ layers: [tar([{ name: "app", content: busybox, mode: 0o755 }])] });
+    await push(good.url, "team/bare", "latest", bare);
+    const { outcome, entries } = await fetched(image("team/bare"));
+    demandReady(outcome);
+    expect(entries.map(({ message }) => message)).toContain("Unpacking the image");
+    const { outcome: refused } = await fetched(image("team/bare"), null, [run("echo hello")]);
+    expect(refused).toMatchObject({ isReady: false, step: "1", message: expect.stringContaining("no shell") });
+  });
+
+  test("is found by its digest, and by that alone", async () => {
+    const { digest } = alpine.top;
+    demandReady((await fetched(image(`team/alpine@${digest}`))).outcome);
+    const wrong = `sha256:${"0".repeat(64)}`;
+    expect(await failure(image(`team/alpine@${wrong}`))).toContain("no such image");
+    expect(await failure(`${bad.name}/other-manifest@${digest}`)).toMatch(/not what it promised|its registry sent/);
+  });
+
+  test("in a private network is reached if the operator says so, and else not", async () => {
+    await push(inside.url, "team/alpine", "3", alpine);
+    demandReady((await fetched(`${PRIVATE}:5000/team/alpine:3`)).outcome);
+    expect(await failure("172.16.5.6:5000/team/alpine:3")).toContain("cannot be reached");
+    // Whoever may fetch from one port of an address may not do so from the others.
+    expect(await failure(`${PRIVATE}:80/team/alpine:3`)).toContain("cannot be reached");
+  });
+});
+
+const sesame: RegistryCredentials = { type: "registry", username: "reader", password: "sesame" };
+
+describe("credentials", () => {
+  test("open what they open, each time anew, and what is here is not fetched again", async () => {
+    const name = `${bad.name}/private-one:1`;
+    demandReady((await fetched(name, sesame)).outcome);
+    const first = await asked();
+    expect(first.filter((line) => line.startsWith("blobs"))).not.toEqual([]);
+    expect(await failure(name)).toContain("does not let it be read");
+    expect(await failure(name, { ...sesame, password: "knock-knock" })).not.toContain("knock-knock");
+    await asked();
+    demandReady((await fetched(name, sesame)).outcome);
+    const again = await asked();
+    expect(again.filter((line) => line.startsWith("manifests"))).not.toEqual([]);
+    expect(again.filter((line) => line.startsWith("blobs"))).toEqual([]);
+  });
+
+  test("are on no disk, in no log and in no sandbox of the template", async () => {
+    const { outcome, entries } = await fetched(`${bad.name}/private-two:1`, sesame);
+    expect(JSON.stringify(entries)).not.toContain("sesame");
+    const kept = await attempt(["grep", "--recursive", "--files-with-matches", "sesame", here.dataFolder], {
+      timeoutMs: 60_000,
+    });
+    expect(kept.stdout).toBe("");
+    expect(await inSandbox(outcome, "cat /run/fetch/login.json /etc/hosts 2>&1; ls /run")).not.toContain("fetch\n");
+  });
+});
+
+async function asked(): Promise<string[]> {
+  return (await (await fetch(`${bad.url}/asked`)).json()) as string[];
+}
+
+describe("blobs", () => {
+  test("that are here for one repository are fetched again for another, which may be a stranger's", async () => {
+    await fetched(`${bad.name}/plain-one:1`);
+    await asked();
+    await fetched(`${bad.name}/plain-two:1`);
+    expect((await asked()).filter((line) => line.startsWith("blobs")).length).toBeGreaterThan(1);
+  });
+});
+
+const BAD: [string, RegExp][] = [
+  ["too-many", /takes no more requests|longer than/],
+  ["missing", /no such image/],
+  ["forbidden", /does not let it be read/],
+  ["broken", /could not be fetched/],
+  ["hangs", /longer than 5 s/],
+  ["long-manifest", /could not be fetched/],
+  ["no-manifest", /is not an image/],
+  ["leads-inside", /cannot be reached/],
+  ["other-bytes", /not what it promised/],
+  ["endless-blob", /larger than what an image may take|not what it promised/],
+  ["blob-hangs", /sent nothing for 2 s/],
+  ["short-blob", /could not be fetched/],
+  ["blob-leads-inside", /cannot be reached/],
+];
+
+const WAITING = new Set(["too-many", "hangs", "blob-hangs"]);
+
+describe("a registry that does wrong", () => {
+  test.each(BAD)("%s: the build fails with the reason", async (how, reason) => {
+    expect(await failure(`${bad.name}/${how}:1`, null, WAITING.has(how) ? hurried : here)).toMatch(reason);
+  });
+
+  test("leaves nothing behind", async () => {
+    expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+  });
+});
+
+describe("an image on this machine", () => {
+  test("is taken for the name that it stands for, without any registry", async () => {
+    const { outcome } = await fetched("example.test/kept:any");
+    expect(await inSandbox(outcome, "cat /hidden/2")).toBe("2");
+  });
+
+  test("of another form does as well", async () => {
+    const { outcome } = await fetched("folder.test/root");
+    expect(await inSandbox(outcome, "cat /from-folder; stat -c %u /from-folder")).toBe("yes7");
+    const { outcome: archived } = await fetched("archive.test/oci");
+    expect(await inSandbox(archived, "cat /hidden/2")).toBe("2");
+  });
+
+  test("that is not there is missed with the place where it should be", async () => {
+    expect(await failure("nowhere")).toContain("/nowhere");
+  });
+
+  test("stands for the one that clients ask for by default", async () => {
+    const { outcome } = await fetched("e2bdev/base");
+    expect(outcome).toMatchObject({ isReady: true, image: BASE_IMAGE, defaultUser: "user" });
+  });
+});
+
+/** Each of these may do nothing but put a file into the image. */
+const HARMLESS: TarEntry[] = [
+  { name: "../../../etc/up", content: "x" },
+  { name: "/etc/absolute", content: "x" },
+  { name: "out", kind: "symlink", target: "/" },
+  { name: "out/etc/linked", content: "x" },
+  { name: "far-out", kind: "symlink", target: "../../../../../.." },
+  { name: "far-out/etc/far", content: "x" },
+  { name: "etc/disk", kind: "block", device: [7, 0], mode: 0o666 },
+  { name: "etc/whiteout", kind: "character", device: [0, 0] },
+  { name: "etc/twice", content: "x" },
+  { name: "etc/twice", kind: "symlink", target: "/" },
+  { name: "etc/twice", content: "x" },
+  { name: `${"d/".repeat(300)}x`, content: "x" },
+  { name: "hidden", kind: "folder", xattrs: { "trusted.overlay.opaque": "y", "security.selinux": "x" } },
+];
+
+const REFUSED: [string, TarEntry[], RegExp][] = [
+  ["a hard link out", [{ name: "h", kind: "hardlink", target: "/etc/containers/policy.json" }], /no such file/],
+  ["a root that is none", [{ name: ".", kind: "symlink", target: "/etc" }], /malicious/],
+  ["a size that is none", [{ name: "s", content: "x", claimedSize: 1e10 }], /short write/],
+  ["an owner that is none", [{ name: "s", content: "x", owner: 100_000 }], /lchown .* invalid argument/],
+  ["a whiteout of everything", [{ name: ".wh..", content: "" }], /could not be fetched/],
+];
+
+describe("hostile layers", () => {
+  test("stay within the image", async () => {
+    await push(good.url, "hostile/harmless", "1", ociImage({ layers: [tar(small), tar(HARMLESS)] }));
+    const { outcome } = await fetched(image("hostile/harmless:1"));
+    const names = ["up", "absolute", "linked", "far", "disk", "whiteout", "twice"].map((name) => `/etc/${name}`);
+    const said = await inSandbox(outcome, `for f in ${names.join(" ")}; do stat -c %F $f; done; ls /`);
+    expect(said.split("\n").slice(0, names.length)).toEqual(names.map(() => expect.stringMatching(/^regular/)));
+  });
+
+  test.each(REFUSED)("with %s are refused", async (what, entries, reason) => {
+    const repository = `hostile/${what.replaceAll(" ", "-")}`;
+    await push(good.url, repository, "1", ociImage({ layers: [tar(small), tar(entries)] }));
+    expect(await failure(image(`${repository}:1`))).toMatch(reason);
+  });
+
+  test("that would grow without end fill no more than a disk of their own", async () => {
+    // Packed, a few hundred kilobytes: archives of zeros behind each other are one archive.
+    const zeros = Array.from({ length: 32 }, () => gzipSync(Buffer.alloc(16 * MEBIBYTE)));
+    const [header] = [tar([{ name: "bomb", content: "", claimedSize: 512 * MEBIBYTE }]).subarray(0, 512)];
+    const packed = new Uint8Array(Buffer.concat([gzipSync(header), ...zeros]));
+    await push(good.url, "hostile/bomb", "1", ociImage({ layers: [{ packed }] }));
+    expect(await failure(image("hostile/bomb:1"))).toContain("larger than what an image may take");
+  });
+});

@@ -1,0 +1,57 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { FolderBlobs } from "../../../src/blobs/folder-blobs.ts";
+import { CACHED_BLOBS_KEPT_MS } from "../../../src/host/limits.ts";
+import { BlobCache } from "../../../src/host/registry/blob-cache.ts";
+import { ManualClock } from "../../../src/work/testing/manual-clock.ts";
+
+const TEXT = "a layer";
+const blob = {
+  digest: `sha256:${new Bun.CryptoHasher("sha256").update(TEXT).digest("hex")}`,
+  bytes: TEXT.length,
+};
+const stream = (text: string) => new Response(text).body ?? new ReadableStream<Uint8Array>();
+
+let folder: string;
+let clock: ManualClock;
+let blobs: FolderBlobs;
+let cache: BlobCache;
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "sandlot-blob-cache-"));
+  clock = new ManualClock(Date.parse("2026-01-01"));
+  blobs = await FolderBlobs.open(folder, clock);
+  cache = new BlobCache(blobs, () => clock.now());
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const found = async (repository: string) => {
+  const content = await cache.find(repository, blob);
+  return content === undefined ? undefined : await new Response(content).text();
+};
+
+test("what a repository has sent is there for it, and for no other", async () => {
+  await cache.keep("docker.io/library/debian", blob, stream(TEXT));
+  expect(await found("docker.io/library/debian")).toBe(TEXT);
+  expect(await found("evil.example/library/debian")).toBeUndefined();
+  expect(await cache.find("docker.io/library/debian", { ...blob, bytes: blob.bytes + 1 })).toBeUndefined();
+});
+
+test("bytes that are not those of the digest are not kept", async () => {
+  for (const text of ["b layer", TEXT.slice(1), `${TEXT}!`, ""]) await cache.keep("here", blob, stream(text));
+  expect(await found("here")).toBeUndefined();
+  expect(await blobs.list("")).toEqual([]);
+});
+
+test("what was not used lately is collected", async () => {
+  await cache.keep("used", blob, stream(TEXT));
+  await cache.keep("unused", blob, stream(TEXT));
+  await blobs.put("files/another", stream("x"), 1);
+  clock.jump(CACHED_BLOBS_KEPT_MS);
+  await found("used");
+  clock.jump(1);
+  await cache.collect();
+  expect([await found("used"), await found("unused")]).toEqual([TEXT, undefined]);
+  expect(await blobs.find("files/another")).toBeDefined();
+});

@@ -1,0 +1,51 @@
+/** Registries on the internet of the tests: Debian's own, and one that does what a registry must not. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { enterInternet } from "../../../src/host/testing/outer-network.ts";
+import { until } from "../until.ts";
+
+interface Running extends AsyncDisposable {
+  /** As in the name of an image. */
+  name: string;
+  url: string;
+}
+
+/** docker-registry, on a port of one of the addresses of that internet. */
+export async function startRegistry(folder: string, address: string, port: number): Promise<Running> {
+  mkdirSync(folder, { recursive: true });
+  const config = join(folder, "config.yml");
+  const settings = {
+    version: 0.1,
+    log: { level: "error" },
+    storage: { filesystem: { rootdirectory: join(folder, "data") } },
+    http: { addr: `${address}:${port}` },
+  };
+  // Every JSON is YAML.
+  writeFileSync(config, JSON.stringify(settings));
+  return await started(["docker-registry", "serve", config], address, port);
+}
+
+/** services/bad-registry.ts, which reads its image from this folder. */
+export async function startBadRegistry(layout: string, address: string, port: number): Promise<Running> {
+  const program = join(import.meta.dir, "bad-registry.ts");
+  return await started([process.execPath, program, layout, address, String(port)], address, port);
+}
+
+async function started(argv: string[], address: string, port: number): Promise<Running> {
+  const child = Bun.spawn([...enterInternet(process.env.SANDLOT_TEST_RUN ?? ""), ...argv], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const url = `http://${address}:${port}`;
+  await until(`${argv[0]} answers`, async () => {
+    if (child.exitCode !== null) throw new Error(`${argv[0]} ended with ${child.exitCode}`);
+    return (await fetch(`${url}/v2/`).catch(() => undefined)) !== undefined;
+  });
+  return {
+    name: `${address}:${port}`,
+    url,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await child.exited;
+    },
+  };
+}
