@@ -160,6 +160,8 @@ export interface RestoreRequest {
   root: string;
   images: string;
   mounts: readonly OutsideMount[];
+  /** Some of these are folders that others use at the same time. */
+  shared?: boolean;
   /** Open files that have become longer since, by their path inside, with the sizes they have now; absent: none. */
   grown?: ReadonlyMap<string, number>;
   /**

@@ -80,6 +80,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
         const { inside, outside } = volumes.placed(mount);
         return { inside, outside: outside.replace(OWN_FOLDER, folder) };
       }),
+      shared: volumeMounts.length > 0,
       grown,
       plug: (namespace) => network.plugCommands(slot, namespace, sockets),
     });

@@ -119,6 +119,33 @@ test("a resume whose open file has vanished or shrunk names it; put back, or wit
   await f.machine.destroy(id);
 });
 
+test("a resume whose lock another sandbox has taken says so, and works when that has let go", async () => {
+  const locker = `
+import fcntl, os, socket
+file = open("/data/shared/lock", "a+")
+fcntl.flock(file, fcntl.LOCK_EX)
+server = socket.create_server(("", ${PORT}))
+while True:
+    client, _ = server.accept()
+    client.send(b"locked")
+    client.close()
+`;
+  const start = async () => {
+    const { id } = await f.machine.create(mounted);
+    await startPython(f.machine, id, locker);
+    expect(await ask(f.machine, id, PORT)).toBe("locked");
+    return id;
+  };
+  const id = await start();
+  const checkpoint = await paused(id);
+  const other = await start();
+  await expect(resume(id, checkpoint)).rejects.toMatchObject({ status: 422, message: expect.stringContaining("lock") });
+  await f.machine.destroy(other);
+  await resume(id, checkpoint);
+  expect(await ask(f.machine, id, PORT)).toBe("locked");
+  await f.machine.destroy(id);
+});
+
 test("a copy has the same volumes; with its memory no others, without it any", async () => {
   const id = await holder();
   await f.machine.snapshot(id, "copied", { memory: true });

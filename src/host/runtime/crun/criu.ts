@@ -20,6 +20,8 @@ import { rememberKernelFacts } from "./kernel-facts.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { readToolLog } from "./tool-log.ts";
 
+/** There is one only if a process held a lock. */
+const LOCKS_IMAGE = "filelocks.img";
 const QUIET = "-v1";
 const TALKATIVE = "-v4";
 /** What a shell calls a command that ended by a signal. */
@@ -58,6 +60,8 @@ interface Restore {
   root: string;
   images: string;
   mounts: readonly OutsideMount[];
+  /** Some of these are folders that others use at the same time. */
+  shared?: boolean;
   /** Run when the namespaces are there but no socket is: shell commands that know $CRTOOLS_INIT_PID. */
   plug: string;
 }
@@ -160,6 +164,7 @@ export class Criu {
       ...restore.mounts.flatMap(({ inside, outside }) => ["--external", `mnt[${inside}]:${outside}`]),
     ]);
     if (exitCode === 0) return Number.parseInt(readFileSync(pidFile, "utf8"), 10);
+    if (stalled && restore.shared && existsSync(join(restore.images, LOCKS_IMAGE))) throw lockedByAnother();
     if (stalled) throw new Fault(500, `CRIU stood still for ${RESTORE_STALLED_MS} ms while it restored ${restore.id}`);
     const logs = ["restore.log", `${STAGE_OF.restore}.log`].map((name) => readToolLog(join(restore.folder, name)));
     throw new Fault(500, `CRIU could not restore ${restore.id}: ${logs.join("\n").trim().slice(-2000)}`);
@@ -229,6 +234,15 @@ async function lossOf(
   const these = lost === 1 ? "one of its processes has" : `${lost} of its processes have`;
   const message = `the tool that wrote this sandbox down was killed, and ${these} ended with it; the others go on`;
   return new Fault(503, message);
+}
+
+/** CRIU takes the locks of a sandbox again and waits for each, for as long as somebody else has it. */
+function lockedByAnother(): Fault {
+  return new Fault(
+    422,
+    "a process of this sandbox held a lock on a file of a volume that another sandbox seems to hold now. " +
+      "Try again when it has let go, or memory: false starts this one from its disk",
+  );
 }
 
 function killedTwice(): Fault {
