@@ -22,6 +22,7 @@ import type {
   StoredImages,
   Usage,
 } from "../host.ts";
+import { FakeImages } from "./fake-images.ts";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -46,7 +47,6 @@ export class FakeHost implements Host {
   readonly #busy = new Map<string, string>();
   readonly #paused = new Set<string>();
   readonly #answers = new Map<string, PromiseWithResolvers<string | null | undefined>>();
-  readonly #images: Set<string>;
   readonly #builds = new Map<string, PromiseWithResolvers<BuildOutcome>>();
   readonly #capacity: number;
   #starting = 0;
@@ -77,6 +77,7 @@ export class FakeHost implements Host {
   readonly collisions: string[] = [];
   kept: readonly KeptReady[] = [];
   keptImages: readonly string[] = [];
+  readonly images: FakeImages;
   /** Whoever is told what happens. */
   listener: (event: HostEvent) => void = () => undefined;
   /** What sandboxes seem to use; a test replaces it. */
@@ -84,7 +85,7 @@ export class FakeHost implements Host {
   measured = 0;
 
   constructor(options: { images?: readonly string[]; capacity?: number } = {}) {
-    this.#images = new Set(options.images ?? ["base"]);
+    this.images = new FakeImages(options.images ?? ["base"]);
     this.#capacity = options.capacity ?? Number.POSITIVE_INFINITY;
   }
 
@@ -95,11 +96,10 @@ export class FakeHost implements Host {
   }
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
-    if (!this.#images.has(request.kind.image)) {
-      throw new Fault(404, `the image "${request.kind.image}" is not on this machine`);
-    }
+    this.images.demand(request.kind.image);
     return this.#withRoom(async () => {
       await this.beforeCreate(request);
+      this.images.demand(request.kind.image);
       const misfit = this.#misfit(request);
       const { checkpoint } = request;
       const from = checkpoint === undefined || misfit !== undefined ? undefined : this.#checkpoint(checkpoint);
@@ -121,6 +121,7 @@ export class FakeHost implements Host {
     try {
       await this.#withRoom(async () => {
         await this.beforeResume(request);
+        this.images.demand(request.kind.image);
         this.#checkpoint(checkpoint);
         this.#enter(id, { request, ...this.#contents(from, memory) });
       });
@@ -176,7 +177,7 @@ export class FakeHost implements Host {
     try {
       const outcome = await Promise.race([ending.promise, this.buildAs(request)]);
       if (!outcome.isReady) return outcome;
-      this.#images.add(outcome.image);
+      this.images.add(outcome.image);
       if (outcome.checkpoint !== null) this.#addCheckpoint(outcome.checkpoint);
       return outcome;
     } finally {
@@ -195,7 +196,9 @@ export class FakeHost implements Host {
 
   async collectImages(keep: readonly string[]): Promise<StoredImages> {
     this.keptImages = keep;
-    return { images: keep.map((name) => ({ name, bytes: 1 })), layerBytes: 0 };
+    const running = [...this.#running.values()].map(({ request }) => request.kind.image);
+    this.images.collect(keep, running);
+    return { images: this.images.names.map((name) => ({ name, bytes: 1 })), layerBytes: 0 };
   }
 
   async createVolume(name: string, sizeMB: number): Promise<void> {
