@@ -89,6 +89,28 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
     }
   }, 30_000);
 
+  test("builds of one name that are asked for and started at once: one goes on, nobody waits for ever", async () => {
+    for (let round = 0; round < 8; round++) {
+      const name = `many-${round}`;
+      await storeTemplate(f, name);
+      const request = (tag: string) => f.call("POST", "/v3/templates", { name, tags: [tag] });
+      const requested = await Promise.all(["v1", "v2", "v3"].map(request));
+      const builds = requested.map(({ body }) => body as unknown as { templateID: string; buildID: string });
+      const replies = await Promise.all([
+        ...builds.map(({ templateID, buildID }) =>
+          f.call("POST", `/v2/templates/${templateID}/builds/${buildID}`, { fromTemplate: "base" }),
+        ),
+        ...["v3", "v2", "v1"].map(request),
+      ]);
+      const statuses = [...requested, ...replies].map(({ status }) => status);
+      expect(statuses.filter((status) => ![202, 400].includes(status))).toEqual([]);
+      await f.until(async () => (await f.store.builds.unfinished("building")).length === 0);
+      expect((await f.store.templates.byId(builds[0]?.templateID ?? ""))?.buildCount).toBe(7);
+      // With those that wait, of which a team may not have many.
+      expect((await f.call("DELETE", `/templates/${name}`)).status).toBe(204);
+    }
+  }, 30_000);
+
   test("a restart takes back what runs", async () => {
     const id = await f.create({ timeout: 60 });
     await f.restart();

@@ -41,13 +41,7 @@ export async function requestBuild(tables: Tables, request: BuildRequestOf, fres
   const alias = request.name === undefined ? undefined : parseOwnName(request.team, request.name).alias;
   const tags = tagsOf(request.name === undefined ? undefined : parseTemplateReference(request.name).tag, request.tags);
   const template = await templateFor(tables, request, alias, fresh);
-  const superseded: Build[] = [];
-  for (const earlier of await tables.builds.unfinished("waiting", template.id)) {
-    if (!earlier.tags.some((tag) => tags.includes(tag))) continue;
-    const message = "superseded: a newer build of the same template and tag was asked for before this one was started";
-    const over = await tables.builds.fail(earlier.id, { message, step: null }, fresh.now);
-    if (over !== undefined) superseded.push(over);
-  }
+  // Before the others are changed: it takes the template's row, as everybody does who changes its builds.
   const build = await tables.builds.request({
     id: fresh.buildId,
     templateId: template.id,
@@ -59,6 +53,13 @@ export async function requestBuild(tables: Tables, request: BuildRequestOf, fres
     createdAt: fresh.now,
   });
   if (build === undefined) throw new Fault(404, `template "${template.id}" does not exist`);
+  const superseded: Build[] = [];
+  for (const earlier of await tables.builds.unfinished("waiting", template.id)) {
+    if (earlier.id === build.id || !earlier.tags.some((tag) => tags.includes(tag))) continue;
+    const message = "superseded: a newer build of the same template and tag was asked for before this one was started";
+    const over = await tables.builds.fail(earlier.id, { message, step: null }, fresh.now);
+    if (over !== undefined) superseded.push(over);
+  }
   return { template: (await tables.templates.byId(template.id)) ?? template, build, superseded };
 }
 
