@@ -9,6 +9,7 @@ export function buildsInUseIn(sql: Statement) {
       const { rows } = await sql`SELECT builds.*, templates.team_id, templates.kept_ready FROM ${startable()}
         JOIN template_tags ON template_tags.build_id = builds.id AND template_tags.tag = 'default'
         WHERE templates.deleted_at IS NULL AND (templates.team_id IS NULL OR templates.kept_ready > 0)
+          AND builds.volume_mounts = '[]'
         ORDER BY templates.created_at, templates.id`;
       return rows.map((row) => ({
         build: readBuild(row),

@@ -21,6 +21,7 @@ import type {
   ResumeSandbox,
   StoredImages,
   Usage,
+  VolumeMount,
 } from "../host.ts";
 import { FakeImages } from "./fake-images.ts";
 
@@ -38,6 +39,7 @@ interface Running extends Contents {
 
 interface Checkpoint extends Contents {
   memory: boolean;
+  volumes: readonly VolumeMount[];
 }
 
 export class FakeHost implements Host {
@@ -104,6 +106,7 @@ export class FakeHost implements Host {
       const { checkpoint } = request;
       const from = checkpoint === undefined || misfit !== undefined ? undefined : this.#checkpoint(checkpoint);
       const id = this.#nextId();
+      this.#demandVolumes(from, request, true);
       this.#enter(id, { request, ...this.#contents(from, true) });
       return misfit === undefined ? { id } : { id, misfit };
     });
@@ -123,6 +126,7 @@ export class FakeHost implements Host {
         await this.beforeResume(request);
         this.images.demand(request.kind.image);
         this.#checkpoint(checkpoint);
+        this.#demandVolumes(from, request, memory);
         this.#enter(id, { request, ...this.#contents(from, memory) });
       });
     } finally {
@@ -280,7 +284,7 @@ export class FakeHost implements Host {
 
   #addCheckpoint(name: string): void {
     const fresh = ++this.#boots;
-    this.#checkpoints.set(name, { memory: true, boot: fresh, disk: fresh });
+    this.#checkpoints.set(name, { memory: true, boot: fresh, disk: fresh, volumes: [] });
   }
 
   #enter(id: string, running: Running): void {
@@ -313,7 +317,8 @@ export class FakeHost implements Host {
       await before();
       const running = this.#running.get(id);
       if (running === undefined) throw doesNotRun(id);
-      this.#checkpoints.set(name, { memory, boot: running.boot, disk: running.disk });
+      const { boot, disk, request } = running;
+      this.#checkpoints.set(name, { memory, boot, disk, volumes: request.volumes ?? [] });
       if (act === "pause") this.#running.delete(id);
     } finally {
       this.#busy.delete(name);
@@ -351,6 +356,13 @@ export class FakeHost implements Host {
     const found = this.#checkpoints.get(name);
     if (found === undefined) throw new Fault(404, `there is no checkpoint "${name}" on this machine`);
     return found;
+  }
+
+  #demandVolumes(from: Checkpoint | undefined, { volumes = [], start }: CreateSandbox, memory: boolean): void {
+    const missing = volumes.find(({ volume }) => !this.volumes.has(volume));
+    if (missing !== undefined) throw new Fault(422, `there is no volume "${missing.volume}" on this machine`);
+    const isInMemory = from?.memory === true && memory && start === undefined;
+    if (isInMemory && !Bun.deepEquals(from.volumes, volumes)) throw new Fault(422, "the memory has other volumes");
   }
 
   #contents(from: Checkpoint | undefined, memory: boolean): Contents {

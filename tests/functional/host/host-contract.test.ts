@@ -245,6 +245,22 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await Promise.all([id, ...copies.map((copy) => copy.id)].map((each) => host.destroy(each)));
   });
 
+  test("volumes are made and removed any number of times, and a copy with memory has those of its original", async () => {
+    const { host } = subject();
+    for (let times = 0; times < 2; times++) await host.createVolume("contract", 64);
+    const volumes = [{ volume: "contract", path: "/data" }];
+    const { id } = await host.create({ ...request, volumes });
+    await host.snapshot(id, "contract-7", { memory: true });
+    const { id: copy } = await host.create({ ...request, checkpoint: "contract-7", volumes });
+    const others = host.create({ ...request, checkpoint: "contract-7" });
+    await expect(others).rejects.toMatchObject({ status: 422, message: expect.stringContaining("volumes") });
+    const unknown = host.create({ ...request, volumes: [{ volume: "nothing", path: "/data" }] });
+    await expect(unknown).rejects.toMatchObject({ status: 422, message: expect.stringContaining('"nothing"') });
+    await Promise.all([id, copy].map((each) => host.destroy(each)));
+    await host.removeCheckpoint("contract-7");
+    for (let times = 0; times < 2; times++) await host.removeVolume("contract");
+  });
+
   test("what does not run cannot be paused or copied, and says so", async () => {
     const { host } = subject();
     const unknown = "i99999999999999999999";
