@@ -58,6 +58,7 @@ export async function createFromTemplate(
   } catch (error) {
     // Then whatever else went wrong, it went wrong because of that.
     if ((await core.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
+    await demandVolumes(core.store, team.id, volumeMounts);
     throw error;
   }
 }
