@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { BuildError, type LogEntry, Sandbox, Template, waitForPort } from "e2b";
+import { BuildError, type LogEntry, Sandbox, Template, Volume, waitForPort } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
@@ -123,6 +123,14 @@ test(
     const sandbox = await Sandbox.create("served", server().options);
     expect((await sandbox.commands.run("curl -s localhost:8000/")).stdout).toBe("served\n");
     await sandbox.kill();
+    // A volume cannot be added to what is in memory, so the command runs anew, with the volume there already.
+    const volume = await Volume.create("served", server().options);
+    const volumeMounts = { "/home/user/site/data": volume };
+    const mounted = await Sandbox.create("served", { ...server().options, volumeMounts });
+    await mounted.files.write("/home/user/site/data/new.html", "of a volume");
+    expect((await mounted.commands.run("curl -s localhost:8000/data/new.html")).stdout).toBe("of a volume");
+    await mounted.kill();
+    await Volume.destroy(volume.volumeId, server().options);
   },
   BUILD_MS,
 );
