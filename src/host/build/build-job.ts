@@ -2,7 +2,7 @@
 import { Fault } from "../../contract/fault.ts";
 import type { Checkpoints } from "../checkpoint/checkpoints.ts";
 import type { BuildRequest, CreatedSandbox, CreateSandbox, SandboxKind } from "../host.ts";
-import { BUILD_SANDBOX_RETRY_MS, BUILD_SANDBOX_TRIES_MAX } from "../limits.ts";
+import { BUILD_SANDBOX_RETRY_MS, BUILD_SANDBOX_TRIES_MAX, TRIES_MAX } from "../limits.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { BaseImages } from "./base-images.ts";
@@ -99,9 +99,11 @@ export class BuildJob {
       try {
         return await BuildSandbox.of(this.parts.sandboxes, make, request, this.signal);
       } catch (cause) {
-        const isPassing = cause instanceof Fault && (cause.status === 500 || cause.status === 503);
-        if (this.signal.aborted || !isPassing || tries === BUILD_SANDBOX_TRIES_MAX) throw cause;
-        this.say("debug", `A sandbox could not be started, which is tried again: ${cause.message}`);
+        const { status, message } = Fault.from(cause);
+        // Room may come; what nobody understands is as likely to come again.
+        const triesMax = status === 503 ? BUILD_SANDBOX_TRIES_MAX : status === 500 ? TRIES_MAX : 1;
+        if (this.signal.aborted || tries >= triesMax) throw cause;
+        this.say("debug", `A sandbox could not be started, which is tried again: ${message}`);
         await pause(BUILD_SANDBOX_RETRY_MS * 2 ** (tries - 1), this.signal);
       }
     }

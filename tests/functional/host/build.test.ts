@@ -7,6 +7,7 @@ import { Fault } from "../../../src/contract/fault.ts";
 import type { BuildOutcome, BuildRequest } from "../../../src/host/host.ts";
 import { base, build, copy, demandReady, env, requestOf, run, user, workdir } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
+import { inPlaceOfGuest } from "../../support/impostor.ts";
 import { shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
 
@@ -208,6 +209,26 @@ describe("a build fails", () => {
     ]);
     expect(await outcomeOf(request)).toMatchObject({ isReady: false, step: "1" });
   });
+});
+
+test("root in a sandbox that takes the guest's place ends its own build, and nothing else", async () => {
+  const flood = inPlaceOfGuest(
+    "threading",
+    `
+def serve(client):
+    try:
+        client.sendall(b"HTTP/1.1 200 OK\\r\\ncontent-type: application/connect+json\\r\\n\\r\\n")
+        while True: client.sendall(b"\\0\\0\\1\\0\\0" + b"x" * 65536)
+    except OSError: pass
+while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()`,
+  );
+  const taking = `cat > /tmp/flood.py <<'END'\n${flood}\nEND\nexec setsid python3 /tmp/flood.py`;
+  const [taken, other] = await Promise.all([
+    here.machine.build(requestOf([run(taking, "root"), run("true")])),
+    here.machine.build(requestOf([run("echo undisturbed > file")])),
+  ]);
+  expect(taken).toMatchObject({ isReady: false, step: "1" });
+  expect(await inSandbox(other, "cat /home/user/file")).toBe("undisturbed");
 });
 
 test("output that has no end is dropped when the log is full, and held back", async () => {

@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { Fault } from "../../../src/contract/fault.ts";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
 import { parseList } from "../../../src/host/cgroup/processors.ts";
-import type { CreateSandbox, Endpoint, Host, HostEvent, SandboxKind } from "../../../src/host/host.ts";
+import type { BuildRequest, CreateSandbox, Endpoint, Host, HostEvent, SandboxKind } from "../../../src/host/host.ts";
 import { imageFolder } from "../../../src/host/image/image-folder.ts";
 import { Machine } from "../../../src/host/machine.ts";
 import { BASE_IMAGE, shiftOwners } from "../../../src/host/setup/base-image.ts";
@@ -19,6 +19,7 @@ import { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { Toolbox } from "../../../src/host/system/toolbox.ts";
 import { FakeHost } from "../../../src/host/testing/fake-host.ts";
 import { serialised } from "../../../src/host/testing/serialised-host.ts";
+import { demandReady, requestOf, run } from "../../support/building.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
 import { newDataFolder } from "../../support/server.ts";
 
@@ -88,6 +89,9 @@ const bare: Record<string, () => Subject> = {
   }),
   "memory host": () => {
     const host = new FakeHost({ images: [BASE_IMAGE] });
+    const built = host.buildAs;
+    const sleeps = ({ steps }: BuildRequest) => steps.some(({ type }) => type === "run");
+    host.buildAs = (wanted) => (sleeps(wanted) ? new Promise(() => undefined) : built(wanted));
     return { host, lose: async (id) => host.lose(id) };
   },
 };
@@ -281,6 +285,29 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await host.resume({ ...request, id, checkpoint: "contract-5", memory: true });
     await host.destroy(id);
     await host.removeCheckpoint("contract-5");
+  });
+
+  test("what was built is what sandboxes can be created from", async () => {
+    const { host, heard } = subject();
+    const from = { kind: "template", from: kind, checkpoint: null, envVars: { A: "1" } } as const;
+    const outcome = await host.build(requestOf([], { from }));
+    expect(outcome).toMatchObject({ isReady: true, defaultUser: "user", envVars: { A: "1" }, checkpoint: null });
+    const { id } = await host.create({ ...request, kind: { ...kind, image: demandReady(outcome).image } });
+    expect(heard.endpoints.has(id)).toBe(true);
+    await host.destroy(id);
+    // Of the build's own sandboxes nobody was told.
+    const told = heard.events.flatMap((event) => (event.kind === "reachable" ? [event.id] : []));
+    expect(told).toEqual([id]);
+  });
+
+  test("a build that is cancelled ends with the reason; cancelling again or the unknown is success", async () => {
+    const { host } = subject();
+    const wanted = requestOf([run("sleep 1000")]);
+    const outcome = host.build(wanted);
+    await host.cancelBuild(wanted.id, "a newer one took its place");
+    expect(await outcome).toMatchObject({ isReady: false, message: "a newer one took its place" });
+    await host.cancelBuild(wanted.id, "again");
+    await host.cancelBuild("unknown", "again");
   });
 });
 
