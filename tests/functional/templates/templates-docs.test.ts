@@ -1,8 +1,10 @@
 /** What docs/templates.md shows works as it stands there. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { Sandbox } from "e2b";
+import { Sandbox, Template } from "e2b";
+import { sandlotKeys } from "../../support/sandlot-keys.ts";
 import { sharedServer } from "../../support/shared-server.ts";
+import { until } from "../../support/until.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
 const BUILD_MS = 120_000;
@@ -27,6 +29,29 @@ test(
     const sandbox = await Sandbox.create("site", server().options);
     expect((await sandbox.commands.run("curl -s localhost:8000/")).stdout).toBe("hello\n");
     expect(await sandbox.getInfo()).toMatchObject({ cpuCount: 1, memoryMB: 512 });
+  },
+  BUILD_MS,
+);
+
+test(
+  "the example as a Dockerfile builds the same",
+  async () => {
+    const { url, options } = server();
+    const reply = await fetch(`${url}/templates`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${await sandlotKeys(server(), "token", "docs")}` },
+      body: JSON.stringify({
+        alias: "site",
+        dockerfile: await example("dockerfile"),
+        readyCmd: "curl -sf localhost:8000",
+      }),
+    });
+    const { templateID: templateId, buildID: buildId } = (await reply.json()) as Record<string, string>;
+    const status = () => Template.getBuildStatus({ templateId: `${templateId}`, buildId: `${buildId}` }, options);
+    await until("the build is over", async () => /ready|error/.test((await status()).status), BUILD_MS);
+    expect(await status()).toMatchObject({ status: "ready" });
+    const sandbox = await Sandbox.create(`site:${buildId}`, options);
+    expect((await sandbox.commands.run("curl -s localhost:8000/")).stdout).toBe("hello\n");
   },
   BUILD_MS,
 );

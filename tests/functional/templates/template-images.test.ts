@@ -1,0 +1,98 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: shells write their variables so.
+/** Templates that begin with an image: what the SDK takes by default, Dockerfiles on the server and of the CLI. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Sandbox, Template } from "e2b";
+import { cliOfFile } from "../../support/e2b-cli.ts";
+import { sandlotKeys } from "../../support/sandlot-keys.ts";
+import { sharedServer } from "../../support/shared-server.ts";
+import { until } from "../../support/until.ts";
+
+const BUILD_MS = 180_000;
+const server = sharedServer();
+const cli = cliOfFile(server);
+const context = mkdtempSync(join(tmpdir(), "sandlot-images-"));
+beforeAll(() => writeFileSync(join(context, "one.txt"), "one\n"));
+afterAll(() => rmSync(context, { recursive: true, force: true }));
+
+async function inside(name: string, line: string): Promise<string> {
+  const sandbox = await Sandbox.create(name, server().options);
+  try {
+    return (await sandbox.commands.run(line)).stdout.trim();
+  } finally {
+    await sandbox.kill();
+  }
+}
+
+test(
+  "the image that the SDK takes by default is the built-in template, and a Dockerfile of the SDK is built on it",
+  async () => {
+    const options = { ...server().options, logsRefreshFrequency: 20 };
+    await Template.build(Template().fromBaseImage().runCmd("echo made > ~/made"), "by-default", options);
+    expect(await inside("by-default", "id -un; pwd; cat made")).toBe("user\n/home/user\nmade");
+    const dockerfile = "FROM e2bdev/base\nENV A=1\nWORKDIR /srv\nCOPY one.txt .\nRUN cat one.txt > two.txt";
+    await Template.build(Template({ fileContextPath: context }).fromDockerfile(dockerfile), "by-file", options);
+    expect(await inside("by-file", "id -un; pwd; echo $A; cat two.txt")).toBe("user\n/srv\n1\none");
+  },
+  BUILD_MS,
+);
+
+describe("a Dockerfile", () => {
+  test(
+    "is built on the server, with its start command",
+    async () => {
+      const dockerfile = [
+        "ARG BASE=e2bdev/base",
+        "FROM $BASE",
+        "ARG WORD=hello",
+        "ENV PATH=/opt/tools:$PATH GREETING=$WORD",
+        "WORKDIR /home/user/site",
+        'RUN ["sh", "-c", "echo $WORD > index.html"]',
+        "RUN <<EOF",
+        "mkdir -p /opt/tools",
+        "printf '#!/bin/sh\\necho $GREETING' > /opt/tools/greet",
+        "chmod 755 /opt/tools/greet",
+        "EOF",
+        'SHELL ["/bin/bash", "-o", "pipefail", "-c"]',
+        "RUN ! false | true",
+        "RUN greet > greeting",
+        "USER user",
+        'CMD ["python3", "-m", "http.server", "8000"]',
+      ].join("\n");
+      const { url } = server();
+      const authorization = `Bearer ${await sandlotKeys(server(), "token", "dockerfiles")}`;
+      const reply = await fetch(`${url}/templates`, {
+        method: "POST",
+        headers: { Authorization: authorization },
+        body: JSON.stringify({ dockerfile, alias: "docker", readyCmd: "curl -sf localhost:8000/", memoryMB: 512 }),
+      });
+      const build = (await reply.json()) as { templateID: string; buildID: string };
+      expect([reply.status, build]).toMatchObject([202, { buildStatus: "uploaded", memoryMB: 512 }]);
+      const status = () =>
+        Template.getBuildStatus({ templateId: build.templateID, buildId: build.buildID }, server().options);
+      await until("the build is over", async () => !/building|waiting/.test((await status()).status), BUILD_MS);
+      expect(await status()).toMatchObject({ status: "ready" });
+      expect(
+        await inside("docker", "id -un; pwd; cat greeting; curl -s localhost:8000/; echo $GREETING ${WORD:-none}"),
+      ).toBe("user\n/home/user/site\nhello\nhello\nhello none");
+    },
+    BUILD_MS,
+  );
+
+  test(
+    "is built by the command line, with its files",
+    async () => {
+      writeFileSync(
+        join(context, "e2b.Dockerfile"),
+        "FROM e2bdev/base\nCOPY one.txt /srv/one.txt\nRUN cat /srv/one.txt",
+      );
+      const { exitCode, stdout, stderr } = await cli.template(["create", "by-cli", "--cpu-count", "1"], context);
+      expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+      expect(stdout).toContain("by-cli");
+      expect(await inside("by-cli", "cat /srv/one.txt")).toBe("one");
+    },
+    BUILD_MS,
+  );
+});
