@@ -16,8 +16,8 @@ import { base, build, requestOf, run } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { shell } from "../../support/inside.ts";
 import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
-import { startBadRegistry, startRegistry } from "../../support/services/registry.ts";
 import { newDataFolder } from "../../support/server.ts";
+import { startBadRegistry, startRegistry } from "../../support/services/registry.ts";
 
 const PRIVATE = "10.1.2.3";
 const MEBIBYTE = 1024 ** 2;
