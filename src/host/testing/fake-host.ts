@@ -24,8 +24,7 @@ import type {
   VolumeMount,
 } from "../host.ts";
 import { FakeImages } from "./fake-images.ts";
-
-const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
+import { scatteredId } from "./scattered-id.ts";
 
 /** What a test can tell sandboxes apart by: `boot` is only in memory, `disk` only in files. */
 interface Contents {
@@ -105,7 +104,7 @@ export class FakeHost implements Host {
       const misfit = this.#misfit(request);
       const { checkpoint } = request;
       const from = checkpoint === undefined || misfit !== undefined ? undefined : this.#checkpoint(checkpoint);
-      const id = this.#nextId();
+      const id = scatteredId(++this.#made);
       this.#demandVolumes(from, request, true);
       this.#enter(id, { request, ...this.#contents(from, true) });
       return misfit === undefined ? { id } : { id, misfit };
@@ -369,17 +368,6 @@ export class FakeHost implements Host {
     const fresh = ++this.#boots;
     if (from === undefined) return { boot: fresh, disk: fresh };
     return { boot: from.memory && memory ? from.boot : fresh, disk: from.disk };
-  }
-
-  /** Counted, not random, so that a test replays; scattered, so that order by id is not order by time. */
-  #nextId(): string {
-    let number = (++this.#made * 2_654_435_761) % 2 ** 32;
-    let id = "";
-    while (id.length < 20) {
-      id += ALPHABET[number % ALPHABET.length];
-      number = (number * 69_069 + 1) % 2 ** 32;
-    }
-    return `i${id}`;
   }
 }
 
