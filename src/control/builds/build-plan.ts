@@ -1,5 +1,6 @@
 /** What a build is to do, as it was asked for; where it begins is looked up when its turn has come. */
 import { Fault } from "../../contract/fault.ts";
+import { parseImageName } from "../../contract/image-name.ts";
 import type { ImageRegistry, StartBuild } from "../../contract/management/template-build.ts";
 import type { BuildOrigin, BuildStep, RegistryCredentials, StartCommand } from "../../host/host.ts";
 import type { Team } from "../../store/people.ts";
@@ -32,6 +33,7 @@ export function planOfDockerfile(
 ): BuildPlan {
   const { from, steps, startCommand } = parseDockerfile(dockerfile, process.arch === "arm64" ? "arm64" : "amd64");
   refuseTooMany(steps.length, stepsMax);
+  parseImageName(from);
   return {
     from: { image: from, credentials: null },
     steps,
@@ -62,7 +64,7 @@ function originOf({ fromImage, fromTemplate, fromImageRegistry }: StartBuild): B
     throw new Fault(400, "fromImageRegistry goes with fromImage; a template needs no credentials");
   }
   if (image === undefined) return { template: template ?? "" };
-  if (/[\s\0]/.test(image)) throw new Fault(400, `fromImage ${JSON.stringify(image)} has white space in it`);
+  parseImageName(image);
   return { image, credentials: fromImageRegistry ? credentialsOf(fromImageRegistry) : null };
 }
 

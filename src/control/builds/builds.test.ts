@@ -197,6 +197,7 @@ describe("a build that was started", () => {
     [{ fromImage: "x", fromTemplate: "base" }, "both fromImage and fromTemplate"],
     [{ fromTemplate: null }, "neither fromImage nor fromTemplate"],
     [{ fromTemplate: null, fromImage: "a b" }, "white space"],
+    [{ fromTemplate: null, fromImage: "Debian" }, 'the image name "Debian" is not valid'],
     [{ fromImageRegistry: { type: "registry", username: "u", password: "p" } }, "goes with fromImage"],
     [{ steps: [{ type: "EXPOSE" }] }, 'unknown type "EXPOSE"'],
     [{ steps: Array.from({ length: 101 }, () => ({ type: "RUN", args: ["true"] })) }, "101 steps; at most 100"],

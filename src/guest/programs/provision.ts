@@ -22,6 +22,7 @@ import { AccountFiles } from "./account-files.ts";
 import { ensureAccount, shell } from "./add-user.ts";
 import { allowSudo } from "./sudo.ts";
 
+const BASH = "/bin/bash";
 const ROOT = ["root", "x", "0", "0", "root", "/root"];
 
 export async function provision(request: ProvisionRequest): Promise<string[]> {
@@ -36,7 +37,19 @@ export async function provision(request: ProvisionRequest): Promise<string[]> {
   writeMachineFiles(request);
   makeOpen("/code", 0o777);
   openFolders("/usr/local");
+  lendBash();
   return notes;
+}
+
+/**
+ * Clients run every command by this name. Where there is only another shell, that one runs it; a link would not do,
+ * because busybox goes by the name that it is called by. Where there is none at all, a command says so.
+ */
+function lendBash(): void {
+  const found = shell();
+  if (existsSync(BASH) || !existsSync(found)) return;
+  replace(BASH, `#!${found}\nexec ${found} "$@"\n`);
+  chmodSync(BASH, 0o755);
 }
 
 function writeNetworkFiles({ hostname, address, nameserver }: ProvisionRequest): void {

@@ -83,6 +83,11 @@ export class BaseImages {
     };
   }
 
+  /** Removes what is kept of registries and was not used lately. */
+  async collect(): Promise<void> {
+    await this.#fetcher.collect();
+  }
+
   /** Another guest may have other promises to keep. */
   #nameOf({ image }: FetchedImage): string {
     const { guestFolder } = this.#parts;

@@ -40,7 +40,7 @@ export interface BuildImages {
 
 export interface BuildParts {
   /** What fetches images. */
-  bases: Pick<BaseImages, "fetch">;
+  bases: Pick<BaseImages, "fetch" | "collect">;
   bounds: BuildBounds;
   sandboxes: SandboxSource;
   runtime: Pick<Runtime, "misfit">;

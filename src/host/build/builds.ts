@@ -80,9 +80,10 @@ export class Builds {
     await sandbox.keepMemory(checkpointing, name);
   }
 
-  /** Removes layers and results that are of no use any more; what each build adds makes the oldest go. */
+  /** Removes layers, results and blobs that are of no use any more; what each build adds makes the oldest go. */
   async collect(): Promise<void> {
-    const { images, checkpoints, layers, results, bounds } = this.#parts;
+    const { bases, images, checkpoints, layers, results, bounds } = this.#parts;
+    await bases.collect();
     await layers.collect(bounds, (image) => images.has(image));
     const isThere = ({ image, checkpoint }: BuildResult) =>
       images.has(image) && (checkpoint === undefined || checkpoints.has(checkpoint));

@@ -8,7 +8,7 @@
  * has changed about is not unpacked again.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { rename } from "node:fs/promises";
+import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { fullImageName, type ImageName, parseImageName } from "../../contract/image-name.ts";
@@ -179,6 +179,18 @@ export class ImageFetcher {
     // First, since an image without it would be of no use.
     await this.#note(key, envVars);
     await sandbox.withDisk((disk) => this.#parts.images.add(key, { parent: null, disk, folder: UNPACKED, signal }));
+  }
+
+  /** Removes blobs that were not used lately, and what is known about images that are gone. */
+  async collect(): Promise<void> {
+    await this.#parts.cache?.collect();
+    for (const file of await readdir(this.#parts.folder)) {
+      const name = file.split(".")[0] ?? "";
+      // One that is just being made is written down before it is there.
+      await this.#turns.run(name, async () => {
+        if (!this.#parts.images.has(name)) await rm(join(this.#parts.folder, file), { force: true });
+      });
+    }
   }
 
   /** Aborts what waits for bytes that do not come. */

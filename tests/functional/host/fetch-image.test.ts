@@ -1,6 +1,6 @@
 /** Images fetched from real registries into real sandboxes. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chownSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { chownSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { FolderBlobs } from "../../../src/blobs/folder-blobs.ts";
@@ -253,6 +253,20 @@ describe("a registry that does wrong", () => {
 
   test("leaves nothing behind", async () => {
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+  });
+});
+
+describe("collected", () => {
+  test("is what is known about images that are gone, and what is fetched again is the same", async () => {
+    const { outcome } = await fetched(image("team/alpine:3"));
+    const { image: name } = demandReady(outcome);
+    const notes = join(here.dataFolder, "fetched-images");
+    await here.machine.collectImages([name]);
+    expect(readdirSync(notes)).not.toEqual([]);
+    const kept = readdirSync(notes);
+    for (const note of kept) await here.machine.images.remove(note.replace(".json", ""));
+    await here.machine.collectImages([]);
+    expect(readdirSync(notes)).toEqual([]);
   });
 });
 

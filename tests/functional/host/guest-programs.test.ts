@@ -133,6 +133,9 @@ describe("a root like Alpine's", () => {
     expect(root.read("etc/profile")).toContain("export SHELL=/bin/sh\n");
     const known = await root.enter(["/bin/sh", "-lc", "id user; echo $SHELL"]);
     expect(known.stdout).toBe("uid=1000(user) gid=1000(user) groups=1000(user)\n/bin/sh\n");
+    // Clients know no other name for a shell.
+    const lent = await root.enter(["/bin/bash", "-lc", 'echo "$0 $1"', "name", "two words"]);
+    expect(lent.stdout).toBe("name two words\n");
   });
 
   test("gets rules for sudo where it has that, which are read by every version of it", async () => {

@@ -1,0 +1,91 @@
+/** Templates that the unmodified SDK builds from images of a registry: one with busybox, one without a shell. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Sandbox, Template } from "e2b";
+import { Toolbox } from "../../../src/host/system/toolbox.ts";
+import { ociImage, push } from "../../../src/host/testing/oci-image.ts";
+import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
+import { type TarEntry, tar } from "../../../src/host/testing/tar.ts";
+import { CACHE } from "../../support/machine-of-file.ts";
+import { newDataFolder } from "../../support/server.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { startRegistry } from "../../support/services/registry.ts";
+import { refusalOf } from "../../support/until.ts";
+
+const PORT = 5010;
+const BUILD_MS = 120_000;
+const server = serverOfFile("registry-images", { SANDLOT_REGISTRIES: `http://${OUTSIDE}:${PORT}` });
+
+const busybox: TarEntry = {
+  name: "bin/busybox",
+  content: readFileSync(join(new Toolbox(CACHE).toolFolder, "usr/bin/busybox")),
+  mode: 0o755,
+};
+const APPLETS = ["sh", "ls", "cat", "echo", "id", "sleep", "pwd", "env"];
+const musl = `/lib/ld-musl-${process.arch === "x64" ? "x86_64" : "aarch64"}.so.1`;
+const alpine = ociImage({
+  layers: [
+    tar([
+      busybox,
+      ...APPLETS.map((name): TarEntry => ({ name: `bin/${name}`, kind: "symlink", target: "busybox" })),
+      { name: musl.slice(1), content: readFileSync(musl), mode: 0o755 },
+      { name: "etc/passwd", content: "root:x:0:0:root:/root:/bin/sh\n" },
+      { name: "etc/group", content: "root:x:0:\n" },
+    ]),
+  ],
+  config: { Env: ["PATH=/bin", "FLAVOUR=musl"] },
+});
+const bare = ociImage({ layers: [tar([{ ...busybox, name: "app/cat" }])] });
+
+let source: Awaited<ReturnType<typeof startRegistry>>;
+beforeAll(async () => {
+  source = await startRegistry(newDataFolder("registry-images-registry"), OUTSIDE, PORT);
+  await push(source.url, "alpine", "3", alpine);
+  await push(source.url, "bare", "1", bare);
+  const build = (image: string, name: string) =>
+    Template.build(Template().fromImage(`${source.name}/${image}`), name, server().options);
+  await Promise.all([build("alpine:3", "small"), build("bare:1", "bare")]);
+}, BUILD_MS);
+afterAll(() => source[Symbol.asyncDispose]());
+
+describe("a template of musl and busybox", () => {
+  test("has the account, the variables and the files of any sandbox, also after a pause", async () => {
+    const sandbox = await Sandbox.create("small", server().options);
+    const say = async (line: string) => (await sandbox.commands.run(line)).stdout.trim();
+    expect(await say("id -un; pwd; echo $FLAVOUR; echo $0")).toBe("user\n/home/user\nmusl\n/bin/sh");
+    await sandbox.files.write("/home/user/note", "kept");
+    await sandbox.pause();
+    await sandbox.connect(server().options);
+    expect(await say("cat note")).toBe("kept");
+    expect(await sandbox.files.read("/etc/hostname")).toBe("e2b.local\n");
+    await sandbox.kill();
+  });
+
+  test("takes steps", async () => {
+    const template = Template().fromImage(`${source.name}/alpine:3`).runCmd("echo made > made").setEnvs({ A: "1" });
+    await Template.build(template, "stepped", server().options);
+    const sandbox = await Sandbox.create("stepped", server().options);
+    expect((await sandbox.commands.run("cat made; echo $A")).stdout).toBe("made\n1\n");
+    await sandbox.kill();
+  });
+});
+
+describe("a template without a shell", () => {
+  test("has files, and says what it lacks for a command", async () => {
+    const sandbox = await Sandbox.create("bare", server().options);
+    await sandbox.files.write("/home/user/note", "kept");
+    expect(await sandbox.files.read("/home/user/note")).toBe("kept");
+    const refused = await refusalOf(sandbox.commands.run("true"));
+    expect(refused).toMatchObject({
+      exitCode: 127,
+      stderr: expect.stringContaining('"/bin/bash" could not be executed'),
+    });
+    await sandbox.kill();
+  });
+});
+
+test("a name that is none is refused before anything is built", async () => {
+  const build = Template.build(Template().fromImage("De bian"), "none", server().options);
+  expect((await refusalOf(build)).message).toContain("not valid");
+});
