@@ -158,6 +158,9 @@ export const UPLOADS_SWEEP_MS = 3_600_000;
 /** No smaller volume has room for a journal and anything else. */
 export const VOLUME_MIN_MB = 32;
 export const VOLUME_TOKEN_MS = 3_600_000;
+/** Volumes that the clients of one team read and write at the same time; when to come again beyond that. */
+export const VOLUME_CONTENTS_PER_TEAM_MAX = 16;
+export const VOLUME_CONTENT_RETRY_AFTER_SECONDS = 1;
 /** Ours have less than half of it. */
 export const VOLUME_TOKEN_MAX_CHARS = 1024;
 /** Sandboxes and snapshots that a refusal names. */

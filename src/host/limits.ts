@@ -173,7 +173,7 @@ export const VOLUME_IDLE_MS = 30_000;
 export const VOLUME_MOUNT_TRIES_MAX = 40;
 export const VOLUME_MOUNT_RETRY_MS = 50;
 /** Processes that work on the content of volumes: so many at once; one that has nothing to do ends after a while. */
-export const CONTENT_PROCESSES_MAX = 16;
+export const CONTENT_PROCESSES_MAX = 64;
 export const CONTENT_IDLE_MS = 20_000;
 export const CONTENT_START_MS = 10_000;
 export const CONTENT_END_MS = 1_000;

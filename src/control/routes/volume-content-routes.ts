@@ -11,10 +11,11 @@ import {
 } from "../../contract/management/volume.ts";
 import type { EntryAttributes, EntryOptions } from "../../host/volume-content.ts";
 import type { Volume } from "../../store/volumes.ts";
+import { withPlace } from "../volumes/content-places.ts";
 import { type Route, route } from "./services.ts";
 
 const entry = { schema: volumeEntry };
-const busy = [403, 503];
+const busy = [403, 429, 503];
 
 export const volumeContentRoutes: readonly Route[] = [
   route({
@@ -25,7 +26,8 @@ export const volumeContentRoutes: readonly Route[] = [
     query: entryQuery,
     success: [{ status: 200, description: "The entry; of a link itself", ...entry }],
     errors: busy,
-    async handle({ caller, params, query }, { volumeContent }) {
+    async handle({ caller, params, query }, { volumes, volumeContent }) {
+      using _place = volumes.place(caller.volume);
       return { status: 200, body: await volumeContent.stat(idOf(caller, params), placed(query.path)) };
     },
   }),
@@ -38,7 +40,8 @@ export const volumeContentRoutes: readonly Route[] = [
     body: { schema: changeEntry, required: true },
     success: [{ status: 200, description: "The entry as it is now", ...entry }],
     errors: busy,
-    async handle({ caller, params, query, body }, { volumeContent }) {
+    async handle({ caller, params, query, body }, { volumes, volumeContent }) {
+      using _place = volumes.place(caller.volume);
       const changed = await volumeContent.change(idOf(caller, params), placed(query.path), given(body));
       return { status: 200, body: changed };
     },
@@ -51,7 +54,8 @@ export const volumeContentRoutes: readonly Route[] = [
     query: entryQuery,
     success: [{ status: 204, description: "It is gone" }],
     errors: busy,
-    async handle({ caller, params, query }, { volumeContent }) {
+    async handle({ caller, params, query }, { volumes, volumeContent }) {
+      using _place = volumes.place(caller.volume);
       await volumeContent.remove(idOf(caller, params), placed(query.path));
       return { status: 204 };
     },
@@ -64,7 +68,8 @@ export const volumeContentRoutes: readonly Route[] = [
     query: listFolderQuery,
     success: [{ status: 200, description: "Its entries, by path", schema: z.array(volumeEntry) }],
     errors: busy,
-    async handle({ caller, params, query }, { volumeContent }) {
+    async handle({ caller, params, query }, { volumes, volumeContent }) {
+      using _place = volumes.place(caller.volume);
       return { status: 200, body: await volumeContent.list(idOf(caller, params), placed(query.path), query.depth) };
     },
   }),
@@ -76,7 +81,8 @@ export const volumeContentRoutes: readonly Route[] = [
     query: makeEntryQuery,
     success: [{ status: 201, description: "The directory", ...entry }],
     errors: [...busy, 409, 507],
-    async handle({ caller, params, query }, { volumeContent }) {
+    async handle({ caller, params, query }, { volumes, volumeContent }) {
+      using _place = volumes.place(caller.volume);
       const made = await volumeContent.makeFolder(idOf(caller, params), placed(query.path), optionsIn(query));
       return { status: 201, body: made };
     },
@@ -89,9 +95,15 @@ export const volumeContentRoutes: readonly Route[] = [
     query: entryQuery,
     success: [{ status: 200, description: "Its bytes" }],
     errors: busy,
-    async handle({ caller, params, query }, { volumeContent }) {
-      const { content } = await volumeContent.read(idOf(caller, params), placed(query.path));
-      return { status: 200, stream: content };
+    async handle({ caller, params, query }, { volumes, volumeContent }) {
+      const place = volumes.place(caller.volume);
+      try {
+        const { content } = await volumeContent.read(idOf(caller, params), placed(query.path));
+        return { status: 200, stream: withPlace(content, place) };
+      } catch (cause) {
+        place[Symbol.dispose]();
+        throw cause;
+      }
     },
   }),
   route({
@@ -103,7 +115,8 @@ export const volumeContentRoutes: readonly Route[] = [
     upload: "application/octet-stream",
     success: [{ status: 201, description: "The file, whole", ...entry }],
     errors: [...busy, 409, 507],
-    async handle({ caller, params, query, upload }, { volumeContent }) {
+    async handle({ caller, params, query, upload }, { volumes, volumeContent }) {
+      using _place = volumes.place(caller.volume);
       const { content } = upload;
       const id = idOf(caller, params);
       return { status: 201, body: await volumeContent.write(id, placed(query.path), optionsIn(query), content) };

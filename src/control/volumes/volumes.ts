@@ -22,6 +22,7 @@ import {
   VOLUME_REMOVALS_AT_ONCE,
   VOLUME_USERS_SHOWN,
 } from "../limits.ts";
+import { ContentPlaces } from "./content-places.ts";
 import { findMounts } from "./volume-mounts.ts";
 import { VolumeTokens } from "./volume-tokens.ts";
 
@@ -49,6 +50,7 @@ export class Volumes {
   readonly #services: VolumeServices;
   readonly #bounds: VolumeBounds;
   readonly #removal: RetryQueue<string>;
+  readonly #places = new ContentPlaces();
   #tokens: Promise<VolumeTokens> | undefined;
 
   constructor(services: VolumeServices, bounds: Partial<VolumeBounds> = {}) {
@@ -149,6 +151,11 @@ export class Volumes {
   async mounts(team: Team, asked: readonly { name: string; path: string }[]): Promise<VolumeMount[]> {
     if (asked.length === 0) return [];
     return await findMounts(this.#services.store, team, asked, this.#bounds.mountsPerSandbox);
+  }
+
+  /** To be held while what is in it is worked on. Fault 429 when the team is at work on too many. */
+  place(volume: Volume): Disposable {
+    return this.#places.take(volume);
   }
 
   async tokenFor(volume: Volume): Promise<string> {
