@@ -9,7 +9,7 @@ import { ControlFixture, NOW } from "./testing/control-fixture.ts";
 
 let f: ControlFixture;
 let server: Bun.Server<undefined>;
-let connection: { apiKey: string; apiUrl: string; logsRefreshFrequency: number };
+let connection: { apiKey: string; apiUrl: string };
 let requests: BuildRequest[];
 /** What clients copy from. */
 const context = mkdtempSync(join(tmpdir(), "sandlot-context-"));
@@ -25,7 +25,7 @@ afterAll(() => rmSync(context, { recursive: true, force: true }));
 beforeEach(async () => {
   f = await ControlFixture.open();
   server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => f.control.handle(request) });
-  connection = { apiKey: f.apiKey, apiUrl: server.url.origin, logsRefreshFrequency: 1 };
+  connection = { apiKey: f.apiKey, apiUrl: server.url.origin };
   requests = [];
   const usual = f.host.buildAs;
   f.host.buildAs = async (request) => {

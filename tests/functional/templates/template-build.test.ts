@@ -12,7 +12,6 @@ const server = sharedServer();
 const context = mkdtempSync(join(tmpdir(), "sandlot-context-"));
 afterAll(() => rmSync(context, { recursive: true, force: true }));
 const heard: LogEntry[] = [];
-const options = () => ({ ...server().options, logsRefreshFrequency: 20 });
 
 /** What a line for the shell says in a new sandbox of the template. */
 async function inside(name: string, line: string): Promise<string> {
@@ -38,7 +37,7 @@ beforeAll(async () => {
     .setUser("builder")
     .setWorkdir("/home/builder/site");
   await Template.build(template, "first:v1", {
-    ...options(),
+    ...server().options,
     tags: ["stable"],
     cpuCount: 1,
     memoryMB: 512,
@@ -70,7 +69,7 @@ describe("a template of files, commands, variables, a user and a folder", () => 
     "is what another one can be built on, with its user and variables",
     async () => {
       const second = Template().fromTemplate("first:v1").runCmd("echo $GREETING > mine");
-      await Template.build(second, "second", options());
+      await Template.build(second, "second", server().options);
       expect(await inside("second", "id -un; pwd; cat mine /opt/made")).toBe(
         "builder\n/home/builder/site\nhello\nmade",
       );
@@ -83,7 +82,7 @@ describe("a template of files, commands, variables, a user and a folder", () => 
     async () => {
       expect(await Template.exists("first:v1", server().options)).toBe(true);
       expect(await Template.exists("first:other", server().options)).toBe(false);
-      await Template.build(Template().fromTemplate("base"), "short", options());
+      await Template.build(Template().fromTemplate("base"), "short", server().options);
       const gone = await fetch(`${server().url}/templates/short`, {
         method: "DELETE",
         headers: { "X-API-Key": server().apiKey },
@@ -100,7 +99,10 @@ test(
   async () => {
     const said: LogEntry[] = [];
     const template = Template().fromTemplate("base").runCmd("true").runCmd("echo on the way; echo oops >&2; exit 3");
-    const build = Template.build(template, "failing", { ...options(), onBuildLogs: (entry) => void said.push(entry) });
+    const build = Template.build(template, "failing", {
+      ...server().options,
+      onBuildLogs: (entry) => void said.push(entry),
+    });
     const error = await refusalOf(build);
     expect(error).toBeInstanceOf(BuildError);
     expect(error.message).toMatch(/exit (?:status|code) 3/);
@@ -119,7 +121,7 @@ test(
       .setWorkdir("/home/user/site")
       .runCmd("echo served > index.html")
       .setStartCmd("python3 -m http.server 8000", waitForPort(8000));
-    await Template.build(template, "served", options());
+    await Template.build(template, "served", server().options);
     const sandbox = await Sandbox.create("served", server().options);
     expect((await sandbox.commands.run("curl -s localhost:8000/")).stdout).toBe("served\n");
     await sandbox.kill();
@@ -139,10 +141,10 @@ test(
   "a newer build of the same template ends the one under way at once",
   async () => {
     const slow = Template().fromTemplate("base").runCmd("echo begun; exec sleep 31415");
-    const first = await Template.buildInBackground(slow, "twice", options());
+    const first = await Template.buildInBackground(slow, "twice", server().options);
     const status = () => Template.getBuildStatus(first, server().options);
     await until("the first build runs", async () => JSON.stringify(await status()).includes("begun"), 60_000);
-    await Template.build(Template().fromTemplate("base"), "twice", options());
+    await Template.build(Template().fromTemplate("base"), "twice", server().options);
     expect(await status()).toMatchObject({
       status: "error",
       reason: { message: "cancelled: a newer build of the same template was started" },

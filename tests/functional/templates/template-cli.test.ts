@@ -13,7 +13,7 @@ const folder = mkdtempSync(join(tmpdir(), "sandlot-template-cli-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 let templateId: string;
 beforeAll(async () => {
-  const options = { ...server().options, logsRefreshFrequency: 20, cpuCount: 1 };
+  const options = { ...server().options, cpuCount: 1 };
   templateId = (await Template.build(Template().fromTemplate("base"), "listed", options)).templateId;
 });
 

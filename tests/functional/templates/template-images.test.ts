@@ -29,7 +29,7 @@ async function inside(name: string, line: string): Promise<string> {
 test(
   "the image that the SDK takes by default is the built-in template, and a Dockerfile of the SDK is built on it",
   async () => {
-    const options = { ...server().options, logsRefreshFrequency: 20 };
+    const { options } = server();
     await Template.build(Template().fromBaseImage().runCmd("echo made > ~/made"), "by-default", options);
     expect(await inside("by-default", "id -un; pwd; cat made")).toBe("user\n/home/user\nmade");
     const dockerfile = "FROM e2bdev/base\nENV A=1\nWORKDIR /srv\nCOPY one.txt .\nRUN cat one.txt > two.txt";

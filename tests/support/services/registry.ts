@@ -1,4 +1,4 @@
-/** Registries on the internet of the tests: Debian's own, and one that does what a registry must not. */
+/** What serves images and packages on the internet of the tests; also a registry that does what none must. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { enterInternet } from "../../../src/host/testing/outer-network.ts";
@@ -31,9 +31,21 @@ export async function startBadRegistry(layout: string, address: string, port: nu
   return await started([process.execPath, program, layout, address, String(port)], address, port);
 }
 
-async function started(argv: string[], address: string, port: number): Promise<Running> {
+/** All files of a folder. */
+export async function startFileServer(folder: string, address: string, port: number): Promise<Running> {
+  const argv = ["python3", "-m", "http.server", "--bind", address, "--directory", folder, String(port)];
+  // It tells of each request there.
+  return await started(argv, address, port, "ignore");
+}
+
+async function started(
+  argv: string[],
+  address: string,
+  port: number,
+  stderr: "inherit" | "ignore" = "inherit",
+): Promise<Running> {
   const child = Bun.spawn([...enterInternet(process.env.SANDLOT_TEST_RUN ?? ""), ...argv], {
-    stdio: ["ignore", "ignore", "inherit"],
+    stdio: ["ignore", "ignore", stderr],
   });
   const url = `http://${address}:${port}`;
   await until(`${argv[0]} answers`, async () => {

@@ -1,0 +1,55 @@
+/** What the SDK offers for installing packages and for waiting, in builds with an internet of the test's own. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Sandbox, Template, waitForFile, waitForPort, waitForProcess, waitForTimeout, waitForURL } from "e2b";
+import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
+import { writePackages } from "../../support/services/package-source.ts";
+import { startFileServer } from "../../support/services/registry.ts";
+import { sharedServer } from "../../support/shared-server.ts";
+
+const BUILD_MS = 120_000;
+const PORT = 5080;
+const URL = `http://${OUTSIDE}:${PORT}`;
+const server = sharedServer();
+const folder = mkdtempSync(join(tmpdir(), "sandlot-packages-"));
+let source: AsyncDisposable | undefined;
+beforeAll(async () => {
+  await writePackages(folder, URL);
+  source = await startFileServer(folder, OUTSIDE, PORT);
+});
+afterAll(async () => {
+  await source?.[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test(
+  "apt, pip and npm install packages, and every way to wait is understood",
+  async () => {
+    const ready = [
+      waitForPort(8000),
+      waitForURL("http://localhost:8000/"),
+      waitForProcess("python3"),
+      waitForFile("/home/user/up"),
+      waitForTimeout(1_000),
+    ];
+    const template = Template()
+      .fromTemplate("base")
+      .setEnvs({ PIP_INDEX_URL: `${URL}/pip`, PIP_TRUSTED_HOST: OUTSIDE, PIP_BREAK_SYSTEM_PACKAGES: "1" })
+      .setEnvs({ npm_config_registry: `${URL}/npm/`, npm_config_audit: "false", npm_config_fund: "false" })
+      .runCmd(`rm -rf /etc/apt/sources.list.d/*; echo 'deb [trusted=yes] ${URL}/apt ./' > /etc/apt/sources.list`, {
+        user: "root",
+      })
+      .aptInstall("hello-apt")
+      .pipInstall("hello-pip")
+      .npmInstall("hello-npm", { g: true })
+      .setStartCmd("touch ~/up; exec python3 -m http.server 8000", ready.map((each) => each.getCmd()).join(" && "));
+    await Template.build(template, "packages", server().options);
+    const sandbox = await Sandbox.create("packages", server().options);
+    const { stdout } = await sandbox.commands.run("hello-apt; python3 -c 'import hello_pip'; hello-npm");
+    expect(stdout).toBe("hello of apt\nhello of pip\nhello of npm\n");
+    expect((await sandbox.commands.run("curl -s -o /dev/null -w %{http_code} localhost:8000/")).stdout).toBe("200");
+  },
+  BUILD_MS,
+);
