@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { FolderBlobs } from "../../src/blobs/folder-blobs.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import { createIds } from "../../src/control/access/ids.ts";
+import { createApiKey } from "../../src/control/access/keys.ts";
 import { type Control, createControl } from "../../src/control/control.ts";
 import { ensureFirstRun } from "../../src/control/first-run.ts";
 import { createEdge, type Relay } from "../../src/edge/edge.ts";
@@ -29,8 +30,8 @@ import { jsonLog } from "../../src/work/log.ts";
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 
 interface Listeners {
-  store(store: Store): void;
-  host(machine: Machine): Host;
+  store?(store: Store): void;
+  host?(machine: Machine): Host;
 }
 
 export class RealServer implements AsyncDisposable {
@@ -45,7 +46,7 @@ export class RealServer implements AsyncDisposable {
     readonly stopListening: () => Promise<void>,
   ) {}
 
-  static async open(dataFolder: string, listeners: Listeners): Promise<RealServer> {
+  static async open(dataFolder: string, listeners: Listeners = {}): Promise<RealServer> {
     mkdirSync(dataFolder, { recursive: true });
     const data = new DataFolder(dataFolder);
     data.makeRunFolder();
@@ -57,16 +58,17 @@ export class RealServer implements AsyncDisposable {
       guestFolder: guestFolder(new Toolbox(CACHE)),
       resolver: "9.9.9.9",
       files: blobs,
+      fetching: { templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE } },
     });
     const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
     const ids = createIds();
     const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
     const { firstApiKey = "" } = await ensureFirstRun({ store, ids, clock: systemClock }, [base]);
-    listeners.store(store);
+    listeners.store?.(store);
     const lines: string[] = [];
     const log = jsonLog((line) => lines.push(line));
     // As on another machine: only what JSON carries passes between control and host.
-    const host = serialised(listeners.host(machine));
+    const host = serialised(listeners.host?.(machine) ?? machine);
     const control = createControl({ store, host, blobs, clock: systemClock, ids, log });
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));
@@ -84,6 +86,19 @@ export class RealServer implements AsyncDisposable {
     await control.start();
     const url = `http://127.0.0.1:${server.port}`;
     return new RealServer(data, machine, store, control, url, firstApiKey, lines, () => server.stop(true));
+  }
+
+  /** What the SDK takes as options. */
+  optionsWith(apiKey = this.apiKey) {
+    return { apiUrl: this.url, sandboxUrl: this.url, apiKey };
+  }
+
+  /** The API key of a new team. */
+  async anotherTeam(slug: string): Promise<string> {
+    const [id, now] = [crypto.randomUUID(), systemClock.now()];
+    await this.store.people.addTeam({ id, name: slug, slug, limits: {}, createdAt: now });
+    const services = { store: this.store, ids: createIds(), clock: systemClock };
+    return (await createApiKey(services, { teamId: id, name: slug, createdBy: null })).secret;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
