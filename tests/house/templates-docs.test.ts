@@ -1,7 +1,14 @@
 /** docs/templates.md has the bounds of the code, its types of steps, and what becomes of each instruction. */
 import { expect, test } from "bun:test";
 import { SETTINGS } from "../../src/cli/config.ts";
-import { CPU_COUNT_MAX, CPU_COUNT_MIN, MEMORY_MAX_MB, MEMORY_MIN_MB } from "../../src/contract/management/limits.ts";
+import { READY_MAX } from "../../src/cli/limits.ts";
+import {
+  CPU_COUNT_MAX,
+  CPU_COUNT_MIN,
+  DISK_SIZE_DEFAULT_MB,
+  MEMORY_MAX_MB,
+  MEMORY_MIN_MB,
+} from "../../src/contract/management/limits.ts";
 import { parseSteps } from "../../src/control/builds/build-steps.ts";
 import { parseDockerfile } from "../../src/control/dockerfile/dockerfile.ts";
 import {
@@ -11,6 +18,8 @@ import {
   UPLOADS_PER_TEAM_MAX,
   UPLOADS_PER_TEAM_MAX_BYTES,
 } from "../../src/control/limits.ts";
+import { UNPACK_DEPTH_MAX, UNPACK_ENTRIES_MAX } from "../../src/guest/limits.ts";
+import { BUILD_READY_DEFAULT_MS, IMAGE_LEVELS_MAX, LAYERS_KEPT_MS, LAYERS_MAX_BYTES } from "../../src/host/limits.ts";
 import { tableRows } from "./markdown.ts";
 import { readText } from "./source-files.ts";
 
@@ -24,10 +33,21 @@ test("has the bounds, and the settings that change them", () => {
     expect([Setting, Bound.match(/^\d+/)?.[0]]).toEqual([Setting, setting?.default ?? ""]);
   }
   expect(rows.filter(({ Setting }) => Setting === "").map(({ Bound }) => Bound)).toEqual([
+    `${IMAGE_LEVELS_MAX}`,
+    `${UNPACK_ENTRIES_MAX} entries, ${UNPACK_DEPTH_MAX} folders deep`,
     `${UPLOADS_AT_ONCE_PER_TEAM} at once; ${UPLOADS_PER_TEAM_MAX} and ${UPLOADS_PER_TEAM_MAX_BYTES / 1024 ** 3} GiB kept, for a day after their last use`,
     `${DOCKERFILE_MAX_BYTES} bytes, ${DOCKERFILE_INSTRUCTIONS_MAX} instructions`,
     `${CPU_COUNT_MIN} to ${CPU_COUNT_MAX}, ${MEMORY_MIN_MB} to ${MEMORY_MAX_MB} MiB`,
+    `${DISK_SIZE_DEFAULT_MB / 1024} GiB, of which a sandbox takes what it writes`,
   ]);
+});
+
+test.each([
+  `the build waits for ${BUILD_READY_DEFAULT_MS / 1000} seconds`,
+  `${LAYERS_KEPT_MS / 86_400_000} days after their last use; the least recently used beyond ${LAYERS_MAX_BYTES / 1024 ** 3} GiB`,
+  `a number, up to ${READY_MAX}`,
+])("says so: %s", (sentence) => {
+  expect(page.replace(/\s+/g, " ")).toContain(sentence);
 });
 
 test("has the types of steps", () => {
