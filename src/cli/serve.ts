@@ -16,6 +16,7 @@ import { RouteTable } from "../edge/route-table.ts";
 import { prepareStoreFiles } from "../host/disk/store-files.ts";
 import { Machine } from "../host/machine.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
+import { LocalImages } from "../host/registry/local-images.ts";
 import { BASE_IMAGE } from "../host/setup/base-image.ts";
 import { applySettings } from "../host/setup/host-changes.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
@@ -64,6 +65,7 @@ export async function serve(config: Config): Promise<number> {
       blobs: await FolderBlobs.open(join(data.path, "registry-blobs"), systemClock),
     },
   });
+  const local = new LocalImages(config.localImages);
   const chronicle = { allowWebhooksInside: config.allowWebhooksInside };
   const control = createControl({
     store,
@@ -75,6 +77,7 @@ export async function serve(config: Config): Promise<number> {
     chronicle,
     builtinsReady: config.readyPerKind,
     builds: config.builds,
+    templateOf: (image) => local.templateOf(image),
     linkSecret: linkSecret(data),
     volumeContent: host.content,
     volumeBounds: config.volumes,

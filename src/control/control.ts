@@ -14,6 +14,7 @@ import type { Log } from "../work/log.ts";
 import type { Ids } from "./access/ids.ts";
 import { SignedLinks } from "./access/signed-links.ts";
 import { BUILD_LIMITS_DEFAULT, type BuildLimits } from "./builds/build-limits.ts";
+import type { TemplateOf } from "./builds/build-plan.ts";
 import { Builds } from "./builds/builds.ts";
 import { UploadSweep } from "./builds/upload-sweep.ts";
 import { Uploads } from "./builds/uploads.ts";
@@ -58,6 +59,8 @@ interface ControlServices {
   chronicle?: ChronicleOptions;
   /** Sandboxes of each built-in template that the host keeps ready; none unless given. */
   builtinsReady?: number;
+  /** The template that the operator has put in the place of an image, if any. */
+  templateOf?: TemplateOf;
   /** Bounds of builds, where they are not the usual ones. */
   builds?: Partial<BuildLimits>;
   /** Signs links of uploads. Without one, links end with this run of the server. */
@@ -108,6 +111,7 @@ export function createControl(services: ControlServices): Control {
       log,
       background,
       uploads,
+      templateOf: services.templateOf ?? (() => undefined),
       discard: (checkpoints) => lifecycle.discard(checkpoints),
       becameReady: () => readyOrders.changed(),
     },

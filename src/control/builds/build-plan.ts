@@ -47,10 +47,20 @@ export function filesOf(plan: BuildPlan): { name: string; step: number }[] {
   return plan.steps.flatMap((step, at) => (step.type === "copy" ? [{ name: step.files, step: at + 1 }] : []));
 }
 
+/** The template that stands for an image on this server, if one does. */
+export type TemplateOf = (image: string) => string | undefined;
+
 /** Fault 404 or 400 when there is no such template. */
-export async function resolveOrigin(store: Store, team: Team, { from }: BuildPlan): Promise<BuildOrigin> {
-  if ("image" in from) return { kind: "registry", image: from.image, credentials: from.credentials };
-  const { build } = await findStartable(store, team, from.template);
+export async function resolveOrigin(
+  { store, templateOf }: { store: Store; templateOf: TemplateOf },
+  team: Team,
+  { from }: BuildPlan,
+): Promise<BuildOrigin> {
+  const template = "image" in from ? templateOf(from.image) : from.template;
+  if ("image" in from && template === undefined) {
+    return { kind: "registry", image: from.image, credentials: from.credentials };
+  }
+  const { build } = await findStartable(store, team, template ?? "");
   return { kind: "template", from: kindOf(build), checkpoint: build.checkpoint, envVars: build.envVars };
 }
 

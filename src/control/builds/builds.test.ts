@@ -213,6 +213,22 @@ describe("a build that was started", () => {
     expect((await calls.start(requested)).status).toBe(202);
   });
 
+  test("begins with the template that stands for its image", async () => {
+    const held = calls.hold();
+    f.templatesOf.set("e2bdev/base", "base");
+    f.templatesOf.set("debian", "nowhere");
+    const requested = await calls.request("web");
+    await calls.start(requested, { fromTemplate: null, fromImage: "e2bdev/base" });
+    await held.begun(requested);
+    expect(held.requests[0]?.from).toMatchObject({ kind: "template", from: { image: baseTemplate.image } });
+    held.end(requested, { isReady: false, step: "base", message: "no" });
+    await calls.ended(requested);
+    const missing = await calls.request("web");
+    await calls.start(missing, { fromTemplate: null, fromImage: "debian" });
+    await calls.ended(missing);
+    expect(await calls.status(missing)).toMatchObject({ status: "error", reason: { step: "base" } });
+  });
+
   test("hands credentials to the host, and leaves them nowhere else", async () => {
     const held = calls.hold();
     const requested = await calls.request("web");

@@ -19,7 +19,7 @@ import type { Ids } from "../access/ids.ts";
 import { BUILD_START_WITHIN_MS, IMAGE_IN_HAND_MS } from "../limits.ts";
 import type { BuildLimits } from "./build-limits.ts";
 import { BuildLog } from "./build-log.ts";
-import { type BuildPlan, filesOf, resolveOrigin } from "./build-plan.ts";
+import { type BuildPlan, filesOf, resolveOrigin, type TemplateOf } from "./build-plan.ts";
 import { BuildQueue } from "./build-queue.ts";
 import { type BuildRequestOf, type RequestedBuild, requestBuild } from "./build-request.ts";
 import type { Uploads } from "./uploads.ts";
@@ -32,6 +32,7 @@ interface BuildServices {
   log: Log;
   background: Background;
   uploads: Uploads;
+  templateOf: TemplateOf;
   /** Removes, in its own time, checkpoints that no row names. */
   discard(checkpoints: readonly string[]): void;
   /** Told when a build has become ready. */
@@ -246,7 +247,7 @@ export class Builds {
   /** A template that is not there fails the build: its client has been told that it was started. */
   async #originOf({ team, plan }: Job) {
     try {
-      return await resolveOrigin(this.#services.store, team, plan);
+      return await resolveOrigin(this.#services, team, plan);
     } catch (error) {
       const fault = Fault.from(error);
       if (fault.status >= 500) throw error;

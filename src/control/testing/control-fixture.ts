@@ -74,6 +74,8 @@ export class ControlFixture implements AsyncDisposable {
   blobs!: Blobs;
   /** Those of the next start. */
   buildLimits: Partial<BuildLimits> = {};
+  /** Templates that stand for images, by the images' names. */
+  readonly templatesOf = new Map<string, string>();
   control!: Control;
   routes!: FollowedRoutes;
   firstRun!: FirstRun;
@@ -130,6 +132,7 @@ export class ControlFixture implements AsyncDisposable {
       chronicle,
       builtinsReady,
       builds,
+      templateOf: (image: string) => this.templatesOf.get(image),
       linkSecret,
       volumeContent,
     };

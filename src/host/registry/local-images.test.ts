@@ -19,6 +19,8 @@ test("the image that clients name by default is the template base, unless the op
   const base = { kind: "template", place: "base" } as const;
   expect(find(new LocalImages(), "e2bdev/base")).toEqual(base);
   expect(find(new LocalImages(), "e2bdev/base:latest")).toEqual(base);
+  expect(new LocalImages().templateOf("e2bdev/base")).toBe("base");
+  expect(new LocalImages().templateOf("debian")).toBeUndefined();
   const elsewhere = parseLocalImages("e2bdev/base=registry:docker.io/e2bdev/base");
   expect(find(new LocalImages(elsewhere), "e2bdev/base")).toEqual({
     kind: "registry",

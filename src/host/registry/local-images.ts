@@ -1,6 +1,6 @@
 /**
  * Images that the operator has put in the place of others, by the names that builds ask for: an OCI layout, an archive
- * of `docker save` or `skopeo`, a plain folder, one of the built-in templates, or an image of another registry.
+ * of `docker save` or `skopeo`, a plain folder, a template, or an image of another registry.
  */
 
 import { Fault } from "../../contract/fault.ts";
@@ -25,6 +25,12 @@ export class LocalImages {
     for (const [name, image] of Object.entries({ ...DEFAULTS, ...images })) this.#byName.set(keyOf(name), image);
   }
 
+  /** The name of the template that stands for an image; undefined: none does. */
+  templateOf(image: string): string | undefined {
+    const found = this.find(parseImageName(image));
+    return found?.kind === "template" ? found.place : undefined;
+  }
+
   find(name: ImageName): LocalImage | undefined {
     const { registry, repository } = name;
     return this.#byName.get(fullImageName(name)) ?? this.#byName.get(`${registry}/${repository}`);
@@ -47,7 +53,7 @@ export function parseLocalImages(text: string): Record<string, LocalImage> {
       throw new Fault(
         400,
         `images: "${entry}" must look like debian:13=layout:/srv/debian, with one of ${KINDS.join(", ")} and ` +
-          "an absolute path, the name of a built-in template, or that of an image",
+          "an absolute path, the name of a template, or that of an image",
       );
     }
     parseImageName(name);

@@ -15,7 +15,10 @@ import { refusalOf } from "../../support/until.ts";
 
 const PORT = 5010;
 const BUILD_MS = 120_000;
-const server = serverOfFile("registry-images", { SANDLOT_REGISTRIES: `http://${OUTSIDE}:${PORT}` });
+const server = serverOfFile("registry-images", {
+  SANDLOT_REGISTRIES: `http://${OUTSIDE}:${PORT}`,
+  SANDLOT_IMAGES: "example.test/own=template:small",
+});
 
 const busybox: TarEntry = {
   name: "bin/busybox",
@@ -83,6 +86,13 @@ describe("a template without a shell", () => {
     });
     await sandbox.kill();
   });
+});
+
+test("a template stands for the image that it is said to", async () => {
+  await Template.build(Template().fromImage("example.test/own:1").runCmd("echo made > made"), "own", server().options);
+  const sandbox = await Sandbox.create("own", server().options);
+  expect((await sandbox.commands.run("cat made; echo $FLAVOUR")).stdout).toBe("made\nmusl\n");
+  await sandbox.kill();
 });
 
 test("a name that is none is refused before anything is built", async () => {
