@@ -1,10 +1,12 @@
 /** What the SDK offers for installing packages and for waiting, in builds with an internet of the test's own. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Sandbox, Template, waitForFile, waitForPort, waitForProcess, waitForTimeout, waitForURL } from "e2b";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
+import { buildDockerfile } from "../../support/dockerfile-build.ts";
 import { writePackages } from "../../support/services/package-source.ts";
 import { startFileServer } from "../../support/services/registry.ts";
 import { sharedServer } from "../../support/shared-server.ts";
@@ -50,6 +52,24 @@ test(
     const { stdout } = await sandbox.commands.run("hello-apt; python3 -c 'import hello_pip'; hello-npm");
     expect(stdout).toBe("hello of apt\nhello of pip\nhello of npm\n");
     expect((await sandbox.commands.run("curl -s -o /dev/null -w %{http_code} localhost:8000/")).stdout).toBe("200");
+  },
+  BUILD_MS,
+);
+
+test(
+  "ADD of a Dockerfile fetches a URL inside the build, and holds it to its checksum",
+  async () => {
+    const bytes = readFileSync(join(folder, "npm/hello.tgz"));
+    const checksum = createHash("sha256").update(bytes).digest("hex");
+    const added = (sum: string) =>
+      `FROM e2bdev/base\nWORKDIR /srv\nADD --checksum=sha256:${sum} --chmod=644 ${URL}/npm/hello.tgz files/\n`;
+    await buildDockerfile(server(), { dockerfile: added(checksum), alias: "added" });
+    const sandbox = await Sandbox.create("added", server().options);
+    expect((await sandbox.commands.run("sha256sum < files/hello.tgz; stat -c %a:%U files/hello.tgz")).stdout).toBe(
+      `${checksum}  -\n644:root\n`,
+    );
+    const wrong = buildDockerfile(server(), { dockerfile: added("0".repeat(64)), alias: "wrong" });
+    await expect(wrong).rejects.toThrow("error");
   },
   BUILD_MS,
 );

@@ -5,10 +5,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Sandbox, Template } from "e2b";
+import { buildDockerfile } from "../../support/dockerfile-build.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
-import { sandlotKeys } from "../../support/sandlot-keys.ts";
 import { sharedServer } from "../../support/shared-server.ts";
-import { until } from "../../support/until.ts";
 
 const BUILD_MS = 180_000;
 const server = sharedServer();
@@ -61,19 +60,8 @@ describe("a Dockerfile", () => {
         "USER user",
         'CMD ["python3", "-m", "http.server", "8000"]',
       ].join("\n");
-      const { url } = server();
-      const authorization = `Bearer ${await sandlotKeys(server(), "token", "dockerfiles")}`;
-      const reply = await fetch(`${url}/templates`, {
-        method: "POST",
-        headers: { Authorization: authorization },
-        body: JSON.stringify({ dockerfile, alias: "docker", readyCmd: "curl -sf localhost:8000/", memoryMB: 512 }),
-      });
-      const build = (await reply.json()) as { templateID: string; buildID: string };
-      expect([reply.status, build]).toMatchObject([202, { buildStatus: "uploaded", memoryMB: 512 }]);
-      const status = () =>
-        Template.getBuildStatus({ templateId: build.templateID, buildId: build.buildID }, server().options);
-      await until("the build is over", async () => !/building|waiting/.test((await status()).status), BUILD_MS);
-      expect(await status()).toMatchObject({ status: "ready" });
+      const request = { dockerfile, alias: "docker", readyCmd: "curl -sf localhost:8000/", memoryMB: 512 };
+      expect(await buildDockerfile(server(), request)).toMatchObject({ memoryMB: 512 });
       expect(
         await inside("docker", "id -un; pwd; cat greeting; curl -s localhost:8000/; echo $GREETING ${WORD:-none}"),
       ).toBe("user\n/home/user/site\nhello\nhello\nhello none");
