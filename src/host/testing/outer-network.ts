@@ -60,7 +60,7 @@ export async function makeOuterNetwork(): Promise<OuterNetwork> {
       "link set lo up",
       `address add ${ROUTER}/24 dev uplink1`,
       "address add 2001:db8::1/64 dev uplink1 nodad",
-      "address add 2001:db8:1::1/128 dev lo",
+      "address add 2001:db8:1::1/128 dev lo nodad",
       "link set uplink1 up",
       // A neighbour of the machine that knows where its sandboxes are.
       `route add 198.18.0.0/15 via ${MACHINE_ADDRESS}`,
