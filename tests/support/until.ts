@@ -3,7 +3,7 @@ const ASK_AGAIN_MS = 20;
 
 type What = string | (() => string);
 
-export async function until(what: What, isSo: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
+export async function until(what: What, isSo: () => boolean | Promise<boolean>, withinMs = 30_000): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (!(await isSo())) {
     if (performance.now() > deadline) {
