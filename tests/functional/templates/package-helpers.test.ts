@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Sandbox, Template, waitForFile, waitForPort, waitForProcess, waitForTimeout, waitForURL } from "e2b";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
-import { buildDockerfile } from "../../support/dockerfile-build.ts";
 import { writePackages } from "../../support/services/package-source.ts";
 import { startFileServer } from "../../support/services/registry.ts";
 import { sharedServer } from "../../support/shared-server.ts";
+import { buildDockerfile } from "./built-dockerfile.ts";
 
 const BUILD_MS = 120_000;
 const PORT = 5080;

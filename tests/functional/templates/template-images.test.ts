@@ -5,9 +5,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Sandbox, Template } from "e2b";
-import { buildDockerfile } from "../../support/dockerfile-build.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { sharedServer } from "../../support/shared-server.ts";
+import { buildDockerfile } from "./built-dockerfile.ts";
 
 const BUILD_MS = 180_000;
 const server = sharedServer();

@@ -1,9 +1,9 @@
 /** A Dockerfile that the server builds by itself, as the first generation of the interface has it. */
 import { expect } from "bun:test";
 import { Template } from "e2b";
-import { sandlotKeys } from "./sandlot-keys.ts";
-import type { TestServer } from "./server.ts";
-import { until } from "./until.ts";
+import { sandlotKeys } from "../../support/sandlot-keys.ts";
+import type { TestServer } from "../../support/server.ts";
+import { until } from "../../support/until.ts";
 
 const BUILD_MS = 120_000;
 
