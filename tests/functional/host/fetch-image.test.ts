@@ -18,6 +18,7 @@ import { shell } from "../../support/inside.ts";
 import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { startBadRegistry, startRegistry } from "../../support/services/registry.ts";
+import { until } from "../../support/until.ts";
 
 const PRIVATE = "10.1.2.3";
 const MEBIBYTE = 1024 ** 2;
@@ -249,6 +250,18 @@ const WAITING = new Set(["too-many", "hangs", "blob-hangs"]);
 describe("a registry that does wrong", () => {
   test.each(BAD)("%s: the build fails with the reason", async (how, reason) => {
     expect(await failure(`${bad.name}/${how}:1`, null, WAITING.has(how) ? hurried : here)).toMatch(reason);
+  });
+
+  test("is not waited for when the build is cancelled", async () => {
+    const from = { kind: "registry", image: `${bad.name}/hangs:1`, credentials: null } as const;
+    const request = requestOf([], { from });
+    await asked();
+    const outcome = here.machine.build(request);
+    await until("the registry is asked", async () => (await asked()).some((line) => line.startsWith("manifests")));
+    const began = performance.now();
+    await here.machine.cancelBuild(request.id, "it is not needed any more");
+    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(await outcome).toEqual({ isReady: false, step: "base", message: "it is not needed any more" });
   });
 
   test("leaves nothing behind", async () => {
