@@ -1,0 +1,152 @@
+/**
+ * The server is killed with SIGKILL in every phase of a build. The next one says so of the build, has nothing left of
+ * it but its layers, and builds the same template with them.
+ *
+ * Each run plays a sample that SANDLOT_TEST_SEED chooses; SANDLOT_TEST_LONG=1 plays every phase at several moments.
+ */
+import { expect, test } from "bun:test";
+import { cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Template } from "e2b";
+import { seededRandom } from "../../src/control/testing/control-fixture.ts";
+import { Toolbox } from "../../src/host/system/toolbox.ts";
+import { SEED } from "../../src/work/testing/seed.ts";
+import { NOTHING, settledCensus } from "../support/census.ts";
+import { LONG } from "../support/long.ts";
+import { CACHE } from "../support/machine-of-file.ts";
+import { newDataFolder } from "../support/server.ts";
+import { foldersOfFile } from "../support/server-of-file.ts";
+import { until } from "../support/until.ts";
+import { Stage } from "./stage.ts";
+
+const BUILD_MS = 60_000;
+const SAMPLE = 2;
+const MOMENTS = 5;
+const SMALL = "example.test/small";
+const IMAGE = newDataFolder("killed-builds-image");
+/** Names of images that builds have made, and of anything that is complete. */
+const BUILT = /^t[0-9a-f]{20}$/;
+const WHOLE = /^[a-z0-9][a-z0-9-]*(\.json)?$/;
+const folder = foldersOfFile();
+const random = seededRandom(SEED);
+
+interface Phase {
+  name: string;
+  /** Begins when the build has said this, and takes about so long. */
+  says: string;
+  lastsMs: number;
+  /** Steps that the next build does not run again, at least. */
+  cached: number;
+  from: "image" | "base";
+}
+
+const PHASES: readonly Phase[] = [
+  { name: "fetch", says: "is taken from this machine", lastsMs: 200, cached: 0, from: "image" },
+  { name: "unpack", says: "Unpacking the image", lastsMs: 200, cached: 0, from: "image" },
+  { name: "step", says: "[1/2]", lastsMs: 100, cached: 0, from: "base" },
+  { name: "layer", says: "written", lastsMs: 40, cached: 0, from: "base" },
+  { name: "second step", says: "[2/2]", lastsMs: 60, cached: 1, from: "base" },
+  { name: "image copy", says: "Writing the image", lastsMs: 150, cached: 2, from: "base" },
+  { name: "start", says: "Starting", lastsMs: 150, cached: 2, from: "base" },
+  { name: "checkpoint", says: "Ready", lastsMs: 200, cached: 2, from: "base" },
+];
+
+interface Accident extends Phase {
+  afterMs: number;
+}
+
+function chosen(): Accident[] {
+  const all = PHASES.flatMap((phase) =>
+    Array.from({ length: LONG ? MOMENTS : 1 }, () => ({ ...phase, afterMs: Math.floor(random() * phase.lastsMs) })),
+  );
+  if (LONG) return all;
+  return Array.from({ length: SAMPLE }, () => all.splice(Math.floor(random() * all.length), 1)).flat();
+}
+
+/** A root filesystem of one program. */
+function makeImage(): void {
+  for (const path of ["bin", "etc"]) mkdirSync(join(IMAGE, path), { recursive: true });
+  cpSync(join(new Toolbox(CACHE).toolFolder, "usr/bin/busybox"), join(IMAGE, "bin/busybox"));
+  for (const name of ["sh", "echo", "head", "cp", "sleep", "true"]) symlinkSync("busybox", join(IMAGE, "bin", name));
+  writeFileSync(join(IMAGE, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
+  writeFileSync(join(IMAGE, "etc/group"), "root:x:0:\n");
+}
+
+function templateOf({ from }: Phase) {
+  // Else it would be the one that has been fetched before.
+  if (from === "image") writeFileSync(join(IMAGE, "which"), crypto.randomUUID());
+  const begun = from === "image" ? Template().fromImage(SMALL) : Template().fromTemplate("base");
+  return begun
+    .runCmd(`echo ${crypto.randomUUID()}; head -c 20000000 /dev/urandom > a; echo written`)
+    .runCmd("cp a b")
+    .setStartCmd("sleep 1000", "true");
+}
+
+class Scene {
+  constructor(readonly stage: Stage) {}
+
+  async play(accident: Accident): Promise<string[]> {
+    const template = templateOf(accident);
+    const name = crypto.randomUUID();
+    const { server } = this.stage;
+    const build = await Template.buildInBackground(template, name, server.options);
+    const path = `/templates/${build.templateId}/builds/${build.buildId}/status?level=debug`;
+    await until(`it says ${accident.says}`, async () => this.#said(path, accident.says), BUILD_MS);
+    await Bun.sleep(accident.afterMs);
+    await this.stage.restart();
+    const faults: string[] = [];
+    const over = (await this.stage.ask("GET", path))?.body;
+    // What had said it all was over before.
+    if (over.status === "ready") return [`${accident.name}: missed`];
+    const reason = "the server was restarted while the build was under way; start a new build";
+    if (over.status !== "error" || over.reason?.message !== reason) faults.push(`it is ${JSON.stringify(over)}`);
+    faults.push(...(await this.#left()));
+    const said: string[] = [];
+    const onBuildLogs = ({ message }: { message: string }) => void said.push(message);
+    const options = { ...this.stage.server.options, logsRefreshFrequency: 20, onBuildLogs };
+    await Template.build(template, name, options);
+    const cached = said.filter((message) => message.includes("CACHED")).length;
+    if (cached < accident.cached) faults.push(`only ${cached} steps were kept: ${said.join("\n")}`);
+    return faults.map((fault) => `${accident.name} after ${accident.afterMs} ms: ${fault}`);
+  }
+
+  /** Also when it is over: it may have been too fast. */
+  async #said(path: string, words: string): Promise<boolean> {
+    const status = (await this.stage.ask("GET", path))?.body;
+    return JSON.stringify(status?.logEntries ?? "").includes(words) || status?.status === "ready";
+  }
+
+  /** What should not be there. Layers are kept for the next builds, and so are images that were fetched. */
+  async #left(): Promise<string[]> {
+    const { dataFolder, server } = this.stage;
+    const namesIn = (name: string) => readdirSync(join(`/proc/${server.pid}/root`, dataFolder, "disks", name));
+    const listed = (await this.stage.ask("GET", "/templates"))?.body as { buildStatus: string }[];
+    const ready = listed.filter(({ buildStatus }) => buildStatus === "ready").length;
+    const look = () => ({
+      images: namesIn("images").filter((name) => BUILT.test(name)).length,
+      checkpoints: namesIn("checkpoints").length,
+      unfinished: ["images", "checkpoints", "layers", "results"].flatMap(namesIn).filter((name) => !WHOLE.test(name)),
+    });
+    const wanted = { images: ready, checkpoints: ready, unfinished: [] };
+    // What nobody names is collected beside all else.
+    const isSo = async () => Bun.deepEquals(look(), wanted);
+    await until("the rest is collected", isSo).catch(() => undefined);
+    const found = { ...look(), ...(await settledCensus(dataFolder, NOTHING)) };
+    return Bun.deepEquals(found, { ...wanted, ...NOTHING }) ? [] : [`this is left: ${JSON.stringify(found)}`];
+  }
+}
+
+const accidents = chosen();
+test(
+  `${accidents.length} builds whose server is killed (SANDLOT_TEST_SEED=${SEED})`,
+  async () => {
+    makeImage();
+    const stage = await Stage.open(folder("killed-builds"), { SANDLOT_IMAGES: `${SMALL}=folder:${IMAGE}` });
+    const scene = new Scene(stage);
+    const faults: string[] = [];
+    for (const accident of accidents) faults.push(...(await scene.play(accident)));
+    expect(faults).toEqual([]);
+    await stage.close();
+  },
+  LONG ? 1_800_000 : 180_000,
+);
