@@ -2,7 +2,7 @@
 import type { BuildOutcome } from "../host.ts";
 import type { FetchRequest } from "../registry/image-fetcher.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";
-import { FinishPhase } from "./finish-phase.ts";
+import { type Ends, FinishPhase } from "./finish-phase.ts";
 import { originKey } from "./layer-key.ts";
 import { StepPhase } from "./step-phase.ts";
 
@@ -16,9 +16,9 @@ export async function runBuild(job: BuildJob): Promise<BuildOutcome> {
   const base = await findBase(job);
   using _base = images.hold(base.image);
   images.demandStackable(base.image);
+  using holds = new DisposableStack();
   await using undo = new AsyncDisposableStack();
-  const { made, image } = await makeImage(job, base, steps, finish, undo);
-  using _image = images.hold(image);
+  const { made, image } = await makeImage(job, base, steps, finish, { holds, undo });
   const checkpoint = await finish.proven(job.kind(image, made.context), made, undo);
   finish.remember(base, made, image, checkpoint);
   // From here on nothing of it is to be taken back.
@@ -52,10 +52,10 @@ async function makeImage(
   base: Base,
   steps: StepPhase,
   finish: FinishPhase,
-  undo: AsyncDisposableStack,
+  ends: Ends,
 ): Promise<{ made: Progress; image: string }> {
   await using used = new AsyncDisposableStack();
   const made = await steps.run(base, used);
   job.at = "finalize";
-  return { made, image: await finish.keepImage(base, made, undo) };
+  return { made, image: await finish.keepImage(base, made, ends) };
 }

@@ -112,13 +112,9 @@ export class Builds {
   }
 }
 
-/** In words for whoever asked for the build. What only the operator can understand goes into the server's log. */
+/** In words for whoever asked for the build. What only the operator can understand, paths and all, goes into the log. */
 function reasonOf(thrown: unknown, build: string): string {
-  const { status, message } = Fault.from(thrown);
-  if (!(thrown instanceof Fault) || status === 500) {
-    stderrLog.write({ level: "error", event: "a build failed", build, error: described(thrown) });
-  }
-  return thrown instanceof Fault
-    ? message
-    : `the build failed inside the server; its log has the details under ${build}`;
+  if (thrown instanceof Fault && thrown.status !== 500) return thrown.message;
+  stderrLog.write({ level: "error", event: "a build failed", build, error: described(thrown) });
+  return `the build failed inside the server, whose log has the details under ${build}`;
 }

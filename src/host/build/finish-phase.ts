@@ -12,6 +12,12 @@ import { startUntilReady } from "./start-command.ts";
 const NOT_KEPT =
   "What the start command started cannot be kept, so each sandbox runs the start command when it is created";
 
+/** What is done when a build has come to its end: in any case, and unless it ended well. */
+export interface Ends {
+  holds: DisposableStack;
+  undo: AsyncDisposableStack;
+}
+
 export class FinishPhase {
   readonly #job: BuildJob;
   readonly #bootOn: (base: Base, layer: string | undefined) => Promise<BuildSandbox>;
@@ -22,22 +28,27 @@ export class FinishPhase {
   }
 
   /** What the build wrote becomes an image, unless it wrote nothing, or the same is there already. */
-  async keepImage(base: Base, made: Progress, undo: AsyncDisposableStack): Promise<string> {
+  async keepImage(base: Base, made: Progress, ends: Ends): Promise<string> {
     const { images, results } = this.#job.parts;
     if (made.diskKey === undefined && base.disk === undefined) return base.image;
     const known = this.#job.isForced ? undefined : results.find(this.#imageKey(base, made));
-    if (known !== undefined && images.has(known.image)) return known.image;
-    if (made.sandbox !== undefined) return await this.#addImage(base, made.sandbox, undo);
+    if (known !== undefined) {
+      // First: it may be about to be collected.
+      ends.holds.use(images.hold(known.image));
+      if (images.has(known.image)) return known.image;
+    }
+    if (made.sandbox !== undefined) return await this.#addImage(base, made.sandbox, ends);
     await using sandbox = await this.#bootOn(base, made.diskKey);
-    return await this.#addImage(base, sandbox, undo);
+    return await this.#addImage(base, sandbox, ends);
   }
 
-  async #addImage(base: Base, sandbox: BuildSandbox, undo: AsyncDisposableStack): Promise<string> {
+  async #addImage(base: Base, sandbox: BuildSandbox, { holds, undo }: Ends): Promise<string> {
     const { images, checkpoints, checkpointing } = this.#job.parts;
     const { templateId, id: buildId, owner } = this.#job.request;
     this.#job.say("debug", "Writing the image");
     await sandbox.sign({ templateId, buildId });
     const name = `t${randomHex()}`;
+    holds.use(images.hold(name));
     // Needed for a moment: the disk without what layers are not to know, whose build it is.
     await checkpointing.write(sandbox.record, name, { memory: false, temporary: true, owner }, "goes on");
     try {
