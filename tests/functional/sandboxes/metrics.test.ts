@@ -2,7 +2,7 @@
  * What a sandbox uses, seen from outside: close to what it sees itself, soon after it starts, and readable after its
  * end.
  */
-import { describe, expect, test } from "bun:test";
+import { describe, expect } from "bun:test";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
