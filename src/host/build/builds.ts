@@ -112,7 +112,7 @@ export class Builds {
   }
 }
 
-/** In words for whoever asked for the build. What only the operator can understand, paths and all, goes into the log. */
+/** In words for whoever asked for the build. What only the operator understands, paths and all, goes into the log. */
 function reasonOf(thrown: unknown, build: string): string {
   if (thrown instanceof Fault && thrown.status !== 500) return thrown.message;
   stderrLog.write({ level: "error", event: "a build failed", build, error: described(thrown) });
