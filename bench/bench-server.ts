@@ -7,7 +7,9 @@ import { Fault } from "../src/contract/fault.ts";
 import { MountNamespace } from "../src/host/mount/mount-namespace.ts";
 import { run } from "../src/host/system/command.ts";
 import { DataFolder } from "../src/host/system/data-folder.ts";
+import { Toolbox } from "../src/host/system/toolbox.ts";
 import { isRunning } from "../src/host/testing/outer-network.ts";
+import { layoutIn, SMALL_IMAGE, writeSmallImage } from "./small-image.ts";
 
 /** Not in memory: disks of sandboxes lie here. */
 const ROOT = "/var/tmp";
@@ -39,6 +41,7 @@ export class BenchServer {
 
   async start(interrupted: AbortSignal): Promise<void> {
     mkdirSync(this.folder, { mode: 0o700 });
+    writeSmallImage(new Toolbox(this.cacheFolder), layoutIn(this.folder));
     const log = join(this.folder, "server.log");
     this.#child = Bun.spawn([...this.network, ...COMMAND, "up"], {
       env: environment(this.folder, this.cacheFolder),
@@ -96,8 +99,12 @@ async function teardown(folder: string, network: readonly string[], cacheFolder:
 }
 
 function environment(folder: string, cacheFolder: string): Record<string, string> {
-  const ready = String(READY_SANDBOXES);
-  return serverEnv(folder, { SANDLOT_CACHE: cacheFolder, SANDLOT_LISTEN: LISTEN, SANDLOT_READY: ready });
+  return serverEnv(folder, {
+    SANDLOT_CACHE: cacheFolder,
+    SANDLOT_LISTEN: LISTEN,
+    SANDLOT_READY: String(READY_SANDBOXES),
+    SANDLOT_IMAGES: `${SMALL_IMAGE}=layout:${layoutIn(folder)}`,
+  });
 }
 
 /** False: the stream ended without it. */

@@ -8,6 +8,7 @@ import { DataFolder } from "../src/host/system/data-folder.ts";
 import { Toolbox } from "../src/host/system/toolbox.ts";
 import { type Address, READY_SANDBOXES } from "./bench-server.ts";
 import type { Options } from "./options.ts";
+import { layoutIn, SMALL_IMAGE } from "./small-image.ts";
 
 /** Handed over by main.ts. */
 export interface Task extends Options, Address {
@@ -33,6 +34,9 @@ export class Context {
   readonly toolbox: Toolbox;
   /** The root filesystem that all sandboxes and all peers have. */
   readonly image: string;
+  /** A small image, and the layout that the server takes in its place. */
+  readonly smallImage = SMALL_IMAGE;
+  readonly smallImageLayout: string;
   /** What the SDK takes as options. */
   readonly sdk: { apiUrl: string; sandboxUrl: string; apiKey: string };
 
@@ -43,6 +47,7 @@ export class Context {
     this.heavyBytes = (task.long ? 1024 : 256) * MIB;
     this.data = new DataFolder(task.dataFolder);
     this.toolbox = new Toolbox(task.cacheFolder);
+    this.smallImageLayout = layoutIn(task.dataFolder);
     this.image = imageFolder(task.cacheFolder, BASE_IMAGE);
     this.sdk = { apiUrl: task.url, sandboxUrl: task.url, apiKey: task.apiKey };
   }

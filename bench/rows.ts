@@ -1,7 +1,9 @@
 /** Every row of the benchmark, in the order in which they are run and shown. */
 import type { Row } from "./row.ts";
+import { buildCached, buildCold } from "./rows/build.ts";
 import { create } from "./rows/create.ts";
 import { createMiss, createMissMany } from "./rows/create-miss.ts";
+import { createServed } from "./rows/create-served.ts";
 import { download } from "./rows/download.ts";
 import { firstOutput } from "./rows/first-output.ts";
 import { fork, forkMany } from "./rows/fork.ts";
@@ -17,6 +19,7 @@ export const ROWS: readonly Row[] = [
   create,
   createMiss,
   createMissMany,
+  createServed,
   firstOutput,
   roundTrip,
   download,
@@ -29,6 +32,8 @@ export const ROWS: readonly Row[] = [
   fork,
   forkMany,
   memory,
+  buildCached,
+  buildCold,
 ];
 
 export const ROW_NAMES: readonly string[] = ROWS.map(({ name }) => name);

@@ -8,7 +8,8 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { run } from "../../src/host/system/command.ts";
+import { Fault } from "../../src/contract/fault.ts";
+import { attempt, MINIMAL_ENV, run } from "../../src/host/system/command.ts";
 import { HOST_ID_FIRST, ID_COUNT } from "../../src/host/system/id-range.ts";
 import type { Context } from "../context.ts";
 import { runBare } from "./program.ts";
@@ -41,21 +42,70 @@ export class PlainContainer implements AsyncDisposable {
     await Promise.all(Array.from({ length: count }, (_, nth) => this.#run(`${ID}-${nth}`)));
   }
 
+  /**
+   * Runs a program that does not end, in the network of the benchmark, until `answered`. Answers how long that took,
+   * without the end of the container.
+   */
+  async runUntil(args: readonly string[], answered: () => Promise<void>): Promise<number> {
+    const { toolbox, data } = this.context;
+    const id = `${ID}-open`;
+    const crun = [...toolbox.crun, "--root", data.crunFolder];
+    const bundle = this.#bundle(id, (config) => withoutNetwork(config, args));
+    const begun = performance.now();
+    // What it says of each request is nobody's business.
+    const child = Bun.spawn([...crun, "run", "--bundle", bundle, id], {
+      stdio: ["ignore", "ignore", "ignore"],
+      env: { ...MINIMAL_ENV },
+    });
+    const ended = child.exited.then((code) => {
+      throw new Fault(500, `crun run of ${args.join(" ")} ended with ${code} before it answered`);
+    });
+    try {
+      await Promise.race([answered(), ended]);
+      return performance.now() - begun;
+    } finally {
+      ended.catch(() => undefined);
+      // It may have ended by itself; whoever ran it removes it.
+      await attempt([...crun, "kill", id, "KILL"]);
+      await child.exited;
+    }
+  }
+
   async #run(id: string): Promise<void> {
     const { toolbox, data } = this.context;
-    const bundle = join(this.folder, "bundles", id);
-    if (!existsSync(bundle)) {
-      mkdirSync(bundle, { recursive: true });
-      const config = plainConfig(join(this.folder, "root"), `${data.cgroup}/${id}`);
-      writeFileSync(join(bundle, "config.json"), JSON.stringify(config));
-    }
+    const bundle = this.#bundle(id, (config) => config);
     await runBare([...toolbox.crun, "--root", data.crunFolder, "run", "--bundle", bundle, id]);
+  }
+
+  #bundle(id: string, change: (config: PlainConfig) => PlainConfig): string {
+    const bundle = join(this.folder, "bundles", id);
+    if (existsSync(bundle)) return bundle;
+    mkdirSync(bundle, { recursive: true });
+    const config = change(plainConfig(join(this.folder, "root"), `${this.context.data.cgroup}/${id}`));
+    writeFileSync(join(bundle, "config.json"), JSON.stringify(config));
+    return bundle;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await run(["umount", join(this.folder, "root")]);
     await rm(this.folder, { recursive: true, force: true });
   }
+}
+
+type PlainConfig = ReturnType<typeof plainConfig> & { hostname?: string };
+
+/**
+ * With no network of its own, it cannot have a sysfs. Its name is one that it knows the address of, as sandboxes do:
+ * Python's server looks it up, and there is nobody to ask.
+ */
+function withoutNetwork(config: PlainConfig, args: readonly string[]): PlainConfig {
+  return {
+    ...config,
+    hostname: "localhost",
+    process: { ...config.process, args: [...args] },
+    mounts: config.mounts.filter(({ type }) => type !== "sysfs"),
+    linux: { ...config.linux, namespaces: config.linux.namespaces.filter(({ type }) => type !== "network") },
+  };
 }
 
 function plainConfig(root: string, cgroupsPath: string) {

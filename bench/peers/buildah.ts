@@ -1,0 +1,67 @@
+/**
+ * The peer of builds: buildah from the distribution, with the crun that Sandlot has, on a layout that both begin with.
+ * Its store lies in the server's data folder and its cgroups below the server's, so that nothing of it outlives the
+ * benchmark.
+ */
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
+import type { Context } from "../context.ts";
+
+const BUILD_MS = 60_000;
+/** Root may lack the right to raise these, which buildah does by itself. */
+const LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
+const CONFIG = `[engine]\nlock_type = "file"\nevents_logger = "none"\ncgroup_manager = "cgroupfs"\n`;
+/** The layout is our own, and signed by nobody. */
+const POLICY = JSON.stringify({ default: [{ type: "insecureAcceptAnything" }] });
+
+export const BUILDAH_MISSING = "buildah is missing. To measure it: apt-get install -y --no-install-recommends buildah";
+
+export function findBuildah(): string | undefined {
+  return Bun.which("buildah") ?? undefined;
+}
+
+export class Buildah {
+  readonly #argv: string[];
+  readonly #env: Record<string, string>;
+  readonly #folder: string;
+  readonly #layout: string;
+
+  constructor({ data, toolbox, smallImageLayout }: Context, program: string) {
+    const folder = join(data.path, "buildah");
+    mkdirSync(join(folder, "context"), { recursive: true, mode: 0o711 });
+    const [config, policy, crun] = ["containers.conf", "policy.json", "crun"].map((name) => join(folder, name));
+    writeFileSync(`${config}`, CONFIG);
+    writeFileSync(`${policy}`, POLICY);
+    // It takes the name of a program, and no arguments.
+    writeFileSync(`${crun}`, `#!/bin/sh\nexec ${toolbox.crun.join(" ")} "$@"\n`);
+    chmodSync(`${crun}`, 0o755);
+    this.#folder = folder;
+    this.#layout = smallImageLayout;
+    this.#env = { ...MINIMAL_ENV, CONTAINERS_CONF: `${config}`, TMPDIR: folder };
+    const store = ["--root", join(folder, "root"), "--runroot", join(folder, "run"), "--storage-driver", "overlay"];
+    const runtime = ["--runtime", `${crun}`, "--runtime-flag", `root=${join(folder, "runtime")}`];
+    this.#argv = [
+      program,
+      ...store,
+      "bud",
+      `--signature-policy=${policy}`,
+      "--isolation=oci",
+      "--network=none",
+      `--cgroup-parent=${data.cgroup}/buildah`,
+      ...runtime,
+      ...LIMITS,
+      "--no-cache",
+      "--layers",
+      "--tag=bench",
+      join(folder, "context"),
+    ];
+  }
+
+  /** Every command is a step. */
+  async build(commands: readonly string[]): Promise<void> {
+    const lines = [`FROM oci:${this.#layout}`, ...commands.map((command) => `RUN ${command}`)];
+    writeFileSync(join(this.#folder, "context/Dockerfile"), `${lines.join("\n")}\n`);
+    await run(this.#argv, { env: this.#env, timeoutMs: BUILD_MS });
+  }
+}
