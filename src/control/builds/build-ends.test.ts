@@ -142,6 +142,8 @@ describe("after the server has ended", () => {
       status: "error",
       reason: { message: expect.stringMatching(/was restarted/) },
     });
+    const told = f.logLines.filter((line) => line.includes("cut off"));
+    expect(told).toEqual([expect.stringContaining(building.buildID)]);
     expect((await calls.start(waiting)).status).toBe(202);
     expect((await calls.ended(waiting)).status).toBe("ready");
   });

@@ -76,9 +76,10 @@ export class Builds {
 
   /** Those of the run before are over: nobody goes on with them. Those that nobody has started can still be. */
   async recover(): Promise<void> {
-    const { store, clock } = this.#services;
-    for (const { id } of await store.builds.unfinished("building")) {
+    const { store, clock, log } = this.#services;
+    for (const { id, templateId } of await store.builds.unfinished("building")) {
       await store.builds.fail(id, { message: RESTARTED, step: null }, clock.now());
+      log.write({ level: "warn", event: "a build was cut off by a restart", build: id, template: templateId });
     }
   }
 
