@@ -52,16 +52,17 @@ export class Buildah {
       ...runtime,
       ...LIMITS,
       "--no-cache",
-      "--layers",
       "--tag=bench",
-      join(folder, "context"),
     ];
   }
 
-  /** Every command is a step. */
-  async build(commands: readonly string[]): Promise<void> {
+  /** Every command is a step. With layers, what each of them made is kept. */
+  async build(commands: readonly string[], layers: boolean): Promise<void> {
     const lines = [`FROM oci:${this.#layout}`, ...commands.map((command) => `RUN ${command}`)];
     writeFileSync(join(this.#folder, "context/Dockerfile"), `${lines.join("\n")}\n`);
-    await run(this.#argv, { env: this.#env, timeoutMs: BUILD_MS });
+    await run([...this.#argv, `--layers=${layers}`, join(this.#folder, "context")], {
+      env: this.#env,
+      timeoutMs: BUILD_MS,
+    });
   }
 }

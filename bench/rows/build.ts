@@ -30,9 +30,10 @@ export const buildCold: Row = {
     const peer = new Buildah(context, program);
     const ten = { name: "bench-cold", from: { fromImage: context.smallImage }, commands: TEN_COMMANDS, force: true };
     const ours = () => timed(() => build(context, ten));
-    const pairs = await interleave(context.heavyRounds, ours, () => timed(() => peer.build(TEN_COMMANDS)));
+    const pairs = await interleave(context.heavyRounds, ours, () => timed(() => peer.build(TEN_COMMANDS, true)));
+    const plainMs = await timed(() => peer.build(TEN_COMMANDS, false));
     await removeTemplate(context, ten.name);
-    return { pairs };
+    return { pairs, notes: [`buildah without --layers, once: ${plainMs.toFixed(0)} ms`] };
   },
 };
 
