@@ -186,6 +186,17 @@ function promised(operation: Operation, answer: Answer | undefined): string[] {
   return answer.body.flatMap((entry: { sandbox?: { sandboxID: string } }) => entry.sandbox?.sandboxID ?? []);
 }
 
+/** A machine with too much to do answers late; who has lost the program gets no answer however often he asks. */
+async function patientTestimony(stage: Stage, id: string): ReturnType<typeof testimony> {
+  let said: Awaited<ReturnType<typeof testimony>>;
+  const hasSpoken = async () => {
+    said = await testimony(stage, id);
+    return said !== undefined;
+  };
+  await until("the witness speaks", hasSpoken).catch(() => undefined);
+  return said;
+}
+
 /** It answers, its processes are the ones they were, and so are its files. */
 async function isItself(stage: Stage, id: string, word: string | undefined): Promise<string[]> {
   try {
@@ -194,7 +205,7 @@ async function isItself(stage: Stage, id: string, word: string | undefined): Pro
     const isAlive = async () => (await sandbox.commands.run("echo alive")).stdout === "alive\n";
     await until("it answers", () => isAlive().catch(() => false), GUEST_BACK_MS);
     if (word === undefined) return [];
-    const said = await testimony(stage, id);
+    const said = await patientTestimony(stage, id);
     if (said?.word !== word) return [`${id} has lost its memory: it says ${JSON.stringify(said)}, not ${word}`];
     if (said.file !== word) return [`${id} has lost its file: it says ${JSON.stringify(said)}`];
     if (said.line !== word) return [`a connection within ${id} does not work any more: ${JSON.stringify(said)}`];

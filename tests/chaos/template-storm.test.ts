@@ -342,7 +342,7 @@ class BuildStorm {
 test(
   `a storm of builds: no sandbox loses its image, and nothing is left (SANDLOT_TEST_SEED=${SEED})`,
   async () => {
-    const storm = await BuildStorm.blow(newDataFolder("build-storm"));
+    const storm = await BuildStorm.blow(newDataFolder("template-storm"));
     console.log(`the storm of builds: ${JSON.stringify(storm.counts)}`);
     expect(storm.faults.slice(0, 20)).toEqual([]);
     for (const success of SUCCESSES) expect(storm.counts[success], success).toBeGreaterThan(0);

@@ -140,16 +140,18 @@ test(
 test(
   "a newer build of the same template ends the one under way at once",
   async () => {
-    const slow = Template().fromTemplate("base").runCmd("echo begun; exec sleep 31415");
-    const first = await Template.buildInBackground(slow, "twice", server().options);
+    const slow = Template().fromTemplate("base").runCmd("setsid sleep 31415 & echo begun; exec sleep 31415");
+    const first = await Template.buildInBackground(slow, "twice", options());
     const status = () => Template.getBuildStatus(first, server().options);
     await until("the first build runs", async () => JSON.stringify(await status()).includes("begun"), 60_000);
-    await Template.build(Template().fromTemplate("base"), "twice", server().options);
+    const second = await Template.buildInBackground(Template().fromTemplate("base"), "twice", options());
+    const isGone = async () => (await status()).status === "error" && !commandLines().includes("sleep\x0031415");
+    await until("the first build is over, and all that it ran is gone", isGone, 5_000);
     expect(await status()).toMatchObject({
-      status: "error",
       reason: { message: "cancelled: a newer build of the same template was started" },
     });
-    await until("its command is gone", () => !commandLines().includes("sleep\x0031415"), 5_000);
+    const newer = () => Template.getBuildStatus(second, server().options);
+    await until("the second build is ready", async () => (await newer()).status === "ready", 60_000);
     expect(await Template.exists("twice", server().options)).toBe(true);
   },
   BUILD_MS,
