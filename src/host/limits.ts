@@ -181,8 +181,9 @@ export const CONTENT_END_MS = 1_000;
 export const CONTENT_CALLS_MAX = 32;
 /** How long one may think about a call, but for the bytes of a file, of which each piece may take so long. */
 export const CONTENT_CALL_MS = 120_000;
-/** An answer about entries has at most so many of them. */
+/** An answer about entries has at most so many of them, and is no longer: the server has it in memory as a whole. */
 export const CONTENT_LIST_MAX_ENTRIES = 20_000;
+export const CONTENT_LIST_MAX_BYTES = 16 * 1024 * 1024;
 /** Entries that are looked at together. */
 export const CONTENT_LIST_BATCH = 64;
 /** Of the names in a folder, read at once. */

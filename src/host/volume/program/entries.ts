@@ -6,7 +6,7 @@ import { constants, type Stats } from "node:fs";
 import { chmod, chown, lstat, mkdir, readlink, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path/posix";
 import { Fault } from "../../../contract/fault.ts";
-import { CONTENT_LIST_BATCH, CONTENT_LIST_MAX_ENTRIES } from "../../limits.ts";
+import { CONTENT_LIST_BATCH, CONTENT_LIST_MAX_BYTES, CONTENT_LIST_MAX_ENTRIES } from "../../limits.ts";
 import type { EntryAttributes, EntryOptions, VolumeEntry } from "../../volume-content.ts";
 import { namesIn } from "./directory.ts";
 import { entryFault, quoted } from "./entry-fault.ts";
@@ -30,13 +30,16 @@ export async function statEntry(path: string): Promise<VolumeEntry> {
 
 export async function listFolder(path: string, depth: number): Promise<VolumeEntry[]> {
   const found: VolumeEntry[] = [];
+  let bytes = 0;
   let level = [path];
   for (let below = 0; below < depth && level.length > 0; below++) {
     const next: string[] = [];
     for (const folder of level) {
       try {
         for await (const entry of entriesOf(folder)) {
-          if (found.length === CONTENT_LIST_MAX_ENTRIES) throw tooMany(path);
+          // Names and targets of links may have thousands of characters each.
+          bytes += JSON.stringify(entry).length;
+          if (found.length === CONTENT_LIST_MAX_ENTRIES || bytes > CONTENT_LIST_MAX_BYTES) throw tooMany(path);
           found.push(entry);
           if (entry.type === "directory") next.push(entry.path);
         }
@@ -194,7 +197,8 @@ async function lookedAt(path: string): Promise<VolumeEntry | undefined> {
 function tooMany(path: string): Fault {
   return new Fault(
     400,
-    `${quoted(path)} has more than ${CONTENT_LIST_MAX_ENTRIES} entries down to this depth; list less of it`,
+    `${quoted(path)} has more than ${CONTENT_LIST_MAX_ENTRIES} entries down to this depth, or names and links that ` +
+      `are longer than ${CONTENT_LIST_MAX_BYTES / 1024 ** 2} MiB together; list less of it`,
   );
 }
 

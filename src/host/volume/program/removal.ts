@@ -4,6 +4,7 @@
  * the root of the volume first, under a name that the next process knows, should this one not come to it.
  */
 import { lstat, rename, rmdir, unlink } from "node:fs/promises";
+import { setImmediate } from "node:timers/promises";
 import { Fault } from "../../../contract/fault.ts";
 import { CONTENT_REMOVE_BATCH, CONTENT_REMOVE_MS } from "../../limits.ts";
 import { below, namesIn } from "./directory.ts";
@@ -12,11 +13,19 @@ const MOVED = ".sandlot-removed-";
 /** Far below what the kernel takes for a path, with room for the longest name. */
 const PATH_LONG_BYTES = 2048;
 
-/** What a process before this one has not come to. */
-export async function removeLeftovers(): Promise<void> {
-  for (const { name } of [...namesIn("/")].filter((each) => each.name.toString("latin1").startsWith(MOVED))) {
-    await removeTree(Buffer.concat([Buffer.from("/"), name]));
+/**
+ * What a process before this one has not come to. Sandboxes can give millions of entries any name: so many are removed,
+ * the next process goes on, and calls are answered meanwhile.
+ */
+export async function removeLeftovers(root = ""): Promise<void> {
+  const found: Buffer[] = [];
+  let looked = 0;
+  for (const { name } of namesIn(`${root}/`)) {
+    if (name.toString("latin1").startsWith(MOVED)) found.push(below(Buffer.from(root), name));
+    if (found.length === CONTENT_REMOVE_BATCH) break;
+    if (++looked % CONTENT_REMOVE_BATCH === 0) await setImmediate();
   }
+  for (const path of found) await removeTree(path);
 }
 
 /** Throws ENOENT when there is nothing. */
