@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { FETCH_LAYERS_MAX, FETCH_MAX_BYTES } from "../limits.ts";
+import { BUILD_VALUE_MAX_BYTES, FETCH_LAYERS_MAX, FETCH_MAX_BYTES } from "../limits.ts";
 import { imageArchitecture, readConfig, readManifest } from "./manifest.ts";
 
 const digest = (letter: string) => `sha256:${letter.repeat(64)}`;
@@ -56,6 +56,15 @@ test("the variables of a configuration are taken, and what is none is not", () =
   const text = JSON.stringify({ os: "linux", architecture: here, config: { Env: env } });
   expect(readConfig(text, "debian")).toEqual({ envVars: { PATH: "/bin", A: "b=c", EMPTY: "" } });
   expect(readConfig(JSON.stringify({ os: "linux", architecture: here }), "debian")).toEqual({ envVars: {} });
+});
+
+test.each([
+  ["a NUL", ["A=b\0c"], "NUL"],
+  ["one that no process could have", [`A=${"x".repeat(BUILD_VALUE_MAX_BYTES)}`], "too long"],
+  ["more than a command has room for", Array.from({ length: 20 }, (_, n) => `A${n}=${"x".repeat(60_000)}`), "too long"],
+])("variables with %s are refused", (_, env, reason) => {
+  const text = JSON.stringify({ os: "linux", architecture: here, config: { Env: env } });
+  expect(() => readConfig(text, "debian")).toThrow(reason);
 });
 
 test("an image for another machine is refused, and says for which it is", () => {

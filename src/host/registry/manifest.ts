@@ -3,7 +3,7 @@
  * blobs it consists of. Pure: text in, facts out.
  */
 import { Fault } from "../../contract/fault.ts";
-import { FETCH_LAYERS_MAX, FETCH_MAX_BYTES } from "../limits.ts";
+import { BUILD_VALUE_MAX_BYTES, BUILD_VARIABLES_MAX_BYTES, FETCH_LAYERS_MAX, FETCH_MAX_BYTES } from "../limits.ts";
 
 export interface Blob {
   digest: string;
@@ -72,7 +72,7 @@ function blobIn(value: unknown, refuse: (reason: string) => Fault): Blob {
   return { digest, bytes: size };
 }
 
-/** The variables that its configuration sets. Fault 422 when it is for another machine. */
+/** The variables that its configuration sets. Fault 422 when it is for another machine, or no process can have them. */
 export function readConfig(text: string, image: string): { envVars: Record<string, string> } {
   const answer = asRecord(parsed(text));
   const { os, architecture } = answer;
@@ -89,7 +89,24 @@ export function readConfig(text: string, image: string): { envVars: Record<strin
     const name = String(entry).slice(0, at);
     if (at > 0 && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) envVars[name] = String(entry).slice(at + 1);
   }
+  refuseUnfit(envVars, image);
   return { envVars };
+}
+
+/** As they are held to that steps set: they come with every command, and no store keeps a zero in a text. */
+function refuseUnfit(envVars: Readonly<Record<string, string>>, image: string): void {
+  const refuse = (what: string) => new Fault(422, `the image ${image} cannot be used: ${what}`);
+  let bytes = 0;
+  for (const [name, value] of Object.entries(envVars)) {
+    const own = Buffer.byteLength(name + value);
+    bytes += own;
+    if (value.includes("\0")) throw refuse("one of its variables has a NUL character in it");
+    if (own <= BUILD_VALUE_MAX_BYTES && bytes <= BUILD_VARIABLES_MAX_BYTES) continue;
+    throw refuse(
+      `its variables are too long; ${BUILD_VALUE_MAX_BYTES} bytes are possible of one, and ` +
+        `${BUILD_VARIABLES_MAX_BYTES} of all`,
+    );
+  }
 }
 
 function mebibytes(bytes: number): number {
