@@ -108,6 +108,13 @@ export const GUEST_PING_MS = 1_000;
 export const GUEST_ANSWER_MAX_BYTES = 4096;
 /** A message of a guest's stream carries a piece of output of 32 KiB, in base64. */
 export const GUEST_MESSAGE_MAX_BYTES = 256 * 1024;
+/**
+ * What is read of one command's stream: at once, and each second for good. Each message counts so much besides its
+ * length, because it takes the server's time, however short it is.
+ */
+export const GUEST_STREAM_BURST_BYTES = 16 * 1024 * 1024;
+export const GUEST_STREAM_BYTES_PER_SECOND = 8 * 1024 * 1024;
+export const GUEST_MESSAGE_OVERHEAD_BYTES = 1024;
 /** A guest says at least so often that a command runs on, and is given up when it says nothing for so long. */
 export const GUEST_KEEPALIVE_SECONDS = 10;
 export const GUEST_SILENT_MAX_MS = 90_000;

@@ -4,12 +4,19 @@
  * none, ends the stream.
  */
 import { Fault } from "../../contract/fault.ts";
-import { GUEST_MESSAGE_MAX_BYTES } from "../limits.ts";
+import { TokenBucket } from "../../work/token-bucket.ts";
+import {
+  GUEST_MESSAGE_MAX_BYTES,
+  GUEST_MESSAGE_OVERHEAD_BYTES,
+  GUEST_STREAM_BURST_BYTES,
+  GUEST_STREAM_BYTES_PER_SECOND,
+} from "../limits.ts";
 
 /** Flags and length, before each message of a stream. */
 const ENVELOPE_BYTES = 5;
 const MESSAGE = 0;
 const END_OF_STREAM = 2;
+const FLOW = { burst: GUEST_STREAM_BURST_BYTES, perSecond: GUEST_STREAM_BYTES_PER_SECOND };
 
 export function envelope(message: unknown): Uint8Array<ArrayBuffer> {
   const payload = new TextEncoder().encode(JSON.stringify(message));
@@ -19,8 +26,12 @@ export function envelope(message: unknown): Uint8Array<ArrayBuffer> {
   return whole;
 }
 
-/** Each message in its order. Throws what the guest said at the end of its stream, if that was an error. */
+/**
+ * Each message in its order, no faster than the server can take for long, whatever is sent. Throws what the guest said
+ * at the end of its stream, if that was an error.
+ */
 export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Record<string, unknown>> {
+  const flow = new TokenBucket(FLOW, performance.now());
   let rest = Buffer.alloc(0);
   for await (const chunk of body) {
     rest = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
@@ -34,7 +45,10 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
       if (flags === END_OF_STREAM) return demandNoError(message);
       if (flags !== MESSAGE) throw unfit(`a message with the flags ${flags}`);
       yield message;
+      flow.charge(length + GUEST_MESSAGE_OVERHEAD_BYTES, performance.now());
     }
+    const waitMs = flow.msUntil(0, performance.now());
+    if (waitMs > 0) await Bun.sleep(waitMs);
   }
   throw new Fault(502, "the sandbox's runtime hung up in the middle of its answer");
 }
