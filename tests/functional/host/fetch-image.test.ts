@@ -7,6 +7,7 @@ import { FolderBlobs } from "../../../src/blobs/folder-blobs.ts";
 import type { BuildOutcome, BuildStep, RegistryCredentials } from "../../../src/host/host.ts";
 import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
 import { attempt, run as runTool } from "../../../src/host/system/command.ts";
+import { attributeOf } from "../../../src/host/system/syscalls.ts";
 import { Toolbox } from "../../../src/host/system/toolbox.ts";
 import { ociImage, ociIndex, push, writeLayout } from "../../../src/host/testing/oci-image.ts";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
@@ -14,7 +15,7 @@ import { type TarEntry, tar } from "../../../src/host/testing/tar.ts";
 import { systemClock } from "../../../src/work/clock.ts";
 import { base, build, requestOf, run } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
-import { shell } from "../../support/inside.ts";
+import { recordOf, shell } from "../../support/inside.ts";
 import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { startBadRegistry, startRegistry } from "../../support/services/registry.ts";
@@ -113,15 +114,19 @@ function demandReady(outcome: BuildOutcome) {
   return outcome;
 }
 
-async function inSandbox(outcome: BuildOutcome, line: string): Promise<string> {
+async function withSandbox<Result>(outcome: BuildOutcome, use: (id: string) => Promise<Result>): Promise<Result> {
   const { image, defaultUser, defaultWorkdir, envVars } = demandReady(outcome);
   const kind = { ...base, image, defaultUser, defaultWorkdir };
   const { id } = await here.machine.create({ kind, envVars, accessTokens: [], internet: false });
   try {
-    return await shell(here.data, id, line);
+    return await use(id);
   } finally {
     await here.machine.destroy(id);
   }
+}
+
+async function inSandbox(outcome: BuildOutcome, line: string): Promise<string> {
+  return await withSandbox(outcome, (id) => shell(here.data, id, line));
 }
 
 async function failure(image: string, credentials: RegistryCredentials | null = null, on = here): Promise<string> {
@@ -145,6 +150,10 @@ describe("an image of a registry", () => {
     });
     const look = "ls / /hidden; stat -c '%u %a %h' /hidden/2; id -u user; cat /etc/hostname";
     const said = await inSandbox(outcome, look);
+    const colour = await withSandbox(outcome, async (id) =>
+      attributeOf(`/proc/${recordOf(here.data, id).pid}/root/marked`, "user.colour"),
+    );
+    expect(colour).toBe("blue");
     expect(said).not.toContain("gone");
     expect(said).toContain("/hidden:\n2\nlinked\n1234 4750 2\n1000\n");
     // The same again is the same image.

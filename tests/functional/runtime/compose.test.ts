@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
-import { runtimeTokenOf } from "../../support/runtime-token.ts";
+import { runtimeTokenOf } from "../../support/runtime-calls.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 

@@ -1,35 +1,17 @@
 /** Programs that cannot be run in a real sandbox, and what is said about them: by its own helper, loader and shell. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { follow } from "../../../src/guest/testing/process-calls.ts";
-import { envelope, envelopes } from "../../../src/guest/testing/running-guest.ts";
+import { startProcess } from "../../support/runtime-calls.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 
 const server = serverOfFile("failed-starts");
 let sandbox: Sandbox;
-let token: string;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
-  const answer = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}`, {
-    headers: { "X-API-Key": server().apiKey },
-  });
-  token = ((await answer.json()) as { envdAccessToken: string }).envdAccessToken;
 });
 
 async function start(user: string, process: object, more: object = {}) {
-  const answer = await fetch(`${server().url}/process.Process/Start`, {
-    method: "POST",
-    headers: {
-      "E2b-Sandbox-Id": sandbox.sandboxId,
-      "E2b-Sandbox-Port": "49983",
-      "X-Access-Token": token,
-      Authorization: `Basic ${btoa(`${user}:`)}`,
-      "Content-Type": "application/connect+json",
-    },
-    body: envelope({ process, ...more }),
-  });
-  if (answer.body === null) throw new Error("no stream");
-  const { end, stderr, pty, error } = await follow(envelopes(answer.body));
+  const { end, stderr, pty, error } = await startProcess(server(), sandbox.sandboxId, user, process, more);
   return { exitCode: end?.exitCode, said: stderr + pty, error };
 }
 

@@ -4,7 +4,7 @@
  */
 import { beforeAll, expect, test } from "bun:test";
 import { InvalidArgumentError, Sandbox } from "e2b";
-import { runtimeTokenOf } from "../../support/runtime-token.ts";
+import { runtimeTokenOf } from "../../support/runtime-calls.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 

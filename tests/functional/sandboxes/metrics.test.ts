@@ -6,7 +6,7 @@ import { describe, expect } from "bun:test";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/work/testing/timed.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
-import { runtimeTokenOf } from "../../support/runtime-token.ts";
+import { runtimeTokenOf } from "../../support/runtime-calls.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 

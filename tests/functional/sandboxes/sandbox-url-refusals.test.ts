@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startService } from "../../support/listening.ts";
 import { type RawRequest, rawRequest } from "../../support/raw-request.ts";
-import { runtimeTokenOf } from "../../support/runtime-token.ts";
+import { runtimeTokenOf } from "../../support/runtime-calls.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 
 const server = serverOfFile("sandbox-url-refusals");

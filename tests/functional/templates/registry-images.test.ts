@@ -8,6 +8,7 @@ import { ociImage, push } from "../../../src/host/testing/oci-image.ts";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
 import { type TarEntry, tar } from "../../../src/host/testing/tar.ts";
 import { CACHE } from "../../support/machine-of-file.ts";
+import { startProcess } from "../../support/runtime-calls.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { startRegistry } from "../../support/services/registry.ts";
@@ -39,7 +40,16 @@ const alpine = ociImage({
   ],
   config: { Env: ["PATH=/bin", "FLAVOUR=musl"] },
 });
-const bare = ociImage({ layers: [tar([{ ...busybox, name: "app/cat" }])] });
+/** A header of version 2 with the flag "effective", then what is permitted: CAP_NET_BIND_SERVICE. */
+const capability = "\x01\0\0\x02\0\x04".padEnd(20, "\0");
+const bare = ociImage({
+  layers: [
+    tar([
+      { ...busybox, name: "app/cat" },
+      { ...busybox, name: "app/able/cat", xattrs: { "security.capability": capability } },
+    ]),
+  ],
+});
 
 let source: Awaited<ReturnType<typeof startRegistry>>;
 beforeAll(async () => {
@@ -75,6 +85,19 @@ describe("a template of musl and busybox", () => {
 });
 
 describe("a template without a shell", () => {
+  test("runs its own programs, with the capabilities that a layer gives them", async () => {
+    const sandbox = await Sandbox.create("bare", server().options);
+    await sandbox.files.write("/home/user/note", "kept");
+    const start = (user: string, cmd: string, ...args: string[]) =>
+      startProcess(server(), sandbox.sandboxId, user, { cmd, args });
+    for (const user of ["user", "root"]) expect((await start(user, "/app/cat", "/home/user/note")).stdout).toBe("kept");
+    const permitted = async (program: string) =>
+      /CapPrm:\t(\w+)/.exec((await start("user", program, "/proc/self/status")).stdout)?.[1];
+    expect(await permitted("/app/cat")).toBe("0000000000000000");
+    expect(await permitted("/app/able/cat")).toBe("0000000000000400");
+    await sandbox.kill();
+  });
+
   test("has files, and says what it lacks for a command", async () => {
     const sandbox = await Sandbox.create("bare", server().options);
     await sandbox.files.write("/home/user/note", "kept");
