@@ -141,10 +141,10 @@ test(
   "a newer build of the same template ends the one under way at once",
   async () => {
     const slow = Template().fromTemplate("base").runCmd("setsid sleep 31415 & echo begun; exec sleep 31415");
-    const first = await Template.buildInBackground(slow, "twice", options());
+    const first = await Template.buildInBackground(slow, "twice", server().options);
     const status = () => Template.getBuildStatus(first, server().options);
     await until("the first build runs", async () => JSON.stringify(await status()).includes("begun"), 60_000);
-    const second = await Template.buildInBackground(Template().fromTemplate("base"), "twice", options());
+    const second = await Template.buildInBackground(Template().fromTemplate("base"), "twice", server().options);
     const isGone = async () => (await status()).status === "error" && !commandLines().includes("sleep\x0031415");
     await until("the first build is over, and all that it ran is gone", isGone, 5_000);
     expect(await status()).toMatchObject({
