@@ -103,7 +103,7 @@ class Scene {
     faults.push(...(await this.#left()));
     const said: string[] = [];
     const onBuildLogs = ({ message }: { message: string }) => void said.push(message);
-    const options = { ...this.stage.server.options, logsRefreshFrequency: 20, onBuildLogs };
+    const options = { ...this.stage.server.options, onBuildLogs };
     await Template.build(template, name, options);
     const cached = said.filter((message) => message.includes("CACHED")).length;
     if (cached < accident.cached) faults.push(`only ${cached} steps were kept: ${said.join("\n")}`);

@@ -66,7 +66,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-const options = (apiKey: string) => ({ ...server.optionsWith(apiKey), logsRefreshFrequency: 20 });
+const options = (apiKey: string) => server.optionsWith(apiKey);
 
 /** Tokens and secrets that the server drew meanwhile. */
 async function drawnWhile(work: () => Promise<void>): Promise<string[]> {
