@@ -137,25 +137,51 @@ test(
   BUILD_MS,
 );
 
-test(
-  "a newer build of the same template ends the one under way at once",
-  async () => {
-    const slow = Template().fromTemplate("base").runCmd("setsid sleep 31415 & echo begun; exec sleep 31415");
-    const first = await Template.buildInBackground(slow, "twice", server().options);
-    const status = () => Template.getBuildStatus(first, server().options);
-    await until("the first build runs", async () => JSON.stringify(await status()).includes("begun"), 60_000);
-    const second = await Template.buildInBackground(Template().fromTemplate("base"), "twice", server().options);
-    const isGone = async () => (await status()).status === "error" && !commandLines().includes("sleep\x0031415");
-    await until("the first build is over, and all that it ran is gone", isGone, 5_000);
-    expect(await status()).toMatchObject({
-      reason: { message: "cancelled: a newer build of the same template was started" },
-    });
-    const newer = () => Template.getBuildStatus(second, server().options);
-    await until("the second build is ready", async () => (await newer()).status === "ready", 60_000);
-    expect(await Template.exists("twice", server().options)).toBe(true);
-  },
-  BUILD_MS,
-);
+describe("a build that is under way ends at once, with all that it runs,", () => {
+  /** One whose step runs, and what waits until nothing of that is left. */
+  async function underWay(name: string, seconds: number) {
+    const line = `setsid sleep ${seconds} & echo begun; exec sleep ${seconds}`;
+    const build = await Template.buildInBackground(
+      Template().fromTemplate("base").runCmd(line),
+      name,
+      server().options,
+    );
+    const status = () => Template.getBuildStatus(build, server().options);
+    await until("the build runs", async () => JSON.stringify(await status()).includes("begun"), 60_000);
+    const isGone = () => !commandLines().includes(`sleep\0${seconds}`);
+    expect(isGone()).toBe(false);
+    return { status, ended: () => until("all that it ran is gone", isGone, 5_000) };
+  }
+
+  test(
+    "when a newer one of the same template is started",
+    async () => {
+      const older = await underWay("twice", 31415);
+      const newer = await Template.buildInBackground(Template().fromTemplate("base"), "twice", server().options);
+      await older.ended();
+      expect(await older.status()).toMatchObject({
+        status: "error",
+        reason: { message: "cancelled: a newer build of the same template was started" },
+      });
+      const status = () => Template.getBuildStatus(newer, server().options);
+      await until("the newer one is ready", async () => (await status()).status === "ready", 60_000);
+      expect(await Template.exists("twice", server().options)).toBe(true);
+    },
+    BUILD_MS,
+  );
+
+  test(
+    "when its template is deleted",
+    async () => {
+      const { ended } = await underWay("unwanted", 31416);
+      const headers = { "X-API-Key": server().apiKey };
+      const { status } = await fetch(`${server().url}/templates/unwanted`, { method: "DELETE", headers });
+      expect(status).toBe(204);
+      await ended();
+    },
+    BUILD_MS,
+  );
+});
 
 function commandLines(): string {
   return Bun.spawnSync(["sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null"]).stdout.toString();
