@@ -12,6 +12,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { type Clock, systemClock } from "../../work/clock.ts";
+import { Holds } from "../../work/holds.ts";
 import { described, stderrLog } from "../../work/log.ts";
 import type { Disks } from "../disk/disks.ts";
 import { IMAGE_FRESH_MS, IMAGE_LEVELS_MAX, IMAGE_REMOVE_MS, IMAGE_SYNC_MS } from "../limits.ts";
@@ -52,14 +53,9 @@ export class Images {
   readonly #disks: Disks;
   readonly #clock: Clock;
   readonly #facts = new Map<string, ImageFacts>();
-  /** How many hold each one. */
-  readonly #held = new Map<string, number>();
-  /** In which collection each was held last, by their number. */
-  readonly #heldIn = new Map<string, number>();
+  readonly #holds = new Holds();
   /** Since when those are there that nobody but its build has named yet. */
   readonly #freshSince = new Map<string, number>();
-
-  #collection = 0;
 
   private constructor(cacheFolder: string, disks: Disks, clock: Clock) {
     this.#cacheFolder = cacheFolder;
@@ -159,15 +155,7 @@ export class Images {
 
   /** Until it is let go, this image is not collected; it need not be there yet. */
   hold(name: string): Disposable {
-    this.#held.set(name, (this.#held.get(name) ?? 0) + 1);
-    return {
-      [Symbol.dispose]: () => {
-        const others = (this.#held.get(name) ?? 1) - 1;
-        if (others > 0) this.#held.set(name, others);
-        else this.#held.delete(name);
-        this.#heldIn.set(name, this.#collection);
-      },
-    };
+    return this.#holds.hold(name);
   }
 
   /**
@@ -176,21 +164,16 @@ export class Images {
    * keeps the books may not have written it down yet.
    */
   async collect(keep: readonly string[], inUse: () => Promise<readonly string[]>): Promise<void> {
-    const collection = ++this.#collection;
+    using held = this.#holds.watch();
     const freshFrom = this.#clock.now() - IMAGE_FRESH_MS;
     for (const name of keep) this.#freshSince.delete(name);
     const used = await inUse();
-    // From here to the end of the choice nobody else has a turn, so what is held now is all that is.
-    const held = [
-      ...this.#held.keys(),
-      ...[...this.#heldIn].flatMap(([name, last]) => (last >= collection ? [name] : [])),
-    ];
+    // From here to the end of the choice nobody else has a turn, so what was held until now is all that is.
     const fresh = [...this.#freshSince].flatMap(([name, since]) => (since >= freshFrom ? [name] : []));
-    const needed = this.#withParents([...keep, ...used, ...held, ...fresh]);
+    const needed = this.#withParents([...keep, ...used, ...held.seen, ...fresh]);
     const removals = this.#names()
       .filter((name) => !needed.has(name))
       .map((name) => this.remove(name));
-    for (const [name, last] of this.#heldIn) if (last < collection) this.#heldIn.delete(name);
     await Promise.all(removals);
   }
 
