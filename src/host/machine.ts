@@ -5,7 +5,6 @@
  * by name and removes.
  */
 import { existsSync } from "node:fs";
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { described, stderrLog } from "../work/log.ts";
@@ -20,6 +19,7 @@ import { Checkpoints } from "./checkpoint/checkpoints.ts";
 import { Disks } from "./disk/disks.ts";
 import { GuestJournals } from "./guest-link/guest-journal.ts";
 import { GuestPages } from "./guest-link/guest-pages.ts";
+import { guestUses } from "./guest-uses.ts";
 import type {
   Belongings,
   BuildOutcome,
@@ -36,6 +36,7 @@ import type {
   StoredImages,
   Usage,
 } from "./host.ts";
+import { GuestFolders } from "./image/guest-folders.ts";
 import { Images } from "./image/images.ts";
 import { LIVENESS_CHECK_MS } from "./limits.ts";
 import { Mounts } from "./mount/mounts.ts";
@@ -47,7 +48,7 @@ import { Checkpointing } from "./sandbox/checkpointing.ts";
 import { type CleanupParts, type Remains, reap, unmake, unmakeById } from "./sandbox/cleanup.ts";
 import { ReadyPool } from "./sandbox/ready-pool.ts";
 import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
-import { isAlive, readRecord, type SandboxRecord } from "./sandbox/sandbox-record.ts";
+import { isAlive, recordsIn, type SandboxRecord } from "./sandbox/sandbox-record.ts";
 import { withSecondTry } from "./sandbox/second-try.ts";
 import { Starting } from "./sandbox/starting.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
@@ -93,6 +94,7 @@ export class Machine implements Host {
     readonly images: Images,
     readonly volumes: Volumes,
     readonly content: ProcessedContent,
+    readonly guests: GuestFolders,
   ) {
     const { data, guestFolder } = options;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
@@ -109,6 +111,7 @@ export class Machine implements Host {
       processors: new Processors(),
       pages: this.#pages,
       guestFolder,
+      guests,
       images,
       volumes,
       content,
@@ -144,10 +147,11 @@ export class Machine implements Host {
   /** The caller holds the data folder's lock and runs inside the mount namespace. */
   static async open(options: MachineOptions): Promise<Machine> {
     const toolbox = new Toolbox(options.cacheFolder);
+    const guests = GuestFolders.open(options.cacheFolder, options.guestFolder, options.data);
     const mounts = new Mounts();
     const disks = await Disks.open(options.data.path, mounts, options.mapIds);
     const network = new Network(options.data);
-    for (const record of await recordsOf(options.data)) {
+    for (const record of recordsIn(options.data.sandboxesFolder)) {
       if (isAlive(record)) network.adopt(record.slot, record.offline);
     }
     await network.open();
@@ -157,7 +161,7 @@ export class Machine implements Host {
     const images = await Images.open(options.cacheFolder, disks);
     const volumes = await Volumes.open(options.data, mounts);
     const content = new ProcessedContent(volumes, join(options.data.runFolder, "volume-content"));
-    return new Machine(options, runtime, network, disks, mounts, dns, checkpoints, images, volumes, content);
+    return new Machine(options, runtime, network, disks, mounts, dns, checkpoints, images, volumes, content, guests);
   }
 
   events(listener: (event: HostEvent) => void): void {
@@ -258,7 +262,7 @@ export class Machine implements Host {
     await this.runtime.recover();
     const kept = new Map<string, SandboxRecord>();
     const wanted = new Set(keep.sandboxes);
-    for (const record of await recordsOf(data)) {
+    for (const record of recordsIn(data.sandboxesFolder)) {
       if (!wanted.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
       // A checkpoint that a killed server had begun is nobody's; whoever is in it goes on.
       await this.runtime.untilWritten(record.id);
@@ -305,10 +309,11 @@ export class Machine implements Host {
   async collectImages(keep: readonly string[]): Promise<StoredImages> {
     await this.images.collect(keep, async () => {
       // In this order: what is being paused has a record until its checkpoint is there.
-      const records = await recordsOf(this.options.data);
+      const records = recordsIn(this.options.data.sandboxesFolder);
       return [...records.map(({ kind }) => kind.image), ...(await this.checkpoints.images())];
     });
     await this.#builds.collect();
+    await this.guests.collectNowAndThen(guestUses(this.options.data, this.checkpoints, this.#pages));
     return { images: this.images.list(), layerBytes: await this.#layers.bytes() };
   }
 
@@ -378,11 +383,6 @@ export class Machine implements Host {
   #demandImage(kind: SandboxKind): void {
     this.images.lowersOf(kind.image);
   }
-}
-
-async function recordsOf(data: DataFolder): Promise<SandboxRecord[]> {
-  const names = await readdir(data.sandboxesFolder);
-  return names.flatMap((name) => readRecord(join(data.sandboxesFolder, name)) ?? []);
 }
 
 function onFirstFailure(error: unknown): void {

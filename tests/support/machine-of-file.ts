@@ -44,7 +44,7 @@ export class MachineOfFile {
     afterAll(() => this.teardown({ keepData: false }));
   }
 
-  async open(options: Pick<MachineOptions, "mapIds"> = {}): Promise<void> {
+  async open(options: Partial<Pick<MachineOptions, "mapIds" | "guestFolder">> = {}): Promise<void> {
     this.data.makeRunFolder();
     applySettings(this.data);
     this.machine = await Machine.open({

@@ -3,10 +3,13 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { serverEnv } from "../../src/cli/testing/server-env.ts";
+import { dropGuestMarks } from "../../src/host/image/guest-folders.ts";
 import { run } from "../../src/host/system/command.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
 import { isRunning } from "../../src/host/testing/outer-network.ts";
 
 /** Not in memory: disks of sandboxes lie here. */
+const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const TEST_ROOT = "/var/tmp/sandlot-test";
 const PROJECT = join(import.meta.dir, "../..");
 const READY_MS = 60_000;
@@ -117,7 +120,9 @@ export async function removeServersOf(run: string): Promise<void> {
   if (!existsSync(folder)) return;
   for (const name of readdirSync(folder)) {
     const dataFolder = join(folder, name);
-    if (existsSync(join(dataFolder, "server.json"))) await tearDownServer(dataFolder);
+    if (!existsSync(join(dataFolder, "server.json"))) continue;
+    await tearDownServer(dataFolder);
+    dropGuestMarks(CACHE, new DataFolder(dataFolder).tag);
   }
   await rm(folder, { recursive: true, force: true });
 }

@@ -106,15 +106,12 @@ export class Checkpoints {
 
   /** Names of the images that checkpoints start from. */
   async images(): Promise<ReadonlySet<string>> {
-    const manifests = await Promise.all(
-      (await this.list()).map(async (name) => {
-        const { manifest } = checkpointFolder(join(this.folder, name));
-        // It may have gone since; so may what is half removed.
-        const text = await readFile(manifest, "utf8").catch(ifMissing);
-        return text === undefined ? [] : [(JSON.parse(text) as Manifest).kind.image];
-      }),
-    );
-    return new Set(manifests.flat());
+    return await this.#collect(({ kind }) => kind.image);
+  }
+
+  /** Folders of the guests that are in their memory. */
+  async guestFolders(): Promise<ReadonlySet<string>> {
+    return await this.#collect(({ memory }) => memory?.guestFolder ?? []);
   }
 
   /** Removes all but those in `keep`, and answers which of these there are. Nothing may be under way. */
@@ -126,6 +123,19 @@ export class Checkpoints {
       else await this.remove(name);
     }
     return found;
+  }
+
+  /** From the manifests of all. */
+  async #collect(part: (manifest: Manifest) => string | []): Promise<ReadonlySet<string>> {
+    const parts = await Promise.all(
+      (await this.list()).map(async (name) => {
+        const { manifest } = checkpointFolder(join(this.folder, name));
+        // It may have gone since; so may what is half removed.
+        const text = await readFile(manifest, "utf8").catch(ifMissing);
+        return text === undefined ? [] : part(JSON.parse(text) as Manifest);
+      }),
+    );
+    return new Set(parts.flat());
   }
 
   /** Removes what was begun and never finished. */

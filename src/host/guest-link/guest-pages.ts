@@ -24,6 +24,12 @@ export class GuestPages {
     return held;
   }
 
+  /** Of a folder that no sandbox runs from any more; it may be gone. */
+  async letGo(guestFolder: string): Promise<void> {
+    this.#held.delete(guestFolder);
+    await this.mounts.do({ kind: "let-go", folder: guestFolder });
+  }
+
   async #lock(guestFolder: string): Promise<void> {
     const files = ["bin", "lib"].flatMap((part) =>
       readdirSync(join(guestFolder, part)).map((name) => join(guestFolder, part, name)),

@@ -28,7 +28,9 @@ export type MountJob =
   /** Whether the disk that is mounted there has changed a file of a layer below of which it does not have all names. */
   | { kind: "lacks-names"; disk: string }
   /** Not a mount, but as slow: a file that is to stay in memory. Answers false where it may be dropped again. */
-  | { kind: "hold"; path: string };
+  | { kind: "hold"; path: string }
+  /** All files below it that were to stay in memory. */
+  | { kind: "let-go"; folder: string };
 
 export interface OverlayJob {
   kind: "overlay";

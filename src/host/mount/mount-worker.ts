@@ -4,6 +4,7 @@ import { Fault } from "../../contract/fault.ts";
 import {
   detachMount,
   holdInMemory,
+  letGoOfMemory,
   MS_NOATIME,
   MS_NODEV,
   MS_NOEXEC,
@@ -63,6 +64,9 @@ function perform(job: MountJob): boolean {
       return lacksNames(job.disk);
     case "hold":
       return holdInMemory(job.path);
+    case "let-go":
+      letGoOfMemory(job.folder);
+      return true;
   }
 }
 

@@ -2,11 +2,11 @@
  * What the host must remember of a sandbox to find it again after the server was killed. It lies in the run folder
  * beside the bundle: after a reboot neither the processes nor the records exist.
  */
-import { renameSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SandboxKind } from "../host.ts";
 import type { OutsideMount } from "../runtime/runtime.ts";
-import { readText } from "../system/data-folder.ts";
+import { otherServers, readText, sandboxesIn } from "../system/data-folder.ts";
 import type { IdForm } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
 
@@ -47,6 +47,19 @@ export function readRecord(folder: string): SandboxRecord | undefined {
   // It may go at any moment, with its sandbox.
   const text = readText(join(folder, "record.json"));
   return text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
+}
+
+/** Of all sandboxes that have their folder there. */
+export function recordsIn(sandboxesFolder: string): SandboxRecord[] {
+  return readdirSync(sandboxesFolder).flatMap((name) => readRecord(join(sandboxesFolder, name)) ?? []);
+}
+
+/** Of the sandboxes of all other servers on this machine. */
+export function recordsOfOthers(tag: string): SandboxRecord[] {
+  return otherServers(tag)
+    .map(sandboxesIn)
+    .filter((folder) => existsSync(folder))
+    .flatMap(recordsIn);
 }
 
 /** Who cannot be looked at is not dead: what is taken for lost is destroyed. */

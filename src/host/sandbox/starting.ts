@@ -10,6 +10,7 @@ import { demandFit, demandSameVolumes } from "../checkpoint/manifest.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { GuestPages } from "../guest-link/guest-pages.ts";
 import type { CreateSandbox, ResumeSandbox, SandboxKind, VolumeMount } from "../host.ts";
+import type { GuestFolders } from "../image/guest-folders.ts";
 import type { Images } from "../image/images.ts";
 import { BOOTS_AT_ONCE_MAX, RESTORES_AT_ONCE_MAX } from "../limits.ts";
 import type { Mounts } from "../mount/mounts.ts";
@@ -36,6 +37,7 @@ interface StartingParts {
   pages: GuestPages;
   /** What is mounted into every sandbox that boots. */
   guestFolder: string;
+  guests: Pick<GuestFolders, "hold">;
   images: Images;
   volumes: Volumes;
   content: ProcessedContent;
@@ -75,7 +77,7 @@ export class Starting {
 
   /** What is in a checkpoint runs, under the id that is asked for. */
   async fromCheckpoint(request: ResumeSandbox, copy: boolean): Promise<void> {
-    const { checkpoints, runtime, running, pages, images } = this.#parts;
+    const { checkpoints, runtime, running, pages, guests, images } = this.#parts;
     const { folder, manifest } = checkpoints.read(request.checkpoint);
     const { id, kind } = request;
     const offline = !request.internet;
@@ -84,6 +86,7 @@ export class Starting {
     if (!request.memory || memory === undefined) {
       return await this.#bootAs(id, kind, { disk: folder, hostname, copy }, offline, request.volumes ?? []);
     }
+    using _guest = guests.hold(memory.guestFolder);
     demandSameVolumes(memory, request.volumes ?? []);
     demandFit(memory, runtime);
     await checkpoints.demandIntact(request.checkpoint, folder, memory.files);

@@ -8,6 +8,7 @@ import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/pr
 import { basename, join, relative } from "node:path";
 import { CONTROL_SECRET_FILE } from "../../contract/runtime/guest-control.ts";
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
+import { chooseGuest, guestFolderNamed } from "../image/guest-folders.ts";
 import { HIDDEN_IN_PROC } from "../image/guest-layout.ts";
 import { run } from "../system/command.ts";
 import { architecture, type Toolbox } from "../system/toolbox.ts";
@@ -44,14 +45,14 @@ export function guestFolder(toolbox: Toolbox): string {
     .update(toolbox.toolFolder)
     .update(HIDDEN_IN_PROC.join())
     .update(readFileSync(import.meta.path));
-  return join(toolbox.cacheFolder, `guest-${hash.digest("hex").slice(0, 16)}`);
+  return guestFolderNamed(toolbox.cacheFolder, hash.digest("hex").slice(0, 16));
 }
 
 export function guestFolderStep(toolbox: Toolbox): SetupStep {
   const target = guestFolder(toolbox);
   return {
     title: "the guest daemon",
-    done: () => existsSync(target),
+    done: () => chooseGuest(target),
     make: (progress) =>
       makeWhole(target, async (folder) => {
         const bin = join(folder, "bin");

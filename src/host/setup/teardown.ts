@@ -7,6 +7,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { removeCgroups, removeEmptyParents } from "../cgroup/cgroups.ts";
+import { dropGuestMarks } from "../image/guest-folders.ts";
 import { MountNamespace } from "../mount/mount-namespace.ts";
 import { Network } from "../network/network.ts";
 import { attempt } from "../system/command.ts";
@@ -31,5 +32,7 @@ export async function teardown(data: DataFolder, cacheFolder: string, options: {
     undoSettings(data);
     await rm(data.runFolder, { recursive: true, force: true });
   }
-  if (!options.keepData) await rm(data.path, { recursive: true, force: true });
+  if (options.keepData) return;
+  await rm(data.path, { recursive: true, force: true });
+  dropGuestMarks(cacheFolder, data.tag);
 }

@@ -4,11 +4,12 @@
  * (interfaces, nft table, cgroups) carries its tag, so that two servers live side by side and each reaps only its own.
  */
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { isAbsolute, join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { takeLock, waitForLock } from "./syscalls.ts";
 
 const RUN_ROOT = "/run/sandlot";
+const IDENTITY = "server.json";
 const TAG_LENGTH = 4;
 const TAG_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -19,7 +20,7 @@ export class DataFolder {
     mkdirSync(path, { recursive: true, mode: 0o700 });
     // Tokens and disks of tenants are in here: for root alone, whatever the folder was before.
     chmodSync(path, 0o700);
-    const identity = join(path, "server.json");
+    const identity = join(path, IDENTITY);
     if (!existsSync(identity)) writeFileSync(identity, `${JSON.stringify({ tag: randomTag() })}\n`, { mode: 0o600 });
     const { tag } = JSON.parse(readFileSync(identity, "utf8")) as { tag?: unknown };
     if (typeof tag !== "string" || !/^[a-z0-9]{4}$/.test(tag)) {
@@ -67,7 +68,7 @@ export class DataFolder {
   }
 
   get sandboxesFolder(): string {
-    return join(this.runFolder, "sandboxes");
+    return sandboxesIn(this.runFolder);
   }
 
   get storeFile(): string {
@@ -94,6 +95,11 @@ export class DataFolder {
   }
 }
 
+/** Where the folders of sandboxes are in the run folder of a server. */
+export function sandboxesIn(runFolder: string): string {
+  return join(runFolder, "sandboxes");
+}
+
 /** For what all servers on this machine look at before they change it. */
 export function lockOfAllServers(what: string): Disposable {
   return waitForLock(join(RUN_ROOT, `${what}.lock`));
@@ -106,6 +112,16 @@ export function otherServers(tag: string): string[] {
     .filter((name) => name !== tag && name.length === TAG_LENGTH)
     .map((name) => join(RUN_ROOT, name))
     .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory());
+}
+
+/** Whether the data folder of the server with this tag is there. Who cannot be looked at is not gone. */
+export function isServerAt(path: string, tag: string): boolean {
+  if (!isAbsolute(path)) return false;
+  try {
+    return readText(join(path, IDENTITY))?.includes(JSON.stringify(tag)) ?? false;
+  } catch {
+    return true;
+  }
 }
 
 /** Undefined if there is none, also if it went just now. */

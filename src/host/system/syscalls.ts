@@ -19,6 +19,7 @@ const libc = onFirstUse({
     returns: FFIType.i64,
   },
   mlock: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
+  munmap: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   lgetxattr: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
   execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
 });
@@ -132,9 +133,12 @@ export function reflink(source: string, target: string): boolean {
   }
 }
 
+/** Where the files are that this thread holds. */
+const heldInMemory = new Map<string, { at: bigint; size: number }[]>();
+
 /**
- * Reads a file into memory and keeps it there until this process ends. False: it has been read, but may be dropped
- * again, for the machine does not let us lock so much.
+ * Reads a file into memory and keeps it there until this process ends, or lets go of it. False: it has been read, but
+ * may be dropped again, for the machine does not let us lock so much.
  */
 export function holdInMemory(path: string): boolean {
   const fd = openSync(path, "r");
@@ -143,9 +147,19 @@ export function holdInMemory(path: string): boolean {
     if (size === 0) return true;
     const at = libc().mmap(null, BigInt(size), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0n);
     if (at === -1n) failed(`mapping ${path}`);
+    heldInMemory.set(path, [...(heldInMemory.get(path) ?? []), { at, size }]);
     return libc().mlock(at, BigInt(size)) === 0;
   } finally {
     closeSync(fd);
+  }
+}
+
+/** Lets go of all files below a folder that this thread holds. They need not be there any more. */
+export function letGoOfMemory(folder: string): void {
+  for (const [path, maps] of heldInMemory) {
+    if (!path.startsWith(`${folder}/`)) continue;
+    heldInMemory.delete(path);
+    for (const { at, size } of maps) if (libc().munmap(at, BigInt(size)) !== 0) failed(`letting go of ${path}`);
   }
 }
 

@@ -1,0 +1,44 @@
+/** What the records and manifests of two servers say, which lie where real ones do. */
+import { afterAll, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Checkpoints } from "./checkpoint/checkpoints.ts";
+import { MANIFEST_FORMAT, type Manifest } from "./checkpoint/manifest.ts";
+import { guestUses } from "./guest-uses.ts";
+import { type SandboxRecord, writeRecord } from "./sandbox/sandbox-record.ts";
+import { DataFolder } from "./system/data-folder.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-uses-"));
+const servers = ["first", "second"].map((name) => new DataFolder(join(folder, name)));
+afterAll(() => {
+  for (const path of [folder, ...servers.map(({ runFolder }) => runFolder)]) rmSync(path, { recursive: true });
+});
+
+test("guests are needed by sandboxes of all servers, and by checkpoints with memory of the own one", async () => {
+  const checkpoints = new Checkpoints(join(folder, "checkpoints"));
+  await writeCheckpoint(checkpoints, "paused", "/cache/guests/paused");
+  await writeCheckpoint(checkpoints, "without-memory", undefined);
+  for (const [at, data] of servers.entries()) {
+    data.makeRunFolder();
+    const sandbox = join(data.sandboxesFolder, "sandbox");
+    mkdirSync(sandbox);
+    writeRecord(sandbox, { guestFolder: `/cache/guests/running-${at}` } as SandboxRecord);
+    // One that is being made.
+    mkdirSync(join(data.sandboxesFolder, "other"));
+  }
+  const [own] = servers as [DataFolder];
+  const letGo: string[] = [];
+  const uses = guestUses(own, checkpoints, { letGo: async (guest) => void letGo.push(guest) });
+  expect(await uses.own()).toEqual(["/cache/guests/running-0", "/cache/guests/paused"]);
+  expect(uses.others()).toContain("/cache/guests/running-1");
+  expect(uses.others()).not.toContain("/cache/guests/running-0");
+  await uses.letGo("/cache/guests/old");
+  expect(letGo).toEqual(["/cache/guests/old"]);
+});
+
+async function writeCheckpoint(checkpoints: Checkpoints, name: string, guestFolder: string | undefined): Promise<void> {
+  const memory = guestFolder === undefined ? {} : { memory: { guestFolder } };
+  const manifest = { format: MANIFEST_FORMAT, kind: { image: "base" }, ...memory } as Manifest;
+  await checkpoints.commit(name, checkpoints.begin(name), manifest, false);
+}

@@ -1,0 +1,22 @@
+/** Which guests are needed: by the sandboxes and checkpoints of this server, and by sandboxes of others. */
+import type { Checkpoints } from "./checkpoint/checkpoints.ts";
+import type { GuestPages } from "./guest-link/guest-pages.ts";
+import type { GuestUses } from "./image/guest-folders.ts";
+import { recordsIn, recordsOfOthers, type SandboxRecord } from "./sandbox/sandbox-record.ts";
+import type { DataFolder } from "./system/data-folder.ts";
+
+export function guestUses(
+  { sandboxesFolder, tag }: DataFolder,
+  checkpoints: Pick<Checkpoints, "guestFolders">,
+  pages: Pick<GuestPages, "letGo">,
+): GuestUses {
+  return {
+    own: async () => [...guestsIn(recordsIn(sandboxesFolder)), ...(await checkpoints.guestFolders())],
+    others: () => guestsIn(recordsOfOthers(tag)),
+    letGo: (folder) => pages.letGo(folder),
+  };
+}
+
+function guestsIn(records: readonly SandboxRecord[]): string[] {
+  return records.map(({ guestFolder }) => guestFolder);
+}
