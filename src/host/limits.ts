@@ -88,6 +88,10 @@ export const IMAGE_SYNC_MS = 300_000;
 export const IMAGE_REMOVE_MS = 300_000;
 /** Of the names of all files of an image that have several. */
 export const LINKED_NAMES_MAX_BYTES = 64 * 1024 * 1024;
+/** So many of them are looked at before others get their turn on the processor. */
+export const LINKED_NAMES_TURN = 64;
+/** Changed files that the thread that mounts looks at before others get their turn. */
+export const IMAGE_INDEX_TURN = 512;
 /** While files are copied the free space is looked at so often. */
 export const IMAGE_ROOM_CHECK_MS = 500;
 /** An image that was just made or used stays for so long, until whoever keeps the books has written that down. */

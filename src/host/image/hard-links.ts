@@ -6,9 +6,10 @@
 import { chmodSync, lstatSync, mkdirSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { Fault } from "../../contract/fault.ts";
 import type { Disks } from "../disk/disks.ts";
-import { IMAGE_COPY_MS, LINKED_NAMES_MAX_BYTES } from "../limits.ts";
+import { IMAGE_COPY_MS, LINKED_NAMES_MAX_BYTES, LINKED_NAMES_TURN } from "../limits.ts";
 import type { Lower } from "../mount/lower.ts";
 import { attempt, run } from "../system/command.ts";
 
@@ -25,10 +26,19 @@ export async function writeAllNames(
   try {
     const { root } = await disks.view(disk, lowers, folder);
     const upper = join(folder, "disk/upper");
+    // A tenant can have millions of names: others get their turn, and nobody waits for a build that is not wanted.
+    const turns = new Turns(signal);
     for (const names of await linkedNames(root, join(scratch, "names"), signal)) {
-      const missing = names.filter((name) => !exists(upper, name));
+      const missing: Buffer[] = [];
+      for (const name of names) {
+        await turns.next();
+        if (!exists(upper, name)) missing.push(name);
+      }
       if (missing.length === names.length) continue;
-      for (const name of missing) writeName(at(root, name));
+      for (const name of missing) {
+        await turns.next();
+        writeName(at(root, name));
+      }
     }
     // Not detached: when this returns, everything is in the file.
     for (const name of ["root", "disk"]) await run(["umount", join(folder, name)]);
@@ -67,19 +77,43 @@ async function linkedNames(root: string, list: string, signal: AbortSignal | und
       { cause: new Error(stderr.slice(-2000)) },
     );
   }
-  const groups = new Map<string, Buffer[]>();
   const content = await readFile(list);
   await rm(list);
-  for (let start = 0; start < content.length; ) {
-    const end = content.indexOf(0, start);
-    const space = content.indexOf(" ", start);
-    const file = content.toString("latin1", start, space);
-    const names = groups.get(file) ?? [];
-    names.push(content.subarray(space + 1, end));
-    groups.set(file, names);
+  return grouped(content, new Turns(signal));
+}
+
+/** Of each name only where it lies in the list is kept: there may be more of them than an object each has room for. */
+async function grouped(list: Buffer, turns: Turns): Promise<Iterable<Buffer[]>> {
+  const places = new Map<string, number[]>();
+  for (let start = 0; start < list.length; ) {
+    await turns.next();
+    const end = list.indexOf(0, start);
+    const space = list.indexOf(" ", start);
+    const file = list.toString("latin1", start, space);
+    const ofFile = places.get(file) ?? [];
+    ofFile.push(space + 1, end);
+    places.set(file, ofFile);
     start = end + 1;
   }
-  return groups.values();
+  return places.values().map((ofFile) => {
+    const names: Buffer[] = [];
+    for (let nth = 0; nth < ofFile.length; nth += 2) names.push(list.subarray(ofFile[nth], ofFile[nth + 1]));
+    return names;
+  });
+}
+
+/** Lets others have the processor from time to time. Throws when the work is not wanted any more. */
+class Turns {
+  #left = LINKED_NAMES_TURN;
+
+  constructor(readonly signal: AbortSignal | undefined) {}
+
+  async next(): Promise<void> {
+    if (--this.#left > 0) return;
+    this.#left = LINKED_NAMES_TURN;
+    await setImmediate();
+    this.signal?.throwIfAborted();
+  }
 }
 
 function at(folder: string, name: Buffer): Buffer {

@@ -3,12 +3,12 @@
  * sizes and counts are whatever it wanted. So they are read from a clone that nobody writes to, are never followed or
  * opened as anything but files, and take no more time and room than there is.
  */
-import { lstatSync, mkdirSync, statfsSync } from "node:fs";
-import { rm, rmdir } from "node:fs/promises";
+import { existsSync, lstatSync, mkdirSync, statfsSync } from "node:fs";
+import { readdir, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import type { Disks } from "../disk/disks.ts";
-import { IMAGE_COPY_MS, IMAGE_ROOM_CHECK_MS } from "../limits.ts";
+import { IMAGE_COPY_MS, IMAGE_INDEX_TURN, IMAGE_ROOM_CHECK_MS } from "../limits.ts";
 import { formOf } from "../mount/layers.ts";
 import type { Lower } from "../mount/lower.ts";
 import { attempt, run } from "../system/command.ts";
@@ -42,10 +42,8 @@ export async function copyUpper(
 ): Promise<IdForm> {
   const clone = join(scratch, "disk.img");
   await disks.clone(disk, clone);
-  const lacksNames = await look(disks, clone, scratch, (folder) =>
-    disks.mounts.do({ kind: "lacks-names", disk: folder }),
-  );
-  if (lacksNames && lowers.length > 0) await writeAllNames(disks, clone, lowers, scratch, signal);
+  const lacks = await look(disks, clone, scratch, (folder) => lacksNames(disks, folder, signal));
+  if (lacks && lowers.length > 0) await writeAllNames(disks, clone, lowers, scratch, signal);
   const ids = await look(disks, clone, scratch, async (folder) => {
     const { blocks, bfree, bsize } = statfsSync(folder);
     disks.demandSpace((blocks - bfree) * bsize);
@@ -54,6 +52,18 @@ export async function copyUpper(
   });
   await rm(clone);
   return ids;
+}
+
+/** Whether not all names of a changed file are on the disk that is mounted there. */
+async function lacksNames(disks: Disks, folder: string, signal: AbortSignal | undefined): Promise<boolean> {
+  const index = join(folder, "work/index");
+  const names = existsSync(index) ? await readdir(index) : [];
+  for (let first = 0; first < names.length; first += IMAGE_INDEX_TURN) {
+    signal?.throwIfAborted();
+    const some = names.slice(first, first + IMAGE_INDEX_TURN);
+    if (await disks.mounts.do({ kind: "lacks-names", index, names: some })) return true;
+  }
+  return false;
 }
 
 /** The disk as it is, with its own ids, for as long as `use` takes. */

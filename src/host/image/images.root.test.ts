@@ -132,6 +132,26 @@ describe("the files of a tenant", () => {
     expect(lstatSync(disks.imagesFolder).mode & 0o777).toBe(0o700);
   });
 
+  test("with many names, changed by one of them, hold up nobody while all are written down", async () => {
+    const links = 4_000;
+    const below = await diskOf("below", `echo old > name; perl -e 'link("name", $_) for (1..${links})'`);
+    await images.add("below", { parent: "base", disk: below });
+    const disk = Disks.newName();
+    const scratch = join(folder, "changing");
+    mkdirSync(scratch);
+    const { root, release } = await disks.attach(disk, 64, images.lowersOf("below"), scratch);
+    writeFileSync(join(root, "name"), "new");
+    await release();
+    const written = new Set<number>();
+    const upper = join(disks.imagesFolder, "above.unfinished/links/disk/upper");
+    const watch = setInterval(() => existsSync(upper) && written.add(readdirSync(upper).length), 1);
+    await images.add("above", { parent: "below", disk: disks.imageOf(disk) }).finally(() => clearInterval(watch));
+    expect([...written].some((count) => count > 100 && count < links)).toBe(true);
+    expect(readdirSync(layerOf("above")).length).toBeGreaterThan(links);
+    expect(readFileSync(join(layerOf("above"), String(links)), "utf8")).toBe("new");
+    await disks.remove(disk);
+  });
+
   test("that lie too deep for the kernel are refused, and nothing is left", async () => {
     const name = "d".repeat(250);
     const deep = await diskOf("deep", `perl -e 'for (1..20) { mkdir "${name}"; chdir "${name}" }'`);

@@ -1,5 +1,5 @@
 /** The layers of a sandbox's root, mounted. Called on the worker's thread. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, statSync } from "node:fs";
+import { mkdirSync, readFileSync, rmdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { readText } from "../system/data-folder.ts";
@@ -40,12 +40,8 @@ export function formOf(disk: string): IdForm {
  * An overlay notes with each changed file how many names it has in all, relative to those on the disk, of which one is
  * in the index: with one less, all the others are on the disk.
  */
-export function lacksNames(disk: string): boolean {
-  const index = join(disk, "work/index");
-  if (!existsSync(index)) return false;
-  return readdirSync(index, { withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .some(({ name }) => (attributeOf(join(index, name), "trusted.overlay.nlink") ?? "U-1") !== "U-1");
+export function lacksNames({ index, names }: Extract<MountJob, { kind: "lacks-names" }>): boolean {
+  return names.some((name) => (attributeOf(join(index, name), "trusted.overlay.nlink") ?? "U-1") !== "U-1");
 }
 
 /** Answers whether its ids are plain. */

@@ -25,8 +25,11 @@ export type MountJob =
   | { kind: "detach"; target: string }
   /** Answers false where the filesystem cannot share blocks. */
   | { kind: "reflink"; source: string; target: string }
-  /** Whether the disk that is mounted there has changed a file of a layer below of which it does not have all names. */
-  | { kind: "lacks-names"; disk: string }
+  /**
+   * Whether a disk has changed a file of a layer below of which it does not have all names: by some names in the
+   * overlay's index of it. There may be as many as the disk has files, and sandboxes wait for this thread.
+   */
+  | { kind: "lacks-names"; index: string; names: readonly string[] }
   /** Not a mount, but as slow: a file that is to stay in memory. Answers false where it may be dropped again. */
   | { kind: "hold"; path: string }
   /** All files below it that were to stay in memory. */

@@ -61,7 +61,7 @@ function perform(job: MountJob): boolean {
     case "reflink":
       return reflink(job.source, job.target);
     case "lacks-names":
-      return lacksNames(job.disk);
+      return lacksNames(job);
     case "hold":
       return holdInMemory(job.path);
     case "let-go":
