@@ -229,6 +229,8 @@ export const FETCH_MAX_BYTES = 8 * 1024 ** 3;
 export const FETCH_LAYERS_MAX = 200;
 /** Of what describes an image: what its name leads to, and its configuration. */
 export const FETCH_DOCUMENT_MAX_BYTES = 4 * 1024 * 1024;
+/** Of the certificates that this machine trusts. */
+export const FETCH_AUTHORITIES_MAX_BYTES = 8 * 1024 * 1024;
 /** A registry that has not said what a name leads to by then does not answer. */
 export const FETCH_QUESTION_MS = 60_000;
 /** Nothing comes of a blob. */

@@ -18,6 +18,7 @@ import type { Network } from "../network/network.ts";
 import { BlobCache } from "../registry/blob-cache.ts";
 import { FETCH_IMAGE } from "../registry/fetch-tools.ts";
 import { type FetchedImage, type FetchRequest, type FetchSandbox, ImageFetcher } from "../registry/image-fetcher.ts";
+import { MACHINE_BUNDLES } from "../registry/machine-authorities.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { FetchOptions } from "./build-options.ts";
 import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
@@ -55,6 +56,7 @@ export class BaseImages {
       templates = {},
       local = {},
       registries = [],
+      authorities = MACHINE_BUNDLES,
       blobs,
       questionMaxMs = FETCH_QUESTION_MS,
       stalledMaxMs = FETCH_STALLED_MS,
@@ -66,6 +68,7 @@ export class BaseImages {
       templates,
       local,
       registries,
+      authorities,
       questionMaxMs,
       stalledMaxMs,
       cache: blobs === undefined ? undefined : new BlobCache(blobs),

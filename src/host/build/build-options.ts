@@ -10,6 +10,8 @@ export interface FetchOptions {
   local: Readonly<Record<string, LocalImage>>;
   /** Those in private networks, or without TLS. */
   registries: readonly AllowedRegistry[];
+  /** Where the certificates may be that this machine trusts; the first file that is there counts. */
+  authorities: readonly string[];
   /** Where blobs of registries are kept. */
   blobs: Blobs;
   /** Of the sandbox that fetches. */

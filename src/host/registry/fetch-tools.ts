@@ -19,6 +19,8 @@ const FOLDER = "/fetch";
 export const UNPACKED = "fetch/root";
 const LAYOUT = `${FOLDER}/layout`;
 const TAG = "image";
+/** Beside those of the sandbox's own image: the tools read every file of that folder. */
+const AUTHORITIES_FILE = "/etc/ssl/certs/machine.crt";
 /** In memory. */
 const LOGIN_FILE = "/run/fetch/login.json";
 const GO_ENV = { HOME: "/root", PATH: "/usr/bin", TMPDIR: FOLDER };
@@ -50,6 +52,11 @@ export class FetchTools {
 
   async logOut(): Promise<void> {
     await this.write(LOGIN_FILE, "{}");
+  }
+
+  /** Makes the tools accept what these certificates have signed, besides what they accept anyway. */
+  async trust(authorities: string | undefined): Promise<void> {
+    if (authorities !== undefined) await this.write(AUTHORITIES_FILE, authorities);
   }
 
   /** What the registry says about an image, as it says it. */

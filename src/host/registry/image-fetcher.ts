@@ -20,6 +20,7 @@ import type { BlobCache } from "./blob-cache.ts";
 import { FetchTools, type Source, UNPACKED } from "./fetch-tools.ts";
 import { type LocalImage, LocalImages } from "./local-images.ts";
 import { provide } from "./local-source.ts";
+import { machineAuthorities } from "./machine-authorities.ts";
 import { type Blob, readConfig, readManifest } from "./manifest.ts";
 import { registryLogin } from "./registry-login.ts";
 
@@ -60,6 +61,8 @@ interface FetcherParts {
   templates: Readonly<Record<string, string>>;
   local: Readonly<Record<string, LocalImage>>;
   registries: readonly AllowedRegistry[];
+  /** Files with certificates; the first that is there counts. */
+  authorities: readonly string[];
   cache: BlobCache | undefined;
   /** How long a registry may take to say what a name leads to. */
   questionMaxMs: number;
@@ -124,6 +127,7 @@ export class ImageFetcher {
   ): Promise<FetchedImage> {
     const { registry, repository } = name;
     const tls = await this.#openWay(registry, sandbox, tools);
+    if (tls) await tools.trust(await machineAuthorities(this.#parts.authorities));
     const at = (digest: string): Source => ({ reference: `docker://${registry}/${repository}@${digest}`, tls });
     const found = await follow(name, (digest) =>
       tools.ask(digest === null ? { reference: `docker://${fullImageName(name)}`, tls } : at(digest)),

@@ -19,7 +19,10 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
     "its registry cannot be reached. Private addresses are closed to builds unless the operator allows them",
   ],
   [/deadline exceeded|timeout|timed out/i, "its registry did not answer in time"],
-  [/x509|certificate|tls:/i, "the certificate of its registry is not one that this machine trusts"],
+  [
+    /x509|certificate|tls:/i,
+    "the certificate of its registry is not one that this machine trusts. FIX: the operator can add its authority",
+  ],
 ];
 
 /** Why a tool failed: our words for it, and then its own. No secret gets out, even if the tool had said it. */

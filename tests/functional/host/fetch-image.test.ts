@@ -18,7 +18,7 @@ import { NOTHING, settledCensus } from "../../support/census.ts";
 import { recordOf, shell } from "../../support/inside.ts";
 import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
 import { newDataFolder } from "../../support/server.ts";
-import { startBadRegistry, startRegistry } from "../../support/services/registry.ts";
+import { makeCertificate, startBadRegistry, startRegistry } from "../../support/services/registry.ts";
 import { until } from "../../support/until.ts";
 
 const PRIVATE = "10.1.2.3";
@@ -84,19 +84,27 @@ const hurried = new MachineOfFile("fetch-image-hurried", {
   fetching: { ...fetching, questionMaxMs: 5_000, stalledMaxMs: 2_000 },
 });
 
+/** The machine of an operator with an authority of its own. */
+const trusting = new MachineOfFile("fetch-image-trusting", {
+  fetching: { ...fetching, authorities: [join(folder, "no-bundle"), join(folder, "authority.crt")] },
+});
+
 let good: Awaited<ReturnType<typeof startRegistry>>;
 let inside: Awaited<ReturnType<typeof startRegistry>>;
 let bad: Awaited<ReturnType<typeof startBadRegistry>>;
+let closed: Awaited<ReturnType<typeof startRegistry>>;
 beforeAll(async () => {
   mkdirSync(folder, { recursive: true });
-  [good, inside, bad] = await Promise.all([
+  const own = await makeCertificate(join(folder, "authority"), join(folder, "own"), OUTSIDE);
+  [good, inside, bad, closed] = await Promise.all([
     startRegistry(join(folder, "registry"), OUTSIDE, 5000),
     startRegistry(join(folder, "inside"), PRIVATE, 5000),
     startBadRegistry(layout, OUTSIDE, 5001),
+    startRegistry(join(folder, "registry"), OUTSIDE, 5002, own),
   ]);
 });
 afterAll(async () => {
-  for (const running of [good, inside, bad]) await running[Symbol.asyncDispose]();
+  for (const running of [good, inside, bad, closed]) await running[Symbol.asyncDispose]();
 });
 
 /** The outcome of a build without steps. */
@@ -194,6 +202,15 @@ describe("an image of a registry", () => {
     expect(await failure("172.16.5.6:5000/team/alpine:3")).toContain("cannot be reached");
     // Whoever may fetch from one port of an address may not do so from the others.
     expect(await failure(`${PRIVATE}:80/team/alpine:3`)).toContain("cannot be reached");
+  });
+});
+
+describe("a registry with a certificate of the operator's own authority", () => {
+  test("is trusted if the machine trusts that authority, and else not", async () => {
+    await push(good.url, "team/signed", "1", alpine);
+    const name = `${closed.name}/team/signed:1`;
+    expect(await failure(name)).toContain("not one that this machine trusts");
+    demandReady((await fetched(name, null, [], trusting)).outcome);
   });
 });
 

@@ -1,6 +1,7 @@
 /** What serves images and packages on the internet of the tests; also a registry that does what none must. */
 import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
+import { run } from "../../../src/host/system/command.ts";
 import { enterInternet } from "../../../src/host/testing/outer-network.ts";
 import { until } from "../until.ts";
 
@@ -10,19 +11,55 @@ interface Running extends AsyncDisposable {
   url: string;
 }
 
-/** docker-registry, on a port of one of the addresses of that internet. */
-export async function startRegistry(folder: string, address: string, port: number): Promise<Running> {
+/** With the key beside it. */
+interface Certificate {
+  certificate: string;
+  key: string;
+}
+
+/**
+ * docker-registry, on a port of one of the addresses of that internet. Several may serve one folder. With a certificate
+ * it speaks TLS, for which its `url` is not right.
+ */
+export async function startRegistry(
+  folder: string,
+  address: string,
+  port: number,
+  tls?: Certificate,
+): Promise<Running> {
   mkdirSync(folder, { recursive: true });
-  const config = join(folder, "config.yml");
+  const config = join(folder, `config-${port}.yml`);
   const settings = {
     version: 0.1,
     log: { level: "error" },
     storage: { filesystem: { rootdirectory: join(folder, "data") } },
-    http: { addr: `${address}:${port}` },
+    http: { addr: `${address}:${port}`, ...(tls === undefined ? {} : { tls }) },
   };
   // Every JSON is YAML.
   writeFileSync(config, JSON.stringify(settings));
   return await started(["docker-registry", "serve", config], address, port);
+}
+
+/** A new authority, AUTHORITY.crt, and what it says about an address, OWN.crt. */
+export async function makeCertificate(authority: string, own: string, address: string): Promise<Certificate> {
+  const kind = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2".split(" ");
+  const request = (name: string, ...more: string[]) =>
+    run([
+      "openssl",
+      "req",
+      ...kind,
+      "-subj",
+      `/CN=${basename(name)}`,
+      "-keyout",
+      `${name}.key`,
+      "-out",
+      `${name}.crt`,
+      ...more,
+    ]);
+  await request(authority);
+  const signed = ["-CA", `${authority}.crt`, "-CAkey", `${authority}.key`];
+  await request(own, ...signed, "-addext", `subjectAltName=IP:${address}`, "-addext", "basicConstraints=CA:FALSE");
+  return { certificate: `${own}.crt`, key: `${own}.key` };
 }
 
 /** services/bad-registry.ts, which reads its image from this folder. */
