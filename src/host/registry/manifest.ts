@@ -4,6 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { BUILD_VALUE_MAX_BYTES, BUILD_VARIABLES_MAX_BYTES, FETCH_LAYERS_MAX, FETCH_MAX_BYTES } from "../limits.ts";
+import { asRecord, parseJson } from "./json-value.ts";
 
 export interface Blob {
   digest: string;
@@ -24,7 +25,7 @@ export function imageArchitecture(): string {
 /** Fault 422 when it is none of what registries answer, or not for this machine. `image` is for the message. */
 export function readManifest(text: string, image: string): Found {
   const refuse = (reason: string) => new Fault(422, `the image ${image} cannot be used: ${reason}`);
-  const answer = asRecord(parsed(text));
+  const answer = asRecord(parseJson(text));
   if (Array.isArray(answer.manifests)) return { kind: "other", digest: forThisMachine(answer.manifests, refuse) };
   if (answer.schemaVersion === 1) throw refuse("it is in the format of 2015. FIX: push it again with a current tool");
   if (!Array.isArray(answer.layers)) throw refuse("what its registry says about it is not an image");
@@ -74,7 +75,7 @@ function blobIn(value: unknown, refuse: (reason: string) => Fault): Blob {
 
 /** The variables that its configuration sets. Fault 422 when it is for another machine, or no process can have them. */
 export function readConfig(text: string, image: string): { envVars: Record<string, string> } {
-  const answer = asRecord(parsed(text));
+  const answer = asRecord(parseJson(text));
   const { os, architecture } = answer;
   const wanted = imageArchitecture();
   if (os !== "linux" || architecture !== wanted) {
@@ -111,16 +112,4 @@ function refuseUnfit(envVars: Readonly<Record<string, string>>, image: string): 
 
 function mebibytes(bytes: number): number {
   return Math.ceil(bytes / 1024 ** 2);
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-function asRecord(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }

@@ -8,6 +8,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { RegistryCredentials } from "../host.ts";
 import { LOGIN_ANSWER_MAX_BYTES, LOGIN_MS } from "../limits.ts";
 import { awsSigned } from "./aws-signature.ts";
+import { asRecord, parseJson } from "./json-value.ts";
 
 export interface RegistryLogin {
   username: string;
@@ -76,7 +77,7 @@ async function awsLogin(
 }
 
 async function googleLogin(serviceAccountJson: string, now: number, clouds: CloudEndpoints): Promise<RegistryLogin> {
-  const { client_email: email, private_key: key } = asRecord(parsed(serviceAccountJson));
+  const { client_email: email, private_key: key } = asRecord(parseJson(serviceAccountJson));
   if (typeof email !== "string" || typeof key !== "string") {
     throw new Fault(400, "the service account for the registry must be JSON with client_email and private_key");
   }
@@ -124,7 +125,7 @@ async function exchange(
     const why = cause instanceof Error && cause.name === "TimeoutError" ? `no answer within ${LOGIN_MS} ms` : "no way";
     throw new Fault(502, `the credentials for the registry could not be exchanged: ${why} at ${url.host}`);
   }
-  const answer = asRecord(parsed(text));
+  const answer = asRecord(parseJson(text));
   if (status === 200) return answer;
   const reason = [answer.__type, answer.error].find(
     (word) => typeof word === "string" && /^[\w.#-]{1,100}$/.test(word),
@@ -146,18 +147,6 @@ async function bounded(response: Response): Promise<string> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString();
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-function asRecord(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 function asArray(value: unknown): unknown[] {

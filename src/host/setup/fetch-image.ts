@@ -11,12 +11,10 @@ import { FETCH_IMAGE } from "../registry/fetch-tools.ts";
 import { run } from "../system/command.ts";
 import { architecture } from "../system/toolbox.ts";
 import { shiftOwners } from "./base-image.ts";
-import { lines } from "./packages.ts";
+import { extractPackages } from "./extracted-packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
-/** The one of the tool folder: its umoci knows how to unpack without privileges, and layers packed with zstd. */
-const SUITE = "forky";
-const MAKE_MS = 600_000;
+/** Of the tool folder's suite: its umoci knows how to unpack without privileges, and layers packed with zstd. */
 const PACKAGES = ["skopeo", "umoci", "ca-certificates"];
 const PROGRAMS = ["usr/bin/skopeo", "usr/bin/umoci"];
 const AUTHORITIES = "usr/share/ca-certificates/mozilla";
@@ -34,18 +32,7 @@ export function fetchImageStep(cacheFolder: string, mirror: string | undefined):
         const packages = `${folder}.packages`;
         await rm(packages, { recursive: true, force: true });
         try {
-          await run(
-            [
-              "mmdebstrap",
-              "--variant=extract",
-              `--include=${PACKAGES.join(",")}`,
-              '--aptopt=Acquire::Check-Valid-Until "false"',
-              SUITE,
-              packages,
-              ...(mirror === undefined ? [] : [mirror]),
-            ],
-            { timeoutMs: MAKE_MS, onOutput: lines(progress) },
-          );
+          await extractPackages(packages, PACKAGES, mirror, progress);
           await fill(folder, packages);
         } finally {
           await rm(packages, { recursive: true, force: true });

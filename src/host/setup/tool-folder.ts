@@ -1,15 +1,11 @@
 /** The private folder with crun, CRIU and the small programs that go into every sandbox. */
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { run } from "../system/command.ts";
 import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../system/toolbox.ts";
-import { lines } from "./packages.ts";
+import { extractPackages } from "./extracted-packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
-/** The oldest Debian suite whose CRIU (≥ 4.2) can checkpoint TCP sockets on kernels from 6.16 on. */
-const SUITE = "forky";
 const PACKAGES = ["crun", "criu", "libcriu2", "catatonit", "busybox-static", "util-linux", "libcap-ng0"];
-const MAKE_MS = 600_000;
 
 export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): SetupStep {
   return {
@@ -17,19 +13,7 @@ export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): Se
     done: () => toolbox.ready,
     make: (progress) =>
       makeWhole(toolbox.toolFolder, async (folder) => {
-        await run(
-          [
-            "mmdebstrap",
-            "--variant=extract",
-            `--include=${PACKAGES.join(",")}`,
-            // Mirrors lag behind; this relaxes the date check for this folder only. Signatures are still checked.
-            '--aptopt=Acquire::Check-Valid-Until "false"',
-            SUITE,
-            folder,
-            ...(mirror === undefined ? [] : [mirror]),
-          ],
-          { timeoutMs: MAKE_MS, onOutput: lines(progress) },
-        );
+        await extractPackages(folder, PACKAGES, mirror, progress);
         const bin = join(folder, "sandlot-bin");
         await mkdir(bin);
         for (const [name, line] of Object.entries(standIns(toolbox))) {
