@@ -24,6 +24,7 @@ const TOOLS_OF_TESTS = {
   curl: "curl",
   git: "git",
   python3: "python3",
+  openssl: "openssl",
   "docker-registry": "docker-registry",
   "ld-musl-config": "musl",
 };

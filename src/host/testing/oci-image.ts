@@ -8,7 +8,8 @@ type Bytes = Uint8Array<ArrayBuffer>;
 const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
 const INDEX = "application/vnd.oci.image.index.v1+json";
 const CONFIG = "application/vnd.oci.image.config.v1+json";
-const LAYER = "application/vnd.oci.image.layer.v1.tar+gzip";
+const PLAIN_LAYER = "application/vnd.oci.image.layer.v1.tar";
+const LAYER = `${PLAIN_LAYER}+gzip`;
 
 interface Descriptor {
   mediaType: string;
@@ -24,8 +25,11 @@ interface OciImage {
 }
 
 interface Recipe {
-  /** Plain tar archives, the lowest first; or as they go over the network, of which nobody knows what is in them. */
-  layers: readonly (Bytes | { packed: Bytes })[];
+  /**
+   * Tar archives, the lowest first, which are packed; or not, if they are large; or as they go over the network, of
+   * which nobody knows what is in them.
+   */
+  layers: readonly (Bytes | { plain: Bytes } | { packed: Bytes })[];
   architecture?: string;
   config?: Record<string, unknown>;
 }
@@ -41,11 +45,15 @@ export function ociImage({ layers, architecture = thisArchitecture(), config = {
     blobs.set(digest, bytes);
     return { mediaType, digest, size: bytes.length };
   };
-  const stacked = layers.map((layer) => add(LAYER, "packed" in layer ? layer.packed : gzipSync(layer)));
-  const rootfs = {
-    type: "layers",
-    diff_ids: layers.map((layer) => digestOf("packed" in layer ? layer.packed : layer)),
+  const stacked = layers.map((layer) => {
+    if ("plain" in layer) return add(PLAIN_LAYER, layer.plain);
+    return add(LAYER, "packed" in layer ? layer.packed : gzipSync(layer));
+  });
+  const archiveOf = (layer: (typeof layers)[number]) => {
+    if ("plain" in layer) return layer.plain;
+    return "packed" in layer ? layer.packed : layer;
   };
+  const rootfs = { type: "layers", diff_ids: layers.map((layer) => digestOf(archiveOf(layer))) };
   // Tools that add a layer compare the number of these with that of layers.
   const history = layers.map(() => ({ created_by: "test" }));
   const described = add(CONFIG, json({ architecture, os: "linux", rootfs, history, config }));

@@ -1,12 +1,17 @@
 /** Templates that the unmodified SDK builds from images of a registry: one with busybox, one without a shell. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, Template } from "e2b";
+import { imageFolder } from "../../../src/host/image/image-folder.ts";
+import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
+import { run } from "../../../src/host/system/command.ts";
+import { HOST_ID_FIRST, ID_COUNT } from "../../../src/host/system/id-range.ts";
 import { Toolbox } from "../../../src/host/system/toolbox.ts";
 import { ociImage, push } from "../../../src/host/testing/oci-image.ts";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
 import { type TarEntry, tar } from "../../../src/host/testing/tar.ts";
+import { LONG } from "../../support/long.ts";
 import { CACHE } from "../../support/machine-of-file.ts";
 import { startProcess } from "../../support/runtime-calls.ts";
 import { newDataFolder } from "../../support/server.ts";
@@ -16,6 +21,8 @@ import { refusalOf } from "../../support/until.ts";
 
 const PORT = 5010;
 const BUILD_MS = 120_000;
+/** 600 MB, packed, sent, fetched and unpacked. */
+const BASE_MS = 600_000;
 const server = serverOfFile("registry-images", {
   SANDLOT_REGISTRIES: `http://${OUTSIDE}:${PORT}`,
   SANDLOT_IMAGES: "example.test/own=template:small",
@@ -117,6 +124,42 @@ test("a template stands for the image that it is said to", async () => {
   expect((await sandbox.commands.run("cat made; echo $FLAVOUR")).stdout).toBe("made\nmusl\n");
   await sandbox.kill();
 });
+
+/** The root filesystem of the built-in template as an archive, with the owners that it has in a sandbox. */
+async function archiveOfBase(): Promise<Uint8Array<ArrayBuffer>> {
+  const folder = newDataFolder("registry-images-base");
+  mkdirSync(folder, { recursive: true });
+  const [owners, archive] = [join(folder, "owners"), join(folder, "base.tar")];
+  const lines = Array.from({ length: ID_COUNT }, (_, id) => `+${HOST_ID_FIRST + id} x:${id}\n`);
+  writeFileSync(owners, lines.join(""));
+  const options = ["--numeric-owner", `--owner-map=${owners}`, `--group-map=${owners}`, "--xattrs", "--format=posix"];
+  const argv = ["tar", "--create", ...options, "--file", archive, "--directory", imageFolder(CACHE, BASE_IMAGE), "."];
+  await run(argv, { timeoutMs: BASE_MS });
+  const bytes = await Bun.file(archive).bytes();
+  rmSync(folder, { recursive: true });
+  return bytes;
+}
+
+test.skipIf(!LONG)(
+  "the built-in template comes from a registry as it went there",
+  async () => {
+    await push(source.url, "base", "1", ociImage({ layers: [{ plain: await archiveOfBase() }] }));
+    await Template.build(Template().fromImage(`${source.name}/base:1`), "from-afar", server().options);
+    const look =
+      "python3 -c 'print(6 * 7)'; id -un; pwd; sudo id -u; stat -c '%U %a' . /tmp /usr/bin/sudo; bash --version";
+    const said = await Promise.all(
+      ["from-afar", "base"].map(async (name) => {
+        const sandbox = await Sandbox.create(name, server().options);
+        const { stdout } = await sandbox.commands.run(look);
+        await sandbox.kill();
+        return stdout;
+      }),
+    );
+    expect(said[0]).toStartWith("42\nuser\n/home/user\n0\n");
+    expect(said[0]).toBe(said[1] ?? "");
+  },
+  BASE_MS,
+);
 
 test("a name that is none is refused before anything is built", async () => {
   const build = Template.build(Template().fromImage("De bian"), "none", server().options);
