@@ -87,5 +87,8 @@ describe("a change of a set", () => {
     expect(grant("t", "198.18.0.2", ways)).toBe("add element inet t granted { 198.18.0.2 . 10.0.0.5 . 5000 }\n");
     expect(withdraw("t", "198.18.0.2", ways)).toBe("delete element inet t granted { 198.18.0.2 . 10.0.0.5 . 5000 }\n");
     expect(grant("t", "198.18.0.2", [])).toBe("");
+    // A name may have an address twice, which nft adds but cannot delete.
+    const twice = [...ways, ...ways];
+    expect(withdraw("t", "198.18.0.2", twice)).toBe(withdraw("t", "198.18.0.2", ways));
   });
 });

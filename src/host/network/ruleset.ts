@@ -129,6 +129,7 @@ export function withdraw(table: string, address: string, ways: readonly { addres
   return grant(table, address, ways).replace(/^add/, "delete");
 }
 
+/** Each once: what is named twice can be added so, but not be deleted. */
 function add(table: string, set: string, elements: readonly string[]): string {
-  return elements.length === 0 ? "" : `add element inet ${table} ${set} { ${elements.join(", ")} }\n`;
+  return elements.length === 0 ? "" : `add element inet ${table} ${set} { ${[...new Set(elements)].join(", ")} }\n`;
 }
