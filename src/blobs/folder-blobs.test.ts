@@ -1,6 +1,6 @@
 /** What has a name is whole: whatever breaks off, is too large, comes twice at once or is killed leaves nothing. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
@@ -168,6 +168,18 @@ describe("nothing comes of", () => {
     expect(await again.list("")).toEqual([]);
     expect(incoming()).toEqual([]);
   });
+});
+
+test("what would take the last of the disk is refused while it comes, and nothing stays of it", async () => {
+  const { bavail, bsize } = statfsSync(folder);
+  const scarce = await FolderBlobs.open(folder, clock, bavail * bsize * 2);
+  let pulled = 0;
+  const content = new ReadableStream<Uint8Array>(
+    { pull: (controller) => controller.enqueue(new Uint8Array(++pulled)) },
+    { highWaterMark: 0 },
+  );
+  await expect(scarce.put("files/a", content, MAX)).rejects.toMatchObject({ status: 507 });
+  expect([pulled, incoming(), await scarce.list("")]).toEqual([1, [], []]);
 });
 
 test("leftovers of a crash between write and rename are no blobs, and are removed at the next open", async () => {

@@ -4,27 +4,34 @@
  * removed at the next open. One server uses the folder at a time.
  */
 import { randomUUID } from "node:crypto";
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat, unlink, utimes } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs, unlink, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import type { Clock } from "../work/clock.ts";
 import { checkedBlobName } from "./blob-name.ts";
 import type { Blobs, StoredBlob } from "./blobs.ts";
-import { BLOB_READ_BYTES } from "./limits.ts";
+import { BLOB_DISK_FREE_MIN_BYTES, BLOB_DISK_LOOK_BYTES, BLOB_READ_BYTES } from "./limits.ts";
 
 export class FolderBlobs implements Blobs {
   readonly #incoming: string;
   readonly #whole: string;
   readonly #clock: Clock;
+  readonly #freeMinBytes: number;
 
-  private constructor(folder: string, clock: Clock) {
+  private constructor(folder: string, clock: Clock, freeMinBytes: number) {
+    this.#freeMinBytes = freeMinBytes;
     this.#incoming = join(folder, "incoming");
     this.#whole = join(folder, "whole");
     this.#clock = clock;
   }
 
-  static async open(folder: string, clock: Clock): Promise<FolderBlobs> {
-    const blobs = new FolderBlobs(folder, clock);
+  /** No put leaves less of the disk free than `freeMinBytes`. */
+  static async open(
+    folder: string,
+    clock: Clock,
+    freeMinBytes: number = BLOB_DISK_FREE_MIN_BYTES,
+  ): Promise<FolderBlobs> {
+    const blobs = new FolderBlobs(folder, clock, freeMinBytes);
     await rm(blobs.#incoming, { recursive: true, force: true });
     for (const each of [blobs.#incoming, blobs.#whole]) await mkdir(each, { recursive: true, mode: 0o700 });
     return blobs;
@@ -34,7 +41,7 @@ export class FolderBlobs implements Blobs {
     const target = this.#pathOf(name);
     const aside = join(this.#incoming, randomUUID());
     try {
-      const bytes = await writeDurably(aside, content, maxBytes);
+      const bytes = await writeDurably(aside, content, maxBytes, this.#freeMinBytes);
       await this.#makeFolder(dirname(target));
       await this.#stamp(aside);
       await rename(aside, target);
@@ -42,7 +49,7 @@ export class FolderBlobs implements Blobs {
       return bytes;
     } catch (error) {
       await unlink(aside).catch(() => undefined);
-      throw isFull(error) ? new Fault(507, "the disk of the server is full; try again later", { cause: error }) : error;
+      throw isFull(error) ? full(error) : error;
     }
   }
 
@@ -96,17 +103,37 @@ export class FolderBlobs implements Blobs {
   }
 }
 
-async function writeDurably(path: string, content: ReadableStream<Uint8Array>, maxBytes: number): Promise<number> {
+async function writeDurably(
+  path: string,
+  content: ReadableStream<Uint8Array>,
+  maxBytes: number,
+  freeMinBytes: number,
+): Promise<number> {
   await using handle = await open(path, "wx", 0o600);
   let bytes = 0;
+  let lookAt = 0;
   // Leaving the loop cancels the stream, so what comes after the bound is not read.
   for await (const chunk of content) {
     bytes += chunk.length;
     if (bytes > maxBytes) throw new Fault(413, `the content is larger than ${maxBytes} bytes`);
+    if (bytes >= lookAt) {
+      await demandRoom(path, freeMinBytes);
+      lookAt = bytes + BLOB_DISK_LOOK_BYTES;
+    }
     await writeAll(handle, chunk);
   }
   await handle.sync();
   return bytes;
+}
+
+/** A disk that is full to its last byte stops everybody; whoever sends can come again. */
+async function demandRoom(path: string, freeMinBytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(path);
+  if (bavail * bsize < freeMinBytes) throw full();
+}
+
+function full(cause?: unknown): Fault {
+  return new Fault(507, "the disk of the server is full; try again later", { cause });
 }
 
 async function writeAll(handle: FileHandle, chunk: Uint8Array): Promise<void> {
