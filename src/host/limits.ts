@@ -219,6 +219,8 @@ export const CONTENT_SHOWN_PATH_MAX_CHARS = 256;
 /** Credentials of a cloud are exchanged for a registry's within this. */
 export const LOGIN_MS = 10_000;
 export const LOGIN_ANSWER_MAX_BYTES = 64 * 1024;
+/** A key of 4096 bits has 3300. The server's thread signs with it, and the time grows with the third power of it. */
+export const LOGIN_KEY_MAX_CHARS = 4096;
 /** The sandbox in which an image is fetched. Its disk holds the layers as they come, and what is unpacked of them. */
 export const FETCH_CPU_COUNT = 2;
 export const FETCH_MEMORY_MB = 1024;

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { createVerify, generateKeyPairSync } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
 import type { RegistryCredentials } from "../host.ts";
-import { LOGIN_ANSWER_MAX_BYTES } from "../limits.ts";
+import { LOGIN_ANSWER_MAX_BYTES, LOGIN_KEY_MAX_CHARS } from "../limits.ts";
 import { awsSigned } from "./aws-signature.ts";
 import { registryLogin } from "./registry-login.ts";
 
@@ -113,6 +113,7 @@ describe("Google", () => {
       { type: "gcp", serviceAccountJson: "nonsense" } as const,
       account({ client_email: 1 }),
       account({ private_key: `no ${SECRET}` }),
+      account({ private_key: pem + "\n".repeat(LOGIN_KEY_MAX_CHARS) }),
     ];
     for (const credentials of accounts) {
       const { result, asked } = await login(credentials, () => new Response());

@@ -6,7 +6,7 @@
 import { createSign } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
 import type { RegistryCredentials } from "../host.ts";
-import { LOGIN_ANSWER_MAX_BYTES, LOGIN_MS } from "../limits.ts";
+import { LOGIN_ANSWER_MAX_BYTES, LOGIN_KEY_MAX_CHARS, LOGIN_MS } from "../limits.ts";
 import { awsSigned } from "./aws-signature.ts";
 import { asRecord, parseJson } from "./json-value.ts";
 
@@ -80,6 +80,10 @@ async function googleLogin(serviceAccountJson: string, now: number, clouds: Clou
   const { client_email: email, private_key: key } = asRecord(parseJson(serviceAccountJson));
   if (typeof email !== "string" || typeof key !== "string") {
     throw new Fault(400, "the service account for the registry must be JSON with client_email and private_key");
+  }
+  if (key.length > LOGIN_KEY_MAX_CHARS) {
+    const most = `at most ${LOGIN_KEY_MAX_CHARS} are taken, enough for 4096 bits`;
+    throw new Fault(400, `the private_key of the service account has ${key.length} characters; ${most}`);
   }
   const seconds = Math.floor(now / 1000);
   const claims = {
