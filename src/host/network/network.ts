@@ -29,7 +29,8 @@ export class Network {
   readonly #interfacePrefix: string;
   readonly #slots = new Slots();
   readonly #offline = new Set<number>();
-  readonly #granted = new Map<number, readonly Way[]>();
+  /** What there is to be taken back, once it is there. */
+  readonly #granted = new Map<number, Promise<readonly Way[]>>();
   readonly #onLink: OnLinkSet;
   #mtu = MTU_DEFAULT;
 
@@ -135,8 +136,15 @@ export class Network {
 
   /** Opens what is closed to all others, until the slot is given back. Once for each slot. */
   async grant(slot: number, ways: readonly Way[]): Promise<void> {
-    this.#granted.set(slot, ways);
-    await nft(grant(this.table, this.address(slot), ways));
+    const opened = nft(grant(this.table, this.address(slot), ways));
+    this.#granted.set(
+      slot,
+      opened.then(
+        () => ways,
+        () => [],
+      ),
+    );
+    await opened;
   }
 
   /** How many bytes have gone to and from the sandbox; undefined when it has no interface. */
@@ -155,9 +163,10 @@ export class Network {
   /** Gives a slot back that is unplugged. */
   async free(slot: number): Promise<void> {
     if (this.#offline.delete(slot)) await nft(reconnect(this.table, this.address(slot)));
-    const granted = this.#granted.get(slot);
+    // A build that is cancelled gives its slot back while it opens a way.
+    const granted = (await this.#granted.get(slot)) ?? [];
     this.#granted.delete(slot);
-    if (granted !== undefined) await nft(withdraw(this.table, this.address(slot), granted));
+    if (granted.length > 0) await nft(withdraw(this.table, this.address(slot), granted));
     this.#slots.free(slot);
   }
 

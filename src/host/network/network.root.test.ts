@@ -1,0 +1,45 @@
+/** Rules of this machine's own tables, in the network of the tests. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { run } from "../system/command.ts";
+import { DataFolder } from "../system/data-folder.ts";
+import { Network } from "./network.ts";
+
+const data = new DataFolder(mkdtempSync(join(tmpdir(), "sandlot-network-")));
+const way = { address: "10.0.0.5", port: 5000 };
+let network: Network;
+beforeAll(async () => {
+  data.makeRunFolder();
+  network = new Network(data);
+  await network.open();
+});
+afterAll(async () => {
+  await network.remove();
+  for (const folder of [data.runFolder, data.path]) rmSync(folder, { recursive: true });
+});
+
+const granted = async () => await run(["nft", "list", "set", "inet", network.table, "granted"]);
+
+test("a way that was opened is closed when its slot is given back, also one that was named twice", async () => {
+  const slot = network.take();
+  await network.grant(slot, [way, way]);
+  expect(await granted()).toContain(`${network.address(slot)} . ${way.address} . ${way.port}`);
+  await network.free(slot);
+  expect(await granted()).not.toContain(way.address);
+});
+
+test("so is one that is only being opened", async () => {
+  const slot = network.take();
+  const granting = network.grant(slot, [way]);
+  await Promise.all([granting, network.free(slot)]);
+  expect(await granted()).not.toContain(way.address);
+});
+
+test("a slot whose way could not be opened is given back all the same", async () => {
+  const slot = network.take();
+  await expect(network.grant(slot, [{ ...way, port: 70_000 }])).rejects.toThrow("nft");
+  await network.free(slot);
+  expect(network.takeFor(network.address(slot))).toBe(slot);
+});
