@@ -34,6 +34,7 @@ const FOR_BLOBS: Record<string, (bytes: Uint8Array<ArrayBuffer>) => Response | P
   "short-blob": (bytes) => new Response(bytes.subarray(0, bytes.length - 1)),
   "endless-blob": () => new Response(endless()),
   "blob-hangs": hang,
+  "private-blob-hangs": hang,
   "blob-leads-inside": () => Response.redirect("http://10.1.2.3/", 307),
 };
 
