@@ -169,3 +169,5 @@ export const VOLUME_USERS_SHOWN = 10;
 export const VOLUME_REMOVAL_RETRY_MIN_MS = 1_000;
 export const VOLUME_REMOVAL_RETRY_MAX_MS = 60_000;
 export const VOLUME_REMOVALS_AT_ONCE = 2;
+/** Volumes of all teams that are formatted at once; it takes tools and a device for each. Teams take turns. */
+export const VOLUMES_MADE_AT_ONCE = 4;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import { VOLUME_TOKEN_MS } from "../limits.ts";
+import { VOLUME_TOKEN_MS, VOLUMES_MADE_AT_ONCE } from "../limits.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
 
 let f: ControlFixture;
@@ -71,6 +71,23 @@ describe("volumes", () => {
     const own = await make("own", {}, other);
     expect((await stat({ ...own, token })).status).toBe(403);
     expect((await f.call("GET", "/volumes/not-a-uuid")).status).toBe(400);
+  });
+
+  test("are made a few at a time, however many are asked for at once", async () => {
+    const open = Promise.withResolvers<void>();
+    let underWay = 0;
+    f.host.beforeCreateVolume = () => {
+      underWay++;
+      return open.promise;
+    };
+    const many = Array.from({ length: 3 * VOLUMES_MADE_AT_ONCE }, (_, nth) => make(`volume-${nth}`));
+    while ((await f.call("GET", "/volumes")).status === 200 && underWay < VOLUMES_MADE_AT_ONCE) await Bun.sleep(1);
+    // All have asked; of the store each has its turn before this one.
+    await f.call("GET", "/volumes");
+    expect(underWay).toBe(VOLUMES_MADE_AT_ONCE);
+    open.resolve();
+    await Promise.all(many);
+    expect(underWay).toBe(3 * VOLUMES_MADE_AT_ONCE);
   });
 
   test("that the host could not make are not there, and their name is free", async () => {

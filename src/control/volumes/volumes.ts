@@ -12,6 +12,7 @@ import type { Store } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
+import { Gate } from "../../work/gate.ts";
 import { described, type Log } from "../../work/log.ts";
 import { RetryQueue } from "../../work/retry-queue.ts";
 import type { Ids } from "../access/ids.ts";
@@ -21,6 +22,7 @@ import {
   VOLUME_REMOVAL_RETRY_MIN_MS,
   VOLUME_REMOVALS_AT_ONCE,
   VOLUME_USERS_SHOWN,
+  VOLUMES_MADE_AT_ONCE,
 } from "../limits.ts";
 import { ContentPlaces } from "./content-places.ts";
 import { findMounts } from "./volume-mounts.ts";
@@ -51,6 +53,8 @@ export class Volumes {
   readonly #bounds: VolumeBounds;
   readonly #removal: RetryQueue<string>;
   readonly #places = new ContentPlaces();
+  /** Who waits has a row already, of which a team has only so many. */
+  readonly #making = new Gate(VOLUMES_MADE_AT_ONCE);
   #tokens: Promise<VolumeTokens> | undefined;
 
   constructor(services: VolumeServices, bounds: Partial<VolumeBounds> = {}) {
@@ -103,6 +107,7 @@ export class Volumes {
       }
     });
     try {
+      using _place = await this.#making.enter(team.id);
       await host.createVolume(volume.id, sizeMB);
       await store.volumes.markReady(volume.id);
       return { ...volume, isReady: true };
