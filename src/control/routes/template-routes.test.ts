@@ -247,6 +247,14 @@ describe("PATCH", () => {
     expect((await f.call("POST", "/sandboxes", { templateID: known })).body.templateID).toBe(known);
   });
 
+  test("never gives a team the names that clients ask for by themselves", async () => {
+    await storeTemplate(f, "desktop");
+    const refused = await f.call("PATCH", "/templates/desktop", { public: true });
+    expect([refused.status, refused.body.message]).toEqual([409, expect.stringContaining("clients ask for")]);
+    expect(await statusOf("POST", "/sandboxes", { templateID: "desktop" })).toBe(201);
+    expect((await f.call("POST", "/sandboxes", { templateID: "desktop" }, stranger)).status).toBe(404);
+  });
+
   test("is for the team's own: 404 by another's id, 403 for what is built in, 400 in another namespace", async () => {
     const theirs = await storeTemplate(f, "shown", { team: "strangers", public: true });
     for (const [reference, status] of [

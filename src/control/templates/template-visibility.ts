@@ -15,6 +15,8 @@ interface VisibilityChange {
 }
 
 const LIKE_AN_ID = /^[a-z0-9]{20}$/;
+/** Clients ask for these by themselves: who held one would get the code and secrets of all teams. */
+const NAMES_OF_CLIENTS: ReadonlySet<string> = new Set(["base", "code-interpreter-v1", "desktop", "mcp-gateway"]);
 
 /** Answers the names that it has then. */
 export async function setVisibility(
@@ -57,6 +59,9 @@ async function claimNames(tables: Tables, template: Template): Promise<void> {
     // Whoever starts a template by its id must not get another one that took the id for a name.
     if (LIKE_AN_ID.test(alias)) {
       throw new Fault(409, `"${alias}" has the form of a template's id, and is no name for all teams; choose another`);
+    }
+    if (NAMES_OF_CLIENTS.has(alias)) {
+      throw new Fault(409, `"${alias}" is what clients ask for by themselves, and no team's to give; choose another`);
     }
     if (await tables.templates.addAlias(GLOBAL_NAMESPACE, alias, template.id)) continue;
     const holder = await tables.templates.byAlias(GLOBAL_NAMESPACE, alias);
