@@ -54,7 +54,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/guest-link": list("contract contract/runtime work host/limits.ts host/host.ts host/system host/mount"),
   "host/runtime": [],
   "host/runtime/crun": list(`
-    contract contract/runtime host/limits.ts host/system host/cgroup host/mount host/image
+    contract contract/runtime work host/limits.ts host/system host/cgroup host/mount host/image
     host/network host/runtime
   `),
   "host/sandbox": list(`

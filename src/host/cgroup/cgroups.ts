@@ -101,7 +101,13 @@ export async function removeEmptyParents(): Promise<void> {
 }
 
 function foldersIn(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+  try {
+    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+  } catch (error) {
+    // Somebody else removes it at the same time.
+    if (existsSync(folder)) throw error;
+    return [];
+  }
 }
 
 async function removeTree(folder: string, keep: ReadonlySet<string>): Promise<boolean> {
@@ -141,7 +147,12 @@ async function endAndRemove(folder: string): Promise<boolean> {
 /** With cgroup v1, what is frozen does not even end. */
 function letGo(folder: string): void {
   const state = join(folder, "freezer.state");
-  if (existsSync(state)) writeFileSync(state, "THAWED");
+  try {
+    if (existsSync(state)) writeFileSync(state, "THAWED");
+  } catch (error) {
+    // Somebody else removes it at the same time.
+    if (existsSync(folder)) throw error;
+  }
 }
 
 function processesOf(folder: string): number[] {

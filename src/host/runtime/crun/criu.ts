@@ -7,6 +7,7 @@ import { rmdir } from "node:fs/promises";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
+import { described, stderrLog } from "../../../work/log.ts";
 import { namedTrees, removeCgroups } from "../../cgroup/cgroups.ts";
 import { freezeCommand, freezerOf, processesBelow, thaw } from "../../cgroup/freezer.ts";
 import { CRIU_AFTERMATH_MS, DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_MS } from "../../limits.ts";
@@ -147,7 +148,11 @@ export class Criu {
     let stalled = false;
     using _watch = new StallWatch(strays, RESTORE_STALLED_MS, () => {
       stalled = true;
-      for (const cgroup of strays) void removeCgroups(cgroup);
+      for (const cgroup of strays) {
+        removeCgroups(cgroup).catch((error) =>
+          stderrLog.write({ level: "error", event: "a restore that stood still goes on", error: described(error) }),
+        );
+      }
     });
     const { exitCode } = await this.#run(restore.id, "restore", RESTORE_MS, strays, script, [
       "restore",
