@@ -7,6 +7,7 @@ import { rmdir } from "node:fs/promises";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
+import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { described, stderrLog } from "../../../work/log.ts";
 import { namedTrees, removeCgroups } from "../../cgroup/cgroups.ts";
 import { freezeCommand, freezerOf, processesBelow, thaw } from "../../cgroup/freezer.ts";
@@ -97,16 +98,23 @@ export class Criu {
    */
   async dump(dump: Dump): Promise<void> {
     const before = await processesBelow(freezerOf(dump.cgroup));
+    const guests = before.filter(isGuest);
     const first = await this.#dump(dump, QUIET);
     if (first.exitCode === 0) return;
     thaw(dump.cgroup);
-    const loss = await lossOf(dump, before, first.exitCode);
+    const loss = await lossOf(dump, before, guests, first.exitCode);
     // Also then: connections that a killed CRIU held back go on only when another lets them go.
     const second = await this.#dump(dump, TALKATIVE);
     if (loss !== undefined) throw loss;
-    if (second.exitCode === 0) return;
-    const lossAgain = await lossOf(dump, before, second.exitCode);
-    if (second.exitCode >= SIGNALLED_MIN) throw lossAgain ?? killedTwice();
+    if (second.exitCode === 0) {
+      // What CRIU had its hand in may have taken longer to end than was waited for.
+      const late = await lossOf(dump, before, guests, first.exitCode);
+      if (late !== undefined) throw late;
+      return;
+    }
+    const lossAgain = await lossOf(dump, before, guests, second.exitCode);
+    if (lossAgain !== undefined) throw lossAgain;
+    if (second.exitCode >= SIGNALLED_MIN) throw killedTwice();
     const [log, scriptLog] = ["dump.log", "post-dump.log"].map((name) => readToolLog(join(dump.folder, name)));
     throw explain(log ?? "", scriptLog ?? "", before);
   }
@@ -228,17 +236,32 @@ export function toolCgroup(data: DataFolder, id: string, action: Action): string
 async function lossOf(
   { id, pid, cgroup }: Dump,
   before: readonly number[],
+  guests: readonly number[],
   exitCode: number,
 ): Promise<Fault | undefined> {
   await Bun.sleep(CRIU_AFTERMATH_MS);
   const after = existsSync(freezerOf(cgroup)) ? await processesBelow(freezerOf(cgroup)) : [];
   if (!after.includes(pid)) throw new Fault(404, `sandbox ${id} ended while CRIU was writing it down`);
-  if (exitCode < SIGNALLED_MIN) return undefined;
-  const lost = before.filter((each) => !after.includes(each)).length;
+  const gone = before.filter((each) => !after.includes(each));
+  const wasKilled = exitCode >= SIGNALLED_MIN;
+  // Others come and go as they like; a guest that is gone was killed under CRIU's hands, and is replaced by itself.
+  if (!wasKilled && !gone.some((each) => guests.includes(each))) return undefined;
+  const lost = wasKilled ? gone.length : gone.filter((each) => !guests.includes(each)).length;
   if (lost === 0) return undefined;
   const these = lost === 1 ? "one of its processes has" : `${lost} of its processes have`;
-  const message = `the tool that wrote this sandbox down was killed, and ${these} ended with it; the others go on`;
-  return new Fault(503, message);
+  const what = wasKilled
+    ? "the tool that wrote this sandbox down"
+    : "the guest of this sandbox, while it was written down,";
+  return new Fault(503, `${what} was killed, and ${these} ended with it; the others go on`);
+}
+
+/** By its own word, which is enough to judge a loss by. */
+function isGuest(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith(`${GUEST_MOUNT}/bin/guest`);
+  } catch {
+    return false;
+  }
 }
 
 /** CRIU takes the locks of a sandbox again and waits for each, for as long as somebody else has it. */
