@@ -28,6 +28,7 @@ export class BuildLog {
       this.#heardBytes += Buffer.byteLength(entry.message);
       this.#pending.push(entry);
     }
+    // What could not be written waits for the next entries, and `flushed` throws when it never can.
     void this.#turns.run(() => this.#write()).catch(() => undefined);
   }
 
