@@ -209,7 +209,12 @@ export class Builds {
       log.write({ level: "error", event: "a build could not be done", build: job.id, error: described(error) });
       await store.builds.fail(job.id, { message: BROKEN, step: null }, clock.now()).catch((cause: unknown) => {
         // It reads "building" until the next start, which ends what nobody builds.
-        log.write({ level: "error", event: "a build was not marked as failed", build: job.id, error: described(cause) });
+        log.write({
+          level: "error",
+          event: "a build was not marked as failed",
+          build: job.id,
+          error: described(cause),
+        });
       });
     } finally {
       this.#jobs.delete(job.id);
