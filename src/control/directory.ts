@@ -36,8 +36,21 @@ export interface Route {
   /** Another run of the same sandbox has another. */
   runId: string;
   endpoint: Endpoint;
+  access: RouteAccess;
   /** False: nobody new is led there. What is carried already goes on, because it may turn out that the run does. */
   isOpen: boolean;
+}
+
+/** Who is let through to a sandbox, and as what. */
+export interface RouteAccess {
+  /** Requests to all ports but the runtime's must have it as `e2b-traffic-access-token`; null: anybody passes. */
+  trafficToken: string | null;
+  /** The runtime asks for no token of its own, so the traffic token is demanded on its port, too. */
+  guardsRuntime: boolean;
+  /** What services on all ports but the runtime's are told as Host; `${PORT}` in it is the port. Null: as it came. */
+  maskRequestHost: string | null;
+  /** Ports where the service speaks TLS; its certificate is not looked at. */
+  httpsPorts: readonly number[];
 }
 
 export type RouteEvent =
@@ -52,6 +65,8 @@ export interface WakeRequest {
   port: number;
   /** The request's X-Access-Token. */
   accessToken: string | null;
+  /** Its E2b-Traffic-Access-Token. */
+  trafficToken: string | null;
   /** False: it only asks whether the sandbox is up. It joins a start that is under way and begins none. */
   mayWake: boolean;
 }
@@ -59,4 +74,11 @@ export interface WakeRequest {
 export type Wake = { woken: true } | { refused: WakeRefusal };
 
 /** `unavailable`: the machine has no room or no time for it just now, or the server is stopping. */
-export type WakeRefusal = "not-found" | "forbidden" | "in-transition" | "limit-reached" | "unavailable";
+export type WakeRefusal =
+  | "not-found"
+  | "forbidden"
+  | "traffic-token-missing"
+  | "traffic-token-wrong"
+  | "in-transition"
+  | "limit-reached"
+  | "unavailable";

@@ -65,7 +65,7 @@ describe("the JS SDK", () => {
       lifecycle: { onTimeout: "kill", autoResume: false },
     });
     expect(info.endAt.getTime() - info.startedAt.getTime()).toBe(30_000);
-    expect(f.host.requestOf(sandbox.sandboxId)).toMatchObject({ envVars: { A: "b" }, internet: false });
+    expect(f.host.requestOf(sandbox.sandboxId)).toMatchObject({ envVars: { A: "b" }, egress: "closed" });
 
     await Sandbox.setTimeout(sandbox.sandboxId, 90_000, connection);
     expect((await sandbox.getInfo()).endAt.getTime() - info.startedAt.getTime()).toBe(90_000);

@@ -19,10 +19,13 @@ import type { Destination, RouteTable } from "./route-table.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
 
 const ACCESS_TOKEN_HEADER = "x-access-token";
+const TRAFFIC_TOKEN_HEADER = "e2b-traffic-access-token";
 
 const REASONS = {
   "not-found": "sandbox-not-found",
   forbidden: "resume-forbidden",
+  "traffic-token-missing": "traffic-token-missing",
+  "traffic-token-wrong": "traffic-token-wrong",
   "in-transition": "sandbox-in-transition",
   "limit-reached": "limit-reached",
   unavailable: "resume-unavailable",
@@ -84,7 +87,8 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
   /** Undefined: it can be reached, or could a moment ago. */
   async function wake({ sandboxId, port }: SandboxAddress, { headers, mayWake }: Asking): Promise<Refusal | undefined> {
     const accessToken = headers.get(ACCESS_TOKEN_HEADER);
-    const woken = await directory.wake(sandboxId, { port, accessToken, mayWake });
+    const trafficToken = headers.get(TRAFFIC_TOKEN_HEADER);
+    const woken = await directory.wake(sandboxId, { port, accessToken, trafficToken, mayWake });
     return "woken" in woken ? undefined : { reason: REASONS[woken.refused], sandboxId };
   }
 

@@ -6,6 +6,7 @@ import { EDGE_RETRY_AFTER_SECONDS } from "./limits.ts";
 
 export type Refusal =
   | { reason: "sandbox-not-found" | "resume-forbidden" | "sandbox-in-transition"; sandboxId: string }
+  | { reason: "traffic-token-missing" | "traffic-token-wrong"; sandboxId: string }
   | { reason: "limit-reached" | "resume-unavailable"; sandboxId: string }
   | { reason: "closed-port"; sandboxId: string; port: number }
   | { reason: "internal-endpoint"; path: string }
@@ -32,6 +33,14 @@ const FORBIDDEN: Page = {
     "The sandbox is paused, and this request may not resume it: it carries no token for that, or the team is blocked. " +
     "Resume it with its SDK or API key, or ask the operator.",
 };
+const TOKEN_MISSING: Page = {
+  title: "Missing Traffic Access Token",
+  advice: "The sandbox is private. A request needs its traffic access token, which its creator was given.",
+};
+const TOKEN_WRONG: Page = {
+  title: "Invalid Traffic Access Token",
+  advice: "The sandbox is private, and the traffic access token of this request is not the one of this sandbox.",
+};
 const IN_TRANSITION: Page = {
   title: "Sandbox Still Transitioning",
   advice: "The sandbox is being paused or copied. Reload this page in a moment.",
@@ -56,6 +65,14 @@ export function refuse(refusal: Refusal, asked: Headers): Response {
     case "sandbox-not-found": {
       const { sandboxId } = refusal;
       return answer({ sandboxId, message: "The sandbox was not found", code: 502 }, NOT_FOUND, asked);
+    }
+    case "traffic-token-missing": {
+      const message = "The sandbox is private: the header e2b-traffic-access-token is missing";
+      return answer({ sandboxId: refusal.sandboxId, message, code: 403 }, TOKEN_MISSING, asked);
+    }
+    case "traffic-token-wrong": {
+      const message = "The sandbox is private: the header e2b-traffic-access-token holds another token";
+      return answer({ sandboxId: refusal.sandboxId, message, code: 403 }, TOKEN_WRONG, asked);
     }
     case "resume-forbidden": {
       const message = "The sandbox is paused and cannot be resumed with these credentials";

@@ -68,7 +68,7 @@ describe("a request to a paused sandbox", () => {
     woken.resolve();
     await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
     await edge.fetch(service.port ?? 0, "/", { headers: { "X-Access-Token": "abc" } });
-    expect(asked).toEqual([{ port: service.port ?? 0, accessToken: "abc", mayWake: true }]);
+    expect(asked).toEqual([{ port: service.port ?? 0, accessToken: "abc", trafficToken: null, mayWake: true }]);
   });
 
   test.each([
@@ -84,7 +84,7 @@ describe("a request to a paused sandbox", () => {
       return { refused: "not-found" };
     };
     expect((await edge.fetch(port, path, { method })).status).toBe(502);
-    expect(asked).toEqual([{ port, accessToken: null, mayWake }]);
+    expect(asked).toEqual([{ port, accessToken: null, trafficToken: null, mayWake }]);
   });
 
   test("to a port that nobody listens on is a closed port, after it was woken", async () => {

@@ -66,6 +66,12 @@ export interface Host {
   destroy(id: string): Promise<void>;
 
   /**
+   * From now on this may leave a running sandbox. Resolves when it holds for everything, connections that were open
+   * before included. Until then each packet meets the old rules or the new ones, whole. Fault 404 when it does not run.
+   */
+  setEgress(id: string, egress: Egress): Promise<void>;
+
+  /**
    * A port at the `host` of the sandbox's endpoint that leads to a service on `port`, also to one that is bound to a
    * loopback address; undefined if there is none, or the sandbox does not run.
    */
@@ -167,10 +173,37 @@ export interface CreateSandbox {
   envVars: Record<string, string>;
   /** Tokens that open the runtime; empty means that it answers without one. */
   accessTokens: string[];
-  /** False: no packet leaves the sandbox, names do not resolve. */
-  internet: boolean;
+  egress: Egress;
   /** Absent: none. A checkpoint with memory has the ones it was written with, and takes no others: Fault 422. */
   volumes?: readonly VolumeMount[];
+}
+
+/**
+ * What may leave a sandbox, from its first packet on. `open`: all but what is closed to every sandbox. `closed`: no
+ * packet, and names do not resolve.
+ */
+export type Egress = "open" | "closed" | EgressPolicy;
+
+/**
+ * What is allowed passes although it is denied; what is neither passes. What is closed to every sandbox stays closed.
+ * All ranges are IPv4 with a prefix length, as `ipv4Range` writes them: all of IPv6 is closed.
+ */
+export interface EgressPolicy {
+  allowRanges: readonly string[];
+  /** As `DomainPatterns` takes them. They count for HTTP on port 80 and TLS on port 443. */
+  allowNames: readonly string[];
+  denyRanges: readonly string[];
+  /** Every TCP connection that may leave goes through it, and nothing leaves but those. Null: none. */
+  proxy: EgressProxy | null;
+}
+
+/** A SOCKS5 server. */
+interface EgressProxy {
+  /** A name or an IPv4 address. */
+  host: string;
+  port: number;
+  /** Null: it asks for none. */
+  credentials: { username: string; password: string } | null;
 }
 
 export interface VolumeMount {

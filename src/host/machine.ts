@@ -27,6 +27,7 @@ import type {
   CheckpointOptions,
   CreatedSandbox,
   CreateSandbox,
+  Egress,
   Host,
   HostEvent,
   KeptReady,
@@ -40,8 +41,8 @@ import { GuestFolders } from "./image/guest-folders.ts";
 import { Images } from "./image/images.ts";
 import { LIVENESS_CHECK_MS } from "./limits.ts";
 import { Mounts } from "./mount/mounts.ts";
-import { DnsRelay } from "./network/dns-relay.ts";
 import { Network } from "./network/network.ts";
+import { DnsRelay } from "./relay/dns-relay.ts";
 import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { Checkpointing } from "./sandbox/checkpointing.ts";
@@ -246,6 +247,10 @@ export class Machine implements Host {
       // another's by now.
       await unmakeById(this.#places, id);
     });
+  }
+
+  async setEgress(id: string, _egress: Egress): Promise<void> {
+    throw new Fault(501, `the network of sandbox "${id}" cannot be changed yet`);
   }
 
   async forward(id: string, port: number): Promise<number | undefined> {

@@ -80,7 +80,13 @@ class BuildStorm {
     const { image, checkpoint, word, envVars } = template;
     const starting = { start, ...(checkpoint === null ? {} : { checkpoint }) };
     const kind = { ...base, image };
-    const request = { kind, envVars, accessTokens: [], internet: false, ...(word === "started" ? starting : {}) };
+    const request = {
+      kind,
+      envVars,
+      accessTokens: [],
+      egress: "closed" as const,
+      ...(word === "started" ? starting : {}),
+    };
     try {
       const { id, misfit } = await here.machine.create(request);
       if (misfit !== undefined && this.templates[slot] === template) this.#note(`misfit: ${misfit}`);

@@ -39,7 +39,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "guest/programs": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
 
   host: list(`
-    contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/network
+    contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/relay host/network
     host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/sandbox host/build
     host/volume
   `),
@@ -47,7 +47,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/cgroup": list("contract work host/limits.ts"),
   "host/image": list("contract work host/limits.ts host/system host/mount host/disk"),
   "host/mount": list("contract work host/limits.ts host/system"),
-  "host/network": list("contract work host/limits.ts host/system"),
+  "host/relay": list("contract work host/limits.ts host/host.ts host/system"),
+  "host/network": list("contract work host/limits.ts host/host.ts host/system host/relay"),
   "host/disk": list("contract work host/limits.ts host/system host/mount host/network"),
   "host/volume": list("contract work host/limits.ts host/volume-content.ts host/system host/mount host/disk"),
   "host/checkpoint": list("contract work host/limits.ts host/host.ts host/system host/runtime"),

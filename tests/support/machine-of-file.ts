@@ -23,7 +23,7 @@ export const request: CreateSandbox = {
   kind: { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE },
   envVars: {},
   accessTokens: [],
-  internet: false,
+  egress: "closed",
 };
 
 export class MachineOfFile {

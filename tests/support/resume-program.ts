@@ -15,7 +15,7 @@ const machine = await Machine.open({
   guestFolder: guestFolder(new Toolbox(cacheFolder)),
   resolver: "9.9.9.9",
 });
-await machine.resume({ kind, envVars: {}, accessTokens: [], internet: false, id, checkpoint, memory: true });
+await machine.resume({ kind, envVars: {}, accessTokens: [], egress: "closed", id, checkpoint, memory: true });
 console.log(await ask(machine, id, Number(port)));
 await machine.close();
 process.exit(0);

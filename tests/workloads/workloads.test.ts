@@ -58,7 +58,7 @@ const request = (image: string): CreateSandbox => ({
   kind: { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image, memoryMB: MEMORY_MB },
   envVars: {},
   accessTokens: [],
-  internet: true,
+  egress: "open",
 });
 
 async function play(image: string, workload: Workload): Promise<void> {

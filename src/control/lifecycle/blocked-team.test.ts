@@ -38,7 +38,8 @@ test.each([
 });
 
 test("traffic does not wake its sandboxes", async () => {
-  const wake = () => f.control.directory.wake(asleep, { port: 3000, accessToken: null, mayWake: true });
+  const wake = () =>
+    f.control.directory.wake(asleep, { port: 3000, accessToken: null, trafficToken: null, mayWake: true });
   expect(await wake()).toEqual({ refused: "forbidden" });
   await block(false);
   expect(await wake()).toHaveProperty("woken");

@@ -25,7 +25,7 @@ describe("create", () => {
       trafficAccessToken: null,
       domain: null,
     });
-    expect(f.host.requestOf(body.sandboxID)).toMatchObject({ accessTokens: [], internet: true, envVars: {} });
+    expect(f.host.requestOf(body.sandboxID)).toMatchObject({ accessTokens: [], egress: "open", envVars: {} });
     expect(await f.endOf(body.sandboxID)).toBe(15);
   });
 
@@ -54,7 +54,7 @@ describe("create", () => {
     });
     expect(f.host.requestOf(id)).toMatchObject({
       envVars: { A: "x=y", B: "" },
-      internet: false,
+      egress: "closed",
       kind: {
         image: "base",
         cpuCount: 2,
@@ -90,14 +90,14 @@ describe("create", () => {
   });
 
   test.each([
-    [undefined, null, true],
-    [null, null, true],
-    [true, true, true],
-    [false, false, false],
-  ])("allow_internet_access %p is shown as %p", async (asked, shown, internet) => {
+    [undefined, null, "open"],
+    [null, null, "open"],
+    [true, true, "open"],
+    [false, false, "closed"],
+  ] as const)("allow_internet_access %p is shown as %p", async (asked, shown, egress) => {
     const id = await f.create({ allow_internet_access: asked });
     expect((await f.call("GET", `/sandboxes/${id}`)).body.allowInternetAccess).toBe(shown);
-    expect(f.host.requestOf(id)?.internet).toBe(internet);
+    expect(f.host.requestOf(id)?.egress).toBe(egress);
   });
 
   test("v1 with timeout 0: created, and over at once", async () => {

@@ -11,6 +11,7 @@ import { demandVolumes, hostMounts } from "../volumes/volume-mounts.ts";
 import { placementFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 import type { Lease } from "./quota.ts";
+import { accessOf } from "./route-access.ts";
 
 /** What the creator of a sandbox decides. */
 export type SandboxOptions = Pick<
@@ -102,7 +103,7 @@ async function make(
     ...(build?.start ? { start: build.start } : {}),
     envVars,
     accessTokens: tokens,
-    internet: allowInternetAccess !== false,
+    egress: allowInternetAccess === false ? "closed" : "open",
     volumes: hostMounts(volumeMounts),
   });
   if (build?.start && (misfit !== undefined || checkpoint === null)) core.startRepair.noteMisfit(build, misfit);
@@ -161,7 +162,7 @@ async function place(core: LifecycleCore, request: CreateSandbox): Promise<Creat
 async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): Promise<void> {
   const { store, host, log, reachability, expiry } = core;
   // Before the row, so that an expiry that comes between the two finds it to take out.
-  reachability.begin(sandbox.id, sandbox.executionId);
+  reachability.begin(sandbox.id, sandbox.executionId, accessOf(sandbox));
   try {
     await store.transaction(async (tables) => {
       const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);

@@ -185,7 +185,7 @@ describe("after a restart", () => {
       kind: f.host.requestOf(stays)?.kind ?? fail(),
       envVars: {},
       accessTokens: [],
-      internet: true,
+      egress: "open",
     });
     await f.control.close();
     await f.host.destroy(gone);

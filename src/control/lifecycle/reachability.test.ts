@@ -4,6 +4,7 @@ import type { RouteEvent } from "../directory.ts";
 import { Reachability } from "./reachability.ts";
 
 const endpoint = { host: "10.0.0.1", runtimePort: 49_983, ownPorts: true };
+const access = { trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
 const id = "i1";
 
 let reachability: Reachability;
@@ -29,16 +30,16 @@ function heard(): unknown[] {
 
 function up(): void {
   reachability.heard({ kind: "reachable", id, endpoint });
-  reachability.begin(id, "r1");
+  reachability.begin(id, "r1", access);
   heard();
 }
 
 test("a run is told when both say so, whoever comes first", () => {
   reachability.heard({ kind: "reachable", id, endpoint });
   expect([heard(), reachability.isUp(id), reachability.isReachable(id)]).toEqual([[[]], true, false]);
-  reachability.begin(id, "r1");
+  reachability.begin(id, "r1", access);
   expect([heard(), reachability.isReachable(id)]).toEqual([[["r1", "open"]], true]);
-  reachability.begin("i2", "s1");
+  reachability.begin("i2", "s1", access);
   expect(heard()).toEqual([]);
   reachability.heard({ kind: "reachable", id: "i2", endpoint });
   expect(heard()).toEqual([["s1", "open"]]);
@@ -97,5 +98,5 @@ test("who comes later is told of all there are", () => {
   up();
   const late: RouteEvent[] = [];
   reachability.follow((event) => void late.push(event));
-  expect(late).toEqual([{ kind: "table", routes: [{ sandboxId: id, runId: "r1", endpoint, isOpen: true }] }]);
+  expect(late).toEqual([{ kind: "table", routes: [{ sandboxId: id, runId: "r1", endpoint, access, isOpen: true }] }]);
 });

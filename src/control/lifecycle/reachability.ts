@@ -5,10 +5,11 @@
  * for everybody at once.
  */
 import type { Endpoint, HostEvent } from "../../host/host.ts";
-import type { Route, RouteEvent } from "../directory.ts";
+import type { Route, RouteAccess, RouteEvent } from "../directory.ts";
 
 interface Run {
   id: string;
+  access: RouteAccess;
   hidden: boolean;
 }
 
@@ -52,8 +53,8 @@ export class Reachability {
   }
 
   /** A run has begun. */
-  begin(id: string, runId: string): void {
-    this.#runs.set(id, { id: runId, hidden: false });
+  begin(id: string, runId: string, access: RouteAccess): void {
+    this.#runs.set(id, { id: runId, access, hidden: false });
     this.#update(id);
   }
 
@@ -104,7 +105,7 @@ export class Reachability {
     const isOpen = up !== undefined && !run.hidden;
     const isKnown = before?.runId === run.id && before.endpoint === endpoint;
     if (isKnown && before.isOpen === isOpen) return;
-    const route = { sandboxId, runId: run.id, endpoint, isOpen };
+    const route = { sandboxId, runId: run.id, endpoint, access: run.access, isOpen };
     this.#routes.set(sandboxId, route);
     this.#tell({ kind: "route", route });
   }

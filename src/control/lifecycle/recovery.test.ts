@@ -84,7 +84,7 @@ test.each([false, true])("a resume, the sandbox alive or not (%p): paused as it 
   if (alive) {
     const kind = { image: "base", templateId: "t", cpuCount: 1, memoryMB: 128, diskSizeMB: 1 };
     const request = { kind: { ...kind, defaultUser: "user", defaultWorkdir: "" }, envVars: {}, accessTokens: [] };
-    await f.host.resume({ ...request, id: row.id, checkpoint: "half", memory: true, internet: true });
+    await f.host.resume({ ...request, id: row.id, checkpoint: "half", memory: true, egress: "open" });
   }
   expect(await state()).toBe("paused, shown paused");
   expect(f.host.running).toEqual([]);

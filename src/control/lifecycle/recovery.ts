@@ -17,6 +17,7 @@
  */
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
+import { accessOf } from "./route-access.ts";
 
 /** What the host has taken back. */
 interface Found {
@@ -50,7 +51,7 @@ export async function recover(core: LifecycleCore): Promise<void> {
 }
 
 async function settleRunning(core: LifecycleCore, row: Sandbox, there: Found): Promise<void> {
-  if (there.sandboxes.has(row.id)) core.reachability.begin(row.id, row.executionId);
+  if (there.sandboxes.has(row.id)) core.reachability.begin(row.id, row.executionId, accessOf(row));
   else removeIfEnded(core, await core.store.sandboxes.kill(row));
 }
 
@@ -60,7 +61,7 @@ async function settlePausing(core: LifecycleCore, row: Sandbox, there: Found): P
   if (there.sandboxes.has(row.id)) {
     const back = await sandboxes.abandonPause(row);
     if (hasCheckpoint && row.checkpoint !== null) core.checkpointRemoval.enqueue([row.checkpoint]);
-    if (back?.state === "running") core.reachability.begin(row.id, row.executionId);
+    if (back?.state === "running") core.reachability.begin(row.id, row.executionId, accessOf(row));
     removeIfEnded(core, back);
     return;
   }
@@ -74,7 +75,7 @@ async function settleSnapshotting(core: LifecycleCore, row: Sandbox, there: Foun
   const { sandboxes } = core.store;
   if (!there.sandboxes.has(row.id)) await sandboxes.kill(row);
   const back = await sandboxes.finishSnapshot(row);
-  if (back?.state === "running") core.reachability.begin(row.id, row.executionId);
+  if (back?.state === "running") core.reachability.begin(row.id, row.executionId, accessOf(row));
   removeIfEnded(core, back);
 }
 

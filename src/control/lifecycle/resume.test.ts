@@ -44,7 +44,7 @@ describe("a paused sandbox", () => {
       endAt: new Date(NOW + 110_000 + seconds * 1000).toISOString(),
     });
     expect(f.host.contentsOf(id)).toEqual(contents);
-    expect(f.host.requestOf(id)).toMatchObject({ envVars: { A: "b" }, internet: false, memory: true });
+    expect(f.host.requestOf(id)).toMatchObject({ envVars: { A: "b" }, egress: "closed", memory: true });
     await f.control.settled();
     expect(f.host.checkpoints).toEqual([]);
     await f.advance(seconds * 1000);

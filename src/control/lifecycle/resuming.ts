@@ -9,6 +9,7 @@ import { kindOfSandbox } from "../templates/template-look-up.ts";
 import { hostMounts } from "../volumes/volume-mounts.ts";
 import { placementFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
+import { accessOf } from "./route-access.ts";
 import { secondsMax } from "./run-length.ts";
 import { beingEnded } from "./sandbox-status.ts";
 
@@ -90,7 +91,7 @@ export class Resuming {
         kind,
         envVars: begun.envVars,
         accessTokens,
-        internet: begun.allowInternetAccess !== false,
+        egress: begun.allowInternetAccess === false ? "closed" : "open",
         volumes: hostMounts(begun.volumeMounts),
       });
     } catch (cause) {
@@ -98,7 +99,7 @@ export class Resuming {
       throw placementFault(cause, "it could not be resumed and stays paused");
     }
     // Before the row, so that an expiry that comes between the two finds it to take out.
-    reachability.begin(begun.id, executionId);
+    reachability.begin(begun.id, executionId, accessOf(begun));
     const startedAt = clock.now();
     const running = await this.#core.untilRecorded("a resume", () =>
       store.sandboxes.finishResume(begun, {

@@ -63,9 +63,9 @@ describe("a new run", () => {
     const id = await f.create({ timeout, autoResume: { enabled: true } });
     await post(`/sandboxes/${id}/pause`);
     await limit(MOST);
-    expect(await f.control.directory.wake(id, { port: 3000, accessToken: null, mayWake: true })).toHaveProperty(
-      "woken",
-    );
+    expect(
+      await f.control.directory.wake(id, { port: 3000, accessToken: null, trafficToken: null, mayWake: true }),
+    ).toHaveProperty("woken");
     expect(await f.endOf(id)).toBe(MOST);
   });
 

@@ -95,9 +95,22 @@ class Storm {
   }
 
   async #wake(id: string): Promise<{ status: number; shown: undefined }> {
-    const statuses = { "not-found": 502, "in-transition": 409, forbidden: 403, "limit-reached": 429, unavailable: 503 };
+    const statuses = {
+      "not-found": 502,
+      "in-transition": 409,
+      forbidden: 403,
+      "traffic-token-missing": 403,
+      "traffic-token-wrong": 403,
+      "limit-reached": 429,
+      unavailable: 503,
+    };
     try {
-      const woken = await this.#f.control.directory.wake(id, { port: 3000, accessToken: null, mayWake: true });
+      const woken = await this.#f.control.directory.wake(id, {
+        port: 3000,
+        accessToken: null,
+        trafficToken: null,
+        mayWake: true,
+      });
       return { status: "refused" in woken ? statuses[woken.refused] : 200, shown: undefined };
     } catch (error) {
       return { status: Fault.from(error).status, shown: undefined };

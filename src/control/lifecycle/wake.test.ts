@@ -14,7 +14,13 @@ afterEach(() => f[Symbol.asyncDispose]());
 
 /** As an edge on another machine would ask: what it is told passes as JSON. */
 async function wake(id: string, request: Partial<WakeRequest> = {}): Promise<Wake> {
-  const answer = await f.control.directory.wake(id, { port: 3000, accessToken: null, mayWake: true, ...request });
+  const answer = await f.control.directory.wake(id, {
+    port: 3000,
+    accessToken: null,
+    trafficToken: null,
+    mayWake: true,
+    ...request,
+  });
   const carried: Wake = JSON.parse(JSON.stringify(answer));
   expect(carried).toEqual(answer);
   // What is woken has its route by then, though the answer does not say it.

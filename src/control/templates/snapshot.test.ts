@@ -86,7 +86,7 @@ describe("a snapshot", () => {
       expect(f.host.contentsOf(reply.body.sandboxID)).toEqual({ boot: 1, disk: 1 });
       expect(f.host.requestOf(reply.body.sandboxID)).toMatchObject({
         envVars: { A: "b", C: "own" },
-        internet: true,
+        egress: "open",
         accessTokens: [reply.body.envdAccessToken],
       });
     }
@@ -314,7 +314,7 @@ describe("a fork", () => {
     expect(f.host.requestOf(child.sandboxID)).toMatchObject({
       accessTokens: [child.envdAccessToken],
       envVars: { A: "b", C: "d" },
-      internet: false,
+      egress: "closed",
     });
     expect((await f.call("GET", `/sandboxes/${id}`)).body).toEqual(parent);
     await f.control.settled();

@@ -14,7 +14,8 @@ export function callsOfTeam(fixture: () => ControlFixture) {
     pause,
     resume: (id: string) => call(`/sandboxes/${id}/resume`, { timeout: 600 }),
     connect: (id: string) => call(`/v2/sandboxes/${id}/connect`, { timeout: 600 }),
-    wake: (id: string) => fixture().control.directory.wake(id, { port: 3000, accessToken: null, mayWake: true }),
+    wake: (id: string) =>
+      fixture().control.directory.wake(id, { port: 3000, accessToken: null, trafficToken: null, mayWake: true }),
 
     async fork(id: string, count: number): Promise<{ status: number; entries: ForkAnswer }> {
       const reply = await call(`/sandboxes/${id}/fork`, { count, timeout: 600 });

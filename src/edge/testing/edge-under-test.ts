@@ -4,7 +4,7 @@
 import net from "node:net";
 import type { Server } from "bun";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import type { Directory } from "../../control/directory.ts";
+import type { Directory, RouteAccess } from "../../control/directory.ts";
 import { createEdge, type Relay } from "../edge.ts";
 import { EDGE_REQUEST_BODY_MAX_BYTES } from "../limits.ts";
 import { type Destination, RouteTable } from "../route-table.ts";
@@ -80,20 +80,26 @@ export class EdgeUnderTest implements AsyncDisposable {
     return this.routes.find(id);
   }
 
+  /** Who is let through, from the next `place` on. */
+  access: RouteAccess = { trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
+
   /** From now on the sandbox is reached there. */
   place({
     host = "127.0.0.1",
     runtimePort = RUNTIME_PORT,
     ownPorts = true,
   }: Partial<Destination["endpoint"]> = {}): void {
-    const route = { sandboxId: SANDBOX, runId: this.#runId, endpoint: { host, runtimePort, ownPorts }, isOpen: true };
-    this.routes.take({ kind: "route", route });
+    this.#tell({ host, runtimePort, ownPorts }, true);
   }
 
   /** Nobody new is led to the sandbox; what is carried goes on. */
   hide(): void {
-    const endpoint = { host: "127.0.0.1", runtimePort: RUNTIME_PORT, ownPorts: true };
-    this.routes.take({ kind: "route", route: { sandboxId: SANDBOX, runId: this.#runId, endpoint, isOpen: false } });
+    this.#tell({ host: "127.0.0.1", runtimePort: RUNTIME_PORT, ownPorts: true }, false);
+  }
+
+  #tell(endpoint: Destination["endpoint"], isOpen: boolean): void {
+    const { access } = this;
+    this.routes.take({ kind: "route", route: { sandboxId: SANDBOX, runId: this.#runId, endpoint, access, isOpen } });
   }
 
   /** The run is over; where the sandbox is placed next, another begins. */

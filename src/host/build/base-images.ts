@@ -3,7 +3,7 @@
  * for an image, by programs of ours alone: nothing of the image is run.
  */
 import type { Checkpoints } from "../checkpoint/checkpoints.ts";
-import type { SandboxKind } from "../host.ts";
+import type { Egress, SandboxKind } from "../host.ts";
 import {
   FETCH_CPU_COUNT,
   FETCH_DISK_MB,
@@ -101,7 +101,7 @@ export class BaseImages {
   }
 
   async #provision({ image }: FetchedImage, name: string, signal: AbortSignal): Promise<void> {
-    await using sandbox = await this.#boot({ image, diskSizeMB: PROVISION_DISK_MB }, false, signal);
+    await using sandbox = await this.#boot({ image, diskSizeMB: PROVISION_DISK_MB }, "closed", signal);
     await sandbox.program("provision", {
       user: USER,
       hostname: HOSTNAME,
@@ -115,7 +115,7 @@ export class BaseImages {
   async #bootFetching(signal: AbortSignal): Promise<FetchSandbox> {
     const sandbox = await this.#boot(
       { image: FETCH_IMAGE, diskSizeMB: this.#parts.options.diskSizeMB ?? FETCH_DISK_MB },
-      true,
+      "open",
       signal,
     );
     return {
@@ -129,7 +129,7 @@ export class BaseImages {
 
   async #boot(
     { image, diskSizeMB }: Pick<SandboxKind, "image" | "diskSizeMB">,
-    internet: boolean,
+    egress: Egress,
     signal: AbortSignal,
   ): Promise<BuildSandbox> {
     const kind: SandboxKind = {
@@ -142,12 +142,7 @@ export class BaseImages {
       defaultWorkdir: "/",
     };
     const { sandboxes } = this.#parts;
-    return await BuildSandbox.of(
-      sandboxes,
-      (opened) => sandboxes.boot(opened),
-      { kind, envVars: {}, internet },
-      signal,
-    );
+    return await BuildSandbox.of(sandboxes, (opened) => sandboxes.boot(opened), { kind, envVars: {}, egress }, signal);
   }
 
   /** A clone of it, which is needed for a moment. */

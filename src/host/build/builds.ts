@@ -72,7 +72,7 @@ export class Builds {
     await using sandbox = await BuildSandbox.of(
       sandboxes,
       (opened) => sandboxes.boot(opened),
-      { kind, envVars, internet: true },
+      { kind, envVars, egress: "open" },
       over,
     );
     const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };

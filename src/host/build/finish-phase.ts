@@ -87,7 +87,7 @@ export class FinishPhase {
     if (start === null) return null;
     const { checkpoints, checkpointing, sandboxes, bounds } = this.#job.parts;
     this.#job.say("info", `Starting ${shortened(start.command)}`);
-    const request = { kind, envVars: made.context.envVars, internet: true };
+    const request = { kind, envVars: made.context.envVars, egress: "open" as const };
     await using sandbox = await this.#job.start(request, (opened) => sandboxes.boot(opened));
     const output = this.#job.log.output(this.#job.at);
     await startUntilReady(sandbox, { start, context: made.context, output, bounds });
@@ -123,7 +123,7 @@ export class FinishPhase {
     const request = {
       kind,
       envVars: context.envVars,
-      internet: true,
+      egress: "open" as const,
       ...(checkpoint === null ? {} : { checkpoint }),
       ...(start === null ? {} : { start }),
     };

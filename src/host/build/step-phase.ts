@@ -40,7 +40,7 @@ export class StepPhase {
   /** On the layer with this key, or without one on what the build begins with. */
   async bootOn(base: Base, layer: string | undefined): Promise<BuildSandbox> {
     const kind = { ...this.#job.kind(base.image, base.context), defaultUser: "root", defaultWorkdir: "/" };
-    const request = { kind, envVars: {}, internet: true };
+    const request = { kind, envVars: {}, egress: "open" as const };
     const boot = (disk: Base["disk"]) =>
       this.#job.start(request, (opened) =>
         this.#job.parts.sandboxes.boot(opened, disk && { disk: disk.folder, hostname: disk.hostname, copy: false }),

@@ -75,9 +75,9 @@ export class TemplateSandboxes implements SandboxSource {
   }
 
   async #restored(request: CreateSandbox & { checkpoint: string }): Promise<string> {
-    const { kind, checkpoint, internet, volumes = [] } = request;
+    const { kind, checkpoint, egress, volumes = [] } = request;
     // What runs in one that was ready may have opened ways out already, which stay open for some.
-    const ready = internet && volumes.length === 0 ? this.#parts.takeReady(kind, checkpoint) : undefined;
+    const ready = egress === "open" && volumes.length === 0 ? this.#parts.takeReady(kind, checkpoint) : undefined;
     if (ready !== undefined) return ready;
     const id = newSandboxId();
     await this.#parts.starting.fromCheckpoint({ ...request, id, memory: true }, true);

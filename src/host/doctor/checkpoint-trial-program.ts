@@ -51,7 +51,7 @@ try {
 
 async function trial(): Promise<TrialResult> {
   const machine = await Machine.open(options);
-  const { id } = await machine.create({ kind, envVars: {}, accessTokens: [], internet: false });
+  const { id } = await machine.create({ kind, envVars: {}, accessTokens: [], egress: "closed" as const });
   const word = crypto.randomUUID();
   await startWorkload(addressOf(machine, id), word);
   await expectWord(addressOf(machine, id), word);
@@ -59,7 +59,7 @@ async function trial(): Promise<TrialResult> {
   const begun = performance.now();
   await machine.pause(id, CHECKPOINT, { memory: true });
   const written = performance.now();
-  const request = { kind, envVars: {}, accessTokens: [], internet: false };
+  const request = { kind, envVars: {}, accessTokens: [], egress: "closed" as const };
   await machine.resume({ ...request, id, checkpoint: CHECKPOINT, memory: true });
   const restored = performance.now();
   await expectWord(addressOf(machine, id), word);

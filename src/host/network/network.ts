@@ -3,6 +3,7 @@
  * pair (veth.ts); the table (ruleset.ts) closes everything that is not plainly the outside.
  */
 import { readFileSync, writeFileSync } from "node:fs";
+import type { EgressJudge } from "../relay/egress-judge.ts";
 import { attempt, run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "./address-plan.ts";
@@ -32,6 +33,8 @@ export class Network {
   /** What there is to be taken back, once it is there. */
   readonly #granted = new Map<number, Promise<readonly Way[]>>();
   readonly #onLink: OnLinkSet;
+  /** Of sandboxes with a policy, by their slot address. */
+  readonly #judges = new Map<string, EgressJudge>();
   #mtu = MTU_DEFAULT;
 
   constructor(data: DataFolder) {
@@ -47,6 +50,11 @@ export class Network {
 
   address(slot: number): string {
     return slotAddress(this.net, slot);
+  }
+
+  /** Who decides for the sandbox with this address; undefined: nothing was said about what may leave it. */
+  judgeOf(address: string): EgressJudge | undefined {
+    return this.#judges.get(address);
   }
 
   /** Puts the rules in place; a table left by an earlier run is replaced. */

@@ -70,7 +70,7 @@ export class Starting {
   async startAhead(kind: SandboxKind, checkpoint: string | null): Promise<string> {
     if (checkpoint === null) return await this.#bootAhead(kind);
     const id = newSandboxId();
-    const nobodys = { envVars: {}, accessTokens: [], internet: true };
+    const nobodys = { envVars: {}, accessTokens: [], egress: "open" as const };
     await this.fromCheckpoint({ ...nobodys, id, kind, checkpoint, memory: true }, true);
     return id;
   }
@@ -80,7 +80,7 @@ export class Starting {
     const { checkpoints, runtime, running, pages, guests, images } = this.#parts;
     const { folder, manifest } = checkpoints.read(request.checkpoint);
     const { id, kind } = request;
-    const offline = !request.internet;
+    const offline = request.egress !== "open";
     const { memory } = manifest;
     const hostname = copy ? hostnameOfCopy(id) : manifest.hostname;
     if (!request.memory || memory === undefined) {
@@ -101,7 +101,7 @@ export class Starting {
   async handOver(id: string, request: CreateSandbox): Promise<void> {
     const { running, network } = this.#parts;
     const { record, guest } = this.#demandStarted(id);
-    if (!request.internet && !record.offline) {
+    if (request.egress !== "open" && !record.offline) {
       record.offline = true;
       running.keep(record);
       await network.cutOff(record.slot);

@@ -13,6 +13,7 @@ import type {
   CheckpointOptions,
   CreatedSandbox,
   CreateSandbox,
+  Egress,
   Host,
   HostEvent,
   KeptReady,
@@ -148,6 +149,12 @@ export class FakeHost implements Host {
     if (inHand !== undefined) this.collisions.push(`destroy of ${id} during its ${inHand}`);
     this.#takeOut(id);
     await this.beforeDestroy(id);
+  }
+
+  async setEgress(id: string, egress: Egress): Promise<void> {
+    const sandbox = this.#running.get(id);
+    if (sandbox === undefined) throw new Fault(404, `sandbox "${id}" does not run`);
+    sandbox.request = { ...sandbox.request, egress };
   }
 
   async forward(): Promise<number | undefined> {

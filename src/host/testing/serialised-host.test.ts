@@ -10,7 +10,7 @@ const request: CreateSandbox = {
   kind: { ...kind, defaultUser: "user", defaultWorkdir: "/" },
   envVars: {},
   accessTokens: [],
-  internet: true,
+  egress: "open",
 };
 
 test("a fault arrives as a Fault, with all but its stack; its cause as text", async () => {

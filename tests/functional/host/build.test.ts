@@ -44,7 +44,7 @@ const messages = ({ entries }: { entries: { message: string; step: string | null
 async function inSandbox(outcome: BuildOutcome, line: string): Promise<string> {
   const { image, defaultUser, defaultWorkdir, envVars } = demandReady(outcome);
   const kind = { ...base, image, defaultUser, defaultWorkdir };
-  const { id } = await here.machine.create({ kind, envVars, accessTokens: [], internet: false });
+  const { id } = await here.machine.create({ kind, envVars, accessTokens: [], egress: "closed" });
   try {
     return await shell(here.data, id, line);
   } finally {

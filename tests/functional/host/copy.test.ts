@@ -45,9 +45,9 @@ describe("a copy", () => {
   });
 
   test("is as closed to the outside as was asked for, from its first packet on", async () => {
-    const { id } = await here.machine.create({ ...request, internet: true });
+    const { id } = await here.machine.create({ ...request, egress: "open" });
     await here.machine.snapshot(id, "closed", { memory: true });
-    const copy = await here.machine.create({ ...request, checkpoint: "closed", internet: false });
+    const copy = await here.machine.create({ ...request, checkpoint: "closed", egress: "closed" });
     expect(recordOf(here.data, copy.id).offline).toBe(true);
     const table = await attempt(["nft", "list", "set", "inet", here.machine.network.table, "offline"]);
     expect(table.stdout).toContain(here.machine.network.address(recordOf(here.data, copy.id).slot));

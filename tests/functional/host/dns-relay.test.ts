@@ -1,6 +1,6 @@
 /** The DNS relay passes on what the resolver said to who asked, and nothing else. */
 import { expect, test } from "bun:test";
-import { firstNameserver, questionOf } from "../../../src/host/network/dns-relay.ts";
+import { firstNameserver, questionOf } from "../../../src/host/relay/dns-relay.ts";
 import { Tally } from "../../../src/work/tally.ts";
 
 /** A message with one question for `name`. */

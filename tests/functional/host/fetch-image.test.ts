@@ -125,7 +125,7 @@ function demandReady(outcome: BuildOutcome) {
 async function withSandbox<Result>(outcome: BuildOutcome, use: (id: string) => Promise<Result>): Promise<Result> {
   const { image, defaultUser, defaultWorkdir, envVars } = demandReady(outcome);
   const kind = { ...base, image, defaultUser, defaultWorkdir };
-  const { id } = await here.machine.create({ kind, envVars, accessTokens: [], internet: false });
+  const { id } = await here.machine.create({ kind, envVars, accessTokens: [], egress: "closed" });
   try {
     return await use(id);
   } finally {

@@ -25,7 +25,7 @@ import { newDataFolder } from "../../support/server.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE };
-const request: CreateSandbox = { kind, envVars: {}, accessTokens: [], internet: true };
+const request: CreateSandbox = { kind, envVars: {}, accessTokens: [], egress: "open" };
 
 /** What a listener knows that keeps a table of what it is told. */
 class Heard {
@@ -314,7 +314,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
 describe("the machine alone", () => {
   test("nothing is left of what was created and destroyed", async () => {
     expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
-    const made = await Promise.all(Array.from({ length: 4 }, () => machine.create({ ...request, internet: false })));
+    const made = await Promise.all(Array.from({ length: 4 }, () => machine.create({ ...request, egress: "closed" })));
     const now = await census(dataFolder);
     expect(now.processes).toBeGreaterThanOrEqual(4);
     expect(now).toMatchObject({

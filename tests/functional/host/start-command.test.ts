@@ -41,7 +41,7 @@ const unkeepable = [...steps, env(["HOLD", "pipe = os.pipe2(os.O_DIRECT)"])];
 
 function creation({ image, defaultUser, defaultWorkdir, envVars, checkpoint }: Ready): CreateSandbox {
   const kind = { ...base, image, defaultUser, defaultWorkdir };
-  return { kind, start, envVars, accessTokens: [], internet: false, ...(checkpoint === null ? {} : { checkpoint }) };
+  return { kind, start, envVars, accessTokens: [], egress: "closed", ...(checkpoint === null ? {} : { checkpoint }) };
 }
 
 async function answerOf(request: CreateSandbox): Promise<{ answer: string; misfit: string | undefined; name: string }> {
@@ -85,7 +85,7 @@ describe("what a start command started", () => {
     await until("one is ready", () => running().some((id) => here.machine.addressOf(id) !== undefined));
     const [shelved] = running();
     const closed = await answerOf(request);
-    const open = await here.machine.create({ ...request, internet: true, accessTokens: ["token"] });
+    const open = await here.machine.create({ ...request, egress: "open", accessTokens: ["token"] });
     expect(open.id).toBe(shelved ?? "");
     await here.machine.keepReady([]);
     expect(await ask(here.machine, open.id, SERVICE_PORT)).toBe(closed.answer);

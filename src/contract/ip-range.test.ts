@@ -1,0 +1,48 @@
+import { expect, test } from "bun:test";
+import { Ipv4Ranges, ipv4Range, isIpv6Range } from "./ip-range.ts";
+
+test("a range is written from its first address on, an address as a range of one", () => {
+  expect(ipv4Range("10.1.2.3/8")).toBe("10.0.0.0/8");
+  expect(ipv4Range("1.2.3.4")).toBe("1.2.3.4/32");
+  expect(ipv4Range("255.255.255.255/31")).toBe("255.255.255.254/31");
+  expect(ipv4Range("0.0.0.0/0")).toBe("0.0.0.0/0");
+});
+
+test.each([
+  "1.2.3",
+  "1.2.3.4/33",
+  "1.2.3.4/",
+  "1.2.3.4/+8",
+  "1.2.3.4/08",
+  "1.2.3.4/8/8",
+  "01.2.3.4",
+  "1.2.3.256",
+  "::1",
+  "a.test",
+  "",
+])("%p is no IPv4 range", (text) => {
+  expect(ipv4Range(text)).toBeUndefined();
+});
+
+test("IPv6 addresses and ranges are told from the rest", () => {
+  for (const text of ["::1", "2001:db8::/32", "::/0", "::ffff:1.2.3.4"]) expect(isIpv6Range(text)).toBe(true);
+  for (const text of ["1.2.3.4", "::1/129", "fe80::1%eth0", "::1/", "a::b::c"]) expect(isIpv6Range(text)).toBe(false);
+});
+
+test("an address is in a set of ranges or not, wherever they begin, end and overlap", () => {
+  const ranges = new Ipv4Ranges(["10.0.0.0/8", "10.1.0.0/16", "1.2.3.4/32", "200.0.0.0/7", "1.2.3.6/31"]);
+  for (const inside of ["10.0.0.0", "10.255.255.255", "1.2.3.4", "1.2.3.6", "1.2.3.7", "201.255.255.255"]) {
+    expect(ranges.has(inside)).toBe(true);
+  }
+  for (const beside of ["9.255.255.255", "11.0.0.0", "1.2.3.5", "1.2.3.8", "202.0.0.0", "0.0.0.0", "::1", "x"]) {
+    expect(ranges.has(beside)).toBe(false);
+  }
+  expect(ranges.isAll).toBe(false);
+});
+
+test("ranges that together are all addresses are known as such", () => {
+  expect(new Ipv4Ranges(["128.0.0.0/1", "0.0.0.0/1"]).isAll).toBe(true);
+  expect(new Ipv4Ranges(["0.0.0.0/0"]).isAll).toBe(true);
+  expect(new Ipv4Ranges(["128.0.0.0/1", "0.0.0.0/2"]).isAll).toBe(false);
+  expect(new Ipv4Ranges([]).isAll).toBe(false);
+});

@@ -1,0 +1,94 @@
+/** Addresses and ranges of them, as users write them: `1.2.3.4`, `10.0.0.0/8`, `2001:db8::/32`. */
+
+/** As numbers, both inclusive. */
+interface Span {
+  first: number;
+  last: number;
+}
+
+const IPV4_BITS = 32;
+const IPV6_BITS = 128;
+const IPV4_SIZE = 2 ** IPV4_BITS;
+
+/** An IPv4 address or range, written from its first address on: `10.1.2.3/8` is `10.0.0.0/8`. Undefined: neither. */
+export function ipv4Range(text: string): string | undefined {
+  const span = spanOf(text);
+  if (span === undefined) return undefined;
+  return `${dotted(span.first)}/${IPV4_BITS - Math.log2(span.last - span.first + 1)}`;
+}
+
+export function isIpv6Range(text: string): boolean {
+  const { address, prefix } = split(text, IPV6_BITS);
+  return isIpv6(address) && prefix !== undefined;
+}
+
+/** Many IPv4 ranges at once. What is no such range has no place here. */
+export class Ipv4Ranges {
+  /** In their order, none touching the next. */
+  readonly #spans: Span[] = [];
+
+  constructor(ranges: readonly string[]) {
+    const spans = ranges.flatMap((range) => spanOf(range) ?? []).sort((one, other) => one.first - other.first);
+    for (const { first, last } of spans) {
+      const before = this.#spans.at(-1);
+      if (before !== undefined && first <= before.last + 1) before.last = Math.max(before.last, last);
+      else this.#spans.push({ first, last });
+    }
+  }
+
+  /** Whether every address is in one of them. */
+  get isAll(): boolean {
+    const [only] = this.#spans;
+    return only?.first === 0 && only.last === IPV4_SIZE - 1;
+  }
+
+  /** False for what is no IPv4 address. */
+  has(address: string): boolean {
+    if (!isIpv4(address)) return false;
+    const wanted = numberOf(address);
+    let low = 0;
+    let high = this.#spans.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#spans[middle]?.last ?? 0) < wanted) low = middle + 1;
+      else high = middle;
+    }
+    const span = this.#spans[low];
+    return span !== undefined && span.first <= wanted;
+  }
+}
+
+function spanOf(text: string): Span | undefined {
+  const { address, prefix } = split(text, IPV4_BITS);
+  if (!isIpv4(address) || prefix === undefined) return undefined;
+  const size = 2 ** (IPV4_BITS - prefix);
+  const first = Math.floor(numberOf(address) / size) * size;
+  return { first, last: first + size - 1 };
+}
+
+function split(text: string, bits: number): { address: string; prefix: number | undefined } {
+  const slash = text.indexOf("/");
+  if (slash < 0) return { address: text, prefix: bits };
+  const length = text.slice(slash + 1);
+  const isLength = /^(0|[1-9]\d{0,2})$/.test(length) && Number(length) <= bits;
+  return { address: text.slice(0, slash), prefix: isLength ? Number(length) : undefined };
+}
+
+function isIpv4(text: string): boolean {
+  return (
+    /^(?:(?:0|[1-9]\d{0,2})\.){3}(?:0|[1-9]\d{0,2})$/.test(text) && text.split(".").every((part) => Number(part) < 256)
+  );
+}
+
+/** None with a zone, which means something on one machine alone. */
+function isIpv6(text: string): boolean {
+  return /^[0-9a-f:.]+$/i.test(text) && text.includes(":") && URL.canParse(`http://[${text}]/`);
+}
+
+function numberOf(address: string): number {
+  return address.split(".").reduce((sum, part) => sum * 256 + Number(part), 0);
+}
+
+function dotted(address: number): string {
+  return [24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256).join(".");
+}
