@@ -1,51 +1,169 @@
 /**
- * The internet of the tests: answers HTTP on port 80 of every address with "hello from outside", echoes UDP on port
- * 7000, and serves names on port 53 (outside.test is 93.184.215.14, everything else does not exist). Ends with its
- * parent.
+ * The internet of the tests. Every address of it answers in every way, so that silence comes from a wall:
+ *
+ *   TCP and UDP 53   names (internet-names.ts); TCP 853 the same over TLS, /dns-query of 443 over HTTPS
+ *   TCP 80, 443      "hello from outside"; /reached tells by which address, name and Host, /bytes/N sends so many
+ *                    bytes, /drip a line again and again; `authorityFile` has the authority behind 443
+ *   TCP and UDP 7000 an echo; so does UDP 443, where QUIC would be
+ *
+ * What came is counted, so that a test sees what left a sandbox although no answer came back: /seen?what=TEXT of port
+ * 80 tells how often TEXT came as the path of a request, as a datagram or as a piece of an echoed connection, and
+ * /asked?name=NAME how often a name was asked for. Ends with its parent. Argument: folder for the certificate.
  */
-import { MUST_BE_CLOSED, NAME_SERVER, OUTSIDE } from "./outer-network.ts";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { Readable } from "node:stream";
+import type { TLSSocket } from "node:tls";
+import { makeCertificate } from "./internet-certificate.ts";
+import { answerQuestion, count, timesAsked } from "./internet-names.ts";
+import { INTERNET_ADDRESSES, INTERNET_PORTS } from "./outer-network.ts";
 
-Bun.serve({ hostname: "::", port: 80, fetch: () => new Response("hello from outside") });
+const DRIP_EVERY_MS = 50;
+const PIECE = Buffer.alloc(64 * 1024, "x");
+const QUESTION_MAX_BYTES = 65_535;
+const tls = await makeCertificate(process.argv[2] ?? "");
+const seen = new Map<string, number>();
 
-// One socket for each address: an answer must come from where the question went.
-const ADDRESSES = [...MUST_BE_CLOSED, OUTSIDE, "2001:db8:1::1"];
-for (const hostname of ADDRESSES) {
-  await Bun.udpSocket({
-    hostname,
-    port: 7000,
-    socket: { data: (socket, data, port, address) => void socket.send(data, port, address), error: () => undefined },
-  });
+const web = createServer((request, response) => void serve(request, response, "http"));
+const secureWeb = createTlsServer(tls, (request, response) => void serve(request, response, "https"));
+for (const [server, port] of [[web, INTERNET_PORTS.http] as const, [secureWeb, INTERNET_PORTS.https] as const]) {
+  // Tests keep connections over a pause.
+  server.keepAliveTimeout = 600_000;
+  server.timeout = 0;
+  const listening = Promise.withResolvers<void>();
+  server.listen(port, "::", listening.resolve);
+  await listening.promise;
 }
 
-await Bun.udpSocket({
-  hostname: NAME_SERVER,
-  port: 53,
+const questions = () => ({ data: { rest: Buffer.alloc(0) } });
+Bun.listen<{ rest: Buffer }>({ hostname: "::", port: INTERNET_PORTS.dns, ...questions(), socket: nameStream() });
+Bun.listen<{ rest: Buffer }>({
+  hostname: "::",
+  port: INTERNET_PORTS.dnsTls,
+  tls,
+  ...questions(),
+  socket: nameStream(),
+});
+Bun.listen({
+  hostname: "::",
+  port: INTERNET_PORTS.echo,
   socket: {
-    data: (socket, data, port, address) => void socket.send(answer(data), port, address),
+    data(socket, piece) {
+      count(seen, piece.toString());
+      socket.write(piece);
+    },
     error: () => undefined,
   },
 });
 
-/** A minimal answer to a question of one name. */
-function answer(query: Buffer): Buffer {
-  let end = 12;
-  const labels: string[] = [];
-  while (end < query.length && query[end] !== 0) {
-    const length = query[end] ?? 0;
-    labels.push(query.subarray(end + 1, end + 1 + length).toString());
-    end += length + 1;
+// One socket for each address: an answer must come from where the question went.
+for (const hostname of INTERNET_ADDRESSES) {
+  for (const port of [INTERNET_PORTS.echo, INTERNET_PORTS.quic]) {
+    await listenUdp(hostname, port, (data) => {
+      count(seen, data.toString());
+      return data;
+    });
   }
-  const question = query.subarray(12, end + 5);
-  const isAddress = query.readUInt16BE(end + 1) === 1;
-  const known = labels.join(".").toLowerCase() === "outside.test";
-  const header = Buffer.alloc(12);
-  query.copy(header, 0, 0, 2);
-  header.writeUInt16BE(known ? 0x8180 : 0x8183, 2);
-  header.writeUInt16BE(1, 4);
-  const found = known && isAddress;
-  header.writeUInt16BE(found ? 1 : 0, 6);
-  const record = Buffer.from([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, ...OUTSIDE.split(".").map(Number)]);
-  return Buffer.concat(found ? [header, question, record] : [header, question]);
+  await listenUdp(hostname, INTERNET_PORTS.dns, (query) => answerQuestion(query, "udp"));
+}
+
+async function listenUdp(hostname: string, port: number, answer: (data: Buffer) => Buffer | undefined): Promise<void> {
+  await Bun.udpSocket({
+    hostname,
+    port,
+    socket: {
+      data(socket, data, from, address) {
+        const answered = answerOf(answer, data);
+        if (answered !== undefined) socket.send(answered, from, address);
+      },
+      error: () => undefined,
+    },
+  });
+}
+
+/** Whatever a test sends, the others still need this program. */
+function answerOf(answer: (data: Buffer) => Buffer | undefined, data: Buffer): Buffer | undefined {
+  try {
+    return answer(data);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Questions of a connection, each behind its length. */
+function nameStream(): Bun.SocketHandler<{ rest: Buffer }> {
+  return {
+    open(socket) {
+      socket.data = { rest: Buffer.alloc(0) };
+    },
+    data(socket, piece) {
+      let rest = Buffer.concat([socket.data.rest, piece]);
+      while (rest.length >= 2 && rest.length >= 2 + rest.readUInt16BE(0)) {
+        const end = 2 + rest.readUInt16BE(0);
+        const answered = answerOf((query) => answerQuestion(query, "tcp"), rest.subarray(2, end));
+        if (answered !== undefined) socket.write(Buffer.concat([lengthOf(answered), answered]));
+        rest = rest.subarray(end);
+      }
+      socket.data = { rest };
+    },
+    error: () => undefined,
+  };
+}
+
+function lengthOf(bytes: Buffer): Buffer {
+  return Buffer.from([bytes.length >> 8, bytes.length & 255]);
+}
+
+async function serve(request: IncomingMessage, response: ServerResponse, scheme: "http" | "https"): Promise<void> {
+  response.on("error", () => undefined);
+  const url = new URL(request.url ?? "/", "http://internet");
+  const asksUs = url.pathname === "/seen" || url.pathname === "/asked";
+  if (!asksUs) count(seen, url.pathname);
+  if (url.pathname === "/seen") return void response.end(String(seen.get(url.searchParams.get("what") ?? "") ?? 0));
+  if (url.pathname === "/asked") return void response.end(String(timesAsked(url.searchParams.get("name") ?? "")));
+  if (url.pathname === "/reached") return void response.end(JSON.stringify(reached(request, scheme)));
+  if (url.pathname === "/dns-query") return await serveNames(request, response, url);
+  if (url.pathname === "/drip") return drip(response);
+  const bytes = /^\/bytes\/(\d{1,12})$/.exec(url.pathname)?.[1];
+  if (bytes !== undefined) return sendBytes(response, Number(bytes));
+  response.end("hello from outside");
+}
+
+function reached(request: IncomingMessage, scheme: string) {
+  const { localAddress = "", servername } = request.socket as TLSSocket & { servername?: string | false };
+  return {
+    scheme,
+    address: localAddress.replace(/^::ffff:/, ""),
+    /** As the client named it when it began TLS. */
+    name: typeof servername === "string" ? servername : null,
+    host: request.headers.host ?? null,
+    method: request.method,
+    path: request.url,
+  };
+}
+
+async function serveNames(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
+  let query = Buffer.from(url.searchParams.get("dns") ?? "", "base64url");
+  if (request.method === "POST") {
+    for await (const piece of request) query = Buffer.concat([query, piece as Buffer]).subarray(0, QUESTION_MAX_BYTES);
+  }
+  const answered = answerOf((one) => answerQuestion(one, "tcp"), query);
+  response.setHeader("content-type", "application/dns-message");
+  response.end(answered ?? "");
+}
+
+function drip(response: ServerResponse): void {
+  const timer = setInterval(() => response.write("drop\n"), DRIP_EVERY_MS);
+  response.on("close", () => clearInterval(timer));
+  response.write("drop\n");
+}
+
+function sendBytes(response: ServerResponse, length: number): void {
+  response.setHeader("content-length", String(length));
+  function* pieces() {
+    for (let left = length; left > 0; left -= PIECE.length) yield PIECE.subarray(0, Math.min(left, PIECE.length));
+  }
+  Readable.from(pieces()).pipe(response);
 }
 
 const startedBy = process.ppid;

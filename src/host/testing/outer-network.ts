@@ -4,6 +4,8 @@
  *
  *   machine (tests, server, sandboxes) ── veth ── internet (every address in INTERNET, answered by one program)
  */
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { attempt, run } from "../system/command.ts";
 
 export const MACHINE_ADDRESS = "203.0.113.2";
@@ -12,20 +14,42 @@ const LAN_NEIGHBOUR = "203.0.113.50";
 /** Open to sandboxes. */
 export const OUTSIDE = "93.184.215.14";
 export const OUTSIDE_NAME = "outside.test";
+export const OUTSIDE_IPV6 = "2001:db8:1::1";
 export const NAME_SERVER = "9.9.9.9";
+/** Name servers of others, which sandboxes might ask themselves. */
+export const OTHER_NAME_SERVERS = ["1.1.1.1", "8.8.8.8"] as const;
+/** Web sites, by name. Whatever lies below wild.test is there as well; the last two share an address. */
+export const SITES = {
+  "allowed.test": "93.184.215.20",
+  "other.test": "93.184.215.21",
+  "wild.test": "93.184.215.22",
+  "front.test": "93.184.215.23",
+  "hidden.test": "93.184.215.23",
+} as const;
+/** Open to sandboxes, but nobody is there. */
+export const UNANSWERED = "93.184.215.99";
+export const INTERNET_PORTS = { dns: 53, http: 80, https: 443, quic: 443, dnsTls: 853, echo: 7000 } as const;
+
+/** Where names of this internet lead that no sandbox may follow. */
+export const CLOSED_EXAMPLES = { metadata: "169.254.169.254", private: "10.1.2.3", lan: LAN_NEIGHBOUR } as const;
 
 /** Each of these would answer, if only a packet got there. */
 export const MUST_BE_CLOSED = [
-  "10.1.2.3",
+  CLOSED_EXAMPLES.private,
   "172.16.5.6",
   "192.168.1.1",
   "100.64.0.1",
-  "169.254.169.254",
+  CLOSED_EXAMPLES.metadata,
   "168.63.129.16",
   "192.0.0.8",
   "192.88.99.1",
   "198.19.255.1",
   LAN_NEIGHBOUR,
+];
+
+/** All that answer; each once. */
+export const INTERNET_ADDRESSES = [
+  ...new Set([...MUST_BE_CLOSED, OUTSIDE, NAME_SERVER, ...OTHER_NAME_SERVERS, ...Object.values(SITES), OUTSIDE_IPV6]),
 ];
 
 const ROUTER = "203.0.113.1";
@@ -60,14 +84,16 @@ export async function makeOuterNetwork(): Promise<OuterNetwork> {
       "link set lo up",
       `address add ${ROUTER}/24 dev uplink1`,
       "address add 2001:db8::1/64 dev uplink1 nodad",
-      "address add 2001:db8:1::1/128 dev lo nodad",
+      `address add ${OUTSIDE_IPV6}/128 dev lo nodad`,
       "link set uplink1 up",
       // A neighbour of the machine that knows where its sandboxes are.
       `route add 198.18.0.0/15 via ${MACHINE_ADDRESS}`,
-      ...[...MUST_BE_CLOSED, OUTSIDE, NAME_SERVER, "1.1.1.1", "8.8.8.8"].map((ip) => `address add ${ip}/32 dev lo`),
+      ...INTERNET_ADDRESSES.filter((ip) => ip !== OUTSIDE_IPV6).map((ip) => `address add ${ip}/32 dev lo`),
     ].join("\n"),
   });
-  const answerer = Bun.spawn(inside(internet, [process.execPath, `${import.meta.dir}/internet.ts`]), {
+  const folder = folderOf(String(process.pid));
+  mkdirSync(folder, { recursive: true });
+  const answerer = Bun.spawn(inside(internet, [process.execPath, `${import.meta.dir}/internet.ts`, folder]), {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const ready = await Promise.race([firstLine(answerer.stdout), Bun.sleep(ANSWERING_MS).then(() => "timeout")]);
@@ -78,6 +104,7 @@ export async function makeOuterNetwork(): Promise<OuterNetwork> {
       answerer.kill("SIGKILL");
       await answerer.exited;
       for (const name of [machine, internet]) await attempt(["ip", "netns", "delete", name]);
+      rmSync(folder, { recursive: true, force: true });
     },
   };
 }
@@ -91,12 +118,25 @@ export function enterInternet(testRun: string): string[] {
   return inside(internetOf(testRun), []);
 }
 
+/** The certificate of who vouches for the web sites of this internet. `testRun` as above. */
+export function authorityFile(testRun: string): string {
+  return join(folderOf(testRun), "authority.crt");
+}
+
+function folderOf(testRun: string): string {
+  return `/run/${PREFIX}-${testRun}`;
+}
+
 /** Namespaces of runs that were killed. */
 export async function removeStaleNetworks(): Promise<void> {
   const names = (await run(["ip", "netns", "list"])).split("\n").map((line) => line.split(" ")[0] ?? "");
   for (const name of names) {
     const pid = Number(/^sandlot-test-(\d+)/.exec(name)?.[1]);
     if (pid > 0 && !isRunning(pid)) await attempt(["ip", "netns", "delete", name]);
+  }
+  for (const run of new Bun.Glob(`${PREFIX}-*`).scanSync({ cwd: "/run", onlyFiles: false })) {
+    const pid = Number(run.slice(PREFIX.length + 1));
+    if (pid > 0 && !isRunning(pid)) rmSync(folderOf(String(pid)), { recursive: true, force: true });
   }
 }
 

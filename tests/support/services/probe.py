@@ -1,6 +1,7 @@
 """Runs inside a sandbox: tries every "kind address port" given, all at once, and prints those that answered."""
 
 import socket
+import ssl
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -26,13 +27,41 @@ def icmp(address, _port):
     return subprocess.run(["ping", "-c", "1", "-W", "1", address], capture_output=True).returncode == 0
 
 
+QUESTION = bytes.fromhex("12340100000100000000000007") + b"outside" + b"\x04test" + bytes.fromhex("0000010001")
+
+
 def dns(address, port):
     """Asks for outside.test."""
-    query = bytes.fromhex("12340100000100000000000007") + b"outside" + b"\x04test" + bytes.fromhex("0000010001")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.settimeout(SECONDS)
-        sender.sendto(query, (address, int(port)))
-        return len(sender.recv(512)) > 12
+        sender.sendto(QUESTION, (address, int(port)))
+        return len(sender.recv(512)) > len(QUESTION)
+
+
+def dnstcp(address, port):
+    with socket.create_connection((address, int(port)), SECONDS) as connection:
+        return answers_stream(connection)
+
+
+def dot(address, port):
+    """The same over TLS."""
+    with socket.create_connection((address, int(port)), SECONDS) as connection:
+        with ssl._create_unverified_context().wrap_socket(connection) as secure:
+            return answers_stream(secure)
+
+
+def doh(address, port):
+    """And over HTTPS."""
+    head = f"POST /dns-query HTTP/1.0\r\nHost: {address}\r\nContent-Length: {len(QUESTION)}\r\n\r\n".encode()
+    with socket.create_connection((address, int(port)), SECONDS) as connection:
+        with ssl._create_unverified_context().wrap_socket(connection) as secure:
+            secure.sendall(head + QUESTION)
+            return secure.recv(12).endswith(b" 200")
+
+
+def answers_stream(connection):
+    connection.sendall(len(QUESTION).to_bytes(2, "big") + QUESTION)
+    return len(connection.recv(512)) > 2
 
 
 def name(host, _port):
