@@ -15,7 +15,7 @@ import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Directory } from "../control/directory.ts";
 import { internalPath } from "./control-path.ts";
 import { httpAttempt } from "./http-forward.ts";
-import { answerPreflight, preflightOf } from "./preflight.ts";
+import { answerPreflight, headersAskedFor, preflightOf } from "./preflight.ts";
 import { createReach, type EdgeLog } from "./reach.ts";
 import { type Refusal, refuse } from "./refusal.ts";
 import type { RouteTable } from "./route-table.ts";
@@ -66,7 +66,7 @@ export function createEdge({ directory, routes, log }: EdgeServices): Edge {
       const { headers, signal } = request;
       const asking = { headers, signal, mayWake: !asksForHealth(request, route, target) };
       const outcome = await reach.to(route, asking, httpAttempt(request, target, route.port));
-      return "reached" in outcome ? outcome.reached : refuse(outcome.refusal, request.headers);
+      return "reached" in outcome ? outcome.reached : refused(outcome.refusal, request, route);
     } catch (failure) {
       log("a request to a sandbox could not be routed", { ...namedIn(route), failure });
       return refuse(badRequest(500, "The request could not be routed"), request.headers);
@@ -104,6 +104,15 @@ function signedLinkWrapped(request: Request): { signed: SignedLink } | undefined
 function preflightWrapped(request: Request): { preflight: string } | undefined {
   const asked = preflightOf(request);
   return asked === undefined ? undefined : { preflight: asked };
+}
+
+/** A browser that asks whether it may send the token that is missing is told so, at the port where that is known. */
+function refused(refusal: Refusal, request: Request, { port }: SandboxAddress): Response {
+  const asked = headersAskedFor(request);
+  if (refusal.reason === "traffic-token-missing" && port === RUNTIME_PORT && asked !== undefined) {
+    return answerPreflight(asked);
+  }
+  return refuse(refusal, request.headers);
 }
 
 /** What can be refused without looking the sandbox up. */

@@ -1,16 +1,21 @@
 /**
- * A browser's question whether it may send a request with the header that names a sandbox. The question itself names
- * none, so it is answered here, as every runtime would.
+ * A browser's question whether it may send a request to a runtime. It carries none of the headers that it asks about:
+ * not the one that names a sandbox, and not the token of a private one. So it is answered here, as every runtime would.
  */
 import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/runtime/cors.ts";
 import { SANDBOX_ID_HEADER } from "./sandbox-address.ts";
 
-/** The headers that are asked for; undefined: the request is no such question. */
-export function preflightOf({ method, headers }: Request): string | undefined {
+/** The headers that are asked for, the one that names a sandbox among them; undefined: no such question. */
+export function preflightOf(request: Request): string | undefined {
+  const asked = headersAskedFor(request);
+  const names = asked?.split(",").map((name) => name.trim().toLowerCase());
+  return names?.includes(SANDBOX_ID_HEADER) ? asked : undefined;
+}
+
+/** Undefined: the request is no question of a browser at all. */
+export function headersAskedFor({ method, headers }: Request): string | undefined {
   if (method !== "OPTIONS" || !headers.has("access-control-request-method")) return undefined;
-  const asked = headers.get("access-control-request-headers") ?? "";
-  const names = asked.split(",").map((name) => name.trim().toLowerCase());
-  return names.includes(SANDBOX_ID_HEADER) ? asked : undefined;
+  return headers.get("access-control-request-headers") ?? "";
 }
 
 export function answerPreflight(asked: string): Response {

@@ -1,7 +1,7 @@
 /**
- * Finding the way to a port of a sandbox. A sandbox that is not to be reached just now is waited for, and woken if it
- * may be. A service may listen on every address, only on a loopback address, or be about to start: so a refused
- * connection is tried through the guest's forwarder and then again for a short while.
+ * Finding the way to a port of a sandbox, for who may go it. A sandbox that is not to be reached just now is waited
+ * for, and woken if it may be. A service may listen on every address, only on a loopback address, or be about to start:
+ * so a refused connection is tried through the guest's forwarder and then again for a short while.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { TRANSITION_ROUNDS_MAX } from "../contract/limits.ts";
@@ -17,9 +17,9 @@ import { LoopbackForwards } from "./loopback-forwards.ts";
 import type { Refusal } from "./refusal.ts";
 import type { Destination, RouteTable } from "./route-table.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
+import { TRAFFIC_TOKEN_HEADER, trafficRefusal } from "./traffic-token.ts";
 
 const ACCESS_TOKEN_HEADER = "x-access-token";
-const TRAFFIC_TOKEN_HEADER = "e2b-traffic-access-token";
 
 const REASONS = {
   "not-found": "sandbox-not-found",
@@ -72,6 +72,8 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
         tries = 0;
         continue;
       }
+      const reason = trafficRefusal(destination.access, asked.port, asking.headers.get(TRAFFIC_TOKEN_HEADER));
+      if (reason !== undefined) return { refusal: { reason, sandboxId: asked.sandboxId } };
       try {
         return { reached: await once(asked, destination, attempt) };
       } catch (failure) {

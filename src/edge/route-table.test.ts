@@ -63,3 +63,11 @@ test("after a lost connection a new table ends what it does not name and keeps t
   expect(table.find("a")).toBeUndefined();
   expect(table.find("b")?.ended).toBe(b?.ended as AbortSignal);
 });
+
+test("who is let through may change within a run, and what is carried goes on", () => {
+  const table = tableWith(route());
+  const first = table.find("a");
+  table.take({ kind: "route", route: route({ access: { ...access, trafficToken: "t" } }) });
+  expect(table.find("a")?.access.trafficToken).toBe("t");
+  expect([table.find("a")?.ended === first?.ended, first?.ended.aborted]).toEqual([true, false]);
+});

@@ -6,6 +6,8 @@ import type { Route, RouteEvent } from "../control/directory.ts";
 
 export interface Destination {
   endpoint: Route["endpoint"];
+  /** As it is now: it may change while a run goes on, and what is carried already goes on with it. */
+  access: Route["access"];
   /** Aborted when this run of the sandbox is over: what is carried to it must end then. */
   ended: AbortSignal;
 }
@@ -42,12 +44,12 @@ export class RouteTable {
     }
   }
 
-  #enter({ sandboxId, runId, endpoint, isOpen }: Route): void {
+  #enter({ sandboxId, runId, endpoint, access, isOpen }: Route): void {
     const before = this.#entries.get(sandboxId);
     const isSameRun = before?.runId === runId;
     if (!isSameRun) this.#remove(sandboxId);
     const over = isSameRun ? before.over : new AbortController();
-    this.#entries.set(sandboxId, { runId, endpoint, isOpen, over, ended: over.signal });
+    this.#entries.set(sandboxId, { runId, endpoint, access, isOpen, over, ended: over.signal });
   }
 
   #remove(sandboxId: string): void {
