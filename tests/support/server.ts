@@ -7,6 +7,7 @@ import { dropGuestMarks } from "../../src/host/image/guest-folders.ts";
 import { run } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
 import { isRunning } from "../../src/host/testing/outer-network.ts";
+import { freePort } from "../../src/work/testing/free-port.ts";
 
 /** Not in memory: disks of sandboxes lie here. */
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
@@ -28,24 +29,6 @@ export interface TestServer {
   stop(): Promise<number>;
   /** SIGKILL: as if the power of the server, not of the machine, had gone. */
   crash(): Promise<void>;
-}
-
-/** Below the ports that the kernel gives to clients; processes that run side by side have neighbouring numbers. */
-const PORTS_FIRST = 10_000;
-const PORTS_PER_PROCESS = 100;
-let nextPort = PORTS_FIRST + (process.pid % 200) * PORTS_PER_PROCESS;
-
-/** One that nobody listens on. Servers that a test left, or that are about to stop, keep theirs. */
-function freePort(): number {
-  for (;;) {
-    const port = nextPort++;
-    try {
-      Bun.listen({ hostname: "127.0.0.1", port, socket: { data: () => undefined } }).stop(true);
-      return port;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
-    }
-  }
 }
 
 export function newDataFolder(name: string): string {

@@ -5,6 +5,7 @@ import net from "node:net";
 import type { Server } from "bun";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { Directory, RouteAccess } from "../../control/directory.ts";
+import { freePort } from "../../work/testing/free-port.ts";
 import { createEdge, type Relay } from "../edge.ts";
 import { EDGE_REQUEST_BODY_MAX_BYTES } from "../limits.ts";
 import { type Destination, RouteTable } from "../route-table.ts";
@@ -255,10 +256,7 @@ export class EdgeProcess implements AsyncDisposable {
 
 /** A port on which nobody listens. */
 export async function closedPort(): Promise<number> {
-  const service = await RawService.start(() => undefined);
-  const { port } = service;
-  await service[Symbol.asyncDispose]();
-  return port;
+  return freePort();
 }
 
 // Run by itself, it is an edge in a process of its own, whose memory and environment can be told from the test's.

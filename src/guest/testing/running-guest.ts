@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { createFetchClient } from "@connectrpc/connect/protocol";
 import { createTransport } from "@connectrpc/connect/protocol-connect";
 import { CONTROL_SECRET_HEADER, type GuestSettings } from "../../contract/runtime/guest-control.ts";
+import { freePort } from "../../work/testing/free-port.ts";
 
 const NOBODY = 65_534;
 const LISTENS_WITHIN_MS = 30_000;
@@ -228,13 +229,6 @@ function secretFile(folder: string): string {
   const path = `${folder}/secret`;
   writeFileSync(path, SECRET);
   return path;
-}
-
-function freePort(): number {
-  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: (socket) => void socket.end() } });
-  const { port } = probe;
-  probe.stop(true);
-  return port;
 }
 
 async function accepts(port: number): Promise<boolean> {

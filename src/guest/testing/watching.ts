@@ -4,6 +4,7 @@
  */
 import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
+import { freePort } from "../../work/testing/free-port.ts";
 import type { RunningGuest, StreamedEvent } from "./running-guest.ts";
 
 interface WatchRequest {
@@ -169,10 +170,7 @@ export class WrappedGuest implements AsyncDisposable {
 
   static async start(wrapper: (folder: string) => readonly string[]): Promise<WrappedGuest> {
     const folder = mkdtempSync(`${tmpdir()}/sandlot-guest-`);
-    const probe = Bun.serve({ port: 0, fetch: () => new Response() });
-    const port = probe.port ?? 0;
-    await probe.stop(true);
-    const guest = new WrappedGuest(folder, port, wrapper(folder));
+    const guest = new WrappedGuest(folder, freePort(), wrapper(folder));
     const deadline = performance.now() + LISTENS_WITHIN_MS;
     while (performance.now() < deadline) {
       if (await guest.#listens()) return guest;

@@ -6,6 +6,7 @@ import { existsSync } from "node:fs";
 import { chown, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "../../work/testing/free-port.ts";
 
 const COMMAND_MS = 30_000;
 
@@ -92,13 +93,6 @@ async function numberFrom(command: string[]): Promise<number | undefined> {
   const run = Bun.spawn(command, { stdout: "pipe", stderr: "ignore", timeout: COMMAND_MS });
   const output = await new Response(run.stdout).text();
   return (await run.exited) === 0 ? Number(output) : undefined;
-}
-
-function freePort(): number {
-  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
-  const { port } = listener;
-  listener.stop(true);
-  return port;
 }
 
 /** Reads on afterwards, so that the server never blocks on a full pipe. */
