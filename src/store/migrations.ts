@@ -303,6 +303,15 @@ export const migrations: readonly Migration[] = [
       await sql`ALTER TABLE builds ADD COLUMN volume_mounts TEXT NOT NULL DEFAULT '[]'`;
     },
   },
+  {
+    version: 9,
+    title: "network rules and private addresses",
+    async apply(sql) {
+      await sql`ALTER TABLE sandboxes ADD COLUMN network TEXT NOT NULL DEFAULT '{}'`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN traffic_token TEXT`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN egress_unsettled INTEGER NOT NULL DEFAULT 0`;
+    },
+  },
 ];
 
 /** Brings the database to the newest version, each step in a transaction of its own. */

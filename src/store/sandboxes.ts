@@ -8,6 +8,7 @@
 import { integer, integerOrNull, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 import { AUTO_PAUSE_PUT_OFFS_MAX } from "./limits.ts";
 import { shownPaused, shownRunning, underWay } from "./sandbox-conditions.ts";
+import type { SandboxNetwork } from "./sandbox-network.ts";
 
 export type SandboxState = "running" | "pausing" | "paused" | "resuming" | "snapshotting" | "killing";
 
@@ -51,6 +52,11 @@ export interface Sandbox {
   tokens: string[];
   /** Null: the creator did not say. */
   allowInternetAccess: boolean | null;
+  network: SandboxNetwork;
+  /** Demanded of who wants to reach it; null: anybody may. It stays the same for the sandbox's life. */
+  trafficToken: string | null;
+  /** The host may be between two ideas of what may leave this run. */
+  egressUnsettled: boolean;
   mcp: Record<string, unknown> | null;
   volumeMounts: VolumeMount[];
   cpuCount: number;
@@ -108,15 +114,16 @@ export function sandboxesIn(sql: Statement) {
       const internet = sandbox.allowInternetAccess === null ? null : Number(sandbox.allowInternetAccess);
       await sql`INSERT INTO sandboxes (id, team_id, template_id, build_id, alias, state, execution_id, created_at,
           started_at, end_at, paused_at, checkpoint, checkpoint_memory, kill_wanted, pause_failures, timeout_seconds,
-          auto_pause, auto_pause_memory, auto_resume, metadata, env_vars, secure, tokens, allow_internet_access, mcp,
-          volume_mounts, cpu_count, memory_mb, disk_size_mb)
+          auto_pause, auto_pause_memory, auto_resume, metadata, env_vars, secure, tokens, allow_internet_access,
+          network, traffic_token, egress_unsettled, mcp, volume_mounts, cpu_count, memory_mb, disk_size_mb)
         VALUES (${sandbox.id}, ${sandbox.teamId}, ${sandbox.templateId}, ${sandbox.buildId}, ${sandbox.alias},
           ${sandbox.state}, ${sandbox.executionId}, ${sandbox.createdAt}, ${sandbox.startedAt}, ${sandbox.endAt},
           ${sandbox.pausedAt}, ${sandbox.checkpoint}, ${Number(sandbox.checkpointMemory)},
           ${Number(sandbox.killWanted)}, ${sandbox.pauseFailures}, ${sandbox.timeoutSeconds},
           ${Number(sandbox.autoPause)}, ${Number(sandbox.autoPauseMemory)}, ${Number(sandbox.autoResume)},
           ${JSON.stringify(sandbox.metadata)}, ${JSON.stringify(sandbox.envVars)}, ${sandbox.secure ? 1 : 0},
-          ${JSON.stringify(sandbox.tokens)}, ${internet}, ${sandbox.mcp && JSON.stringify(sandbox.mcp)},
+          ${JSON.stringify(sandbox.tokens)}, ${internet}, ${JSON.stringify(sandbox.network)}, ${sandbox.trafficToken},
+          ${Number(sandbox.egressUnsettled)}, ${sandbox.mcp && JSON.stringify(sandbox.mcp)},
           ${JSON.stringify(sandbox.volumeMounts)}, ${sandbox.cpuCount}, ${sandbox.memoryMB}, ${sandbox.diskSizeMB})`;
     },
 
@@ -200,7 +207,8 @@ export function sandboxesIn(sql: Statement) {
 
     /** `paused` → `resuming`, under the execution id of the run that begins. */
     async beginResume(run: SandboxRun, executionId: string): Promise<Sandbox | undefined> {
-      const { rows } = await sql`UPDATE sandboxes SET state = 'resuming', execution_id = ${executionId}
+      const { rows } =
+        await sql`UPDATE sandboxes SET state = 'resuming', execution_id = ${executionId}, egress_unsettled = 0
         WHERE id = ${run.id} AND state = 'paused' AND execution_id = ${run.executionId} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },
@@ -326,7 +334,7 @@ function passing({ teamId, running, paused, now, startedAfter, templateId }: Lis
   return sqlPart`team_id = ${teamId} AND (${anyShown}) AND started_at >= ${startedAfter} AND ${ofTemplate}`;
 }
 
-function readSandbox(row: Row): Sandbox {
+export function readSandbox(row: Row): Sandbox {
   const internet = integerOrNull(row.allow_internet_access);
   const mcp = textOrNull(row.mcp);
   return {
@@ -354,6 +362,9 @@ function readSandbox(row: Row): Sandbox {
     secure: integer(row.secure) === 1,
     tokens: JSON.parse(text(row.tokens)),
     allowInternetAccess: internet === null ? null : internet === 1,
+    network: JSON.parse(text(row.network)),
+    trafficToken: textOrNull(row.traffic_token),
+    egressUnsettled: integer(row.egress_unsettled) === 1,
     mcp: mcp === null ? null : JSON.parse(mcp),
     volumeMounts: JSON.parse(text(row.volume_mounts)),
     cpuCount: integer(row.cpu_count),

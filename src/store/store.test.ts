@@ -31,6 +31,12 @@ for (const { title, missing, fresh } of bothEngines()) {
         envVars: { A: "1=2" },
         mcp: { servers: [{ deep: [null, 1.5, "x"] }] },
         allowInternetAccess: false,
+        network: {
+          denyOut: ["0.0.0.0/0"],
+          egressProxy: { address: "p.test:1080", username: "a", password: "b\u0000" },
+        },
+        trafficToken: "t",
+        egressUnsettled: true,
         tokens: ["old", "new"],
         endAt: NOW + 2_147_483_647_000,
       });

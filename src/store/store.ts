@@ -7,6 +7,7 @@ import { Fault } from "../contract/fault.ts";
 import { buildLogsIn } from "./build-logs.ts";
 import { buildsIn } from "./builds.ts";
 import { buildsInUseIn } from "./builds-in-use.ts";
+import { egressChangesIn } from "./egress-changes.ts";
 import { type Outlasts, openEngine, type Statement } from "./engine.ts";
 import { keysIn } from "./keys.ts";
 import { listedTemplatesIn } from "./listed-templates.ts";
@@ -63,7 +64,7 @@ function tablesIn(sql: Statement) {
     listedTemplates: listedTemplatesIn(sql),
     builds: { ...buildsIn(sql), ...buildsInUseIn(sql) },
     buildLogs: buildLogsIn(sql),
-    sandboxes: sandboxesIn(sql),
+    sandboxes: { ...sandboxesIn(sql), ...egressChangesIn(sql) },
     sandboxLogs: sandboxLogsIn(sql),
     metricBlocks: metricBlocksIn(sql),
     sandboxEvents: sandboxEventsIn(sql),

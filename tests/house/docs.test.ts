@@ -7,14 +7,20 @@ import { JSON_DEPTH_MAX } from "../../src/contract/limits.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import { createSandboxV1, createSandboxV2 } from "../../src/contract/management/create-sandbox.ts";
 import {
+  EGRESS_ENTRIES_MAX,
+  EGRESS_ENTRY_MAX_CHARS,
   ENV_TOTAL_MAX_BYTES,
   ENV_VARIABLE_MAX_BYTES,
+  HTTPS_PORTS_MAX,
   KEY_NAME_MAX_CHARS,
+  MASK_REQUEST_HOST_MAX_CHARS,
   MCP_MAX_BYTES,
   METADATA_ENTRIES_MAX,
   METADATA_KEY_MAX_CHARS,
   METADATA_MAX_BYTES,
+  PROXY_CREDENTIAL_MAX_BYTES,
 } from "../../src/contract/management/limits.ts";
+import { network } from "../../src/contract/management/network.ts";
 import { Filesystem } from "../../src/contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../../src/contract/runtime/wire/process/process_pb.ts";
 import {
@@ -125,6 +131,19 @@ describe("api.md", () => {
       `${MCP_MAX_BYTES} bytes as JSON in UTF-8`,
       expect.stringContaining(`${ENV_VARIABLE_MAX_BYTES} bytes`),
       expect.stringContaining(`${ENV_TOTAL_MAX_BYTES} bytes`),
+    ]);
+  });
+
+  test("has every field of network, and its bounds", () => {
+    const fields = tableRows(api, ["In network", "Meaning"]).map((row) => row["In network"] ?? "");
+    expect([...fields, "rules"].sort()).toEqual(Object.keys(network.shape).sort());
+    const bounds = tableRows(api, ["Of network", "Bound"]).map(({ Bound }) => Bound);
+    expect(bounds).toEqual([
+      String(EGRESS_ENTRIES_MAX),
+      `${EGRESS_ENTRY_MAX_CHARS} characters`,
+      `${PROXY_CREDENTIAL_MAX_BYTES} bytes each`,
+      `${MASK_REQUEST_HOST_MAX_CHARS} characters`,
+      `${HTTPS_PORTS_MAX} ports`,
     ]);
   });
 

@@ -11,7 +11,7 @@ import { importsOf, type SourceFile } from "./source-files.ts";
  */
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
-  "contract/management": list("contract"),
+  "contract/management": list("contract contract/runtime/version.ts"),
   "contract/runtime": list("contract"),
 
   work: list("contract"),

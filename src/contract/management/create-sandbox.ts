@@ -14,6 +14,7 @@ import {
   TIMEOUT_DEFAULT_V1_SECONDS,
   TIMEOUT_DEFAULT_V2_SECONDS,
 } from "./limits.ts";
+import { network } from "./network.ts";
 import { stringMap } from "./string-map.ts";
 
 const NUL = "\u0000";
@@ -53,16 +54,6 @@ const envVars = stringMap(function* (given) {
   }
 });
 
-const network = z.looseObject({
-  allowPublicTraffic: z.boolean().nullish(),
-  allowOut: z.array(z.string()).nullish(),
-  denyOut: z.array(z.string()).nullish(),
-  maskRequestHost: z.string().nullish(),
-  egressProxy: z.looseObject({}).nullish(),
-  rules: z.looseObject({}).nullish(),
-  httpsPorts: z.array(z.int()).nullish(),
-});
-
 const shared = {
   templateID: z
     .string()
@@ -71,7 +62,10 @@ const shared = {
     .describe("[namespace/]alias or template id, optionally with :tag or :build-id"),
   metadata: metadata.nullish().describe("Free-form strings that lists can be filtered by"),
   envVars: envVars.nullish().describe("Variables of every process in the sandbox"),
-  allow_internet_access: z.boolean().nullish().describe("False: no packet leaves the sandbox"),
+  allow_internet_access: z
+    .boolean()
+    .nullish()
+    .describe("False: nothing leaves the sandbox but what network.allowOut names"),
   mcp: z
     .looseObject({})
     .superRefine((given, context) => {
@@ -88,7 +82,7 @@ const shared = {
     .looseObject({ enabled: z.boolean().nullish() })
     .nullish()
     .describe("Enabled: a request to the paused sandbox resumes it"),
-  network: network.nullish(),
+  network: network.nullish().describe("What may leave the sandbox, and who reaches it"),
   volumeMounts: z
     .array(z.looseObject({ name: z.string(), path: z.string() }))
     .nullish()

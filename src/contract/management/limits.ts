@@ -16,6 +16,17 @@ export const ENV_VARIABLE_MAX_BYTES = 128 * 1024;
 /** The kernel takes 2 MiB of arguments and variables (a quarter of the stack); the rest is left for the arguments. */
 export const ENV_TOTAL_MAX_BYTES = 1024 * 1024;
 
+/** Of each list of what may leave a sandbox, and of a name in one, as the DNS has it. */
+export const EGRESS_ENTRIES_MAX = 1_000;
+export const EGRESS_ENTRY_MAX_CHARS = 253;
+export const PORT_MAX = 65_535;
+/** A name, a colon and a port. */
+export const PROXY_ADDRESS_MAX_CHARS = 259;
+/** SOCKS5 has one byte for the length of either. */
+export const PROXY_CREDENTIAL_MAX_BYTES = 255;
+export const MASK_REQUEST_HOST_MAX_CHARS = 261;
+export const HTTPS_PORTS_MAX = 128;
+
 export const FORK_COUNT_MAX = 100;
 export const TEMPLATE_NAME_MAX_CHARS = 128;
 export const PAGE_TOKEN_MAX_CHARS = 256;

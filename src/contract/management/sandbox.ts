@@ -1,6 +1,7 @@
 /** What the management interface answers about sandboxes. */
 import { z } from "zod";
 import { dateTime, sandboxId, templateId } from "./identifiers.ts";
+import { shownNetwork } from "./network.ts";
 import { stringMap } from "./string-map.ts";
 
 /** The answer to create, connect and resume. */
@@ -35,12 +36,7 @@ export const sandboxDetail = listedSandbox.extend({
   envdAccessToken: z.string().nullable(),
   allowInternetAccess: z.boolean().nullable().describe("Null when the creator did not say"),
   domain: z.null().describe("Deprecated"),
-  network: z.object({
-    allowPublicTraffic: z.boolean().optional(),
-    allowOut: z.array(z.string()).optional(),
-    denyOut: z.array(z.string()).optional(),
-    maskRequestHost: z.string().optional(),
-  }),
+  network: shownNetwork.describe("As it was given; password left out"),
   lifecycle: z.object({ autoResume: z.boolean(), onTimeout: z.enum(["kill", "pause"]) }),
 });
 

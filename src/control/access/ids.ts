@@ -8,6 +8,8 @@ export interface Ids {
   templateId(): string;
   /** Opens the runtime of one sandbox: 64 hex characters. */
   runtimeToken(): string;
+  /** Lets requests through to the ports of one sandbox: 64 hex characters. */
+  trafficToken(): string;
   apiKey(): string;
   accessToken(): string;
   /** 16 hex characters that tie a response to its log lines. */
@@ -39,6 +41,7 @@ export function createIds(fill: FillRandom = (bytes) => crypto.getRandomValues(b
       return id.slice(0, 20);
     },
     runtimeToken: () => hex(64),
+    trafficToken: () => hex(64),
     apiKey: () => API_KEY_PREFIX + hex(SECRET_HEX_CHARS),
     accessToken: () => ACCESS_TOKEN_PREFIX + hex(SECRET_HEX_CHARS),
     requestId: () => hex(16),

@@ -4,15 +4,21 @@ import type { Sandbox } from "../../store/sandboxes.ts";
 import { captureFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 
+/** A checkpoint, and the row of what it was made of as it was then. */
+interface Captured {
+  checkpoint: string;
+  source: Sandbox;
+}
+
 /**
- * The name of a checkpoint that holds the sandbox as it is now. Nothing names it yet, so who calls this records it or
- * removes it. Undefined: the sandbox does not run any more, so look again.
+ * A checkpoint that holds the sandbox as it is now. Nothing names it yet, so who calls this records it or removes it.
+ * Undefined: the sandbox does not run any more, so look again.
  */
 export async function capture(
   core: LifecycleCore,
   sandbox: Sandbox,
   options: CheckpointOptions,
-): Promise<string | undefined> {
+): Promise<Captured | undefined> {
   const { store, host, clock, ids } = core;
   const begun = await store.sandboxes.beginSnapshot(sandbox, clock.now());
   if (begun === undefined) return undefined;
@@ -26,5 +32,5 @@ export async function capture(
   const back = await core.untilRecorded("a snapshot", () => store.sandboxes.finishSnapshot(begun));
   if (back !== undefined) await core.backInRunning(back);
   if (failure !== undefined) throw captureFault(failure.cause, begun.id);
-  return checkpoint;
+  return { checkpoint, source: begun };
 }

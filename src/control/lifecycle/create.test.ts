@@ -84,7 +84,7 @@ describe("create", () => {
       envdAccessToken: row?.tokens[0],
       allowInternetAccess: false,
       domain: null,
-      network: {},
+      network: { allowPublicTraffic: true },
       lifecycle: { autoResume: false, onTimeout: "kill" },
     });
   });
@@ -98,6 +98,20 @@ describe("create", () => {
     const id = await f.create({ allow_internet_access: asked });
     expect((await f.call("GET", `/sandboxes/${id}`)).body.allowInternetAccess).toBe(shown);
     expect(f.host.requestOf(id)?.egress).toBe(egress);
+  });
+
+  test("the internet is denied beside what network says, which is shown as it was sent", async () => {
+    const network = { allowOut: ["1.1.1.1"], denyOut: ["9.9.9.9"] };
+    const id = await f.create({ allow_internet_access: false, network });
+    const { body } = await f.call("GET", `/sandboxes/${id}`);
+    expect([body.allowInternetAccess, body.network]).toEqual([false, { allowPublicTraffic: true, ...network }]);
+    const egress = { allowRanges: ["1.1.1.1/32"], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null };
+    expect(f.host.requestOf(id)?.egress).toEqual(egress);
+    await f.call("POST", `/sandboxes/${id}/pause`);
+    await f.call("POST", `/sandboxes/${id}/resume`);
+    expect(f.host.requestOf(id)?.egress).toEqual(egress);
+    await f.call("POST", `/sandboxes/${id}/fork`);
+    expect(f.host.requestOf(f.host.running[1] ?? "")?.egress).toEqual(egress);
   });
 
   test("v1 with timeout 0: created, and over at once", async () => {

@@ -8,6 +8,7 @@ import { described } from "../../work/log.ts";
 import { FORKS_AT_ONCE } from "../limits.ts";
 import { kindOf, kindOfSandbox, type StartableTemplate } from "../templates/template-look-up.ts";
 import { demandVolumes, hostMounts } from "../volumes/volume-mounts.ts";
+import { egressOf } from "./egress.ts";
 import { placementFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 import type { Lease } from "./quota.ts";
@@ -24,6 +25,7 @@ export type SandboxOptions = Pick<
   | "envVars"
   | "secure"
   | "allowInternetAccess"
+  | "network"
   | "mcp"
   | "volumeMounts"
 >;
@@ -95,7 +97,7 @@ async function make(
   const { reachability, clock, ids, log, listener } = core;
   const createdAt = clock.now();
   const tokens = origin.secure ? [ids.runtimeToken()] : [];
-  const { envVars, allowInternetAccess, volumeMounts } = origin;
+  const { envVars, allowInternetAccess, network, volumeMounts } = origin;
   await demandVolumes(core.store, origin.teamId, volumeMounts);
   const { id, misfit } = await place(core, {
     kind,
@@ -103,7 +105,7 @@ async function make(
     ...(build?.start ? { start: build.start } : {}),
     envVars,
     accessTokens: tokens,
-    egress: allowInternetAccess === false ? "closed" : "open",
+    egress: egressOf(origin),
     volumes: hostMounts(volumeMounts),
   });
   if (build?.start && (misfit !== undefined || checkpoint === null)) core.startRepair.noteMisfit(build, misfit);
@@ -135,6 +137,9 @@ async function make(
     secure: origin.secure,
     tokens,
     allowInternetAccess,
+    network,
+    trafficToken: network.allowPublicTraffic === false ? ids.trafficToken() : null,
+    egressUnsettled: false,
     mcp: origin.mcp,
     volumeMounts,
     cpuCount: kind.cpuCount,

@@ -151,12 +151,12 @@ export class Lifecycle {
     return this.#whenAtRest(team, id, {
       paused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
       running: async (sandbox) => {
-        const checkpoint = await capture(this.#core, sandbox, { memory });
-        if (checkpoint === undefined) return undefined;
+        const captured = await capture(this.#core, sandbox, { memory });
+        if (captured === undefined) return undefined;
         try {
-          return await use(sandbox, checkpoint);
+          return await use(captured.source, captured.checkpoint);
         } catch (error) {
-          this.discard([checkpoint]);
+          this.discard([captured.checkpoint]);
           throw error;
         }
       },
@@ -187,11 +187,12 @@ export class Lifecycle {
     const refused = Array.from({ length: count - leases.length }, () => limitReached(team));
     // It need not stand still for nothing.
     if (leases.length === 0) return refused;
-    const checkpoint = await capture(this.#core, sandbox, { memory: true, temporary: true });
-    if (checkpoint === undefined) return undefined;
+    const captured = await capture(this.#core, sandbox, { memory: true, temporary: true });
+    if (captured === undefined) return undefined;
+    const { checkpoint, source } = captured;
     try {
-      this.#core.listener.tell("checkpointed", sandbox, `forked, ${leases.length} times`);
-      return [...(await createFromSandbox(this.#core, sandbox, checkpoint, leases, seconds)), ...refused];
+      this.#core.listener.tell("checkpointed", source, `forked, ${leases.length} times`);
+      return [...(await createFromSandbox(this.#core, source, checkpoint, leases, seconds)), ...refused];
     } finally {
       this.#core.checkpointRemoval.enqueue([checkpoint]);
     }

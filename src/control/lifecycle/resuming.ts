@@ -7,6 +7,7 @@ import type { Sandbox } from "../../store/sandboxes.ts";
 import { ACCESS_TOKENS_KEPT } from "../limits.ts";
 import { kindOfSandbox } from "../templates/template-look-up.ts";
 import { hostMounts } from "../volumes/volume-mounts.ts";
+import { egressOf } from "./egress.ts";
 import { placementFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 import { accessOf } from "./route-access.ts";
@@ -91,7 +92,7 @@ export class Resuming {
         kind,
         envVars: begun.envVars,
         accessTokens,
-        egress: begun.allowInternetAccess === false ? "closed" : "open",
+        egress: egressOf(begun),
         volumes: hostMounts(begun.volumeMounts),
       });
     } catch (cause) {

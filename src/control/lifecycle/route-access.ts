@@ -2,6 +2,12 @@
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { RouteAccess } from "../directory.ts";
 
-export function accessOf(_sandbox: Sandbox): RouteAccess {
-  return { trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
+export function accessOf({ network, trafficToken, secure }: Sandbox): RouteAccess {
+  return {
+    trafficToken,
+    // Else nothing would guard it.
+    guardsRuntime: trafficToken !== null && !secure,
+    maskRequestHost: network.maskRequestHost ?? null,
+    httpsPorts: network.httpsPorts ?? [],
+  };
 }

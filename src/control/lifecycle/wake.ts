@@ -4,6 +4,7 @@ import { Fault } from "../../contract/fault.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { WakeRefusal, WakeRequest } from "../directory.ts";
+import { accessOf } from "./route-access.ts";
 import { notFound, statusOf } from "./sandbox-status.ts";
 
 /** The row if the request may go on to it, be it woken or not; else a Fault 404 or 403. */
@@ -19,14 +20,34 @@ export function admit(sandbox: Sandbox | undefined, id: string, request: WakeReq
     if (sandbox.state === "resuming") return sandbox;
     throw notFound(id);
   }
-  if (request.port === RUNTIME_PORT && sandbox.secure && !opens(sandbox.tokens, request.accessToken)) {
-    throw new Fault(403, `sandbox "${id}" is paused, and the request has no token that may resume it`);
-  }
+  const refusal = tokenRefusal(sandbox, request);
+  if (refusal !== undefined) throw new Unadmitted(id, refusal);
   return sandbox;
+}
+
+/** As the edge judges requests to what runs: the runtime's own token goes before at its port. */
+function tokenRefusal(sandbox: Sandbox, request: WakeRequest): WakeRefusal | undefined {
+  if (request.port === RUNTIME_PORT && sandbox.secure) {
+    return opens(sandbox.tokens, request.accessToken) ? undefined : "forbidden";
+  }
+  const { trafficToken } = accessOf(sandbox);
+  if (trafficToken === null || opens([trafficToken], request.trafficToken)) return undefined;
+  return request.trafficToken ? "traffic-token-wrong" : "traffic-token-missing";
+}
+
+/** The request has not the token that it takes. */
+class Unadmitted extends Fault {
+  constructor(
+    id: string,
+    readonly refusal: WakeRefusal,
+  ) {
+    super(403, `sandbox "${id}" is paused, and the request has no token that may resume it`);
+  }
 }
 
 /** Why there is no way to the sandbox, in the edge's words. What is nobody's decision is thrown on. */
 export function wakeRefusal(error: unknown): WakeRefusal {
+  if (error instanceof Unadmitted) return error.refusal;
   switch (Fault.from(error).status) {
     case 403:
       return "forbidden";

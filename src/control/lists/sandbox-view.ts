@@ -1,7 +1,9 @@
 /** A sandbox as clients see it. */
 import { CLIENT_ID } from "../../contract/management/identifiers.ts";
+import type { ShownNetwork } from "../../contract/management/network.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
+import type { SandboxNetwork } from "../../store/sandbox-network.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { shownState } from "../lifecycle/sandbox-status.ts";
 
@@ -13,7 +15,7 @@ export function asCreated(sandbox: Sandbox): CreatedSandbox {
     envdVersion: RUNTIME_VERSION,
     alias: sandbox.alias,
     envdAccessToken: newestToken(sandbox),
-    trafficAccessToken: null,
+    trafficAccessToken: sandbox.trafficToken,
     domain: null,
   };
 }
@@ -44,9 +46,17 @@ export function asDetail(sandbox: Sandbox, now: number): SandboxDetail {
     envdAccessToken: newestToken(sandbox),
     allowInternetAccess: sandbox.allowInternetAccess,
     domain: null,
-    network: {},
+    network: asShown(sandbox.network),
     lifecycle: { autoResume: sandbox.autoResume, onTimeout: sandbox.autoPause ? "pause" : "kill" },
   };
+}
+
+/** As it was sent, without the proxy's password. */
+function asShown({ allowPublicTraffic = true, egressProxy, ...sent }: SandboxNetwork): ShownNetwork {
+  const { address, username } = egressProxy ?? {};
+  const proxy =
+    address === undefined ? {} : { egressProxy: username === undefined ? { address } : { address, username } };
+  return { allowPublicTraffic, ...sent, ...proxy };
 }
 
 function newestToken(sandbox: Sandbox): string | null {

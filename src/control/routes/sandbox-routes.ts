@@ -30,6 +30,7 @@ import { secondsOf } from "../lifecycle/run-length.ts";
 import { listPage, listRunning } from "../lists/sandbox-list.ts";
 import { asCreated, asDetail, asListed } from "../lists/sandbox-view.ts";
 import { findStartable } from "../templates/template-look-up.ts";
+import { networkIn } from "./network-request.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route, type Services } from "./services.ts";
 import { refuseIdempotencyKey, refuseUnbuilt } from "./unbuilt-fields.ts";
@@ -229,6 +230,7 @@ async function create(
     metadata: body.metadata ?? {},
     envVars: body.envVars ?? {},
     allowInternetAccess: body.allow_internet_access ?? null,
+    network: networkIn(body.network ?? {}),
     mcp: body.mcp ?? null,
     autoPause: body.autoPause ?? false,
     autoPauseMemory: body.autoPauseMemory ?? true,

@@ -8,13 +8,7 @@ beforeAll(async () => {
 afterAll(() => f[Symbol.asyncDispose]());
 
 const refused: [string, Record<string, unknown>][] = [
-  ["network.allowPublicTraffic", { network: { allowPublicTraffic: false } }],
-  ["network.allowOut", { network: { allowOut: ["1.1.1.1"] } }],
-  ["network.denyOut", { network: { denyOut: ["0.0.0.0/0"] } }],
-  ["network.maskRequestHost", { network: { maskRequestHost: "localhost:8080" } }],
-  ["network.egressProxy", { network: { egressProxy: { address: "proxy:1080" } } }],
   ["network.rules", { network: { rules: { "example.com": [] } } }],
-  ["network.httpsPorts", { network: { httpsPorts: [443] } }],
   ["iam.tokens", { iam: { tokens: { a: { audience: "x", tokenType: "JWT-SVID" } } } }],
 ];
 

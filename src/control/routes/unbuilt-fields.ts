@@ -9,13 +9,7 @@ type Request = CreateSandboxV1 | CreateSandboxV2;
 
 /** Whether a request asks for the field, by the field's name as clients write it. */
 const asksFor: Readonly<Record<string, (request: Request) => boolean>> = {
-  "network.allowPublicTraffic": ({ network }) => network?.allowPublicTraffic === false,
-  "network.allowOut": ({ network }) => hasEntries(network?.allowOut),
-  "network.denyOut": ({ network }) => hasEntries(network?.denyOut),
-  "network.maskRequestHost": ({ network }) => hasEntries(network?.maskRequestHost),
-  "network.egressProxy": ({ network }) => hasEntries(network?.egressProxy),
   "network.rules": ({ network }) => hasEntries(network?.rules),
-  "network.httpsPorts": ({ network }) => hasEntries(network?.httpsPorts),
   "iam.tokens": ({ iam }) => hasEntries(iam?.tokens),
 };
 
@@ -30,6 +24,6 @@ export function refuseIdempotencyKey(headers: Headers): void {
   }
 }
 
-function hasEntries(value: string | readonly unknown[] | object | null | undefined): boolean {
+function hasEntries(value: object | null | undefined): boolean {
   return value !== null && value !== undefined && Object.keys(value).length > 0;
 }

@@ -93,7 +93,7 @@ test("create answers every field of the specification, and read every field of t
     allowInternetAccess: null,
     domain: null,
     metadata: {},
-    network: {},
+    network: { allowPublicTraffic: true },
     lifecycle: { autoResume: false, onTimeout: "kill" },
     volumeMounts: [],
   });

@@ -71,10 +71,10 @@ test("what is no template reference is 400 and shown", async () => {
 });
 
 test.each<{ asked: string; field: string; options: SandboxOpts }>([
-  { asked: "closed public traffic", field: "allowPublicTraffic", options: { network: { allowPublicTraffic: false } } },
-  { asked: "an allow list", field: "allowOut", options: { network: { allowOut: ["1.1.1.1"] } } },
-  { asked: "a deny list", field: "denyOut", options: { network: { denyOut: ["0.0.0.0/0"] } } },
-  { asked: "another Host header", field: "maskRequestHost", options: { network: { maskRequestHost: "a.test" } } },
+  { asked: "a name without a denial", field: "allowOut", options: { network: { allowOut: ["a.test"] } } },
+  { asked: "a name that is denied", field: "denyOut", options: { network: { denyOut: ["a.test"] } } },
+  { asked: "another header", field: "maskRequestHost", options: { network: { maskRequestHost: "a\r\nb: c" } } },
+  { asked: "rules of headers", field: "network.rules", options: { network: { rules: { "a.test": [] } } } },
   { asked: "an unknown volume", field: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },
 ])("$asked is refused by the name $field, and no sandbox is made", async ({ field, options }) => {
   const error = await refusalOf(Sandbox.create({ ...server().options, ...options }));

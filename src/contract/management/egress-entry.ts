@@ -1,0 +1,51 @@
+/**
+ * What users write into lists of what may leave a sandbox: addresses, ranges, and names where names are taken. Each
+ * check answers what is wrong, in words that follow the entry, or undefined.
+ */
+import { domainPattern } from "../domain-pattern.ts";
+import { ipv4Range, isIpv6Range } from "../ip-range.ts";
+import { EGRESS_ENTRY_MAX_CHARS } from "./limits.ts";
+
+/** As clients write it, and as names in a list of what is allowed demand it of the other list. */
+export const ALL_ADDRESSES = "0.0.0.0/0";
+const ALL_IPV6 = "::/0";
+const ENTRY_SHOWN_MAX_CHARS = 64;
+
+/** What is neither an address nor a range is a name, if it is anything. */
+export function isAddressEntry(entry: string): boolean {
+  return ipv4Range(entry) !== undefined || isIpv6Range(entry);
+}
+
+export function allowProblem(entry: string): string | undefined {
+  if (isAddressEntry(entry)) return addressProblem(entry);
+  if (entry.length > EGRESS_ENTRY_MAX_CHARS) return tooLong(entry);
+  if (domainPattern(entry) !== undefined) return undefined;
+  return "is no address, no range and no name such as example.com, *.example.com or *; write neither scheme nor port";
+}
+
+export function denyProblem(entry: string): string | undefined {
+  if (isAddressEntry(entry)) return addressProblem(entry);
+  if (entry.length > EGRESS_ENTRY_MAX_CHARS) return tooLong(entry);
+  return `is no address and no range such as 203.0.113.7 or 203.0.113.0/24; names cannot be denied, ${ALL_ADDRESSES} can`;
+}
+
+/** An entry for a message. */
+export function shownEntry(entry: string): string {
+  return JSON.stringify(entry.length > ENTRY_SHOWN_MAX_CHARS ? `${entry.slice(0, ENTRY_SHOWN_MAX_CHARS)}…` : entry);
+}
+
+function tooLong({ length }: string): string {
+  return `must have at most ${EGRESS_ENTRY_MAX_CHARS} characters, got ${length}`;
+}
+
+function addressProblem(entry: string): string | undefined {
+  if (entry === ALL_ADDRESSES || entry === ALL_IPV6) return undefined;
+  const [address = ""] = entry.split("/");
+  const plain = address.includes(":") ? new URL(`http://[${address}]/`).hostname : address;
+  if (plain === "0.0.0.0" || plain === "[::]") {
+    return `begins with the unspecified address; for all addresses write exactly ${ALL_ADDRESSES}`;
+  }
+  // The kernel sends to the IPv4 address in it, which a rule about IPv6 would miss.
+  if (plain.startsWith("[::ffff:")) return "is an IPv4 address in the form of IPv6; write the IPv4 address";
+  return undefined;
+}

@@ -1,0 +1,133 @@
+/**
+ * What a client may say about the network of a sandbox, and what it is shown of that: what may leave it (egress), and
+ * who reaches it and how (ingress). Optional members take null for "not given".
+ */
+import { z } from "zod";
+import { domainPattern } from "../domain-pattern.ts";
+import { RUNTIME_PORT } from "../runtime/version.ts";
+import { ALL_ADDRESSES, allowProblem, denyProblem, isAddressEntry, shownEntry } from "./egress-entry.ts";
+import {
+  EGRESS_ENTRIES_MAX,
+  HTTPS_PORTS_MAX,
+  MASK_REQUEST_HOST_MAX_CHARS,
+  PORT_MAX,
+  PROXY_ADDRESS_MAX_CHARS,
+  PROXY_CREDENTIAL_MAX_BYTES,
+} from "./limits.ts";
+import { proxyAddressProblem } from "./proxy-address.ts";
+
+/** Stands for the port of a request. */
+const PORT_PLACE = `\${PORT}`;
+
+const egressProxy = z
+  .looseObject({
+    address: judged(proxyAddressProblem).max(PROXY_ADDRESS_MAX_CHARS).describe("host:port of a SOCKS5 server"),
+    username: judged(credentialProblem).nullish(),
+    password: judged(credentialProblem).nullish().describe("Never shown"),
+    tls: z.looseObject({ enabled: z.boolean().nullish() }).nullish(),
+  })
+  .superRefine(({ username, password, tls }, context) => {
+    if (password && !username) complain(context, ["password"], "means nothing without username");
+    const asksForTls = tls && tls.enabled !== false && Object.keys(tls).length > 0;
+    if (asksForTls) complain(context, ["tls"], "is not supported by this server yet; leave it out");
+  });
+
+const egress = {
+  allowOut: entries(allowProblem)
+    .nullish()
+    .describe("Addresses, ranges and names (example.com, *.example.com, *) that may be reached although denied"),
+  denyOut: entries(denyProblem).nullish().describe("Addresses and ranges that may not be reached"),
+  egressProxy: egressProxy.nullish().describe("All TCP connections that may leave go through it, and nothing else"),
+  rules: z.looseObject({}).nullish(),
+};
+
+const ingress = {
+  allowPublicTraffic: z
+    .boolean()
+    .nullish()
+    .describe("False: ports are reached with the token that this call answers as trafficAccessToken"),
+  maskRequestHost: judged(maskProblem)
+    .max(MASK_REQUEST_HOST_MAX_CHARS)
+    .nullish()
+    .describe(`What services are told as Host; ${PORT_PLACE} in it is the port`),
+  httpsPorts: z
+    .array(z.int().min(1).max(PORT_MAX))
+    .max(HTTPS_PORTS_MAX)
+    .superRefine((ports, context) => {
+      if (new Set(ports).size < ports.length) complain(context, [], "must name each port once");
+      const at = ports.indexOf(RUNTIME_PORT);
+      if (at >= 0) complain(context, [at], `must not be ${RUNTIME_PORT}, the port of the runtime`);
+    })
+    .nullish()
+    .describe("Ports whose services speak TLS; their certificates are not looked at"),
+};
+
+/** Of a create. */
+export const network = z.looseObject({ ...egress, ...ingress }).superRefine(demandDenial);
+
+export const shownNetwork = z.object({
+  allowPublicTraffic: z.boolean(),
+  allowOut: z.array(z.string()).optional(),
+  denyOut: z.array(z.string()).optional(),
+  maskRequestHost: z.string().optional(),
+  egressProxy: z.object({ address: z.string(), username: z.string().optional() }).optional(),
+  httpsPorts: z.array(z.int()).optional(),
+});
+
+export type NetworkRequest = z.infer<typeof network>;
+export type ShownNetwork = z.infer<typeof shownNetwork>;
+
+function complain(context: z.RefinementCtx, path: PropertyKey[], message: string): void {
+  context.addIssue({ code: "custom", path, message });
+}
+
+/** A text that something may be wrong with. */
+function judged(problemOf: (text: string) => string | undefined): z.ZodString {
+  return z.string().superRefine((text, context) => {
+    const problem = problemOf(text);
+    if (problem !== undefined) complain(context, [], problem);
+  });
+}
+
+function entries(problemOf: (entry: string) => string | undefined) {
+  return z.array(z.string()).superRefine((list, context) => {
+    if (list.length > EGRESS_ENTRIES_MAX) {
+      const first = shownEntry(list[EGRESS_ENTRIES_MAX] ?? "");
+      complain(
+        context,
+        [],
+        `must have at most ${EGRESS_ENTRIES_MAX} entries, got ${list.length}; ${first} is too many`,
+      );
+      return;
+    }
+    for (const [at, entry] of list.entries()) {
+      const problem = problemOf(entry);
+      if (problem !== undefined) complain(context, [at], `${shownEntry(entry)} ${problem}`);
+    }
+  });
+}
+
+/** A name that is allowed where nothing is denied would look like a rule, and be none. */
+function demandDenial(
+  { allowOut, denyOut }: { allowOut?: string[] | null | undefined; denyOut?: string[] | null | undefined },
+  context: z.RefinementCtx,
+): void {
+  if (denyOut?.includes(ALL_ADDRESSES)) return;
+  const name = allowOut?.find((entry) => !isAddressEntry(entry) && domainPattern(entry) !== undefined);
+  if (name === undefined) return;
+  complain(context, ["allowOut"], `has a name, ${shownEntry(name)}, which needs "${ALL_ADDRESSES}" in denyOut`);
+}
+
+function credentialProblem(text: string): string | undefined {
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= PROXY_CREDENTIAL_MAX_BYTES) return undefined;
+  return `must have at most ${PROXY_CREDENTIAL_MAX_BYTES} bytes, got ${bytes}`;
+}
+
+/** It becomes a header: nothing but a host and a port may be in it, whichever port the request is for. */
+function maskProblem(text: string): string | undefined {
+  const filled = text.replaceAll(PORT_PLACE, String(PORT_MAX));
+  const [host, port] = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([1-9]\d{0,4}))?$/.exec(filled) ?? [];
+  if (text === "" || (host !== undefined && Number(port ?? 1) <= PORT_MAX)) return undefined;
+  return `must be a host in ASCII, with :port if you like; ${PORT_PLACE} stands for the port of a request`;
+}

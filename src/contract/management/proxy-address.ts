@@ -1,0 +1,30 @@
+/** `host:port` of a proxy that connections leave a sandbox through. */
+import { CLOSED_IPV4 } from "../closed-ranges.ts";
+import { domainPattern } from "../domain-pattern.ts";
+import { Ipv4Ranges, ipv4Range } from "../ip-range.ts";
+import { PORT_MAX } from "./limits.ts";
+
+const closed = new Ipv4Ranges(CLOSED_IPV4.map(({ range }) => range));
+
+/** The host in small letters: a name, or an IPv4 address. Undefined: it is no such address. */
+export function readProxyAddress(text: string): { host: string; port: number } | undefined {
+  const [, written = "", digits = ""] = /^([^:]+):([1-9]\d{0,4})$/.exec(text) ?? [];
+  const host = isIpv4(written) ? written : domainPattern(written);
+  const port = Number(digits);
+  if (host === undefined || host.startsWith("*") || port < 1 || port > PORT_MAX) return undefined;
+  return { host, port };
+}
+
+/** What is wrong with it, as far as can be said without looking a name up, in words that follow what it is called. */
+export function proxyAddressProblem(text: string): string | undefined {
+  const read = readProxyAddress(text);
+  if (read === undefined) {
+    return `must be host:port, the host a name or an IPv4 address, the port from 1 to ${PORT_MAX}; without scheme or user`;
+  }
+  if (isIpv4(read.host) && closed.has(read.host)) return `leads to ${read.host}, which is closed to every sandbox`;
+  return undefined;
+}
+
+function isIpv4(text: string): boolean {
+  return !text.includes("/") && ipv4Range(text) !== undefined;
+}

@@ -1,0 +1,43 @@
+/** What may leave a sandbox, as the host takes it, from what was said about it. */
+import { domainPattern } from "../../contract/domain-pattern.ts";
+import { Fault } from "../../contract/fault.ts";
+import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
+import { ALL_ADDRESSES } from "../../contract/management/egress-entry.ts";
+import { readProxyAddress } from "../../contract/management/proxy-address.ts";
+import type { Egress, EgressPolicy } from "../../host/host.ts";
+import type { SandboxNetwork } from "../../store/sandbox-network.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+
+/** Entries about IPv6 add nothing: all of it is closed. */
+export function egressOf({ network, allowInternetAccess }: Pick<Sandbox, "network" | "allowInternetAccess">): Egress {
+  const { allowOut = [], denyOut = [] } = network;
+  const policy: EgressPolicy = {
+    allowRanges: rangesIn(allowOut),
+    allowNames: namesIn(allowOut),
+    denyRanges: rangesIn(allowInternetAccess === false ? [ALL_ADDRESSES] : denyOut),
+    proxy: proxyOf(network),
+  };
+  const { allowRanges, allowNames, denyRanges, proxy } = policy;
+  const deniesAll = new Ipv4Ranges(denyRanges).isAll;
+  if (deniesAll && allowRanges.length === 0 && allowNames.length === 0) return "closed";
+  const allowsAll = denyRanges.length === 0 || new Ipv4Ranges(allowRanges).isAll;
+  return allowsAll && proxy === null ? "open" : policy;
+}
+
+function rangesIn(entries: readonly string[]): string[] {
+  return [...new Set(entries.flatMap((entry) => ipv4Range(entry) ?? []))];
+}
+
+function namesIn(entries: readonly string[]): string[] {
+  // An address is no pattern, so nothing is both.
+  return [...new Set(entries.flatMap((entry) => domainPattern(entry) ?? []))];
+}
+
+function proxyOf({ egressProxy }: SandboxNetwork): EgressPolicy["proxy"] {
+  if (egressProxy === undefined) return null;
+  const address = readProxyAddress(egressProxy.address);
+  // Without it everything would leave directly.
+  if (address === undefined) throw new Fault(500, `the stored proxy address "${egressProxy.address}" cannot be read`);
+  const { username, password = "" } = egressProxy;
+  return { ...address, credentials: username ? { username, password } : null };
+}

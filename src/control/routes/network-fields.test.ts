@@ -1,0 +1,124 @@
+/** What may be said about the network of a sandbox, and what is answered to the rest. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+let f: ControlFixture;
+beforeAll(async () => {
+  f = await ControlFixture.open();
+});
+afterAll(() => f[Symbol.asyncDispose]());
+
+const ALL = "0.0.0.0/0";
+const PORT = `\${PORT}`;
+const long = "a".repeat(300);
+const many = Array.from({ length: 1001 }, (_, at) => `1.1.${at >> 8}.${at & 255}`);
+const proxied = (address: unknown, more = {}) => ({ egressProxy: { address, ...more } });
+
+/** Of what may leave. The message begins with the path of the field. */
+const refusedOut: [fields: Record<string, unknown>, field: string, problem: string][] = [
+  [{ denyOut: ["example.com"] }, "denyOut.0", '"example.com" is no address and no range'],
+  [{ denyOut: ["1.1.1.1", "*"] }, "denyOut.1", "names cannot be denied"],
+  [{ denyOut: ["0.0.0.0"] }, "denyOut.0", '"0.0.0.0" begins with the unspecified address'],
+  [{ denyOut: ["0.0.0.0/8"] }, "denyOut.0", "write exactly 0.0.0.0/0"],
+  [{ denyOut: ["::"] }, "denyOut.0", "unspecified"],
+  [{ denyOut: ["0:0:0:0:0:0:0:0/64"] }, "denyOut.0", "unspecified"],
+  [{ denyOut: ["1.1.1.1/33"] }, "denyOut.0", "no range"],
+  [{ denyOut: ["::ffff:1.1.1.1"] }, "denyOut.0", "write the IPv4 address"],
+  [{ denyOut: [" 1.1.1.1"] }, "denyOut.0", "no address"],
+  [{ denyOut: [""] }, "denyOut.0", '"" is no address'],
+  [{ denyOut: [long] }, "denyOut.0", `"${"a".repeat(64)}…" must have at most 253 characters, got 300`],
+  [{ denyOut: many }, "denyOut", 'must have at most 1000 entries, got 1001; "1.1.3.232" is too many'],
+  [{ allowOut: ["0.0.0.0"] }, "allowOut.0", "unspecified"],
+  [{ allowOut: [...many, 7] }, "allowOut.1001", "must be a string, got 7"],
+  [{ allowOut: many }, "allowOut", "must have at most 1000 entries, got 1001"],
+  [
+    { allowOut: ["1.1.1.1", "a.test", `${long}.test`], denyOut: [ALL] },
+    "allowOut.2",
+    "at most 253 characters, got 305",
+  ],
+  [{ allowOut: ["https://a.test"], denyOut: [ALL] }, "allowOut.0", "write neither scheme nor port"],
+  [{ allowOut: ["a.test:443"], denyOut: [ALL] }, "allowOut.0", "no name such as example.com"],
+  [{ allowOut: ["a.*.test"], denyOut: [ALL] }, "allowOut.0", "no name"],
+  [{ allowOut: ["2130706433"], denyOut: [ALL] }, "allowOut.0", "no name"],
+  [{ allowOut: ["1.1.1.1/99"], denyOut: [ALL] }, "allowOut.0", "no range"],
+  [{ allowOut: ["a.test"] }, "allowOut", 'has a name, "a.test", which needs "0.0.0.0/0" in denyOut'],
+  [{ allowOut: ["*"], denyOut: ["1.1.1.1/0"] }, "allowOut", "needs"],
+  [proxied("p.test"), "egressProxy.address", "must be host:port"],
+  [proxied("socks5://p.test:1080"), "egressProxy.address", "without scheme or user"],
+  [proxied("ann:secret@p.test:1080"), "egressProxy.address", "must be host:port"],
+  [proxied("p.test:0"), "egressProxy.address", "port from 1 to 65535"],
+  [proxied("p.test:65536"), "egressProxy.address", "port from 1 to 65535"],
+  [proxied("*.test:1080"), "egressProxy.address", "must be host:port"],
+  [proxied("[2001:db8::1]:1080"), "egressProxy.address", "a name or an IPv4 address"],
+  [proxied("0x7f000001:1080"), "egressProxy.address", "must be host:port"],
+  [proxied("127.0.0.1:1080"), "egressProxy.address", "leads to 127.0.0.1, which is closed to every sandbox"],
+  [proxied("169.254.169.254:80"), "egressProxy.address", "closed"],
+  [proxied(`${long}:1080`), "egressProxy.address", "must be host:port"],
+  [{ egressProxy: {} }, "egressProxy.address", "must be a string, got nothing"],
+  [proxied("p.test:1080", { password: "x" }), "egressProxy.password", "means nothing without username"],
+  [proxied("p.test:1080", { username: "é".repeat(128) }), "egressProxy.username", "at most 255 bytes, got 256"],
+  [proxied("p.test:1080", { tls: { enabled: true } }), "egressProxy.tls", "is not supported"],
+];
+
+const refusedIn: typeof refusedOut = [
+  ...["a b", "a\r\nX: y", "bücher.test", "a/b", "a@b", "a:b", "a:0", "a:65536", "[::1", `a:1${PORT}`, `a\${port}`].map(
+    (maskRequestHost): (typeof refusedOut)[number] => [
+      { maskRequestHost },
+      "maskRequestHost",
+      "must be a host in ASCII",
+    ],
+  ),
+  [{ maskRequestHost: "a".repeat(262) }, "maskRequestHost", "must have at most 261 characters, got 262"],
+  [{ httpsPorts: [443, 443] }, "httpsPorts", "must name each port once"],
+  [{ httpsPorts: [443, 49983] }, "httpsPorts.1", "must not be 49983, the port of the runtime"],
+  [{ httpsPorts: [0] }, "httpsPorts.0", "must be at least 1, got 0"],
+  [{ httpsPorts: [65536] }, "httpsPorts.0", "must be at most 65535, got 65536"],
+  [
+    { httpsPorts: Array.from({ length: 129 }, (_, at) => at + 1) },
+    "httpsPorts",
+    "must have at most 128 entries, got 129",
+  ],
+  [{ allowPublicTraffic: "no" }, "allowPublicTraffic", "must be a boolean, got a string"],
+];
+
+const taken: [sent: Record<string, unknown>, shown: Record<string, unknown>][] = [
+  [{}, {}],
+  [{ allowOut: [], denyOut: [], egressProxy: null, rules: {}, httpsPorts: [], maskRequestHost: "" }, {}],
+  [{ allowPublicTraffic: false }, { allowPublicTraffic: false }],
+  [{ allowOut: ["1.1.1.1", "10.1.2.3/8", "2001:db8::/32", "::/0", ALL] }, {}],
+  [{ allowOut: ["Example.COM", "*.example.com.", "*", "xn--bcher-kva.test"], denyOut: ["9.9.9.9", ALL] }, {}],
+  [{ denyOut: many.slice(1) }, {}],
+  ...["localhost", `localhost:${PORT}`, `${PORT}.a_b.test`, "[::1]:8080", "A-1.test:65535"].map(
+    (maskRequestHost): (typeof taken)[number] => [{ maskRequestHost }, {}],
+  ),
+  [{ httpsPorts: [1, 443, 65535] }, {}],
+  [proxied("P.Test.:1080"), { egressProxy: { address: "p.test:1080" } }],
+  [
+    proxied("192.0.2.7:1080", { username: "ann", password: "hunter2", tls: { enabled: false } }),
+    { egressProxy: { address: "192.0.2.7:1080", username: "ann" } },
+  ],
+];
+
+for (const path of ["/sandboxes", "/v2/sandboxes"]) {
+  describe(`POST ${path}`, () => {
+    test.each([...refusedOut, ...refusedIn])("network %j: %s %s", async (network, field, problem) => {
+      const before = f.host.running.length;
+      const { status, body } = await f.call("POST", path, { templateID: "base", network });
+      expect(status).toBe(400);
+      expect(body.message).toStartWith(`validation error: network.${field} `);
+      expect(body.message).toContain(problem);
+      expect(body.message).not.toMatch(/secret|hunter2/);
+      expect(f.host.running).toHaveLength(before);
+    });
+
+    test.each(taken)("network %j is taken, and shown as it was sent", async (network, shown) => {
+      const { status, body } = await f.call("POST", path, { templateID: "base", network, timeout: 3600 });
+      expect(status).toBe(201);
+      const { maskRequestHost, egressProxy: _, rules: __, ...sent } = network;
+      const detail = (await f.call("GET", `/sandboxes/${body.sandboxID}`)).body;
+      const mask = maskRequestHost ? { maskRequestHost } : {};
+      expect<unknown>(detail.network).toEqual({ allowPublicTraffic: true, ...sent, ...mask, ...shown });
+      await f.call("DELETE", `/sandboxes/${body.sandboxID}`);
+    });
+  });
+}

@@ -1,0 +1,35 @@
+/** What a request says about the network of a sandbox, as it is kept: without what was not given. */
+import type { NetworkRequest } from "../../contract/management/network.ts";
+import { readProxyAddress } from "../../contract/management/proxy-address.ts";
+import type { EgressSettings, SandboxNetwork } from "../../store/sandbox-network.ts";
+
+export function networkIn(given: NetworkRequest): SandboxNetwork {
+  const { allowPublicTraffic, maskRequestHost, httpsPorts } = given;
+  return {
+    ...egressIn(given),
+    ...(allowPublicTraffic == null ? {} : { allowPublicTraffic }),
+    ...(maskRequestHost ? { maskRequestHost } : {}),
+    ...(httpsPorts == null ? {} : { httpsPorts }),
+  };
+}
+
+function egressIn({ allowOut, denyOut, egressProxy }: NetworkRequest): EgressSettings {
+  return {
+    ...(allowOut == null ? {} : { allowOut }),
+    ...(denyOut == null ? {} : { denyOut }),
+    ...(egressProxy == null ? {} : { egressProxy: proxyIn(egressProxy) }),
+  };
+}
+
+function proxyIn({
+  address,
+  username,
+  password,
+}: NonNullable<NetworkRequest["egressProxy"]>): NonNullable<EgressSettings["egressProxy"]> {
+  const read = readProxyAddress(address);
+  return {
+    address: read === undefined ? address : `${read.host}:${read.port}`,
+    ...(username ? { username } : {}),
+    ...(password ? { password } : {}),
+  };
+}
