@@ -46,3 +46,8 @@ test("ranges that together are all addresses are known as such", () => {
   expect(new Ipv4Ranges(["128.0.0.0/1", "0.0.0.0/2"]).isAll).toBe(false);
   expect(new Ipv4Ranges([]).isAll).toBe(false);
 });
+
+test("a set of ranges is said in spans that do not touch", () => {
+  const ranges = new Ipv4Ranges(["10.0.1.0/24", "1.1.1.1/32", "10.0.0.0/24", "10.0.0.7/32"]);
+  expect(ranges.spans).toEqual(["1.1.1.1", "10.0.0.0-10.0.1.255"]);
+});

@@ -42,6 +42,11 @@ export class Ipv4Ranges {
     return only?.first === 0 && only.last === IPV4_SIZE - 1;
   }
 
+  /** In their order, none touching the next: `1.2.3.4`, or `10.0.0.0-10.255.255.255`. */
+  get spans(): string[] {
+    return this.#spans.map(({ first, last }) => (first === last ? dotted(first) : `${dotted(first)}-${dotted(last)}`));
+  }
+
   /** False for what is no IPv4 address. */
   has(address: string): boolean {
     if (!isIpv4(address)) return false;

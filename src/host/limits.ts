@@ -76,6 +76,8 @@ export const MEASURE_DISK_MS = 1_000;
 export const READY_RETRY_MS = 5_000;
 /** How often the networks that the machine is on are looked at. */
 export const ON_LINK_REFRESH_MS = 5_000;
+/** How long the firewall may take over a change; the rules of hundreds of sandboxes with long lists take seconds. */
+export const NFT_MS = 60_000;
 /** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
 export const CONNECTIONS_PER_SANDBOX_MAX = 8192;
 /** Below this much free space no new sandbox is made: the running ones need it. */

@@ -5,18 +5,17 @@
  * by name and removes.
  */
 import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { described, stderrLog } from "../work/log.ts";
 import { OneAtATimeByKey } from "../work/one-at-a-time.ts";
 import type { Builds } from "./build/builds.ts";
 import type { Layers } from "./build/layers.ts";
-import { type BuildOptions, openBuilds } from "./build/open-builds.ts";
+import { openBuilds } from "./build/open-builds.ts";
 import type { TemplateSandboxes } from "./build/template-sandboxes.ts";
 import { killFrozen, thaw } from "./cgroup/freezer.ts";
 import { Processors } from "./cgroup/processors.ts";
-import { Checkpoints } from "./checkpoint/checkpoints.ts";
-import { Disks } from "./disk/disks.ts";
+import type { Checkpoints } from "./checkpoint/checkpoints.ts";
+import type { Disks } from "./disk/disks.ts";
 import { GuestJournals } from "./guest-link/guest-journal.ts";
 import { GuestPages } from "./guest-link/guest-pages.ts";
 import { guestUses } from "./guest-uses.ts";
@@ -37,13 +36,13 @@ import type {
   StoredImages,
   Usage,
 } from "./host.ts";
-import { GuestFolders } from "./image/guest-folders.ts";
-import { Images } from "./image/images.ts";
+import type { GuestFolders } from "./image/guest-folders.ts";
+import type { Images } from "./image/images.ts";
 import { LIVENESS_CHECK_MS } from "./limits.ts";
-import { Mounts } from "./mount/mounts.ts";
-import { Network } from "./network/network.ts";
-import { DnsRelay } from "./relay/dns-relay.ts";
-import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
+import { type MachineOptions, openParts } from "./machine-parts.ts";
+import type { Mounts } from "./mount/mounts.ts";
+import type { Network } from "./network/network.ts";
+import type { DnsRelay } from "./relay/dns-relay.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { Checkpointing } from "./sandbox/checkpointing.ts";
 import { type CleanupParts, type Remains, reap, unmake, unmakeById } from "./sandbox/cleanup.ts";
@@ -53,21 +52,10 @@ import { isAlive, recordsIn, type SandboxRecord } from "./sandbox/sandbox-record
 import { withSecondTry } from "./sandbox/second-try.ts";
 import { Starting } from "./sandbox/starting.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
-import type { DataFolder } from "./system/data-folder.ts";
-import { Toolbox } from "./system/toolbox.ts";
-import { ProcessedContent } from "./volume/content.ts";
-import { Volumes } from "./volume/volumes.ts";
+import type { ProcessedContent } from "./volume/content.ts";
+import type { Volumes } from "./volume/volumes.ts";
 
-export interface MachineOptions extends BuildOptions {
-  data: DataFolder;
-  cacheFolder: string;
-  /** What is mounted into every sandbox. */
-  guestFolder: string;
-  /** Name server to ask instead of the machine's own. */
-  resolver: string | undefined;
-  /** False: the owners of files are shifted on new disks, as on machines that cannot map them. */
-  mapIds?: boolean;
-}
+export type { MachineOptions } from "./machine-parts.ts";
 
 export class Machine implements Host {
   readonly #running: RunningSandboxes;
@@ -147,21 +135,8 @@ export class Machine implements Host {
 
   /** The caller holds the data folder's lock and runs inside the mount namespace. */
   static async open(options: MachineOptions): Promise<Machine> {
-    const toolbox = new Toolbox(options.cacheFolder);
-    const guests = GuestFolders.open(options.cacheFolder, options.guestFolder, options.data);
-    const mounts = new Mounts();
-    const disks = await Disks.open(options.data.path, mounts, options.mapIds);
-    const network = new Network(options.data);
-    for (const record of recordsIn(options.data.sandboxesFolder)) {
-      if (isAlive(record)) network.adopt(record.slot, record.offline);
-    }
-    await network.open();
-    const dns = await DnsRelay.open(network.gateway, options.resolver);
-    const runtime = await CrunRuntime.open(toolbox, options.data);
-    const checkpoints = new Checkpoints(disks.checkpointsFolder);
-    const images = await Images.open(options.cacheFolder, disks);
-    const volumes = await Volumes.open(options.data, mounts);
-    const content = new ProcessedContent(volumes, join(options.data.runFolder, "volume-content"));
+    const { runtime, network, disks, mounts, ...others } = await openParts(options);
+    const { dns, checkpoints, images, volumes, content, guests } = others;
     return new Machine(options, runtime, network, disks, mounts, dns, checkpoints, images, volumes, content, guests);
   }
 
@@ -249,8 +224,19 @@ export class Machine implements Host {
     });
   }
 
-  async setEgress(id: string, _egress: Egress): Promise<void> {
-    throw new Fault(501, `the network of sandbox "${id}" cannot be changed yet`);
+  async setEgress(id: string, egress: Egress): Promise<void> {
+    await this.#turns.run(id, async () => {
+      const { record } = this.#running.demand(id);
+      // First: what a server that is killed in between leaves is put in place by the next one.
+      this.#running.keep({ ...record, egress });
+      try {
+        await this.network.setEgress(record.slot, egress);
+      } catch (cause) {
+        this.#running.keep(record);
+        throw cause;
+      }
+      record.egress = egress;
+    });
   }
 
   async forward(id: string, port: number): Promise<number | undefined> {
@@ -343,7 +329,7 @@ export class Machine implements Host {
     await this.#turns.settled();
     await this.content.close();
     await this.volumes.close();
-    this.network.close();
+    await this.network.close();
     this.dns.close();
     this.mounts.close();
   }

@@ -14,7 +14,8 @@ interface Census {
   mounts: number;
   loopDevices: number;
   interfaces: number;
-  offlineElements: number;
+  /** Of which the firewall says something. */
+  ruledSlots: number;
   runFolders: number;
   disks: number;
   crunRecords: number;
@@ -27,7 +28,7 @@ export const NOTHING: Census = {
   mounts: 0,
   loopDevices: 0,
   interfaces: 0,
-  offlineElements: 0,
+  ruledSlots: 0,
   runFolders: 0,
   disks: 0,
   crunRecords: 0,
@@ -43,7 +44,7 @@ export async function census(dataFolder: string): Promise<Census> {
   const runFolder = `/run/sandlot/${tag}`;
   const processes = processesIn(`/sandlot/${tag}`);
   const links = await attempt(["ip", "-json", "link", "show"]);
-  const offline = await attempt(["nft", "-j", "list", "set", "inet", `sandlot_${tag}`, "offline"]);
+  const table = await attempt(["nft", "-j", "list", "table", "inet", `sandlot_${tag}`]);
   return {
     processes: processes.length,
     namespaces: namespacesOf(processes),
@@ -52,7 +53,7 @@ export async function census(dataFolder: string): Promise<Census> {
     loopDevices: await loopDevicesOn(`${dataFolder}/disks`, runFolder),
     interfaces: (JSON.parse(links.stdout) as { ifname: string }[]).filter((l) => l.ifname.startsWith(`slot${tag}-`))
       .length,
-    offlineElements: offline.exitCode === 0 ? countElements(offline.stdout) : 0,
+    ruledSlots: table.exitCode === 0 ? slotsNamedIn(table.stdout) : 0,
     runFolders: namesIn(`${runFolder}/sandboxes`).length,
     disks: await disksIn(runFolder, dataFolder),
     crunRecords: namesIn(`${runFolder}/crun`).filter((name) => !name.startsWith(".")).length,
@@ -151,7 +152,9 @@ function isDisk(name: string): boolean {
   return /^d[0-9a-f]+\.img$/.test(name);
 }
 
-function countElements(json: string): number {
-  const parsed = JSON.parse(json) as { nftables: { set?: { elem?: unknown[] } }[] };
-  return parsed.nftables.reduce((sum, item) => sum + (item.set?.elem?.length ?? 0), 0);
+/** By rules in their chains, and by sets. The chains themselves stay, empty. */
+function slotsNamedIn(json: string): number {
+  const { nftables } = JSON.parse(json) as { nftables: { rule?: { chain: string }; set?: { name: string } }[] };
+  const names = nftables.flatMap(({ rule, set }) => rule?.chain ?? set?.name ?? []);
+  return new Set(names.flatMap((name) => /^slot_(\d+)_/.exec(name)?.[1] ?? [])).size;
 }

@@ -37,6 +37,9 @@ export function slotAddress(net: number, slot: number): string {
   return dotted(netBase(net) + slot);
 }
 
+/** All nets of all servers. */
+export const SLOT_RANGE = `${netAddress(0)}/15`;
+
 export const SLOT_FIRST = 2;
 export const SLOT_LAST = SLOTS_PER_NET - 2;
 

@@ -3,45 +3,46 @@
  * pair (veth.ts); the table (ruleset.ts) closes everything that is not plainly the outside.
  */
 import { readFileSync, writeFileSync } from "node:fs";
+import type { Egress } from "../host.ts";
+import { NFT_MS } from "../limits.ts";
 import type { EgressJudge } from "../relay/egress-judge.ts";
 import { attempt, run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
-import { gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "./address-plan.ts";
+import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "./address-plan.ts";
 import { hasConnectedUdp } from "./connected-udp.ts";
+import { type ConnectionRelay, EgressRules } from "./egress-rules.ts";
 import { defaultRouteDevice } from "./on-link.ts";
 import { OnLinkSet } from "./on-link-set.ts";
 import { plugScript, type SocketsBefore, settleScript } from "./restored-plug.ts";
-import { ANY_INTERFACE, cutOff, grant, reconnect, ruleset, withdraw } from "./ruleset.ts";
+import { ruleset } from "./ruleset.ts";
 import { serverNet } from "./server-net.ts";
+import { ANY_INTERFACE, type Way } from "./slot-chains.ts";
 import { Slots } from "./slots.ts";
 import { innerBatch, type OuterEnd, outerBatch } from "./veth.ts";
 
 const MTU_DEFAULT = 1500;
 
-/** An address and a port of it. */
-interface Way {
-  address: string;
-  port: number;
-}
+/** Makes the relay of connections; `closed` is what no sandbox may reach. */
+type OpenRelay = (options: { gateway: string; closed: () => readonly string[] }) => Promise<ConnectionRelay>;
 
 export class Network {
   readonly net: number;
   readonly table: string;
   readonly #interfacePrefix: string;
   readonly #slots = new Slots();
-  readonly #offline = new Set<number>();
-  /** What there is to be taken back, once it is there. */
-  readonly #granted = new Map<number, Promise<readonly Way[]>>();
+  readonly #egress: EgressRules;
   readonly #onLink: OnLinkSet;
-  /** Of sandboxes with a policy, by their slot address. */
-  readonly #judges = new Map<string, EgressJudge>();
   #mtu = MTU_DEFAULT;
 
   constructor(data: DataFolder) {
     this.net = serverNet(data);
     this.table = `sandlot_${data.tag}`;
     this.#interfacePrefix = `${ANY_INTERFACE}${data.tag}`;
-    this.#onLink = new OnLinkSet(this.table, nft);
+    const { net, table } = this;
+    this.#egress = new EgressRules({ net, table, address: (slot) => this.address(slot), nft });
+    this.#onLink = new OnLinkSet(table, nft, async (ranges) => {
+      await this.#egress.relay?.setClosed([...CLOSED_RANGES, ...ranges]);
+    });
   }
 
   get gateway(): string {
@@ -54,26 +55,31 @@ export class Network {
 
   /** Who decides for the sandbox with this address; undefined: nothing was said about what may leave it. */
   judgeOf(address: string): EgressJudge | undefined {
-    return this.#judges.get(address);
+    return this.#egress.judgeOf(address);
   }
 
-  /** Puts the rules in place; a table left by an earlier run is replaced. */
-  async open(): Promise<void> {
+  /** Puts the rules in place; a table left by an earlier run is replaced. Without a relay, no name is allowed. */
+  async open(openRelay?: OpenRelay): Promise<void> {
     await attempt(["ip", "address", "add", `${this.gateway}/32`, "dev", "lo"]);
     this.#mtu = await uplinkMtu();
-    const { table, net } = this;
-    const offline = [...this.#offline].map((slot) => this.address(slot));
-    await nft(ruleset({ table, net, interfacePrefix: this.#interfacePrefix, offline, onLink: this.#onLink.read() }));
+    const onLink = this.#onLink.read();
+    const { table, net, gateway } = this;
+    const relay = await openRelay?.({ gateway, closed: () => [...CLOSED_RANGES, ...this.#onLink.ranges] });
+    // Before connections are led to it.
+    await this.#egress.use(relay);
+    const { slots } = this.#egress;
+    await nft(ruleset({ table, net, interfacePrefix: this.#interfacePrefix, slots, onLink, relay }));
     this.#onLink.keepFresh();
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#onLink.close();
+    await this.#egress.relay?.close();
   }
 
   /** Takes away all that `open` and `plug` made on this machine. */
   async remove(): Promise<void> {
-    this.close();
+    await this.close();
     await attempt(["nft", "delete", "table", "inet", this.table]);
     await attempt(["ip", "address", "del", `${this.gateway}/32`, "dev", "lo"]);
     await this.removeInterfaces(new Set());
@@ -105,9 +111,9 @@ export class Network {
   }
 
   /** A slot of a sandbox that was found running. */
-  adopt(slot: number, offline: boolean): void {
+  adopt(slot: number, egress: Egress): void {
     this.#slots.adopt(slot);
-    if (offline) this.#offline.add(slot);
+    this.#egress.adopt(slot, egress);
   }
 
   /** Connects the network namespace of process `pid` to the slot. */
@@ -136,23 +142,17 @@ export class Network {
     await run(["nsenter", ...inside, "--", "/bin/sh", "-ec", script]);
   }
 
-  /** Cuts a sandbox off from everything but connections that this machine opens to it. */
-  async cutOff(slot: number): Promise<void> {
-    this.#offline.add(slot);
-    await nft(cutOff(this.table, this.address(slot)));
+  /**
+   * From now on this may leave the sandbox. Resolves when it holds for everything, connections that were open before
+   * included. When it throws, the rules before are in force, or it says that either may be.
+   */
+  async setEgress(slot: number, egress: Egress): Promise<void> {
+    await this.#egress.set(slot, egress);
   }
 
-  /** Opens what is closed to all others, until the slot is given back. Once for each slot. */
+  /** Opens what is closed to all others, until the slot is given back or its egress is set. */
   async grant(slot: number, ways: readonly Way[]): Promise<void> {
-    const opened = nft(grant(this.table, this.address(slot), ways));
-    this.#granted.set(
-      slot,
-      opened.then(
-        () => ways,
-        () => [],
-      ),
-    );
-    await opened;
+    await this.#egress.grant(slot, ways);
   }
 
   /** How many bytes have gone to and from the sandbox; undefined when it has no interface. */
@@ -170,11 +170,8 @@ export class Network {
 
   /** Gives a slot back that is unplugged. */
   async free(slot: number): Promise<void> {
-    if (this.#offline.delete(slot)) await nft(reconnect(this.table, this.address(slot)));
-    // A build that is cancelled gives its slot back while it opens a way.
-    const granted = (await this.#granted.get(slot)) ?? [];
-    this.#granted.delete(slot);
-    if (granted.length > 0) await nft(withdraw(this.table, this.address(slot), granted));
+    // Also what is only being said: a build that is cancelled gives its slot back while it opens a way.
+    await this.#egress.forget(slot);
     this.#slots.free(slot);
   }
 
@@ -189,7 +186,7 @@ export class Network {
 }
 
 async function nft(script: string): Promise<void> {
-  await run(["nft", "-f", "-"], { stdin: script });
+  await run(["nft", "-f", "-"], { stdin: script, timeoutMs: NFT_MS });
 }
 
 /** Packets of sandboxes leave through the uplink, so they must fit it. */

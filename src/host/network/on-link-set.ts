@@ -13,9 +13,19 @@ export class OnLinkSet {
   #ranges: readonly string[] = [];
   #timer: Timer | undefined;
 
-  constructor(table: string, nft: (script: string) => Promise<void>) {
+  /** `tell` hears of other networks once the set has them. */
+  constructor(
+    table: string,
+    nft: (script: string) => Promise<void>,
+    readonly tell: (ranges: readonly string[]) => Promise<void>,
+  ) {
     this.#table = table;
     this.#nft = nft;
+  }
+
+  /** What the set has. */
+  get ranges(): readonly string[] {
+    return this.#ranges;
   }
 
   /** What the set is to begin with. */
@@ -39,6 +49,7 @@ export class OnLinkSet {
       const now = onLinkRanges(readFileSync(ROUTES, "utf8"));
       if (now.join() === this.#ranges.join()) return;
       await this.#nft(replaceOnLink(this.#table, now));
+      await this.tell(now);
       this.#ranges = now;
     } catch (error) {
       stderrLog.write({ level: "error", event: "on-link networks could not be refreshed", error: described(error) });

@@ -1,9 +1,10 @@
 /** The text alone; network-walls.test.ts in tests/security sends packets against it. */
 import { describe, expect, test } from "bun:test";
 import { CLOSED_RANGES } from "./address-plan.ts";
-import { cutOff, grant, reconnect, replaceOnLink, ruleset, withdraw } from "./ruleset.ts";
+import { replaceOnLink, ruleset } from "./ruleset.ts";
 
-const facts = { table: "sandlot_abcd", net: 3, interfacePrefix: "slotabcd", offline: [], onLink: [] };
+const relay = { uid: 4321, ports: { http: 1080, tls: 1443, proxied: 1999 } };
+const facts = { table: "sandlot_abcd", net: 3, interfacePrefix: "slotabcd", slots: [], onLink: [], relay };
 
 /** The lines of one chain, without those that say where it hangs. */
 function chain(text: string, name: string): string[] {
@@ -20,75 +21,90 @@ describe("the table of a server", () => {
     expect(lines).toEqual(["table inet sandlot_abcd", "delete table inet sandlot_abcd", "table inet sandlot_abcd {"]);
   });
 
-  test("closes every closed range, what the machine is on, and all other sandboxes, but to whom it was granted", () => {
+  test("closes every closed range, what the machine is on, and all other sandboxes, whatever a policy says", () => {
     const text = ruleset(facts);
     expect(text).toContain(`elements = { ${CLOSED_RANGES.join(", ")} }`);
     expect(chain(text, "to_outside")).toEqual([
-      "ip saddr @offline jump refuse",
+      "udp dport 53 jump refuse",
+      "tcp dport 53 jump refuse",
       "ct state new add @connections { ip saddr ct count over 8192 } jump refuse",
-      'oifname != "slot*" ip saddr . ip daddr . tcp dport @granted accept',
+      "ip saddr vmap @slots_out",
       "ip daddr @closed jump refuse",
       "ip daddr @onlink jump refuse",
       'oifname "slot*" jump refuse',
     ]);
   });
 
-  test("lets a sandbox reach of this machine its name server, what it was granted, and nothing else", () => {
+  test("leads every question for a name to the one who answers it, and to the relay nothing that is closed", () => {
+    expect(chain(ruleset(facts), "lead")).toEqual([
+      "udp dport 53 dnat ip to 198.18.48.1:53",
+      "tcp dport 53 dnat ip to 198.18.48.1:53",
+      "ip daddr @closed return",
+      "ip daddr @onlink return",
+      "fib daddr type local return",
+      "ip saddr vmap @slots_led",
+    ]);
+  });
+
+  test("lets a sandbox reach of this machine its name server, what its own rules say, and nothing else", () => {
     expect(chain(ruleset(facts), "to_machine")).toEqual([
-      "ct state established,related accept",
-      "ip saddr @offline jump refuse",
-      "ip saddr . ip daddr . tcp dport @granted accept",
+      "ct state established,related ct direction reply accept",
+      "meta l4proto tcp ct state new add @connections { ip saddr ct count over 8192 } jump refuse",
       "udp dport 53 add @asking { ip saddr limit rate over 200/second burst 200 packets } drop",
+      "ip saddr vmap @slots_here",
       "ip daddr 198.18.48.1 udp dport 53 accept",
       "ip daddr 198.18.48.1 tcp dport 53 accept",
       "jump refuse",
     ]);
   });
 
-  test("lets none but its sandboxes and the machine itself reach the server's own address", () => {
+  test("lets none but its sandboxes reach the relay, and the machine itself besides them the server's address", () => {
     expect(chain(ruleset(facts), "here")).toEqual([
       'iifname "slotabcd-*" jump to_machine',
+      "ip daddr 198.18.48.1 tcp dport { 1080, 1443, 1999 } jump refuse",
       'iifname != "lo" ip daddr 198.18.48.1 drop',
+    ]);
+    expect(chain(ruleset({ ...facts, relay: undefined }), "here")).toHaveLength(2);
+  });
+
+  test("lets nobody but root, the relay that was asked, and what was asked for into a sandbox", () => {
+    const text = ruleset(facts);
+    const root = 'oifname "slotabcd-*" meta skuid != 0 drop';
+    expect(chain(text, "from_machine")).toEqual(["meta skuid 4321 jump from_relay", root]);
+    expect(chain(ruleset({ ...facts, relay: undefined }), "from_machine")).toEqual([root]);
+    expect(chain(text, "to_sandbox")).toEqual([
+      "ip daddr vmap @slots_in",
+      "ct state established,related accept",
+      "drop",
     ]);
   });
 
-  test("lets nobody but root and what was asked for into a sandbox", () => {
-    const text = ruleset(facts);
-    expect(chain(text, "from_machine")).toEqual(['oifname "slotabcd-*" meta skuid != 0 drop']);
-    expect(chain(text, "to_sandbox")).toEqual(["ct state established,related accept", "drop"]);
+  test("lets the relay out where sandboxes may go, and to the name server", () => {
+    expect(chain(ruleset(facts), "from_relay")).toEqual([
+      'oifname "slotabcd-*" ip daddr vmap @slots_relay',
+      'oifname "slotabcd-*" drop',
+      'oifname "slot*" return',
+      'oifname "lo" ip daddr 198.18.0.0/15 udp dport 53 accept',
+      'oifname "lo" ip daddr 198.18.0.0/15 tcp dport 53 accept',
+      "meta nfproto != ipv4 drop",
+      "fib daddr type != unicast jump refuse",
+      "ip daddr @closed jump refuse",
+      "ip daddr @onlink jump refuse",
+    ]);
   });
 
-  test("begins with those that were cut off before, and with the networks of the machine", () => {
-    const text = ruleset({ ...facts, offline: ["198.18.48.2", "198.18.48.9"], onLink: ["192.0.2.0/24"] });
-    expect(text).toEndWith(
-      "add element inet sandlot_abcd onlink { 192.0.2.0/24 }\n" +
-        "add element inet sandlot_abcd offline { 198.18.48.2, 198.18.48.9 }\n",
-    );
+  test("begins with what was said of its sandboxes before, and with the networks of the machine", () => {
+    const slots = [9, 12].map((slot) => ({ slot, version: 1, rules: { egress: "closed" as const, ways: [] } }));
+    const text = ruleset({ ...facts, slots, onLink: ["192.0.2.0/24"] });
+    expect(text).toContain("set onlink { type ipv4_addr; flags interval; auto-merge; elements = { 192.0.2.0/24 } }");
+    for (const slot of [9, 12]) expect(text).toContain(`chain slot_${slot}_out {\n    jump refuse`);
     // nft refuses an empty list.
-    expect(ruleset(facts)).not.toContain("add element");
+    expect(ruleset(facts).match(/elements = /g)).toHaveLength(1);
   });
 });
 
-describe("a change of a set", () => {
-  test("of networks replaces all of them at once, also by none", () => {
-    expect(replaceOnLink("t", ["192.0.2.0/24"])).toBe(
-      "flush set inet t onlink\nadd element inet t onlink { 192.0.2.0/24 }\n",
-    );
-    expect(replaceOnLink("t", [])).toBe("flush set inet t onlink\n");
-  });
-
-  test("cuts a sandbox off and lets the next one at its address out again", () => {
-    expect(cutOff("t", "198.18.0.2")).toBe("add element inet t offline { 198.18.0.2 }\n");
-    expect(reconnect("t", "198.18.0.2")).toBe("delete element inet t offline { 198.18.0.2 }\n");
-  });
-
-  test("grants one sandbox a port of an address, and takes exactly that back", () => {
-    const ways = [{ address: "10.0.0.5", port: 5000 }];
-    expect(grant("t", "198.18.0.2", ways)).toBe("add element inet t granted { 198.18.0.2 . 10.0.0.5 . 5000 }\n");
-    expect(withdraw("t", "198.18.0.2", ways)).toBe("delete element inet t granted { 198.18.0.2 . 10.0.0.5 . 5000 }\n");
-    expect(grant("t", "198.18.0.2", [])).toBe("");
-    // A name may have an address twice, which nft adds but cannot delete.
-    const twice = [...ways, ...ways];
-    expect(withdraw("t", "198.18.0.2", twice)).toBe(withdraw("t", "198.18.0.2", ways));
-  });
+test("a change of networks replaces all of them at once, also by none", () => {
+  const set = "set onlink { type ipv4_addr; flags interval; auto-merge; elements = { 192.0.2.0/24 } }";
+  expect(replaceOnLink("t", ["192.0.2.0/24"])).toBe(`flush set inet t onlink\ntable inet t {\n  ${set}\n}\n`);
+  expect(replaceOnLink("t", [])).toBe("flush set inet t onlink\n");
 });

@@ -9,40 +9,46 @@
  */
 
 import { CONNECTIONS_PER_SANDBOX_MAX } from "../limits.ts";
-import { CLOSED_RANGES, gatewayAddress, NAMESERVER_ADDRESS, netAddress } from "./address-plan.ts";
+import { CLOSED_RANGES, gatewayAddress, netAddress, SLOT_RANGE } from "./address-plan.ts";
+import {
+  ANY_INTERFACE,
+  fillChains,
+  makeSets,
+  mapOf,
+  type SlotState,
+  type TableFacts,
+  verdictMaps,
+} from "./slot-chains.ts";
 
 const NET_PREFIX = 20;
-/** Begins the name of every sandbox's interface, on whichever server. */
-export const ANY_INTERFACE = "slot";
 /** Of one sandbox: more would crowd out the questions of its neighbours. */
 const DNS_RATE = "200/second burst 200 packets";
 
-interface RulesetFacts {
-  table: string;
-  net: number;
+interface RulesetFacts extends TableFacts {
   /** Begins the names of this server's interfaces. */
   interfacePrefix: string;
-  /** Addresses of sandboxes that are cut off. */
-  offline: readonly string[];
+  /** Of sandboxes that there are already. */
+  slots: readonly SlotState[];
   /** Networks that this machine is directly on. */
   onLink: readonly string[];
 }
 
 /** Replaces a table left by an earlier run in one step, so there is never a moment without. */
-export function ruleset({ table, net, interfacePrefix, offline, onLink }: RulesetFacts): string {
+export function ruleset(facts: RulesetFacts): string {
+  const { table, net, interfacePrefix, slots, onLink, relay } = facts;
   const ours = `"${interfacePrefix}-*"`;
-  const dns = `ip daddr ${NAMESERVER_ADDRESS}`;
   const gateway = gatewayAddress(net);
+  const counted = `add @connections { ip saddr ct count over ${CONNECTIONS_PER_SANDBOX_MAX} }`;
+  const relayPorts = relay && `{ ${relay.ports.http}, ${relay.ports.tls}, ${relay.ports.proxied} }`;
   return `
 table inet ${table}
 delete table inet ${table}
 table inet ${table} {
   set closed { type ipv4_addr; flags interval; auto-merge; elements = { ${CLOSED_RANGES.join(", ")} } }
   set onlink { type ipv4_addr; flags interval; auto-merge; }
-  set offline { type ipv4_addr; }
-  set granted { type ipv4_addr . ipv4_addr . inet_service; }
   set connections { type ipv4_addr; size 65536; flags dynamic; }
   set asking { type ipv4_addr; size 65536; flags dynamic; timeout 10s; }
+${verdictMaps()}
 
   chain arrive {
     type filter hook prerouting priority raw; policy accept;
@@ -54,8 +60,15 @@ table inet ${table} {
   }
   chain names {
     type nat hook prerouting priority dstnat; policy accept;
-    iifname ${ours} ${dns} udp dport 53 dnat ip to ${gateway}:53
-    iifname ${ours} ${dns} tcp dport 53 dnat ip to ${gateway}:53
+    iifname ${ours} jump lead
+  }
+  chain lead {
+    udp dport 53 dnat ip to ${gateway}:53
+    tcp dport 53 dnat ip to ${gateway}:53
+    ip daddr @closed return
+    ip daddr @onlink return
+    fib daddr type local return
+    ip saddr vmap @${mapOf("led")}
   }
   chain refuse {
     meta l4proto tcp reject with tcp reset
@@ -64,13 +77,13 @@ table inet ${table} {
   chain here {
     type filter hook input priority filter; policy accept;
     iifname ${ours} jump to_machine
-    iifname != "lo" ip daddr ${gateway} drop
+${relayPorts === undefined ? "" : `    ip daddr ${gateway} tcp dport ${relayPorts} jump refuse\n`}    iifname != "lo" ip daddr ${gateway} drop
   }
   chain to_machine {
-    ct state established,related accept
-    ip saddr @offline jump refuse
-    ip saddr . ip daddr . tcp dport @granted accept
+    ct state established,related ct direction reply accept
+    meta l4proto tcp ct state new ${counted} jump refuse
     udp dport 53 add @asking { ip saddr limit rate over ${DNS_RATE} } drop
+    ip saddr vmap @${mapOf("here")}
     ip daddr ${gateway} udp dport 53 accept
     ip daddr ${gateway} tcp dport 53 accept
     jump refuse
@@ -81,55 +94,49 @@ table inet ${table} {
     oifname ${ours} jump to_sandbox
   }
   chain to_outside {
-    ip saddr @offline jump refuse
-    ct state new add @connections { ip saddr ct count over ${CONNECTIONS_PER_SANDBOX_MAX} } jump refuse
-    oifname != "${ANY_INTERFACE}*" ip saddr . ip daddr . tcp dport @granted accept
+    udp dport 53 jump refuse
+    tcp dport 53 jump refuse
+    ct state new ${counted} jump refuse
+    ip saddr vmap @${mapOf("out")}
     ip daddr @closed jump refuse
     ip daddr @onlink jump refuse
     oifname "${ANY_INTERFACE}*" jump refuse
   }
   chain to_sandbox {
+    ip daddr vmap @${mapOf("in")}
     ct state established,related accept
     drop
   }
   chain from_machine {
     type filter hook output priority filter; policy accept;
-    oifname ${ours} meta skuid != 0 drop
+${relay === undefined ? "" : `    meta skuid ${relay.uid} jump from_relay\n`}    oifname ${ours} meta skuid != 0 drop
+  }
+  chain from_relay {
+    oifname ${ours} ip daddr vmap @${mapOf("relay")}
+    oifname ${ours} drop
+    oifname "${ANY_INTERFACE}*" return
+    oifname "lo" ip daddr ${SLOT_RANGE} udp dport 53 accept
+    oifname "lo" ip daddr ${SLOT_RANGE} tcp dport 53 accept
+    meta nfproto != ipv4 drop
+    fib daddr type != unicast jump refuse
+    ip daddr @closed jump refuse
+    ip daddr @onlink jump refuse
   }
   chain leave {
     type nat hook postrouting priority srcnat; policy accept;
     ip saddr ${netAddress(net)}/${NET_PREFIX} oifname != ${ours} masquerade
   }
 }
-${add(table, "onlink", onLink)}${add(table, "offline", offline)}`;
+${fillOnLink(table, onLink)}${slots.map((slot) => makeSets(facts, slot) + fillChains(facts, slot)).join("")}`;
 }
 
 export function replaceOnLink(table: string, onLink: readonly string[]): string {
-  return `flush set inet ${table} onlink\n${add(table, "onlink", onLink)}`;
+  return `flush set inet ${table} onlink\n${fillOnLink(table, onLink)}`;
 }
 
-export function cutOff(table: string, address: string): string {
-  return add(table, "offline", [address]);
-}
-
-export function reconnect(table: string, address: string): string {
-  return `delete element inet ${table} offline { ${address} }\n`;
-}
-
-/** A sandbox reaches these although they are closed to all others. */
-export function grant(table: string, address: string, ways: readonly { address: string; port: number }[]): string {
-  return add(
-    table,
-    "granted",
-    ways.map((way) => `${address} . ${way.address} . ${way.port}`),
-  );
-}
-
-export function withdraw(table: string, address: string, ways: readonly { address: string; port: number }[]): string {
-  return grant(table, address, ways).replace(/^add/, "delete");
-}
-
-/** Each once: what is named twice can be added so, but not be deleted. */
-function add(table: string, set: string, elements: readonly string[]): string {
-  return elements.length === 0 ? "" : `add element inet ${table} ${set} { ${[...new Set(elements)].join(", ")} }\n`;
+/** As a block: with a command for the elements nft would first read all sets of the machine. */
+function fillOnLink(table: string, onLink: readonly string[]): string {
+  if (onLink.length === 0) return "";
+  const elements = `elements = { ${onLink.join(", ")} }`;
+  return `table inet ${table} {\n  set onlink { type ipv4_addr; flags interval; auto-merge; ${elements} }\n}\n`;
 }

@@ -12,7 +12,7 @@ import { Disks } from "../disk/disks.ts";
 import type { GuestClient } from "../guest-link/guest-client.ts";
 import type { GuestPages } from "../guest-link/guest-pages.ts";
 import { putGuestFirst } from "../guest-link/guest-priority.ts";
-import type { SandboxKind, VolumeMount } from "../host.ts";
+import type { Egress, SandboxKind, VolumeMount } from "../host.ts";
 import type { Lower } from "../mount/lower.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { HOSTNAME } from "../network/hostname.ts";
@@ -40,7 +40,7 @@ interface Boot {
   id: string;
   kind: SandboxKind;
   origin: Origin | undefined;
-  offline: boolean;
+  egress: Egress;
   folder: string;
   cgroup: string;
   lowers: readonly Lower[];
@@ -60,7 +60,7 @@ interface Boot {
 
 /** Resolves when the guest has answered. */
 export async function boot(request: Boot): Promise<SandboxRecord> {
-  const { id, kind, origin, offline, folder, cgroup, guestFolder, runtime, network, disks } = request;
+  const { id, kind, origin, egress, folder, cgroup, guestFolder, runtime, network, disks } = request;
   const slot = network.take();
   const diskName = Disks.newName();
   const hostname = origin?.hostname ?? HOSTNAME;
@@ -90,7 +90,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     });
     volumes.demandInPlace(pid);
     putGuestFirst(pid);
-    if (offline) await network.cutOff(slot);
+    await network.setEgress(slot, egress);
     await network.plug(slot, pid);
     const pidStartTicks = startTicks(pid);
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended before it was started");
@@ -104,7 +104,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       pid,
       pidStartTicks,
       controlSecret: control.secret,
-      offline,
+      egress,
       kind,
       hostname,
       guestFolder,

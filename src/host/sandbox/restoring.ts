@@ -11,7 +11,7 @@ import { type MemoryFacts, OWN_FOLDER, volumesIn } from "../checkpoint/manifest.
 import { Disks } from "../disk/disks.ts";
 import type { GuestClient } from "../guest-link/guest-client.ts";
 import { putGuestFirst } from "../guest-link/guest-priority.ts";
-import type { SandboxKind } from "../host.ts";
+import type { Egress, SandboxKind } from "../host.ts";
 import type { Lower } from "../mount/lower.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -31,7 +31,7 @@ interface RestoreRequest {
   kind: SandboxKind;
   checkpoint: CheckpointFolder;
   memory: MemoryFacts;
-  offline: boolean;
+  egress: Egress;
   /** What it calls itself. */
   hostname: string;
   /** A machine of its own, not the one that was written. */
@@ -52,7 +52,7 @@ interface RestoreRequest {
 
 /** Resolves when the guest has answered. That the memory fits this machine and is intact has been seen. */
 export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
-  const { id, kind, checkpoint, memory, offline, hostname, copy, folder, cgroup, network, disks, runtime } = request;
+  const { id, kind, checkpoint, memory, egress, hostname, copy, folder, cgroup, network, disks, runtime } = request;
   const slot = network.takeFor(memory.address);
   const diskName = Disks.newName();
   const connected = runtime.holdsConnections(Object.keys(memory.files));
@@ -61,7 +61,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     const volumeMounts = volumesIn(memory.mounts);
     using volumes = await VolumeMounts.hold(request.volumes, volumeMounts);
     const grown = await demandVolumeFiles(runtime, request.content, checkpoint.memory, volumeMounts);
-    if (offline) await network.cutOff(slot);
+    await network.setEgress(slot, egress);
     mkdirSync(folder, { mode: 0o711 });
     const disk = await disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder);
     await copyOwnFiles(checkpoint.own, folder, inheritedFiles(memory, copy));
@@ -97,7 +97,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       pid,
       pidStartTicks,
       controlSecret,
-      offline,
+      egress,
       kind,
       hostname,
       guestFolder,

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { startTicks } from "../system/start-ticks.ts";
-import { isAlive } from "./sandbox-record.ts";
+import { egressOf, isAlive } from "./sandbox-record.ts";
 
 test("a process is known by its number and when it started", () => {
   const pidStartTicks = startTicks(process.pid) ?? "";
@@ -23,4 +23,10 @@ test("one that cannot be looked at is not dead", () => {
     throw Object.assign(new Error("too many open files"), { code: "EMFILE" });
   };
   expect(isAlive({ pid: 1, pidStartTicks: "1" }, unknown)).toBe(true);
+});
+
+test("what may leave a sandbox is known also of one that an earlier server made", () => {
+  expect(egressOf({ offline: true })).toBe("closed");
+  expect(egressOf({ offline: false })).toBe("open");
+  expect(egressOf({ egress: "closed" })).toBe("closed");
 });

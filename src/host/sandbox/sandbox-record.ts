@@ -4,7 +4,7 @@
  */
 import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { SandboxKind } from "../host.ts";
+import type { Egress, SandboxKind } from "../host.ts";
 import type { OutsideMount } from "../runtime/runtime.ts";
 import { otherServers, readText, sandboxesIn } from "../system/data-folder.ts";
 import type { IdForm } from "../system/id-range.ts";
@@ -24,7 +24,9 @@ export interface SandboxRecord {
   /** Start time of `pid` in clock ticks since boot: a pid that was given to another process does not match. */
   pidStartTicks: string;
   controlSecret: string;
-  offline: boolean;
+  /** What may leave it; records of servers that knew no rules have `offline` instead. */
+  egress?: Egress;
+  offline?: boolean;
   kind: SandboxKind;
   hostname: string;
   guestFolder: string;
@@ -47,6 +49,10 @@ export function readRecord(folder: string): SandboxRecord | undefined {
   // It may go at any moment, with its sandbox.
   const text = readText(join(folder, "record.json"));
   return text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
+}
+
+export function egressOf({ egress, offline }: Pick<SandboxRecord, "egress" | "offline">): Egress {
+  return egress ?? (offline ? "closed" : "open");
 }
 
 /** Of all sandboxes that have their folder there. */

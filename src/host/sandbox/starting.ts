@@ -9,7 +9,7 @@ import type { Checkpoints } from "../checkpoint/checkpoints.ts";
 import { demandFit, demandSameVolumes } from "../checkpoint/manifest.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { GuestPages } from "../guest-link/guest-pages.ts";
-import type { CreateSandbox, ResumeSandbox, SandboxKind, VolumeMount } from "../host.ts";
+import type { CreateSandbox, Egress, ResumeSandbox, SandboxKind, VolumeMount } from "../host.ts";
 import type { GuestFolders } from "../image/guest-folders.ts";
 import type { Images } from "../image/images.ts";
 import { BOOTS_AT_ONCE_MAX, RESTORES_AT_ONCE_MAX } from "../limits.ts";
@@ -62,7 +62,7 @@ export class Starting {
    */
   async boot(kind: SandboxKind, origin?: Origin, volumes: readonly VolumeMount[] = []): Promise<string> {
     const id = newSandboxId();
-    await this.#bootAs(id, kind, origin, false, volumes);
+    await this.#bootAs(id, kind, origin, "open", volumes);
     return id;
   }
 
@@ -79,12 +79,11 @@ export class Starting {
   async fromCheckpoint(request: ResumeSandbox, copy: boolean): Promise<void> {
     const { checkpoints, runtime, running, pages, guests, images } = this.#parts;
     const { folder, manifest } = checkpoints.read(request.checkpoint);
-    const { id, kind } = request;
-    const offline = request.egress !== "open";
+    const { id, kind, egress } = request;
     const { memory } = manifest;
     const hostname = copy ? hostnameOfCopy(id) : manifest.hostname;
     if (!request.memory || memory === undefined) {
-      return await this.#bootAs(id, kind, { disk: folder, hostname, copy }, offline, request.volumes ?? []);
+      return await this.#bootAs(id, kind, { disk: folder, hostname, copy }, egress, request.volumes ?? []);
     }
     using _guest = guests.hold(memory.guestFolder);
     demandSameVolumes(memory, request.volumes ?? []);
@@ -93,7 +92,7 @@ export class Starting {
     await pages.hold(memory.guestFolder);
     using _image = images.hold(kind.image);
     using _place = await this.#restores.enter();
-    const restore = { id, kind, checkpoint: folder, memory, offline, hostname, copy };
+    const restore = { id, kind, checkpoint: folder, memory, egress, hostname, copy };
     running.add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
   }
 
@@ -101,10 +100,10 @@ export class Starting {
   async handOver(id: string, request: CreateSandbox): Promise<void> {
     const { running, network } = this.#parts;
     const { record, guest } = this.#demandStarted(id);
-    if (request.egress !== "open" && !record.offline) {
-      record.offline = true;
+    if (!Bun.deepEquals(record.egress, request.egress)) {
+      record.egress = request.egress;
       running.keep(record);
-      await network.cutOff(record.slot);
+      await network.setEgress(record.slot, request.egress);
     }
     await guest.configure({
       sandboxId: id,
@@ -139,12 +138,12 @@ export class Starting {
     id: string,
     kind: SandboxKind,
     origin: Origin | undefined,
-    offline: boolean,
+    egress: Egress,
     volumeMounts: readonly VolumeMount[],
   ): Promise<void> {
     using _image = this.#parts.images.hold(kind.image);
     using _place = await this.#boots.enter();
-    const record = await boot({ ...this.#parts, ...this.#places(id, kind), id, kind, origin, offline, volumeMounts });
+    const record = await boot({ ...this.#parts, ...this.#places(id, kind), id, kind, origin, egress, volumeMounts });
     this.#parts.running.add(record);
   }
 

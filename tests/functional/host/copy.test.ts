@@ -48,10 +48,10 @@ describe("a copy", () => {
     const { id } = await here.machine.create({ ...request, egress: "open" });
     await here.machine.snapshot(id, "closed", { memory: true });
     const copy = await here.machine.create({ ...request, checkpoint: "closed", egress: "closed" });
-    expect(recordOf(here.data, copy.id).offline).toBe(true);
-    const table = await attempt(["nft", "list", "set", "inet", here.machine.network.table, "offline"]);
-    expect(table.stdout).toContain(here.machine.network.address(recordOf(here.data, copy.id).slot));
-    expect(table.stdout).not.toContain(`${here.machine.network.address(recordOf(here.data, id).slot)} `);
+    const table = await attempt(["nft", "list", "table", "inet", here.machine.network.table]);
+    const chain = (of: string) => `chain slot_${recordOf(here.data, of).slot}_out {\n\t\tjump refuse`;
+    expect(table.stdout).toContain(chain(copy.id));
+    expect(table.stdout).not.toContain(chain(id));
     await here.machine.destroy(id);
     await here.machine.destroy(copy.id);
     await here.machine.removeCheckpoint("closed");

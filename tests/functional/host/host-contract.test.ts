@@ -183,6 +183,18 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     expect(kinds.slice(1)).toEqual(["reachable", "unreachable", "lost"]);
   });
 
+  test("what may leave a sandbox is changed while it runs, any number of times, and not after", async () => {
+    const { host } = subject();
+    const { id } = await host.create(request);
+    const denied = { allowRanges: ["1.1.1.1/32"], allowNames: ["a.test"], denyRanges: ["0.0.0.0/0"], proxy: null };
+    await Promise.all([denied, "closed" as const, denied, "open" as const].map((egress) => host.setEgress(id, egress)));
+    await host.destroy(id);
+    for (const gone of [id, "i00000000000000000000"]) {
+      const refused = host.setEgress(gone, "open");
+      await expect(refused).rejects.toMatchObject({ status: 404, message: expect.stringContaining(gone) });
+    }
+  });
+
   test("what runs is measured, what does not is left out", async () => {
     const { host } = subject();
     const [one, ended] = [await host.create(request), await host.create(request)];
@@ -322,7 +334,7 @@ describe("the machine alone", () => {
       disks: 4,
       loopDevices: 4,
       interfaces: 4,
-      offlineElements: 4,
+      ruledSlots: 4,
       crunRecords: 4,
     });
     // Eight namespaces each, shared with nobody.

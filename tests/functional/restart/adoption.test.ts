@@ -69,7 +69,7 @@ test("a server killed while it creates sandboxes leaves none behind but those it
     expect(counted.disks).toBe(after.length);
     expect(counted.interfaces).toBe(after.length);
     expect(counted.crunRecords).toBe(after.length);
-    expect(counted.offlineElements).toBe(after.length);
+    expect(counted.ruledSlots).toBe(after.length);
     expect(counted.mounts).toBe(0);
     await restarted.stop();
   }

@@ -1,0 +1,62 @@
+/** Opens what a machine is put together from, in this order: each part finds there what it builds on. */
+import { join } from "node:path";
+import type { BuildOptions } from "./build/open-builds.ts";
+import { Checkpoints } from "./checkpoint/checkpoints.ts";
+import { Disks } from "./disk/disks.ts";
+import { GuestFolders } from "./image/guest-folders.ts";
+import { Images } from "./image/images.ts";
+import { Mounts } from "./mount/mounts.ts";
+import { Network } from "./network/network.ts";
+import { DnsRelay } from "./relay/dns-relay.ts";
+import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
+import type { Runtime } from "./runtime/runtime.ts";
+import { egressOf, isAlive, recordsIn } from "./sandbox/sandbox-record.ts";
+import type { DataFolder } from "./system/data-folder.ts";
+import { Toolbox } from "./system/toolbox.ts";
+import { ProcessedContent } from "./volume/content.ts";
+import { Volumes } from "./volume/volumes.ts";
+
+export interface MachineOptions extends BuildOptions {
+  data: DataFolder;
+  cacheFolder: string;
+  /** What is mounted into every sandbox. */
+  guestFolder: string;
+  /** Name server to ask instead of the machine's own. */
+  resolver: string | undefined;
+  /** False: the owners of files are shifted on new disks, as on machines that cannot map them. */
+  mapIds?: boolean;
+}
+
+interface MachineParts {
+  runtime: Runtime;
+  network: Network;
+  disks: Disks;
+  mounts: Mounts;
+  dns: DnsRelay;
+  checkpoints: Checkpoints;
+  images: Images;
+  volumes: Volumes;
+  content: ProcessedContent;
+  guests: GuestFolders;
+}
+
+/** The caller holds the data folder's lock and runs inside the mount namespace. */
+export async function openParts(options: MachineOptions): Promise<MachineParts> {
+  const { data, cacheFolder } = options;
+  const toolbox = new Toolbox(cacheFolder);
+  const guests = GuestFolders.open(cacheFolder, options.guestFolder, data);
+  const mounts = new Mounts();
+  const disks = await Disks.open(data.path, mounts, options.mapIds);
+  const network = new Network(data);
+  for (const record of recordsIn(data.sandboxesFolder)) {
+    if (isAlive(record)) network.adopt(record.slot, egressOf(record));
+  }
+  await network.open();
+  const dns = await DnsRelay.open(network.gateway, options.resolver);
+  const runtime = await CrunRuntime.open(toolbox, data);
+  const checkpoints = new Checkpoints(disks.checkpointsFolder);
+  const images = await Images.open(cacheFolder, disks);
+  const volumes = await Volumes.open(data, mounts);
+  const content = new ProcessedContent(volumes, join(data.runFolder, "volume-content"));
+  return { runtime, network, disks, mounts, dns, checkpoints, images, volumes, content, guests };
+}

@@ -1,0 +1,197 @@
+/**
+ * What may leave each sandbox, in all three places that decide it: the judge that the DNS relay asks, the relay of
+ * connections, and the firewall, which alone decides who gets to that relay. A change is over when it holds in all of
+ * them. Each of them has the old rules or the new ones in between, so nothing passes that both forbid, and what both
+ * allow finds the relay ready: it hears of a sandbox before connections are led to it, and forgets it after.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { described, stderrLog } from "../../work/log.ts";
+import { OneAtATimeByKey } from "../../work/one-at-a-time.ts";
+import type { Egress, EgressPolicy } from "../host.ts";
+import { EgressJudge } from "../relay/egress-judge.ts";
+import {
+  fillChains,
+  makeSets,
+  needsRelay,
+  OPEN,
+  type RelayFacts,
+  removeSets,
+  type SlotRules,
+  type SlotState,
+  type TableFacts,
+  type Way,
+} from "./slot-chains.ts";
+
+/** Decides by names, and speaks to proxies. */
+export interface ConnectionRelay extends RelayFacts {
+  /** Resolves when it judges by it and has cut what it forbids. Null: it forgets the sandbox and cuts all. */
+  set(source: string, policy: EgressPolicy | null): Promise<void>;
+  /** The machine is on other networks now. */
+  setClosed(ranges: readonly string[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface EgressRulesParts {
+  table: string;
+  net: number;
+  address(slot: number): string;
+  nft(script: string): Promise<void>;
+}
+
+interface Held extends SlotState {
+  /** False: a change of it failed, and so did the way back. */
+  isSure: boolean;
+  /** Earlier ones whose sets may still be there. */
+  earlier: readonly SlotState[];
+}
+
+const CLOSED = new EgressJudge({ allowRanges: [], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null });
+
+export class EgressRules {
+  readonly #parts: EgressRulesParts;
+  readonly #turns = new OneAtATimeByKey();
+  /** Of slots about which something was said. */
+  readonly #held = new Map<number, Held>();
+  readonly #judges = new Map<string, EgressJudge>();
+  #relay: ConnectionRelay | undefined;
+  #versions = 0;
+
+  constructor(parts: EgressRulesParts) {
+    this.#parts = parts;
+  }
+
+  judgeOf(address: string): EgressJudge | undefined {
+    return this.#judges.get(address);
+  }
+
+  /** What the next table begins with. */
+  get slots(): readonly SlotState[] {
+    return [...this.#held.values()];
+  }
+
+  get relay(): ConnectionRelay | undefined {
+    return this.#relay;
+  }
+
+  /** Of a sandbox that was found running, before there is a table. */
+  adopt(slot: number, egress: Egress): void {
+    if (egress !== "open") this.#held.set(slot, this.#stateOf(slot, { egress, ways: [] }));
+  }
+
+  /** From now on this one decides by names; it is told of all that was adopted. */
+  async use(relay: ConnectionRelay | undefined): Promise<void> {
+    this.#relay = relay;
+    await Promise.all(
+      [...this.#held.values()].map(async ({ slot, rules: { egress } }) => {
+        this.#setJudge(slot, egress);
+        if (needsRelay(egress)) await this.#tellRelay(slot, egress);
+      }),
+    );
+  }
+
+  /** When it throws, the rules before are in force, or it says that either may be. */
+  async set(slot: number, egress: Egress): Promise<void> {
+    await this.#turns.run(String(slot), () => this.#change(slot, { egress, ways: this.#rulesOf(slot).ways }));
+  }
+
+  async grant(slot: number, ways: readonly Way[]): Promise<void> {
+    await this.#turns.run(String(slot), () => this.#change(slot, { egress: this.#rulesOf(slot).egress, ways }));
+  }
+
+  /** Nothing was ever said of this slot. */
+  async forget(slot: number): Promise<void> {
+    await this.#turns.run(String(slot), async () => {
+      await this.#change(slot, OPEN);
+      this.#held.delete(slot);
+    });
+  }
+
+  async #change(slot: number, rules: SlotRules): Promise<void> {
+    const before = this.#held.get(slot) ?? this.#stateOf(slot, OPEN);
+    if (before.isSure && Bun.deepEquals(before.rules, rules)) return;
+    const next = this.#stateOf(slot, rules, [...before.earlier, before]);
+    try {
+      await this.#apply(next);
+    } catch (cause) {
+      await this.#goBack(before, next, cause);
+    }
+    this.#held.set(slot, next);
+    await this.#clearAway(next);
+  }
+
+  async #apply(state: SlotState): Promise<void> {
+    const { slot, rules } = state;
+    this.#setJudge(slot, rules.egress);
+    if (needsRelay(rules.egress)) await this.#tellRelay(slot, rules.egress);
+    const sets = makeSets(this.#facts, state);
+    if (sets !== "") await this.#parts.nft(sets);
+    await this.#parts.nft(fillChains(this.#facts, state));
+  }
+
+  /** Whether a command that failed has done its work is not known: all is said again. */
+  async #goBack(before: Held, failed: Held, cause: unknown): Promise<never> {
+    const { slot } = before;
+    const earlier = [...before.earlier, failed];
+    const { status, message, headers } = Fault.from(cause);
+    try {
+      this.#setJudge(slot, before.rules.egress);
+      await this.#parts.nft(fillChains(this.#facts, before));
+      await this.#tellRelay(slot, needsRelay(before.rules.egress) ? before.rules.egress : null);
+      this.#held.set(slot, { ...before, earlier, isSure: true });
+    } catch (error) {
+      this.#held.set(slot, { ...before, earlier, isSure: false });
+      complain("rules of a sandbox could not be taken back", error, slot);
+      const either = "the old rules are enforced, or the new ones: say again what is to hold";
+      throw new Fault(status, `the network rules could not be changed; ${either}: ${message}`, { cause, headers });
+    }
+    throw new Fault(status, `the network rules could not be changed, and are as before: ${message}`, {
+      cause,
+      headers,
+    });
+  }
+
+  /**
+   * What is left of the rules before holds nothing open: the firewall lets a sandbox and the relay speak to each other
+   * only where the new rules need it.
+   */
+  async #clearAway(now: Held): Promise<void> {
+    try {
+      const { egress } = now.rules;
+      if (!needsRelay(egress) && now.earlier.some(({ rules }) => needsRelay(rules.egress))) {
+        await this.#tellRelay(now.slot, null);
+      }
+      const sets = removeSets(this.#facts, now.earlier);
+      if (sets !== "") await this.#parts.nft(sets);
+      now.earlier = [];
+    } catch (error) {
+      complain("earlier rules of a sandbox could not be removed", error, now.slot);
+    }
+  }
+
+  get #facts(): TableFacts {
+    const { table, net } = this.#parts;
+    return { table, net, relay: this.#relay };
+  }
+
+  #rulesOf(slot: number): SlotRules {
+    return this.#held.get(slot)?.rules ?? OPEN;
+  }
+
+  #stateOf(slot: number, rules: SlotRules, earlier: readonly SlotState[] = []): Held {
+    return { slot, rules, version: ++this.#versions, isSure: true, earlier };
+  }
+
+  #setJudge(slot: number, egress: Egress): void {
+    const address = this.#parts.address(slot);
+    if (egress === "open") this.#judges.delete(address);
+    else this.#judges.set(address, egress === "closed" ? CLOSED : new EgressJudge(egress));
+  }
+
+  async #tellRelay(slot: number, policy: EgressPolicy | null): Promise<void> {
+    await this.#relay?.set(this.#parts.address(slot), policy);
+  }
+}
+
+function complain(event: string, error: unknown, slot: number): void {
+  stderrLog.write({ level: "error", event, slot, error: described(error) });
+}

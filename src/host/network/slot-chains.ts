@@ -1,0 +1,200 @@
+/**
+ * What the table says of one sandbox. Pure: rules in, text for `nft -f` out.
+ *
+ * A slot that was ever anything but open has five chains, one for each way a packet takes, and verdict maps lead from
+ * its address to them. They are empty while it is open. All of a change is in one transaction that fills those chains
+ * anew, and the kernel walks a packet through all chains of a hook in one state of them: each packet meets the old
+ * rules or the new ones, whole.
+ *
+ * Ranges are in sets that are made before, in a transaction of their own, and removed after. Kernels differ in when the
+ * content of a new set can be seen, and in that moment a range that is denied must not look as if it were none.
+ *
+ * All of it is written as blocks: for every element that is added or deleted by a command of its own, nft first reads
+ * all elements of all sets of the machine.
+ */
+import { Ipv4Ranges } from "../../contract/ip-range.ts";
+import type { Egress, EgressPolicy } from "../host.ts";
+import { gatewayAddress, slotAddress } from "./address-plan.ts";
+
+/** Begins the name of every sandbox's interface, on whichever server. */
+export const ANY_INTERFACE = "slot";
+
+/** An address and a port of it. */
+export interface Way {
+  address: string;
+  port: number;
+}
+
+export interface SlotRules {
+  egress: Egress;
+  /** Open although closed to all others; only while nothing else is said. */
+  ways: readonly Way[];
+}
+
+export const OPEN: SlotRules = { egress: "open", ways: [] };
+
+/** The relay of connections, on the server's own address. */
+export interface RelayFacts {
+  uid: number;
+  ports: { http: number; tls: number; proxied: number };
+}
+
+/** One server's table. */
+export interface TableFacts {
+  table: string;
+  net: number;
+  /** Undefined: there is none, and what only it could decide stays closed. */
+  relay: RelayFacts | undefined;
+}
+
+export interface SlotState {
+  slot: number;
+  rules: SlotRules;
+  /** Of its sets: the next rules have others. */
+  version: number;
+}
+
+/**
+ * `out`: to the outside, `in`: from there, `led`: where a new connection is led, `here`: to this machine, `relay`: from
+ * the relay.
+ */
+const WAYS = ["out", "in", "led", "here", "relay"] as const;
+type Chains = Record<(typeof WAYS)[number], string[]>;
+
+/** For the table's own text. */
+export function verdictMaps(): string {
+  return WAYS.map((way) => `  map ${mapOf(way)} { type ipv4_addr : verdict; }`).join("\n");
+}
+
+export function mapOf(way: (typeof WAYS)[number]): string {
+  return `slots_${way}`;
+}
+
+/** The sets that its chains will name; empty when they name none. */
+export function makeSets({ table }: TableFacts, state: SlotState): string {
+  const sets = setsOf(state).map(([name, ranges]) => set(name, ranges));
+  return sets.length === 0 ? "" : block(table, sets);
+}
+
+/** Fills the chains of a slot, for the first time or anew. */
+export function fillChains(facts: TableFacts, state: SlotState): string {
+  const { table, net } = facts;
+  const { slot } = state;
+  const chains = chainsOf(facts, state);
+  const address = slotAddress(net, slot);
+  const flush = WAYS.map((way) => `flush chain inet ${table} ${chainOf(slot, way)}\n`).join("");
+  const empty = WAYS.map((way) => `chain ${chainOf(slot, way)} { }`);
+  const filled = WAYS.flatMap((way) => {
+    const elements = `elements = { ${address} : jump ${chainOf(slot, way)} }`;
+    return [
+      `chain ${chainOf(slot, way)} {\n${chains[way].map((rule) => `    ${rule}\n`).join("")}  }`,
+      `map ${mapOf(way)} { type ipv4_addr : verdict; ${elements} }`,
+    ];
+  });
+  return block(table, empty) + flush + block(table, filled);
+}
+
+/** Removes what `makeSets` made, or would have made. */
+export function removeSets({ table }: TableFacts, states: readonly SlotState[]): string {
+  const names = states.flatMap((state) => setsOf(state).map(([name]) => name));
+  if (names.length === 0) return "";
+  // Made first: whether they are there is not known after a failure, and what is not there cannot be deleted.
+  const made = block(
+    table,
+    names.map((name) => set(name, undefined)),
+  );
+  return made + names.map((name) => `delete set inet ${table} ${name}\n`).join("");
+}
+
+/** Whether the relay has something to decide. */
+export function needsRelay(egress: Egress): egress is EgressPolicy {
+  return typeof egress === "object" && (egress.proxy !== null || egress.allowNames.length > 0);
+}
+
+function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
+  const { egress, ways } = state.rules;
+  const chains: Chains = { out: [], in: [], led: [], here: [], relay: [] };
+  if (egress === "open") {
+    for (const { address, port } of ways) {
+      chains.out.push(`oifname != "${ANY_INTERFACE}*" ip daddr ${address} tcp dport ${port} accept`);
+      chains.here.push(`ip daddr ${address} tcp dport ${port} accept`);
+    }
+    return chains;
+  }
+  if (egress === "closed") return { ...chains, out: ["jump refuse"], in: ["drop"], here: ["jump refuse"] };
+  const { allow, deny } = matchesOf(state, egress);
+  if (egress.proxy === null) {
+    // By where the sandbox wanted to go, so that a router's word about an allowed way is heard.
+    if (allow !== undefined) chains.out.push(`${spaced("ip daddr", allow)}return`);
+    if (allow !== undefined) chains.in.push(`${spaced("ct original ip daddr", allow)}return`);
+    if (deny !== undefined) chains.out.push(`${spaced("ip daddr", deny)}jump refuse`);
+    if (deny !== undefined) chains.in.push(`${spaced("ct original ip daddr", deny)}drop`);
+  } else {
+    chains.out.push("jump refuse");
+    chains.in.push("drop");
+  }
+  if (relay === undefined || !needsRelay(egress)) return chains;
+  const gateway = gatewayAddress(net);
+  const { http, tls, proxied } = relay.ports;
+  const lead = (match: string, port: number) => `${match} dnat ip to ${gateway}:${port}`;
+  const rest = egress.proxy === null ? "return" : lead("meta l4proto tcp", proxied);
+  if (allow !== undefined) chains.led.push(`${spaced("ip daddr", allow)}${rest}`);
+  if (deny !== undefined) {
+    if (egress.allowNames.length > 0) {
+      chains.led.push(lead(`${spaced("ip daddr", deny)}tcp dport 80`, http));
+      chains.led.push(lead(`${spaced("ip daddr", deny)}tcp dport 443`, tls));
+    }
+    chains.led.push(`${spaced("ip daddr", deny)}return`);
+  }
+  if (egress.proxy !== null) chains.led.push(rest);
+  chains.here.push(`ct status dnat ip daddr ${gateway} tcp dport { ${http}, ${tls}, ${proxied} } accept`);
+  chains.relay.push("ct direction reply ct status dnat accept");
+  return chains;
+}
+
+/** `@set`, an empty text for every address, or undefined for none. */
+function matchesOf(state: SlotState, policy: EgressPolicy): { allow: string | undefined; deny: string | undefined } {
+  const match = (ranges: readonly string[], name: string) => {
+    if (ranges.length === 0) return undefined;
+    return new Ipv4Ranges(ranges).isAll ? "" : `@${name}`;
+  };
+  return {
+    allow: match(policy.allowRanges, setOf(state, "allow")),
+    deny: match(policy.denyRanges, setOf(state, "deny")),
+  };
+}
+
+function spaced(field: string, match: string): string {
+  return match === "" ? "" : `${field} ${match} `;
+}
+
+/** Those that chains name, with their ranges. */
+function setsOf(state: SlotState): [name: string, ranges: Ipv4Ranges][] {
+  const { egress } = state.rules;
+  if (typeof egress !== "object") return [];
+  const both = [
+    [setOf(state, "allow"), egress.allowRanges],
+    [setOf(state, "deny"), egress.denyRanges],
+  ] as const;
+  return both.flatMap(([name, texts]) => {
+    const ranges = new Ipv4Ranges(texts);
+    return texts.length === 0 || ranges.isAll ? [] : [[name, ranges] as [string, Ipv4Ranges]];
+  });
+}
+
+function setOf({ slot, version }: SlotState, list: "allow" | "deny"): string {
+  return `slot_${slot}_${list}_${version}`;
+}
+
+function chainOf(slot: number, way: string): string {
+  return `slot_${slot}_${way}`;
+}
+
+function set(name: string, ranges: Ipv4Ranges | undefined): string {
+  const elements = ranges === undefined ? "" : ` elements = { ${ranges.spans.join(", ")} }`;
+  return `set ${name} { type ipv4_addr; flags interval;${elements} }`;
+}
+
+function block(table: string, parts: readonly string[]): string {
+  return `table inet ${table} {\n${parts.map((part) => `  ${part}\n`).join("")}}\n`;
+}
