@@ -23,6 +23,11 @@ export const DNS_QUERIES_PER_SANDBOX_MAX = 64;
 export const DNS_CONNECTIONS_MAX = 512;
 export const DNS_CONNECTIONS_PER_SANDBOX_MAX = 8;
 export const DNS_ANSWER_MS = 5_000;
+/** Of a connection with questions: how long, how many, and of how many bytes each; an answer has as many as it can. */
+export const DNS_CONNECTION_MS = 10_000;
+export const DNS_MESSAGES_PER_CONNECTION_MAX = 256;
+export const DNS_QUERY_MAX_BYTES = 4096;
+export const DNS_ANSWER_MAX_BYTES = 65_535;
 export const BOOTS_AT_ONCE_MAX = 8;
 export const READY_REFILL_DELAY_MS = 100;
 export const LIVENESS_CHECK_MS = 500;

@@ -52,7 +52,7 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
     if (isAlive(record)) network.adopt(record.slot, egressOf(record));
   }
   await network.open();
-  const dns = await DnsRelay.open(network.gateway, options.resolver);
+  const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
   const runtime = await CrunRuntime.open(toolbox, data);
   const checkpoints = new Checkpoints(disks.checkpointsFolder);
   const images = await Images.open(cacheFolder, disks);

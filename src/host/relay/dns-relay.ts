@@ -2,25 +2,35 @@
  * Answers the name queries of sandboxes by asking the machine's own resolver, which may itself be in a range that is
  * closed to sandboxes. Each question goes out on a socket of its own that hears the resolver alone, under an id of its
  * own, and what comes back must repeat the question: nobody can slip an answer in. Questions and connections are
- * bounded for each sandbox, so that one that asks without end does not silence the others.
+ * bounded for each sandbox, so that one that asks without end does not silence the others. What a sandbox may not ask
+ * for is refused at once, and judged again when the answer comes.
  */
 import { readFileSync, statSync } from "node:fs";
-import { connect, createServer, type Server } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import { Tally } from "../../work/tally.ts";
 import {
+  DNS_ANSWER_MAX_BYTES,
   DNS_ANSWER_MS,
+  DNS_CONNECTION_MS,
   DNS_CONNECTIONS_MAX,
   DNS_CONNECTIONS_PER_SANDBOX_MAX,
+  DNS_MESSAGES_PER_CONNECTION_MAX,
   DNS_QUERIES_MAX,
   DNS_QUERIES_PER_SANDBOX_MAX,
+  DNS_QUERY_MAX_BYTES,
 } from "../limits.ts";
+import { bareQuery, type DnsQuestion, questionOf, REFUSAL, readQuery, refusalOf, withId } from "./dns-message.ts";
+import { dnsMessages, framed } from "./dns-stream.ts";
+import type { EgressJudge } from "./egress-judge.ts";
 
 const RESOLVER_FILE = "/etc/resolv.conf";
 const FALLBACK = "1.1.1.1";
 const DNS_PORT = 53;
-const HEADER_BYTES = 12;
 
 type Listener = Bun.udp.Socket<"buffer">;
+type JudgeOf = (source: string) => Pick<EgressJudge, "mayAsk"> | undefined;
+/** What the resolver says; undefined: nothing, or nothing in time. */
+type Upstream = (query: Buffer, question: Buffer) => Promise<Buffer | undefined>;
 
 /** A question that waits for its answer. */
 interface Asked {
@@ -31,19 +41,23 @@ export class DnsRelay {
   readonly #asked = new Set<Asked>();
   readonly #questions = new Tally(DNS_QUERIES_PER_SANDBOX_MAX);
   readonly #connections = new Tally(DNS_CONNECTIONS_PER_SANDBOX_MAX);
+  readonly #clients = new Set<Socket>();
   #listener: Listener | undefined;
   #tcp: Server | undefined;
 
-  private constructor(readonly resolver: () => string) {}
+  private constructor(
+    readonly resolver: () => string,
+    readonly judgeOf: JudgeOf,
+  ) {}
 
-  /** `resolver` overrides the machine's own. */
-  static async open(address: string, resolver: string | undefined): Promise<DnsRelay> {
-    const relay = new DnsRelay(resolver === undefined ? machineResolver() : () => resolver);
+  /** `resolver` overrides the machine's own. Who has no judge may ask for whatever there is. */
+  static async open(address: string, resolver: string | undefined, judgeOf: JudgeOf): Promise<DnsRelay> {
+    const relay = new DnsRelay(resolver === undefined ? machineResolver() : () => resolver, judgeOf);
     relay.#listener = await Bun.udpSocket({
       hostname: address,
       port: DNS_PORT,
       socket: {
-        data: (_, message, port, from) => void relay.#ask(message, port, from),
+        data: (_, message, port, from) => void relay.#takeDatagram(message, port, from),
         // Word that a sandbox did not wait for an answer: no error of ours.
         error: () => undefined,
       },
@@ -52,13 +66,43 @@ export class DnsRelay {
     return relay;
   }
 
-  async #ask(message: Buffer, port: number, address: string): Promise<void> {
-    const question = questionOf(message);
-    if (question === undefined || !this.#questions.add(address)) return;
+  async #takeDatagram(message: Buffer, port: number, source: string): Promise<void> {
+    if (!this.#questions.add(source)) return;
+    try {
+      const answer = await this.#answer(message, source, (query, question) => this.#askByDatagram(query, question));
+      // A datagram may always get lost, so one that cannot even be sent is no error of ours.
+      if (answer !== undefined) this.#listener?.send(answer, port, source);
+    } catch {
+      // No way to the resolver at all, or none back: silence tells.
+    } finally {
+      this.#questions.remove(source);
+    }
+  }
+
+  /** What is said to a message; undefined: nothing. */
+  async #answer(message: Buffer, source: string, upstream: Upstream): Promise<Buffer | undefined> {
+    const question = readQuery(message);
+    if (question === undefined) return undefined;
+    if (typeof question === "number") return refusalOf(message, question);
+    if (!this.#mayAsk(source, question)) return refusalOf(message, REFUSAL.refused);
+    const query = this.judgeOf(source) === undefined ? message : bareQuery(message, question);
+    const answer = await upstream(query, question.bytes);
+    if (answer === undefined) return undefined;
+    // The policy may be another one by now.
+    if (!this.#mayAsk(source, question)) return refusalOf(message, REFUSAL.refused);
+    return withId(answer, message.readUInt16BE(0));
+  }
+
+  #mayAsk(source: string, { name, isInternet }: DnsQuestion): boolean {
+    const judge = this.judgeOf(source);
+    return judge === undefined || (isInternet && judge.mayAsk(name));
+  }
+
+  async #askByDatagram(query: Buffer, question: Buffer): Promise<Buffer | undefined> {
     if (this.#asked.size >= DNS_QUERIES_MAX) this.#asked.values().next().value?.close();
-    const id = crypto.getRandomValues(new Uint16Array(1))[0] ?? 0;
-    const ended = Promise.withResolvers<void>();
-    const asked: Asked = { close: ended.resolve };
+    const id = randomId();
+    const ended = Promise.withResolvers<Buffer | undefined>();
+    const asked: Asked = { close: () => ended.resolve(undefined) };
     this.#asked.add(asked);
     const timer = setTimeout(asked.close, DNS_ANSWER_MS);
     try {
@@ -66,86 +110,103 @@ export class DnsRelay {
         connect: { hostname: this.resolver(), port: DNS_PORT },
         socket: {
           data: (_, answer) => {
-            if (answer.length < HEADER_BYTES || answer.readUInt16BE(0) !== id) return;
-            if (!questionOf(answer)?.equals(question)) return;
-            this.#reply(withId(answer, message.readUInt16BE(0)), port, address);
-            asked.close();
+            if (isAnswer(answer, id, question)) ended.resolve(answer);
           },
           // Nobody is there: the sandbox learns it by the silence.
           error: asked.close,
         },
       });
       try {
-        socket.send(withId(message, id));
-        await ended.promise;
+        socket.send(withId(query, id));
+        return await ended.promise;
       } finally {
         socket.close();
       }
-    } catch {
-      // No way to the resolver at all: again, silence tells.
     } finally {
       clearTimeout(timer);
       this.#asked.delete(asked);
-      this.#questions.remove(address);
     }
   }
 
-  /** A datagram may always get lost, so one that cannot even be sent is no error of ours. */
-  #reply(answer: Buffer, port: number, address: string): void {
-    try {
-      this.#listener?.send(answer, port, address);
-    } catch {
-      // As if it had been lost on the way.
-    }
-  }
-
-  /** Long answers come over TCP: a plain splice to the resolver, for a bounded time. */
+  /** Long answers come over TCP. Message by message, for each has to be judged; one waits for the one before. */
   #listenTcp(address: string): Server {
-    const server = createServer((client) => {
-      const from = client.remoteAddress ?? "";
-      if (!this.#connections.add(from)) return void client.destroy();
-      const upstream = connect(DNS_PORT, this.resolver());
-      const end = () => {
-        client.destroy();
-        upstream.destroy();
-      };
-      const timer = setTimeout(end, DNS_ANSWER_MS);
+    const server = createServer({ allowHalfOpen: true }, (client) => {
+      const source = client.remoteAddress ?? "";
+      if (!this.#connections.add(source)) return void client.destroy();
+      this.#clients.add(client);
+      const timer = setTimeout(() => client.destroy(), DNS_CONNECTION_MS);
+      client.on("error", () => client.destroy());
       client.on("close", () => {
         clearTimeout(timer);
-        this.#connections.remove(from);
+        this.#clients.delete(client);
+        this.#connections.remove(source);
       });
-      for (const socket of [client, upstream]) socket.on("error", end).on("close", end);
-      client.pipe(upstream).pipe(client);
+      void this.#serveStream(client, source);
     });
     server.maxConnections = DNS_CONNECTIONS_MAX;
     server.listen(DNS_PORT, address);
     return server;
   }
 
+  async #serveStream(client: Socket, source: string): Promise<void> {
+    let count = 0;
+    try {
+      for await (const message of dnsMessages(client, DNS_QUERY_MAX_BYTES)) {
+        const answer = await this.#answer(message, source, (query, question) => this.#askByStream(query, question));
+        // On a connection silence would be waited for by whatever comes next.
+        if (answer === undefined || count++ === DNS_MESSAGES_PER_CONNECTION_MAX) return;
+        await written(client, framed(answer));
+      }
+    } catch {
+      // It hung up, or there is no way to the resolver: the end of the connection tells.
+    } finally {
+      client.destroy();
+    }
+  }
+
+  async #askByStream(query: Buffer, question: Buffer): Promise<Buffer | undefined> {
+    const id = randomId();
+    const upstream = connect(DNS_PORT, this.resolver());
+    upstream.on("error", () => upstream.destroy());
+    const timer = setTimeout(() => upstream.destroy(), DNS_ANSWER_MS);
+    try {
+      upstream.write(framed(withId(query, id)));
+      for await (const answer of dnsMessages(upstream, DNS_ANSWER_MAX_BYTES)) {
+        return isAnswer(answer, id, question) ? answer : undefined;
+      }
+      return undefined;
+    } finally {
+      clearTimeout(timer);
+      upstream.destroy();
+    }
+  }
+
   close(): void {
     for (const asked of this.#asked) asked.close();
+    for (const client of this.#clients) client.destroy();
     this.#listener?.close();
     this.#tcp?.close();
   }
 }
 
-/** The first question of a message, as bytes; undefined when the message is not one. */
-export function questionOf(message: Buffer): Buffer | undefined {
-  if (message.length < HEADER_BYTES || message.readUInt16BE(4) < 1) return undefined;
-  let at = HEADER_BYTES;
-  for (let length = message[at]; length !== 0; length = message[at]) {
-    // Past the end, or a pointer, which has no place in a question.
-    if (length === undefined || length > 63) return undefined;
-    at += length + 1;
-  }
-  const end = at + 5;
-  return end <= message.length ? message.subarray(HEADER_BYTES, end) : undefined;
+function randomId(): number {
+  return crypto.getRandomValues(new Uint16Array(1))[0] ?? 0;
 }
 
-function withId(message: Buffer, id: number): Buffer {
-  const copy = Buffer.from(message);
-  copy.writeUInt16BE(id, 0);
-  return copy;
+function isAnswer(message: Buffer, id: number, question: Buffer): boolean {
+  return message.length > 2 && message.readUInt16BE(0) === id && questionOf(message)?.equals(question) === true;
+}
+
+/** Resolves when it is with the kernel: who does not read gets no further answer. */
+function written(socket: Socket, bytes: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.once("close", resolve);
+    socket.write(bytes, (error) => {
+      socket.off("close", resolve);
+      if (error) reject(error);
+      else resolve();
+    });
+  });
 }
 
 /** The first name server of the machine, read again when the file changes. */

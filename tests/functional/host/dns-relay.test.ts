@@ -1,34 +1,267 @@
-/** The DNS relay passes on what the resolver said to who asked, and nothing else. */
-import { expect, test } from "bun:test";
-import { firstNameserver, questionOf } from "../../../src/host/relay/dns-relay.ts";
+/**
+ * The DNS relay passes on what the resolver said to who asked, and nothing else; and only what who asks may ask for.
+ * Sandboxes are addresses of the loopback network here; the resolver is one of ours that remembers what it heard.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { DNS_CONNECTIONS_PER_SANDBOX_MAX, DNS_QUERY_MAX_BYTES } from "../../../src/host/limits.ts";
+import { DnsRelay, firstNameserver } from "../../../src/host/relay/dns-relay.ts";
+import { dnsMessages, framed } from "../../../src/host/relay/dns-stream.ts";
+import { EgressJudge } from "../../../src/host/relay/egress-judge.ts";
+import { answerHead, dnsQuery } from "../../../src/host/relay/testing/dns-query.ts";
 import { Tally } from "../../../src/work/tally.ts";
+import { until } from "../../support/until.ts";
 
-/** A message with one question for `name`. */
-function message(id: number, name: string, extra = ""): Buffer {
-  const header = Buffer.alloc(12);
-  header.writeUInt16BE(id, 0);
-  header.writeUInt16BE(1, 4);
-  const labels = name.split(".").map((label) => Buffer.concat([Buffer.from([label.length]), Buffer.from(label)]));
-  return Buffer.concat([header, ...labels, Buffer.from([0, 0, 1, 0, 1]), Buffer.from(extra)]);
+const RELAY = "127.0.9.1";
+const RESOLVER = "127.0.9.53";
+const OPEN = "127.0.9.100";
+const NAMES_ONLY = "127.0.9.101";
+const ADDRESSES_ONLY = "127.0.9.102";
+const LOOSE = "127.0.9.103";
+const CHANGING = "127.0.9.104";
+const DNS_PORT = 53;
+const ANSWER_DATA = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 93, 184, 215, 20]);
+const OK = 0;
+const FORMAT_ERROR = 1;
+const NOT_IMPLEMENTED = 4;
+const REFUSED = 5;
+const everything = ["0.0.0.0/0"];
+
+const judges = new Map<string, EgressJudge>();
+const judge = (allowNames: string[], allowRanges: string[], denyRanges: string[]) =>
+  new EgressJudge({ allowNames, allowRanges, denyRanges, proxy: null });
+
+/** What the resolver heard, oldest first. */
+const heard: Buffer[] = [];
+/** Resolves the answers that are held back. */
+let held: PromiseWithResolvers<void> | undefined;
+let relay: DnsRelay;
+let udp: Bun.udp.Socket<"buffer">;
+let tcp: Server;
+
+async function resolve(query: Buffer): Promise<Buffer> {
+  heard.push(Buffer.from(query));
+  await held?.promise;
+  const header = Buffer.from(query.subarray(0, 12));
+  header.writeUInt16BE(0x8180, 2);
+  header.writeUInt16BE(1, 6);
+  header.writeUInt16BE(0, 10);
+  const end = query.indexOf(0, 12) + 5;
+  return Buffer.concat([header, query.subarray(12, end), ANSWER_DATA]);
 }
 
-test("a question is told apart by its name, type and class, whatever the id and whatever follows", () => {
-  const asked = questionOf(message(1, "outside.test"));
-  expect(questionOf(message(2, "outside.test", "an answer"))?.equals(asked ?? Buffer.alloc(0))).toBe(true);
-  expect(questionOf(message(1, "outsidf.test"))?.equals(asked ?? Buffer.alloc(0))).toBe(false);
+beforeAll(async () => {
+  udp = await Bun.udpSocket({
+    hostname: RESOLVER,
+    port: DNS_PORT,
+    socket: {
+      data: (socket, query, port, address) =>
+        void resolve(query).then((answer) => {
+          // From nobody who was asked, and to another question: neither may pass.
+          socket.send(
+            Buffer.concat([Buffer.from([answer[0] ?? 0, ~(answer[1] ?? 0) & 255]), answer.subarray(2)]),
+            port,
+            address,
+          );
+          socket.send(answer, port, address);
+        }),
+    },
+  });
+  tcp = createServer((socket) => void answerStream(socket)).listen(DNS_PORT, RESOLVER);
+  relay = await DnsRelay.open(RELAY, RESOLVER, (source) => judges.get(source));
+});
+afterAll(() => {
+  relay.close();
+  udp.close();
+  tcp.close();
+});
+beforeEach(() => {
+  heard.length = 0;
+  held = undefined;
+  judges.clear();
+  judges.set(NAMES_ONLY, judge(["allowed.test", "*.wild.test"], ["1.1.1.1/32"], everything));
+  judges.set(ADDRESSES_ONLY, judge([], ["1.1.1.1/32", "8.8.8.8/32"], ["0.0.0.0/1", "128.0.0.0/1"]));
+  judges.set(LOOSE, judge([], [], ["8.8.8.8/32"]));
+});
+
+async function answerStream(socket: Socket): Promise<void> {
+  socket.on("error", () => socket.destroy());
+  for await (const query of dnsMessages(socket, 65_535)) socket.write(framed(await resolve(query)));
+}
+
+type Ask = (source: string, query: Buffer) => Promise<Buffer>;
+
+const byDatagram: Ask = async (source, query) => {
+  const answer = Promise.withResolvers<Buffer>();
+  const socket = await Bun.udpSocket({
+    hostname: source,
+    connect: { hostname: RELAY, port: DNS_PORT },
+    socket: { data: (_, message) => answer.resolve(message) },
+  });
+  try {
+    socket.send(query);
+    return await answer.promise;
+  } finally {
+    socket.close();
+  }
+};
+
+/** All answers to these bytes, sent in these pieces; ends when the relay hangs up or has said so many. */
+async function stream(source: string, pieces: readonly Buffer[], answers: number): Promise<Buffer[]> {
+  const socket = connect({ host: RELAY, port: DNS_PORT, localAddress: source });
+  socket.on("error", () => socket.destroy());
+  const found: Buffer[] = [];
+  void (async () => {
+    for (const piece of pieces) {
+      socket.write(piece);
+      await Bun.sleep(1);
+    }
+  })();
+  for await (const message of dnsMessages(socket, 65_535)) {
+    found.push(message);
+    if (found.length === answers) break;
+  }
+  return found;
+}
+
+const byStream: Ask = async (source, query) => (await stream(source, [framed(query)], 1))[0] ?? Buffer.alloc(12);
+
+describe.each([
+  ["a datagram", byDatagram],
+  ["a connection", byStream],
+])("by %s", (_, ask) => {
+  async function expectAnswered(source: string, query: Buffer): Promise<void> {
+    const answer = await ask(source, query);
+    expect(answerHead(answer)).toEqual({ id: 0x1234, code: OK, questions: 1, answers: 1 });
+    expect(answer.subarray(-ANSWER_DATA.length)).toEqual(ANSWER_DATA);
+  }
+
+  async function expectRefused(source: string, query: Buffer, code = REFUSED): Promise<void> {
+    const answer = await ask(source, query);
+    expect(answerHead(answer)).toMatchObject({ id: 0x1234, code, answers: 0 });
+    expect(heard).toEqual([]);
+  }
+
+  test("who has no policy is answered whatever it asks for, as it asked", async () => {
+    const query = dnsQuery("Any.TEST", { counts: [0, 0, 1], extra: Buffer.from("with this") });
+    await expectAnswered(OPEN, query);
+    // Under an id of the relay's own.
+    expect(heard.map((message) => message.subarray(2))).toEqual([query.subarray(2)]);
+  });
+
+  test("names that are allowed are answered, in any case, all others are refused and never leave", async () => {
+    await expectAnswered(NAMES_ONLY, dnsQuery("aLLowed.Test"));
+    await expectAnswered(NAMES_ONLY, dnsQuery("deep.below.wild.test", { type: 28 }));
+    heard.length = 0;
+    for (const name of ["other.test", "wild.test", "c2VjcmV0.tunnel.example", "allowed.test.example"]) {
+      await expectRefused(NAMES_ONLY, dnsQuery(name));
+    }
+  });
+
+  test("labels that only look like an allowed name are refused", async () => {
+    for (const labels of [["evil.wild", "test"], ["allowed.test"], ["allowed", "test\0"], ["allowed", "test", "\0"]]) {
+      await expectRefused(NAMES_ONLY, dnsQuery(labels));
+    }
+  });
+
+  test("where only addresses are allowed no name is answered", async () => {
+    await expectRefused(ADDRESSES_ONLY, dnsQuery("allowed.test"));
+  });
+
+  test("where not everything is denied every name is answered", async () => {
+    await expectAnswered(LOOSE, dnsQuery("other.test"));
+  });
+
+  test("nothing but the question is passed on for who has a policy", async () => {
+    const query = dnsQuery("allowed.test", { counts: [0, 1, 1], extra: Buffer.from("secret words") });
+    await expectAnswered(NAMES_ONLY, query);
+    expect(heard.map((message) => message.subarray(2))).toEqual([dnsQuery("allowed.test").subarray(2)]);
+  });
+
+  test("several questions, other operations, other classes and zone transfers are refused", async () => {
+    const second = dnsQuery("other.test").subarray(12);
+    await expectRefused(NAMES_ONLY, dnsQuery("allowed.test", { questions: 2, extra: second }), FORMAT_ERROR);
+    await expectRefused(NAMES_ONLY, dnsQuery("allowed.test", { questions: 0 }), FORMAT_ERROR);
+    await expectRefused(NAMES_ONLY, dnsQuery("allowed.test", { flags: 5 << 11 }), NOT_IMPLEMENTED);
+    await expectRefused(NAMES_ONLY, dnsQuery("allowed.test", { class: 3 }));
+    await expectRefused(OPEN, dnsQuery("allowed.test", { type: 252 }));
+  });
+
+  test("an answer that comes after the policy was tightened does not pass", async () => {
+    held = Promise.withResolvers();
+    const answer = ask(CHANGING, dnsQuery("other.test"));
+    await until("the resolver was asked", () => heard.length === 1);
+    judges.set(CHANGING, judge(["allowed.test"], [], everything));
+    held.resolve();
+    expect(answerHead(await answer)).toEqual({ id: 0x1234, code: REFUSED, questions: 1, answers: 0 });
+  });
+});
+
+test("on one connection each message is judged, in whatever pieces they come", async () => {
+  const names = ["allowed.test", "other.test", "a.wild.test", "tunnel.example"];
+  const bytes = Buffer.concat(names.map((name, id) => framed(dnsQuery(name, { id }))));
+  const expected = [OK, REFUSED, OK, REFUSED].map((code, id) => ({ id, code }));
+  for (const size of [bytes.length, 1, 7]) {
+    const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
+      bytes.subarray(at * size, (at + 1) * size),
+    );
+    const answers = (await stream(NAMES_ONLY, pieces, names.length)).map(answerHead);
+    expect(answers.map(({ id, code }) => ({ id, code }))).toEqual(expected);
+  }
+});
+
+/** A connection on which one asks after the other; undefined: the relay hung up. */
+function conversation(source: string) {
+  const socket = connect({ host: RELAY, port: DNS_PORT, localAddress: source }).on("error", () => socket.destroy());
+  const messages = dnsMessages(socket, 65_535);
+  return {
+    async codeFor(bytes: Buffer): Promise<number | undefined> {
+      socket.write(bytes);
+      const next = await messages.next().catch(() => ({ done: true as const, value: undefined }));
+      return next.done === true ? undefined : answerHead(next.value).code;
+    },
+    [Symbol.dispose]: () => void socket.destroy(),
+  };
+}
+
+test("a connection whose policy is tightened gets no further answers of what is forbidden now", async () => {
+  using held = conversation(CHANGING);
+  const codeOf = (name: string) => held.codeFor(framed(dnsQuery(name)));
+  expect(await codeOf("other.test")).toBe(OK);
+  judges.set(CHANGING, judge(["allowed.test"], [], everything));
+  expect(await codeOf("other.test")).toBe(REFUSED);
+  expect(await codeOf("allowed.test")).toBe(OK);
 });
 
 test.each([
-  ["too short", Buffer.alloc(11)],
-  ["no question", Buffer.alloc(40)],
-  ["a name that goes past the end", Buffer.concat([message(1, "a").subarray(0, 12), Buffer.from([50, 1, 2])])],
-  [
-    "a pointer instead of a name",
-    Buffer.concat([message(1, "a").subarray(0, 12), Buffer.from([0xc0, 12, 0, 1, 0, 1])]),
-  ],
-  ["cut off after the name", message(1, "a").subarray(0, 15)],
-])("what is no question is passed over: %s", (_, bytes) => {
-  expect(questionOf(bytes)).toBeUndefined();
+  ["is empty", Buffer.from([0, 0])],
+  ["is too long", framed(Buffer.alloc(DNS_QUERY_MAX_BYTES + 1))],
+  ["is an answer", framed(dnsQuery("any.test", { flags: 0x8180 }))],
+])("a connection ends with a message that %s", async (_, bytes) => {
+  using ended = conversation(OPEN);
+  expect(await ended.codeFor(framed(dnsQuery("any.test")))).toBe(OK);
+  expect(await ended.codeFor(bytes)).toBeUndefined();
+});
+
+test("one sandbox has a few connections at once, and its neighbours have theirs", async () => {
+  const many = Array.from({ length: DNS_CONNECTIONS_PER_SANDBOX_MAX + 3 }, () =>
+    connect({ host: RELAY, port: DNS_PORT, localAddress: LOOSE }).on("error", () => undefined),
+  );
+  await until("those over the bound are closed", () => many.filter(({ destroyed }) => destroyed).length === 3);
+  expect(await byStream(OPEN, dnsQuery("any.test")).then(answerHead)).toMatchObject({ code: OK });
+  for (const socket of many) socket.destroy();
+});
+
+test("who hangs up, or asks and never reads, leaves the relay well", async () => {
+  held = Promise.withResolvers();
+  const socket = connect({ host: RELAY, port: DNS_PORT, localAddress: OPEN });
+  socket.write(framed(dnsQuery("any.test")));
+  await until("the resolver was asked", () => heard.length === 1);
+  socket.resetAndDestroy();
+  held.resolve();
+  for (const ask of [byDatagram, byStream]) {
+    expect(answerHead(await ask(OPEN, dnsQuery("any.test"))).code).toBe(OK);
+  }
 });
 
 test("the first name server of the machine is asked", () => {
