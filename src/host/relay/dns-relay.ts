@@ -46,13 +46,14 @@ export class DnsRelay {
   #tcp: Server | undefined;
 
   private constructor(
+    readonly address: string,
     readonly resolver: () => string,
     readonly judgeOf: JudgeOf,
   ) {}
 
   /** `resolver` overrides the machine's own. Who has no judge may ask for whatever there is. */
   static async open(address: string, resolver: string | undefined, judgeOf: JudgeOf): Promise<DnsRelay> {
-    const relay = new DnsRelay(resolver === undefined ? machineResolver() : () => resolver, judgeOf);
+    const relay = new DnsRelay(address, resolver === undefined ? machineResolver() : () => resolver, judgeOf);
     relay.#listener = await Bun.udpSocket({
       hostname: address,
       port: DNS_PORT,
@@ -62,12 +63,14 @@ export class DnsRelay {
         error: () => undefined,
       },
     });
-    relay.#tcp = relay.#listenTcp(address);
+    relay.#tcp = relay.#listenTcp();
     return relay;
   }
 
   async #takeDatagram(message: Buffer, port: number, source: string): Promise<void> {
-    if (!this.#questions.add(source)) return;
+    // This machine's own relay of connections asks for all sandboxes, and bounds each of them itself.
+    const isCounted = source !== this.address;
+    if (isCounted && !this.#questions.add(source)) return;
     try {
       const answer = await this.#answer(message, source, (query, question) => this.#askByDatagram(query, question));
       // A datagram may always get lost, so one that cannot even be sent is no error of ours.
@@ -75,7 +78,7 @@ export class DnsRelay {
     } catch {
       // No way to the resolver at all, or none back: silence tells.
     } finally {
-      this.#questions.remove(source);
+      if (isCounted) this.#questions.remove(source);
     }
   }
 
@@ -129,7 +132,7 @@ export class DnsRelay {
   }
 
   /** Long answers come over TCP. Message by message, for each has to be judged; one waits for the one before. */
-  #listenTcp(address: string): Server {
+  #listenTcp(): Server {
     const server = createServer({ allowHalfOpen: true }, (client) => {
       const source = client.remoteAddress ?? "";
       if (!this.#connections.add(source)) return void client.destroy();
@@ -144,7 +147,7 @@ export class DnsRelay {
       void this.#serveStream(client, source);
     });
     server.maxConnections = DNS_CONNECTIONS_MAX;
-    server.listen(DNS_PORT, address);
+    server.listen(DNS_PORT, this.address);
     return server;
   }
 

@@ -4,7 +4,11 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { DNS_CONNECTIONS_PER_SANDBOX_MAX, DNS_QUERY_MAX_BYTES } from "../../../src/host/limits.ts";
+import {
+  DNS_CONNECTIONS_PER_SANDBOX_MAX,
+  DNS_QUERIES_PER_SANDBOX_MAX,
+  DNS_QUERY_MAX_BYTES,
+} from "../../../src/host/limits.ts";
 import { DnsRelay, firstNameserver } from "../../../src/host/relay/dns-relay.ts";
 import { dnsMessages, framed } from "../../../src/host/relay/dns-stream.ts";
 import { EgressJudge } from "../../../src/host/relay/egress-judge.ts";
@@ -105,6 +109,12 @@ const byDatagram: Ask = async (source, query) => {
     socket.close();
   }
 };
+
+async function sendOnly(source: string, query: Buffer): Promise<void> {
+  const socket = await Bun.udpSocket({ hostname: source, connect: { hostname: RELAY, port: DNS_PORT } });
+  socket.send(query);
+  socket.close();
+}
 
 /** All answers to these bytes, sent in these pieces; ends when the relay hangs up or has said so many. */
 async function stream(source: string, pieces: readonly Buffer[], answers: number): Promise<Buffer[]> {
@@ -250,6 +260,18 @@ test("one sandbox has a few connections at once, and its neighbours have theirs"
   await until("those over the bound are closed", () => many.filter(({ destroyed }) => destroyed).length === 3);
   expect(await byStream(OPEN, dnsQuery("any.test")).then(answerHead)).toMatchObject({ code: OK });
   for (const socket of many) socket.destroy();
+});
+
+test("a sandbox has so many questions at once, and what relays connections for all of them has more", async () => {
+  held = Promise.withResolvers();
+  const many = (source: string) =>
+    Promise.all(Array.from({ length: DNS_QUERIES_PER_SANDBOX_MAX + 5 }, () => sendOnly(source, dnsQuery("any.test"))));
+  await many(OPEN);
+  await until("all that may have been passed on", () => heard.length >= DNS_QUERIES_PER_SANDBOX_MAX);
+  await many(RELAY);
+  await until("all of the other's were", () => heard.length >= 2 * DNS_QUERIES_PER_SANDBOX_MAX + 5);
+  expect(heard).toHaveLength(2 * DNS_QUERIES_PER_SANDBOX_MAX + 5);
+  held.resolve();
 });
 
 test("who hangs up, or asks and never reads, leaves the relay well", async () => {
