@@ -7,12 +7,14 @@
  *   route-table      where each sandbox is         http-forward     one HTTP exchange; carried-headers, carried-body
  *   control-path     what is refused on 49983      websocket-relay  one WebSocket; websocket-handshake, -frame
  *   refusal          answers of the edge itself    file-download    one file from the guest; answer-head, answer-body
+ *   client-address   whose request it is
  */
 import type { Server, WebSocketHandler } from "bun";
 import { Fault } from "../contract/fault.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Directory } from "../control/directory.ts";
+import { clientAddress, TrustedProxies } from "./client-address.ts";
 import { internalPath } from "./control-path.ts";
 import { httpAttempt } from "./http-forward.ts";
 import { answerPreflight, headersAskedFor, preflightOf } from "./preflight.ts";
@@ -47,9 +49,13 @@ interface EdgeServices {
   /** Kept by what the directory tells. */
   routes: Pick<RouteTable, "find">;
   log: EdgeLog;
+  /** Whose word about the client's address is taken; nobody's unless given. */
+  trustedProxies?: TrustedProxies;
 }
 
-export function createEdge({ directory, routes, log }: EdgeServices): Edge {
+const NOBODY = new TrustedProxies([]);
+
+export function createEdge({ directory, routes, log, trustedProxies = NOBODY }: EdgeServices): Edge {
   const reach = createReach(directory, routes, log);
 
   async function handle(request: Request, route: EdgeRoute, server: Server<Relay>): Promise<Response | undefined> {
@@ -79,7 +85,8 @@ export function createEdge({ directory, routes, log }: EdgeServices): Edge {
     server: Server<Relay>,
   ): Promise<Response | undefined> {
     try {
-      const sandboxId = await directory.findSigned(link, server.requestIP(request)?.address ?? "");
+      const client = clientAddress(server.requestIP(request)?.address ?? "", request.headers, trustedProxies);
+      const sandboxId = await directory.findSigned(link, client);
       if (sandboxId === undefined) throw new Fault(401, "invalid signature");
       return await handle(request, { sandboxId, port: RUNTIME_PORT }, server);
     } catch (thrown) {

@@ -43,3 +43,5 @@ export const EDGE_WEBSOCKET_CLOSE_MS = 5000;
 
 /** A silent connection to a sandbox is asked so often whether it is still there. */
 export const EDGE_KEEPALIVE_MS = 20_000;
+/** Proxies before us that are looked at, from the nearest on. */
+export const EDGE_FORWARDED_HOPS_MAX = 32;

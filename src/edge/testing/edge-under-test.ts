@@ -6,6 +6,7 @@ import type { Server } from "bun";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { Directory, RouteAccess } from "../../control/directory.ts";
 import { freePort } from "../../work/testing/free-port.ts";
+import { TrustedProxies } from "../client-address.ts";
 import { createEdge, type Relay } from "../edge.ts";
 import { EDGE_REQUEST_BODY_MAX_BYTES } from "../limits.ts";
 import { type Destination, RouteTable } from "../route-table.ts";
@@ -28,9 +29,10 @@ export class EdgeUnderTest implements AsyncDisposable {
   wake: Directory["wake"] = async () => ({ refused: "not-found" });
   #runs = 1;
 
-  constructor() {
+  constructor(trustedProxies = new TrustedProxies([])) {
     const routes = { find: (id: string) => this.find(id) };
-    const edge = createEdge({ directory: this.#directory(), routes, log: (message) => this.logged.push(message) });
+    const log = (message: string) => this.logged.push(message);
+    const edge = createEdge({ directory: this.#directory(), routes, log, trustedProxies });
     this.place();
     this.server = Bun.serve<Relay>({
       port: 0,
