@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, type Volume } from "e2b";
+import { timed } from "../../src/work/testing/timed.ts";
 import { sharedServer } from "../support/shared-server.ts";
 import { VolumesOfServer } from "../support/volumes.ts";
 
@@ -119,7 +120,7 @@ while True: swap(-100, b"file", -100, b"pipe", 2)`;
     await root("rm -f /v/file /v/pipe");
   });
 
-  test("is not kept busy by one who hammers another volume", async () => {
+  timed("is not kept busy by one who hammers another volume", async () => {
     const quiet = await volumes.make("quiet");
     await quiet.writeFile("/x", "x", volumes.at);
     const flood = Array.from({ length: 200 }, () => statusOf(volume.list("/", { ...volumes.at, depth: 10 })));

@@ -78,13 +78,15 @@ test.each([" ", "\\\n", "#\n", "<<A ", "--a ", '"a",', "$a", "${a:-", "'", "a=b 
     for (const keyword of ["RUN", "ENV", "ADD", "RUN a \\\n"]) {
       const begin = `FROM x\n${keyword} `;
       const text = begin + piece.repeat(Math.floor((DOCKERFILE_MAX_BYTES - begin.length) / piece.length));
-      const began = performance.now();
+      const before = process.cpuUsage();
       try {
         parse(text);
       } catch (error) {
         expect(error).toMatchObject({ status: 400 });
       }
-      expect(performance.now() - began).toBeLessThan(5_000);
+      // Of the processor's time: what else the machine does is not counted.
+      const { user, system } = process.cpuUsage(before);
+      expect((user + system) / 1000).toBeLessThan(5_000);
     }
   },
 );

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../../../src/contract/fault.ts";
 import type { BuildOutcome, BuildRequest } from "../../../src/host/host.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { base, build, copy, demandReady, env, requestOf, run, user, workdir } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { inPlaceOfGuest } from "../../support/impostor.ts";
@@ -243,7 +244,7 @@ test("output that has no end is dropped when the log is full, and held back", as
 });
 
 describe("a build that is cancelled", () => {
-  test("ends with the reason, and with all its processes, within five seconds", async () => {
+  timed("ends with the reason, and with all its processes, within five seconds", async () => {
     const request = requestOf([run("true"), run("setsid sleep 1000 & echo runs; exec sleep 1000")]);
     const reason = "a newer build took its place";
     let tookMs = Number.POSITIVE_INFINITY;

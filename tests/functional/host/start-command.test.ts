@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CreateSandbox, StartCommand } from "../../../src/host/host.ts";
+import { timed } from "../../../src/work/testing/timed.ts";
 import { base, build, demandReady, env, type Ready, requestOf, run, workdir } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { ask, shell } from "../../support/inside.ts";
@@ -170,7 +171,7 @@ describe("a build fails at its end, and leaves neither image nor checkpoint,", (
   });
 });
 
-test("a build that is cancelled while its memory is written is gone within five seconds", async () => {
+timed("a build that is cancelled while its memory is written is gone within five seconds", async () => {
   // So much that writing it takes a while, on any machine.
   const hold = {
     command: "exec python3 -c 'import os, time; a = os.urandom(300 << 20); time.sleep(1000)'",
