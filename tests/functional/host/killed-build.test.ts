@@ -46,7 +46,8 @@ test.each([
   "after %j and %d ms",
   async (line, afterMs) => {
     const word = crypto.randomUUID();
-    const steps = [run(`echo ${word}; head -c 20M /dev/urandom > a; echo written`), run("cp a b")];
+    // The log shows a line before it runs: this word is only in what the line says.
+    const steps = [run(`echo ${word}; head -c 20M /dev/urandom > a; echo writ""ten`), run("cp a b")];
     const request = requestOf(steps, { start: { command: "sleep 1000", ready: "true" } });
     await here.machine.close();
     try {

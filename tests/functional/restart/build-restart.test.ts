@@ -14,7 +14,8 @@ import { until } from "../../support/until.ts";
 
 const PORT = 5011;
 const folder = foldersOfFile();
-const slow = () => Template().fromTemplate("base").runCmd("echo begun; exec sleep 31416");
+/** The log shows the line before it runs; its word is only in what the line says. */
+const slow = () => Template().fromTemplate("base").runCmd('echo be""gun; exec sleep 31416');
 
 /** A build whose first step runs. */
 async function underWay(server: TestServer) {
