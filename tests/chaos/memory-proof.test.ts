@@ -22,7 +22,7 @@ const server = serverOfFile("memory-proof", { SANDLOT_READY: "0" });
 
 async function reportOf(id: string): Promise<LedgerReport> {
   const headers = { "e2b-sandbox-id": id, "e2b-sandbox-port": String(LEDGER_PORT) };
-  const response = await fetch(server().url, { headers, keepalive: false, signal: AbortSignal.timeout(10_000) });
+  const response = await fetch(server().url, { headers, keepalive: false, signal: AbortSignal.timeout(30_000) });
   if (response.status !== 200) throw new Error(`the program is not reached: ${response.status}`);
   return (await response.json()) as LedgerReport;
 }

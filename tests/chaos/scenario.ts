@@ -7,8 +7,6 @@ import { type Answer, namesIn, type Stage } from "./stage.ts";
 import { isAtWork, strike, type Victim } from "./victims.ts";
 import { plantWitness, testimony } from "./witness.ts";
 
-const CLEAN_MS = 15_000;
-const GUEST_BACK_MS = 5_000;
 /** The first of its kind takes longer than the others. */
 const PACES = 3;
 
@@ -203,7 +201,7 @@ async function isItself(stage: Stage, id: string, word: string | undefined): Pro
     const sandbox = await Sandbox.connect(id, { ...stage.server.options, timeoutMs: LONG_SECONDS * 1000 });
     // A guest that was killed is back within a second; what is asked of it just then breaks.
     const isAlive = async () => (await sandbox.commands.run("echo alive")).stdout === "alive\n";
-    await until("it answers", () => isAlive().catch(() => false), GUEST_BACK_MS);
+    await until("it answers", () => isAlive().catch(() => false));
     if (word === undefined) return [];
     const said = await patientTestimony(stage, id);
     if (said?.word !== word) return [`${id} has lost its memory: it says ${JSON.stringify(said)}, not ${word}`];
@@ -252,7 +250,7 @@ export async function leaks(stage: Stage, running: readonly string[]): Promise<s
     if (checkpoints.length > 0) found.push(`checkpoints ${checkpoints.join(", ")}`);
     return found.length === 0;
   };
-  await until("nothing is left", look, CLEAN_MS).catch(() => undefined);
+  await until("nothing is left", look).catch(() => undefined);
   return found.map((what) => `left behind: ${what}`);
 }
 

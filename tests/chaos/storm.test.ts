@@ -214,7 +214,6 @@ class Storm {
         left = JSON.stringify(rest);
         return Object.values(rest).every((count) => count === 0);
       },
-      20_000,
     ).catch((error) => this.model.faults.push(String(error)));
   }
 

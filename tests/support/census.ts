@@ -61,7 +61,7 @@ export async function census(dataFolder: string): Promise<Census> {
 }
 
 /** Waits until the census is as expected; loop devices free themselves a moment after the last process is gone. */
-export async function settledCensus(dataFolder: string, wanted: Census, withinMs = 10_000): Promise<Census> {
+export async function settledCensus(dataFolder: string, wanted: Census, withinMs = 30_000): Promise<Census> {
   const deadline = performance.now() + withinMs;
   for (;;) {
     const now = await census(dataFolder);

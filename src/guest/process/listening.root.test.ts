@@ -224,7 +224,7 @@ describe("a daemon's streams", () => {
     await stalled.return(undefined);
     const began = performance.now();
     while (written() < before + 200_000_000) {
-      expect(performance.now() - began).toBeLessThan(10_000);
+      expect(performance.now() - began).toBeLessThan(30_000);
       await Bun.sleep(10);
     }
     expect((await guest.memoryKib()).peak).toBeLessThan(200 * 1024);

@@ -21,7 +21,7 @@ export interface RawOptions {
 export async function rawExchange(
   port: number,
   bytes: Uint8Array,
-  { halfClose = false, withinMs = 2000, lastly = async () => undefined }: RawOptions = {},
+  { halfClose = false, withinMs = 20_000, lastly = async () => undefined }: RawOptions = {},
 ): Promise<RawAnswer> {
   const received: Buffer[] = [];
   const over = Promise.withResolvers<boolean>();

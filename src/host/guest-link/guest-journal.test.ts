@@ -66,7 +66,7 @@ class Reader {
     this.journals.hear(event.id, event.kind === "log" ? event.position : this.position);
   }
 
-  async until(isSo: (reader: Reader) => boolean, withinMs = 4_000): Promise<void> {
+  async until(isSo: (reader: Reader) => boolean, withinMs = 30_000): Promise<void> {
     const deadline = performance.now() + withinMs;
     while (!isSo(this)) {
       if (performance.now() > deadline)
@@ -248,10 +248,8 @@ describe("a lying guest", () => {
     await reader.until((all) => all.lines.some(({ message }) => message.includes("more than is kept")));
     const taken = reader.lines.reduce((sum, line) => sum + JSON.stringify(line).length, 0);
     expect(taken).toBeLessThanOrEqual(JOURNAL_BURST_MAX_BYTES);
-    await Bun.sleep(100);
-    const after = sent;
-    await Bun.sleep(200);
-    expect(sent).toBe(after);
+    // Hung up on, it sends no more. One that is listened to would never come to an end.
+    for (let last = -1; last !== sent; await Bun.sleep(200)) last = sent;
     expect(process.memoryUsage().rss - before).toBeLessThan(128 * 1024 * 1024);
   });
 

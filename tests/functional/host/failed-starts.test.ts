@@ -12,7 +12,7 @@ import { NOTHING, settledCensus } from "../../support/census.ts";
 import { shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 
-const KILLED_WITHIN_MS = 20_000;
+const KILLED_WITHIN_MS = 30_000;
 
 /**
  * Kills the first process of the next `count` sandboxes that start, each as soon as there is one; answers which they

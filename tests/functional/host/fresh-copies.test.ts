@@ -15,7 +15,7 @@ const here = new MachineOfFile("fresh-copies");
 async function knock(id: string, secret: string): Promise<{ status: number; journal: string }> {
   const url = `http://${here.machine.addressOf(id)}:${RUNTIME_PORT}/control/journal`;
   const headers = { [CONTROL_SECRET_HEADER]: secret };
-  const response = await fetch(url, { headers, keepalive: false, signal: AbortSignal.timeout(5_000) });
+  const response = await fetch(url, { headers, keepalive: false, signal: AbortSignal.timeout(30_000) });
   const reader = response.body?.getReader();
   const first = new TextDecoder().decode((await reader?.read())?.value);
   await reader?.cancel();

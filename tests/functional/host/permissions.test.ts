@@ -16,12 +16,22 @@ interface Entry {
 /** All below a folder, as the server sees it: disks are mounted in a namespace of its own. */
 function* below(server: TestServer, folder: string, path = ""): Generator<Entry> {
   const seen = join(`/proc/${server.pid}/root`, folder, path);
-  const stat = lstatSync(seen);
-  if (stat.isSymbolicLink() || stat.isSocket()) return;
+  const stat = lstatSync(seen, { throwIfNoEntry: false });
+  // What the server works on comes and goes.
+  if (stat === undefined || stat.isSymbolicLink() || stat.isSocket()) return;
   yield { path, mode: (stat.mode & 0o7777).toString(8), group: stat.gid };
   // What is inside a sandbox is its own business.
   if (!stat.isDirectory() || /\/(?:disk|root)$/.test(path)) return;
-  for (const name of readdirSync(seen)) yield* below(server, folder, join(path, name));
+  for (const name of namesIn(seen)) yield* below(server, folder, join(path, name));
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
 }
 
 /** Everything in a data folder that anybody but root could use, were there a way in. */

@@ -64,13 +64,16 @@ test("a server killed while it creates sandboxes leaves none behind but those it
       const sandbox = await Sandbox.connect(id, restarted.options);
       expect((await sandbox.commands.run("echo alive")).stdout).toBe("alive\n");
     }
-    const counted = await census(data);
-    expect(counted.runFolders).toBe(after.length);
-    expect(counted.disks).toBe(after.length);
-    expect(counted.interfaces).toBe(after.length);
-    expect(counted.crunRecords).toBe(after.length);
-    expect(counted.ruledSlots).toBe(after.length);
-    expect(counted.mounts).toBe(0);
+    let counted: unknown;
+    await until(
+      () => `there is what ${after.length} sandboxes need, and no more: ${JSON.stringify(counted)}`,
+      async () => {
+        const { runFolders, disks, interfaces, crunRecords, ruledSlots, mounts } = await census(data);
+        const each = [runFolders, disks, interfaces, crunRecords, ruledSlots];
+        counted = { each, mounts };
+        return each.every((count) => count === after.length) && mounts === 0;
+      },
+    );
     await restarted.stop();
   }
   const last = await startServer(data, { SANDLOT_READY: "0" });

@@ -57,7 +57,7 @@ test("after a crash a sandbox goes on with its volume, which is still mounted on
   await third.stop();
   await tearDownServer(data);
   await until("the volume is let go", () => devices(data).length === 0);
-  expect(await contentProcesses(data)).toBe(0);
+  await until("its content process ended", async () => (await contentProcesses(data)) === 0);
 
   // What was paused or ran is gone with the machine; what is on a volume is not.
   const fourth = await startServer(data, SETTINGS);

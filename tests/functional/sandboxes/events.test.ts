@@ -90,7 +90,7 @@ test("an event that a receiver could not take is brought again", async () => {
   const { url, received } = receiver(() => (answers++ === 0 ? 503 : 200));
   const webhook = await addHook(trusting(), url, [CREATED]);
   const sandbox = await Sandbox.create(trusting().options);
-  await until("it is heard twice", () => received.length === 2, 20_000);
+  await until("it is heard twice", () => received.length === 2);
   expect(received[1]?.body).toBe(received[0]?.body ?? "");
   expect(received[1]?.headers.get("e2b-delivery-id")).toBe(received[0]?.headers.get("e2b-delivery-id") ?? "");
   await Promise.all([sandbox.kill(), call(trusting(), "DELETE", `/events/webhooks/${webhook}`)]);
@@ -108,7 +108,7 @@ test("an event that was recorded before the server was killed is brought by the 
   await first.crash();
   isUp = true;
   const second = await startServer(folder, settings);
-  await until("it is heard again", () => received.length === 2, 20_000);
+  await until("it is heard again", () => received.length === 2);
   expect(received[1]?.json.id).toBe(received[0]?.json.id ?? "");
   expect(received[1]?.json.sandbox_id).toBe(sandbox.sandboxId);
   await Sandbox.kill(sandbox.sandboxId, second.options);

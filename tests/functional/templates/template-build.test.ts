@@ -150,7 +150,7 @@ describe("a build that is under way ends at once, with all that it runs,", () =>
     const isGone = () => !commandLines().includes(`sleep\0${seconds}`);
     // Not by its log, which shows the line of a step before it runs.
     await until("the build runs", () => !isGone(), 60_000);
-    return { status, ended: () => until("all that it ran is gone", isGone, 5_000) };
+    return { status, ended: () => until("all that it ran is gone", isGone) };
   }
 
   test(

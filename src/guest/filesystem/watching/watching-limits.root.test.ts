@@ -39,7 +39,7 @@ const remove = (watcherId: string) => call("RemoveWatcher", { watcherId });
 const watches = () => kernelWatches(guest.pid);
 
 async function untilWatched(directories: number | undefined): Promise<void> {
-  const deadline = performance.now() + 10_000;
+  const deadline = performance.now() + 30_000;
   while (watches()[0] !== directories) {
     if (performance.now() > deadline) throw new Error(`under watch: ${watches().join(", ") || "nothing"}`);
     await Bun.sleep(5);
