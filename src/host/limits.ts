@@ -28,6 +28,48 @@ export const DNS_CONNECTION_MS = 10_000;
 export const DNS_MESSAGES_PER_CONNECTION_MAX = 256;
 export const DNS_QUERY_MAX_BYTES = 4096;
 export const DNS_ANSWER_MAX_BYTES = 65_535;
+/** Connections that the relay carries: of all sandboxes, of one, and of one that are not connected further yet. */
+export const RELAY_CONNECTIONS_MAX = 8192;
+export const RELAY_CONNECTIONS_PER_SANDBOX_MAX = 1024;
+export const RELAY_WAITING_PER_SANDBOX_MAX = 256;
+/** What a connection says of whom it is for is no longer, and said within this. */
+export const RELAY_HELLO_MAX_BYTES = 64 * 1024;
+export const RELAY_HELLO_MS = 10_000;
+/** From a name to an open connection, however many addresses are tried; and each of them. */
+export const RELAY_DIAL_MS = 30_000;
+export const RELAY_DIAL_ADDRESS_MS = 10_000;
+export const RELAY_DIAL_ADDRESSES_MAX = 4;
+/** A connection over which nothing comes for so long is over; the other end is asked for a sign of life before. */
+export const RELAY_IDLE_MS = 2 * 3_600_000;
+export const RELAY_KEEPALIVE_MS = 60_000;
+/** Of a sandbox that has used up its share of the memory, one that nothing was taken from for so long is over. */
+export const RELAY_STALLED_MS = 60_000;
+export const RELAY_LOOK_EVERY_MS = 10_000;
+/** Whoever was refused has so long to read why. */
+export const RELAY_LINGER_MS = 30_000;
+/**
+ * Bytes that nobody took yet: sandboxes share them evenly, but each has the second. One more piece of a connection,
+ * as the kernel hands it over, may come on top.
+ */
+export const RELAY_HELD_MAX_BYTES = 256 * 1024 * 1024;
+export const RELAY_HELD_PER_SANDBOX_MIN_BYTES = 1024 * 1024;
+/** What the process may have of memory, and the log of what it complains about. */
+export const RELAY_DATA_MAX_BYTES = 2 * 1024 ** 3;
+export const RELAY_COMPLAINT_MAX_CHARS = 2000;
+/** A question for a name: how long each try waits, how many there are; at once of one sandbox. */
+export const RELAY_NAME_MS = 2_500;
+export const RELAY_NAME_TRIES_MAX = 2;
+export const RELAY_NAMES_ASKED_PER_SANDBOX_MAX = 32;
+/** Answers that are kept for one sandbox, no longer than they say, nor than this. */
+export const RELAY_NAMES_KEPT_MAX = 64;
+export const RELAY_NAME_KEPT_MAX_MS = 60_000;
+/** Two lists of 1 000 ranges and one of as many names, with some room. */
+export const RELAY_MESSAGE_MAX_BYTES = 2 * 1024 * 1024;
+export const RELAY_START_MS = 20_000;
+export const RELAY_ANSWER_MS = 20_000;
+/** Pauses before it is started again double from the first to the second. */
+export const RELAY_RESTART_MIN_MS = 20;
+export const RELAY_RESTART_MAX_MS = 5_000;
 export const BOOTS_AT_ONCE_MAX = 8;
 export const READY_REFILL_DELAY_MS = 100;
 export const LIVENESS_CHECK_MS = 500;

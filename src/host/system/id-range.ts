@@ -5,6 +5,9 @@
 export const HOST_ID_FIRST = 1_900_000_000;
 export const ID_COUNT = 65_536;
 
+/** Processes that carry the connections of sandboxes have ids of their own, as many as sandboxes have. */
+export const RELAY_ID_FIRST = HOST_ID_FIRST - ID_COUNT;
+
 /** The machine's root, as disks with plain ids have it: what overlays keep there for themselves is its own. */
 export const HOST_ROOT_ON_DISK = ID_COUNT;
 

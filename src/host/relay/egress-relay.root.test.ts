@@ -1,0 +1,126 @@
+/** The relay as the server runs it: a process without rights, on loopback addresses of this test's own. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { EgressRelay } from "./egress-relay.ts";
+import { hello } from "./testing/hello.ts";
+import { type NameTable, openNameTable } from "./testing/name-table.ts";
+import { RawClient } from "./testing/raw-client.ts";
+import { allowing, type Outside, openOutside } from "./testing/relay-fixture.ts";
+import { until } from "./testing/until.ts";
+
+const GATEWAY = "127.53.0.1";
+const SANDBOX = "127.53.0.9";
+const OUTSIDE = "127.53.0.2";
+
+const folder = mkdtempSync(join(tmpdir(), "relay-"));
+// Others than root must be able to pass through it.
+chmodSync(folder, 0o711);
+const closed = { ranges: ["10.0.0.0/8"] };
+const complaints: string[] = [];
+let table: NameTable;
+let outside: Outside;
+let relay: EgressRelay;
+
+beforeAll(async () => {
+  table = await openNameTable(GATEWAY, 53);
+  outside = openOutside(OUTSIDE, 443, (socket, bytes) => void socket.write(bytes));
+  table.names.set("a.test", [OUTSIDE]);
+  relay = await EgressRelay.open({
+    gateway: GATEWAY,
+    folder,
+    closed: () => closed.ranges,
+    log: { write: ({ event }) => void complaints.push(event) },
+  });
+});
+afterAll(async () => {
+  await relay.close();
+  outside[Symbol.dispose]();
+  table[Symbol.dispose]();
+  rmSync(folder, { recursive: true });
+});
+
+/** What comes of a hello for this name: the echo of it, or nothing. */
+async function reaches(name: string): Promise<boolean> {
+  // One that is not known is cut at once, perhaps before it knows that it is connected.
+  using client = await RawClient.open(relay.ports.tls, GATEWAY, SANDBOX).catch(() => undefined);
+  if (client === undefined) return false;
+  client.write(hello(name));
+  await client.until(({ ending, received }) => ending !== undefined || received.length > 10);
+  return client.received.length > 10;
+}
+
+function pidOfRelay(): number {
+  const pids = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8").trim().split(" ").map(Number);
+  const [pid] = pids.filter((pid) =>
+    readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(join(folder, "relay/relay.js")),
+  );
+  if (pid === undefined) throw new Error("there is no process of the relay");
+  return pid;
+}
+
+test("it carries what a policy allows, by the time that `set` resolves, and has no rights", async () => {
+  expect(await reaches("a.test")).toBe(false);
+  await relay.set(SANDBOX, allowing("a.test"));
+  expect(await reaches("a.test")).toBe(true);
+  expect(await reaches("b.test")).toBe(false);
+  await relay.setClosed([`${OUTSIDE}/32`]);
+  expect(await reaches("a.test")).toBe(false);
+  await relay.setClosed(closed.ranges);
+  expect(await reaches("a.test")).toBe(true);
+  await relay.set(SANDBOX, null);
+  expect(await reaches("a.test")).toBe(false);
+
+  const status = readFileSync(`/proc/${pidOfRelay()}/status`, "utf8");
+  expect(status).toMatch(new RegExp(`^Uid:\\t${relay.uid}\\t${relay.uid}\\t${relay.uid}\\t${relay.uid}$`, "m"));
+  expect(status).toMatch(/^Groups:\t\s*$/m);
+  expect(status).toMatch(/^NoNewPrivs:\t1$/m);
+  for (const set of ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"])
+    expect(status).toMatch(new RegExp(`^${set}:\t0+$`, "m"));
+  expect(readFileSync(`/proc/${pidOfRelay()}/environ`, "utf8")).toBe("");
+});
+
+test("one that is killed is started again on the same ports, and has been told everything", async () => {
+  await relay.set(SANDBOX, allowing("a.test"));
+  const { ports } = relay;
+  const before = pidOfRelay();
+  using open = await RawClient.open(ports.tls, GATEWAY, SANDBOX);
+  await open.write(hello("a.test")).until(({ received }) => received.length > 10);
+  process.kill(before, "SIGKILL");
+  // Resolves when the next one has been told.
+  await relay.set(SANDBOX, allowing("a.test", "b.test"));
+  await until("there is another process", () => pidOfRelay() !== before);
+  await open.until(({ ending }) => ending !== undefined);
+  expect(relay.ports).toEqual(ports);
+  await until("it carries again", () => reaches("a.test"));
+  expect(complaints).toContain("the relay of connections ended and is started again");
+});
+
+test("many policies at once are all acknowledged", async () => {
+  const names = Array.from({ length: 1000 }, (_, index) => `${index}.${"x".repeat(60)}.test`);
+  await Promise.all(Array.from({ length: 50 }, (_, index) => relay.set(`127.53.1.${index}`, allowing(...names))));
+  await Promise.all(Array.from({ length: 50 }, (_, index) => relay.set(`127.53.1.${index}`, null)));
+});
+
+test("it ends when the server is killed", async () => {
+  const program = `
+    import { EgressRelay } from ${JSON.stringify(join(import.meta.dir, "egress-relay.ts"))};
+    const relay = await EgressRelay.open({ gateway: "127.53.0.5", folder: ${JSON.stringify(folder)}, closed: () => [], log: { write() {} } });
+    console.log(relay.ports.tls);
+  `;
+  const server = Bun.spawn([process.execPath, "-e", program], { stdio: ["ignore", "pipe", "inherit"] });
+  const { value } = await server.stdout.getReader().read();
+  const port = Number(new TextDecoder().decode(value));
+  expect(port).toBeGreaterThan(0);
+  server.kill("SIGKILL");
+  await server.exited;
+  await until("nobody listens", async () => {
+    try {
+      using _ = await RawClient.open(port, "127.53.0.5");
+      return false;
+    } catch {
+      return true;
+    }
+  });
+});

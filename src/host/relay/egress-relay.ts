@@ -1,0 +1,221 @@
+/**
+ * The server's hold on the relay of connections, which is a process of its own: what sandboxes send is hostile, and
+ * there may be a lot of it. When the process dies it is started again on the same ports, and told everything before it
+ * is said to be ready; until then connections are refused.
+ */
+
+import { Fault } from "../../contract/fault.ts";
+import { described, type Log } from "../../work/log.ts";
+import type { EgressPolicy } from "../host.ts";
+import {
+  RELAY_ANSWER_MS,
+  RELAY_COMPLAINT_MAX_CHARS,
+  RELAY_MESSAGE_MAX_BYTES,
+  RELAY_RESTART_MAX_MS,
+  RELAY_RESTART_MIN_MS,
+  RELAY_START_MS,
+} from "../limits.ts";
+import { ID_COUNT, RELAY_ID_FIRST } from "../system/id-range.ts";
+import type { Ports } from "./program/connection-relay.ts";
+import { boundedLines, type RelayAnswer, type RelayRequest } from "./relay-messages.ts";
+import { bundleRelay, relayConnectionsMax, spawnRelay } from "./relay-process.ts";
+
+interface RelayOptions {
+  /** Where it listens, and where it asks for names. */
+  gateway: string;
+  /** Everybody can pass through it; the program is put there. */
+  folder: string;
+  /** What is closed to every sandbox, now. */
+  closed: () => readonly string[];
+  log: Log;
+}
+
+/** What was asked of the process, and who waits for it. */
+interface Asked {
+  request: RelayRequest;
+  done: PromiseWithResolvers<void>;
+}
+
+type Child = ReturnType<typeof spawnRelay>;
+type Order = RelayRequest extends infer R ? (R extends { id: number } ? Omit<R, "id"> : never) : never;
+
+export class EgressRelay {
+  readonly uid: number;
+  readonly #options: RelayOptions;
+  readonly #program: string;
+  readonly #policies = new Map<string, EgressPolicy>();
+  readonly #asked = new Map<number, Asked>();
+  #ports: Ports = { http: 0, tls: 0, proxied: 0 };
+  #child: Child | undefined;
+  #isReady = false;
+  #isClosed = false;
+  #lastId = 0;
+  /** The end of all that it said. */
+  #complaint = "";
+  #fails = 0;
+
+  private constructor(options: RelayOptions, program: string) {
+    this.#options = options;
+    this.#program = program;
+    this.uid = relayId(options.gateway);
+  }
+
+  static async open(options: RelayOptions): Promise<EgressRelay> {
+    const relay = new EgressRelay(options, await bundleRelay(options.folder));
+    await relay.#start();
+    return relay;
+  }
+
+  /** On the gateway's address. They stay the same. */
+  get ports(): Ports {
+    return this.#ports;
+  }
+
+  /**
+   * Resolves when the relay judges by it and has cut what it forbids; a connection that only addresses let through is
+   * none of its business. Null: forgets the sandbox and cuts all.
+   */
+  async set(source: string, policy: EgressPolicy | null): Promise<void> {
+    if (policy === null) this.#policies.delete(source);
+    else this.#policies.set(source, policy);
+    await this.#ask({ do: "set", source, policy });
+  }
+
+  /** The machine is on other networks now. */
+  async setClosed(ranges: readonly string[]): Promise<void> {
+    await this.#ask({ do: "close-ranges", ranges });
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#child?.kill("SIGKILL");
+    await this.#child?.exited;
+    for (const { done } of this.#asked.values()) done.resolve();
+    this.#asked.clear();
+  }
+
+  async #ask(order: Order): Promise<void> {
+    if (this.#isClosed) return;
+    const id = ++this.#lastId;
+    const asked: Asked = { request: { id, ...order }, done: Promise.withResolvers() };
+    this.#asked.set(id, asked);
+    // One that is just being started is told everything there is, this included.
+    if (this.#isReady) this.#tell(asked.request);
+    await asked.done.promise;
+  }
+
+  #tell(message: unknown): void {
+    const child = this.#child;
+    const line = `${JSON.stringify(message)}\n`;
+    if (line.length > RELAY_MESSAGE_MAX_BYTES) throw new Error(`a message for the relay has ${line.length} bytes`);
+    try {
+      child?.stdin.write(line);
+      void Promise.resolve(child?.stdin.flush()).catch(() => undefined);
+    } catch {
+      // It is going; its end starts the next one, which is told again.
+    }
+    if (child !== undefined) this.#watch(child);
+  }
+
+  /** One that does not answer is no relay any more. */
+  #watch(child: Child): void {
+    const newest = this.#lastId;
+    setTimeout(() => {
+      const isLate = [...this.#asked.keys()].some((id) => id <= newest);
+      if (isLate && child === this.#child && this.#isReady) child.kill("SIGKILL");
+    }, RELAY_ANSWER_MS).unref();
+  }
+
+  /** Resolves when there is a process that has been told everything, and has said so. */
+  async #start(): Promise<void> {
+    const child = spawnRelay(this.#program, this.uid);
+    this.#child = child;
+    this.#isReady = false;
+    const complaints = this.#logComplaints(child);
+    const late = setTimeout(() => child.kill("SIGKILL"), RELAY_START_MS);
+    const answers = boundedLines(child.stdout, RELAY_MESSAGE_MAX_BYTES);
+    try {
+      this.#tell({ address: this.#options.gateway, ports: this.#ports, connectionsMax: relayConnectionsMax() });
+      const first = JSON.parse((await answers.next()).value ?? "{}") as RelayAnswer;
+      if (!("ready" in first)) throw new Error("it ended before it was ready");
+      this.#ports = first.ready;
+    } catch (cause) {
+      child.kill("SIGKILL");
+      await complaints;
+      throw new Fault(500, `the relay of connections does not start, and says:${this.#complaint}`, { cause });
+    } finally {
+      clearTimeout(late);
+    }
+    void this.#listen(child, answers);
+    this.#isReady = true;
+    this.#fails = 0;
+    await this.#tellAll();
+  }
+
+  /** What waits for an answer is in this already: its line is the last about its subject. */
+  async #tellAll(): Promise<void> {
+    const waiting = [...this.#asked.values()];
+    const told = Promise.all([
+      this.#ask({ do: "close-ranges", ranges: this.#options.closed() }),
+      ...[...this.#policies].map(([source, policy]) => this.#ask({ do: "set", source, policy })),
+    ]);
+    await told;
+    for (const { request, done } of waiting) {
+      this.#asked.delete(request.id);
+      done.resolve();
+    }
+  }
+
+  async #listen(child: Child, answers: AsyncGenerator<string>): Promise<void> {
+    try {
+      for await (const line of answers) {
+        const answer = JSON.parse(line) as RelayAnswer;
+        if (!("done" in answer)) continue;
+        const asked = this.#asked.get(answer.done);
+        this.#asked.delete(answer.done);
+        asked?.done.resolve();
+      }
+    } catch (thrown) {
+      this.#options.log.write({ level: "error", event: "the relay said what is no answer", error: described(thrown) });
+    }
+    child.kill("SIGKILL");
+    await child.exited;
+    this.#isReady = false;
+    if (this.#isClosed) return;
+    const how = `${child.signalCode ?? `exit code ${child.exitCode}`}`;
+    this.#options.log.write({ level: "error", event: "the relay of connections ended and is started again", how });
+    await this.#startAgain();
+  }
+
+  async #startAgain(): Promise<void> {
+    while (!this.#isClosed) {
+      try {
+        return await this.#start();
+      } catch (thrown) {
+        this.#fails += 1;
+        const error = described(thrown);
+        this.#options.log.write({ level: "error", event: "the relay of connections could not be started", error });
+        await Bun.sleep(Math.min(RELAY_RESTART_MAX_MS, RELAY_RESTART_MIN_MS * 2 ** Math.min(this.#fails, 16)));
+      }
+    }
+  }
+
+  async #logComplaints(child: Child): Promise<void> {
+    try {
+      for await (const line of boundedLines(child.stderr, RELAY_MESSAGE_MAX_BYTES)) {
+        if (line === "") continue;
+        const error = line.slice(0, RELAY_COMPLAINT_MAX_CHARS);
+        this.#complaint = `${this.#complaint} ${error}`.slice(-RELAY_COMPLAINT_MAX_CHARS);
+        this.#options.log.write({ level: "error", event: "the relay of connections", error });
+      }
+    } catch {
+      // It is over.
+    }
+  }
+}
+
+/** Each server on the machine has another one, so that one relay has no power over those of others. */
+function relayId(gateway: string): number {
+  const [, second = 0, third = 0] = gateway.split(".").map(Number);
+  return RELAY_ID_FIRST + ((second * 256 + third) % ID_COUNT);
+}

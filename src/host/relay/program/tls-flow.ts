@@ -1,0 +1,33 @@
+/** A connection that begins with TLS: goes where its hello says, if that may be, and is carried as it is. */
+import { ALERT_DENIED, ClientHelloReader } from "./client-hello.ts";
+import type { Flow } from "./flow.ts";
+
+export function carryTls(flow: Flow, port: number): void {
+  const reader = new ClientHelloReader();
+  const { client } = flow;
+  flow.expect(flow.sandbox.commons.bounds.helloMs);
+  client.events = {
+    data: (piece) => {
+      const hello = reader.add(piece);
+      if (hello === undefined) return;
+      client.pause();
+      flow.expect(undefined);
+      if ("refused" in hello) flow.cut();
+      else void connect(flow, hello.said, reader.bytes, port);
+    },
+    // Who says nothing more has not said enough.
+    end: () => flow.cut(),
+    room: () => undefined,
+  };
+  client.resume();
+}
+
+async function connect(flow: Flow, name: string, hello: Buffer, port: number): Promise<void> {
+  const upstream = await flow.reach({ name }, port);
+  if (typeof upstream === "string") {
+    flow.client.write(ALERT_DENIED);
+    return flow.finish(flow.sandbox.commons.bounds.lingerMs);
+  }
+  upstream.write(hello);
+  flow.join(upstream);
+}
