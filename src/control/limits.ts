@@ -34,6 +34,12 @@ export const AUTO_PAUSE_PUT_OFF_MS = 300_000;
 /** What traffic wakes lives at least this long. */
 export const WAKE_MIN_SECONDS = 300;
 export const FORKS_AT_ONCE = 8;
+/** Changes of what may leave one sandbox that wait for each other. */
+export const EGRESS_CHANGES_WAITING_MAX = 32;
+/** A host that could not be told what may leave a sandbox is told again after the first of these, doubling. */
+export const EGRESS_REPAIR_RETRY_MIN_MS = 1_000;
+export const EGRESS_REPAIR_RETRY_MAX_MS = 60_000;
+export const EGRESS_REPAIRS_AT_ONCE = 8;
 /** A checkpoint that could not be removed is tried again after the first of these, doubling up to the second. */
 export const CHECKPOINT_REMOVAL_RETRY_MIN_MS = 1_000;
 export const CHECKPOINT_REMOVAL_RETRY_MAX_MS = 60_000;

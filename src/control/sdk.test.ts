@@ -153,6 +153,57 @@ describe("the JS SDK", () => {
     expect(await Sandbox.listSnapshots(connection).nextItems()).toEqual([]);
   });
 
+  test("says what may leave a sandbox, and who reaches it, and changes the former", async () => {
+    const sandbox = await Sandbox.create("base", {
+      ...connection,
+      allowInternetAccess: true,
+      network: {
+        allowOut: ["example.com", "8.8.8.8"],
+        denyOut: ({ allTraffic }) => [allTraffic],
+        egressProxy: { address: "Proxy.example.com:1080", username: "ann", password: "hunter2" },
+        allowPublicTraffic: false,
+        maskRequestHost: "localhost",
+        httpsPorts: [8443],
+      },
+    });
+    expect(sandbox.trafficAccessToken).toMatch(/^[0-9a-f]{64}$/);
+    expect(f.find(sandbox.sandboxId)?.access.trafficToken).toBe(sandbox.trafficAccessToken ?? fail());
+    const ingress = { allowPublicTraffic: false, maskRequestHost: "localhost", httpsPorts: [8443] };
+    expect((await sandbox.getInfo()).network).toMatchObject({
+      ...ingress,
+      allowOut: ["example.com", "8.8.8.8"],
+      denyOut: ["0.0.0.0/0"],
+      egressProxy: { address: "proxy.example.com:1080", username: "ann" },
+    });
+    const policy = { allowRanges: ["8.8.8.8/32"], allowNames: ["example.com"], denyRanges: ["0.0.0.0/0"] };
+    const credentials = { username: "ann", password: "hunter2" };
+    expect(f.host.requestOf(sandbox.sandboxId)?.egress).toEqual({
+      ...policy,
+      proxy: { host: "proxy.example.com", port: 1080, credentials },
+    });
+
+    await sandbox.updateNetwork({ allowOut: ["1.1.1.1"], allowInternetAccess: false });
+    const info = await sandbox.getInfo();
+    expect(info).toMatchObject({ allowInternetAccess: false, network: { ...ingress, allowOut: ["1.1.1.1"] } });
+    expect([info.network?.denyOut, info.network?.egressProxy]).toEqual([undefined, undefined]);
+    await Sandbox.updateNetwork(sandbox.sandboxId, {}, connection);
+    expect(f.host.requestOf(sandbox.sandboxId)?.egress).toBe("closed");
+    const connected = await Sandbox.connect(sandbox.sandboxId, connection);
+    expect(connected.trafficAccessToken).toBe(sandbox.trafficAccessToken ?? fail());
+    const [copy] = await sandbox.fork();
+    if (!(copy instanceof Sandbox)) throw copy;
+    expect(copy.trafficAccessToken).toMatch(/^[0-9a-f]{64}$/);
+    expect(copy.trafficAccessToken).not.toBe(sandbox.trafficAccessToken);
+    expect(f.host.requestOf(copy.sandboxId)?.egress).toBe("closed");
+
+    await sandbox.pause();
+    await expect(sandbox.updateNetwork({})).rejects.toThrow("is paused");
+    for (const { sandboxId } of await listed()) await Sandbox.kill(sandboxId, connection);
+    await expect(sandbox.updateNetwork({})).rejects.toBeInstanceOf(NotFoundError);
+    const unruly = { network: { allowOut: ["example.com"] } };
+    await expect(Sandbox.create("base", { ...connection, ...unruly })).rejects.toThrow('needs "0.0.0.0/0" in denyOut');
+  });
+
   test("learns what was wrong", async () => {
     await expect(Sandbox.create("unknown", connection)).rejects.toThrow('template "unknown" does not exist');
     const stranger = { ...connection, apiKey: `e2b_${"0".repeat(40)}` };

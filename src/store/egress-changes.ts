@@ -2,7 +2,7 @@
  * Changes of what may leave a sandbox while it runs. The host is told in between: a row is marked before, and no longer
  * after, so a start that finds the mark knows that the host may not do as the row says.
  */
-import type { Statement } from "./engine.ts";
+import { type Statement, text } from "./engine.ts";
 import { readSandbox, type Sandbox, type SandboxRun } from "./sandboxes.ts";
 
 export function egressChangesIn(sql: Statement) {
@@ -27,6 +27,12 @@ export function egressChangesIn(sql: Statement) {
           allow_internet_access = ${internet}
         WHERE id = ${run.id} AND state <> 'killing' AND execution_id = ${run.executionId} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
+    },
+
+    /** Running sandboxes that are marked. */
+    async unsettled(): Promise<string[]> {
+      const { rows } = await sql`SELECT id FROM sandboxes WHERE egress_unsettled = 1 AND state = 'running' ORDER BY id`;
+      return rows.map((row) => text(row.id));
     },
 
     /** The host does as the row says. */

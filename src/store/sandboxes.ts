@@ -207,8 +207,7 @@ export function sandboxesIn(sql: Statement) {
 
     /** `paused` → `resuming`, under the execution id of the run that begins. */
     async beginResume(run: SandboxRun, executionId: string): Promise<Sandbox | undefined> {
-      const { rows } =
-        await sql`UPDATE sandboxes SET state = 'resuming', execution_id = ${executionId}, egress_unsettled = 0
+      const { rows } = await sql`UPDATE sandboxes SET state = 'resuming', execution_id = ${executionId}
         WHERE id = ${run.id} AND state = 'paused' AND execution_id = ${run.executionId} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },

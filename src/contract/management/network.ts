@@ -65,6 +65,17 @@ const ingress = {
 /** Of a create. */
 export const network = z.looseObject({ ...egress, ...ingress }).superRefine(demandDenial);
 
+/** Replaces what may leave a running sandbox. */
+export const networkUpdate = z
+  .object({
+    ...egress,
+    allow_internet_access: z
+      .boolean()
+      .nullish()
+      .describe("False: nothing leaves but what allowOut names; as before when absent"),
+  })
+  .superRefine(demandDenial);
+
 export const shownNetwork = z.object({
   allowPublicTraffic: z.boolean(),
   allowOut: z.array(z.string()).optional(),
@@ -75,6 +86,7 @@ export const shownNetwork = z.object({
 });
 
 export type NetworkRequest = z.infer<typeof network>;
+export type NetworkUpdate = z.infer<typeof networkUpdate>;
 export type ShownNetwork = z.infer<typeof shownNetwork>;
 
 function complain(context: z.RefinementCtx, path: PropertyKey[], message: string): void {

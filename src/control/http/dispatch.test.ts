@@ -28,7 +28,7 @@ describe("errors are JSON with a numeric code", () => {
   });
 
   test.each([
-    ["PUT", "/sandboxes/i0/network"],
+    ["POST", "/secrets"],
     ["GET", "/secrets/s"],
   ])("%s %s is refused by its name, for it is not built yet", async (method, path) => {
     const reply = await f.call(method, path);

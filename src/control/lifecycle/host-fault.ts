@@ -23,6 +23,15 @@ export function placementFault(cause: unknown, otherwise = "it could not be star
   return new Fault(500, message, { cause, errorCode: "sandbox_create_failed", headers });
 }
 
+/** What may leave a running sandbox could not be changed. */
+export function egressFault(cause: unknown, id: string): Fault {
+  const fault = Fault.from(cause);
+  if (FOR_CALLERS.has(fault.status) || fault.status === 503) return fault;
+  if (fault.status === 404) return new Fault(404, `sandbox "${id}" does not exist, or it has ended`, { cause });
+  const message = `the network rules of sandbox "${id}" could not be changed; those before stay; the server's log has the details`;
+  return new Fault(500, message, { cause });
+}
+
 /** A running sandbox could not be written into a checkpoint. */
 export function captureFault(cause: unknown, id: string): Fault {
   const fault = Fault.from(cause);

@@ -4,6 +4,7 @@
  *   from          trigger                              to            act                          then
  *   (none)        create, fork                         running       host.create before           row, expiry armed
  *   running       set timeout, refresh, connect        running       —                            new end, expiry armed
+ *   running       new network rules                    running       host.setEgress               new rules; else old
  *   running       pause, end reached with autoPause    pausing       host.pause                   paused; else running
  *   paused        connect, resume, wake                resuming      host.resume                  running; else paused
  *   running       snapshot, fork                       snapshotting  host.snapshot                running
@@ -27,6 +28,7 @@ import type { StartableTemplate } from "../templates/template-look-up.ts";
 import { type BringUp, type BroughtUp, bringUp } from "./bring-up.ts";
 import { capture } from "./capture.ts";
 import { createFromSandbox, createFromTemplate, type SandboxOptions } from "./creation.ts";
+import { type EgressChange, EgressChanges } from "./egress-changes.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
 import { Pausing } from "./pausing.ts";
 import { limitReached } from "./quota.ts";
@@ -41,11 +43,13 @@ export class Lifecycle {
   readonly #core: LifecycleCore;
   readonly #pausing: Pausing;
   readonly #resuming: Resuming;
+  readonly #egressChanges: EgressChanges;
 
   constructor(services: LifecycleServices) {
     this.#core = new LifecycleCore(services, (due) => this.#pausing.enqueue(due));
     this.#pausing = new Pausing(this.#core);
     this.#resuming = new Resuming(this.#core);
+    this.#egressChanges = new EgressChanges(this.#core);
   }
 
   /** What the host tells. Never waits. */
@@ -61,8 +65,9 @@ export class Lifecycle {
   }
 
   /** Takes back what there was before a restart. Nothing else may be called before it is done. */
-  start(): Promise<void> {
-    return recover(this.#core);
+  async start(): Promise<void> {
+    await recover(this.#core);
+    this.#egressChanges.repair(await this.#core.store.sandboxes.unsettled());
   }
 
   create(team: Team, from: StartableTemplate, options: SandboxOptions): Promise<Sandbox> {
@@ -83,6 +88,23 @@ export class Lifecycle {
   /** As `setEnd`, but never to an earlier time. */
   extendEnd(team: Team, id: string, seconds: number): Promise<Sandbox> {
     return this.#changeEnd(team, id, seconds, this.#core.store.sandboxes.extendEnd);
+  }
+
+  /** What may leave it is replaced. Resolves when that holds; when it throws, what was before does, or will again. */
+  async setEgress(team: Team, id: string, change: EgressChange): Promise<void> {
+    let isTried = false;
+    try {
+      await this.#whenAtRest(team, id, {
+        paused: () => new Fault(409, `sandbox "${id}" is paused; resume it first`),
+        running: (sandbox) => {
+          isTried = true;
+          return this.#egressChanges.apply(sandbox, change);
+        },
+      });
+    } catch (error) {
+      if (isTried) this.#egressChanges.repair([id]);
+      throw error;
+    }
   }
 
   /** Running: its end is set or extended. Paused: it is resumed, with that end. Says which it was. */
@@ -264,6 +286,7 @@ export class Lifecycle {
   /** Stops the timers and waits for what is under way. Sandboxes run on. */
   async close(): Promise<void> {
     this.#pausing.close();
+    this.#egressChanges.close();
     await this.#core.close();
   }
 

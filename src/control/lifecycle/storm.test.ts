@@ -1,7 +1,7 @@
 /**
- * A storm: several clients kill, pause, resume, connect to, prolong, fork, snapshot and wake the same few sandboxes,
- * thousands of times, on a host whose acts take their time and fail, while timeouts end and sandboxes die. A model (see
- * storm-model.ts) judges every change, act and answer.
+ * A storm: several clients kill, pause, resume, connect to, prolong, fork, snapshot, wake and change the network rules
+ * of the same few sandboxes, thousands of times, on a host whose acts take their time and fail, while timeouts end and
+ * sandboxes die. A model (see storm-model.ts) judges every change, act and answer.
  *
  * The model has been seen to find races. Those that are planted below, by a store that lets a change win that should
  * have lost, are found in every run. SANDLOT_TEST_SEED chooses the storm, SANDLOT_TEST_STORM_CALLS makes it longer.
@@ -13,6 +13,7 @@ import type { Store } from "../../store/store.ts";
 import { SEED } from "../../work/testing/seed.ts";
 import { ControlFixture, seededRandom } from "../testing/control-fixture.ts";
 import { type CallRecord, StormModel } from "../testing/storm-model.ts";
+import { egressOf } from "./egress.ts";
 
 const CLIENTS = 8;
 const SLOTS = 3;
@@ -79,6 +80,7 @@ class Storm {
       ["refresh", "POST", `${path}/refreshes`, { duration: timeout }],
       ["fork", "POST", `${path}/fork`, { count: 1 + this.#upTo(3), timeout: timeout + 1 }],
       ["snapshot", "POST", `${path}/snapshots`, this.#random() < 0.5 ? {} : { name: "storm" }],
+      ["network", "PUT", `${path}/network`, { denyOut: [`203.0.113.${this.#upTo(200)}`] }],
       ["wake", "", "", undefined],
       ["wake", "", "", undefined],
     ]);
@@ -144,6 +146,7 @@ class Storm {
       this.model.acted("resume", id, checkpoint);
       return this.#act(id, [422, 503, 500], 0.2);
     };
+    host.beforeEgressHolds = (id) => this.#act(id, [503, 500], 0.2);
     host.beforeDestroy = (id) => {
       this.model.acted("destroy", id);
       return this.#act(id, [500], 0.1);
@@ -188,6 +191,10 @@ class Storm {
     }
     const running = rows.filter(({ state }) => state === "running").map(({ id }) => id);
     this.#compare("sandboxes", host.running, running);
+    for (const row of rows.filter(({ state }) => state === "running")) {
+      if (Bun.deepEquals(host.requestOf(row.id)?.egress, egressOf(row))) continue;
+      this.model.faults.push(`${row.id} runs with other network rules than its row says`);
+    }
     const named = [...rows.flatMap(({ checkpoint }) => checkpoint ?? []), ...(await store.builds.checkpoints())];
     this.#compare("checkpoints", host.checkpoints, named);
     this.model.faults.push(...host.collisions);
@@ -259,6 +266,13 @@ describe("the model finds", () => {
       store.sandboxes.kill = async (run) => {
         const row = await kill(run);
         return row && { ...row, state: "killing" };
+      };
+    },
+    "a change of network rules that failed and is left half done": (store) => {
+      const { byId } = store.sandboxes;
+      store.sandboxes.byId = async (id) => {
+        const row = await byId(id);
+        return row && { ...row, egressUnsettled: false };
       };
     },
     "a pause that forgets who wants it killed": (store) => {

@@ -122,3 +122,31 @@ for (const path of ["/sandboxes", "/v2/sandboxes"]) {
     });
   });
 }
+
+describe("PUT /sandboxes/{sandboxID}/network", () => {
+  const put = (id: string, body: unknown) => f.call("PUT", `/sandboxes/${id}/network`, body);
+
+  test.each(refusedOut)("%j: %s %s", async (fields, field, problem) => {
+    const { status, body } = await put("i0", fields);
+    expect(status).toBe(400);
+    expect(body.message).toStartWith(`validation error: ${field} `);
+    expect(body.message).toContain(problem);
+  });
+
+  test("rules are refused by name, and so is no body", async () => {
+    const { status, body } = await put("i0", { rules: { "a.test": [] } });
+    expect([status, body.message]).toEqual([400, "this server does not support rules yet; leave it out"]);
+    expect((await put("i0", undefined)).body.message).toContain("no body");
+  });
+
+  test.each(taken)("%j is taken, and shown as it was sent", async (fields, shown) => {
+    const id = await f.create({ timeout: 3600 });
+    const { allowOut, denyOut, egressProxy } = fields;
+    expect((await put(id, { ...fields, rules: {} })).status).toBe(204);
+    const { egressProxy: proxy } = shown;
+    const detail = (await f.call("GET", `/sandboxes/${id}`)).body;
+    const sent = Object.entries({ allowOut, denyOut, egressProxy: egressProxy && proxy }).filter(([, value]) => value);
+    expect<unknown>(detail.network).toEqual({ allowPublicTraffic: true, ...Object.fromEntries(sent) });
+    await f.call("DELETE", `/sandboxes/${id}`);
+  });
+});

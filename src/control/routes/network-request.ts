@@ -1,5 +1,5 @@
 /** What a request says about the network of a sandbox, as it is kept: without what was not given. */
-import type { NetworkRequest } from "../../contract/management/network.ts";
+import type { NetworkRequest, NetworkUpdate } from "../../contract/management/network.ts";
 import { readProxyAddress } from "../../contract/management/proxy-address.ts";
 import type { EgressSettings, SandboxNetwork } from "../../store/sandbox-network.ts";
 
@@ -13,7 +13,7 @@ export function networkIn(given: NetworkRequest): SandboxNetwork {
   };
 }
 
-function egressIn({ allowOut, denyOut, egressProxy }: NetworkRequest): EgressSettings {
+export function egressIn({ allowOut, denyOut, egressProxy }: NetworkRequest | NetworkUpdate): EgressSettings {
   return {
     ...(allowOut == null ? {} : { allowOut }),
     ...(denyOut == null ? {} : { denyOut }),

@@ -12,6 +12,7 @@ import {
   TIMEOUT_DEFAULT_V1_SECONDS,
   TIMEOUT_DEFAULT_V2_SECONDS,
 } from "../../contract/management/limits.ts";
+import { networkUpdate } from "../../contract/management/network.ts";
 import { createdSandbox, listedSandbox, sandboxDetail } from "../../contract/management/sandbox.ts";
 import {
   connectSandboxV1,
@@ -30,10 +31,10 @@ import { secondsOf } from "../lifecycle/run-length.ts";
 import { listPage, listRunning } from "../lists/sandbox-list.ts";
 import { asCreated, asDetail, asListed } from "../lists/sandbox-view.ts";
 import { findStartable } from "../templates/template-look-up.ts";
-import { networkIn } from "./network-request.ts";
+import { egressIn, networkIn } from "./network-request.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route, type Services } from "./services.ts";
-import { refuseIdempotencyKey, refuseUnbuilt } from "./unbuilt-fields.ts";
+import { refuseIdempotencyKey, refuseRules, refuseUnbuilt } from "./unbuilt-fields.ts";
 
 const created = [{ status: 201, description: "The sandbox is up", schema: createdSandbox }];
 const connected = [
@@ -212,6 +213,21 @@ export const sandboxRoutes: readonly Route[] = [
     errors: [409],
     async handle({ caller, params, body }, { lifecycle }) {
       await lifecycle.extendEnd(caller.team, idIn(params), body.duration ?? REFRESH_DEFAULT_SECONDS);
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "PUT",
+    path: "/sandboxes/{sandboxID}/network",
+    auth: "key",
+    summary: "Replace the rules of what may leave a running sandbox",
+    body: { schema: networkUpdate, required: true },
+    success: [{ status: 204, description: "The new rules hold, also for connections that were open before" }],
+    errors: [409, 422, 429, 503, 507],
+    async handle({ caller, params, body }, { lifecycle }) {
+      refuseRules(body);
+      const allowInternetAccess = body.allow_internet_access ?? null;
+      await lifecycle.setEgress(caller.team, idIn(params), { egress: egressIn(body), allowInternetAccess });
       return { status: 204 };
     },
   }),

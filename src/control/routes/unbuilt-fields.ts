@@ -4,6 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import type { CreateSandboxV1, CreateSandboxV2 } from "../../contract/management/create-sandbox.ts";
+import type { NetworkUpdate } from "../../contract/management/network.ts";
 
 type Request = CreateSandboxV1 | CreateSandboxV2;
 
@@ -16,6 +17,11 @@ const asksFor: Readonly<Record<string, (request: Request) => boolean>> = {
 export function refuseUnbuilt(request: Request): void {
   const asked = Object.keys(asksFor).filter((field) => asksFor[field]?.(request));
   if (asked.length > 0) throw new Fault(400, `this server does not support ${asked.join(", ")} yet; leave it out`);
+}
+
+/** Of a change of what may leave a running sandbox. */
+export function refuseRules({ rules }: NetworkUpdate): void {
+  if (hasEntries(rules)) throw new Fault(400, "this server does not support rules yet; leave it out");
 }
 
 export function refuseIdempotencyKey(headers: Headers): void {

@@ -3,7 +3,6 @@
  * reads to a client as a sandbox or a template that does not exist.
  */
 export const UNBUILT_ROUTES: readonly string[] = [
-  "PUT /sandboxes/{sandboxID}/network",
   "GET /secrets",
   "POST /secrets",
   "GET /secrets/{secretID}",

@@ -27,6 +27,9 @@ export interface CallRecord {
   to: { seq: number; at: number };
 }
 
+/** What a run whose rules have just changed may have come to. */
+const NOT_KILLING: readonly SandboxState[] = ["running", "snapshotting", "pausing", "paused"];
+
 /** From which states each change may come, and where it may lead. A request to kill turns every end into `killing`. */
 const CHANGES: Readonly<Record<string, { from: readonly SandboxState[]; to: readonly SandboxState[] }>> = {
   endRunning: { from: ["running"], to: ["killing"] },
@@ -42,6 +45,8 @@ const CHANGES: Readonly<Record<string, { from: readonly SandboxState[]; to: read
   finishSnapshot: { from: ["snapshotting"], to: ["running", "killing"] },
   setEnd: { from: ["running"], to: ["running"] },
   extendEnd: { from: ["running"], to: ["running"] },
+  beginEgress: { from: ["running"], to: ["running"] },
+  finishEgress: { from: NOT_KILLING, to: NOT_KILLING },
 };
 
 /** What a state must be while the host acts on a sandbox. */
@@ -64,6 +69,7 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<Found, readonly number[]>
   "brief connect": { running: [200], paused: [201], between: [201, 409], over: [409], gone: [404] },
   timeout: { running: [204], paused: [404], between: [409], over: [409], gone: [404] },
   refresh: { running: [204], paused: [404], between: [409], over: [409], gone: [404] },
+  network: { running: [204], paused: [409], between: [409], over: [404], gone: [404] },
   fork: { running: [201], paused: [409], between: [409], over: [404], gone: [404] },
   snapshot: { running: [201], paused: [404], between: [409], over: [404], gone: [404] },
   // 200: there is a way; 502, 409: as the edge would say it.
@@ -122,9 +128,10 @@ export class StormModel {
       const rule = CHANGES[change];
       if (!rule?.from.includes(before.state)) this.faults.push(`${where}: it was ${before.state}`);
       if (!rule?.to.includes(row.state)) this.faults.push(`${where}: it may not lead there`);
-      const wanted = before.killWanted && !change.startsWith("begin") && !change.endsWith("End");
+      const wanted = before.killWanted && !change.startsWith("begin") && !/(?:End|Egress)$/.test(change);
       if (wanted && row.state !== "killing") this.faults.push(`${where}: somebody wanted it killed`);
       const newRun = change === "beginResume";
+      if (change === "finishEgress" && row.state !== before.state) this.faults.push(`${where}: it was ${before.state}`);
       if ((before.executionId === row.executionId) === newRun) this.faults.push(`${where}: it was another run`);
     }
     this.#note(row.id, row, change);
@@ -183,6 +190,7 @@ export class StormModel {
     const missing =
       (op === "pause" && status === 204 && !happened("finishPause", "paused")) ||
       (["resume", "connect", "brief connect"].includes(op) && status === 201 && !happened("finishResume", "running")) ||
+      (op === "network" && status === 204 && !moments.some(({ change }) => change === "finishEgress")) ||
       ((op === "fork" || op === "snapshot") && status === 201 && !happened("beginSnapshot", "snapshotting"));
     if (missing) this.faults.push(`${op} of ${id} answered ${status}, but nothing of the kind happened`);
     if (

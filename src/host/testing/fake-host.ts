@@ -24,7 +24,7 @@ import type {
   Usage,
   VolumeMount,
 } from "../host.ts";
-import { FakeImages } from "./fake-images.ts";
+import { builtAs, FakeImages } from "./fake-images.ts";
 import { scatteredId } from "./scattered-id.ts";
 
 /** What a test can tell sandboxes apart by: `boot` is only in memory, `disk` only in files. */
@@ -61,6 +61,7 @@ export class FakeHost implements Host {
   beforePause: (id: string, name: string, options: CheckpointOptions) => Promise<void> = async () => undefined;
   beforeResume: (request: ResumeSandbox) => Promise<void> = async () => undefined;
   beforeSnapshot: (id: string, name: string, options: CheckpointOptions) => Promise<void> = async () => undefined;
+  beforeEgressHolds: (id: string, egress: Egress) => Promise<void> = async () => undefined;
   /** What comes of a build that is not cancelled meanwhile; by default an image of its own, without a checkpoint. */
   buildAs: (request: BuildRequest) => Promise<BuildOutcome> = async (request) => builtAs(request);
   /** Why the checkpoint of a create does not fit; only where a start command can run instead. */
@@ -153,8 +154,10 @@ export class FakeHost implements Host {
 
   async setEgress(id: string, egress: Egress): Promise<void> {
     const sandbox = this.#running.get(id);
-    if (sandbox === undefined) throw new Fault(404, `sandbox "${id}" does not run`);
+    if (sandbox === undefined) throw doesNotRun(id);
     sandbox.request = { ...sandbox.request, egress };
+    await this.beforeEgressHolds(id, egress);
+    if (this.#running.get(id) !== sandbox) throw doesNotRun(id);
   }
 
   async forward(): Promise<number | undefined> {
@@ -376,17 +379,6 @@ export class FakeHost implements Host {
     if (from === undefined) return { boot: fresh, disk: fresh };
     return { boot: from.memory && memory ? from.boot : fresh, disk: from.disk };
   }
-}
-
-function builtAs({ id, from }: BuildRequest): BuildOutcome {
-  return {
-    isReady: true,
-    image: `image-${id}`,
-    defaultUser: "user",
-    defaultWorkdir: "/home/user",
-    envVars: from.kind === "template" ? from.envVars : {},
-    checkpoint: null,
-  };
 }
 
 function reachable(id: string): Reachable {

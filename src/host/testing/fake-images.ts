@@ -1,5 +1,6 @@
 /** The images of a host that only remembers. Those that it began with are built in and never go. */
 import { Fault } from "../../contract/fault.ts";
+import type { BuildOutcome, BuildRequest } from "../host.ts";
 
 export class FakeImages {
   /** Of builds whose outcome may not be written down yet: kept until named. A test empties it, as time does. */
@@ -30,4 +31,16 @@ export class FakeImages {
     const needed = new Set([...this.#builtIn, ...keep, ...this.fresh, ...inUse]);
     for (const name of this.#there) if (!needed.has(name)) this.#there.delete(name);
   }
+}
+
+/** A build that ends well, with an image of its own. */
+export function builtAs({ id, from }: BuildRequest): BuildOutcome {
+  return {
+    isReady: true,
+    image: `image-${id}`,
+    defaultUser: "user",
+    defaultWorkdir: "/home/user",
+    envVars: from.kind === "template" ? from.envVars : {},
+    checkpoint: null,
+  };
 }
