@@ -10,6 +10,7 @@ import { prepare } from "../src/cli/prepare.ts";
 import { installPackages } from "../src/host/setup/packages.ts";
 import { run } from "../src/host/system/command.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
+import { isFound, lookUp } from "../src/host/tls/name-lookup.ts";
 import { bunTest, hasPassed, type Outcome } from "./bun-test.ts";
 import { runCheckLane } from "./check-lane.ts";
 import { filesOfLane, filesWithTimedTests, LANES, type Lane, selectTests } from "./lanes.ts";
@@ -28,6 +29,8 @@ const TOOLS_OF_TESTS = {
   "docker-registry": "docker-registry",
   "ld-musl-config": "musl",
 };
+/** What has Node and Python find names below localhost. It brings no command, so there is none to look for. */
+const NAMES_OF_TESTS = { "names below localhost": "libnss-myhostname" };
 /**
  * Tests of the host mount things themselves, in a namespace that goes with them; and there, as in a server's own, crun
  * must not see the unified hierarchy of a hybrid cgroup layout.
@@ -78,6 +81,9 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   const config = loadConfig(settingsOfServer(process.env));
   await prepare(config, imageSteps(config, files));
   await installPackages((line) => console.error(`  ${line}`), TOOLS_OF_TESTS);
+  if (!isFound(await lookUp("api.sandlot.localhost"), "sandlot.localhost")) {
+    await installPackages((line) => console.error(`  ${line}`), NAMES_OF_TESTS);
+  }
   await removeStaleNetworks();
   await removeStaleServers();
   const network = await makeOuterNetwork();

@@ -2,12 +2,17 @@ import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type BannerKey, banner } from "./banner.ts";
+import { type BannerAddresses, type BannerKey, banner } from "./banner.ts";
 
 const SECRET = "e2b_0123";
 const key: BannerKey = { secret: SECRET, file: "/var/lib/sandlot/api-key", isTerminal: true };
+const plain: BannerAddresses = {
+  listen: { hostname: "127.0.0.1", port: 3000 },
+  domain: undefined,
+  trust: undefined,
+};
 const lineOf = (given: BannerKey) =>
-  banner({ hostname: "127.0.0.1", port: 3000 }, given)
+  banner(plain, given)
     .split("\n")
     .find((line) => line.includes("E2B_API_KEY"))
     ?.trim();
@@ -17,7 +22,7 @@ test("a person at a terminal is shown the key", () => {
 });
 
 test("what goes elsewhere holds no key, but where it is", () => {
-  const printed = banner({ hostname: "::", port: 3000 }, { ...key, isTerminal: false });
+  const printed = banner({ ...plain, listen: { hostname: "::", port: 3000 } }, { ...key, isTerminal: false });
   expect(printed).not.toContain(SECRET);
   expect(printed).toContain("  export E2B_API_KEY=$(sudo cat /var/lib/sandlot/api-key)\n");
 });
@@ -39,4 +44,15 @@ test("the line can be pasted, whatever the folder is called", () => {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+});
+
+test("with TLS, there is a domain to export, and the certificate to trust if it is our own", () => {
+  expect(banner(plain, key)).not.toContain("E2B_DOMAIN");
+  const local = banner({ ...plain, domain: "sandlot.localhost:8443", trust: "/var/lib/sandlot-trust/ca.pem" }, key);
+  expect(local).toContain("Sandlot is ready at http://127.0.0.1:3000 and https://api.sandlot.localhost:8443\n");
+  expect(local).toContain("  export E2B_DOMAIN=sandlot.localhost:8443\n");
+  expect(local).toContain("  export NODE_EXTRA_CA_CERTS=/var/lib/sandlot-trust/ca.pem\n");
+  const bought = banner({ ...plain, domain: "example.com" }, key);
+  expect(bought).toContain("  export E2B_DOMAIN=example.com\n");
+  expect(bought).not.toContain("NODE_EXTRA_CA_CERTS");
 });

@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { BUILD_LIMITS_DEFAULT } from "../control/builds/build-limits.ts";
-import { loadConfig, parseListen } from "./config.ts";
+import { parseListen } from "./addresses.ts";
+import { loadConfig } from "./config.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-config-"));
 let files = 0;
@@ -23,6 +24,12 @@ test("without a setting the documented defaults hold", () => {
     dataFolder: "/var/lib/sandlot",
     cacheFolder: "/var/cache/sandlot",
     listen: { hostname: "127.0.0.1", port: 3000 },
+    addresses: {
+      domain: "sandlot.localhost",
+      tlsListen: { hostname: "127.0.0.1", port: 443 },
+      certificate: undefined,
+      trustedProxies: [],
+    },
     readyPerKind: 2,
     resolver: undefined,
     debianMirror: undefined,
@@ -109,6 +116,47 @@ describe("what is wrong is refused, with the value and what would be right", () 
 });
 
 test("addresses of both families can be listened on", () => {
-  expect(parseListen("[::1]:3000")).toEqual({ hostname: "::1", port: 3000 });
-  expect(parseListen("sandlot.example:443")).toEqual({ hostname: "sandlot.example", port: 443 });
+  expect(parseListen("listen", "[::1]:3000")).toEqual({ hostname: "::1", port: 3000 });
+  expect(parseListen("listen", "sandlot.example:443")).toEqual({ hostname: "sandlot.example", port: 443 });
+});
+
+describe("addresses", () => {
+  const files = { SANDLOT_TLS_CERT: "/etc/tls/cert.pem", SANDLOT_TLS_KEY: "/etc/tls/key.pem" };
+  const addressesOf = (env: Record<string, string>) => loadConfig({ ...none, ...env }).addresses;
+
+  test("a domain with its certificate and the proxies before it", () => {
+    const env = {
+      SANDLOT_DOMAIN: "Sandboxes.Example.COM",
+      SANDLOT_TLS_LISTEN: "[::]:443",
+      SANDLOT_TRUSTED_PROXIES: "10.0.0.1, 10.1.0.0/16 2001:db8::/32",
+    };
+    expect(addressesOf({ ...env, ...files })).toEqual({
+      domain: "sandboxes.example.com",
+      tlsListen: { hostname: "::", port: 443 },
+      certificate: { cert: "/etc/tls/cert.pem", key: "/etc/tls/key.pem" },
+      trustedProxies: ["10.0.0.1", "10.1.0.0/16", "2001:db8::/32"],
+    });
+  });
+
+  test.each([
+    [{ SANDLOT_DOMAIN: "localhost" }, "domain must be"],
+    [{ SANDLOT_DOMAIN: "*.example.com" }, '"*.example.com"'],
+    [{ SANDLOT_DOMAIN: "https://example.com" }, "domain must be"],
+    [{ SANDLOT_DOMAIN: "example.com:8443" }, "domain must be"],
+    [{ SANDLOT_DOMAIN: "-a.example.com" }, "domain must be"],
+    [{ SANDLOT_DOMAIN: "192.168.1.5" }, "domain must be"],
+    [{ SANDLOT_DOMAIN: `${"a.".repeat(90)}com` }, "at most 180 characters"],
+    [{ SANDLOT_TLS_LISTEN: "443" }, "tlsListen must look like"],
+    [{ SANDLOT_TLS_CERT: "/c.pem" }, "tlsKey is missing"],
+    [{ SANDLOT_TLS_KEY: "/k.pem" }, "tlsCert is missing"],
+    [{ ...files }, "tlsCert needs domain"],
+    [
+      { ...files, SANDLOT_DOMAIN: "example.com", SANDLOT_TLS_KEY: "key.pem" },
+      'tlsKey must be an absolute path, not "key.pem"',
+    ],
+    [{ SANDLOT_TRUSTED_PROXIES: "10.0.0.1 proxy.example.com" }, 'not "proxy.example.com"'],
+    [{ SANDLOT_TRUSTED_PROXIES: "10.0.0.0/33" }, "trustedProxies must hold"],
+  ])("%j is refused", (env, message) => {
+    expect(() => addressesOf(env as Record<string, string>)).toThrow(message);
+  });
 });

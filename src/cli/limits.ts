@@ -7,3 +7,11 @@
 export const READY_MAX = 64;
 /** Requests and streams to all sandboxes at once; the most that Bun takes. */
 export const REQUESTS_TO_SANDBOXES_MAX = 65_336;
+/** Of a domain; a host name has 253, and before it stand a port, a sandbox's id and what older clients add. */
+export const DOMAIN_MAX_CHARS = 180;
+/** How often it is looked whether the certificate has changed. */
+export const CERTIFICATE_LOOK_EVERY_MS = 5_000;
+/** How long a listener whose certificate was replaced goes on, for connections that are just being made. */
+export const LEAVING_LISTENER_MS = 30_000;
+/** How often it is looked whether the certificate of `sandlot tls` comes to its end. */
+export const RENEW_LOOK_EVERY_MS = 12 * 3_600_000;

@@ -1,6 +1,6 @@
 /**
- * The `sandlot` command: up, down, doctor, keys, limits, templates, bench. Each command is a file of its own; this one
- * picks it and turns what went wrong into a message and an exit code.
+ * The `sandlot` command: up, down, doctor, tls, keys, limits, templates, bench. Each command is a file of its own; this
+ * one picks it and turns what went wrong into a message and an exit code.
  */
 import { Fault } from "../contract/fault.ts";
 import { bench } from "./bench.ts";
@@ -11,6 +11,7 @@ import { keys } from "./keys.ts";
 import { serve } from "./serve.ts";
 import { limits } from "./team-limits.ts";
 import { templates } from "./templates.ts";
+import { tls } from "./tls.ts";
 import { up } from "./up.ts";
 
 const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B interface
@@ -18,6 +19,8 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
   sandlot up                   set up what is missing, then serve (this is what npm start does)
   sandlot down                 end all sandboxes and undo what start-up changed on this machine; data is kept
   sandlot doctor               test every prerequisite by doing it
+  sandlot tls                  make a certificate for *.sandlot.localhost, for URLs that a browser opens, and say how to
+                               use it; with a certificate of your own: check it
   sandlot keys create [NAME]   make an API key and show it once
   sandlot keys list            show all keys and tokens, masked
   sandlot keys revoke ID       make a key or token useless at once
@@ -48,6 +51,9 @@ async function main(args: readonly string[]): Promise<number> {
     case "doctor":
       takesNone(command, rest);
       return await doctor(loadConfig(process.env));
+    case "tls":
+      takesNone(command, rest);
+      return await tls(loadConfig(process.env));
     case "keys":
       return await keys(loadConfig(process.env), rest);
     case "limits":

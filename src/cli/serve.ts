@@ -1,7 +1,4 @@
-/**
- * The server itself: control, edge and host in one process, on one listener. Started by `up`, inside the mount
- * namespace.
- */
+/** The server itself: control, edge and host in one process. Started by `up`, inside the mount namespace. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { FolderBlobs } from "../blobs/folder-blobs.ts";
@@ -10,8 +7,8 @@ import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
 import { createIds } from "../control/access/ids.ts";
 import { createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
-import { createEdge, type Relay } from "../edge/edge.ts";
-import { EDGE_REQUEST_BODY_MAX_BYTES } from "../edge/limits.ts";
+import { TrustedProxies } from "../edge/client-address.ts";
+import { createEdge } from "../edge/edge.ts";
 import { RouteTable } from "../edge/route-table.ts";
 import { prepareStoreFiles } from "../host/disk/store-files.ts";
 import { Machine } from "../host/machine.ts";
@@ -28,10 +25,9 @@ import { banner } from "./banner.ts";
 import type { Config } from "./config.ts";
 import { serverFile } from "./down.ts";
 import { firstApiKey } from "./first-api-key.ts";
+import { Listeners } from "./listeners.ts";
 import { currentGuestFolder, demandRoot } from "./prepare.ts";
 
-/** Bun takes no more. Streams to sandboxes switch it off for themselves. */
-const IDLE_SECONDS = 255;
 const LINK_SECRET_BYTES = 32;
 
 export async function serve(config: Config): Promise<number> {
@@ -87,48 +83,23 @@ export async function serve(config: Config): Promise<number> {
   });
   const routes = new RouteTable();
   control.directory.follow((event) => routes.take(event));
-  const edge = createEdge({ directory: control.directory, routes, log: edgeLog(log) });
-  const server = listen(config, control.handle, edge);
+  const trustedProxies = new TrustedProxies(config.addresses.trustedProxies);
+  const edge = createEdge({ directory: control.directory, routes, log: edgeLog(log), trustedProxies });
+  const listeners = await Listeners.open(config, { handle: control.handle, edge, log });
   await control.start();
   const isTerminal = process.stdout.isTTY === true;
-  console.log(banner(config.listen, { secret: apiKey, file: data.keyFile, isTerminal }));
+  console.log(banner(listeners, { secret: apiKey, file: data.keyFile, isTerminal }));
 
   await stopSignal();
   // No new requests; those to the management interface are finished, streams to sandboxes are cut. Sandboxes run on,
   // and the next start finds them.
-  void server.stop(false);
+  void listeners.stop(false);
   await control.close();
-  await server.stop(true);
+  await listeners.stop(true);
   await host.close();
   await store.close();
   console.log("sandlot: stopped. Sandboxes run on and are served again at the next start; `sandlot down` ends them.");
   return 0;
-}
-
-function listen(config: Config, handle: (request: Request) => Promise<Response>, edge: ReturnType<typeof createEdge>) {
-  try {
-    return Bun.serve<Relay>({
-      hostname: config.listen.hostname,
-      port: config.listen.port,
-      idleTimeout: IDLE_SECONDS,
-      // Bodies are bounded where they are read: the management interface has a limit, sandbox traffic has none.
-      maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
-      fetch(request, server) {
-        const route = edge.route(request);
-        return route === undefined ? handle(request) : edge.handle(request, route, server);
-      },
-      websocket: edge.websocket,
-    });
-  } catch (cause) {
-    const { hostname, port } = config.listen;
-    throw new Fault(
-      500,
-      `cannot listen on ${hostname}:${port}. FIX: free the port, or choose one with SANDLOT_LISTEN`,
-      {
-        cause,
-      },
-    );
-  }
 }
 
 /** Made at the first start; links that were given out hold over a restart. */

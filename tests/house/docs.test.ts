@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path/posix";
-import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS } from "../../src/cli/config.ts";
+import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS } from "../../src/cli/settings.ts";
 import { JSON_DEPTH_MAX } from "../../src/contract/limits.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import { createSandboxV1, createSandboxV2 } from "../../src/contract/management/create-sandbox.ts";

@@ -68,13 +68,14 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     host/network host/disk host/checkpoint host/guest-link host/runtime host/volume host/sandbox
     host/registry
   `),
+  "host/tls": list("contract work host/limits.ts host/system"),
   "host/setup": list(`
     contract contract/management contract/runtime host/system host/cgroup host/mount host/image host/network
     host/registry host/disk host
   `),
   "host/doctor": list(`
     contract contract/management host host/host.ts host/system host/cgroup host/mount
-    host/guest-link host/setup
+    host/guest-link host/setup host/tls
   `),
 
   control: list(`
@@ -115,7 +116,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   edge: list("contract contract/runtime work control/directory.ts"),
   cli: list(`
     contract contract/management work store blobs control control/access control/templates control/builds edge host host/system
-    host/cgroup host/mount host/disk host/registry host/sandbox host/setup host/doctor
+    host/cgroup host/mount host/disk host/registry host/sandbox host/setup host/doctor host/tls
   `),
 };
 

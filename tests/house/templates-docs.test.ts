@@ -1,7 +1,7 @@
 /** docs/templates.md has the bounds of the code, its types of steps, and what becomes of each instruction. */
 import { expect, test } from "bun:test";
-import { SETTINGS } from "../../src/cli/config.ts";
 import { READY_MAX } from "../../src/cli/limits.ts";
+import { SETTINGS } from "../../src/cli/settings.ts";
 import {
   CPU_COUNT_MAX,
   CPU_COUNT_MIN,

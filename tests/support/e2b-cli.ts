@@ -26,7 +26,12 @@ interface Cli {
   command(args: string[]): { argv: string[]; env: Record<string, string> };
 }
 
-export function cliOfFile(server: () => TestServer): Cli {
+function byUrl({ url }: TestServer): Record<string, string> {
+  return { E2B_API_URL: url, E2B_SANDBOX_URL: url };
+}
+
+/** How it finds the server: by default at its one URL. */
+export function cliOfFile(server: () => TestServer, addresses = byUrl): Cli {
   const home = mkdtempSync(join(tmpdir(), "sandlot-cli-"));
   afterAll(() => rmSync(home, { recursive: true, force: true }));
 
@@ -39,9 +44,8 @@ export function cliOfFile(server: () => TestServer): Cli {
       LANG: "C.UTF-8",
       NO_UPDATE_NOTIFIER: "1",
       NO_COLOR: "1",
-      E2B_API_URL: server().url,
-      E2B_SANDBOX_URL: server().url,
       E2B_API_KEY: server().apiKey,
+      ...addresses(server()),
     },
   });
 

@@ -3,42 +3,15 @@
  * Bun.
  */
 import { expect, test } from "bun:test";
-import { join } from "node:path";
 import type * as E2B from "e2b";
+import { runWithSdk } from "../../support/programs/sdk-program.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();
-const PROJECT = join(import.meta.dir, "../../..");
-const PROGRAM_MS = 50_000;
 
-/** All that a program has: it is sent to Node as text. */
-interface Given {
-  Sandbox: typeof E2B.Sandbox;
-  word: string;
-  /** Waits, for as long as the program may take. */
-  until(isSo: () => boolean | Promise<boolean>): Promise<void>;
-}
-
-async function onNode<T>(program: (given: Given) => Promise<T>, word = ""): Promise<T> {
-  const source = `
-    import { Sandbox } from "e2b";
-    const until = async (isSo) => { while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 5)); };
-    console.log(JSON.stringify(await (${program})({ Sandbox, until, word: ${JSON.stringify(word)} })));
-    process.exit();`;
-  const child = Bun.spawn(["node", "--input-type=module", "--eval", source], {
-    cwd: PROJECT,
-    env: {
-      PATH: process.env.PATH ?? "",
-      E2B_API_URL: server().url,
-      E2B_SANDBOX_URL: server().url,
-      E2B_API_KEY: server().apiKey,
-    },
-    stdio: ["ignore", "pipe", "pipe"],
-    timeout: PROGRAM_MS,
-  });
-  const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-  if ((await child.exited) !== 0) throw new Error(`the program on Node failed or did not end:\n${stderr}`);
-  return JSON.parse(stdout) as T;
+function onNode<T>(program: Parameters<typeof runWithSdk<T>>[0], word = ""): Promise<T> {
+  const { url, apiKey } = server();
+  return runWithSdk(program, { env: { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: apiKey }, word });
 }
 
 test("commands, files, terminals and watchers work", async () => {

@@ -1,0 +1,75 @@
+/**
+ * Where clients find the server: addresses to listen on, the domain and its certificate, and the proxies in between.
+ */
+import { isIP } from "node:net";
+import { Fault } from "../contract/fault.ts";
+import { ipv4Range, isIpv6Range } from "../contract/ip-range.ts";
+import { DOMAIN_MAX_CHARS } from "./limits.ts";
+
+export interface Listen {
+  hostname: string;
+  port: number;
+}
+
+export interface Addresses {
+  domain: string;
+  tlsListen: Listen;
+  /** Those that the operator names; without them, those that `sandlot tls` has made, if any. */
+  certificate: { cert: string; key: string } | undefined;
+  trustedProxies: string[];
+}
+
+type AddressKey = "domain" | "tlsListen" | "tlsCert" | "tlsKey" | "trustedProxies";
+
+export function parseAddresses(value: (key: AddressKey) => string | undefined): Addresses {
+  const domain = value("domain");
+  const certificate = parseCertificate(value("tlsCert"), value("tlsKey"));
+  if (certificate !== undefined && domain === undefined) {
+    throw new Fault(400, `tlsCert needs domain as well: the name that ${certificate.cert} is for, without "*."`);
+  }
+  return {
+    domain: parseDomain(domain ?? "sandlot.localhost"),
+    tlsListen: parseListen("tlsListen", value("tlsListen") ?? "127.0.0.1:443"),
+    certificate,
+    trustedProxies: parseRanges(value("trustedProxies") ?? ""),
+  };
+}
+
+export function parseListen(key: string, text: string): Listen {
+  const match = /^(?:\[([0-9a-fA-F:]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(text);
+  const port = Number(match?.[3]);
+  const hostname = match?.[1] ?? match?.[2];
+  if (hostname === undefined || !(port >= 1 && port <= 65_535)) {
+    throw new Fault(400, `${key} must look like 127.0.0.1:3000 or [::1]:3000, not "${text}"`);
+  }
+  return { hostname, port };
+}
+
+function parseDomain(text: string): string {
+  const name = text.toLowerCase();
+  const label = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
+  const isName = new RegExp(`^${label}(?:\\.${label})+$`).test(name) && isIP(name) === 0;
+  if (isName && name.length <= DOMAIN_MAX_CHARS) return name;
+  const bound = `at most ${DOMAIN_MAX_CHARS} characters`;
+  throw new Fault(400, `domain must be a host name with a dot such as sandboxes.example.com, ${bound}, not "${text}"`);
+}
+
+function parseCertificate(cert: string | undefined, key: string | undefined): Addresses["certificate"] {
+  if (cert === undefined && key === undefined) return undefined;
+  if (cert === undefined) throw new Fault(400, `tlsKey is ${key}, but tlsCert is missing: set both or none`);
+  if (key === undefined) throw new Fault(400, `tlsCert is ${cert}, but tlsKey is missing: set both or none`);
+  for (const [name, path] of [
+    ["tlsCert", cert],
+    ["tlsKey", key],
+  ]) {
+    if (!path?.startsWith("/")) throw new Fault(400, `${name} must be an absolute path, not "${path}"`);
+  }
+  return { cert, key };
+}
+
+function parseRanges(text: string): string[] {
+  const ranges = text.split(/[\s,]+/).filter((range) => range !== "");
+  const wrong = ranges.find((range) => ipv4Range(range) === undefined && !isIpv6Range(range));
+  if (wrong === undefined) return ranges;
+  throw new Fault(400, `trustedProxies must hold addresses and ranges such as 10.0.0.0/8, not "${wrong}"`);
+}

@@ -1,0 +1,97 @@
+/**
+ * What the server listens on: plain HTTP, and the same with TLS when there is a certificate, one that the operator has
+ * or one of `sandlot tls`. Both lead to the same place: a host name PORT-ID.… or the headers of a sandbox mean that
+ * sandbox, all else is for the management interface.
+ */
+import type { Serve, Server } from "bun";
+import { Fault } from "../contract/fault.ts";
+import type { createEdge, Relay } from "../edge/edge.ts";
+import { EDGE_REQUEST_BODY_MAX_BYTES } from "../edge/limits.ts";
+import { LocalAuthority } from "../host/tls/local-authority.ts";
+import { systemClock } from "../work/clock.ts";
+import { described, type Log } from "../work/log.ts";
+import type { Listen } from "./addresses.ts";
+import type { Config } from "./config.ts";
+import { RENEW_LOOK_EVERY_MS } from "./limits.ts";
+import { TlsListener } from "./tls-listener.ts";
+
+/** Bun takes no more. Streams to sandboxes switch it off for themselves. */
+const IDLE_SECONDS = 255;
+const HTTPS_PORT = 443;
+
+interface Served {
+  handle(request: Request): Promise<Response>;
+  edge: ReturnType<typeof createEdge>;
+  log: Log;
+}
+
+export class Listeners {
+  private constructor(
+    readonly listen: Listen,
+    /** What clients have as their domain, with the port if it is not the usual one. Undefined: there is no TLS. */
+    readonly domain: string | undefined,
+    /** The certificate of our own authority that clients have to be told to trust, if that is the one. */
+    readonly trust: string | undefined,
+    readonly stop: (force: boolean) => Promise<void>,
+  ) {}
+
+  static async open(config: Config, served: Served): Promise<Listeners> {
+    const { domain, tlsListen, certificate } = config.addresses;
+    const plain = listening(config.listen, "SANDLOT_LISTEN", () => Bun.serve<Relay>(options(config.listen, served)));
+    const local = certificate === undefined ? LocalAuthority.find(config.dataFolder) : undefined;
+    const files = certificate ?? local?.files;
+    if (files === undefined) return new Listeners(config.listen, undefined, undefined, (force) => plain.stop(force));
+    await renew(local, domain, served.log);
+    const renewing = setInterval(() => void renew(local, domain, served.log), RENEW_LOOK_EVERY_MS);
+    const tls = listening(tlsListen, "SANDLOT_TLS_LISTEN", () =>
+      TlsListener.open({
+        listen: tlsListen,
+        domain,
+        files,
+        begin: ({ cert, key }) =>
+          Bun.serve<Relay>({ ...options(tlsListen, served), tls: { cert, key }, http2: true, reusePort: true }),
+        clock: systemClock,
+        log: served.log,
+      }),
+    );
+    const shown = tlsListen.port === HTTPS_PORT ? domain : `${domain}:${tlsListen.port}`;
+    return new Listeners(config.listen, shown, local?.trustFile, async (force) => {
+      clearInterval(renewing);
+      await Promise.all([plain.stop(force), tls.stop(force)]);
+    });
+  }
+}
+
+/** The listener finds what is new by itself. What is there may serve for a while when nothing new can be made. */
+async function renew(local: LocalAuthority | undefined, domain: string, log: Log): Promise<void> {
+  try {
+    await local?.renew(domain, systemClock.now());
+  } catch (error) {
+    log.write({ level: "error", event: "the certificate could not be renewed", error: described(error) });
+  }
+}
+
+function options({ hostname, port }: Listen, { handle, edge }: Served) {
+  return {
+    hostname,
+    port,
+    idleTimeout: IDLE_SECONDS,
+    // Bodies are bounded where they are read: the management interface has a limit, sandbox traffic has none.
+    maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
+    fetch(request: Request, server: Server<Relay>) {
+      const route = edge.route(request);
+      return route === undefined ? handle(request) : edge.handle(request, route, server);
+    },
+    websocket: edge.websocket,
+  } satisfies Serve.Options<Relay>;
+}
+
+function listening<T>({ hostname, port }: Listen, setting: string, begin: () => T): T {
+  try {
+    return begin();
+  } catch (cause) {
+    if (cause instanceof Fault) throw cause;
+    const fix = `FIX: free the port, or choose one with ${setting}`;
+    throw new Fault(500, `cannot listen on ${hostname}:${port}. ${fix}`, { cause });
+  }
+}

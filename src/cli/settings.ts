@@ -1,0 +1,174 @@
+/**
+ * The names of all settings, in the environment and in the config file, with what their documentation says:
+ * docs/configuration.md holds the same table, and a test compares the two.
+ */
+
+interface Setting {
+  /** Name in the config file. */
+  key: string;
+  variable: string;
+  /** As written in the documentation. */
+  default: string;
+  description: string;
+}
+
+export const SETTINGS = [
+  {
+    key: "data",
+    variable: "SANDLOT_DATA",
+    default: "/var/lib/sandlot",
+    description: "Folder with everything that lasts: the store, the first API key, the disks of sandboxes.",
+  },
+  {
+    key: "cache",
+    variable: "SANDLOT_CACHE",
+    default: "/var/cache/sandlot",
+    description: "Folder with what set-up makes and can make again: tools, guest, images. Servers may share it.",
+  },
+  {
+    key: "listen",
+    variable: "SANDLOT_LISTEN",
+    default: "127.0.0.1:3000",
+    description: "Address and port of the server, for the management interface and sandbox URLs alike.",
+  },
+  {
+    key: "domain",
+    variable: "SANDLOT_DOMAIN",
+    default: "sandlot.localhost",
+    description: "Name that clients have as E2B_DOMAIN: api.NAME is the server, PORT-ID.NAME a port of a sandbox.",
+  },
+  {
+    key: "tlsListen",
+    variable: "SANDLOT_TLS_LISTEN",
+    default: "127.0.0.1:443",
+    description: "Address and port of the same server with TLS. Used when there is a certificate.",
+  },
+  {
+    key: "tlsCert",
+    variable: "SANDLOT_TLS_CERT",
+    default: "that of sandlot tls, if any",
+    description:
+      "File with the certificate for NAME and *.NAME and its intermediates (PEM), read again when it changes.",
+  },
+  {
+    key: "tlsKey",
+    variable: "SANDLOT_TLS_KEY",
+    default: "that of sandlot tls, if any",
+    description: "File with the private key of the certificate (PEM).",
+  },
+  {
+    key: "trustedProxies",
+    variable: "SANDLOT_TRUSTED_PROXIES",
+    default: "none",
+    description: "Addresses and ranges of proxies that are believed when they say whose requests they pass on.",
+  },
+  {
+    key: "ready",
+    variable: "SANDLOT_READY",
+    default: "2",
+    description: "How many sandboxes of each built-in template are kept booted, so that a create is fast. 0 to 64.",
+  },
+  {
+    key: "resolver",
+    variable: "SANDLOT_RESOLVER",
+    default: "the machine's own",
+    description: "IPv4 address of the name server that answers the queries of sandboxes.",
+  },
+  {
+    key: "debianMirror",
+    variable: "SANDLOT_DEBIAN_MIRROR",
+    default: "Debian's own",
+    description: "URL of the Debian mirror that set-up takes packages from.",
+  },
+  {
+    key: "webhooksInside",
+    variable: "SANDLOT_WEBHOOKS_INSIDE",
+    default: "refuse",
+    description: "Whether webhooks may lead to addresses of this machine and private networks: allow or refuse.",
+  },
+  {
+    key: "builds",
+    variable: "SANDLOT_BUILDS",
+    default: "2",
+    description: "How many template builds are done at once. 1 to 64.",
+  },
+  {
+    key: "buildsWaiting",
+    variable: "SANDLOT_BUILDS_WAITING",
+    default: "20",
+    description: "How many builds of one team may wait for their start or for a place. 1 to 1000.",
+  },
+  {
+    key: "buildMinutes",
+    variable: "SANDLOT_BUILD_MINUTES",
+    default: "60",
+    description: "How long a build may take. 1 to 1440.",
+  },
+  {
+    key: "buildReadyMinutes",
+    variable: "SANDLOT_BUILD_READY_MINUTES",
+    default: "10",
+    description: "How long the start command of a build may take until it is ready. 1 to 1440.",
+  },
+  {
+    key: "buildSteps",
+    variable: "SANDLOT_BUILD_STEPS",
+    default: "100",
+    description: "How many steps a build may have. 1 to 1000.",
+  },
+  {
+    key: "buildLogMB",
+    variable: "SANDLOT_BUILD_LOG_MB",
+    default: "10",
+    description: "How much of a build's log is kept, in MiB. 1 to 100.",
+  },
+  {
+    key: "uploadMB",
+    variable: "SANDLOT_UPLOAD_MB",
+    default: "1024",
+    description: "How large an upload for a build may be, in MiB. 1 to 65536.",
+  },
+  {
+    key: "volumeSizeMB",
+    variable: "SANDLOT_VOLUME_SIZE_MB",
+    default: "10240",
+    description: "Size of a volume whose creator does not say one.",
+  },
+  {
+    key: "volumeSizeMaxMB",
+    variable: "SANDLOT_VOLUME_SIZE_MAX_MB",
+    default: "102400",
+    description: "The most that a volume may be made for.",
+  },
+  {
+    key: "volumesPerTeam",
+    variable: "SANDLOT_VOLUMES_PER_TEAM",
+    default: "100",
+    description: "How many volumes a team may have.",
+  },
+  {
+    key: "volumesPerSandbox",
+    variable: "SANDLOT_VOLUMES_PER_SANDBOX",
+    default: "16",
+    description: "How many volumes a sandbox may have mounted. 0 to 64.",
+  },
+  {
+    key: "images",
+    variable: "SANDLOT_IMAGES",
+    default: "none",
+    description: "Images that builds take from this machine instead of a registry, as NAME=KIND:PLACE.",
+  },
+  {
+    key: "registries",
+    variable: "SANDLOT_REGISTRIES",
+    default: "none",
+    description:
+      "Registries in private networks that images may be fetched from, as HOST:PORT. With http://: without TLS.",
+  },
+] as const satisfies readonly Setting[];
+
+export type SettingKey = (typeof SETTINGS)[number]["key"];
+
+/** Where the config file is; not itself a setting of it. */
+export const CONFIG_FILE_VARIABLE = "SANDLOT_CONFIG";
+export const CONFIG_FILE_DEFAULT = "/etc/sandlot/config.json";

@@ -1,0 +1,244 @@
+/** Needs root only to have the tool that makes certificates installed. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect } from "node:tls";
+import type { CertificateFiles } from "../host/tls/certificate.ts";
+import { CertbotFolder, makeCertificate } from "../host/tls/testing/certificates.ts";
+import { jsonLog } from "../work/log.ts";
+import { ManualClock } from "../work/testing/manual-clock.ts";
+import { CERTIFICATE_LOOK_EVERY_MS, LEAVING_LISTENER_MS } from "./limits.ts";
+import { TlsListener } from "./tls-listener.ts";
+
+const DOMAIN = "sandboxes.test";
+const CHANGES = 12;
+const CALLERS = 6;
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-tls-"));
+const made: Record<string, CertificateFiles> = {};
+beforeAll(async () => {
+  for (const name of ["first", "second"]) made[name] = await makeCertificate(folder, { name, domain: DOMAIN });
+  made.foreign = await makeCertificate(folder, { name: "foreign", domain: "elsewhere.test" });
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const filesOf = (name: string): CertificateFiles => made[name] ?? { cert: "", key: "" };
+
+let folders = 0;
+
+/** A listener on the files of a folder like certbot's, with the clock in the test's hands. */
+class Listening implements AsyncDisposable {
+  readonly certbot = new CertbotFolder(join(folder, String(++folders)), DOMAIN);
+  readonly clock = new ManualClock(Date.now());
+  readonly log: string[] = [];
+  readonly port = freePort();
+  /** Each piece that a stream gives is asked for here. */
+  readonly pieces = new Map<string, PromiseWithResolvers<void>>();
+  readonly listener: TlsListener<undefined>;
+
+  constructor() {
+    this.certbot.renew(filesOf("first"));
+    const listen = { hostname: "127.0.0.1", port: this.port };
+    this.listener = TlsListener.open<undefined>({
+      listen,
+      domain: DOMAIN,
+      files: this.certbot.files,
+      begin: (tls) =>
+        Bun.serve({
+          ...listen,
+          tls,
+          http2: true,
+          reusePort: true,
+          fetch: (request) => this.answer(request),
+          websocket,
+        }),
+      clock: this.clock,
+      log: jsonLog((line) => this.log.push(line)),
+    });
+  }
+
+  answer(request: Request): Response {
+    if (!request.url.endsWith("/stream")) return new Response("answered");
+    let pieces = 0;
+    return new Response(
+      new ReadableStream({
+        pull: async (controller) => {
+          if (pieces === 3) return controller.close();
+          if (pieces++ > 0) await this.piece(pieces).promise;
+          controller.enqueue(`piece ${pieces}`);
+        },
+      }),
+    );
+  }
+
+  piece(number: number): PromiseWithResolvers<void> {
+    const name = String(number);
+    const piece = this.pieces.get(name) ?? Promise.withResolvers<void>();
+    this.pieces.set(name, piece);
+    return piece;
+  }
+
+  get(path: string): Promise<Response> {
+    const init = { keepalive: false, tls: { rejectUnauthorized: false } };
+    return fetch(`https://127.0.0.1:${this.port}${path}`, init as RequestInit);
+  }
+
+  /** The files are looked at once more. */
+  async look(): Promise<void> {
+    await this.clock.advance(CERTIFICATE_LOOK_EVERY_MS, async () => undefined);
+  }
+
+  async untilLeft(): Promise<void> {
+    await this.clock.advance(LEAVING_LISTENER_MS, async () => undefined);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.listener.stop(true);
+  }
+}
+
+const websocket = { message: () => undefined };
+
+function freePort(): number {
+  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}
+
+/** Whose certificate a new connection is shown. */
+async function shownAt(port: number): Promise<string> {
+  const socket = connect({ host: "127.0.0.1", port, rejectUnauthorized: false });
+  try {
+    await new Promise((resolve, reject) => socket.once("secureConnect", resolve).once("error", reject));
+    return String(socket.getPeerCertificate().subject.CN);
+  } finally {
+    socket.destroy();
+  }
+}
+
+test("a renewed certificate is served from the next look on, and what was begun goes on", async () => {
+  await using listening = new Listening();
+  expect(await shownAt(listening.port)).toBe("first");
+  const stream = (await listening.get("/stream")).body?.getReader();
+  const next = async () => new TextDecoder().decode((await stream?.read())?.value);
+  expect(await next()).toBe("piece 1");
+
+  listening.certbot.renew(filesOf("second"));
+  expect(await shownAt(listening.port)).toBe("first");
+  await listening.look();
+  expect(await shownAt(listening.port)).toBe("second");
+  listening.piece(2).resolve();
+  expect(await next()).toBe("piece 2");
+
+  await listening.untilLeft();
+  expect(await shownAt(listening.port)).toBe("second");
+  listening.piece(3).resolve();
+  expect(await next()).toBe("piece 3");
+  expect(await stream?.read()).toMatchObject({ done: true });
+  expect(listening.log.map((line) => JSON.parse(line).event)).toEqual(["the certificate was changed"]);
+});
+
+test("a pair that cannot be used is refused once, the one before stays, and a good one is taken later", async () => {
+  await using listening = new Listening();
+  listening.certbot.link("privkey", filesOf("second").key);
+  await listening.look();
+  // It may be half written.
+  expect(listening.log).toEqual([]);
+  for (let looks = 0; looks < 3; looks++) await listening.look();
+  expect(listening.log).toHaveLength(1);
+  expect(listening.log[0]).toContain("the new certificate is refused, the one before stays");
+  expect(listening.log[0]).toContain("is not the one of the certificate in");
+  expect(await shownAt(listening.port)).toBe("first");
+
+  listening.certbot.link("fullchain", filesOf("second").cert);
+  await listening.look();
+  expect(await shownAt(listening.port)).toBe("second");
+});
+
+test.each([
+  ["is for other names", "foreign", "it is not for *.sandboxes.test"],
+  ["is no certificate", "nonsense", "holds no certificate in PEM"],
+  ["is not there", "missing", "cannot be read"],
+])("a certificate that %s is refused", async (_what, name, reason) => {
+  await using listening = new Listening();
+  const { cert, key } = listening.certbot.files;
+  if (name === "foreign") listening.certbot.renew(filesOf("foreign"));
+  else if (name === "nonsense") writeFileSync(cert, "nonsense");
+  else rmSync(key);
+  await listening.look();
+  await listening.look();
+  expect(listening.log).toHaveLength(1);
+  expect(listening.log[0]).toContain(reason);
+  expect(await shownAt(listening.port)).toBe("first");
+});
+
+test("who connects while certificates change is never turned away", async () => {
+  await using listening = new Listening();
+  const answered = Array.from({ length: CALLERS }, () => 0);
+  const failed: string[] = [];
+  let isOver = false;
+  const callers = answered.map(async (_none, caller) => {
+    while (!isOver) {
+      await listening
+        .get("/")
+        .then((answer) => answer.text())
+        .catch((error: unknown) => failed.push(String(error)));
+      answered[caller] = (answered[caller] ?? 0) + 1;
+    }
+  });
+  /** Nobody's connection is from before: each has made another one since. */
+  const more = async () => {
+    const before = [...answered];
+    while (answered.some((count, caller) => count < (before[caller] ?? 0) + 2)) await Bun.sleep(1);
+  };
+  for (let change = 0; change < CHANGES; change++) {
+    await more();
+    listening.certbot.renew(filesOf(change % 2 === 0 ? "second" : "first"));
+    await listening.look();
+    await more();
+    await listening.untilLeft();
+  }
+  await more();
+  isOver = true;
+  await Promise.all(callers);
+  expect(failed).toEqual([]);
+  expect(listening.log).toHaveLength(CHANGES);
+}, 60_000);
+
+test("a port that another server has is not shared with it", async () => {
+  await using listening = new Listening();
+  const other = new CertbotFolder(join(folder, String(++folders)), DOMAIN);
+  other.renew(filesOf("second"));
+  const again = () =>
+    TlsListener.open({
+      listen: { hostname: "127.0.0.1", port: listening.port },
+      domain: DOMAIN,
+      files: other.files,
+      begin: () => {
+        throw new Error("must not begin");
+      },
+      clock: listening.clock,
+      log: jsonLog(() => undefined),
+    });
+  expect(again).toThrow("Failed to listen");
+});
+
+test("one that clients will refuse is served at the start, with a line that says why", async () => {
+  await using listening = new Listening();
+  listening.certbot.renew(filesOf("foreign"));
+  const log: string[] = [];
+  const port = freePort();
+  const second = TlsListener.open({
+    listen: { hostname: "127.0.0.1", port },
+    domain: DOMAIN,
+    files: listening.certbot.files,
+    begin: (tls) => Bun.serve({ hostname: "127.0.0.1", port, tls, reusePort: true, fetch: () => new Response() }),
+    clock: new ManualClock(Date.now()),
+    log: jsonLog((line) => log.push(line)),
+  });
+  expect(await shownAt(port)).toBe("foreign");
+  await second.stop(true);
+  expect(log[0]).toContain("clients will refuse the certificate");
+});

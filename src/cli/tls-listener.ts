@@ -1,0 +1,119 @@
+/**
+ * The listener with TLS. It looks again and again at the files of its certificate, whoever writes them and however
+ * (certbot swaps links), and begins anew with what it finds there if that works. Bun cannot change the certificate of a
+ * listener, so a second one begins on the same port and the first one leaves: what it carries goes on to its end.
+ */
+import type { Server } from "bun";
+import { Fault } from "../contract/fault.ts";
+import { type Certificate, type CertificateFiles, digestOf, flawOf, readCertificate } from "../host/tls/certificate.ts";
+import { leadToNewest } from "../host/tls/shared-port.ts";
+import type { Clock, Timer } from "../work/clock.ts";
+import { described, type Log } from "../work/log.ts";
+import type { Listen } from "./addresses.ts";
+import { CERTIFICATE_LOOK_EVERY_MS, LEAVING_LISTENER_MS } from "./limits.ts";
+
+interface TlsOptions<Data> {
+  listen: Listen;
+  domain: string;
+  files: CertificateFiles;
+  /** Begins to listen with this certificate, on a port that may be shared. */
+  begin(certificate: Certificate): Server<Data>;
+  clock: Clock;
+  log: Log;
+}
+
+export class TlsListener<Data> {
+  readonly #options: TlsOptions<Data>;
+  #current: Server<Data>;
+  #leaving: { server: Server<Data>; timer: Timer } | undefined;
+  /** They listen no more, and carry what began before. */
+  readonly #left = new Set<Server<Data>>();
+  /** Of what is served. */
+  #digest: string | undefined;
+  /** Of what was found the last time and could not be taken. */
+  #refused: { digest: string; told: boolean } | undefined;
+  #nextLook: Timer;
+
+  private constructor(options: TlsOptions<Data>, server: Server<Data>, digest: string | undefined) {
+    this.#options = options;
+    this.#current = server;
+    this.#digest = digest;
+    this.#nextLook = this.#lookLater();
+  }
+
+  static open<Data>(options: TlsOptions<Data>): TlsListener<Data> {
+    const { listen, files, domain, clock, log } = options;
+    // Before it is read: should it change meanwhile, the next look takes it.
+    const digest = digestOf(files);
+    const certificate = readCertificate(files);
+    const flaw = flawOf(certificate, domain, clock.now());
+    if (flaw !== undefined) {
+      log.write({ level: "error", event: "clients will refuse the certificate", file: files.cert, reason: flaw });
+    }
+    demandFree(listen);
+    const server = options.begin(certificate);
+    leadToNewest(listen.port);
+    return new TlsListener(options, server, digest);
+  }
+
+  /** What has begun is finished, unless `force`. */
+  async stop(force: boolean): Promise<void> {
+    this.#nextLook.cancel();
+    this.#leaving?.timer.cancel();
+    const leaving = this.#leaving === undefined ? [] : [this.#leaving.server];
+    await Promise.all([...this.#left, ...leaving, this.#current].map((server) => server.stop(force)));
+  }
+
+  #lookLater(): Timer {
+    return this.#options.clock.after(CERTIFICATE_LOOK_EVERY_MS, () => {
+      this.#look();
+      this.#nextLook = this.#lookLater();
+    });
+  }
+
+  #look(): void {
+    const { files, log } = this.#options;
+    const digest = digestOf(files) ?? "";
+    if (digest === this.#digest) {
+      this.#refused = undefined;
+      return;
+    }
+    // The one before is still leaving; two are as many as the kernel is told about.
+    if (this.#leaving !== undefined) return;
+    try {
+      this.#change(digest);
+    } catch (error) {
+      // Certificate and key are not written in one moment: what stays wrong is told, and told once.
+      const isSame = this.#refused?.digest === digest;
+      if (isSame && this.#refused?.told === false) {
+        const event = "the new certificate is refused, the one before stays";
+        log.write({ level: "error", event, file: files.cert, error: described(error) });
+      }
+      this.#refused = { digest, told: isSame };
+    }
+  }
+
+  #change(digest: string): void {
+    const { files, domain, clock, log, begin } = this.#options;
+    const certificate = readCertificate(files);
+    const flaw = flawOf(certificate, domain, clock.now());
+    if (flaw !== undefined) throw new Fault(400, `clients would refuse ${files.cert}: ${flaw}`);
+    const server = this.#current;
+    this.#current = begin(certificate);
+    this.#digest = digest;
+    this.#refused = undefined;
+    const timer = clock.after(LEAVING_LISTENER_MS, () => {
+      this.#leaving = undefined;
+      this.#left.add(server);
+      void server.stop(false).then(() => this.#left.delete(server));
+    });
+    this.#leaving = { server, timer };
+    const until = new Date(certificate.validUntilMs).toISOString();
+    log.write({ level: "info", event: "the certificate was changed", file: files.cert, until });
+  }
+}
+
+/** A port that may be shared would be shared with another server, too, without a word. */
+function demandFree({ hostname, port }: Listen): void {
+  Bun.listen({ hostname, port, socket: { data: () => undefined } }).stop(true);
+}

@@ -1,0 +1,219 @@
+/**
+ * One host name for each port of each sandbox, with TLS: clients know the domain, a key and whom to trust, and nothing
+ * else. On the one port that needs no number in a URL, so no other test may listen there.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { attempt } from "../../../src/host/system/command.ts";
+import { cliOfFile } from "../../support/e2b-cli.ts";
+import { startService } from "../../support/listening.ts";
+import { sandlotTls } from "../../support/programs/sandlot-tls.ts";
+import { runWithSdk } from "../../support/programs/sdk-program.ts";
+import { newDataFolder, startServer, type TestServer, tearDownServer } from "../../support/server.ts";
+
+const DOMAIN = "sandlot.localhost";
+const folder = newDataFolder("domain-mode");
+const trust = { ca: `${folder}-trust/ca.pem`, bundle: `${folder}-trust/bundle.pem` };
+const WEB = 8000;
+const SOCKET = 8100;
+
+let server: TestServer;
+let said: string;
+/** Has services; made by a client that knows the server's one URL. */
+let serving: Sandbox;
+beforeAll(async () => {
+  const made = await sandlotTls(folder);
+  said = made.stdout;
+  expect([made.exitCode, made.stderr]).toEqual([0, ""]);
+  server = await startServer(folder);
+  serving = await Sandbox.create({ ...server.options, timeoutMs: 600_000 });
+  await startService(serving, "web-service", WEB);
+  await startService(serving, "websocket-echo", SOCKET, "127.0.0.1");
+});
+afterAll(async () => {
+  await server.stop();
+  await tearDownServer(folder);
+});
+
+/** What `sandlot tls` has a person export for JavaScript. */
+const exported = () => ({
+  E2B_DOMAIN: DOMAIN,
+  E2B_API_KEY: server.apiKey,
+  NODE_EXTRA_CA_CERTS: trust.ca,
+});
+
+test("the command says what clients need, and that names resolve for Node and Python", () => {
+  expect(said).toMatch(/^look-up {6}Node finds .*127\.0\.0\.1.*, Python finds .*127\.0\.0\.1/m);
+  for (const line of [
+    `export E2B_DOMAIN=${DOMAIN}`,
+    `export E2B_API_KEY=$(sudo cat ${folder}/api-key)`,
+    `export NODE_EXTRA_CA_CERTS=${trust.ca}`,
+    `export SSL_CERT_FILE=${trust.bundle}`,
+    `export REQUESTS_CA_BUNDLE=${trust.bundle}`,
+  ]) {
+    expect(said).toContain(`  ${line}`);
+  }
+  expect(server.output()).toContain(`and https://api.${DOMAIN}\n`);
+});
+
+test.each(["node", "bun"] as const)("the SDK on %s works with the domain alone", async (runtime) => {
+  const seen = await runWithSdk(
+    async ({ Sandbox, word, until }) => {
+      const sandbox = await Sandbox.create({ timeoutMs: 300_000 });
+      const { stdout } = await sandbox.commands.run("echo hello; sleep 0.1; echo again");
+      const bytes = new Uint8Array(8 << 20).map((_, at) => at * 7);
+      await sandbox.files.write("big", new Blob([bytes]));
+      const back = await sandbox.files.read("big", { format: "bytes" });
+      const isSame = Buffer.compare(back, bytes) === 0;
+
+      const serving = await Sandbox.connect(word);
+      const address = serving.getHost(8000);
+      const page = await fetch(`https://${address}/echo?x=1`, { method: "POST", body: "to a port" });
+      const { method, url, headers, length } = (await page.json()) as {
+        method: string;
+        url: string;
+        headers: { host: string };
+        length: number;
+      };
+
+      await sandbox.files.write("letter", "signed");
+      const download = await sandbox.downloadUrl("letter", { useSignatureExpiration: 60_000 });
+      const downloaded = await (await fetch(download)).text();
+      const form = new FormData();
+      form.append("file", new Blob(["from outside"]), "parcel");
+      const upload = await sandbox.uploadUrl("parcel", { useSignatureExpiration: 60_000 });
+      const { status: uploaded } = await fetch(upload, { method: "POST", body: form });
+      const parcel = await sandbox.files.read("parcel");
+
+      // Node has one of its own from version 22 on.
+      const { WebSocket } = "WebSocket" in globalThis ? globalThis : ((await import("undici" as string)) as never);
+      const socket = new WebSocket(`wss://${serving.getHost(8100)}/path`);
+      const heard: string[] = [];
+      socket.onmessage = ({ data }: { data: unknown }) => void heard.push(String(data));
+      await until(() => heard.length === 1);
+      socket.send("over TLS");
+      await until(() => heard.length === 2);
+      socket.close();
+
+      const { state } = await sandbox.getInfo();
+      const isRunning = await sandbox.isRunning();
+      const killed = await sandbox.kill();
+      const hosts = [address, headers.host].map((host) => host.replace(serving.sandboxId, "ID"));
+      const links = [download, upload].map((link) => new URL(link).origin.replace(sandbox.sandboxId, "ID"));
+      return {
+        stdout,
+        isSame,
+        page: { method, url, length },
+        files: { downloaded, uploaded, parcel },
+        heard,
+        hosts,
+        links,
+        state,
+        isRunning,
+        killed,
+      };
+    },
+    { runtime, env: exported(), word: serving.sandboxId },
+  );
+  expect(seen).toEqual({
+    stdout: "hello\nagain\n",
+    isSame: true,
+    page: { method: "POST", url: "/echo?x=1", length: 9 },
+    files: { downloaded: "signed", uploaded: 200, parcel: "from outside" },
+    heard: ["connected to /path", "over TLS"],
+    hosts: [`8000-ID.${DOMAIN}`, `8000-ID.${DOMAIN}`],
+    links: [`https://49983-ID.${DOMAIN}`, `https://49983-ID.${DOMAIN}`],
+    state: "running",
+    isRunning: true,
+    killed: true,
+  });
+});
+
+const cli = cliOfFile(
+  () => server,
+  () => ({ E2B_DOMAIN: DOMAIN, NODE_EXTRA_CA_CERTS: trust.ca }),
+);
+
+test("the command line works with the domain alone", async () => {
+  const created = await cli.sandbox(["create", "base", "--detach"]);
+  expect(created.exitCode).toBe(0);
+  const id = /\bi[a-z0-9]{20}\b/.exec(created.stdout)?.[0] ?? "";
+  expect(await cli.sandbox(["exec", id, "--", "echo", "by name"])).toMatchObject({ exitCode: 0, stdout: "by name\n" });
+  expect((await cli.sandbox(["list"])).stdout).toContain(id);
+  expect((await cli.sandbox(["kill", id])).exitCode).toBe(0);
+});
+
+test("Python and curl trust the certificate when they are told so, and only then", async () => {
+  const program = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=30).status)";
+  const python = (env: Record<string, string>) =>
+    attempt(["python3", "-c", program, `https://api.${DOMAIN}/health`], {
+      env: { PATH: process.env.PATH ?? "", ...env },
+    });
+  expect(await python({ SSL_CERT_FILE: trust.bundle })).toMatchObject({ exitCode: 0, stdout: "200\n" });
+  expect((await python({})).stderr).toContain("CERTIFICATE_VERIFY_FAILED");
+
+  const curl = (...args: string[]) =>
+    attempt([
+      "curl",
+      "-sS",
+      "-o",
+      "/dev/null",
+      "-w",
+      "%{http_version} %{http_code}",
+      `https://api.${DOMAIN}/health`,
+      ...args,
+    ]);
+  expect((await curl("--cacert", trust.ca)).stdout).toBe("2 200");
+  expect((await curl("--cacert", trust.ca, "--http1.1")).stdout).toBe("1.1 200");
+  expect((await curl("--cacert", trust.ca, "--tls-max", "1.1")).exitCode).not.toBe(0);
+  expect((await curl()).stderr).toContain("certificate");
+});
+
+test("HTTP/2 carries many requests on one connection, long ones beside short ones, and ends those that are given up", async () => {
+  const seen = await runWithSdk(
+    async ({ Sandbox, word, until }) => {
+      const { connect } = await import("node:http2");
+      const sandbox = await Sandbox.connect(word);
+      const session = connect(`https://${sandbox.getHost(8000)}`);
+      const ask = (path: string, body?: Buffer) => {
+        const stream = session.request({ ":path": path, ":method": body === undefined ? "GET" : "POST" });
+        const answer = { status: 0, text: "", isOver: false };
+        stream.setEncoding("utf8");
+        stream.on("response", ({ ":status": status }) => Object.assign(answer, { status }));
+        stream.on("data", (text: string) => Object.assign(answer, { text: answer.text + text }));
+        stream.on("close", () => Object.assign(answer, { isOver: true }));
+        stream.on("error", () => undefined);
+        stream.end(body);
+        return { stream, answer };
+      };
+      const events = ask("/events");
+      await until(() => events.answer.text.includes("begin"));
+      const many = Array.from({ length: 200 }, (_, n) =>
+        ask("/echo", n % 4 === 0 ? Buffer.alloc(100_000 + n) : undefined),
+      );
+      await until(() => many.every(({ answer }) => answer.isOver));
+      const wrong = many.filter(({ answer: { status, text } }, n) => {
+        return status !== 200 || JSON.parse(text).length !== (n % 4 === 0 ? 100_000 + n : 0);
+      });
+      ask("/next");
+      await until(() => events.answer.text.includes("data: 1"));
+      events.stream.close(8);
+      await until(() => events.answer.isOver);
+      // The service has lost its listener, and the connection goes on.
+      const after = ask("/status/418");
+      await until(() => after.answer.isOver);
+      await sandbox.kill();
+      const gone = ask("/echo");
+      await until(() => gone.answer.isOver);
+      session.close();
+      return {
+        protocol: session.alpnProtocol,
+        wrong: wrong.length,
+        after: [after.answer.status, after.answer.text],
+        gone: gone.answer.status,
+      };
+    },
+    { env: exported(), word: serving.sandboxId },
+  );
+  expect(seen).toEqual({ protocol: "h2", wrong: 0, after: [418, "own words"], gone: 502 });
+});
