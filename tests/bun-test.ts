@@ -1,9 +1,10 @@
 /** Runs files with `bun test`, shows its report as it comes, and tells what came of it. */
-import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { TIMED_MARK } from "../src/work/testing/timed.ts";
 import { PROJECT } from "./house/source-files.ts";
+import { LONGEST_SECONDS } from "./lanes.ts";
 
 const TEST_MS = 60_000;
 /** Long enough for the counts at the end of a report. */
@@ -48,7 +49,11 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
     const timings = join(home, "timings.json");
     const options = ["--timeout", String(TEST_MS), `--timings=${timings}`, "--update-timings", ...(way.options ?? [])];
     if (way.timed === "only") options.push("--test-name-pattern", `${RegExp.escape(TIMED_MARK)}$`);
-    if (way.parallel === true) options.push(`--parallel=${WORKERS}`, "--no-isolate");
+    if (way.parallel === true) {
+      writeFileSync(timings, JSON.stringify({ version: 1, files: expectedMs(files) }));
+      if (drop.length > 0) chownSync(timings, NOBODY, NOBODY);
+      options.push(`--parallel=${WORKERS}`, "--no-isolate");
+    }
     const paths = files.map((file) => `./${file}`);
     const child = Bun.spawn([...(way.enter ?? []), ...drop, process.execPath, "test", ...options, ...paths], {
       cwd: PROJECT,
@@ -90,6 +95,11 @@ function commandOfNobody(home: string): string[] {
   if (mayRead.exitCode !== 0) return [];
   chownSync(home, NOBODY, NOBODY);
   return drop;
+}
+
+/** Of each file, for `bun test` takes one of which it knows nothing for the longest. */
+function expectedMs(files: readonly string[]): Record<string, number> {
+  return Object.fromEntries(files.map((file) => [file, (LONGEST_SECONDS[file] ?? 1) * 1000]));
 }
 
 function readTimings(path: string): Record<string, number> {

@@ -20,6 +20,32 @@ import { importsOf, PROJECT, readText } from "./house/source-files.ts";
 export const LANES = ["check", "root", "sandboxes", "machine", "performance"] as const;
 export type Lane = (typeof LANES)[number];
 
+/**
+ * Where files run side by side, those that take longest are begun first: one that is begun last runs on alone. About
+ * how many seconds each takes; all others take less than any of these.
+ */
+export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
+  "src/control/chronicle/events.test.ts": 20,
+  "src/control/lifecycle/storm.test.ts": 20,
+  "src/edge/silence.test.ts": 15,
+  "src/guest/filesystem/watching/watching-limits.root.test.ts": 25,
+  "src/guest/filesystem/watching/watching-races.test.ts": 10,
+  "src/guest/process/output-bytes.root.test.ts": 10,
+  "src/store/builds.test.ts": 10,
+  "src/store/store.test.ts": 10,
+  "tests/functional/cli/cli.test.ts": 30,
+  "tests/functional/pause/pause-and-wake.test.ts": 15,
+  "tests/functional/pause/pause-trouble.test.ts": 33,
+  "tests/functional/pause/pause.test.ts": 12,
+  "tests/functional/sandboxes/events.test.ts": 28,
+  "tests/functional/sandboxes/impatient-clients.test.ts": 16,
+  "tests/functional/sandboxes/inside.test.ts": 15,
+  "tests/functional/sandboxes/logs.test.ts": 16,
+  "tests/functional/templates/registry-images.test.ts": 12,
+  "tests/functional/templates/templates-docs.test.ts": 15,
+  "tests/workloads/workloads.test.ts": 98,
+};
+
 /** Options of `bun test` whose value may be an argument of its own. */
 const WITH_VALUE: ReadonlySet<string> = new Set([
   "-t",

@@ -1,6 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { hasPassed } from "../bun-test.ts";
-import { filesOfLane, filesWithTimedTests, LANES, laneOf, selectOfLane, selectTests } from "../lanes.ts";
+import {
+  filesOfLane,
+  filesWithTimedTests,
+  LANES,
+  LONGEST_SECONDS,
+  laneOf,
+  selectOfLane,
+  selectTests,
+} from "../lanes.ts";
 import { PROJECT } from "./source-files.ts";
 
 const ALL = [
@@ -28,6 +36,12 @@ test("each lane has tests, and each test is in one lane", () => {
   const byLane = LANES.map((lane) => filesOfLane(lane, files));
   expect(byLane.every((own) => own.length > 0)).toBe(true);
   expect(byLane.flat().sort()).toEqual([...files].sort());
+});
+
+test("those that are begun first are there, and run side by side with others", () => {
+  const first = Object.keys(LONGEST_SECONDS);
+  expect(selectTests([]).files).toEqual(expect.arrayContaining(first));
+  expect(first.filter((path) => !["check", "root", "sandboxes"].includes(laneOf(path)))).toEqual([]);
 });
 
 test("a run without any test has not passed", () => {
