@@ -7,7 +7,7 @@ import type { BuildRequest } from "../host/host.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 
 const PROGRAM = join(import.meta.dir, "../../node_modules/.bin/e2b");
-const COMMAND_MS = 60_000;
+const COMMAND_MS = 100_000;
 
 let f: ControlFixture;
 let server: Bun.Server<undefined>;

@@ -57,7 +57,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
     expect(f.host.checkpoints.toSorted()).toEqual(kept.toSorted());
     expect(f.host.collisions).toEqual([]);
     for (const { id } of running) await f.call("DELETE", `/sandboxes/${id}`);
-  }, 30_000);
+  }, 120_000);
 
   test("templates that are built, tagged, published, started and deleted at once: nobody waits for ever", async () => {
     const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
@@ -87,7 +87,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
       expect(new Set(holders.map((holder) => holder?.id)).size).toBe(1);
       expect((await f.store.templates.byId(own))?.buildCount).toBe(3);
     }
-  }, 30_000);
+  }, 120_000);
 
   test("builds of one name that are asked for and started at once: one goes on, nobody waits for ever", async () => {
     for (let round = 0; round < 8; round++) {
@@ -109,7 +109,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
       // With those that wait, of which a team may not have many.
       expect((await f.call("DELETE", `/templates/${name}`)).status).toBe(204);
     }
-  }, 30_000);
+  }, 120_000);
 
   test("a restart takes back what runs", async () => {
     const id = await f.create({ timeout: 60 });

@@ -7,7 +7,7 @@ import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts"
 
 /** The server under test has Bun's own idle limit, ten seconds, looked after every four. */
 const SILENCE_MS = 14_500;
-const TEST_MS = 30_000;
+const TEST_MS = 60_000;
 const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n";
 
 let edge: EdgeUnderTest;

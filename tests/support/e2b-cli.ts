@@ -9,7 +9,7 @@ import { join } from "node:path";
 import type { TestServer } from "./server.ts";
 
 const PROGRAM = join(import.meta.dir, "../../node_modules/.bin/e2b");
-const COMMAND_MS = 55_000;
+const COMMAND_MS = 100_000;
 
 interface CliAnswer {
   exitCode: number;

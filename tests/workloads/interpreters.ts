@@ -12,14 +12,14 @@ from jupyter_client import BlockingKernelClient
 client = BlockingKernelClient(connection_file="${KERNEL_FILE}")
 client.load_connection_file()
 client.start_channels()
-client.wait_for_ready(timeout=25)
+client.wait_for_ready(timeout=80)
 print("<ready>")
 def show(message):
     content = message["content"]
     if message["msg_type"] == "execute_result": print("<" + content["data"]["text/plain"] + ">")
     if message["msg_type"] == "error": print("<" + content["ename"] + ">")
 for line in sys.stdin:
-    client.execute_interactive(line.strip(), timeout=25, output_hook=show)
+    client.execute_interactive(line.strip(), timeout=80, output_hook=show)
 `;
 
 export const interpreters: Workload[] = [

@@ -42,7 +42,7 @@ export class Stage {
 
   /** What a command that ends by itself says. */
   async run(command: string): Promise<string> {
-    return (await this.sandbox.commands.run(command, { timeoutMs: 30_000 })).stdout.trim();
+    return (await this.sandbox.commands.run(command, { timeoutMs: 90_000 })).stdout.trim();
   }
 
   async command(command: string): Promise<Conversation> {

@@ -10,7 +10,7 @@ import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { ControlFixture, seededRandom } from "../testing/control-fixture.ts";
 
 const ROUNDS = 100;
-const STORM_MS = 60_000;
+const STORM_MS = 120_000;
 const AT_ONCE = 2;
 const WAITING = 4;
 const NAMES = ["a", "b:v1", "b:v2", "c"];

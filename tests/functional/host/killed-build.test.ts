@@ -62,7 +62,7 @@ test.each([
     expect(unfinished()).toEqual([]);
     expect(here.machine.images.list()).toEqual([]);
   },
-  60_000,
+  120_000,
 );
 
 test("the layers that were finished are used, and the build comes to its end", async () => {
@@ -73,4 +73,4 @@ test("the layers that were finished are used, and the build comes to its end", a
   const { outcome, entries } = await build(here.machine, requestOf([run("echo kept > a"), run("cat a")]));
   demandReady(outcome);
   expect(entries.map(({ message }) => message)).toContain("[1/2] CACHED RUN echo kept > a");
-}, 60_000);
+}, 120_000);

@@ -30,7 +30,7 @@ test("the layers that were used last stay, up to the bound, and images of nobody
   expect(await isCached("two")).toBe(false);
   expect(images.every(({ bytes }) => bytes >= 10 * MIB)).toBe(true);
   expect(await settledCensus(few.dataFolder, NOTHING)).toEqual(NOTHING);
-}, 60_000);
+}, 120_000);
 
 describe("on a disk that is nearly full", () => {
   let disk: OwnFilesystem;
@@ -51,5 +51,5 @@ describe("on a disk that is nearly full", () => {
     // The filesystem takes a moment to know what it has back.
     await until("there is room again", () => disk.freeBytes > DISK_FREE_MIN_BYTES + 400 * MIB);
     demandReady((await build(full.machine, requestOf(steps))).outcome);
-  }, 60_000);
+  }, 120_000);
 });

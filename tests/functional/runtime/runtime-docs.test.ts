@@ -16,7 +16,7 @@ import { codeHeadings, difference, runnablePage } from "./documented-calls.ts";
 const server = serverOfFile("runtime-docs");
 const markdown = readText("docs/runtime.md");
 const page = runnablePage(markdown);
-const PAGE_MS = 50_000;
+const PAGE_MS = 100_000;
 const CALL_MAX_SECONDS = 20;
 
 const rpcs = [Process, Filesystem].flatMap((service) =>

@@ -56,7 +56,7 @@ test("no more sandboxes at once than allowed: the client's RateLimitError, and 4
   // Nothing listens on the port, which only a running sandbox can tell.
   expect(await (await visit(asleep.sandboxId)).json()).toMatchObject({ port: 8000, code: 502 });
   expect((await asleep.commands.run("echo awake")).stdout).toBe("awake\n");
-}, 60_000);
+}, 120_000);
 
 test("a burst of creates: as many as allowed succeed, and nothing is left of the others", async () => {
   await limits("default", "sandboxes=3");
@@ -66,7 +66,7 @@ test("a burst of creates: as many as allowed succeed, and nothing is left of the
   expect([made.length, errors.length]).toEqual([3, 9]);
   for (const error of errors) expect(error).toBeInstanceOf(RateLimitError);
   expect(await Sandbox.list(server().options).nextItems()).toHaveLength(3);
-}, 60_000);
+}, 120_000);
 
 test("no run longer than allowed", async () => {
   await limits("default", "hours=0.05");
@@ -76,7 +76,7 @@ test("no run longer than allowed", async () => {
   await sandbox.setTimeout(3_600_000);
   const { startedAt, endAt } = await sandbox.getInfo();
   expect(endAt.getTime() - startedAt.getTime()).toBe(180_000);
-}, 60_000);
+}, 120_000);
 
 test("a blocked team starts nothing and keeps what it has", async () => {
   const sandbox = await create();
@@ -86,4 +86,4 @@ test("a blocked team starts nothing and keeps what it has", async () => {
   await sandbox.pause();
   await expect(sandbox.connect()).rejects.toThrow(/403.*blocked/);
   expect(await sandbox.kill()).toBe(true);
-}, 60_000);
+}, 120_000);

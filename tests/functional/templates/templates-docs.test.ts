@@ -11,7 +11,7 @@ import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
-const EXAMPLE_MS = 60_000;
+const EXAMPLE_MS = 120_000;
 const server = sharedServer();
 const page = readText("docs/templates.md");
 /** Where a reader works. */
