@@ -1,5 +1,6 @@
 /** Opens what a machine is put together from, in this order: each part finds there what it builds on. */
 import { join } from "node:path";
+import { stderrLog } from "../work/log.ts";
 import type { BuildOptions } from "./build/open-builds.ts";
 import { Checkpoints } from "./checkpoint/checkpoints.ts";
 import { Disks } from "./disk/disks.ts";
@@ -8,6 +9,7 @@ import { Images } from "./image/images.ts";
 import { Mounts } from "./mount/mounts.ts";
 import { Network } from "./network/network.ts";
 import { DnsRelay } from "./relay/dns-relay.ts";
+import { EgressRelay } from "./relay/egress-relay.ts";
 import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { egressOf, isAlive, recordsIn } from "./sandbox/sandbox-record.ts";
@@ -51,7 +53,9 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
   for (const record of recordsIn(data.sandboxesFolder)) {
     if (isAlive(record)) network.adopt(record.slot, egressOf(record));
   }
-  await network.open();
+  await network.open((about) =>
+    EgressRelay.open({ gateway: about.gateway, closed: about.closed, folder: data.runFolder, log: stderrLog }),
+  );
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
   const runtime = await CrunRuntime.open(toolbox, data);
   const checkpoints = new Checkpoints(disks.checkpointsFolder);

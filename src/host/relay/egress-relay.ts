@@ -8,6 +8,7 @@ import { Fault } from "../../contract/fault.ts";
 import { described, type Log } from "../../work/log.ts";
 import type { EgressPolicy } from "../host.ts";
 import {
+  RELAY_ACKNOWLEDGED_MS,
   RELAY_ANSWER_MS,
   RELAY_COMPLAINT_MAX_CHARS,
   RELAY_MESSAGE_MAX_BYTES,
@@ -16,6 +17,7 @@ import {
   RELAY_START_MS,
 } from "../limits.ts";
 import { ID_COUNT, RELAY_ID_FIRST } from "../system/id-range.ts";
+import { overloaded } from "../system/overload.ts";
 import type { Ports } from "./program/connection-relay.ts";
 import { boundedLines, type RelayAnswer, type RelayRequest } from "./relay-messages.ts";
 import { bundleRelay, relayConnectionsMax, spawnRelay } from "./relay-process.ts";
@@ -78,12 +80,12 @@ export class EgressRelay {
   async set(source: string, policy: EgressPolicy | null): Promise<void> {
     if (policy === null) this.#policies.delete(source);
     else this.#policies.set(source, policy);
-    await this.#ask({ do: "set", source, policy });
+    await inTime(this.#ask({ do: "set", source, policy }));
   }
 
   /** The machine is on other networks now. */
   async setClosed(ranges: readonly string[]): Promise<void> {
-    await this.#ask({ do: "close-ranges", ranges });
+    await inTime(this.#ask({ do: "close-ranges", ranges }));
   }
 
   async close(): Promise<void> {
@@ -211,6 +213,21 @@ export class EgressRelay {
     } catch {
       // It is over.
     }
+  }
+}
+
+/** It is told again once it can be; but nobody waits for that longer than this. */
+async function inTime(answered: Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () =>
+      late.reject(overloaded(`the relay of connections did not answer within ${RELAY_ACKNOWLEDGED_MS} ms`, undefined)),
+    RELAY_ACKNOWLEDGED_MS,
+  );
+  try {
+    await Promise.race([answered, late.promise]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -10,7 +10,7 @@ import {
   RELAY_NAMES_ASKED_PER_SANDBOX_MAX,
   RELAY_NAMES_KEPT_MAX,
 } from "../../limits.ts";
-import { type Addresses, addressesIn, addressQuestion } from "./dns-message.ts";
+import { type Addresses, addressesIn, addressQuestion } from "./address-question.ts";
 
 export interface NameServer {
   address: string;

@@ -1,5 +1,5 @@
 /** A name server of a test, with a table that the test may change. */
-import { questionOf } from "../dns-relay.ts";
+import { questionOf } from "../dns-message.ts";
 
 export interface NameTable extends Disposable {
   address: string;
