@@ -125,8 +125,10 @@ export const MEASURE_DISK_MS = 1_000;
 export const READY_RETRY_MS = 5_000;
 /** How often the networks that the machine is on are looked at. */
 export const ON_LINK_REFRESH_MS = 5_000;
-/** How long the firewall may take over a change; the rules of hundreds of sandboxes with long lists take seconds. */
-export const NFT_MS = 60_000;
+/** How long nft may take: a table with the rules of hundreds of sandboxes, with long lists, takes half a minute. */
+export const NFT_MS = 180_000;
+/** Changes that go to nft together. */
+export const NFT_BATCH_MAX_CHARS = 4 * 1024 * 1024;
 /** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
 export const CONNECTIONS_PER_SANDBOX_MAX = 8192;
 /** Below this much free space no new sandbox is made: the running ones need it. */

@@ -1,181 +1,347 @@
-/** Packets against the rules: network namespaces in the place of sandboxes, and the internet of the tests outside. */
+/** Packets against the rules of single sandboxes, and against changes of them. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { createServer, type Server } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Egress, EgressPolicy } from "../../src/host/host.ts";
-import type { ConnectionRelay } from "../../src/host/network/egress-rules.ts";
-import { Network } from "../../src/host/network/network.ts";
-import { run } from "../../src/host/system/command.ts";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
-import { MACHINE_ADDRESS, MUST_BE_CLOSED, OUTSIDE } from "../../src/host/testing/outer-network.ts";
+import { DnsRelay } from "../../src/host/relay/dns-relay.ts";
+import { attempt } from "../../src/host/system/command.ts";
+import {
+  INTERNET_PORTS,
+  MACHINE_ADDRESS,
+  MUST_BE_CLOSED,
+  NAME_SERVER,
+  OUTSIDE,
+  SITES,
+} from "../../src/host/testing/outer-network.ts";
+import { LONG } from "../support/long.ts";
+import { PluggedNamespaces, reachedBy } from "../support/plugged-namespaces.ts";
 import { until } from "../support/until.ts";
 
-const OTHER = "8.8.8.8";
-const PROBE = join(import.meta.dir, "../support/services/probe.py");
-const RELAY_UID = 64_321;
-const nothing: EgressPolicy = { allowRanges: [], allowNames: [], denyRanges: [], proxy: null };
+const UPDATES = LONG ? 1_000 : 60;
+const OTHER = SITES["other.test"];
 const ALL = ["0.0.0.0/0"];
+const nothing: EgressPolicy = { allowRanges: [], allowNames: [], denyRanges: [], proxy: null };
 const deny = (...denyRanges: string[]): EgressPolicy => ({ ...nothing, denyRanges });
 const proxy = { host: "proxy.test", port: 1080, credentials: null };
+const every = (address: string) => [`tcp ${address} 80`, `udp ${address} ${INTERNET_PORTS.echo}`];
 
-/** Answers every connection with its name and where it came from; remembers what it is told. */
-class ToyRelay implements ConnectionRelay {
-  readonly uid = RELAY_UID;
-  readonly told = new Map<string, EgressPolicy | null>();
-  fails = false;
+const here = new PluggedNamespaces();
+beforeAll(() => here.open());
+afterAll(() => here.remove());
 
-  private constructor(
-    readonly ports: ConnectionRelay["ports"],
-    readonly servers: readonly Server[],
-  ) {}
+type Plugged = Awaited<ReturnType<PluggedNamespaces["plug"]>>;
 
-  static async open(gateway: string): Promise<ToyRelay> {
-    const listen = async (name: string) => {
-      const server = createServer((client) => {
-        client.on("error", () => undefined).on("data", () => client.end(`${name} ${client.remoteAddress}`));
-      });
-      const listening = Promise.withResolvers<void>();
-      server.listen(0, gateway, () => listening.resolve());
-      await listening.promise;
-      return server;
-    };
-    const servers = [await listen("http"), await listen("tls"), await listen("proxied")];
-    const [http = 0, tls = 0, proxied = 0] = servers.map((server) => (server.address() as { port: number }).port);
-    return new ToyRelay({ http, tls, proxied }, servers);
+/** These answer, and no other of `probes`. What is open is asked again on a machine that is busy. */
+async function expectOnly(plugged: Plugged, open: readonly string[], probes: readonly string[]): Promise<void> {
+  let found: string[] = [];
+  await until(
+    () => `${open} answer; these do: ${found}`,
+    async () => {
+      found = await plugged.reached(probes);
+      expect(open).toEqual(expect.arrayContaining(found));
+      return found.length === open.length;
+    },
+  );
+}
+
+/** What a program says, line by line. */
+class Lines {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  #text = "";
+
+  constructor(stream: ReadableStream<Uint8Array>) {
+    this.#reader = stream.getReader();
   }
 
-  async set(source: string, policy: EgressPolicy | null): Promise<void> {
-    if (this.fails) throw new Error("the relay is ill");
-    this.told.set(source, policy);
-  }
-
-  async setClosed(): Promise<void> {
-    // Nothing of it is seen here.
-  }
-
-  async close(): Promise<void> {
-    for (const server of this.servers) server.close();
+  async next(): Promise<string> {
+    while (!this.#text.includes("\n")) {
+      const { value, done } = await this.#reader.read();
+      if (done) throw new Error(`it ended after ${JSON.stringify(this.#text)}`);
+      this.#text += new TextDecoder().decode(value);
+    }
+    const end = this.#text.indexOf("\n");
+    const line = this.#text.slice(0, end);
+    this.#text = this.#text.slice(end + 1);
+    return line;
   }
 }
 
-/** A network namespace in a slot. */
-class Inmate {
-  private constructor(
-    readonly slot: number,
-    readonly process: Bun.Subprocess,
-  ) {}
-
-  static async plug(egress: Egress): Promise<Inmate> {
-    const slot = network.take();
-    const process = Bun.spawn(["unshare", "--net", "sh", "-c", "echo ready; exec sleep 1000"], { stdout: "pipe" });
-    await process.stdout.getReader().read();
-    await network.setEgress(slot, egress);
-    await network.plug(slot, process.pid);
-    return new Inmate(slot, process);
-  }
-
-  get address(): string {
-    return network.address(this.slot);
-  }
-
-  command(argv: readonly string[]): string[] {
-    return ["nsenter", `--net=/proc/${this.process.pid}/ns/net`, "--", ...argv];
-  }
-
-  async reached(probes: readonly string[]): Promise<string[]> {
-    const said = await run(this.command(["python3", PROBE, ...probes]));
-    return said.split("\n").filter((line) => line !== "");
-  }
-
-  /** These answer, and no other of `probes`. What is open is asked again on a machine that is busy. */
-  async expectOnly(open: readonly string[], probes: readonly string[]): Promise<void> {
-    let found: string[] = [];
-    await until(
-      () => `${open} answer; these do: ${found}`,
-      async () => {
-        found = await this.reached(probes);
-        expect(open).toEqual(expect.arrayContaining(found));
-        return found.length === open.length;
-      },
-    );
-  }
-
-  /** What answers there. */
-  async asked(address: string, port: number): Promise<string> {
-    const script = `
-import socket
-try:
-    with socket.create_connection(("${address}", ${port}), 10) as there:
-        there.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
-        print(there.recv(1000).decode().split("\\r\\n")[-1])
-except OSError as error:
-    print(type(error).__name__)`;
-    return (await run(this.command(["python3", "-c", script]))).trim();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.process.kill("SIGKILL");
-    await this.process.exited;
-    await network.unplug(this.slot);
-    await network.free(this.slot);
-  }
+/** How often this left a sandbox. */
+async function timesSeen(what: string): Promise<number> {
+  return Number(await (await fetch(`http://${OUTSIDE}/seen?what=${what}`)).text());
 }
-
-const every = (address: string) => [`tcp ${address} 80`, `udp ${address} 7000`];
-const table = async () => await run(["nft", "list", "table", "inet", network.table]);
-
-const data = new DataFolder(mkdtempSync(join(tmpdir(), "sandlot-egress-")));
-let network: Network;
-let relay: ToyRelay;
-async function open(adopted: readonly [slot: number, egress: Egress][] = []): Promise<void> {
-  network = new Network(data);
-  for (const [slot, egress] of adopted) network.adopt(slot, egress);
-  await network.open(async ({ gateway }) => {
-    relay = await ToyRelay.open(gateway);
-    return relay;
-  });
-}
-beforeAll(async () => {
-  data.makeRunFolder();
-  await open();
-});
-afterAll(async () => {
-  await network.remove();
-  for (const folder of [data.runFolder, data.path]) rmSync(folder, { recursive: true });
-});
 
 describe("addresses", () => {
   test("that are denied are refused over every protocol, and those that are allowed pass all the same", async () => {
-    await using inmate = await Inmate.plug(deny(`${OUTSIDE}/32`));
+    await using plugged = await here.plug(deny(`${OUTSIDE}/32`));
     const probes = [...every(OUTSIDE), `tcp ${OTHER} 80`];
-    await inmate.expectOnly([`tcp ${OTHER} 80`], probes);
-    await network.setEgress(inmate.slot, { ...deny(...ALL), allowRanges: [`${OUTSIDE}/32`] });
-    await inmate.expectOnly(every(OUTSIDE), probes);
-    await network.setEgress(inmate.slot, "closed");
-    await inmate.expectOnly([], probes);
-    await network.setEgress(inmate.slot, "open");
-    await inmate.expectOnly(probes, probes);
+    await expectOnly(plugged, [`tcp ${OTHER} 80`], probes);
+    await plugged.set({ ...deny(...ALL), allowRanges: [`${OUTSIDE}/32`] });
+    await expectOnly(plugged, every(OUTSIDE), probes);
+    await plugged.set("closed");
+    await expectOnly(plugged, [], probes);
+    await plugged.set("open");
+    await expectOnly(plugged, probes, probes);
   });
 
   test("that are closed to all are opened by nothing", async () => {
-    await using inmate = await Inmate.plug({ ...nothing, allowRanges: ALL, allowNames: ["*"], proxy });
+    await using plugged = await here.plug({ ...nothing, allowRanges: ALL, allowNames: ["*"], proxy });
     const probes = [...MUST_BE_CLOSED, MACHINE_ADDRESS].flatMap(every);
-    expect(await inmate.reached(probes)).toEqual([]);
-    await network.setEgress(inmate.slot, {
-      ...nothing,
-      allowRanges: ["10.0.0.0/8", "203.0.113.0/24", "169.254.0.0/16"],
-    });
-    expect(await inmate.reached(probes)).toEqual([]);
+    expect(await plugged.reached(probes)).toEqual([]);
+    await plugged.set({ ...nothing, allowRanges: ["10.0.0.0/8", "203.0.113.0/24", "169.254.0.0/16"] });
+    expect(await plugged.reached(probes)).toEqual([]);
   });
 
   test("of a slot's last sandbox mean nothing to its next", async () => {
-    const before = await Inmate.plug({ ...deny("9.0.0.0/8"), allowNames: ["a.test"] });
+    const before = await here.plug({ ...deny("9.0.0.0/8"), allowNames: ["a.test"] });
     const { slot, address } = before;
     await before[Symbol.asyncDispose]();
-    expect(relay.told.get(address)).toBeNull();
-    expect(network.judgeOf(address)).toBeUndefined();
-    expect(await table()).not.toMatch(new RegExp(`slot_${slot}_(allow|deny)|chain slot_${slot}_\\w+ {\\n\\t\\t`));
+    expect(here.relay.told.get(address)).toBeNull();
+    expect(here.network.judgeOf(address)).toBeUndefined();
+    expect(await here.table()).not.toMatch(new RegExp(`slot_${slot}_(allow|deny)|chain slot_${slot}_\\w+ {\\n\\t\\t`));
   });
+});
+
+/** Holds a TCP connection and a UDP flow to an address, and says for each line of input what became of them. */
+const HOLDER = `
+import os, socket, sys
+address = (sys.argv[1], 7000)
+tcp = socket.create_connection(address, 20)
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.settimeout(1)
+def echoed(act):
+    try: return act()
+    except OSError: return False
+def by_tcp():
+    tcp.sendall(b"tcp")
+    return tcp.recv(10) == b"tcp"
+def by_udp():
+    # What comes late is no answer to this.
+    word = os.urandom(8)
+    udp.sendto(word, address)
+    while udp.recv(10) != word: pass
+    return True
+for _ in sys.stdin: print(*[name for name, act in (("tcp", by_tcp), ("udp", by_udp)) if echoed(act)], flush=True)
+`;
+
+describe("flows that are open", () => {
+  test.each<[string, Egress]>([
+    ["another range is denied", deny("9.0.0.0/8")],
+    ["all is denied but them", { ...deny(...ALL), allowRanges: [`${OUTSIDE}/32`] }],
+  ])("go on when %s", async (_, egress) => {
+    await using plugged = await here.plug("open");
+    await using holder = hold(plugged, OUTSIDE);
+    await until("both are open", async () => (await holder.flows()) === "tcp udp");
+    await plugged.set(egress);
+    await until("both go on", async () => (await holder.flows()) === "tcp udp");
+  });
+
+  test.each<[string, Egress]>([
+    ["their address is denied", deny(`${OUTSIDE}/32`)],
+    ["only a name could allow them", { ...deny(...ALL), allowNames: ["*"] }],
+    ["all goes through a proxy", { ...nothing, proxy }],
+    ["the sandbox is closed", "closed"],
+  ])("are cut when %s", async (_, egress) => {
+    await using plugged = await here.plug("open");
+    await using holder = hold(plugged, OUTSIDE);
+    await until("both are open", async () => (await holder.flows()) === "tcp udp");
+    await plugged.set(egress);
+    expect(await holder.flows()).toBe("");
+  });
+
+  function hold(plugged: Plugged, address: string) {
+    const command = plugged.command(["python3", "-c", HOLDER, address]);
+    const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe" });
+    const lines = new Lines(child.stdout);
+    return {
+      async flows(): Promise<string> {
+        child.stdin.write("\n");
+        await child.stdin.flush();
+        return await lines.next();
+      },
+      async [Symbol.asyncDispose]() {
+        child.kill("SIGKILL");
+        await child.exited;
+      },
+    };
+  }
+});
+
+describe("while rules are changed again and again", () => {
+  /** Sends without end what must not pass, over TCP and UDP, beside a connection that must go on; says how often. */
+  const FLOOD = `
+import socket, sys, threading
+forbidden, allowed, word = (sys.argv[1], 7000), (sys.argv[2], 7000), sys.argv[3].encode()
+over = threading.Event()
+def count(act):
+    times = 0
+    while not over.is_set():
+        act()
+        times += 1
+    return times
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def by_udp():
+    try: udp.sendto(word, forbidden)
+    except OSError: pass
+def by_tcp():
+    try:
+        with socket.create_connection(forbidden, 1) as there: there.sendall(word)
+    except OSError: pass
+for act in (by_udp, by_tcp): threading.Thread(target=count, args=(act,), daemon=True).start()
+line = socket.create_connection(allowed, 20)
+def by_line():
+    line.sendall(b"line")
+    assert line.recv(10) == b"line"
+going = threading.Thread(target=lambda: print(count(by_line), flush=True))
+print("ready", flush=True)
+going.start()
+sys.stdin.read()
+over.set()
+`;
+  const some = Array.from({ length: 50 }, (_, index) => `45.0.${index}.0/24`);
+  const both = [
+    { ...deny(...ALL), allowRanges: [`${OTHER}/32`] },
+    { ...deny(`${OUTSIDE}/32`, ...some), allowRanges: [`${OTHER}/32`, "46.0.0.0/8"] },
+  ];
+
+  test("nothing passes that both forbid, and what both allow goes on", async () => {
+    const word = `leak-${crypto.randomUUID()}`;
+    await using plugged = await here.plug(both[1] ?? "closed");
+    const command = plugged.command(["python3", "-c", FLOOD, OUTSIDE, OTHER, word]);
+    const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe" });
+    const lines = new Lines(child.stdout);
+    await lines.next();
+    for (let update = 0; update < UPDATES; update++) await plugged.set(both[update % 2] ?? "closed");
+    await child.stdin.end();
+    expect(Number(await lines.next())).toBeGreaterThan(UPDATES);
+    expect(await child.exited).toBe(0);
+    expect(await timesSeen(word)).toBe(0);
+    // The word is seen once it may leave.
+    await plugged.set("open");
+    const say = `import socket; socket.create_connection(("${OUTSIDE}", 7000)).sendall(b"${word}")`;
+    await attempt(plugged.command(["python3", "-c", say]));
+    await until("it is seen", async () => (await timesSeen(word)) > 0);
+  });
+
+  test("of many sandboxes at once, each ends up with what was said last", async () => {
+    const all = await Promise.all(Array.from({ length: 8 }, () => here.plug("open")));
+    const last = (index: number): Egress => (index % 2 === 0 ? deny(`${OUTSIDE}/32`) : deny(`${OTHER}/32`));
+    await Promise.all(
+      all.flatMap((each, index) => [...both, "closed" as const, last(index)].map((to) => each.set(to))),
+    );
+    const probes = [`tcp ${OUTSIDE} 80`, `tcp ${OTHER} 80`];
+    for (const [index, each] of all.entries()) await expectOnly(each, [probes[1 - (index % 2)] ?? ""], probes);
+    await Promise.all(all.map((each) => each[Symbol.asyncDispose]()));
+    expect(await here.table()).not.toMatch(/slot_\d+_(allow|deny)/);
+  });
+});
+
+describe("questions for names", () => {
+  test("reach one server, whichever was meant, also one that is closed or denied", async () => {
+    const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER);
+    try {
+      await using plugged = await here.plug(deny(...ALL));
+      const servers = ["169.254.0.22", NAME_SERVER, "10.1.2.3", "93.184.215.99"].map((each) => `dns ${each} 53`);
+      // Whether they are answered is not up to addresses: this one has no judge that knows any name.
+      await plugged.set({ ...deny(...ALL), allowNames: ["*"] });
+      await expectOnly(plugged, servers, servers);
+      await plugged.set("closed");
+      expect(await plugged.reached(servers)).toEqual([]);
+    } finally {
+      dns.close();
+    }
+  });
+});
+
+describe("the relay", () => {
+  const named: EgressPolicy = { ...deny(...ALL), allowRanges: [`${OTHER}/32`], allowNames: ["a.test"] };
+
+  test("gets what only a name can allow, with the sandbox's own address, and nothing else", async () => {
+    await using plugged = await here.plug(named);
+    expect(here.relay.told.get(plugged.address)).toEqual(named);
+    expect(await plugged.asked(OUTSIDE, 80)).toBe(`http ${plugged.address}`);
+    expect(await plugged.asked(OUTSIDE, 443)).toBe(`tls ${plugged.address}`);
+    expect(await plugged.asked(OUTSIDE, 7000)).toBe("ConnectionRefusedError");
+    expect(await plugged.asked(OTHER, 7000)).toBe("hello");
+    expect(await plugged.asked("10.1.2.3", 80)).toBe("ConnectionRefusedError");
+  });
+
+  test("gets every TCP connection that may leave through a proxy, and other packets do not leave", async () => {
+    await using plugged = await here.plug({ ...deny(`${OTHER}/32`), allowNames: ["a.test"], proxy });
+    expect(await plugged.asked(OUTSIDE, 7000)).toBe(`proxied ${plugged.address}`);
+    expect(await plugged.asked(OTHER, 80)).toBe(`http ${plugged.address}`);
+    expect(await plugged.asked(OTHER, 7000)).toBe("ConnectionRefusedError");
+    expect(await plugged.asked("10.1.2.3", 7000)).toBe("ConnectionRefusedError");
+    expect(await plugged.reached([`udp ${OUTSIDE} 7000`])).toEqual([]);
+  });
+
+  test("is reached by no other way: not by its port, not without such rules, not from the machine", async () => {
+    const { ports, uid } = here.relay;
+    const doors = Object.values(ports).map((port) => `tcp ${here.network.gateway} ${port}`);
+    for (const egress of ["open", "closed", named, { ...nothing, proxy }] as const) {
+      await using plugged = await here.plug(egress);
+      expect(await plugged.reached(doors)).toEqual([]);
+    }
+    for (const user of [0, 65_534, uid]) expect(await reachedBy(user, doors)).toEqual([]);
+  });
+
+  test("itself gets out where sandboxes may, and nowhere else", async () => {
+    const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER);
+    try {
+      const local = Bun.serve({ hostname: "::", port: 0, fetch: () => new Response("this machine") });
+      await using plugged = await here.plug("open");
+      const listen = "import http.server as s; s.test(s.SimpleHTTPRequestHandler, port=8000)";
+      const inside = Bun.spawn(plugged.command(["python3", "-c", listen]), { stdout: "ignore", stderr: "ignore" });
+      const closed = [
+        ...MUST_BE_CLOSED.flatMap(every),
+        ...[MACHINE_ADDRESS, "127.0.0.1", here.network.gateway].map((address) => `tcp ${address} ${local.port}`),
+        `tcp ${plugged.address} 8000`,
+        "tcp 2001:db8:1::1 80",
+      ];
+      const open = [...every(OUTSIDE), `dns ${here.network.gateway} 53`];
+      await until("root reaches all of it", async () => (await reachedBy(0, closed)).length === closed.length);
+      let found: string[] = [];
+      await until(
+        () => `the relay reaches what it may; it reaches ${found}`,
+        async () => {
+          found = await reachedBy(here.relay.uid, [...open, ...closed]);
+          expect(open).toEqual(expect.arrayContaining(found));
+          return found.length === open.length;
+        },
+      );
+      inside.kill("SIGKILL");
+      await local.stop(true);
+    } finally {
+      dns.close();
+    }
+  });
+
+  test("that cannot take new rules leaves the old ones in force, and the caller hears of it", async () => {
+    await using plugged = await here.plug({ ...deny(...ALL), allowRanges: [`${OTHER}/32`] });
+    here.relay.fails = true;
+    const refused = plugged.set({ ...named, allowRanges: [] });
+    await expect(refused).rejects.toThrow("say again what is to hold");
+    here.relay.fails = false;
+    await expectOnly(plugged, [`tcp ${OTHER} 80`], [`tcp ${OTHER} 80`, `tcp ${OUTSIDE} 80`]);
+    expect(here.network.judgeOf(plugged.address)?.mayAsk("a.test")).toBe(false);
+    await plugged.set(named);
+    expect(await plugged.asked(OUTSIDE, 80)).toBe(`http ${plugged.address}`);
+  });
+});
+
+test("a server that starts again over sandboxes has their rules with its table", async () => {
+  const named: EgressPolicy = { ...deny(...ALL), allowRanges: [`${OTHER}/32`], allowNames: ["a.test"] };
+  const egresses: Egress[] = ["open", "closed", deny(`${OUTSIDE}/32`), named];
+  const all = await Promise.all(egresses.map((egress) => here.plug(egress)));
+  await here.network.close();
+  const bySlot = new Map(all.map(({ slot }, index) => [slot, egresses[index] ?? "open"]));
+  await here.open(all, (slot) => bySlot.get(slot) ?? "open");
+  const probes = [`tcp ${OUTSIDE} 80`, `tcp ${OTHER} 7000`];
+  const [open, closed, denied, led] = all;
+  if (!open || !closed || !denied || !led) throw new Error("not all were made");
+  await expectOnly(open, [probes[0] ?? "", probes[1] ?? ""], probes);
+  await expectOnly(closed, [], probes);
+  await expectOnly(denied, [probes[1] ?? ""], probes);
+  expect(await led.asked(OUTSIDE, 80)).toBe(`http ${led.address}`);
+  expect(here.network.judgeOf(led.address)?.mayAsk("a.test")).toBe(true);
+  await Promise.all(all.map((each) => each[Symbol.asyncDispose]()));
+  expect(await here.table()).not.toMatch(/slot_\d+_(allow|deny)/);
 });

@@ -4,13 +4,13 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import type { Egress } from "../host.ts";
-import { NFT_MS } from "../limits.ts";
 import type { EgressJudge } from "../relay/egress-judge.ts";
 import { attempt, run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "./address-plan.ts";
 import { hasConnectedUdp } from "./connected-udp.ts";
 import { type ConnectionRelay, EgressRules } from "./egress-rules.ts";
+import { Firewall } from "./firewall.ts";
 import { defaultRouteDevice } from "./on-link.ts";
 import { OnLinkSet } from "./on-link-set.ts";
 import { plugScript, type SocketsBefore, settleScript } from "./restored-plug.ts";
@@ -30,6 +30,7 @@ export class Network {
   readonly table: string;
   readonly #interfacePrefix: string;
   readonly #slots = new Slots();
+  readonly #firewall = new Firewall();
   readonly #egress: EgressRules;
   readonly #onLink: OnLinkSet;
   #mtu = MTU_DEFAULT;
@@ -39,6 +40,7 @@ export class Network {
     this.table = `sandlot_${data.tag}`;
     this.#interfacePrefix = `${ANY_INTERFACE}${data.tag}`;
     const { net, table } = this;
+    const nft = (script: string) => this.#firewall.run(script);
     this.#egress = new EgressRules({ net, table, address: (slot) => this.address(slot), nft });
     this.#onLink = new OnLinkSet(table, nft, async (ranges) => {
       await this.#egress.relay?.setClosed([...CLOSED_RANGES, ...ranges]);
@@ -68,7 +70,7 @@ export class Network {
     // Before connections are led to it.
     await this.#egress.use(relay);
     const { slots } = this.#egress;
-    await nft(ruleset({ table, net, interfacePrefix: this.#interfacePrefix, slots, onLink, relay }));
+    await this.#firewall.run(ruleset({ table, net, interfacePrefix: this.#interfacePrefix, slots, onLink, relay }));
     this.#onLink.keepFresh();
   }
 
@@ -183,10 +185,6 @@ export class Network {
     const { gateway } = this;
     return { name: this.#interface(slot), address: this.address(slot), gateway, mtu: this.#mtu, namespace };
   }
-}
-
-async function nft(script: string): Promise<void> {
-  await run(["nft", "-f", "-"], { stdin: script, timeoutMs: NFT_MS });
 }
 
 /** Packets of sandboxes leave through the uplink, so they must fit it. */

@@ -1,0 +1,144 @@
+/** A network of its own for a test, with network namespaces in the place of sandboxes and a toy in that of the relay. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Egress, EgressPolicy } from "../../src/host/host.ts";
+import type { ConnectionRelay } from "../../src/host/network/egress-rules.ts";
+import { Network } from "../../src/host/network/network.ts";
+import { run } from "../../src/host/system/command.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
+
+const PROBE = join(import.meta.dir, "services/probe.py");
+
+/** Answers every connection with its name and where it came from; remembers what it is told. */
+export class ToyRelay implements ConnectionRelay {
+  /** Of nobody on the machine. */
+  readonly uid = 64_321;
+  readonly told = new Map<string, EgressPolicy | null>();
+  fails = false;
+
+  private constructor(
+    readonly ports: ConnectionRelay["ports"],
+    readonly servers: readonly Server[],
+  ) {}
+
+  static async open(gateway: string): Promise<ToyRelay> {
+    const listen = async (name: string) => {
+      const server = createServer((client) => {
+        client.on("error", () => undefined).on("data", () => client.end(`${name} ${client.remoteAddress}`));
+      });
+      const listening = Promise.withResolvers<void>();
+      server.listen(0, gateway, () => listening.resolve());
+      await listening.promise;
+      return server;
+    };
+    const servers = [await listen("http"), await listen("tls"), await listen("proxied")];
+    const [http = 0, tls = 0, proxied = 0] = servers.map((server) => (server.address() as { port: number }).port);
+    return new ToyRelay({ http, tls, proxied }, servers);
+  }
+
+  async set(source: string, policy: EgressPolicy | null): Promise<void> {
+    if (this.fails) throw new Error("the relay is ill");
+    this.told.set(source, policy);
+  }
+
+  async setClosed(): Promise<void> {
+    // Nothing of it is seen here.
+  }
+
+  async close(): Promise<void> {
+    for (const server of this.servers) server.close();
+  }
+}
+
+export class PluggedNamespaces {
+  readonly data = new DataFolder(mkdtempSync(join(tmpdir(), "sandlot-egress-")));
+  network!: Network;
+  relay!: ToyRelay;
+
+  /** As a server does that starts, or starts again over these. */
+  async open(adopted: readonly PluggedNamespace[] = [], egressOf: (slot: number) => Egress = () => "open") {
+    this.data.makeRunFolder();
+    this.network = new Network(this.data);
+    for (const { slot } of adopted) this.network.adopt(slot, egressOf(slot));
+    await this.network.open(async ({ gateway }) => {
+      this.relay = await ToyRelay.open(gateway);
+      return this.relay;
+    });
+  }
+
+  async remove(): Promise<void> {
+    await this.network.remove();
+    for (const folder of [this.data.runFolder, this.data.path]) rmSync(folder, { recursive: true });
+  }
+
+  async plug(egress: Egress): Promise<PluggedNamespace> {
+    const slot = this.network.take();
+    const process = Bun.spawn(["unshare", "--net", "sh", "-c", "echo ready; exec sleep 1000"], { stdout: "pipe" });
+    await process.stdout.getReader().read();
+    await this.network.setEgress(slot, egress);
+    await this.network.plug(slot, process.pid);
+    return new PluggedNamespace(this, slot, process);
+  }
+
+  /** All that the firewall says. */
+  async table(): Promise<string> {
+    return await run(["nft", "list", "table", "inet", this.network.table]);
+  }
+}
+
+class PluggedNamespace {
+  constructor(
+    readonly all: PluggedNamespaces,
+    readonly slot: number,
+    readonly process: Bun.Subprocess,
+  ) {}
+
+  get address(): string {
+    return this.all.network.address(this.slot);
+  }
+
+  async set(egress: Egress): Promise<void> {
+    await this.all.network.setEgress(this.slot, egress);
+  }
+
+  command(argv: readonly string[]): string[] {
+    return ["nsenter", `--net=/proc/${this.process.pid}/ns/net`, "--", ...argv];
+  }
+
+  /** Those of `probes` that answer. */
+  async reached(probes: readonly string[]): Promise<string[]> {
+    return linesOf(await run(this.command(["python3", PROBE, ...probes])));
+  }
+
+  /** What is answered to a line there. */
+  async asked(address: string, port: number): Promise<string> {
+    const script = `
+import socket
+try:
+    with socket.create_connection(("${address}", ${port}), 20) as there:
+        there.sendall(b"hello")
+        print(there.recv(1000).decode())
+except OSError as error:
+    print(type(error).__name__)`;
+    return (await run(this.command(["python3", "-c", script]))).trim();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.process.kill("SIGKILL");
+    await this.process.exited;
+    await this.all.network.unplug(this.slot);
+    await this.all.network.free(this.slot);
+  }
+}
+
+/** Those of `probes` that answer to a process of this machine. */
+export async function reachedBy(uid: number, probes: readonly string[]): Promise<string[]> {
+  const identity = [`--reuid=${uid}`, `--regid=${uid}`, "--clear-groups"];
+  return linesOf(await run(["setpriv", ...identity, "/usr/bin/python3", PROBE, ...probes]));
+}
+
+function linesOf(text: string): string[] {
+  return text.split("\n").filter((line) => line !== "");
+}
