@@ -8,11 +8,11 @@ import {
   EDGE_CHUNK_LINE_MAX_BYTES,
   EDGE_CHUNK_TRAILER_MAX_LINES,
 } from "./limits.ts";
-import { breakOff, UNBUFFERED } from "./passed-stream.ts";
-import { releasePiece } from "./release-piece.ts";
+import { releaseBufferOf } from "./release-piece.ts";
 import type { SandboxSocket } from "./sandbox-socket.ts";
 
 const LINE_FEED = 0x0a;
+const NOTHING = Buffer.alloc(0);
 
 /** How a body's end is told. */
 interface Framing {
@@ -22,19 +22,20 @@ interface Framing {
    */
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer>;
   readonly ended: boolean;
+  /** Nothing but the end of the connection tells. */
+  readonly endsWithConnection?: true;
 }
 
 /** Throws when the headers leave any doubt about where the body ends. */
-export function framingOf(status: number, headers: Headers): Framing {
-  if (status < 200) throw new Error("the service's answer is no final one");
-  if (status === 204 || status === 304) return new CountedBody(0);
+export function framingOf(headers: Headers): Framing {
   const coding = headers.get("transfer-encoding");
   const length = headers.get("content-length");
   if (coding !== null) {
     if (length !== null || coding.toLowerCase() !== "chunked") throw new Error("the service's answer is framed twice");
     return new ChunkedBody();
   }
-  if (length === null || !/^\d{1,15}$/.test(length)) throw new Error("the service's answer has no clear length");
+  if (length === null) return new BodyUntilClose();
+  if (!/^\d{1,15}$/.test(length)) throw new Error("the service's answer has no clear length");
   return new CountedBody(Number(length));
 }
 
@@ -53,6 +54,15 @@ class CountedBody implements Framing {
     const content = bytes.subarray(0, this.#left);
     this.#left -= content.length;
     return content;
+  }
+}
+
+class BodyUntilClose implements Framing {
+  readonly ended = false;
+  readonly endsWithConnection = true;
+
+  take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {
+    return bytes;
   }
 }
 
@@ -114,35 +124,10 @@ class ChunkedBody implements Framing {
 }
 
 /**
- * Owns the connection from now on: it ends with the body, and the body with it. `rest` is what came behind the head.
+ * The content of an answer as it arrives. Owns the connection from now on: it ends with the body, and the body with it.
+ * `rest` is what came behind the head.
  */
-export function bodyStream(
-  socket: SandboxSocket,
-  rest: Buffer<ArrayBuffer>,
-  framing: Framing,
-): ReadableStream<Uint8Array<ArrayBuffer>> {
-  const arriving = new ArrivingBody(socket, framing);
-  arriving.take(rest);
-  socket.listen({
-    data: (bytes) => arriving.take(bytes),
-    drained: () => undefined,
-    closed: () => arriving.close(),
-  });
-  return new ReadableStream<Uint8Array<ArrayBuffer>>(
-    {
-      async pull(controller) {
-        const next = await arriving.next();
-        if (next === "broken") breakOff(controller);
-        else if (next === "end") controller.close();
-        else controller.enqueue(next);
-      },
-      cancel: () => socket.terminate(),
-    },
-    UNBUFFERED,
-  );
-}
-
-class ArrivingBody {
+export class ArrivingBody {
   readonly #socket: SandboxSocket;
   readonly #framing: Framing;
   readonly #waiting: Buffer<ArrayBuffer>[] = [];
@@ -150,40 +135,86 @@ class ArrivingBody {
   #passedOn: Buffer<ArrayBuffer> | undefined;
   #paused = false;
   #closed = false;
+  #complete = false;
   #wake: (() => void) | undefined;
 
-  constructor(socket: SandboxSocket, framing: Framing) {
+  constructor(socket: SandboxSocket, rest: Buffer<ArrayBuffer>, framing: Framing) {
     this.#socket = socket;
     this.#framing = framing;
-    if (framing.ended) socket.finish();
+    if (framing.ended) this.#finish();
+    this.#take(rest);
+    if (!this.#complete) {
+      socket.listen({
+        data: (bytes) => this.#take(bytes),
+        drained: () => undefined,
+        closed: () => this.#close(),
+      });
+    }
   }
 
-  take(bytes: Buffer<ArrayBuffer>): void {
+  /** All of it, if all is here in one piece; or else undefined. */
+  get whole(): Buffer<ArrayBuffer> | undefined {
+    if (!this.#complete || this.#waiting.length > 1) return undefined;
+    return this.#waiting[0] ?? NOTHING;
+  }
+
+  /** Resolves when anything of it is here, or nothing will be. */
+  async begun(): Promise<void> {
+    if (this.#waiting.length === 0 && !this.#complete && !this.#closed) await this.#more();
+  }
+
+  stream(): ReadableStream<Uint8Array<ArrayBuffer>> {
+    this.#socket.keepAlive();
+    return new ReadableStream<Uint8Array<ArrayBuffer>>(
+      {
+        pull: async (controller) => {
+          const next = await this.#next();
+          // Without a reason: Bun.serve prints one to stderr, stack and all, and any sandbox can cause it at will.
+          if (next === "broken") controller.error();
+          else if (next === "end") controller.close();
+          else controller.enqueue(next);
+        },
+        cancel: () => this.#socket.terminate(),
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  #take(bytes: Buffer<ArrayBuffer>): void {
     // What a sandbox sends behind the end of its answer is nobody's.
-    if (this.#framing.ended || this.#closed) return;
+    if (this.#complete || this.#closed) return;
     try {
       this.#keep(this.#framing.take(bytes));
     } catch {
       this.#socket.terminate();
       this.#closed = true;
     }
-    if (this.#framing.ended) this.#socket.finish();
+    if (this.#framing.ended) this.#finish();
     else if (this.#waitingCost >= EDGE_ANSWER_WAITING_MAX_BYTES) this.#pause();
     this.#wake?.();
   }
 
-  close(): void {
+  #finish(): void {
+    this.#complete = true;
+    this.#socket.finish();
+  }
+
+  #close(): void {
     this.#closed = true;
+    // A connection that broke is no end: the client must not take a part for the whole.
+    if (this.#framing.endsWithConnection && this.#socket.farEnded) this.#complete = true;
     this.#wake?.();
   }
 
   /** Whoever asks for the next piece has no more use for the last. */
-  async next(): Promise<Buffer<ArrayBuffer> | "end" | "broken"> {
-    releasePiece(this.#passedOn);
-    if (this.#waiting.length === 0 && !this.#framing.ended && !this.#closed) await this.#more();
+  async #next(): Promise<Buffer<ArrayBuffer> | "end" | "broken"> {
+    // What a socket hands out is a buffer of its own, of which content and framing lie in the same piece.
+    releaseBufferOf(this.#passedOn);
+    this.#passedOn = undefined;
+    await this.begun();
     const next = this.#waiting.shift();
     this.#passedOn = next;
-    if (next === undefined) return this.#framing.ended ? "end" : "broken";
+    if (next === undefined) return this.#complete ? "end" : "broken";
     this.#waitingCost -= cost(next);
     if (this.#waitingCost <= EDGE_ANSWER_WAITING_MAX_BYTES / 2) this.#resume();
     return next;

@@ -1,10 +1,8 @@
 /**
- * Bodies on their way through the edge. They stream as they come; only a short body of announced length that has
- * arrived in one piece is passed on as that piece, which spares a stream for most requests and lets Bun keep its
- * Content-Length.
+ * Bodies that fetch takes or gives. They stream as they come; only a short body of announced length that has arrived in
+ * one piece is passed on as that piece, which spares a stream for most requests and lets Bun keep its Content-Length.
  */
 import { EDGE_WHOLE_BODY_MAX_BYTES } from "./limits.ts";
-import { breakOff, UNBUFFERED } from "./passed-stream.ts";
 import { releasePiece } from "./release-piece.ts";
 
 /** Either bytes or a source of streams, so that it can be offered again as long as nobody has begun to read it. */
@@ -48,7 +46,8 @@ function streams(
         return;
       }
       const piece = await reader.read().catch(() => undefined);
-      if (piece === undefined) breakOff(controller);
+      // Without a reason: Bun.serve prints one to stderr, stack and all, and any sandbox can cause it at will.
+      if (piece === undefined) controller.error();
       else if (piece.done) controller.close();
       else {
         passedOn = piece.value;
@@ -59,5 +58,5 @@ function streams(
       if (begun) await reader.cancel(reason);
     },
   };
-  return () => new ReadableStream(source, UNBUFFERED);
+  return () => new ReadableStream(source, { highWaterMark: 0 });
 }

@@ -4,10 +4,10 @@
  * connection to a sandbox between requests.
  *
  *   sandbox-address  which sandbox and port        reach            the way to that port, loopback services included
- *   route-table      where each sandbox is         http-forward     one HTTP exchange; carried-headers, carried-body
+ *   route-table      where each sandbox is         http-forward     one HTTP exchange: by fetch, or as own-exchange
+ *   traffic-token    who is let through            own-exchange     over a sandbox-socket; answer-head, answer-body
  *   control-path     what is refused on 49983      websocket-relay  one WebSocket; websocket-handshake, -frame
- *   refusal          answers of the edge itself    file-download    one file from the guest; answer-head, answer-body
- *   client-address   whose request it is
+ *   refusal          answers of the edge itself    client-address   whose request it is
  */
 import type { Server, WebSocketHandler } from "bun";
 import { Fault } from "../contract/fault.ts";

@@ -35,7 +35,6 @@ describe("the request reaches the service", () => {
       "accept-encoding: br",
       "accept: a/b",
       "connection: close",
-      "content-length: 0",
       "cookie: k=v",
       `host: ${host}`,
       "user-agent: me",
@@ -57,8 +56,54 @@ describe("the request reaches the service", () => {
       .split("\r\n")
       .slice(1)
       .map((line) => line.split(":")[0]?.toLowerCase());
-    expect(names.filter(Boolean).sort()).toEqual(["accept", "connection", "host", "user-agent", "x-kept"]);
-    expect(service.received[0]).not.toMatch(/Bun/);
+    expect(names.filter(Boolean).sort()).toEqual(["connection", "host", "x-kept"]);
+  });
+
+  // Seen to fail where fetch carries any of these: it adds Accept, User-Agent or a length of 0.
+  test.each([
+    ["GET", "", []],
+    ["GET", "User-Agent: me\r\n", ["user-agent"]],
+    ["GET", "Accept: a/b\r\n", ["accept"]],
+    ["GET", "User-Agent: me\r\nAccept: a/b\r\n", ["accept", "user-agent"]],
+    ["HEAD", "User-Agent: me\r\nAccept: a/b\r\n", ["accept", "user-agent"]],
+    ["OPTIONS", "User-Agent: me\r\nAccept: a/b\r\n", ["accept", "user-agent"]],
+    ["DELETE", "User-Agent: me\r\nAccept: a/b\r\n", ["accept", "user-agent"]],
+    ["POST", "User-Agent: me\r\nAccept: a/b\r\n", ["accept", "user-agent"]],
+    ["POST", "User-Agent: me\r\nAccept: a/b\r\nContent-Length: 0\r\n", ["accept", "content-length", "user-agent"]],
+    ["POST", "Content-Length: 0\r\n", ["content-length"]],
+  ])("with no header that the client did not send: %s %j", async (method, headers, expected) => {
+    await using service = await answering(OK);
+    await edge.raw(`${method} / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${headers}\r\n`, (text) =>
+      text.includes("\r\n\r\n"),
+    );
+    const lines = (service.received[0] ?? "").trimEnd().split("\r\n").slice(1);
+    const names = lines.map((line) => line.split(":")[0]?.toLowerCase() ?? "");
+    expect(names.sort()).toEqual(["connection", "host", ...expected].sort());
+  });
+
+  test.each([
+    ["the team's key", "X-API-Key: e2b_0123456789abcdef", "x-api-key"],
+    ["it beside another", "X-API-Key: mine\r\nX-API-Key: e2b_0123456789abcdef", "x-api-key"],
+    ["the team's key as a bearer", "Authorization: Bearer e2b_0123456789abcdef", "authorization"],
+    ["a user's access token", "Authorization: bearer  sk_e2b_0123456789abcdef", "authorization"],
+  ])("without %s", async (_name, header, dropped) => {
+    await using service = await answering(OK);
+    for (const more of ["", "Accept: a/b\r\nUser-Agent: me\r\n"]) {
+      const request = `GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${header}\r\n${more}\r\n`;
+      await edge.raw(request, (text) => text.endsWith("ok"));
+    }
+    expect(service.received).toHaveLength(2);
+    for (const received of service.received) expect(received.toLowerCase()).not.toContain(`\r\n${dropped}:`);
+  });
+
+  test("with keys and tokens that are the service's own", async () => {
+    await using service = await answering(OK);
+    const own = ["x-api-key: sk-my-e2b_key", "authorization: Bearer eyJe2b_x"];
+    await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${own.join("\r\n")}\r\n\r\n`, (text) =>
+      text.endsWith("ok"),
+    );
+    const [received = ""] = service.received;
+    for (const line of own) expect(received.toLowerCase()).toContain(`\r\n${line.toLowerCase()}\r\n`);
   });
 
   test("on a connection of its own", async () => {

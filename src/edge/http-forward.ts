@@ -1,39 +1,76 @@
 /**
  * Carries one HTTP exchange: the request to the sandbox, the response back. Nothing is decoded, no long body is
- * gathered, and each side's end or failure reaches the other.
+ * gathered, and each side's end or failure reaches the other. Most exchanges go by fetch, which has a thread of its own
+ * for them; what fetch would change on its way, and files, go over connections of ours.
  */
+import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { type CarriedBody, carried } from "./carried-body.ts";
-import { towardsClient, towardsSandbox } from "./carried-headers.ts";
-import { downloadFile, isFileDownload } from "./file-download.ts";
-import type { Attempt } from "./reach.ts";
+import { maskHost, towardsClient, towardsSandbox } from "./carried-headers.ts";
+import { exchangeOverSocket } from "./own-exchange.ts";
+import type { Attempt, Way } from "./reach.ts";
+import { RequestBody } from "./request-body.ts";
 
 const STATUS_MAX = 599;
+const BODILESS_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
 /** Prepares a request for forwarding. The attempt may be repeated as long as connections are refused. */
 export function httpAttempt(request: Request, target: string, askedPort: number): Attempt<Response> {
-  const { method, headers } = request;
+  const { headers } = request;
+  const host = headers.get("host");
+  const isForFetch = fetchKeeps(request) && !isFileDownload(request.method, askedPort, target);
   towardsSandbox(headers);
   // A new connection for each request: addresses pass from one sandbox to the next, an idle connection must not.
   headers.set("connection", "close");
+  const exchange = isForFetch ? byFetch(request, target) : bySocket(request, target, askedPort);
+  return (way) => {
+    if (way.maskedHost !== null) maskHost(headers, host, way.maskedHost);
+    return exchange(way);
+  };
+}
+
+/** Where it finds no Accept, User-Agent, Host, or length of a body that may be, fetch puts its own. */
+function fetchKeeps({ method, headers }: Request): boolean {
+  if (!headers.has("accept") || !headers.has("user-agent") || !headers.has("host")) return false;
+  return BODILESS_METHODS.has(method) || headers.has("content-length") || headers.has("transfer-encoding");
+}
+
+/** A file may be gigabytes, and fetch carries a body from thread to thread in small pieces: twice the work. */
+function isFileDownload(method: string, port: number, target: string): boolean {
+  return method === "GET" && port === RUNTIME_PORT && /^\/files(\?|$)/.test(target);
+}
+
+function bySocket(request: Request, target: string, askedPort: number): Attempt<Response> {
+  let body: RequestBody | undefined;
+  return (way) => {
+    if (request.body !== null) body ??= new RequestBody(request.body);
+    return exchangeOverSocket({ request, target, body, isGuest: askedPort === RUNTIME_PORT }, way);
+  };
+}
+
+function byFetch(request: Request, target: string): Attempt<Response> {
+  const { method, headers } = request;
   let body: CarriedBody | undefined;
-  return async (host, port, ended) => {
-    const signal = AbortSignal.any([request.signal, ended]);
-    if (isFileDownload(method, askedPort, target)) return await downloadFile({ host, port, target, headers, signal });
+  return async (way) => {
     if (request.body !== null) body ??= await carried(request.body, headers.get("content-length"));
-    const response = await fetch(`http://${host}:${port}${target}`, {
+    const response = await fetch(urlOf(way, target), {
       method,
       headers,
       body: typeof body === "function" ? body() : (body ?? null),
-      signal,
+      signal: AbortSignal.any([request.signal, way.ended]),
       keepalive: false,
       redirect: "manual",
       decompress: false,
       // Streams may be silent for hours, and the machine's HTTP_PROXY is not for sandboxes.
       timeout: false,
       proxy: false,
+      ...(way.tlsName !== undefined && { tls: { rejectUnauthorized: false, serverName: way.tlsName } }),
     });
     return await towardsClientResponse(response);
   };
+}
+
+function urlOf({ host, port, tlsName }: Way, target: string): string {
+  return `${tlsName === undefined ? "http" : "https"}://${host}:${port}${target}`;
 }
 
 async function towardsClientResponse(response: Response): Promise<Response> {

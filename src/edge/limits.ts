@@ -7,7 +7,9 @@
 export const EDGE_REQUEST_BODY_MAX_BYTES = Number.MAX_SAFE_INTEGER;
 /** A body of announced length up to this is passed on whole if it arrives in one piece; all others are streamed. */
 export const EDGE_WHOLE_BODY_MAX_BYTES = 64 * 1024;
-/** Of one download, between the sandbox's connection and the client's: above this the sandbox is held back. */
+/** A piece of a request's body up to this is joined with what stands before it; longer ones are not copied for that. */
+export const EDGE_JOINED_PIECE_MAX_BYTES = 16 * 1024;
+/** Of one answer, between the sandbox's connection and the client's: above this the sandbox is held back. */
 export const EDGE_ANSWER_WAITING_MAX_BYTES = 2 * 1024 * 1024;
 /** Counted for each waiting piece besides its bytes, so that a trickle of tiny pieces is bounded, too. */
 export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;

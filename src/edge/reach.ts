@@ -21,6 +21,11 @@ import { TRAFFIC_TOKEN_HEADER, trafficRefusal } from "./traffic-token.ts";
 
 const ACCESS_TOKEN_HEADER = "x-access-token";
 
+/** In a masked host it stands for the port that is asked for. */
+// biome-ignore lint/suspicious/noTemplateCurlyInString: it is what users write.
+const MASK_PORT = "${PORT}";
+const HOST_NAME = /^(?=.*[a-z])[a-z0-9._-]{1,253}$/i;
+
 const REASONS = {
   "not-found": "sandbox-not-found",
   forbidden: "resume-forbidden",
@@ -36,11 +41,20 @@ export type EdgeLog = (message: string, context: Record<string, unknown>) => voi
 
 type Reached<T> = { reached: T } | { refusal: Refusal };
 
-/**
- * One try at a host and port. It must leave the request untouched when the connection is refused, for it may be made
- * again. What it carries must end when `ended` is aborted: the sandbox is gone then, perhaps without a word.
- */
-export type Attempt<T> = (host: string, port: number, ended: AbortSignal) => Promise<T>;
+/** Where a port of a sandbox is, and how its service wants to be spoken to. */
+export interface Way {
+  host: string;
+  port: number;
+  /** The service speaks TLS, and is asked for by this name. Undefined: it does not. */
+  tlsName: string | undefined;
+  /** What it is told as Host. Null: what the client said. */
+  maskedHost: string | null;
+  /** Aborted when the sandbox is gone, perhaps without a word: what is carried must end then. */
+  ended: AbortSignal;
+}
+
+/** One try. It must leave the request untouched when the connection is refused, for it may be made again. */
+export type Attempt<T> = (way: Way) => Promise<T>;
 
 /** Who asks: until when an answer is of use, with which token, and whether a paused sandbox is resumed for it. */
 interface Asking {
@@ -75,7 +89,7 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
       const reason = trafficRefusal(destination.access, asked.port, asking.headers.get(TRAFFIC_TOKEN_HEADER));
       if (reason !== undefined) return { refusal: { reason, sandboxId: asked.sandboxId } };
       try {
-        return { reached: await once(asked, destination, attempt) };
+        return { reached: await once(asked, asking, destination, attempt) };
       } catch (failure) {
         if (!isRefused(failure)) return destination.ended.aborted ? notFound(asked) : closed(asked);
       }
@@ -95,13 +109,23 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
   }
 
   /** Throws what the last attempt threw; a refusal only if every way was refused. */
-  async function once<T>(asked: SandboxAddress, { endpoint, ended }: Destination, attempt: Attempt<T>): Promise<T> {
+  async function once<T>(
+    asked: SandboxAddress,
+    { headers }: Asking,
+    { endpoint, access, ended }: Destination,
+    attempt: Attempt<T>,
+  ): Promise<T> {
     const { host, runtimePort, ownPorts } = endpoint;
-    if (asked.port === RUNTIME_PORT) return await attempt(host, runtimePort, ended);
+    if (asked.port === RUNTIME_PORT) {
+      return await attempt({ host, port: runtimePort, tlsName: undefined, maskedHost: null, ended });
+    }
+    const maskedHost = access.maskRequestHost?.replaceAll(MASK_PORT, String(asked.port)) ?? null;
+    const tlsName = access.httpsPorts.includes(asked.port) ? nameIn(maskedHost ?? headers.get("host")) : undefined;
+    const tryAt = (port: number) => attempt({ host, port, tlsName, maskedHost, ended });
     const known = forwards.known(asked, host);
     if (known !== undefined) {
       try {
-        return await attempt(host, known, ended);
+        return await tryAt(known);
       } catch (failure) {
         forwards.forget(asked);
         if (!isRefused(failure)) throw failure;
@@ -109,12 +133,12 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
     }
     try {
       if (!ownPorts) throw portOfAnother();
-      return await attempt(host, asked.port, ended);
+      return await tryAt(asked.port);
     } catch (failure) {
       if (!isRefused(failure)) throw failure;
       const port = await ask(asked, host);
       if (port === undefined) throw failure;
-      return await through(asked, () => attempt(host, port, ended));
+      return await through(asked, () => tryAt(port));
     }
   }
 
@@ -137,6 +161,12 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
   }
 
   return { to };
+}
+
+/** The name of a host, without its port, for TLS; a number is none, and every service is `localhost` to itself. */
+function nameIn(host: string | null): string {
+  const name = host?.replace(/:\d*$/, "") ?? "";
+  return HOST_NAME.test(name) ? name : "localhost";
 }
 
 /** As if a connection had been refused: the host is not the sandbox's own, so the port there is somebody else's. */

@@ -12,3 +12,8 @@ export function releasePiece(piece: Uint8Array<ArrayBuffer> | undefined): void {
   if (piece === undefined || piece.length < EDGE_RELEASED_PIECE_MIN_BYTES) return;
   if (piece.length === piece.buffer.byteLength) piece.buffer.transfer(0);
 }
+
+/** The same for a piece that may be only a part, of a buffer that nobody else holds any part of. */
+export function releaseBufferOf(piece: Uint8Array<ArrayBuffer> | undefined): void {
+  if (piece !== undefined && piece.buffer.byteLength >= EDGE_RELEASED_PIECE_MIN_BYTES) piece.buffer.transfer(0);
+}

@@ -5,8 +5,9 @@
  */
 
 import { gather, readAnswerHead } from "./answer-head.ts";
-import { towardsClient, towardsSandbox } from "./carried-headers.ts";
+import { headerLines, maskHost, towardsClient, towardsSandbox } from "./carried-headers.ts";
 import { EDGE_HANDSHAKE_BODY_MAX_BYTES } from "./limits.ts";
+import type { Way } from "./reach.ts";
 import { SandboxSocket } from "./sandbox-socket.ts";
 
 type Handshake =
@@ -19,49 +20,38 @@ type Handshake =
 
 const ACCEPT_SALT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/** The client's upgrade request as the service gets it. Extensions are not offered: frames are relayed as messages. */
-export function handshakeRequest(request: Request, target: string): Buffer {
-  const headers = new Headers(request.headers);
-  towardsSandbox(headers);
-  headers.delete("sec-websocket-extensions");
-  headers.delete("content-length");
-  let head = `GET ${target} HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n`;
-  headers.forEach((value, name) => {
-    head += `${name}: ${value}\r\n`;
-  });
-  return Buffer.from(`${head}\r\n`, "latin1");
-}
-
-/** Given up when the client leaves, or when `ended` says that the sandbox is gone. */
-export async function shakeHands(
-  host: string,
-  port: number,
-  asked: Buffer,
-  request: Request,
-  ended: AbortSignal,
-): Promise<Handshake> {
-  const socket = await SandboxSocket.dial(host, port);
-  const leave = () => socket.terminate();
-  request.signal.addEventListener("abort", leave);
-  ended.addEventListener("abort", leave);
+/** Given up when the client leaves, or when the sandbox is gone. */
+export async function shakeHands(request: Request, target: string, way: Way): Promise<Handshake> {
+  const { host, port, tlsName, maskedHost, ended } = way;
+  const asked = handshakeRequest(request, target, maskedHost);
+  const socket = await SandboxSocket.dial({ host, port, tlsName, until: [request.signal, ended] });
   try {
-    // Either may be gone since the connection was asked for.
-    if (request.signal.aborted || ended.aborted) throw new Error("the client or the sandbox left during the handshake");
     socket.write(asked);
     const { status, headers, rest } = await readAnswerHead(socket);
     if (status !== 101) return { declined: await declined(socket, status, headers, rest) };
     checkAgreement(headers, request.headers.get("sec-websocket-key") ?? "");
     socket.unlisten(rest);
+    // The request is over once its connection is a WebSocket's.
+    socket.endWith(ended);
+    socket.keepAlive();
     towardsClient(headers);
     headers.delete("sec-websocket-accept");
     return { socket, headers };
   } catch (failure) {
     socket.terminate();
     throw failure;
-  } finally {
-    request.signal.removeEventListener("abort", leave);
-    ended.removeEventListener("abort", leave);
   }
+}
+
+/** The client's upgrade request as the service gets it. Extensions are not offered: frames are relayed as messages. */
+function handshakeRequest(request: Request, target: string, maskedHost: string | null): Buffer {
+  const headers = new Headers(request.headers);
+  towardsSandbox(headers);
+  headers.delete("sec-websocket-extensions");
+  headers.delete("content-length");
+  if (maskedHost !== null) maskHost(headers, request.headers.get("host"), maskedHost);
+  const head = `GET ${target} HTTP/1.1\r\n${headerLines(headers)}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
+  return Buffer.from(head, "latin1");
 }
 
 function checkAgreement(headers: Headers, key: string): void {

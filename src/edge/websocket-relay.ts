@@ -24,7 +24,7 @@ import {
   isSendable,
   Opcode,
 } from "./websocket-frame.ts";
-import { handshakeRequest, shakeHands } from "./websocket-handshake.ts";
+import { shakeHands } from "./websocket-handshake.ts";
 
 export function isWebSocketUpgrade({ method, headers }: Request): boolean {
   return method === "GET" && headers.get("upgrade")?.toLowerCase() === "websocket" && headers.has("sec-websocket-key");
@@ -40,13 +40,10 @@ export async function upgradeThrough(
   request: Request,
   server: Server<Relay>,
 ): Promise<Response | undefined> {
-  const asked = handshakeRequest(request, target);
   const { headers: asking, signal } = request;
-  const outcome = await reach.to(route, { headers: asking, signal, mayWake: true }, async (host, port, ended) => {
-    const handshake = await shakeHands(host, port, asked, request, ended);
-    if ("socket" in handshake) handshake.socket.endWith(ended);
-    return handshake;
-  });
+  const outcome = await reach.to(route, { headers: asking, signal, mayWake: true }, (way) =>
+    shakeHands(request, target, way),
+  );
   if ("refusal" in outcome) return refuse(outcome.refusal, request.headers);
   if ("declined" in outcome.reached) return outcome.reached.declined;
   const { socket, headers } = outcome.reached;

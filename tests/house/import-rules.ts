@@ -113,7 +113,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     control/webhooks control/chronicle control/volumes
   `),
 
-  edge: list("contract contract/runtime work control/directory.ts"),
+  edge: list("contract contract/management contract/runtime work control/directory.ts"),
   cli: list(`
     contract contract/management work store blobs control control/access control/templates control/builds edge host host/system
     host/cgroup host/mount host/disk host/registry host/sandbox host/setup host/doctor host/tls

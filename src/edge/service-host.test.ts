@@ -1,0 +1,238 @@
+/** As what a service is asked: under which host, and whether in TLS, as the creator of its sandbox said. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import net from "node:net";
+import tls from "node:tls";
+import { RUNTIME_PORT } from "../contract/runtime/version.ts";
+import type { RouteAccess } from "../control/directory.ts";
+import { closedPort, EdgeUnderTest, hostOf, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
+import { SELF_SIGNED } from "./testing/self-signed.ts";
+
+let edge: EdgeUnderTest;
+beforeEach(() => {
+  edge = new EdgeUnderTest();
+});
+afterEach(() => edge[Symbol.asyncDispose]());
+
+function shape(changes: Partial<RouteAccess>, at: Parameters<EdgeUnderTest["place"]>[0] = {}): void {
+  edge.access = { ...edge.access, ...changes };
+  edge.place(at);
+}
+
+const UPGRADE =
+  "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+  "Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n";
+/** What decides by which way a request is carried. */
+const KINDS: [string, string][] = [
+  ["a request that fetch carries", "Accept: a/b\r\nUser-Agent: me\r\n"],
+  ["a request that it would change", ""],
+  ["a WebSocket", UPGRADE],
+];
+
+describe("a masked host", () => {
+  const answering = () =>
+    RawService.start((socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+  const hostLines = (received = "") =>
+    received
+      .toLowerCase()
+      .split("\r\n")
+      .filter((line) => /^(x-forwarded-.*|forwarded|host):/.test(line))
+      .sort();
+
+  test.each(KINDS)(
+    "is what the service is told, and by X-Forwarded-Host what was asked for: %s",
+    async (_name, more) => {
+      await using service = await answering();
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what users write.
+      shape({ maskRequestHost: "localhost-${PORT}.test:${PORT}" });
+      const forged = "X-Forwarded-Host: evil\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: host=evil\r\n";
+      await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${forged}${more}\r\n`, (text) =>
+        text.endsWith("ok"),
+      );
+      expect(hostLines(service.received[0])).toEqual([
+        `host: localhost-${service.port}.test:${service.port}`,
+        `x-forwarded-host: ${hostOf(service.port)}`,
+      ]);
+    },
+  );
+
+  test("names the port that was asked for, also where the service is reached by another", async () => {
+    await using service = await answering();
+    const port = await closedPort();
+    edge.forward = async () => service.port;
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what users write.
+    shape({ maskRequestHost: "app:${PORT}" });
+    for (let times = 0; times < 2; times++) await edge.fetch(port, "/");
+    for (const received of service.received) {
+      expect(hostLines(received)).toEqual([`host: app:${port}`, `x-forwarded-host: ${hostOf(port)}`]);
+    }
+    expect(service.received).toHaveLength(2);
+  });
+
+  test("is not the runtime's, and what came by the routing headers is told as it came", async () => {
+    await using service = await answering();
+    shape({ maskRequestHost: "app.test" }, { runtimePort: service.port });
+    await edge.fetch(RUNTIME_PORT, "/metrics");
+    expect(hostLines(service.received[0])).toEqual([`host: ${hostOf(RUNTIME_PORT)}`]);
+    await fetch(edge.server.url, {
+      headers: { "E2b-Sandbox-Id": SANDBOX, "E2b-Sandbox-Port": String(service.port) },
+    });
+    expect(hostLines(service.received[1])).toEqual(["host: app.test", `x-forwarded-host: 127.0.0.1:${edge.port}`]);
+  });
+
+  test("that is none leaves the client's", async () => {
+    await using service = await answering();
+    await edge.fetch(service.port, "/");
+    expect(hostLines(service.received[0])).toEqual([`host: ${hostOf(service.port)}`]);
+  });
+});
+
+describe("a port of TLS", () => {
+  const MIB = 1024 * 1024;
+  const big = crypto.getRandomValues(new Uint8Array(64 * 1024));
+
+  /** Speaks TLS; notes the names that it is asked for. */
+  const start = () => {
+    const server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      tls: SELF_SIGNED,
+      async fetch(request, server) {
+        if (server.upgrade(request)) return undefined;
+        const { pathname } = new URL(request.url);
+        if (pathname === "/big") return new Response(new ReadableStream({ pull: pieces(64) }));
+        const received = request.method === "POST" ? (await request.bytes()).length : 0;
+        return new Response(`${request.url} ${received}`);
+      },
+      websocket: {
+        open: (socket) => void socket.send("welcome"),
+        message: (socket, message) => void socket.send(message),
+      },
+    });
+    return server;
+  };
+  const pieces = (count: number) => {
+    let left = count;
+    return (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      if (left-- > 0) controller.enqueue(new Uint8Array(big));
+      else controller.close();
+    };
+  };
+
+  test.each(KINDS.slice(0, 2))("is reached in TLS, by whomever the certificate is: %s", async (_name, more) => {
+    await using service = start();
+    shape({ httpsPorts: [service.port ?? 0] });
+    const received = await edge.raw(
+      `GET /a?b HTTP/1.1\r\nHost: ${hostOf(service.port ?? 0)}\r\nConnection: close\r\n${more}\r\n`,
+    );
+    expect(received).toStartWith("HTTP/1.1 200 ");
+    expect(received).toContain(`https://${hostOf(service.port ?? 0)}/a?b 0`);
+  });
+
+  test("takes and gives long bodies whole", async () => {
+    await using service = start();
+    shape({ httpsPorts: [service.port ?? 0] });
+    const body = new Uint8Array(4 * MIB);
+    expect(await (await edge.fetch(service.port ?? 0, "/", { method: "POST", body })).text()).toEndWith(` ${4 * MIB}`);
+    const received = await (await edge.fetch(service.port ?? 0, "/big")).bytes();
+    expect(received.length).toBe(64 * big.length);
+    expect(received.subarray(-big.length)).toEqual(big);
+    const raw = await edge.raw(`GET /big HTTP/1.0\r\nHost: ${hostOf(service.port ?? 0)}\r\n\r\n`);
+    expect(raw.length).toBeGreaterThan(64 * big.length);
+  });
+
+  test("carries a WebSocket", async () => {
+    await using service = start();
+    shape({ httpsPorts: [service.port ?? 0] });
+    const socket = edge.websocket(service.port ?? 0);
+    expect(await next(socket)).toBe("welcome");
+    socket.send(big);
+    expect(await next(socket)).toEqual(big);
+    socket.close();
+  });
+
+  test("is reached on a loopback address, too", async () => {
+    await using service = start();
+    const port = await closedPort();
+    edge.forward = async () => service.port;
+    shape({ httpsPorts: [port] });
+    for (let times = 0; times < 2; times++) {
+      expect(await (await edge.fetch(port, "/")).text()).toContain(`https://${hostOf(port)}/`);
+    }
+    const socket = edge.websocket(port);
+    expect(await next(socket)).toBe("welcome");
+    socket.close();
+  });
+
+  test.each([
+    ["the masked host", "app.test:1", "app.test"],
+    ["the client's", null, undefined],
+    ["localhost where that is a number", "127.0.0.1:1", "localhost"],
+  ])("is asked for by the name in %s", async (_name, maskRequestHost, expected) => {
+    for (const [, more] of KINDS) {
+      const { promise: asked, resolve } = Promise.withResolvers<string>();
+      const server = tls.createServer({
+        ...SELF_SIGNED,
+        SNICallback: (name, done) => {
+          resolve(name);
+          done(null, undefined);
+        },
+      });
+      await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+      const { port } = server.address() as { port: number };
+      server.on("secureConnection", (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+      shape({ maskRequestHost, httpsPorts: [port] });
+      await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(port)}\r\n${more}\r\n`, (text) => text.includes("\r\n\r\n"));
+      expect(await asked).toBe(expected ?? hostOf(port));
+      server.close();
+    }
+  });
+
+  test.each(KINDS)("whose service speaks none is a closed port: %s", async (_name, more) => {
+    await using service = await plainService((socket) => void socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
+    shape({ httpsPorts: [service.port] });
+    const received = await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${more}\r\n`, (text) =>
+      text.includes("\r\n\r\n"),
+    );
+    expect(received).toStartWith("HTTP/1.1 502 ");
+  });
+
+  test.each(KINDS)("whose service never shakes hands is left when the client leaves: %s", async (_name, more) => {
+    const asked = Promise.withResolvers<net.Socket>();
+    await using service = await plainService((socket) => asked.resolve(socket));
+    shape({ httpsPorts: [service.port] });
+    const client = net.connect(edge.port, "127.0.0.1", () => {
+      client.write(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${more}\r\n`);
+    });
+    const socket = await asked.promise;
+    const left = new Promise((resolve) => socket.once("close", resolve));
+    client.destroy();
+    await left;
+  });
+
+  test("says nothing about other ports", async () => {
+    await using service = await RawService.start(
+      (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+    );
+    shape({ httpsPorts: [service.port + 1, RUNTIME_PORT] }, { runtimePort: service.port });
+    expect(await (await edge.fetch(service.port, "/")).text()).toBe("ok");
+    expect(await (await edge.fetch(RUNTIME_PORT, "/metrics")).text()).toBe("ok");
+  });
+});
+
+/** A service that does not speak TLS, and gets whatever comes first. */
+async function plainService(onData: (socket: net.Socket) => void): Promise<{ port: number } & AsyncDisposable> {
+  const sockets: net.Socket[] = [];
+  const server = net.createServer((socket) => {
+    sockets.push(socket);
+    socket.on("error", () => socket.destroy());
+    socket.on("data", () => onData(socket));
+  });
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  return {
+    port: (server.address() as net.AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((closed) => server.close(closed));
+    },
+  };
+}
