@@ -12,8 +12,8 @@ import {
   SITES,
 } from "../../src/host/testing/outer-network.ts";
 import { LONG } from "../support/long.ts";
-import { PluggedNamespaces, reachedBy } from "../support/plugged-namespaces.ts";
 import { until } from "../support/until.ts";
+import { PluggedNamespaces, reachedBy } from "./plugged-namespaces.ts";
 
 const UPDATES = LONG ? 1_000 : 60;
 const OTHER = SITES["other.test"];
@@ -236,7 +236,7 @@ over.set()
 
 describe("questions for names", () => {
   test("reach one server, whichever was meant, also one that is closed or denied", async () => {
-    const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER);
+    const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER, (source) => here.network.judgeOf(source));
     try {
       await using plugged = await here.plug(deny(...ALL));
       const servers = ["169.254.0.22", NAME_SERVER, "10.1.2.3", "93.184.215.99"].map((each) => `dns ${each} 53`);
@@ -284,7 +284,7 @@ describe("the relay", () => {
   });
 
   test("itself gets out where sandboxes may, and nowhere else", async () => {
-    const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER);
+    const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER, (source) => here.network.judgeOf(source));
     try {
       const local = Bun.serve({ hostname: "::", port: 0, fetch: () => new Response("this machine") });
       await using plugged = await here.plug("open");

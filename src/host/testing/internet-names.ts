@@ -28,6 +28,9 @@ interface Records {
 export const NAMES: Readonly<Record<string, Records>> = {
   [OUTSIDE_NAME]: { a: [OUTSIDE] },
   ...Object.fromEntries(Object.entries(SITES).map(([name, address]) => [name, { a: [address] }])),
+  // As documentation names them.
+  "example.com": { a: [SITES["allowed.test"]] },
+  "www.example.com": { alias: "example.com" },
   // Aliases of one another, up to a name that may itself not be allowed.
   "alias.test": { alias: "second.alias.test" },
   "second.alias.test": { alias: "allowed.test" },

@@ -1,4 +1,4 @@
-/** A network of its own for a test, with network namespaces in the place of sandboxes and a toy in that of the relay. */
+/** A network of its own for a test: network namespaces in the place of sandboxes, a toy in that of the relay. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
@@ -9,10 +9,10 @@ import { Network } from "../../src/host/network/network.ts";
 import { run } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
 
-const PROBE = join(import.meta.dir, "services/probe.py");
+const PROBE = join(import.meta.dir, "../support/services/probe.py");
 
 /** Answers every connection with its name and where it came from; remembers what it is told. */
-export class ToyRelay implements ConnectionRelay {
+class ToyRelay implements ConnectionRelay {
   /** Of nobody on the machine. */
   readonly uid = 64_321;
   readonly told = new Map<string, EgressPolicy | null>();
