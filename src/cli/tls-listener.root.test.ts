@@ -7,6 +7,7 @@ import { connect } from "node:tls";
 import type { CertificateFiles } from "../host/tls/certificate.ts";
 import { CertbotFolder, makeCertificate } from "../host/tls/testing/certificates.ts";
 import { jsonLog } from "../work/log.ts";
+import { freePort } from "../work/testing/free-port.ts";
 import { ManualClock } from "../work/testing/manual-clock.ts";
 import { CERTIFICATE_LOOK_EVERY_MS, LEAVING_LISTENER_MS } from "./limits.ts";
 import { TlsListener } from "./tls-listener.ts";
@@ -99,13 +100,6 @@ class Listening implements AsyncDisposable {
 }
 
 const websocket = { message: () => undefined };
-
-function freePort(): number {
-  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
-  const { port } = probe;
-  probe.stop(true);
-  return port;
-}
 
 /** Whose certificate a new connection is shown. */
 async function shownAt(port: number): Promise<string> {
@@ -205,7 +199,7 @@ test("who connects while certificates change is never turned away", async () => 
   await Promise.all(callers);
   expect(failed).toEqual([]);
   expect(listening.log).toHaveLength(CHANGES);
-}, 60_000);
+}, 120_000);
 
 test("a port that another server has is not shared with it", async () => {
   await using listening = new Listening();
