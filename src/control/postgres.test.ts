@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { FakeHost } from "../host/testing/fake-host.ts";
 import { type PostgresFixture, postgresOfFile, postgresPrograms } from "../store/testing/postgres.ts";
+import { egressOf } from "./lifecycle/egress.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 import { storeBuild, storeTemplate } from "./testing/stored-templates.ts";
 
@@ -42,6 +43,8 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
         Bun.sleep(nth * (round % 4)).then(() => f.call("POST", `/sandboxes/${id}/${path}`, {})),
       );
       calls.push(Bun.sleep(5 * (round % 5)).then(() => f.call("POST", `/v2/sandboxes/${id}/connect`)));
+      const rules = [1, 2, 3].map((nth) => f.call("PUT", `/sandboxes/${id}/network`, { denyOut: [`9.9.9.${nth}`] }));
+      calls.push(...rules);
       if (round % 3 === 0) calls.push(Bun.sleep(2 * round).then(() => f.call("DELETE", `/sandboxes/${id}`)));
       const statuses = (await Promise.all(calls)).map(({ status }) => status);
       expect(statuses.filter((status) => ![200, 201, 204, 404, 409].includes(status))).toEqual([]);
@@ -51,6 +54,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
       expect(await f.store.sandboxes.inState(state)).toEqual([]);
     }
     const running = await f.store.sandboxes.inState("running");
+    for (const row of running) expect(f.host.requestOf(row.id)?.egress).toEqual(egressOf(row));
     expect(f.host.running.toSorted()).toEqual(running.map(({ id }) => id).toSorted());
     const paused = (await f.store.sandboxes.inState("paused")).flatMap(({ checkpoint }) => checkpoint ?? []);
     const kept = [...paused, ...(await f.store.builds.checkpoints())];

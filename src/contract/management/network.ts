@@ -102,21 +102,21 @@ function judged(problemOf: (text: string) => string | undefined): z.ZodString {
 }
 
 function entries(problemOf: (entry: string) => string | undefined) {
-  return z.array(z.string()).superRefine((list, context) => {
-    if (list.length > EGRESS_ENTRIES_MAX) {
-      const first = shownEntry(list[EGRESS_ENTRIES_MAX] ?? "");
-      complain(
-        context,
-        [],
-        `must have at most ${EGRESS_ENTRIES_MAX} entries, got ${list.length}; ${first} is too many`,
-      );
-      return;
-    }
-    for (const [at, entry] of list.entries()) {
-      const problem = problemOf(entry);
-      if (problem !== undefined) complain(context, [at], `${shownEntry(entry)} ${problem}`);
-    }
-  });
+  return z
+    .array(z.string())
+    .superRefine((list, context) => {
+      if (list.length > EGRESS_ENTRIES_MAX) {
+        const first = shownEntry(list[EGRESS_ENTRIES_MAX] ?? "");
+        const message = `must have at most ${EGRESS_ENTRIES_MAX} entries, got ${list.length}; ${first} is too many`;
+        complain(context, [], message);
+        return;
+      }
+      for (const [at, entry] of list.entries()) {
+        const problem = problemOf(entry);
+        if (problem !== undefined) complain(context, [at], `${shownEntry(entry)} ${problem}`);
+      }
+    })
+    .meta({ maxItems: EGRESS_ENTRIES_MAX });
 }
 
 /** A name that is allowed where nothing is denied would look like a rule, and be none. */
