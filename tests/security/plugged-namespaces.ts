@@ -1,4 +1,4 @@
-/** A network of its own for a test: network namespaces in the place of sandboxes, a toy in that of the relay. */
+/** A network of a test's own: network namespaces in the place of sandboxes, and a toy in that of the relay. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";

@@ -9,12 +9,12 @@ import { described, stderrLog } from "../../work/log.ts";
 import { OneAtATimeByKey } from "../../work/one-at-a-time.ts";
 import type { Egress, EgressPolicy } from "../host.ts";
 import { EgressJudge } from "../relay/egress-judge.ts";
+import type { EgressRelay } from "../relay/egress-relay.ts";
 import {
   fillChains,
   makeSets,
   needsRelay,
   OPEN,
-  type RelayFacts,
   removeSets,
   type SlotRules,
   type SlotState,
@@ -23,13 +23,7 @@ import {
 } from "./slot-chains.ts";
 
 /** Decides by names, and speaks to proxies. */
-export interface ConnectionRelay extends RelayFacts {
-  /** Resolves when it judges by it and has cut what it forbids. Null: it forgets the sandbox and cuts all. */
-  set(source: string, policy: EgressPolicy | null): Promise<void>;
-  /** The machine is on other networks now. */
-  setClosed(ranges: readonly string[]): Promise<void>;
-  close(): Promise<void>;
-}
+export type ConnectionRelay = Pick<EgressRelay, "uid" | "ports" | "set" | "setClosed" | "close">;
 
 interface EgressRulesParts {
   table: string;

@@ -34,7 +34,7 @@ export interface SlotRules {
 export const OPEN: SlotRules = { egress: "open", ways: [] };
 
 /** The relay of connections, on the server's own address. */
-export interface RelayFacts {
+interface RelayFacts {
   uid: number;
   ports: { http: number; tls: number; proxied: number };
 }
