@@ -123,14 +123,17 @@ async function nftables() {
     set s { type ipv4_addr; flags interval; auto-merge; elements = { 10.0.0.0/8 } }
     set m { type ipv4_addr; size 65536; flags dynamic; timeout 10s; }
     set n { type ipv4_addr; size 65536; flags dynamic; }
+    map v { type ipv4_addr : verdict; elements = { 192.0.2.2 : jump f } }
+    chain f { ct original ip daddr @s drop; ct direction reply ct status dnat accept; }
     chain e { type filter hook input priority filter; add @m { ip saddr limit rate over 9/second burst 9 packets } drop; }
     chain a { type filter hook prerouting priority raw; fib saddr . iif oif missing drop; }
-    chain b { type nat hook prerouting priority dstnat; udp dport 53 dnat ip to 192.0.2.1:53; }
-    chain c { type filter hook forward priority filter; ct state new add @n { ip saddr ct count over 9 } drop; ip daddr @s reject with icmp type admin-prohibited; }
+    chain b { type nat hook prerouting priority dstnat; fib daddr type local return; udp dport 53 dnat ip to 192.0.2.1:53; }
+    chain c { type filter hook forward priority filter; ct state new add @n { ip saddr ct count over 9 } drop; ip daddr @s reject with icmp type admin-prohibited; ip saddr vmap @v; }
     chain d { type nat hook postrouting priority srcnat; masquerade; }
+    chain g { type filter hook output priority filter; meta skuid 9 fib daddr type != unicast drop; }
   }`;
   const result = await attempt(["unshare", "--net", "nft", "-f", "-"], { stdin: rules });
-  if (result.exitCode === 0) return ok("sets, NAT, connection tracking and reverse-path checks");
+  if (result.exitCode === 0) return ok("sets, verdict maps, NAT, connection tracking and reverse-path checks");
   return broken(
     `cannot load our kind of rules: ${result.stderr.trim().split("\n")[0] ?? ""}`,
     "load the modules: modprobe -a nf_tables nft_fib_inet nft_nat nft_masq nft_ct nft_reject_inet nft_limit nft_connlimit",
