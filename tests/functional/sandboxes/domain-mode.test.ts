@@ -3,14 +3,17 @@
  * else. On the one port that needs no number in a URL, so no other test may listen there.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { attempt } from "../../../src/host/system/command.ts";
+import { readText } from "../../house/source-files.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { startService } from "../../support/listening.ts";
 import { sandlotTls } from "../../support/programs/sandlot-tls.ts";
 import { runWithSdk } from "../../support/programs/sdk-program.ts";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "../../support/server.ts";
 
+const PROJECT = join(import.meta.dir, "../../..");
 const DOMAIN = "sandlot.localhost";
 const folder = newDataFolder("domain-mode");
 const trust = { ca: `${folder}-trust/ca.pem`, bundle: `${folder}-trust/bundle.pem` };
@@ -127,6 +130,14 @@ test.each(["node", "bun"] as const)("the SDK on %s works with the domain alone",
     isRunning: true,
     killed: true,
   });
+});
+
+test("the example of a private sandbox in docs/network.md prints what the page says", async () => {
+  const [, , example = ""] = readText("docs/network.md").split("```ts\n");
+  const code = example.slice(0, example.indexOf("```"));
+  const env = { PATH: process.env.PATH ?? "", ...exported() };
+  const printed = await attempt([process.execPath, "-e", code], { cwd: PROJECT, env, timeoutMs: 60_000 });
+  expect([printed.stdout, printed.stderr]).toEqual(["403\nfor friends\n\n", ""]);
 });
 
 const cli = cliOfFile(

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type * as E2B from "e2b";
 
 const PROJECT = join(import.meta.dir, "../../..");
-const PROGRAM_MS = 50_000;
+const PROGRAM_MS = 100_000;
 
 /** All that a program has: it is sent there as text. */
 interface Given {
