@@ -81,6 +81,18 @@ describe("the request reaches the service", () => {
     expect(names.sort()).toEqual(["connection", "host", ...expected].sort());
   });
 
+  test.each(["//a", "/a//b", "/a?b=//c", '/a|"<>^`{}'])("for the target %s in the same words", async (target) => {
+    await using service = await answering(OK);
+    const lines: string[] = [];
+    for (const more of ["", "Accept: a/b\r\nUser-Agent: me\r\n"]) {
+      const request = `GET ${target} HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${more}\r\n`;
+      await edge.raw(request, (text) => text.endsWith("ok"));
+      lines.push(service.received.at(-1)?.split("\r\n")[0] ?? "");
+    }
+    expect(lines[0]).toBe(lines[1] ?? "");
+    if (target.startsWith("//")) expect(lines[0]).toBe(`GET ${target} HTTP/1.1`);
+  });
+
   test.each([
     ["the team's key", "X-API-Key: e2b_0123456789abcdef", "x-api-key"],
     ["it beside another", "X-API-Key: mine\r\nX-API-Key: e2b_0123456789abcdef", "x-api-key"],

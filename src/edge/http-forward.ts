@@ -17,7 +17,7 @@ const BODILESS_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 export function httpAttempt(request: Request, target: string, askedPort: number): Attempt<Response> {
   const { headers } = request;
   const host = headers.get("host");
-  const isForFetch = fetchKeeps(request) && !isFileDownload(request.method, askedPort, target);
+  const isForFetch = fetchKeeps(request, target) && !isFileDownload(request.method, askedPort, target);
   towardsSandbox(headers);
   // A new connection for each request: addresses pass from one sandbox to the next, an idle connection must not.
   headers.set("connection", "close");
@@ -28,8 +28,12 @@ export function httpAttempt(request: Request, target: string, askedPort: number)
   };
 }
 
-/** Where it finds no Accept, User-Agent, Host, or length of a body that may be, fetch puts its own. */
-function fetchKeeps({ method, headers }: Request): boolean {
+/**
+ * Where it finds no Accept, User-Agent, Host, or length of a body that may be, fetch puts its own; of two slashes at
+ * the start it makes one.
+ */
+function fetchKeeps({ method, headers }: Request, target: string): boolean {
+  if (target.startsWith("//")) return false;
   if (!headers.has("accept") || !headers.has("user-agent") || !headers.has("host")) return false;
   return BODILESS_METHODS.has(method) || headers.has("content-length") || headers.has("transfer-encoding");
 }

@@ -119,7 +119,7 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
     if (asked.port === RUNTIME_PORT) {
       return await attempt({ host, port: runtimePort, tlsName: undefined, maskedHost: null, ended });
     }
-    const maskedHost = access.maskRequestHost?.replaceAll(MASK_PORT, String(asked.port)) ?? null;
+    const maskedHost = access.maskRequestHost?.replaceAll(MASK_PORT, String(asked.port)) || null;
     const tlsName = access.httpsPorts.includes(asked.port) ? nameIn(maskedHost ?? headers.get("host")) : undefined;
     const tryAt = (port: number) => attempt({ host, port, tlsName, maskedHost, ended });
     const known = forwards.known(asked, host);
