@@ -1,0 +1,180 @@
+/** Addresses of private sandboxes, and as what their services are asked: through the client, as its users set them. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { SELF_SIGNED } from "../../../src/edge/testing/self-signed.ts";
+import { startListening, startService } from "../../support/listening.ts";
+import { rawRequest } from "../../support/raw-request.ts";
+import { sharedServer } from "../../support/shared-server.ts";
+
+const server = sharedServer();
+const RUNTIME = 49983;
+const WEB = 8000;
+const SOCKET = 8100;
+const HTTPS = 8443;
+const MISSING = "The sandbox is private: the header e2b-traffic-access-token is missing";
+const WRONG = "The sandbox is private: the header e2b-traffic-access-token holds another token";
+
+const tokenOf = ({ trafficAccessToken }: Sandbox) => ({ "E2B-Traffic-Access-Token": trafficAccessToken ?? "" });
+
+/** Asks a port of a sandbox by its host name. */
+const ask = ({ sandboxId }: Pick<Sandbox, "sandboxId">, port: number, path: string, init: RequestInit = {}) =>
+  fetch(`${server().url}${path}`, {
+    ...init,
+    headers: { ...(init.headers as Record<string, string> | undefined), Host: `${port}-${sandboxId}.anything.test` },
+  });
+
+async function seenBy(answer: Response): Promise<{ headers: Record<string, string>; url: string }> {
+  expect(answer.status).toBe(200);
+  return (await answer.json()) as { headers: Record<string, string>; url: string };
+}
+
+describe("a private sandbox", () => {
+  let sandbox: Sandbox;
+  beforeAll(async () => {
+    sandbox = await Sandbox.create({
+      ...server().options,
+      network: { allowPublicTraffic: false },
+      lifecycle: { onTimeout: "pause", autoResume: true },
+      timeoutMs: 600_000,
+    });
+    await startService(sandbox, "web-service", WEB, "127.0.0.1");
+    await startService(sandbox, "websocket-echo", SOCKET);
+  });
+
+  test("lets a request pass with its token, which the service sees, and none without", async () => {
+    const { sandboxId, trafficAccessToken } = sandbox;
+    const { headers } = await seenBy(await ask(sandbox, WEB, "/echo", { headers: tokenOf(sandbox) }));
+    expect(headers["e2b-traffic-access-token"]).toBe(trafficAccessToken ?? "none");
+    for (const [given, message] of [
+      [{}, MISSING],
+      [{ "E2B-Traffic-Access-Token": "0".repeat(64) }, WRONG],
+    ] as [Record<string, string>, string][]) {
+      const refused = await ask(sandbox, WEB, "/echo", { headers: given });
+      expect([refused.status, await refused.text()]).toEqual([403, JSON.stringify({ sandboxId, message, code: 403 })]);
+      // A port that nobody listens on is no different: nobody learns what runs inside.
+      expect((await ask(sandbox, 8999, "/", { headers: given })).status).toBe(403);
+    }
+    const page = await ask(sandbox, WEB, "/", {
+      headers: { "User-Agent": "Mozilla/5.0", "Sec-Fetch-Mode": "navigate" },
+    });
+    expect(await page.text()).toContain("<title>Missing Traffic Access Token</title>");
+  });
+
+  test("lets a WebSocket pass with its token, and none without", async () => {
+    const spoken = (given: Record<string, string>) => {
+      const headers = { ...given, Host: `${SOCKET}-${sandbox.sandboxId}.anything.test` };
+      const socket = new BunWebSocket(server().url.replace("http", "ws"), { headers });
+      return new Promise<string>((resolve) => {
+        socket.onmessage = ({ data }) => {
+          resolve(String(data));
+          socket.close();
+        };
+        socket.onclose = () => resolve("closed");
+      });
+    };
+    expect(await spoken({})).toBe("closed");
+    expect(await spoken({ "E2B-Traffic-Access-Token": "guess" })).toBe("closed");
+    expect(await spoken(tokenOf(sandbox))).toBe("connected to /");
+  });
+
+  test("serves its client as ever: commands, files, and signed links to whoever has one", async () => {
+    expect((await sandbox.commands.run("echo hello")).stdout).toBe("hello\n");
+    await sandbox.files.write("letter", "signed");
+    const signed = new URL(await sandbox.downloadUrl("letter", { useSignatureExpiration: 60_000 }));
+    const answer = await ask(sandbox, RUNTIME, `${signed.pathname}${signed.search}`);
+    expect([answer.status, await answer.text()]).toEqual([200, "signed"]);
+    expect((await ask(sandbox, RUNTIME, "/metrics", { headers: tokenOf(sandbox) })).status).toBe(401);
+  });
+
+  test("is woken by who has its token, and by nobody else; the token stays", async () => {
+    await sandbox.pause();
+    for (const headers of [{}, { "E2B-Traffic-Access-Token": "guess" }]) {
+      const refused = await ask(sandbox, WEB, "/echo", { headers });
+      expect(refused.status).toBe(403);
+      expect(await refused.json()).toMatchObject({ sandboxId: sandbox.sandboxId, code: 403 });
+    }
+    expect((await Sandbox.getInfo(sandbox.sandboxId, server().options)).state).toBe("paused");
+    await seenBy(await ask(sandbox, WEB, "/echo", { headers: tokenOf(sandbox) }));
+    expect((await Sandbox.getInfo(sandbox.sandboxId, server().options)).state).toBe("running");
+    expect((await ask(sandbox, WEB, "/echo")).status).toBe(403);
+    const connected = await Sandbox.connect(sandbox.sandboxId, server().options);
+    expect(connected.trafficAccessToken).toBe(sandbox.trafficAccessToken ?? "none");
+  });
+});
+
+/** The types of browsers hide that Bun's client takes headers. */
+const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket;
+
+test("the runtime of a private sandbox that is not secured is guarded by the same token", async () => {
+  const body = JSON.stringify({ templateID: "base", network: { allowPublicTraffic: false } });
+  const made = await fetch(`${server().url}/sandboxes`, {
+    method: "POST",
+    headers: { "X-API-Key": server().apiKey, "Content-Type": "application/json" },
+    body,
+  });
+  const { sandboxID, trafficAccessToken, envdAccessToken } = (await made.json()) as Record<string, string | null>;
+  expect([made.status, envdAccessToken]).toEqual([201, null]);
+  const at = { sandboxId: sandboxID ?? "" };
+  const headers = { "E2B-Traffic-Access-Token": trafficAccessToken ?? "" };
+  for (const path of ["/health", "/files?path=/etc/hostname", "/files?path=/etc/hostname&signature=v1_any"]) {
+    expect((await ask(at, RUNTIME, path)).status).toBe(403);
+  }
+  expect((await ask(at, RUNTIME, "/health", { headers })).status).toBe(204);
+  expect((await ask(at, RUNTIME, "/files?path=/etc/hostname", { headers })).status).toBe(200);
+});
+
+describe("services are asked", () => {
+  let sandbox: Sandbox;
+  beforeAll(async () => {
+    sandbox = await Sandbox.create({
+      ...server().options,
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what users write.
+      network: { maskRequestHost: "localhost:${PORT}", httpsPorts: [HTTPS] },
+      timeoutMs: 600_000,
+    });
+    await startService(sandbox, "web-service", WEB);
+  });
+
+  test("under the masked host, with the one that was asked for beside it", async () => {
+    const { headers } = await seenBy(await ask(sandbox, WEB, "/echo", { headers: { "X-Forwarded-Host": "forged" } }));
+    expect(headers).toMatchObject({
+      host: `localhost:${WEB}`,
+      "x-forwarded-host": `${WEB}-${sandbox.sandboxId}.anything.test`,
+    });
+  });
+
+  test("with the headers that the client sent and no others, and never with the team's key", async () => {
+    const host = `${WEB}-${sandbox.sandboxId}.anything.test`;
+    const { body } = await rawRequest(server().url, {
+      target: "/echo",
+      host,
+      headers: { "X-API-Key": server().apiKey },
+    });
+    const { headers } = JSON.parse(body) as { headers: Record<string, string> };
+    expect(Object.keys(headers).sort()).toEqual(["connection", "host", "x-forwarded-host"]);
+    const asked = await ask(sandbox, WEB, "/echo", { headers: { "X-API-Key": server().apiKey, "X-Own": "yes" } });
+    const seen = await seenBy(asked);
+    expect(seen.headers["x-own"]).toBe("yes");
+    expect(JSON.stringify(seen)).not.toContain(server().apiKey);
+  });
+
+  test("in TLS on the ports that were said, on a loopback address as well", async () => {
+    await sandbox.files.write("/tmp/key.pem", SELF_SIGNED.key);
+    await sandbox.files.write("/tmp/cert.pem", SELF_SIGNED.cert);
+    await sandbox.files.write("/tmp/tls.cjs", TLS_SERVICE);
+    await startListening(sandbox, `exec node /tmp/tls.cjs ${HTTPS}`);
+    expect(await (await ask(sandbox, HTTPS, "/a?b")).text()).toBe(`true /a?b localhost:${HTTPS} `);
+    const answer = await ask(sandbox, HTTPS, "/", { method: "POST", body: "sealed" });
+    expect(await answer.text()).toBe(`true / localhost:${HTTPS} sealed`);
+  });
+});
+
+const TLS_SERVICE = `
+const { readFileSync } = require("node:fs");
+const tls = { key: readFileSync("/tmp/key.pem"), cert: readFileSync("/tmp/cert.pem") };
+require("node:https").createServer(tls, async (request, response) => {
+  let body = "";
+  for await (const piece of request) body += piece;
+  response.end([request.socket.encrypted, request.url, request.headers.host, body].join(" "));
+}).listen(Number(process.argv[2]), "127.0.0.1", () => console.log("listening"));
+`;
