@@ -71,6 +71,7 @@ describe("the request reaches the service", () => {
     ["POST", "User-Agent: me\r\nAccept: a/b\r\n", ["accept", "user-agent"]],
     ["POST", "User-Agent: me\r\nAccept: a/b\r\nContent-Length: 0\r\n", ["accept", "content-length", "user-agent"]],
     ["POST", "Content-Length: 0\r\n", ["content-length"]],
+    ["GET", "User-Agent: me\r\nAccept: a/b\r\nConnection: accept, user-agent\r\n", []],
   ])("with no header that the client did not send: %s %j", async (method, headers, expected) => {
     await using service = await answering(OK);
     await edge.raw(`${method} / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${headers}\r\n`, (text) =>

@@ -17,8 +17,9 @@ const BODILESS_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 export function httpAttempt(request: Request, target: string, askedPort: number): Attempt<Response> {
   const { headers } = request;
   const host = headers.get("host");
-  const isForFetch = fetchKeeps(request, target) && !isFileDownload(request.method, askedPort, target);
+  const isFramed = headers.has("content-length") || headers.has("transfer-encoding");
   towardsSandbox(headers);
+  const isForFetch = fetchKeeps(request, target, isFramed) && !isFileDownload(request.method, askedPort, target);
   // A new connection for each request: addresses pass from one sandbox to the next, an idle connection must not.
   headers.set("connection", "close");
   const exchange = isForFetch ? byFetch(request, target) : bySocket(request, target, askedPort);
@@ -32,10 +33,10 @@ export function httpAttempt(request: Request, target: string, askedPort: number)
  * Where it finds no Accept, User-Agent, Host, or length of a body that may be, fetch puts its own; of two slashes at
  * the start it makes one.
  */
-function fetchKeeps({ method, headers }: Request, target: string): boolean {
+function fetchKeeps({ method, headers }: Request, target: string, isFramed: boolean): boolean {
   if (target.startsWith("//")) return false;
   if (!headers.has("accept") || !headers.has("user-agent") || !headers.has("host")) return false;
-  return BODILESS_METHODS.has(method) || headers.has("content-length") || headers.has("transfer-encoding");
+  return isFramed || BODILESS_METHODS.has(method);
 }
 
 /** A file may be gigabytes, and fetch carries a body from thread to thread in small pieces: twice the work. */

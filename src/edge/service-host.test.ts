@@ -140,6 +140,17 @@ describe("a port of TLS", () => {
     expect(raw.length).toBeGreaterThan(64 * big.length);
   });
 
+  test.each(KINDS.slice(0, 2))("may give a body that ends with the connection: %s", async (_name, more) => {
+    const server = tls.createServer(SELF_SIGNED, (socket) => void socket.end("HTTP/1.1 200 OK\r\n\r\nuntil the end"));
+    await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+    const { port } = server.address() as net.AddressInfo;
+    shape({ httpsPorts: [port] });
+    const received = await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(port)}\r\nConnection: close\r\n${more}\r\n`);
+    // Its length or the last chunk says that it is whole.
+    expect(received).toMatch(/content-length: 13\r\n\r\nuntil the end$|until the end\r\n0\r\n\r\n$/i);
+    server.close();
+  });
+
   test("carries a WebSocket", async () => {
     await using service = start();
     shape({ httpsPorts: [service.port ?? 0] });
@@ -178,7 +189,7 @@ describe("a port of TLS", () => {
         },
       });
       await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-      const { port } = server.address() as { port: number };
+      const { port } = server.address() as net.AddressInfo;
       server.on("secureConnection", (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
       shape({ maskRequestHost, httpsPorts: [port] });
       await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(port)}\r\n${more}\r\n`, (text) => text.includes("\r\n\r\n"));
