@@ -16,15 +16,15 @@ import {
   MUST_BE_CLOSED,
   NAME_SERVER,
   OUTSIDE,
+  OUTSIDE_IPV6,
   OUTSIDE_NAME,
 } from "../../src/host/testing/outer-network.ts";
 import { timed } from "../../src/work/testing/timed.ts";
+import { expectReached, giveProbes, reached } from "../support/egress/probing.ts";
 import { startListening } from "../support/listening.ts";
 import { rawRequest } from "../support/raw-request.ts";
 import type { TestServer } from "../support/server.ts";
-import { until } from "../support/until.ts";
 
-const OUTSIDE_IPV6 = "2001:db8:1::1";
 const ECHO_PORT = 7000;
 
 interface Connected {
@@ -36,34 +36,11 @@ interface Connected {
   neighbour: Sandbox;
 }
 
-/** Those of `probes` ("kind address port") that answer to `sandbox`. */
-async function reached(sandbox: Sandbox, probes: readonly string[]): Promise<string[]> {
-  const quoted = probes.map((probe) => `'${probe}'`).join(" ");
-  // One try for a name, not the resolver's usual four of five seconds: the probes are to end together.
-  const envs = { RES_OPTIONS: "attempts:1 timeout:1" };
-  const { stdout } = await sandbox.commands.run(`python3 /tmp/probe.py ${quoted}`, { user: "root", envs });
-  return stdout.split("\n").filter((line) => line !== "");
-}
-
 /** Those of `probes` that answer to a neighbour on the machine's uplink. */
 async function reachedFromInternet(probes: readonly string[]): Promise<string[]> {
   const probe = join(import.meta.dir, "../support/services/probe.py");
   const stdout = await run([...enterInternet(String(process.env.SANDLOT_TEST_RUN)), "python3", probe, ...probes]);
   return stdout.split("\n").filter((line) => line !== "");
-}
-
-/**
- * All of `probes` answer. A probe waits for a moment only, so what is open is asked again on a machine that is busy.
- */
-async function expectReached(sandbox: Sandbox, probes: readonly string[]): Promise<void> {
-  let found: string[] = [];
-  await until(
-    () => `${JSON.stringify(probes)} answer; these do: ${JSON.stringify(found)}`,
-    async () => {
-      found = await reached(sandbox, probes);
-      return Bun.deepEquals(found, probes);
-    },
-  );
 }
 
 const everyWay = (address: string) => [`tcp ${address} 80`, `udp ${address} ${ECHO_PORT}`, `icmp ${address} 0`];
@@ -93,9 +70,8 @@ export function holdNetworkWalls(server: () => TestServer, make: () => Promise<C
   let own: ReturnType<typeof Bun.serve> | undefined;
 
   beforeAll(async () => {
-    const probe = await Bun.file(join(import.meta.dir, "../support/services/probe.py")).text();
     ({ open, offline, neighbour } = await make());
-    for (const sandbox of [open, offline, neighbour]) await sandbox.files.write("/tmp/probe.py", probe);
+    for (const sandbox of [open, offline, neighbour]) await giveProbes(sandbox);
     own = Bun.serve({ hostname: "::", port: 0, fetch: () => new Response("this machine") });
   });
   afterAll(async () => {

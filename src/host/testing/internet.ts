@@ -4,7 +4,7 @@
  *   TCP and UDP 53   names (internet-names.ts); TCP 853 the same over TLS, /dns-query of 443 over HTTPS
  *   TCP 80, 443      "hello from outside"; /reached tells by which address, name and Host, /bytes/N sends so many
  *                    bytes, /drip a line again and again; `authorityFile` has the authority behind 443
- *   TCP and UDP 7000 an echo; so does UDP 443, where QUIC would be
+ *   TCP and UDP 7000 an echo, so does UDP 443, where QUIC would be; the datagram "drip" brings "drop" for a minute
  *
  * What came is counted, so that a test sees what left a sandbox although no answer came back: /seen?what=TEXT of port
  * 80 tells how often TEXT came as the path of a request, as a datagram or as a piece of an echoed connection, and
@@ -19,6 +19,7 @@ import { answerQuestion, count, timesAsked } from "./internet-names.ts";
 import { INTERNET_ADDRESSES, INTERNET_PORTS } from "./outer-network.ts";
 
 const DRIP_EVERY_MS = 50;
+const DRIP_DATAGRAMS_MS = 60_000;
 const PIECE = Buffer.alloc(64 * 1024, "x");
 const QUESTION_MAX_BYTES = 65_535;
 const tls = await makeCertificate(process.argv[2] ?? "");
@@ -74,11 +75,18 @@ async function listenUdp(hostname: string, port: number, answer: (data: Buffer) 
     socket: {
       data(socket, data, from, address) {
         const answered = answerOf(answer, data);
-        if (answered !== undefined) socket.send(answered, from, address);
+        if (answered === undefined) return;
+        socket.send(answered, from, address);
+        if (answered.toString() === "drip") dripDatagrams(() => void socket.send("drop", from, address));
       },
       error: () => undefined,
     },
   });
+}
+
+function dripDatagrams(send: () => void): void {
+  const timer = setInterval(send, DRIP_EVERY_MS);
+  setTimeout(() => clearInterval(timer), DRIP_DATAGRAMS_MS);
 }
 
 /** Whatever a test sends, the others still need this program. */

@@ -19,7 +19,9 @@ def udp(address, port):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as sender:
         sender.settimeout(SECONDS)
-        sender.sendto(b"probe", (address, int(port)))
+        # Connected, so that a refusal is heard at once.
+        sender.connect((address, int(port)))
+        sender.send(b"probe")
         return sender.recv(16) == b"probe"
 
 
@@ -34,7 +36,8 @@ def dns(address, port):
     """Asks for outside.test."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.settimeout(SECONDS)
-        sender.sendto(QUESTION, (address, int(port)))
+        sender.connect((address, int(port)))
+        sender.send(QUESTION)
         return len(sender.recv(512)) > len(QUESTION)
 
 
@@ -61,7 +64,7 @@ def doh(address, port):
 
 def answers_stream(connection):
     connection.sendall(len(QUESTION).to_bytes(2, "big") + QUESTION)
-    return len(connection.recv(512)) > 2
+    return len(connection.recv(512)) > 2 + len(QUESTION)
 
 
 def name(host, _port):

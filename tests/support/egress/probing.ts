@@ -1,0 +1,77 @@
+/** What gets out of a sandbox: tried from inside, and counted on the internet of the tests. */
+import { join } from "node:path";
+import type { Sandbox } from "e2b";
+import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
+import { until } from "../until.ts";
+
+const SERVICES = join(import.meta.dir, "../services");
+
+/** A connection and the requests on it; what is not said is as in services/web-probe.py. */
+export interface Exchange {
+  /** Where the connection goes: an address, or a name that the sandbox resolves. */
+  address: string;
+  port?: number;
+  /** Begins TLS and names this server; empty: names none. */
+  name?: string;
+  hosts: readonly string[];
+  path?: string;
+  piece?: number;
+  pause?: number;
+  raw?: string;
+}
+
+export async function giveProbes(sandbox: Sandbox): Promise<void> {
+  for (const name of ["probe.py", "web-probe.py", "ask.py", "sender.py", "flows.py"]) {
+    await sandbox.files.write(`/tmp/${name}`, await Bun.file(join(SERVICES, name)).text());
+  }
+}
+
+/** Those of `probes`, such as "tcp 1.1.1.1 80" (services/probe.py), that answer. */
+export async function reached(sandbox: Sandbox, probes: readonly string[]): Promise<string[]> {
+  const quoted = probes.map((probe) => `'${probe}'`).join(" ");
+  // One try for a name, not the resolver's usual four of five seconds: the probes are to end together.
+  const envs = { RES_OPTIONS: "attempts:1 timeout:1" };
+  const { stdout } = await sandbox.commands.run(`python3 /tmp/probe.py ${quoted}`, { user: "root", envs });
+  return stdout.split("\n").filter((line) => line !== "");
+}
+
+/** All of `probes` answer. One waits for a moment only, so what is open is asked again on a machine that is busy. */
+export async function expectReached(sandbox: Sandbox, probes: readonly string[]): Promise<void> {
+  let found: string[] = [];
+  await until(
+    () => `${JSON.stringify(probes)} answer; these do: ${JSON.stringify(found)}`,
+    async () => {
+      found = await reached(sandbox, probes);
+      return Bun.deepEquals(found, probes);
+    },
+  );
+}
+
+/** What came of each: what was answered on the connection, and how it ended if that was not our doing. */
+export async function exchange(sandbox: Sandbox, exchanges: readonly Exchange[]): Promise<string[][]> {
+  const whole = exchanges.map(({ port, ...rest }) => ({ ...rest, port: port ?? (rest.name === undefined ? 80 : 443) }));
+  const quoted = JSON.stringify(whole).replaceAll("'", "'\\''");
+  const { stdout } = await sandbox.commands.run(`python3 /tmp/web-probe.py '${quoted}'`, { timeoutMs: 120_000 });
+  return JSON.parse(stdout);
+}
+
+/** How often this text came as a datagram, a piece of an echoed connection, or the path of a request. */
+export async function timesSeen(what: string): Promise<number> {
+  return await asked(`/seen?what=${encodeURIComponent(what)}`);
+}
+
+/** How often any name server there was asked for this name. */
+export async function timesAsked(name: string): Promise<number> {
+  return await asked(`/asked?name=${encodeURIComponent(name)}`);
+}
+
+async function asked(path: string): Promise<number> {
+  return Number(await (await fetch(`http://${OUTSIDE}${path}`)).text());
+}
+
+let marks = 0;
+
+/** A text that nothing else sends. Fit to be part of a name. */
+export function newMark(): string {
+  return `m${process.pid}x${++marks}x${crypto.randomUUID().slice(0, 8)}`;
+}
