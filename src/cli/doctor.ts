@@ -12,7 +12,9 @@ export async function doctor(config: Config): Promise<number> {
 /** Answers whether nothing is broken. */
 export async function examineAndPrint(config: Config, options: { onlyProblems: boolean }): Promise<boolean> {
   const { dataFolder, cacheFolder } = config;
-  return await examine({ dataFolder, cacheFolder, guestFolder: currentGuestFolder(config) }, (name, finding) => {
+  const { domain, certificate } = config.addresses;
+  const about = { dataFolder, cacheFolder, guestFolder: currentGuestFolder(config), domain, certificate };
+  return await examine(about, (name, finding) => {
     if (options.onlyProblems && finding.status === "ok") return;
     for (const line of findingLines(name, finding)) console.log(line);
   });

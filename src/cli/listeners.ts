@@ -36,30 +36,46 @@ export class Listeners {
   ) {}
 
   static async open(config: Config, served: Served): Promise<Listeners> {
-    const { domain, tlsListen, certificate } = config.addresses;
-    const plain = listening(config.listen, "SANDLOT_LISTEN", () => Bun.serve<Relay>(options(config.listen, served)));
-    const local = certificate === undefined ? LocalAuthority.find(config.dataFolder) : undefined;
-    const files = certificate ?? local?.files;
-    if (files === undefined) return new Listeners(config.listen, undefined, undefined, (force) => plain.stop(force));
-    await renew(local, domain, served.log);
-    const renewing = setInterval(() => void renew(local, domain, served.log), RENEW_LOOK_EVERY_MS);
-    const tls = listening(tlsListen, "SANDLOT_TLS_LISTEN", () =>
-      TlsListener.open({
-        listen: tlsListen,
-        domain,
-        files,
-        begin: ({ cert, key }) =>
-          Bun.serve<Relay>({ ...options(tlsListen, served), tls: { cert, key }, http2: true, reusePort: true }),
-        clock: systemClock,
-        log: served.log,
-      }),
-    );
-    const shown = tlsListen.port === HTTPS_PORT ? domain : `${domain}:${tlsListen.port}`;
-    return new Listeners(config.listen, shown, local?.trustFile, async (force) => {
-      clearInterval(renewing);
-      await Promise.all([plain.stop(force), tls.stop(force)]);
-    });
+    const { listen } = config;
+    const plain = listening(listen, "SANDLOT_LISTEN", () => Bun.serve<Relay>(options(listen, served)));
+    try {
+      const tls = await withTls(config, served);
+      const stop = async (force: boolean) => void (await Promise.all([plain.stop(force), tls?.stop(force)]));
+      return new Listeners(listen, tls?.domain, tls?.trust, stop);
+    } catch (thrown) {
+      await plain.stop(true);
+      throw thrown;
+    }
   }
+}
+
+/** Undefined: there is no certificate. */
+async function withTls(config: Config, served: Served): Promise<Omit<Listeners, "listen"> | undefined> {
+  const { domain, tlsListen: listen, certificate } = config.addresses;
+  const local = certificate === undefined ? LocalAuthority.find(config.dataFolder) : undefined;
+  const files = certificate ?? local?.files;
+  if (files === undefined) return undefined;
+  await renew(local, domain, served.log);
+  const tls = listening(listen, "SANDLOT_TLS_LISTEN", () =>
+    TlsListener.open({
+      listen,
+      domain,
+      files,
+      begin: ({ cert, key }) =>
+        Bun.serve<Relay>({ ...options(listen, served), tls: { cert, key }, http2: true, reusePort: true }),
+      clock: systemClock,
+      log: served.log,
+    }),
+  );
+  const renewing = setInterval(() => void renew(local, domain, served.log), RENEW_LOOK_EVERY_MS);
+  return {
+    domain: listen.port === HTTPS_PORT ? domain : `${domain}:${listen.port}`,
+    trust: local?.trustFile,
+    stop(force) {
+      clearInterval(renewing);
+      return tls.stop(force);
+    },
+  };
 }
 
 /** The listener finds what is new by itself. What is there may serve for a while when nothing new can be made. */

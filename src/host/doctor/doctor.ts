@@ -1,4 +1,5 @@
 /** Every prerequisite, tested by doing it. */
+import { addressChecks } from "./address-checks.ts";
 import type { Check, DoctorOptions, Finding } from "./finding.ts";
 import { broken } from "./finding.ts";
 import { kernelChecks } from "./kernel-checks.ts";
@@ -20,7 +21,7 @@ export async function examine(
 }
 
 export function allChecks(options: DoctorOptions): Check[] {
-  return [...kernelChecks(options), ...limitChecks(options), ...toolChecks(options)];
+  return [...kernelChecks(options), ...limitChecks(options), ...toolChecks(options), ...addressChecks(options)];
 }
 
 /** A check that throws has found something broken that its author did not foresee. */

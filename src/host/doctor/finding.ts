@@ -10,6 +10,9 @@ export interface DoctorOptions {
   dataFolder: string;
   cacheFolder: string;
   guestFolder: string;
+  /** What clients know the server by, and the operator's certificate for it, if any. */
+  domain?: string;
+  certificate?: { cert: string; key: string } | undefined;
 }
 
 export interface Check {

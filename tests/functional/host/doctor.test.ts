@@ -23,6 +23,7 @@ const NAMES = [
   "crun",
   "runsc",
   "CRIU",
+  "TLS",
 ];
 
 /** After these shell commands, in a mount namespace of its own. */
@@ -40,7 +41,8 @@ test("on a machine that can run sandboxes, every line is ok or degraded, and CRI
     .split("\n")
     .filter((line) => !line.includes("FIX:"));
   expect(lines.map((line) => /^(?:ok|degraded)\s+(.*?):/.exec(line)?.[1])).toEqual(NAMES);
-  expect(lines.at(-1)).toMatch(
+  expect(lines.at(-1)).toMatch(/^ok +TLS: no certificate, so plain HTTP only$/);
+  expect(lines.at(-2)).toMatch(
     /^ok +CRIU: version [\d.]+; a sandbox with a listening socket, an inotify watch and a terminal/,
   );
   expect(readdirSync(dataFolder)).toEqual([]);

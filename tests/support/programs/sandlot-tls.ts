@@ -4,6 +4,8 @@ import { attempt } from "../../../src/host/system/command.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
 
-export function sandlotTls(dataFolder: string, extra: Record<string, string> = {}) {
-  return attempt([process.execPath, MAIN, "tls"], { env: serverEnv(dataFolder, extra) });
+/** After these shell commands, in a mount namespace of its own. */
+export function sandlotTls(dataFolder: string, extra: Record<string, string> = {}, before = "true") {
+  const argv = ["unshare", "--mount", "sh", "-c", `${before} && exec "$@"`, "sh", process.execPath, MAIN, "tls"];
+  return attempt(argv, { env: serverEnv(dataFolder, extra) });
 }

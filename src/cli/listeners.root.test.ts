@@ -1,0 +1,80 @@
+/** Needs root only to have the tool that makes certificates installed. */
+import { afterAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { LocalAuthority } from "../host/tls/local-authority.ts";
+import { jsonLog } from "../work/log.ts";
+import { loadConfig } from "./config.ts";
+import { Listeners } from "./listeners.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-listeners-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const served = {
+  handle: async ({ url }: Request) => new Response(url),
+  edge: { route: () => undefined, handle: async () => undefined, websocket: { message: () => undefined } },
+  log: jsonLog(() => undefined),
+};
+
+function configOf(name: string, extra: Record<string, string> = {}) {
+  const env = { SANDLOT_DATA: join(folder, name), SANDLOT_LISTEN: `127.0.0.1:${freePort()}`, ...extra };
+  return loadConfig(env);
+}
+
+function freePort(): number {
+  const probe = occupied();
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}
+
+function occupied() {
+  return Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+}
+
+test("without a certificate there is no TLS, and nothing on its port", async () => {
+  const taken = occupied();
+  const listeners = await Listeners.open(configOf("plain", { SANDLOT_TLS_LISTEN: `127.0.0.1:${taken.port}` }), served);
+  expect(listeners).toMatchObject({ domain: undefined, trust: undefined });
+  await listeners.stop(true);
+  taken.stop(true);
+});
+
+test("once sandlot tls was run there is, both lead to the same place, and clients are told domain and port", async () => {
+  const port = freePort();
+  const config = configOf("local", { SANDLOT_TLS_LISTEN: `127.0.0.1:${port}` });
+  await new LocalAuthority(config.dataFolder).renew("another.localhost", Date.now());
+  // A certificate for another domain, from before the setting was changed, is replaced.
+  const listeners = await Listeners.open(config, served);
+  const trust = `${config.dataFolder}-trust/ca.pem`;
+  expect(listeners).toMatchObject({ domain: `sandlot.localhost:${port}`, trust });
+  const ca = await Bun.file(trust).text();
+  const url = `https://api.sandlot.localhost:${port}/health`;
+  expect(await (await fetch(url, { tls: { ca } } as RequestInit)).text()).toBe(url);
+  expect(await (await fetch(`http://127.0.0.1:${config.listen.port}/health`)).text()).toContain("/health");
+  await listeners.stop(true);
+  expect(fetch(url, { tls: { ca } } as RequestInit)).rejects.toThrow();
+});
+
+test.each(["SANDLOT_LISTEN", "SANDLOT_TLS_LISTEN"])(
+  "a port of %s that is taken is told with the fix",
+  async (setting) => {
+    const taken = occupied();
+    const ports = { SANDLOT_TLS_LISTEN: `127.0.0.1:${freePort()}`, [setting]: `127.0.0.1:${taken.port}` };
+    const config = configOf(setting, ports);
+    await new LocalAuthority(config.dataFolder).renew("sandlot.localhost", Date.now());
+    const fix = `cannot listen on 127.0.0.1:${taken.port}. FIX: free the port, or choose one with ${setting}`;
+    expect(Listeners.open(config, served)).rejects.toThrow(fix);
+    taken.stop(true);
+  },
+);
+
+test("a certificate that cannot be used stops the start, with the reason", async () => {
+  const config = configOf("broken", {
+    SANDLOT_DOMAIN: "sandboxes.test",
+    SANDLOT_TLS_CERT: "/nowhere/cert.pem",
+    SANDLOT_TLS_KEY: "/nowhere/key.pem",
+  });
+  expect(Listeners.open(config, served)).rejects.toThrow("/nowhere/cert.pem cannot be read");
+});
