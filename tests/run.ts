@@ -27,6 +27,7 @@ const TOOLS_OF_TESTS = {
   python3: "python3",
   openssl: "openssl",
   "docker-registry": "docker-registry",
+  microsocks: "microsocks",
   "ld-musl-config": "musl",
 };
 /** What has Node and Python find names below localhost. It brings no command, so there is none to look for. */

@@ -7,7 +7,7 @@ import { EgressRelay } from "./egress-relay.ts";
 import { hello } from "./testing/hello.ts";
 import { type NameTable, openNameTable } from "./testing/name-table.ts";
 import { RawClient } from "./testing/raw-client.ts";
-import { allowing, type Outside, openOutside } from "./testing/relay-fixture.ts";
+import { allowing, type Outside, openOutside, openSource } from "./testing/relay-fixture.ts";
 import { until } from "./testing/until.ts";
 
 const GATEWAY = "127.53.0.1";
@@ -106,6 +106,27 @@ test("many policies at once are all acknowledged", async () => {
   const names = Array.from({ length: 1000 }, (_, index) => `${index}.${"x".repeat(60)}.test`);
   await Promise.all(Array.from({ length: 50 }, (_, index) => relay.set(`127.53.1.${index}`, allowing(...names))));
   await Promise.all(Array.from({ length: 50 }, (_, index) => relay.set(`127.53.1.${index}`, null)));
+});
+
+test("a hundred downloads that nobody reads take little memory", async () => {
+  using source = openSource("127.53.0.3", 443);
+  table.names.set("source.test", ["127.53.0.3"]);
+  await relay.set(SANDBOX, allowing("source.test"));
+  using stack = new DisposableStack();
+  for (let count = 0; count < 100; count++) {
+    const client = stack.use(await RawClient.open(relay.ports.tls, GATEWAY, SANDBOX));
+    client.pause();
+    client.write(hello("source.test"));
+  }
+  await until("nothing moves any more", async () => {
+    const before = source.sentBytes();
+    await Bun.sleep(200);
+    return source.connections.length === 100 && source.sentBytes() === before;
+  });
+  const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pidOfRelay()}/status`, "utf8")) ?? [];
+  expect(source.sentBytes()).toBeGreaterThan(20 * 1024 * 1024);
+  expect(Number(kilobytes)).toBeLessThan(250 * 1024);
+  await relay.set(SANDBOX, null);
 });
 
 test("it ends when the server is killed", async () => {

@@ -2,6 +2,7 @@
 
 export class RawClient implements Disposable {
   #received: Buffer[] = [];
+  receivedBytes = 0;
   #socket!: Bun.Socket<undefined>;
   #outgoing: Buffer = Buffer.alloc(0);
   /** How it ended: with a word, or cut. Undefined: it has not. */
@@ -22,6 +23,7 @@ export class RawClient implements Disposable {
       socket: {
         data: (_, bytes) => {
           client.#received.push(bytes);
+          client.receivedBytes += bytes.length;
           client.#wake();
         },
         drain: () => client.#flush(),

@@ -22,12 +22,19 @@ export interface Outside extends Disposable {
   port: number;
   connections: Bun.Socket<undefined>[];
   received(): string;
+  /** How many of its connections are over. */
+  lost: number;
 }
 
 type OnData = (socket: Bun.Socket<undefined>, bytes: Buffer) => void;
 
 /** `port` zero: any. */
-export function openOutside(address: string, port: number, onData: OnData = () => undefined): Outside {
+export function openOutside(
+  address: string,
+  port: number,
+  onData: OnData = () => undefined,
+  onDrain?: (socket: Bun.Socket<undefined>) => void,
+): Outside {
   const pieces: Buffer[] = [];
   const connections: Bun.Socket<undefined>[] = [];
   const listener = Bun.listen<undefined>({
@@ -40,17 +47,33 @@ export function openOutside(address: string, port: number, onData: OnData = () =
         pieces.push(bytes);
         onData(socket, bytes);
       },
+      drain: (socket) => onDrain?.(socket),
       end: (socket) => void socket.end(),
+      close: () => {
+        outside.lost += 1;
+      },
       error: () => undefined,
     },
   });
-  return {
+  const outside: Outside = {
     address,
     port: listener.port,
     connections,
+    lost: 0,
     received: () => Buffer.concat(pieces).toString("latin1"),
     [Symbol.dispose]: () => listener.stop(true),
   };
+  return outside;
+}
+
+/** A server that answers whatever comes with bytes, for as long as somebody takes them. */
+export function openSource(address: string, port: number): Outside & { sentBytes(): number } {
+  const piece = Buffer.alloc(64 * 1024, "x");
+  let sent = 0;
+  const send = (socket: Bun.Socket<undefined>) => {
+    for (let taken = 1; taken > 0; sent += taken) taken = Math.max(0, socket.write(piece));
+  };
+  return Object.assign(openOutside(address, port, send, send), { sentBytes: () => sent });
 }
 
 export class RelayFixture implements Disposable {

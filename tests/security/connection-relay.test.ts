@@ -1,0 +1,117 @@
+/** Connections of network namespaces in the place of sandboxes, over firewall, relay and the internet of the tests. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { EgressPolicy } from "../../src/host/host.ts";
+import { Network } from "../../src/host/network/network.ts";
+import { DnsRelay } from "../../src/host/relay/dns-relay.ts";
+import { EgressRelay } from "../../src/host/relay/egress-relay.ts";
+import { attempt } from "../../src/host/system/command.ts";
+import {
+  authorityFile,
+  CLOSED_EXAMPLES,
+  enterInternet,
+  NAME_SERVER,
+  OUTSIDE,
+  SITES,
+} from "../../src/host/testing/outer-network.ts";
+import { stderrLog } from "../../src/work/log.ts";
+import { PluggedNamespaces } from "../support/plugged-namespaces.ts";
+import { until } from "../support/until.ts";
+
+const testRun = String(process.env.SANDLOT_TEST_RUN);
+const namespaces = new PluggedNamespaces();
+let dns: DnsRelay;
+
+type Plugged = Awaited<ReturnType<PluggedNamespaces["plug"]>>;
+
+beforeAll(async () => {
+  namespaces.data.makeRunFolder();
+  const network = new Network(namespaces.data);
+  namespaces.network = network;
+  await network.open(({ gateway, closed }) =>
+    EgressRelay.open({ gateway, closed, folder: namespaces.data.runFolder, log: stderrLog }),
+  );
+  dns = await DnsRelay.open(network.gateway, NAME_SERVER, (source) => network.judgeOf(source));
+});
+afterAll(async () => {
+  dns.close();
+  await namespaces.remove();
+});
+
+function policy(more: Partial<EgressPolicy>): EgressPolicy {
+  return Object.assign({ allowRanges: [], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null }, more);
+}
+
+/** Asks for a page; the sandbox believes that the name leads to `address`. */
+async function curl(plugged: Plugged, url: string, address: string, ...more: string[]): Promise<string> {
+  const { hostname, port, protocol } = new URL(url);
+  const to = `${hostname}:${port === "" ? (protocol === "https:" ? 443 : 80) : port}:${address}`;
+  const options = ["-sS", "--max-time", "20", "--cacert", authorityFile(testRun), "--resolve", to];
+  const { stdout, stderr } = await attempt(plugged.command(["curl", ...options, ...more, url]));
+  return stdout || stderr;
+}
+
+test("names are followed by the relay, whatever the sandbox takes them for, and only those that are allowed", async () => {
+  await using plugged = await namespaces.plug(policy({ allowNames: ["allowed.test", "private.test"] }));
+  for (const scheme of ["http", "https"]) {
+    const told = JSON.parse(await curl(plugged, `${scheme}://allowed.test/reached`, SITES["other.test"]));
+    expect(told).toMatchObject({ scheme, address: SITES["allowed.test"], host: "allowed.test" });
+  }
+  expect(await curl(plugged, "https://other.test/reached", SITES["allowed.test"])).toContain("curl: (35)");
+  expect(await curl(plugged, "http://other.test/reached", SITES["allowed.test"])).toBe(
+    '"other.test" is not allowed by the network rules of this sandbox\n',
+  );
+  expect(await curl(plugged, "http://private.test/", SITES["allowed.test"])).toContain("closed to every sandbox");
+  await plugged.set(policy({ allowNames: ["other.test"] }));
+  expect(await curl(plugged, "http://allowed.test/", SITES["allowed.test"])).toContain("not allowed");
+});
+
+/** Debian's SOCKS5 server at the address of front.test. */
+async function openProxy(...login: string[]) {
+  const port = login.length === 0 ? 1080 : 1081;
+  const server = Bun.spawn([...enterInternet(testRun), "microsocks", "-p", String(port), ...login], { stderr: "pipe" });
+  let said = "";
+  void (async () => {
+    for await (const piece of server.stderr) said += new TextDecoder().decode(piece);
+  })();
+  await until("the proxy listens", async () => {
+    return (await attempt(["curl", "-s", "--max-time", "5", `http://${SITES["front.test"]}:${port}/`])).exitCode !== 7;
+  });
+  return {
+    port,
+    said: () => said,
+    async [Symbol.asyncDispose]() {
+      server.kill("SIGKILL");
+      await server.exited;
+    },
+  };
+}
+
+test("with a proxy, all that may leave goes through it, by address or by name", async () => {
+  await using server = await openProxy();
+  const proxy = { host: "front.test", port: server.port, credentials: null };
+  const rules = policy({ allowRanges: [`${OUTSIDE}/32`], allowNames: ["allowed.test"], proxy });
+  await using plugged = await namespaces.plug(rules);
+  expect(await plugged.reached([`tcp ${OUTSIDE} 80`, `tcp ${OUTSIDE} 7000`, `udp ${OUTSIDE} 7000`])).toEqual([
+    `tcp ${OUTSIDE} 80`,
+    `tcp ${OUTSIDE} 7000`,
+  ]);
+  const told = JSON.parse(await curl(plugged, "https://allowed.test/reached", SITES["other.test"]));
+  expect(told).toMatchObject({ address: SITES["allowed.test"] });
+  for (const way of [`${OUTSIDE}:80`, `${OUTSIDE}:7000`, `${SITES["allowed.test"]}:443`]) {
+    await until(`the proxy tells of ${way}`, () => server.said().includes(`connected to ${way}`));
+  }
+  expect(await plugged.reached([`tcp ${SITES["other.test"]} 7000`, `tcp ${CLOSED_EXAMPLES.private} 7000`])).toEqual([]);
+});
+
+test("a proxy that wants a password gets it; without one, at a closed address or gone, nothing leaves", async () => {
+  await using server = await openProxy("-u", "user", "-P", "secret");
+  const at = (host: string, password: string) =>
+    policy({ denyRanges: [], proxy: { host, port: server.port, credentials: { username: "user", password } } });
+  await using plugged = await namespaces.plug(at(SITES["front.test"], "secret"));
+  const probe = `tcp ${OUTSIDE} 80`;
+  expect(await plugged.reached([probe])).toEqual([probe]);
+  for (const rules of [at("front.test", "wrong"), at("private.test", "secret"), at(CLOSED_EXAMPLES.lan, "secret")]) {
+    await plugged.set(rules);
+    expect(await plugged.reached([probe])).toEqual([]);
+  }
+});
