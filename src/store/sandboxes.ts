@@ -64,6 +64,12 @@ export interface Sandbox {
   diskSizeMB: number;
 }
 
+/** What lists need of a row: nothing secret, and nothing that makes a page of a hundred as large as a tenant likes. */
+export type ListedSandboxRow = Omit<
+  Sandbox,
+  "envVars" | "tokens" | "allowInternetAccess" | "network" | "trafficToken" | "egressUnsettled" | "mcp"
+>;
+
 /** A volume in a sandbox, under the name that it was mounted by. */
 export interface VolumeMount {
   volumeId: string;
@@ -310,18 +316,18 @@ export function sandboxesIn(sql: Statement) {
       order: ListOrder,
       after: ListPosition | undefined,
       limit: number,
-    ): Promise<Sandbox[]> {
+    ): Promise<ListedSandboxRow[]> {
       const from =
         after ?? (order === "desc" ? { startedAt: Number.MAX_SAFE_INTEGER, id: "" } : { startedAt: -1, id: "" });
       const { rows } =
         order === "desc"
-          ? await sql`SELECT * FROM sandboxes WHERE ${passing(filter)}
+          ? await sql`SELECT ${listedColumns()} FROM sandboxes WHERE ${passing(filter)}
                 AND started_at <= ${from.startedAt} AND (started_at < ${from.startedAt} OR id > ${from.id})
               ORDER BY started_at DESC, id ASC LIMIT ${limit}`
-          : await sql`SELECT * FROM sandboxes WHERE ${passing(filter)}
+          : await sql`SELECT ${listedColumns()} FROM sandboxes WHERE ${passing(filter)}
                 AND started_at >= ${from.startedAt} AND (started_at > ${from.startedAt} OR id < ${from.id})
               ORDER BY started_at ASC, id DESC LIMIT ${limit}`;
-      return rows.map(readSandbox);
+      return rows.map(readListed);
     },
   };
 }
@@ -333,9 +339,29 @@ function passing({ teamId, running, paused, now, startedAfter, templateId }: Lis
   return sqlPart`team_id = ${teamId} AND (${anyShown}) AND started_at >= ${startedAfter} AND ${ofTemplate}`;
 }
 
+/** The columns of a `ListedSandboxRow`. */
+function listedColumns(): SqlPart {
+  return sqlPart`id, team_id, template_id, build_id, alias, state, execution_id, created_at, started_at, end_at, paused_at,
+    checkpoint, checkpoint_memory, kill_wanted, pause_failures, timeout_seconds, auto_pause, auto_pause_memory,
+    auto_resume, metadata, secure, volume_mounts, cpu_count, memory_mb, disk_size_mb`;
+}
+
 export function readSandbox(row: Row): Sandbox {
   const internet = integerOrNull(row.allow_internet_access);
   const mcp = textOrNull(row.mcp);
+  return {
+    ...readListed(row),
+    envVars: JSON.parse(text(row.env_vars)),
+    tokens: JSON.parse(text(row.tokens)),
+    allowInternetAccess: internet === null ? null : internet === 1,
+    network: JSON.parse(text(row.network)),
+    trafficToken: textOrNull(row.traffic_token),
+    egressUnsettled: integer(row.egress_unsettled) === 1,
+    mcp: mcp === null ? null : JSON.parse(mcp),
+  };
+}
+
+function readListed(row: Row): ListedSandboxRow {
   return {
     id: text(row.id),
     teamId: text(row.team_id),
@@ -357,14 +383,7 @@ export function readSandbox(row: Row): Sandbox {
     autoPauseMemory: integer(row.auto_pause_memory) === 1,
     autoResume: integer(row.auto_resume) === 1,
     metadata: JSON.parse(text(row.metadata)),
-    envVars: JSON.parse(text(row.env_vars)),
     secure: integer(row.secure) === 1,
-    tokens: JSON.parse(text(row.tokens)),
-    allowInternetAccess: internet === null ? null : internet === 1,
-    network: JSON.parse(text(row.network)),
-    trafficToken: textOrNull(row.traffic_token),
-    egressUnsettled: integer(row.egress_unsettled) === 1,
-    mcp: mcp === null ? null : JSON.parse(mcp),
     volumeMounts: JSON.parse(text(row.volume_mounts)),
     cpuCount: integer(row.cpu_count),
     memoryMB: integer(row.memory_mb),

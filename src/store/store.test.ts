@@ -44,6 +44,18 @@ for (const { title, missing, fresh } of bothEngines()) {
       await store.close();
       store = await openStore(url, LATER);
       expect(await store.sandboxes.byId("i1")).toEqual(sandbox);
+      const { envVars, tokens, allowInternetAccess, network, trafficToken, egressUnsettled, mcp, ...listed } = sandbox;
+      const filter = {
+        teamId: "team-1",
+        running: true,
+        paused: true,
+        now: NOW,
+        startedAfter: 0,
+        templateId: undefined,
+      };
+      for (const order of ["asc", "desc"] as const) {
+        expect(await store.sandboxes.list(filter, order, undefined, 2)).toEqual([listed]);
+      }
       expect(await store.templates.byId("template1")).toEqual(template("template1"));
       expect((await store.people.team("team-1"))?.limits).toEqual({ sandboxes: 3 });
     });

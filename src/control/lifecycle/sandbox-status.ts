@@ -23,7 +23,10 @@ export function statusOf(sandbox: Sandbox, now: number): SandboxStatus {
 }
 
 /** What clients are shown, who know two states. Undefined: none, it is over. */
-export function shownState(sandbox: Sandbox, now: number): "running" | "paused" | undefined {
+export function shownState(
+  sandbox: Pick<Sandbox, "state" | "killWanted" | "endAt" | "autoPause">,
+  now: number,
+): "running" | "paused" | undefined {
   if (sandbox.killWanted || sandbox.state === "killing") return undefined;
   if (sandbox.state !== "running" && sandbox.state !== "snapshotting") return "paused";
   if (sandbox.endAt > now) return "running";

@@ -3,7 +3,7 @@ import { Fault } from "../../contract/fault.ts";
 import { PAGE_MAX } from "../../contract/management/limits.ts";
 import type { ListSandboxesV2Query } from "../../contract/management/sandbox-requests.ts";
 import type { Team } from "../../store/people.ts";
-import type { ListFilter, ListOrder, ListPosition, Sandbox } from "../../store/sandboxes.ts";
+import type { ListedSandboxRow, ListFilter, ListOrder, ListPosition } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
 import { SCAN_BATCH_ROWS } from "../limits.ts";
 import { findForFilter } from "../templates/template-look-up.ts";
@@ -11,7 +11,7 @@ import { type MetadataFilter, matchesMetadata, parseMetadataFilter } from "./met
 import { invalidPageToken, readPageToken, writePageToken } from "./page-token.ts";
 
 interface SandboxPage {
-  sandboxes: Sandbox[];
+  sandboxes: ListedSandboxRow[];
   /** Undefined on the last page. */
   nextToken: string | undefined;
   /** All running sandboxes that pass the filters, on whatever page; undefined when none were asked for. */
@@ -53,7 +53,12 @@ export async function listPage(
 }
 
 /** Every running sandbox of the team that matches, newest first. */
-export function listRunning(store: Store, team: Team, metadata: string | undefined, now: number): Promise<Sandbox[]> {
+export function listRunning(
+  store: Store,
+  team: Team,
+  metadata: string | undefined,
+  now: number,
+): Promise<ListedSandboxRow[]> {
   const filter = { teamId: team.id, running: true, paused: false, now, startedAfter: 0, templateId: undefined };
   return take(store, filter, parseMetadataFilter(metadata), "desc", undefined, Number.POSITIVE_INFINITY);
 }
@@ -65,8 +70,8 @@ async function take(
   order: ListOrder,
   after: ListPosition | undefined,
   limit: number,
-): Promise<Sandbox[]> {
-  const taken: Sandbox[] = [];
+): Promise<ListedSandboxRow[]> {
+  const taken: ListedSandboxRow[] = [];
   for await (const sandbox of scan(
     store,
     filter,
@@ -96,7 +101,7 @@ async function* scan(
   order: ListOrder,
   after: ListPosition | undefined,
   batchRows: number,
-): AsyncGenerator<Sandbox> {
+): AsyncGenerator<ListedSandboxRow> {
   for (let position = after; ; ) {
     const batch = await store.sandboxes.list(filter, order, position, batchRows);
     yield* batch;

@@ -4,7 +4,7 @@ import type { ShownNetwork } from "../../contract/management/network.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
 import type { SandboxNetwork } from "../../store/sandbox-network.ts";
-import type { Sandbox } from "../../store/sandboxes.ts";
+import type { ListedSandboxRow, Sandbox } from "../../store/sandboxes.ts";
 import { shownState } from "../lifecycle/sandbox-status.ts";
 
 export function asCreated(sandbox: Sandbox): CreatedSandbox {
@@ -21,7 +21,7 @@ export function asCreated(sandbox: Sandbox): CreatedSandbox {
 }
 
 /** The state that clients are shown: they know running and paused, and what is paused ended when it was. */
-export function asListed(sandbox: Sandbox, now: number): ListedSandbox {
+export function asListed(sandbox: ListedSandboxRow, now: number): ListedSandbox {
   const state = shownState(sandbox, now) ?? "running";
   return {
     templateID: sandbox.templateId,
