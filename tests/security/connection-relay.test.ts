@@ -14,8 +14,8 @@ import {
   SITES,
 } from "../../src/host/testing/outer-network.ts";
 import { stderrLog } from "../../src/work/log.ts";
-import { PluggedNamespaces } from "../support/plugged-namespaces.ts";
 import { until } from "../support/until.ts";
+import { PluggedNamespaces } from "./plugged-namespaces.ts";
 
 const testRun = String(process.env.SANDLOT_TEST_RUN);
 const namespaces = new PluggedNamespaces();
