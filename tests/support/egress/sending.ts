@@ -5,7 +5,7 @@ import { until } from "../until.ts";
 import { newMark, timesAsked, timesSeen } from "./probing.ts";
 
 /** A program inside that sends in every way, again and again, whatever comes of it (services/sender.py). */
-class Sending {
+export class Sending {
   /** What was seen of a mark that never got out. */
   static readonly NOTHING = { udp: 0, quic: 0, tcp: 0, web: 0, names: 0 };
 
