@@ -41,7 +41,8 @@ export const EDGE_WEBSOCKET_SILENT_SECONDS = 120;
 /** Above the first the sending side is held back; above the second the connection is given up with code 1013. */
 export const EDGE_WEBSOCKET_QUEUE_PAUSE_BYTES = 1024 * 1024;
 export const EDGE_WEBSOCKET_QUEUE_MAX_BYTES = 32 * 1024 * 1024;
-export const EDGE_WEBSOCKET_CLOSE_MS = 5000;
+/** How long a sandbox may take for what is left to send to it when a connection is closed. */
+export const EDGE_CLOSE_MS = 5000;
 
 /** A silent connection to a sandbox is asked so often whether it is still there. */
 export const EDGE_KEEPALIVE_MS = 20_000;

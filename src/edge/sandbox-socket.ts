@@ -3,7 +3,7 @@
  * waits and holds back its source. Bytes received before somebody listens are kept, with the sandbox held back.
  */
 import type { Socket, SocketHandler } from "bun";
-import { EDGE_KEEPALIVE_MS, EDGE_WEBSOCKET_CLOSE_MS } from "./limits.ts";
+import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS } from "./limits.ts";
 
 export interface SandboxSocketListener {
   data(bytes: Buffer<ArrayBuffer>): void;
@@ -140,7 +140,7 @@ export class SandboxSocket {
     if (this.#closed || this.#ending !== undefined) return;
     if (this.#waiting.length === 0) this.#socket?.end();
     if (this.#closed) return;
-    this.#ending = setTimeout(this.#cut, EDGE_WEBSOCKET_CLOSE_MS);
+    this.#ending = setTimeout(this.#cut, EDGE_CLOSE_MS);
     this.#ending.unref();
     // The far side's close must be seen even if the owner had stopped reading.
     this.resume();
