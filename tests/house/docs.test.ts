@@ -26,6 +26,7 @@ import { Process } from "../../src/contract/runtime/wire/process/process_pb.ts";
 import {
   ACCESS_TOKENS_PER_USER_MAX,
   API_KEYS_PER_TEAM_MAX,
+  EGRESS_CHANGES_WAITING_MAX,
   REQUEST_BODY_MAX_BYTES,
   REQUEST_VALUES_MAX,
 } from "../../src/control/limits.ts";
@@ -145,6 +146,7 @@ describe("api.md", () => {
       `${MASK_REQUEST_HOST_MAX_CHARS} characters`,
       `${HTTPS_PORTS_MAX} ports`,
     ]);
+    expect(api).toContain(`more than ${EGRESS_CHANGES_WAITING_MAX} changes that wait for each other are 429`);
   });
 
   test("has the bounds of keys and tokens", () => {

@@ -108,18 +108,26 @@ describe("new rules", () => {
 });
 
 describe("of several at once", () => {
-  test("the last one that is answered holds", async () => {
+  test("each begins when the one before is written down, and the last one holds", async () => {
     const id = await f.create();
-    const order: string[] = [];
+    const steps: string[] = [];
+    const { beginEgress, finishEgress } = f.store.sandboxes;
+    f.store.sandboxes.beginEgress = async (...given) => {
+      steps.push("begin");
+      return beginEgress(...given);
+    };
+    f.store.sandboxes.finishEgress = async (...given) => {
+      const row = await finishEgress(...given);
+      steps.push(row?.network.denyOut?.[0] ?? "nothing");
+      return row;
+    };
     f.host.beforeEgressHolds = () => Bun.sleep(Math.random() * 4);
     const addresses = Array.from({ length: 20 }, (_, at) => `9.9.9.${at}`);
-    await Promise.all(
-      addresses.map(async (address) => {
-        expect(await statusOf(put(id, { denyOut: [address] }))).toBe(204);
-        order.push(address);
-      }),
-    );
-    const last = order.at(-1) ?? fail();
+    const replies = await Promise.all(addresses.map((address) => put(id, { denyOut: [address] })));
+    expect(replies.filter(({ status }) => status !== 204)).toEqual([]);
+    expect(steps.filter((_, at) => at % 2 === 0)).toEqual(addresses.map(() => "begin"));
+    expect(steps.filter((_, at) => at % 2 === 1).toSorted()).toEqual(addresses.toSorted());
+    const last = steps.at(-1) ?? fail();
     expect([await shown(id), enforced(id)]).toEqual([{ allowPublicTraffic: true, denyOut: [last] }, denied(last)]);
   });
 
