@@ -85,19 +85,40 @@ export class EgressRules {
 
   /** When it throws, the rules before are in force, or it says that either may be. */
   async set(slot: number, egress: Egress): Promise<void> {
-    await this.#turns.run(String(slot), () => this.#change(slot, { egress, ways: this.#rulesOf(slot).ways }));
+    await this.#inTurn(slot, ({ ways }) => ({ egress, ways }));
   }
 
   async grant(slot: number, ways: readonly Way[]): Promise<void> {
-    await this.#turns.run(String(slot), () => this.#change(slot, { egress: this.#rulesOf(slot).egress, ways }));
+    await this.#inTurn(slot, ({ egress }) => ({ egress, ways }));
   }
 
-  /** Nothing was ever said of this slot. */
+  /** Nothing was ever said of this slot. Resolves when nothing of it is left. */
   async forget(slot: number): Promise<void> {
     await this.#turns.run(String(slot), async () => {
       await this.#change(slot, OPEN);
+      await this.#removeEarlier(slot);
       this.#held.delete(slot);
     });
+  }
+
+  /** Resolves when nothing is under way. */
+  async settled(): Promise<void> {
+    await this.#turns.settled();
+  }
+
+  /** The caller goes on as soon as the new rules hold. What is left of the ones before is removed after. */
+  async #inTurn(slot: number, next: (before: SlotRules) => SlotRules): Promise<void> {
+    const holds = Promise.withResolvers<void>();
+    void this.#turns.run(String(slot), async () => {
+      try {
+        await this.#change(slot, next(this.#held.get(slot)?.rules ?? OPEN));
+        holds.resolve();
+      } catch (cause) {
+        holds.reject(cause);
+      }
+      await this.#removeEarlier(slot);
+    });
+    await holds.promise;
   }
 
   async #change(slot: number, rules: SlotRules): Promise<void> {
@@ -110,15 +131,17 @@ export class EgressRules {
       await this.#goBack(before, next, cause);
     }
     this.#held.set(slot, next);
-    await this.#clearAway(next);
+    await this.#endRelayed(next);
   }
 
   async #apply(state: SlotState): Promise<void> {
     const { slot, rules } = state;
-    this.#setJudge(slot, rules.egress);
-    if (needsRelay(rules.egress)) await this.#tellRelay(slot, rules.egress);
     const sets = makeSets(this.#facts, state);
-    if (sets !== "") await this.#parts.nft(sets);
+    this.#setJudge(slot, rules.egress);
+    await Promise.all([
+      needsRelay(rules.egress) ? this.#tellRelay(slot, rules.egress) : undefined,
+      sets === "" ? undefined : this.#parts.nft(sets),
+    ]);
     await this.#parts.nft(fillChains(this.#facts, state));
   }
 
@@ -145,30 +168,31 @@ export class EgressRules {
   }
 
   /**
-   * What is left of the rules before holds nothing open: the firewall lets a sandbox and the relay speak to each other
-   * only where the new rules need it.
+   * What came through the relay under the rules before. The firewall lets the two speak to each other no more; this
+   * also ends what the relay still has to pass on.
    */
-  async #clearAway(now: Held): Promise<void> {
+  async #endRelayed({ slot, rules, earlier }: Held): Promise<void> {
+    if (needsRelay(rules.egress) || !earlier.some((each) => needsRelay(each.rules.egress))) return;
+    await this.#tellRelay(slot, null).catch((error) =>
+      complain("the relay was not told that a sandbox is none of its business any more", error, slot),
+    );
+  }
+
+  async #removeEarlier(slot: number): Promise<void> {
+    const held = this.#held.get(slot);
+    if (held === undefined || !held.isSure) return;
     try {
-      const { egress } = now.rules;
-      if (!needsRelay(egress) && now.earlier.some(({ rules }) => needsRelay(rules.egress))) {
-        await this.#tellRelay(now.slot, null);
-      }
-      const sets = removeSets(this.#facts, now.earlier);
+      const sets = removeSets(this.#facts, held.earlier);
       if (sets !== "") await this.#parts.nft(sets);
-      now.earlier = [];
+      held.earlier = [];
     } catch (error) {
-      complain("earlier rules of a sandbox could not be removed", error, now.slot);
+      complain("earlier rules of a sandbox could not be removed", error, slot);
     }
   }
 
   get #facts(): TableFacts {
     const { table, net } = this.#parts;
     return { table, net, relay: this.#relay };
-  }
-
-  #rulesOf(slot: number): SlotRules {
-    return this.#held.get(slot)?.rules ?? OPEN;
   }
 
   #stateOf(slot: number, rules: SlotRules, earlier: readonly SlotState[] = []): Held {

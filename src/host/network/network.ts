@@ -76,6 +76,7 @@ export class Network {
 
   async close(): Promise<void> {
     this.#onLink.close();
+    await this.#egress.settled();
     await this.#egress.relay?.close();
   }
 
