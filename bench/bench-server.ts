@@ -9,6 +9,7 @@ import { run } from "../src/host/system/command.ts";
 import { DataFolder } from "../src/host/system/data-folder.ts";
 import { Toolbox } from "../src/host/system/toolbox.ts";
 import { isRunning } from "../src/host/testing/outer-network.ts";
+import { LocalAuthority } from "../src/host/tls/local-authority.ts";
 import { layoutIn, SMALL_IMAGE, writeSmallImage } from "./small-image.ts";
 
 /** Not in memory: disks of sandboxes lie here. */
@@ -21,6 +22,8 @@ const READY_MS = 60_000;
 const DOWN_MS = 120_000;
 const LOG_SHOWN_CHARS = 4_000;
 
+/** Of the listener with TLS, on its usual port. */
+export const LOCAL_DOMAIN = "sandlot.localhost";
 /** What the server keeps booted, and what the rows wait for between creates. */
 export const READY_SANDBOXES = 2;
 
@@ -42,6 +45,7 @@ export class BenchServer {
   async start(interrupted: AbortSignal): Promise<void> {
     mkdirSync(this.folder, { mode: 0o700 });
     writeSmallImage(new Toolbox(this.cacheFolder), layoutIn(this.folder));
+    if (Bun.which("openssl") !== null) await new LocalAuthority(this.folder).renew(LOCAL_DOMAIN, Date.now());
     const log = join(this.folder, "server.log");
     this.#child = Bun.spawn([...this.network, ...COMMAND, "up"], {
       env: environment(this.folder, this.cacheFolder),
@@ -95,7 +99,7 @@ async function teardown(folder: string, network: readonly string[], cacheFolder:
     if (!existsSync(join(path, "server.json"))) continue;
     await run([...network, ...COMMAND, "down"], { env: environment(path, cacheFolder), timeoutMs: DOWN_MS });
   }
-  await rm(folder, { recursive: true, force: true, maxRetries: 10 });
+  for (const path of [folder, `${folder}-trust`]) await rm(path, { recursive: true, force: true, maxRetries: 10 });
 }
 
 function environment(folder: string, cacheFolder: string): Record<string, string> {

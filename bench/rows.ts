@@ -13,6 +13,7 @@ import { pause, pauseDirty } from "./rows/pause.ts";
 import { resume } from "./rows/resume.ts";
 import { roundTrip } from "./rows/round-trip.ts";
 import { streams } from "./rows/streams.ts";
+import { tls } from "./rows/tls.ts";
 import { upload } from "./rows/upload.ts";
 
 export const ROWS: readonly Row[] = [
@@ -24,6 +25,7 @@ export const ROWS: readonly Row[] = [
   roundTrip,
   download,
   upload,
+  tls,
   output,
   streams,
   pause,

@@ -52,21 +52,11 @@ export class Nginx implements AsyncDisposable {
     try {
       for (const tree of cgroupTrees())
         writeFileSync(join(tree, data.cgroup, sandbox.id, "cgroup.procs"), `${child.pid}`);
-      await nginx.#ready();
+      await untilAnswering(nginx.url, child);
       return nginx;
     } catch (failure) {
       await nginx[Symbol.asyncDispose]();
       throw failure;
-    }
-  }
-
-  async #ready(): Promise<void> {
-    const deadline = performance.now() + READY_MS;
-    while (!(await answers(this.url))) {
-      if (this.#child.exitCode !== null || performance.now() > deadline) {
-        throw new Fault(500, `nginx does not answer at ${this.url}`);
-      }
-      await Bun.sleep(POLL_MS);
     }
   }
 
@@ -77,9 +67,21 @@ export class Nginx implements AsyncDisposable {
   }
 }
 
+/** Throws when it ends, or does not answer in time. */
+export async function untilAnswering(url: string, nginx: Bun.Subprocess): Promise<void> {
+  const deadline = performance.now() + READY_MS;
+  while (!(await answers(url))) {
+    if (nginx.exitCode !== null || performance.now() > deadline) {
+      throw new Fault(500, `nginx does not answer at ${url}`);
+    }
+    await Bun.sleep(POLL_MS);
+  }
+}
+
 async function answers(url: string): Promise<boolean> {
+  const tls = { rejectUnauthorized: false };
   try {
-    await fetch(url, { keepalive: false, signal: AbortSignal.timeout(READY_MS) });
+    await fetch(url, { keepalive: false, signal: AbortSignal.timeout(READY_MS), tls } as RequestInit);
     return true;
   } catch {
     return false;
@@ -88,8 +90,21 @@ async function answers(url: string): Promise<boolean> {
 
 /** As Debian sets it up where it matters (sendfile), with one process, and no log. */
 function configuration(own: string, served: string, bodies: string): string {
-  const scratch = ["proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `  ${name}_temp_path ${own}/${name};`);
   return [
+    ...commonLines(own),
+    // On the disk of the served files, so that a file that has arrived is only renamed.
+    `  client_body_temp_path ${bodies};`,
+    `  server { listen ${PORT}; location / { root ${served}; dav_methods PUT; } }`,
+    "}",
+    "",
+  ].join("\n");
+}
+
+/** What comes before the servers; `own` is a folder for what nginx writes beside. */
+export function commonLines(own: string): string[] {
+  return [
+    // Otherwise it gives its folders to nobody, whom a filesystem of a sandbox may not have.
+    "user root;",
     "daemon off;",
     "error_log stderr crit;",
     "master_process off;",
@@ -100,11 +115,6 @@ function configuration(own: string, served: string, bodies: string): string {
     "  sendfile on;",
     "  tcp_nopush on;",
     "  client_max_body_size 0;",
-    // On the disk of the served files, so that a file that has arrived is only renamed.
-    `  client_body_temp_path ${bodies};`,
-    ...scratch,
-    `  server { listen ${PORT}; location / { root ${served}; dav_methods PUT; } }`,
-    "}",
-    "",
-  ].join("\n");
+    ...["proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `  ${name}_temp_path ${own}/${name};`),
+  ];
 }
