@@ -32,6 +32,9 @@ export const DNS_ANSWER_MAX_BYTES = 65_535;
 export const RELAY_CONNECTIONS_MAX = 8192;
 export const RELAY_CONNECTIONS_PER_SANDBOX_MAX = 1024;
 export const RELAY_WAITING_PER_SANDBOX_MAX = 256;
+/** New ones of a sandbox: so many at once, and each second for good; a further one waits for its turn. */
+export const RELAY_NEW_BURST_MAX = 1000;
+export const RELAY_NEW_PER_SECOND = 1000;
 /** What a connection says of whom it is for is no longer, and said within this. */
 export const RELAY_HELLO_MAX_BYTES = 64 * 1024;
 export const RELAY_HELLO_MS = 10_000;

@@ -38,19 +38,21 @@ export function addressQuestion(id: number, name: string): Buffer {
   return Buffer.concat([header, ...labels, Buffer.from([0, 0, TYPE_A, 0, CLASS_IN]), options]);
 }
 
-/** Undefined: it is no answer to this question. No addresses: the name has none. Null: it did not fit. */
-export function addressesIn(message: Buffer, id: number, name: string): Addresses | null | undefined {
+/**
+ * Undefined: it is no answer to this question, or nothing of it fitted. No addresses: the name has none. Of an answer
+ * that did not fit as a whole, the addresses that did are as good as the others.
+ */
+export function addressesIn(message: Buffer, id: number, name: string): Addresses | undefined {
   if (message.length < HEADER_BYTES || message.readUInt16BE(0) !== id) return undefined;
   const flags = message.readUInt16BE(2);
   if ((flags & ANSWER) === 0 || message.readUInt16BE(4) !== 1) return undefined;
   const question = nameAt(message, HEADER_BYTES);
   if (question === undefined || question.name !== name || question.next + 4 > message.length) return undefined;
   if (message.readUInt16BE(question.next) !== TYPE_A) return undefined;
-  if ((flags & TRUNCATED) !== 0) return null;
   const code = flags & CODE;
   if (code !== 0 && code !== NO_SUCH_NAME) return { addresses: [], ttlSeconds: 0 };
-  const records = recordsIn(message, question.next + 4, message.readUInt16BE(6));
-  return records === undefined ? undefined : following(records, name);
+  const found = following(recordsIn(message, question.next + 4, message.readUInt16BE(6)), name);
+  return found.addresses.length === 0 && (flags & TRUNCATED) !== 0 ? undefined : found;
 }
 
 interface Answered {
@@ -59,18 +61,18 @@ interface Answered {
   value: { alias: string } | { address: string };
 }
 
-function recordsIn(message: Buffer, from: number, count: number): Answered[] | undefined {
+function recordsIn(message: Buffer, from: number, count: number): Answered[] {
   const found: Answered[] = [];
   let at = from;
   for (let index = 0; index < Math.min(count, RECORDS_MAX); index++) {
     const owner = nameAt(message, at);
-    if (owner === undefined || owner.next + 10 > message.length) return undefined;
+    if (owner === undefined || owner.next + 10 > message.length) break;
     const type = message.readUInt16BE(owner.next);
     const ttlSeconds = message.readUInt32BE(owner.next + 4);
     const length = message.readUInt16BE(owner.next + 8);
     const content = owner.next + 10;
     at = content + length;
-    if (at > message.length) return undefined;
+    if (at > message.length) break;
     if (type === TYPE_A && length === 4) {
       const address = [...message.subarray(content, at)].join(".");
       found.push({ owner: owner.name, ttlSeconds, value: { address } });

@@ -10,6 +10,8 @@ import {
   RELAY_IDLE_MS,
   RELAY_LINGER_MS,
   RELAY_LOOK_EVERY_MS,
+  RELAY_NEW_BURST_MAX,
+  RELAY_NEW_PER_SECOND,
   RELAY_STALLED_MS,
   RELAY_WAITING_PER_SANDBOX_MAX,
 } from "../../limits.ts";
@@ -18,6 +20,8 @@ export const BOUNDS = {
   connections: RELAY_CONNECTIONS_MAX,
   connectionsPerSandbox: RELAY_CONNECTIONS_PER_SANDBOX_MAX,
   waitingPerSandbox: RELAY_WAITING_PER_SANDBOX_MAX,
+  newBurst: RELAY_NEW_BURST_MAX,
+  newPerSecond: RELAY_NEW_PER_SECOND,
   helloMs: RELAY_HELLO_MS,
   dialMs: RELAY_DIAL_MS,
   dialAddressMs: RELAY_DIAL_ADDRESS_MS,

@@ -99,7 +99,13 @@ export class ConnectionRelay implements Commons {
         const flow = new Flow(sandbox, socket, () => {
           this.#flows -= 1;
         });
-        carry(flow, (socket as unknown as { fd: number }).fd);
+        const { fd } = socket as unknown as { fd: number };
+        const delayMs = sandbox.arrivalDelayMs();
+        if (delayMs === 0) return carry(flow, fd);
+        flow.client.pause();
+        setTimeout(() => {
+          if (!flow.isOver) carry(flow, fd);
+        }, delayMs);
       },
     };
     return Bun.listen<Peer | undefined>({ hostname, port, allowHalfOpen: true, data: undefined, socket });

@@ -71,8 +71,7 @@ async function ask(server: NameServer, name: string): Promise<Addresses | undefi
       socket: {
         data: (_, message) => {
           const answer = addressesIn(message, id, name);
-          // An answer that did not fit a datagram has more addresses than anybody tries: an operator's mistake.
-          if (answer !== undefined) answered.resolve(answer ?? undefined);
+          if (answer !== undefined) answered.resolve(answer);
         },
         error: () => answered.resolve(undefined),
       },

@@ -80,6 +80,18 @@ test("so many of a sandbox may wait for their hello, or for who they are for", a
   await connected(fixture, outside);
 });
 
+test("a flood of new connections waits for its turn, and holds up nobody else", async () => {
+  const { fixture, outside } = await relayed({ newBurst: 2, newPerSecond: 0.001 });
+  await connected(fixture, outside);
+  await connected(fixture, outside);
+  const waiting = stack.use(await fixture.tls()).write(hello("a.test"));
+  await connected(fixture, outside, OTHER_SANDBOX);
+  expect([waiting.ending, outside.connections.length]).toEqual([undefined, 3]);
+  const { fixture: quick, outside: reached } = await relayed({ newBurst: 1, newPerSecond: 50 });
+  for (let count = 0; count < 4; count++) stack.use(await quick.tls()).write(hello("a.test"));
+  await until("all had their turn", () => reached.connections.length === 4);
+});
+
 test("who does not say in time whom it is for is cut, however it dawdles", async () => {
   const { fixture } = await relayed({ helloMs: 50 });
   const silent = stack.use(await fixture.tls());

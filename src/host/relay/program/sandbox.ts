@@ -2,6 +2,7 @@
  * A sandbox, as the relay knows it: what may leave it, its connections, and its share of the memory. One that has used
  * up its share is not read from until enough of it was taken: it holds up nobody but itself.
  */
+import { TokenBucket } from "../../../work/token-bucket.ts";
 import type { EgressPolicy } from "../../host.ts";
 import { EgressJudge } from "../egress-judge.ts";
 import type { Bounds } from "./bounds.ts";
@@ -34,6 +35,7 @@ export class Sandbox {
   readonly names: NameClient;
   /** Flows that are not connected further yet. */
   waiting = 0;
+  readonly #arrivals: TokenBucket;
   #judge: EgressJudge;
   #heldBytes = 0;
   #isFull = false;
@@ -44,6 +46,8 @@ export class Sandbox {
   ) {
     this.#judge = new EgressJudge(policy);
     this.names = new NameClient(commons.nameServer);
+    const { newBurst, newPerSecond } = commons.bounds;
+    this.#arrivals = new TokenBucket({ burst: newBurst, perSecond: newPerSecond }, performance.now());
   }
 
   get judge(): EgressJudge {
@@ -52,6 +56,12 @@ export class Sandbox {
 
   get isFull(): boolean {
     return this.#isFull;
+  }
+
+  /** Of a new connection: how long others come first, so that a flood of them is nobody else's business. */
+  arrivalDelayMs(): number {
+    const now = performance.now();
+    return this.#arrivals.charge(1, now) ? 0 : this.#arrivals.msUntil(0, now);
   }
 
   /** From now on this holds; what it forbids is cut. */
