@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
 import { jsonLog } from "../work/log.ts";
+import { freePort } from "../work/testing/free-port.ts";
 import { loadConfig } from "./config.ts";
 import { Listeners } from "./listeners.ts";
 
@@ -20,13 +21,6 @@ const served = {
 function configOf(name: string, extra: Record<string, string> = {}) {
   const env = { SANDLOT_DATA: join(folder, name), SANDLOT_LISTEN: `127.0.0.1:${freePort()}`, ...extra };
   return loadConfig(env);
-}
-
-function freePort(): number {
-  const probe = occupied();
-  const { port } = probe;
-  probe.stop(true);
-  return port;
 }
 
 function occupied() {

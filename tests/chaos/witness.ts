@@ -15,7 +15,7 @@ word = os.urandom(16).hex()
 lobby = socket.create_server(("127.0.0.1", 0))
 near = socket.create_connection(lobby.getsockname())
 far, _ = lobby.accept()
-far.settimeout(2)
+far.settimeout(10)
 def line():
     try:
         near.sendall(word.encode())
@@ -67,7 +67,7 @@ interface Testimony {
 export async function testimony(stage: Reachable, id: string): Promise<Testimony | undefined> {
   const headers = { "e2b-sandbox-id": id, "e2b-sandbox-port": String(PORT) };
   try {
-    const response = await fetch(stage.server.url, { headers, keepalive: false, signal: AbortSignal.timeout(5_000) });
+    const response = await fetch(stage.server.url, { headers, keepalive: false, signal: AbortSignal.timeout(20_000) });
     if (response.status !== 200) return undefined;
     const [word = "", file = "", line = ""] = (await response.text()).split(" ");
     return { word, file, line };

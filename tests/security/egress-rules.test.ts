@@ -13,7 +13,7 @@ import {
 } from "../../src/host/testing/outer-network.ts";
 import { LONG } from "../support/long.ts";
 import { until } from "../support/until.ts";
-import { PluggedNamespaces, reachedBy } from "./plugged-namespaces.ts";
+import { expectOnly, PluggedNamespaces, reachedBy } from "./plugged-namespaces.ts";
 
 const UPDATES = LONG ? 1_000 : 60;
 const OTHER = SITES["other.test"];
@@ -28,19 +28,6 @@ beforeAll(() => here.open());
 afterAll(() => here.remove());
 
 type Plugged = Awaited<ReturnType<PluggedNamespaces["plug"]>>;
-
-/** These answer, and no other of `probes`. What is open is asked again on a machine that is busy. */
-async function expectOnly(plugged: Plugged, open: readonly string[], probes: readonly string[]): Promise<void> {
-  let found: string[] = [];
-  await until(
-    () => `${open} answer; these do: ${found}`,
-    async () => {
-      found = await plugged.reached(probes);
-      expect(open).toEqual(expect.arrayContaining(found));
-      return found.length === open.length;
-    },
-  );
-}
 
 /** What a program says, line by line. */
 class Lines {

@@ -1,4 +1,5 @@
 /** A network of a test's own: network namespaces in the place of sandboxes, and a toy in that of the relay. */
+import { expect } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
@@ -8,6 +9,7 @@ import type { ConnectionRelay } from "../../src/host/network/egress-rules.ts";
 import { Network } from "../../src/host/network/network.ts";
 import { run } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { until } from "../support/until.ts";
 
 const PROBE = join(import.meta.dir, "../support/services/probe.py");
 
@@ -131,6 +133,24 @@ except OSError as error:
     await this.all.network.unplug(this.slot);
     await this.all.network.free(this.slot);
   }
+}
+
+/** These answer, and no other of `probes`. One waits for a moment only, so what is open is asked again. */
+export async function expectOnly(
+  plugged: PluggedNamespace,
+  open: readonly string[],
+  probes: readonly string[],
+): Promise<void> {
+  const found = new Set<string>();
+  await until(
+    () => `${open} answer; these do: ${[...found]}`,
+    async () => {
+      const answering = await plugged.reached(probes);
+      expect(open).toEqual(expect.arrayContaining(answering));
+      for (const probe of answering) found.add(probe);
+      return found.size === open.length;
+    },
+  );
 }
 
 /** Those of `probes` that answer to a process of this machine. */

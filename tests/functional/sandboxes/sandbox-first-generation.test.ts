@@ -174,7 +174,7 @@ timed("set timeout takes any number of seconds from 0", async () => {
 });
 
 test("a refresh makes the life longer, never shorter", async () => {
-  const { sandboxID } = await create({ timeout: 5 });
+  const { sandboxID } = await create({ timeout: 10 });
   const refresh = async (body: unknown) => (await call("POST", `/sandboxes/${sandboxID}/refreshes`, body)).status;
   await expectEnd(sandboxID, 15, async () => expect(await refresh({})).toBe(204));
   await expectEnd(sandboxID, 3600, async () => expect(await refresh({ duration: 3600 })).toBe(204));
