@@ -12,7 +12,7 @@ import { DnsRelay } from "./relay/dns-relay.ts";
 import { EgressRelay } from "./relay/egress-relay.ts";
 import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
 import type { Runtime } from "./runtime/runtime.ts";
-import { egressOf, isAlive, recordsIn } from "./sandbox/sandbox-record.ts";
+import { egressOf, hasUnrecorded, isAlive, recordsIn } from "./sandbox/sandbox-record.ts";
 import type { DataFolder } from "./system/data-folder.ts";
 import { Toolbox } from "./system/toolbox.ts";
 import { ProcessedContent } from "./volume/content.ts";
@@ -53,6 +53,7 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
   for (const record of recordsIn(data.sandboxesFolder)) {
     if (isAlive(record)) network.adopt(record.slot, egressOf(record));
   }
+  if (hasUnrecorded(data.sandboxesFolder)) network.admitAdopted();
   await network.open((about) =>
     EgressRelay.open({ gateway: about.gateway, closed: about.closed, folder: data.runFolder, log: stderrLog }),
   );

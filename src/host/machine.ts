@@ -267,6 +267,7 @@ export class Machine implements Host {
     }
     this.#running.keepOnly(kept);
     await reap(this.#places, kept);
+    await this.network.admitAll();
     await this.#layers.recover();
     const checkpoints = await this.checkpoints.keepOnly(new Set(keep.checkpoints));
     return { sandboxes: [...kept.keys()], checkpoints: [...checkpoints] };

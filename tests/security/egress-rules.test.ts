@@ -318,6 +318,8 @@ test("a server that starts again over sandboxes has their rules with its table",
   const named: EgressPolicy = { ...deny(...ALL), allowRanges: [`${OTHER}/32`], allowNames: ["a.test"] };
   const egresses: Egress[] = ["open", "closed", deny(`${OUTSIDE}/32`), named];
   const all = await Promise.all(egresses.map((egress) => here.plug(egress)));
+  // Of this one the server that was killed had written nothing down yet.
+  const unknown = await here.plug(deny(`${OUTSIDE}/32`));
   await here.network.close();
   const bySlot = new Map(all.map(({ slot }, index) => [slot, egresses[index] ?? "open"]));
   await here.open(all, (slot) => bySlot.get(slot) ?? "open");
@@ -328,6 +330,11 @@ test("a server that starts again over sandboxes has their rules with its table",
   await expectOnly(closed, [], probes);
   await expectOnly(denied, [probes[1] ?? ""], probes);
   expect(await led.asked(OUTSIDE, 80)).toBe(`http ${led.address}`);
+  expect(await unknown.reached([...probes, `dns ${NAME_SERVER} 53`])).toEqual([]);
+  await unknown[Symbol.asyncDispose]();
+  await here.network.admitAll();
+  await using fresh = await here.plug("open");
+  await expectOnly(fresh, probes, probes);
   expect(here.network.judgeOf(led.address)?.mayAsk("a.test")).toBe(true);
   await Promise.all(all.map((each) => each[Symbol.asyncDispose]()));
   expect(await here.table()).not.toMatch(/slot_\d+_(allow|deny)/);

@@ -64,6 +64,7 @@ export class PluggedNamespaces {
     this.data.makeRunFolder();
     this.network = new Network(this.data);
     for (const { slot } of adopted) this.network.adopt(slot, egressOf(slot));
+    if (adopted.length > 0) this.network.admitAdopted();
     await this.network.open(async ({ gateway }) => {
       this.relay = await ToyRelay.open(gateway);
       return this.relay;

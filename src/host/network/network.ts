@@ -14,7 +14,7 @@ import { Firewall } from "./firewall.ts";
 import { defaultRouteDevice } from "./on-link.ts";
 import { OnLinkSet } from "./on-link-set.ts";
 import { plugScript, type SocketsBefore, settleScript } from "./restored-plug.ts";
-import { ruleset } from "./ruleset.ts";
+import { admitAll, ruleset } from "./ruleset.ts";
 import { serverNet } from "./server-net.ts";
 import { ANY_INTERFACE, type Way } from "./slot-chains.ts";
 import { Slots } from "./slots.ts";
@@ -33,6 +33,9 @@ export class Network {
   readonly #firewall = new Firewall();
   readonly #egress: EgressRules;
   readonly #onLink: OnLinkSet;
+  /** Slots of sandboxes that were found running. */
+  readonly #adopted: number[] = [];
+  #isStrict = false;
   #mtu = MTU_DEFAULT;
 
   constructor(data: DataFolder) {
@@ -70,7 +73,9 @@ export class Network {
     // Before connections are led to it.
     await this.#egress.use(relay);
     const { slots } = this.#egress;
-    await this.#firewall.run(ruleset({ table, net, interfacePrefix: this.#interfacePrefix, slots, onLink, relay }));
+    const interfacePrefix = this.#interfacePrefix;
+    const admitted = this.#isStrict ? this.#adopted.map((slot) => this.address(slot)) : undefined;
+    await this.#firewall.run(ruleset({ table, net, interfacePrefix, slots, onLink, relay, admitted }));
     this.#onLink.keepFresh();
   }
 
@@ -116,7 +121,22 @@ export class Network {
   /** A slot of a sandbox that was found running. */
   adopt(slot: number, egress: Egress): void {
     this.#slots.adopt(slot);
+    this.#adopted.push(slot);
     this.#egress.adopt(slot, egress);
+  }
+
+  /**
+   * Before `open`: there may be sandboxes that nothing is known of, left by a server that was killed while it made
+   * them. What was said of them was in the table before. Until `admitAll` only those that were adopted may send.
+   */
+  admitAdopted(): void {
+    this.#isStrict = true;
+  }
+
+  async admitAll(): Promise<void> {
+    if (!this.#isStrict) return;
+    this.#isStrict = false;
+    await this.#firewall.run(admitAll(this.table));
   }
 
   /** Connects the network namespace of process `pid` to the slot. */

@@ -1,10 +1,18 @@
 /** The text alone; network-walls.test.ts in tests/security sends packets against it. */
 import { describe, expect, test } from "bun:test";
 import { CLOSED_RANGES } from "./address-plan.ts";
-import { replaceOnLink, ruleset } from "./ruleset.ts";
+import { admitAll, replaceOnLink, ruleset } from "./ruleset.ts";
 
 const relay = { uid: 4321, ports: { http: 1080, tls: 1443, proxied: 1999 } };
-const facts = { table: "sandlot_abcd", net: 3, interfacePrefix: "slotabcd", slots: [], onLink: [], relay };
+const facts = {
+  table: "sandlot_abcd",
+  net: 3,
+  interfacePrefix: "slotabcd",
+  slots: [],
+  onLink: [],
+  relay,
+  admitted: undefined,
+};
 
 /** The lines of one chain, without those that say where it hangs. */
 function chain(text: string, name: string): string[] {
@@ -25,6 +33,7 @@ describe("the table of a server", () => {
     const text = ruleset(facts);
     expect(text).toContain(`elements = { ${CLOSED_RANGES.join(", ")} }`);
     expect(chain(text, "to_outside")).toEqual([
+      "jump admit",
       "udp dport 53 jump refuse",
       "tcp dport 53 jump refuse",
       "ct state new add @connections { ip saddr ct count over 8192 } jump refuse",
@@ -49,6 +58,7 @@ describe("the table of a server", () => {
   test("lets a sandbox reach of this machine its name server, what its own rules say, and nothing else", () => {
     expect(chain(ruleset(facts), "to_machine")).toEqual([
       "ct state established,related ct direction reply accept",
+      "jump admit",
       "meta l4proto tcp ct state new add @connections { ip saddr ct count over 8192 } jump refuse",
       "udp dport 53 add @asking { ip saddr limit rate over 200/second burst 200 packets } drop",
       "ip saddr vmap @slots_here",
@@ -101,6 +111,14 @@ describe("the table of a server", () => {
     // nft refuses an empty list.
     expect(ruleset(facts).match(/elements = /g)).toHaveLength(1);
   });
+});
+
+test("sandboxes that no record tells of are kept waiting, until all are admitted", () => {
+  const rules = (admitted: readonly string[] | undefined) => chain(ruleset({ ...facts, admitted }), "admit");
+  expect(rules(["198.18.48.7", "198.18.48.9"])).toEqual(["ip saddr != { 198.18.48.7, 198.18.48.9 } jump refuse"]);
+  expect(rules([])).toEqual(["jump refuse"]);
+  expect(rules(undefined)).toEqual([""]);
+  expect(admitAll("t")).toBe("flush chain inet t admit\n");
 });
 
 test("a change of networks replaces all of them at once, also by none", () => {

@@ -31,11 +31,13 @@ interface RulesetFacts extends TableFacts {
   slots: readonly SlotState[];
   /** Networks that this machine is directly on. */
   onLink: readonly string[];
+  /** Only these addresses may send, until `admitAll`; undefined: all. */
+  admitted: readonly string[] | undefined;
 }
 
 /** Replaces a table left by an earlier run in one step, so there is never a moment without. */
 export function ruleset(facts: RulesetFacts): string {
-  const { table, net, interfacePrefix, slots, onLink, relay } = facts;
+  const { table, net, interfacePrefix, slots, onLink, relay, admitted } = facts;
   const ours = `"${interfacePrefix}-*"`;
   const gateway = gatewayAddress(net);
   const counted = `add @connections { ip saddr ct count over ${CONNECTIONS_PER_SANDBOX_MAX} }`;
@@ -74,6 +76,8 @@ ${verdictMaps()}
     meta l4proto tcp reject with tcp reset
     reject with icmp type admin-prohibited
   }
+  chain admit {
+${admission(admitted)}  }
   chain here {
     type filter hook input priority filter; policy accept;
     iifname ${ours} jump to_machine
@@ -81,6 +85,7 @@ ${relayPorts === undefined ? "" : `    ip daddr ${gateway} tcp dport ${relayPort
   }
   chain to_machine {
     ct state established,related ct direction reply accept
+    jump admit
     meta l4proto tcp ct state new ${counted} jump refuse
     udp dport 53 add @asking { ip saddr limit rate over ${DNS_RATE} } drop
     ip saddr vmap @${mapOf("here")}
@@ -94,6 +99,7 @@ ${relayPorts === undefined ? "" : `    ip daddr ${gateway} tcp dport ${relayPort
     oifname ${ours} jump to_sandbox
   }
   chain to_outside {
+    jump admit
     udp dport 53 jump refuse
     tcp dport 53 jump refuse
     ct state new ${counted} jump refuse
@@ -128,6 +134,15 @@ ${relay === undefined ? "" : `    meta skuid ${relay.uid} jump from_relay\n`}   
   }
 }
 ${fillOnLink(table, onLink)}${slots.map((slot) => makeSets(facts, slot) + fillChains(facts, slot)).join("")}`;
+}
+
+export function admitAll(table: string): string {
+  return `flush chain inet ${table} admit\n`;
+}
+
+function admission(admitted: readonly string[] | undefined): string {
+  if (admitted === undefined) return "";
+  return admitted.length === 0 ? "    jump refuse\n" : `    ip saddr != { ${admitted.join(", ")} } jump refuse\n`;
 }
 
 export function replaceOnLink(table: string, onLink: readonly string[]): string {

@@ -1,6 +1,9 @@
 import { expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { startTicks } from "../system/start-ticks.ts";
-import { egressOf, isAlive } from "./sandbox-record.ts";
+import { egressOf, hasUnrecorded, isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 
 test("a process is known by its number and when it started", () => {
   const pidStartTicks = startTicks(process.pid) ?? "";
@@ -29,4 +32,15 @@ test("what may leave a sandbox is known also of one that an earlier server made"
   expect(egressOf({ offline: true })).toBe("closed");
   expect(egressOf({ offline: false })).toBe("open");
   expect(egressOf({ egress: "closed" })).toBe("closed");
+});
+
+test("a sandbox that was being made when the server was killed has a folder and no record", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-records-"));
+  expect(hasUnrecorded(folder)).toBe(false);
+  mkdirSync(join(folder, "made"));
+  writeRecord(join(folder, "made"), { id: "made" } as SandboxRecord);
+  expect(hasUnrecorded(folder)).toBe(false);
+  mkdirSync(join(folder, "unfinished"));
+  expect(hasUnrecorded(folder)).toBe(true);
+  rmSync(folder, { recursive: true });
 });

@@ -60,6 +60,11 @@ export function recordsIn(sandboxesFolder: string): SandboxRecord[] {
   return readdirSync(sandboxesFolder).flatMap((name) => readRecord(join(sandboxesFolder, name)) ?? []);
 }
 
+/** Whether a server was killed while it made a sandbox, so that something may run that no record tells of. */
+export function hasUnrecorded(sandboxesFolder: string): boolean {
+  return readdirSync(sandboxesFolder).length > recordsIn(sandboxesFolder).length;
+}
+
 /** Of the sandboxes of all other servers on this machine. */
 export function recordsOfOthers(tag: string): SandboxRecord[] {
   return otherServers(tag)
