@@ -76,17 +76,24 @@ async function listenUdp(hostname: string, port: number, answer: (data: Buffer) 
       data(socket, data, from, address) {
         const answered = answerOf(answer, data);
         if (answered === undefined) return;
-        socket.send(answered, from, address);
-        if (answered.toString() === "drip") dripDatagrams(() => void socket.send("drop", from, address));
+        sendDatagram(socket, answered, from, address);
+        if (answered.toString() === "drip") {
+          const timer = setInterval(() => sendDatagram(socket, "drop", from, address), DRIP_EVERY_MS);
+          setTimeout(() => clearInterval(timer), DRIP_DATAGRAMS_MS);
+        }
       },
       error: () => undefined,
     },
   });
 }
 
-function dripDatagrams(send: () => void): void {
-  const timer = setInterval(send, DRIP_EVERY_MS);
-  setTimeout(() => clearInterval(timer), DRIP_DATAGRAMS_MS);
+/** To somebody who may be gone: the next one sent hears of it. */
+function sendDatagram(socket: Bun.udp.Socket<"buffer">, data: Buffer | string, port: number, address: string): void {
+  try {
+    socket.send(data, port, address);
+  } catch {
+    // As if it had been lost on the way.
+  }
 }
 
 /** Whatever a test sends, the others still need this program. */
