@@ -7,7 +7,7 @@ import { until } from "../until.ts";
 const SERVICES = join(import.meta.dir, "../services");
 
 /** A connection and the requests on it; what is not said is as in services/web-probe.py. */
-interface Exchange {
+export interface Exchange {
   /** Where the connection goes: an address, or a name that the sandbox resolves. */
   address: string;
   port?: number;
