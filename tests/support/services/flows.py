@@ -96,10 +96,17 @@ def passes(flow, stream, mark):
     deadline = time.monotonic() + WATCHED_SECONDS
     while (left := deadline - time.monotonic()) > 0:
         if readable(stream, left):
-            if received(stream):
-                return True
-            return False
+            return answered(stream) if flow["kind"] == "dns" else received(stream)
     return False
+
+
+def answered(stream):
+    """A refusal is no answer."""
+    try:
+        data = stream.recv(512)
+    except OSError:
+        return False
+    return len(data) > 14 and data[5] & 15 == 0
 
 
 flows = json.loads(sys.argv[1])

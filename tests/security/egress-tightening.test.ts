@@ -1,0 +1,141 @@
+/**
+ * Rules that are made tighter hold when the update is answered, for what is open already as for what comes next; and no
+ * update opens what the rules before and after it both forbid.
+ *
+ * Seen to fail: with a firewall that lets replies to sandboxes pass whatever the rules say, with a relay that keeps
+ * connections of earlier rules, with a DNS relay that judges a connection once, and with an update that removes the old
+ * rules before it adds the new ones.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { ALL_TRAFFIC, Sandbox, type SandboxNetworkUpdate } from "e2b";
+import { run } from "../../src/host/system/command.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { NAME_SERVER, OUTSIDE, SITES } from "../../src/host/testing/outer-network.ts";
+import { expectReached, giveProbes, newMark, reached, timesAsked, timesSeen } from "../support/egress/probing.ts";
+import { Sending } from "../support/egress/sending.ts";
+import { LONG } from "../support/long.ts";
+import { sharedServer } from "../support/shared-server.ts";
+import { until } from "../support/until.ts";
+
+const server = sharedServer();
+const UPDATES = LONG ? 1_000 : 250;
+const ALLOWED_SITE = SITES["allowed.test"];
+
+/** Some go straight to an address that is allowed, some to a name through the relay. */
+const FLOWS = [
+  { kind: "tcp", address: OUTSIDE },
+  { kind: "udp", address: OUTSIDE },
+  { kind: "udp-drip", address: OUTSIDE },
+  { kind: "drip", address: OUTSIDE, host: OUTSIDE },
+  { kind: "drip", address: ALLOWED_SITE, host: "allowed.test" },
+  { kind: "drip", address: ALLOWED_SITE, name: "allowed.test" },
+  { kind: "dns", address: NAME_SERVER, asked: "wild.test" },
+];
+const LOOSE: SandboxNetworkUpdate = {
+  allowInternetAccess: true,
+  allowOut: [OUTSIDE, "allowed.test", "wild.test", "*.wild.test"],
+  denyOut: [ALL_TRAFFIC],
+};
+const none = FLOWS.map(() => false);
+
+let sandbox: Sandbox;
+beforeAll(async () => {
+  sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  await giveProbes(sandbox);
+});
+
+/** On which flows that were open before the update something passes after it. */
+async function passAfter(mark: string, rules: SandboxNetworkUpdate): Promise<unknown> {
+  await sandbox.commands.run("rm -f /tmp/phase");
+  await sandbox.updateNetwork(LOOSE);
+  const isOpen = Promise.withResolvers<void>();
+  const flows = await sandbox.commands.run(`python3 -u /tmp/flows.py '${JSON.stringify(FLOWS)}' ${mark}`, {
+    background: true,
+    timeoutMs: 120_000,
+    onStdout: () => isOpen.resolve(),
+  });
+  const ended = flows.wait();
+  await Promise.race([isOpen.promise, ended]);
+  await sandbox.updateNetwork(rules);
+  await sandbox.files.write("/tmp/phase", "after");
+  const { stdout } = await ended;
+  return JSON.parse(stdout.split("\n")[1] ?? "");
+}
+
+describe("flows that are open", () => {
+  test("go on under rules that allow them still", async () => {
+    const mark = newMark();
+    const rules = { ...LOOSE, allowOut: ["8.8.8.8", ...(LOOSE.allowOut as string[])] };
+    expect(await passAfter(mark, rules)).toEqual(none.map(() => true));
+    expect(await timesSeen(mark)).toBe(3);
+    expect(await timesAsked(`${mark}.wild.test`)).toBe(1);
+  });
+
+  test.each<[string, SandboxNetworkUpdate]>([
+    ["other addresses", { allowOut: ["1.1.1.1"], denyOut: [ALL_TRAFFIC] }],
+    ["other names", { allowOut: ["other.test", "front.test"], denyOut: [ALL_TRAFFIC] }],
+    ["nothing", { denyOut: [ALL_TRAFFIC] }],
+    ["nothing, as no internet", { allowInternetAccess: false }],
+  ])("are cut in both directions by rules that allow %s", async (_, rules) => {
+    const mark = newMark();
+    expect(await passAfter(mark, rules)).toEqual(none);
+    expect([await timesSeen(mark), await timesAsked(`${mark}.wild.test`)]).toEqual([0, 0]);
+  });
+
+  test("are cut by rules that deny just where they lead", async () => {
+    const mark = newMark();
+    const expected = FLOWS.map(({ kind }) => kind === "dns");
+    expect(await passAfter(mark, { denyOut: [OUTSIDE, ALLOWED_SITE] })).toEqual(expected);
+    expect(await timesSeen(mark)).toBe(0);
+  });
+});
+
+describe(`in ${UPDATES} updates between two sets of rules`, () => {
+  let sending: Sending;
+  beforeAll(async () => {
+    sending = await Sending.start(sandbox, OUTSIDE, "other.test");
+  });
+  afterAll(() => sending.stop());
+
+  test("no probe passes that both forbid, though it is tried all the time", async () => {
+    const sets: SandboxNetworkUpdate[] = [
+      { allowOut: ["1.1.1.1", "allowed.test", "*.wild.test"], denyOut: [ALL_TRAFFIC] },
+      { allowOut: ["8.8.8.8", "front.test"], denyOut: ["64.0.0.0/1", "128.0.0.0/1", ALL_TRAFFIC] },
+      { denyOut: [OUTSIDE, NAME_SERVER, ALL_TRAFFIC] },
+    ];
+    await sandbox.updateNetwork(sets[0] ?? {});
+    const mark = await sending.newMark();
+    const began = await sending.rounds();
+    for (let update = 1; update <= UPDATES; update++) await sandbox.updateNetwork(sets[update % sets.length] ?? {});
+    expect(await sending.rounds()).toBeGreaterThan(began + 20);
+    expect(await sending.seen(mark)).toEqual(Sending.NOTHING);
+  });
+
+  test("all of them were tried: without rules each passes", async () => {
+    await sandbox.updateNetwork({});
+    const mark = await sending.newMark();
+    await until("every way leads out", async () => Object.values(await sending.seen(mark)).every((count) => count > 0));
+  });
+});
+
+test("updates at the same time end as one of them, and what all forbid stays closed", async () => {
+  const rules = Array.from({ length: 12 }, (_, index) => ({
+    allowOut: [`9.9.9.${index}`, index % 2 === 0 ? "1.1.1.1" : "8.8.8.8"],
+    denyOut: [ALL_TRAFFIC],
+  }));
+  await Promise.all(rules.map((one) => sandbox.updateNetwork(one)));
+  const { network } = await sandbox.getInfo();
+  const isFirst = network?.allowOut?.includes("1.1.1.1") === true;
+  await expectReached(sandbox, [`tcp ${isFirst ? "1.1.1.1" : "8.8.8.8"} 80`]);
+  expect(await reached(sandbox, [`tcp ${isFirst ? "8.8.8.8" : "1.1.1.1"} 80`, `tcp ${OUTSIDE} 80`])).toEqual([]);
+});
+
+test("a sandbox that is gone leaves no rule for whoever has its address next", async () => {
+  const { table } = { table: `sandlot_${new DataFolder(server().dataFolder).tag}` };
+  const rules = () => run(["nft", "list", "table", "inet", table]);
+  const network = { allowOut: ["4.3.2.1", "allowed.test"], denyOut: [ALL_TRAFFIC] };
+  const other = await Sandbox.create({ ...server().options, network });
+  expect(await rules()).toContain("4.3.2.1");
+  await other.kill();
+  await until("its rules are gone", async () => !(await rules()).includes("4.3.2.1"));
+});
