@@ -89,14 +89,20 @@ def passes(flow, stream, mark):
     try:
         if flow["kind"] == "dns":
             stream.sendall(question(f"{mark}.{flow['asked']}"))
-        elif flow["kind"] != "drip":
+        elif flow["kind"] in ("tcp", "udp"):
             stream.sendall(mark.encode())
     except OSError:
         pass
     deadline = time.monotonic() + WATCHED_SECONDS
     while (left := deadline - time.monotonic()) > 0:
         if readable(stream, left):
-            return answered(stream) if flow["kind"] == "dns" else received(stream)
+            if flow["kind"] == "dns":
+                return answered(stream)
+            if received(stream):
+                return True
+            # Word that a datagram was refused ends nothing; the next one may come all the same.
+            if not flow["kind"].startswith("udp"):
+                return False
     return False
 
 
