@@ -2,7 +2,7 @@
  * Many sandboxes with rules of their own at once stay apart. All names lead to one address, so that the name alone
  * tells them apart.
  *
- * Seen to fail: with a DNS relay and a relay of connections that judge everybody by the rules that were set last.
+ * Seen to fail: with a DNS relay that asks no judge.
  */
 import { expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";
