@@ -3,15 +3,19 @@
  * else. On the one port that needs no number in a URL, so no other test may listen there.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { connect } from "node:tls";
 import { Sandbox } from "e2b";
 import { attempt } from "../../../src/host/system/command.ts";
+import { LocalAuthority } from "../../../src/host/tls/local-authority.ts";
 import { readText } from "../../house/source-files.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { startService } from "../../support/listening.ts";
 import { sandlotTls } from "../../support/programs/sandlot-tls.ts";
 import { runWithSdk } from "../../support/programs/sdk-program.ts";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "../../support/server.ts";
+import { until } from "../../support/until.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
 const DOMAIN = "sandlot.localhost";
@@ -180,6 +184,31 @@ test("Python and curl trust the certificate when they are told so, and only then
   expect((await curl()).stderr).toContain("certificate");
 });
 
+/** Which certificate a new connection is shown. */
+async function shown(): Promise<string> {
+  const socket = connect({ host: "127.0.0.1", port: 443, servername: `api.${DOMAIN}`, rejectUnauthorized: false });
+  try {
+    await new Promise((resolve, reject) => socket.once("secureConnect", resolve).once("error", reject));
+    return socket.getPeerCertificate().fingerprint256;
+  } finally {
+    socket.destroy();
+  }
+}
+
+test("a certificate that is renewed is served without a restart, and what is open goes on", async () => {
+  const tls = { ca: readFileSync(trust.ca, "utf8") };
+  const ask = (path: string) => fetch(`https://${WEB}-${serving.sandboxId}.${DOMAIN}${path}`, { tls } as RequestInit);
+  const events = (await ask("/events")).body?.pipeThrough(new TextDecoderStream()).getReader();
+  expect((await events?.read())?.value).toContain("begin");
+  const before = await shown();
+  const soonItsEnd = Date.now() + 370 * 86_400_000;
+  expect(await new LocalAuthority(folder).renew(DOMAIN, soonItsEnd)).toBe("certificate");
+  await until("the new certificate is served", async () => (await shown()) !== before);
+  const count = await (await ask("/next")).text();
+  expect((await events?.read())?.value).toContain(`data: ${count}`);
+  await events?.cancel();
+});
+
 test("HTTP/2 carries many requests on one connection, long ones beside short ones, and ends those that are given up", async () => {
   const seen = await runWithSdk(
     async ({ Sandbox, word, until }) => {
@@ -207,7 +236,7 @@ test("HTTP/2 carries many requests on one connection, long ones beside short one
         return status !== 200 || JSON.parse(text).length !== (n % 4 === 0 ? 100_000 + n : 0);
       });
       ask("/next");
-      await until(() => events.answer.text.includes("data: 1"));
+      await until(() => /data: \d/.test(events.answer.text));
       events.stream.close(8);
       await until(() => events.answer.isOver);
       // The service has lost its listener, and the connection goes on.
