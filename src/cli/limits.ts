@@ -11,7 +11,10 @@ export const REQUESTS_TO_SANDBOXES_MAX = 65_336;
 export const DOMAIN_MAX_CHARS = 180;
 /** How often it is looked whether the certificate has changed. */
 export const CERTIFICATE_LOOK_EVERY_MS = 5_000;
-/** How long a listener whose certificate was replaced goes on, for connections that are just being made. */
+/**
+ * How long a listener whose certificate was replaced goes on at least, for connections that are being made, and how
+ * often it is then looked whether it carries anything.
+ */
 export const LEAVING_LISTENER_MS = 30_000;
 /** How often it is looked whether the certificate of `sandlot tls` comes to its end. */
 export const RENEW_LOOK_EVERY_MS = 12 * 3_600_000;

@@ -48,7 +48,7 @@ test("once sandlot tls was run there is, both lead to the same place, and client
   expect(await (await fetch(url, { tls: { ca } } as RequestInit)).text()).toBe(url);
   expect(await (await fetch(`http://127.0.0.1:${config.listen.port}/health`)).text()).toContain("/health");
   await listeners.stop(true);
-  expect(fetch(url, { tls: { ca } } as RequestInit)).rejects.toThrow();
+  await expect(fetch(url, { tls: { ca } } as RequestInit)).rejects.toThrow();
 });
 
 test.each(["SANDLOT_LISTEN", "SANDLOT_TLS_LISTEN"])(
@@ -59,7 +59,7 @@ test.each(["SANDLOT_LISTEN", "SANDLOT_TLS_LISTEN"])(
     const config = configOf(setting, ports);
     await new LocalAuthority(config.dataFolder).renew("sandlot.localhost", Date.now());
     const fix = `cannot listen on 127.0.0.1:${taken.port}. FIX: free the port, or choose one with ${setting}`;
-    expect(Listeners.open(config, served)).rejects.toThrow(fix);
+    await expect(Listeners.open(config, served)).rejects.toThrow(fix);
     taken.stop(true);
   },
 );
@@ -70,5 +70,5 @@ test("a certificate that cannot be used stops the start, with the reason", async
     SANDLOT_TLS_CERT: "/nowhere/cert.pem",
     SANDLOT_TLS_KEY: "/nowhere/key.pem",
   });
-  expect(Listeners.open(config, served)).rejects.toThrow("/nowhere/cert.pem cannot be read");
+  await expect(Listeners.open(config, served)).rejects.toThrow("/nowhere/cert.pem cannot be read");
 });

@@ -1,6 +1,7 @@
 /** Needs root only to have the tool that makes certificates installed. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect as connectHttp2 } from "node:http2";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect } from "node:tls";
@@ -115,8 +116,11 @@ async function shownAt(port: number): Promise<string> {
 test("a renewed certificate is served from the next look on, and what was begun goes on", async () => {
   await using listening = new Listening();
   expect(await shownAt(listening.port)).toBe("first");
-  const stream = (await listening.get("/stream")).body?.getReader();
-  const next = async () => new TextDecoder().decode((await stream?.read())?.value);
+  const session = connectHttp2(`https://127.0.0.1:${listening.port}`, { rejectUnauthorized: false });
+  const told: string[] = [];
+  session.on("goaway", () => told.push("the listener leaves"));
+  const pieces = session.request({ ":path": "/stream" })[Symbol.asyncIterator]();
+  const next = async () => String((await pieces.next()).value ?? "");
   expect(await next()).toBe("piece 1");
 
   listening.certbot.renew(filesOf("second"));
@@ -128,10 +132,32 @@ test("a renewed certificate is served from the next look on, and what was begun 
 
   await listening.untilLeft();
   expect(await shownAt(listening.port)).toBe("second");
+  expect(told).toEqual([]);
   listening.piece(3).resolve();
   expect(await next()).toBe("piece 3");
-  expect(await stream?.read()).toMatchObject({ done: true });
+  expect(await next()).toBe("");
+  // It carries nothing any more, and leaves.
+  while (told.length === 0) {
+    await listening.untilLeft();
+    await Bun.sleep(1);
+  }
+  session.close();
   expect(listening.log.map((line) => JSON.parse(line).event)).toEqual(["the certificate was changed"]);
+});
+
+test("for a third certificate, the first listener goes, whatever it carries, and that goes on", async () => {
+  await using listening = new Listening();
+  const body = (await listening.get("/stream")).text();
+  for (const name of ["second", "first"]) {
+    listening.certbot.renew(filesOf(name));
+    await listening.look();
+    expect(await shownAt(listening.port)).toBe("second");
+  }
+  await listening.untilLeft();
+  await listening.look();
+  expect(await shownAt(listening.port)).toBe("first");
+  for (const number of [2, 3]) listening.piece(number).resolve();
+  expect(await body).toBe("piece 1piece 2piece 3");
 });
 
 test("a pair that cannot be used is refused once, the one before stays, and a good one is taken later", async () => {

@@ -1,7 +1,9 @@
 /**
  * The listener with TLS. It looks again and again at the files of its certificate, whoever writes them and however
  * (certbot swaps links), and begins anew with what it finds there if that works. Bun cannot change the certificate of a
- * listener, so a second one begins on the same port and the first one leaves: what it carries goes on to its end.
+ * listener, so a second one begins on the same port, where new connections come to it alone. The first one leaves when
+ * it carries nothing any more: to be told that it leaves (GOAWAY of HTTP/2) is enough for some clients, the official
+ * one among them, to give up what they are being sent.
  */
 import type { Server } from "bun";
 import { Fault } from "../contract/fault.ts";
@@ -25,7 +27,7 @@ interface TlsOptions<Data> {
 export class TlsListener<Data> {
   readonly #options: TlsOptions<Data>;
   #current: Server<Data>;
-  #leaving: { server: Server<Data>; timer: Timer } | undefined;
+  #leaving: { server: Server<Data>; sinceMs: number; timer: Timer } | undefined;
   /** They listen no more, and carry what began before. */
   readonly #left = new Set<Server<Data>>();
   /** Of what is served. */
@@ -78,8 +80,7 @@ export class TlsListener<Data> {
       this.#refused = undefined;
       return;
     }
-    // The one before is still leaving; two are as many as the kernel is told about.
-    if (this.#leaving !== undefined) return;
+    if (!this.#makeRoom()) return;
     try {
       this.#change(digest);
     } catch (error) {
@@ -93,6 +94,29 @@ export class TlsListener<Data> {
     }
   }
 
+  /** Two listeners are as many as the kernel is told about: one that still carries something has to go for a third. */
+  #makeRoom(): boolean {
+    const leaving = this.#leaving;
+    if (leaving === undefined) return true;
+    if (this.#options.clock.now() - leaving.sinceMs < LEAVING_LISTENER_MS) return false;
+    leaving.timer.cancel();
+    this.#leave(leaving.server);
+    return true;
+  }
+
+  #leaveLater(server: Server<Data>): Timer {
+    return this.#options.clock.after(LEAVING_LISTENER_MS, () => {
+      if (server.pendingRequests === 0 && server.pendingWebSockets === 0) this.#leave(server);
+      else if (this.#leaving !== undefined) this.#leaving.timer = this.#leaveLater(server);
+    });
+  }
+
+  #leave(server: Server<Data>): void {
+    this.#leaving = undefined;
+    this.#left.add(server);
+    void server.stop(false).then(() => this.#left.delete(server));
+  }
+
   #change(digest: string): void {
     const { files, domain, clock, log, begin } = this.#options;
     const certificate = readCertificate(files);
@@ -102,12 +126,7 @@ export class TlsListener<Data> {
     this.#current = begin(certificate);
     this.#digest = digest;
     this.#refused = undefined;
-    const timer = clock.after(LEAVING_LISTENER_MS, () => {
-      this.#leaving = undefined;
-      this.#left.add(server);
-      void server.stop(false).then(() => this.#left.delete(server));
-    });
-    this.#leaving = { server, timer };
+    this.#leaving = { server, sinceMs: clock.now(), timer: this.#leaveLater(server) };
     const until = new Date(certificate.validUntilMs).toISOString();
     log.write({ level: "info", event: "the certificate was changed", file: files.cert, until });
   }
