@@ -37,6 +37,7 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "tests/functional/pause/pause-and-wake.test.ts": 15,
   "tests/functional/pause/pause-trouble.test.ts": 33,
   "tests/functional/pause/pause.test.ts": 12,
+  "tests/functional/sandboxes/domain-mode.test.ts": 20,
   "tests/functional/sandboxes/events.test.ts": 28,
   "tests/functional/sandboxes/impatient-clients.test.ts": 16,
   "tests/functional/sandboxes/inside.test.ts": 15,
