@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { serverFile } from "../src/cli/down.ts";
 import { Fault } from "../src/contract/fault.ts";
+import type { NetworkRequest } from "../src/contract/management/network.ts";
 import { RUNTIME_PORT } from "../src/contract/runtime/version.ts";
 import { slotAddress } from "../src/host/network/address-plan.ts";
 import { serverNet } from "../src/host/network/server-net.ts";
@@ -42,8 +43,10 @@ export class BenchSandbox implements AsyncDisposable {
   /** What a request to its runtime port through the server carries. */
   readonly headers: Record<string, string>;
 
-  static async make(context: Context): Promise<BenchSandbox> {
-    const created = await context.call("POST", "/v2/sandboxes", { templateID: "base", timeout: LIFE_SECONDS });
+  /** `network`: its rules, if it is to have any. */
+  static async make(context: Context, network?: NetworkRequest): Promise<BenchSandbox> {
+    const request = { templateID: "base", timeout: LIFE_SECONDS, network };
+    const created = await context.call("POST", "/v2/sandboxes", request);
     const { sandboxID: id, envdAccessToken: token } = created as { sandboxID: string; envdAccessToken: string | null };
     const record = readRecord(join(context.data.sandboxesFolder, id));
     if (record === undefined) throw new Fault(500, `the sandbox ${id} has no record`);

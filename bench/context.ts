@@ -6,6 +6,7 @@ import { imageFolder } from "../src/host/image/image-folder.ts";
 import { BASE_IMAGE } from "../src/host/setup/base-image.ts";
 import { DataFolder } from "../src/host/system/data-folder.ts";
 import { Toolbox } from "../src/host/system/toolbox.ts";
+import { authorityFile } from "../src/host/testing/outer-network.ts";
 import { type Address, READY_SANDBOXES } from "./bench-server.ts";
 import type { Options } from "./options.ts";
 import { layoutIn, SMALL_IMAGE } from "./small-image.ts";
@@ -14,6 +15,8 @@ import { layoutIn, SMALL_IMAGE } from "./small-image.ts";
 export interface Task extends Options, Address {
   dataFolder: string;
   cacheFolder: string;
+  /** Which network of its kind the benchmark is in. */
+  outerNetwork: string;
 }
 
 const READY_MS = 30_000;
@@ -37,6 +40,10 @@ export class Context {
   /** A small image, and the layout that the server takes in its place. */
   readonly smallImage = SMALL_IMAGE;
   readonly smallImageLayout: string;
+  /** As in `Task`. */
+  readonly outerNetwork: string;
+  /** File with the certificate of who vouches for the web sites of that network. */
+  readonly authority: string;
   /** What the SDK takes as options. */
   readonly sdk: { apiUrl: string; sandboxUrl: string; apiKey: string };
 
@@ -49,11 +56,13 @@ export class Context {
     this.toolbox = new Toolbox(task.cacheFolder);
     this.smallImageLayout = layoutIn(task.dataFolder);
     this.image = imageFolder(task.cacheFolder, BASE_IMAGE);
+    this.outerNetwork = task.outerNetwork;
+    this.authority = authorityFile(task.outerNetwork);
     this.sdk = { apiUrl: task.url, sandboxUrl: task.url, apiKey: task.apiKey };
   }
 
   /** A call of the management interface as any HTTP client makes it; answers the parsed body, if there is one. */
-  async call(method: "GET" | "POST" | "DELETE", path: string, body?: unknown): Promise<unknown> {
+  async call(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<unknown> {
     const response = await fetch(`${this.sdk.apiUrl}${path}`, {
       method,
       headers: { "X-API-Key": this.sdk.apiKey, "Content-Type": "application/json" },

@@ -43,7 +43,7 @@ export async function compareWithNginx(
   const program = findNginx();
   if (program === undefined) return { notMeasured: NGINX_MISSING };
   await using sandbox = await BenchSandbox.make(context);
-  await using nginx = await Nginx.start(program, sandbox, BASE_TEMPLATE.defaultWorkdir);
+  await using nginx = await Nginx.startInSandbox(program, sandbox, BASE_TEMPLATE.defaultWorkdir);
   const name = "bench.bin";
   const inSandbox = join(BASE_TEMPLATE.defaultWorkdir, name);
   const place = { name, inSandbox, hostView: join(sandbox.root, inSandbox), source: join(context.data.path, name) };

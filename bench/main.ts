@@ -3,7 +3,8 @@
  * measures only what a client can see, changes nothing in the server, and leaves nothing behind, also when it is
  * interrupted.
  *
- *   main.ts      the stage: a network without a way out, a server on a folder of its own, and the end of both
+ *   main.ts      the stage: a network that leads to web sites of our own alone, a server on a folder of its own, and
+ *                the end of both
  *   measure.ts   the measuring itself, inside that network and the server's mount namespace
  *   rows.ts      what is measured; one file for each row in rows/
  */
@@ -51,7 +52,8 @@ async function stage(options: Options, interrupted: AbortSignal): Promise<number
 
 async function measure(server: BenchServer, options: Options, interrupted: AbortSignal): Promise<number> {
   const { folder: dataFolder, cacheFolder } = server;
-  const task: Task = { ...options, ...server.address, dataFolder, cacheFolder };
+  const outerNetwork = String(process.pid);
+  const task: Task = { ...options, ...server.address, dataFolder, cacheFolder, outerNetwork };
   const child = Bun.spawn([...server.enter, process.execPath, MEASURE], {
     // Not as an argument, which everybody on the machine can read.
     stdin: new TextEncoder().encode(JSON.stringify(task)),

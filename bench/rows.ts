@@ -5,15 +5,17 @@ import { create } from "./rows/create.ts";
 import { createMiss, createMissMany } from "./rows/create-miss.ts";
 import { createServed } from "./rows/create-served.ts";
 import { download } from "./rows/download.ts";
+import { edgeTls, edgeTlsLatency } from "./rows/edge-tls.ts";
 import { firstOutput } from "./rows/first-output.ts";
 import { fork, forkMany } from "./rows/fork.ts";
 import { memory } from "./rows/memory.ts";
+import { networkUpdate, networkUpdateMany } from "./rows/network-update.ts";
 import { output } from "./rows/output.ts";
 import { pause, pauseDirty } from "./rows/pause.ts";
+import { relayConnections, relayFirstByte, relayThroughput } from "./rows/relay.ts";
 import { resume } from "./rows/resume.ts";
 import { roundTrip } from "./rows/round-trip.ts";
 import { streams } from "./rows/streams.ts";
-import { tls } from "./rows/tls.ts";
 import { upload } from "./rows/upload.ts";
 
 export const ROWS: readonly Row[] = [
@@ -25,7 +27,6 @@ export const ROWS: readonly Row[] = [
   roundTrip,
   download,
   upload,
-  tls,
   output,
   streams,
   pause,
@@ -36,6 +37,13 @@ export const ROWS: readonly Row[] = [
   memory,
   buildCached,
   buildCold,
+  relayFirstByte,
+  relayThroughput,
+  relayConnections,
+  networkUpdate,
+  networkUpdateMany,
+  edgeTls,
+  edgeTlsLatency,
 ];
 
 export const ROW_NAMES: readonly string[] = ROWS.map(({ name }) => name);

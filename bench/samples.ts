@@ -48,6 +48,11 @@ export async function secondTimed(work: () => Promise<unknown>): Promise<number>
   return await timed(work);
 }
 
+/** How many there were in a second, of which `count` took `ms`. */
+export function perSecond(count: number, ms: number): number {
+  return count / (ms / 1000);
+}
+
 export function summary(samples: readonly number[]): Summary {
   return { median: quantile(samples, 0.5), p10: quantile(samples, 0.1), p90: quantile(samples, 0.9) };
 }

@@ -1,6 +1,6 @@
 /**
- * The peer of file transfers: nginx from the distribution, in the network of a sandbox, on the disk of that sandbox,
- * and under its limits of memory and processors. It is reached without our server between.
+ * nginx from the distribution, with one process and no log: as the peer of file transfers, as a web site, and as a
+ * proxy with TLS. What it serves is said by who starts it.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -8,10 +8,12 @@ import { join } from "node:path";
 import { Fault } from "../../src/contract/fault.ts";
 import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
 import { MINIMAL_ENV } from "../../src/host/system/command.ts";
+import type { CertificateFiles } from "../../src/host/tls/certificate.ts";
 import type { BenchSandbox } from "../bench-sandbox.ts";
+import type { Context } from "../context.ts";
 
 /** The sandbox is our own, so any port is free. */
-const PORT = 8080;
+const FILES_PORT = 8080;
 const READY_MS = 5_000;
 const POLL_MS = 20;
 
@@ -22,88 +24,124 @@ export function findNginx(): string | undefined {
   return Bun.which("nginx") ?? undefined;
 }
 
-export class Nginx implements AsyncDisposable {
-  readonly #child: Bun.Subprocess;
+interface Serving {
+  /** Unlike that of any other that runs now. */
+  name: string;
+  /** A command line prefix that leads into its network. */
+  enter?: readonly string[];
+  /** Where it can be reached when it is ready. */
+  url: string;
+  /** Where it gathers what is sent to it; a folder of its own by default. */
+  bodies?: string;
+  /** Lines of its `http` block. */
+  http: readonly string[];
+}
 
+export class Nginx implements AsyncDisposable {
   private constructor(
     readonly folder: string,
     readonly url: string,
-    child: Bun.Subprocess,
-  ) {
-    this.#child = child;
+    readonly child: Bun.Subprocess,
+  ) {}
+
+  static async start(program: string, { data }: Context, serving: Serving): Promise<Nginx> {
+    const nginx = Nginx.#spawn(program, data.runFolder, serving);
+    return await nginx.#orNothing(() => nginx.#ready());
   }
 
-  /** Serves `folder` of the sandbox, and takes files into it. */
-  static async start(program: string, sandbox: BenchSandbox, folder: string): Promise<Nginx> {
+  /**
+   * Serves `folder` of the sandbox, and takes files into it: in the network of the sandbox, on its disk, and under its
+   * limits of memory and processors. It is reached without our server between.
+   */
+  static async startInSandbox(program: string, sandbox: BenchSandbox, folder: string): Promise<Nginx> {
     const { data } = sandbox.context;
-    const own = join(data.runFolder, "bench-nginx");
-    const bodies = join(sandbox.root, folder, ".nginx");
-    for (const path of [own, bodies]) mkdirSync(path, { recursive: true });
+    const served = join(sandbox.root, folder);
+    const bodies = join(served, ".nginx");
+    mkdirSync(bodies, { recursive: true });
+    const nginx = Nginx.#spawn(program, data.runFolder, {
+      name: "files",
+      enter: ["nsenter", `--net=/proc/${sandbox.pids.guest}/ns/net`, "--"],
+      url: `http://${sandbox.address}:${FILES_PORT}`,
+      // On the disk of the served files, so that a file that has arrived is only renamed.
+      bodies,
+      http: [
+        "sendfile on;",
+        "tcp_nopush on;",
+        "client_max_body_size 0;",
+        `server { listen ${FILES_PORT}; location / { root ${served}; dav_methods PUT; } }`,
+      ],
+    });
+    return await nginx.#orNothing(async () => {
+      const { pid } = nginx.child;
+      for (const tree of cgroupTrees()) writeFileSync(join(tree, data.cgroup, sandbox.id, "cgroup.procs"), `${pid}`);
+      await nginx.#ready();
+    });
+  }
+
+  static #spawn(program: string, runFolder: string, { name, enter = [], url, bodies, http }: Serving): Nginx {
+    const own = join(runFolder, `bench-nginx-${name}`);
+    mkdirSync(own, { recursive: true });
     const config = join(own, "nginx.conf");
-    writeFileSync(config, configuration(own, join(sandbox.root, folder), bodies));
-    const network = ["nsenter", `--net=/proc/${sandbox.pids.guest}/ns/net`, "--"];
+    writeFileSync(config, configuration(own, bodies ?? join(own, "bodies"), http));
     // Should the benchmark be killed, nginx goes with it.
     const tied = ["setpriv", "--pdeathsig", "KILL", "--"];
-    const child = Bun.spawn([...network, ...tied, program, "-e", "stderr", "-p", own, "-c", config], {
+    const child = Bun.spawn([...enter, ...tied, program, "-e", "stderr", "-p", own, "-c", config], {
       stdio: ["ignore", "ignore", "inherit"],
       env: { ...MINIMAL_ENV },
     });
-    const nginx = new Nginx(own, `http://${sandbox.address}:${PORT}`, child);
+    return new Nginx(own, url, child);
+  }
+
+  async #orNothing(work: () => Promise<void>): Promise<this> {
     try {
-      for (const tree of cgroupTrees())
-        writeFileSync(join(tree, data.cgroup, sandbox.id, "cgroup.procs"), `${child.pid}`);
-      await untilAnswering(nginx.url, child);
-      return nginx;
+      await work();
+      return this;
     } catch (failure) {
-      await nginx[Symbol.asyncDispose]();
+      await this[Symbol.asyncDispose]();
       throw failure;
     }
   }
 
+  async #ready(): Promise<void> {
+    const deadline = performance.now() + READY_MS;
+    while (!(await answers(this.url))) {
+      if (this.child.exitCode !== null || performance.now() > deadline) {
+        throw new Fault(500, `nginx does not answer at ${this.url}`);
+      }
+      await Bun.sleep(POLL_MS);
+    }
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#child.kill("SIGKILL");
-    await this.#child.exited;
+    this.child.kill("SIGKILL");
+    await this.child.exited;
     await rm(this.folder, { recursive: true, force: true });
   }
 }
 
-/** Throws when it ends, or does not answer in time. */
-export async function untilAnswering(url: string, nginx: Bun.Subprocess): Promise<void> {
-  const deadline = performance.now() + READY_MS;
-  while (!(await answers(url))) {
-    if (nginx.exitCode !== null || performance.now() > deadline) {
-      throw new Fault(500, `nginx does not answer at ${url}`);
-    }
-    await Bun.sleep(POLL_MS);
-  }
+/** Lines of a `server` block that speaks TLS. */
+export function speaksTls(listen: string, { cert, key }: CertificateFiles): string[] {
+  return [`listen ${listen} ssl;`, `ssl_certificate ${cert};`, `ssl_certificate_key ${key};`];
 }
 
 async function answers(url: string): Promise<boolean> {
-  const tls = { rejectUnauthorized: false };
   try {
-    await fetch(url, { keepalive: false, signal: AbortSignal.timeout(READY_MS), tls } as RequestInit);
+    // Whether it is there is asked, not who it is.
+    const tls = { rejectUnauthorized: false };
+    await fetch(url, { keepalive: false, signal: AbortSignal.timeout(READY_MS), tls });
     return true;
   } catch {
     return false;
   }
 }
 
-/** As Debian sets it up where it matters (sendfile), with one process, and no log. */
-function configuration(own: string, served: string, bodies: string): string {
+/** Connections last as long as their clients want them to. */
+function configuration(own: string, bodies: string, http: readonly string[]): string {
+  const scratch = ["proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${own}/${name};`);
+  const keep = ["keepalive_requests 1000000;", "keepalive_timeout 600s;"];
+  const all = ["access_log off;", `client_body_temp_path ${bodies};`, ...keep, ...scratch, ...http];
   return [
-    ...commonLines(own),
-    // On the disk of the served files, so that a file that has arrived is only renamed.
-    `  client_body_temp_path ${bodies};`,
-    `  server { listen ${PORT}; location / { root ${served}; dav_methods PUT; } }`,
-    "}",
-    "",
-  ].join("\n");
-}
-
-/** What comes before the servers; `own` is a folder for what nginx writes beside. */
-export function commonLines(own: string): string[] {
-  return [
-    // Otherwise it gives its folders to nobody, whom a filesystem of a sandbox may not have.
+    // Who starts it. Folders are given to its user, and on the disk of a sandbox not every user of the host exists.
     "user root;",
     "daemon off;",
     "error_log stderr crit;",
@@ -111,10 +149,8 @@ export function commonLines(own: string): string[] {
     `pid ${own}/pid;`,
     "events {}",
     "http {",
-    "  access_log off;",
-    "  sendfile on;",
-    "  tcp_nopush on;",
-    "  client_max_body_size 0;",
-    ...["proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `  ${name}_temp_path ${own}/${name};`),
-  ];
+    ...all.map((line) => `  ${line}`),
+    "}",
+    "",
+  ].join("\n");
 }

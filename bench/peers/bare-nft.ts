@@ -1,0 +1,50 @@
+/**
+ * The floor of a change of network rules: one `nft -f` that changes the same rules in one transaction, in a table of
+ * its own that no packet meets. The kernel and nft see all other tables beside it, as the server's do.
+ */
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { EgressPolicy } from "../../src/host/host.ts";
+import { serverNet } from "../../src/host/network/server-net.ts";
+import { fillChains, makeSets, removeSets, type SlotState, verdictMaps } from "../../src/host/network/slot-chains.ts";
+import { run } from "../../src/host/system/command.ts";
+import type { Context } from "../context.ts";
+import { timed } from "../samples.ts";
+import { runBare } from "./program.ts";
+
+const TABLE = "bench_floor";
+const SLOT = 1;
+/** As the rules name them; nobody listens there. */
+const RELAY = { uid: 1, ports: { http: 1, tls: 2, proxied: 3 } };
+
+export class BareNft implements AsyncDisposable {
+  readonly #file: string;
+  readonly #net: number;
+  #before: SlotState | undefined;
+
+  private constructor(context: Context) {
+    this.#file = join(context.data.runFolder, "bench-floor.nft");
+    this.#net = serverNet(context.data);
+  }
+
+  static async make(context: Context): Promise<BareNft> {
+    await run(["nft", "-f", "-"], { stdin: `table inet ${TABLE} {\n  chain refuse { }\n${verdictMaps()}\n}\n` });
+    return new BareNft(context);
+  }
+
+  /** From the rules of the last time to these. The text is written before the clock starts. */
+  async changeMs(egress: EgressPolicy): Promise<number> {
+    const facts = { table: TABLE, net: this.#net, relay: RELAY };
+    const before = this.#before;
+    const next = { slot: SLOT, rules: { egress, ways: [] }, version: (before?.version ?? 0) + 1 };
+    const gone = before === undefined ? "" : removeSets(facts, [before]);
+    await writeFile(this.#file, makeSets(facts, next) + fillChains(facts, next) + gone);
+    this.#before = next;
+    return await timed(() => runBare(["nft", "-f", this.#file]));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await run(["nft", "delete", "table", "inet", TABLE]);
+    await rm(this.#file, { force: true });
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * A client in a network of its own: opens connections one after the other, some at a time, each for one small answer,
+ * and prints how long every one of them took and how long all did. It costs less than curl, which reads its authorities
+ * anew for each, so that more of what is measured is the way. Standard input: a `ConnectTask`.
+ */
+import { KeptConnections, type Target } from "../kept-connections.ts";
+import { timed } from "../samples.ts";
+
+export interface ConnectTask {
+  target: Target;
+  count: number;
+  together: number;
+}
+
+export interface Connected {
+  eachMs: number[];
+  allMs: number;
+}
+
+/** The first ones of a program are its slowest, and do not count. */
+const WARM_UP = 8;
+
+if (import.meta.main) {
+  const task = (await Bun.stdin.json()) as ConnectTask;
+  await connectAll({ ...task, count: WARM_UP });
+  console.log(JSON.stringify(await connectAll(task)));
+  process.exit(0);
+}
+
+async function connectAll({ target, count, together }: ConnectTask): Promise<Connected> {
+  const eachMs: number[] = [];
+  let left = count;
+  const work = async () => {
+    while (left-- > 0) eachMs.push(await timed(() => connectOnce(target)));
+  };
+  const allMs = await timed(() => Promise.all(Array.from({ length: together }, work)));
+  return { eachMs, allMs };
+}
+
+async function connectOnce(target: Target): Promise<void> {
+  using _connection = await KeptConnections.open(target, 1);
+}

@@ -1,0 +1,77 @@
+/**
+ * A client in the network of a sandbox, on its way to a web site of the benchmark's own internet. It runs outside of
+ * the sandbox, so that starting it costs no more than on the host, and knows the site's address already.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../../src/contract/fault.ts";
+import { run } from "../../src/host/system/command.ts";
+import { INTERNET_PORTS, SITES } from "../../src/host/testing/outer-network.ts";
+import type { BenchSandbox } from "../bench-sandbox.ts";
+import { summary } from "../samples.ts";
+import type { Connected, ConnectTask } from "./connect-program.ts";
+import { transferMs } from "./curl.ts";
+
+export type Site = keyof typeof SITES;
+
+const CONNECT_PROGRAM = join(import.meta.dir, "connect-program.ts");
+const CONNECT_MS = 120_000;
+
+export class WebClient {
+  readonly #enter: readonly string[];
+  readonly #authority: string;
+
+  constructor(
+    sandbox: BenchSandbox,
+    readonly site: Site,
+  ) {
+    this.#enter = ["nsenter", `--net=/proc/${sandbox.pids.guest}/ns/net`, "--"];
+    this.#authority = sandbox.context.authority;
+  }
+
+  /** The median of so many small answers, one after the other, each over a connection of its own. */
+  async answerMs(count: number): Promise<number> {
+    const { eachMs } = await this.#connect(count, 1);
+    return summary(eachMs).median;
+  }
+
+  /** So many connections, some of them at a time, each for one small answer. */
+  async connectionsMs(count: number, together: number): Promise<number> {
+    const { allMs } = await this.#connect(count, together);
+    return allMs;
+  }
+
+  async downloadMs(path: string, bytes: number): Promise<number> {
+    const known = ["--resolve", `${this.site}:${INTERNET_PORTS.https}:${SITES[this.site]}`];
+    const options = ["--http1.1", "--cacert", this.#authority, ...known];
+    return await transferMs({ method: "GET", url: `https://${this.site}${path}`, bytes, enter: this.#enter, options });
+  }
+
+  /** Whether the site answers at all. */
+  async reaches(): Promise<boolean> {
+    try {
+      await this.#connect(1, 1);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  async #connect(count: number, together: number): Promise<Connected> {
+    const task: ConnectTask = {
+      target: {
+        hostname: SITES[this.site],
+        port: INTERNET_PORTS.https,
+        host: this.site,
+        path: "/",
+        ca: readFileSync(this.#authority, "utf8"),
+      },
+      count,
+      together,
+    };
+    const argv = [...this.#enter, process.execPath, CONNECT_PROGRAM];
+    const connected = JSON.parse(await run(argv, { stdin: JSON.stringify(task), timeoutMs: CONNECT_MS })) as Connected;
+    if (connected.eachMs.length !== count) throw new Fault(500, `${connected.eachMs.length} of ${count} connections`);
+    return connected;
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * A web site of the benchmark's own internet that is fast enough to measure ways to it: nginx, behind the same name,
+ * address and certificate as the site that the internet has there for tests.
+ */
+import { rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { run } from "../../src/host/system/command.ts";
+import { enterInternet, SITES } from "../../src/host/testing/outer-network.ts";
+import type { Context } from "../context.ts";
+import { makeFile } from "../file-transfer.ts";
+import { Nginx, speaksTls } from "./nginx.ts";
+import type { Site } from "./web-client.ts";
+
+/** Where nginx listens: 443 is taken on all addresses, so what comes there is led here. */
+const PORT = 8443;
+const TABLE = "inet bench_site";
+/** Of the site; fits every sandbox's idea of a small answer. */
+const SMALL_ANSWER = "hello from a web site";
+
+export class WebSite implements AsyncDisposable {
+  /** What a download is asked for by. */
+  static readonly filePath = "/file";
+
+  private constructor(
+    readonly enter: readonly string[],
+    readonly nginx: Nginx,
+    readonly file: string,
+  ) {}
+
+  /** `fileBytes`: the size of what can be downloaded. */
+  static async start(program: string, context: Context, site: Site, fileBytes: number): Promise<WebSite> {
+    const address = SITES[site];
+    const enter = enterInternet(context.outerNetwork);
+    const file = join(context.data.path, "bench-site.bin");
+    await makeFile(file, fileBytes);
+    const folder = dirname(context.authority);
+    const tls = speaksTls(`${address}:${PORT}`, { cert: join(folder, "web.crt"), key: join(folder, "web.key") });
+    const small = `location = / { return 200 "${SMALL_ANSWER}"; }`;
+    const large = `location = ${WebSite.filePath} { alias ${file}; }`;
+    const url = `https://${address}:${PORT}`;
+    const http = [`server { ${tls.join(" ")} ${small} ${large} }`];
+    const nginx = await Nginx.start(program, context, { name: "site", enter, url, http });
+    const rule = `ip daddr ${address} tcp dport 443 dnat ip to ${address}:${PORT}`;
+    const chain = `chain arrive { type nat hook prerouting priority dstnat; ${rule}\n }`;
+    const started = new WebSite(enter, nginx, file);
+    try {
+      await run([...enter, "nft", "-f", "-"], { stdin: `table ${TABLE} { ${chain}\n }\n` });
+      return started;
+    } catch (failure) {
+      await started[Symbol.asyncDispose]();
+      throw failure;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await run([...this.enter, "nft", "-f", "-"], { stdin: `table ${TABLE}\ndelete table ${TABLE}\n` });
+    await this.nginx[Symbol.asyncDispose]();
+    await rm(this.file, { force: true });
+  }
+}
