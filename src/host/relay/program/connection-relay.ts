@@ -128,7 +128,10 @@ export class ConnectionRelay implements Commons {
     const destination = originalDestination(fd);
     if (destination === undefined || this.isClosed(destination.address)) return void flow.cut();
     const { address, port } = destination;
-    if (flow.sandbox.judge.allowsAddress(address)) return void carryAsIs(flow, address, port);
+    if (flow.sandbox.judge.allowsAddress(address)) {
+      carryAsIs(flow, address, port).catch(() => flow.cut());
+      return;
+    }
     if (port === HTTP_PORT) return void new HttpFlow(flow, HTTP_PORT);
     if (port === TLS_PORT) return void carryTls(flow, TLS_PORT);
     flow.cut();

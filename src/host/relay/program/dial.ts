@@ -17,27 +17,30 @@ export async function dial(owner: PeerOwner, { address, port, timeoutMs, failed 
     isLate = true;
     opened.resolve(undefined);
   }, timeoutMs);
-  const give = () => {
+  let isSettled = false;
+  const fail = () => {
     opened.resolve(undefined);
-    failed();
+    if (!isSettled) failed();
+    isSettled = true;
   };
   const socket: Bun.SocketHandler<Peer | undefined> = {
     ...Peer.handlers,
     open: (socket) => {
       if (isLate) {
         socket.terminate();
-        return failed();
+        return fail();
       }
+      isSettled = true;
       const peer = new Peer(socket, owner);
       peer.pause();
       opened.resolve(peer);
     },
-    connectError: give,
+    connectError: fail,
   };
   try {
-    // Its end is told by the handlers; a refusal before any socket was made is told here.
+    // What comes of it is told by the handlers; that there was no socket at all, here.
     Bun.connect<Peer | undefined>({ hostname: address, port, allowHalfOpen: true, data: undefined, socket }).catch(
-      () => undefined,
+      fail,
     );
     return await opened.promise;
   } finally {

@@ -24,7 +24,9 @@ export class Flow implements PeerOwner, Carried {
   #address: string | undefined;
   #proxy: string | undefined;
   #isWaiting = true;
-  #helds = 0;
+  #heldBytes = 0;
+  /** Of what it has said so far of whom it is for. */
+  #collectedBytes = 0;
   /** Ends, and tries to get one, that are still there. */
   #open = 1;
   #timer: Timer | undefined;
@@ -81,7 +83,7 @@ export class Flow implements PeerOwner, Carried {
       }
       if (peer === undefined) continue;
       this.upstream = peer;
-      this.#connected();
+      this.#settle();
       if (this.sandbox.isFull) peer.stop();
       return peer;
     }
@@ -111,7 +113,8 @@ export class Flow implements PeerOwner, Carried {
     return await dial(this, { address, port, timeoutMs, failed: () => this.#release() });
   }
 
-  #connected(): void {
+  /** It waits no more. */
+  #settle(): void {
     if (!this.#isWaiting) return;
     this.#isWaiting = false;
     this.sandbox.waiting -= 1;
@@ -136,6 +139,8 @@ export class Flow implements PeerOwner, Carried {
   /** Nothing more goes to the client, and nothing it sends counts. It has so long to read what it was told. */
   finish(withinMs: number | undefined): void {
     if (this.isOver) return;
+    this.#settle();
+    this.collect(undefined);
     this.client.events = { data: () => undefined, end: () => this.cut(), room: () => undefined };
     this.client.finish();
     this.expect(withinMs);
@@ -161,12 +166,19 @@ export class Flow implements PeerOwner, Carried {
   }
 
   get isStalled(): boolean {
-    return this.#helds > 0;
+    return this.#heldBytes > 0;
   }
 
   held(bytes: number): void {
-    this.#helds += bytes;
+    this.#heldBytes += bytes;
     this.sandbox.held(bytes);
+  }
+
+  /** So many bytes more are kept until it is known whom it is for. Undefined: it is. */
+  collect(bytes: number | undefined): void {
+    const more = bytes ?? -this.#collectedBytes;
+    this.#collectedBytes += more;
+    if (more !== 0) this.held(more);
   }
 
   moved(): void {
@@ -184,7 +196,8 @@ export class Flow implements PeerOwner, Carried {
     if (this.#open > 0) return;
     this.isOver = true;
     this.expect(undefined);
-    this.#connected();
+    this.collect(undefined);
+    this.#settle();
     if (this.sandbox.flows.delete(this)) this.gone();
   }
 }

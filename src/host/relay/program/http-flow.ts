@@ -43,13 +43,15 @@ export class HttpFlow {
       data: (piece) => {
         // The pause before a further request may be long; the request itself may not.
         if (this.#head.isEmpty && this.#host !== undefined) this.#flow.expect(helloMs);
+        this.#flow.collect(piece.length);
         const found = this.#head.add(piece);
         if (found === undefined) return;
         this.#client.pause();
         this.#flow.expect(undefined);
+        this.#flow.collect(undefined);
         if ("refused" in found) return this.#refuse(400, found.refused);
         this.#client.putBack(found.said.rest);
-        void this.#begin(found.said.head);
+        this.#begin(found.said.head).catch(() => this.#flow.cut());
       },
       end: () => (this.#head.isEmpty ? this.#leave() : this.#flow.cut()),
       room: () => this.#flow.upstream?.resume(),

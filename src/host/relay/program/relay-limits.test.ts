@@ -1,6 +1,6 @@
 /** The bounds of the relay, each by going over it. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { hello } from "../testing/hello.ts";
+import { extension, hello } from "../testing/hello.ts";
 import type { RawClient } from "../testing/raw-client.ts";
 import { allowing, type Outside, openOutside, openSource, RelayFixture, SANDBOX } from "../testing/relay-fixture.ts";
 import { until } from "../testing/until.ts";
@@ -128,6 +128,20 @@ test("a sandbox that does not read stops who sends to it; others go on, and what
   await other.until(({ receivedBytes }) => receivedBytes > 16 * 1024 * 1024);
   for (const client of stalled) client.resume();
   for (const client of stalled) await client.until(({ receivedBytes }) => receivedBytes > 8 * 1024 * 1024);
+});
+
+test("hellos that do not end count for the memory of their sandbox, and hold up nobody else", async () => {
+  const { fixture, outside } = await relayed({ heldBytes: 1, heldPerSandboxMinBytes: 20_000 });
+  const part = hello("", { extensions: extension(21, Buffer.alloc(40_000)) }).subarray(0, 15_000);
+  const [one, other] = [stack.use(await fixture.tls()), stack.use(await fixture.http())];
+  one.write(part);
+  other.write(`GET / HTTP/1.1\r\nX: ${"x".repeat(15_000)}`);
+  await connected(fixture, outside, OTHER_SANDBOX);
+  stack.use(await fixture.tls()).write(hello("a.test"));
+  await connected(fixture, outside, OTHER_SANDBOX);
+  expect(outside.connections.length).toBe(2);
+  for (const client of [one, other]) client[Symbol.dispose]();
+  await until("it has its turn", () => outside.connections.length === 3);
 });
 
 test("when its share is used up, what is stalled is cut after a while", async () => {

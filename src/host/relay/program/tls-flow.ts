@@ -8,12 +8,13 @@ export function carryTls(flow: Flow, port: number): void {
   flow.expect(flow.sandbox.commons.bounds.helloMs);
   client.events = {
     data: (piece) => {
+      flow.collect(piece.length);
       const hello = reader.add(piece);
       if (hello === undefined) return;
       client.pause();
       flow.expect(undefined);
       if ("refused" in hello) flow.cut();
-      else void connect(flow, hello.said, reader.bytes, port);
+      else connect(flow, hello.said, reader.bytes, port).catch(() => flow.cut());
     },
     // Who says nothing more has not said enough.
     end: () => flow.cut(),
@@ -29,5 +30,6 @@ async function connect(flow: Flow, name: string, hello: Buffer, port: number): P
     return flow.finish(flow.sandbox.commons.bounds.lingerMs);
   }
   upstream.write(hello);
+  flow.collect(undefined);
   flow.join(upstream);
 }
