@@ -1,3 +1,4 @@
+import { heapStats } from "bun:jsc";
 import { expect, test } from "bun:test";
 import { SEED } from "../../../work/testing/seed.ts";
 import { extension, hello, helloMessage, records, serverNames } from "../testing/hello.ts";
@@ -44,6 +45,17 @@ test.each(NAMED)("a name is found: %s", (_, bytes) => {
 test("what follows the hello is kept with it", () => {
   const bytes = Buffer.concat([hello("a.test"), Buffer.from([23, 3, 3, 0, 1, 0])]);
   expect(read([bytes]).bytes.equals(bytes)).toBe(true);
+});
+
+test("records of one byte are not kept one by one", () => {
+  const unfinished = helloMessage(extension(21, Buffer.alloc(10_000))).subarray(0, 10_000);
+  const reader = new ClientHelloReader();
+  Bun.gc(true);
+  const before = heapStats().objectCount;
+  expect(reader.add(records(unfinished, 1))).toBeUndefined();
+  Bun.gc(true);
+  expect(heapStats().objectCount - before).toBeLessThan(5_000);
+  expect(reader.bytes.length).toBe(60_000);
 });
 
 const message = helloMessage(serverNames("a.test"));

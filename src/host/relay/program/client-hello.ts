@@ -26,8 +26,8 @@ export class ClientHelloReader {
   #length = 0;
   /** Where the next record begins. */
   #next = 0;
-  /** What the records so far carry, without their headers. */
-  readonly #message: Buffer[] = [];
+  /** What the records so far carry, without their headers; not as pieces, for there may be a record for each byte. */
+  #message = Buffer.alloc(0);
   #messageLength = 0;
 
   /** All that has come. */
@@ -45,8 +45,7 @@ export class ClientHelloReader {
       const end = at + RECORD_HEADER_BYTES + length;
       if (end > RELAY_HELLO_MAX_BYTES) return refused(`the hello is longer than ${RELAY_HELLO_MAX_BYTES} bytes`);
       if (end > this.#length) return undefined;
-      // Copied: the buffer that all is kept in may grow, and be another one then.
-      this.#message.push(Buffer.from(this.#bytes.subarray(at + RECORD_HEADER_BYTES, end)));
+      this.#message = appended(this.#message, this.#messageLength, this.#bytes.subarray(at + RECORD_HEADER_BYTES, end));
       this.#messageLength += length;
       this.#next = end;
       const found = this.#look();
@@ -56,39 +55,31 @@ export class ClientHelloReader {
   }
 
   #keep(piece: Buffer): void {
-    const length = this.#length + piece.length;
-    if (length > this.#bytes.length) {
-      const larger = Buffer.allocUnsafe(Math.max(length, this.#bytes.length * 2));
-      this.#bytes.copy(larger, 0, 0, this.#length);
-      this.#bytes = larger;
-    }
-    piece.copy(this.#bytes, this.#length);
-    this.#length = length;
+    this.#bytes = appended(this.#bytes, this.#length, piece);
+    this.#length += piece.length;
   }
 
   #look(): Said<string> {
     if (this.#messageLength < MESSAGE_HEADER_BYTES) return undefined;
-    const first = this.#message.length === 1 ? this.#message[0] : this.#joined(MESSAGE_HEADER_BYTES);
-    if (first === undefined) return undefined;
-    if (first[0] !== CLIENT_HELLO) return refused("it does not begin with a hello");
-    const end = MESSAGE_HEADER_BYTES + first.readUIntBE(1, 3);
+    if (this.#message[0] !== CLIENT_HELLO) return refused("it does not begin with a hello");
+    const end = MESSAGE_HEADER_BYTES + this.#message.readUIntBE(1, 3);
     if (end > RELAY_HELLO_MAX_BYTES) return refused(`the hello is longer than ${RELAY_HELLO_MAX_BYTES} bytes`);
     if (this.#messageLength < end) return undefined;
     if (this.#messageLength > end) return refused("something follows the hello in its record");
-    return serverName(Buffer.concat(this.#message).subarray(MESSAGE_HEADER_BYTES));
+    return serverName(this.#message.subarray(MESSAGE_HEADER_BYTES, end));
   }
+}
 
-  /** The first bytes of the message, over as few records as they need. */
-  #joined(bytes: number): Buffer {
-    const pieces: Buffer[] = [];
-    let length = 0;
-    for (const piece of this.#message) {
-      if (length >= bytes) break;
-      pieces.push(piece);
-      length += piece.length;
-    }
-    return Buffer.concat(pieces);
+/** The buffer with these bytes behind the first `length` of it; a larger one when they do not fit. */
+function appended(buffer: Buffer<ArrayBuffer>, length: number, bytes: Buffer): Buffer<ArrayBuffer> {
+  const needed = length + bytes.length;
+  let roomy = buffer;
+  if (needed > buffer.length) {
+    roomy = Buffer.allocUnsafe(Math.max(needed, buffer.length * 2));
+    buffer.copy(roomy, 0, 0, length);
   }
+  bytes.copy(roomy, length);
+  return roomy;
 }
 
 /** Walks through a message; false once something reached over its end. */
