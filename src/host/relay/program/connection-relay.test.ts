@@ -66,6 +66,15 @@ test("TLS for a name that is not allowed, leads to what is closed, or nowhere, i
   expect(a.connections.length + b.connections.length).toBe(0);
 });
 
+test("a request that was answered before its end does not hold up the next one", async () => {
+  const sandbox = await client("http");
+  sandbox.write("POST /early HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\n12");
+  await sandbox.has("a /early");
+  sandbox.write(`34${get("b.test", "/next")}`);
+  await sandbox.has("b /next");
+  await until("all of it has arrived", () => a.received().endsWith("\r\n\r\n1234"));
+});
+
 test("each request of a connection is judged, and goes to its own host", async () => {
   const sandbox = await client("http");
   sandbox.write(get("a.test", "/1"));

@@ -99,7 +99,7 @@ export class HttpFlow {
     upstream.resume();
   }
 
-  #passRequest(upstream: Peer, bytes: Buffer, { requestBody }: Exchange): void {
+  #passRequest(upstream: Peer, bytes: Buffer, { requestBody, responseBody }: Exchange): void {
     const length = requestBody.take(bytes);
     if (requestBody.isBroken) return void this.#flow.cut();
     const hasRoom = upstream.write(length === bytes.length ? bytes : bytes.subarray(0, length));
@@ -107,6 +107,8 @@ export class HttpFlow {
     this.#client.pause();
     // What follows waits, unread by us, until this one has been answered.
     if (length < bytes.length) this.#client.putBack(bytes.subarray(length));
+    // A server may answer before it has heard all, and then nothing more comes from it.
+    if (requestBody.isDone && responseBody?.isDone) this.#next(upstream);
   }
 
   #passResponse(upstream: Peer, bytes: Buffer, exchange: Exchange): void {
