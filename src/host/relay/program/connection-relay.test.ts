@@ -191,6 +191,40 @@ test("an address that does not answer is followed by the next, and none is diall
   await arrived(a);
 });
 
+/** Grants everything, and sends back what comes then. */
+function granting(socket: Bun.Socket<undefined>, bytes: Buffer): void {
+  if (bytes[0] !== 5) socket.write(bytes);
+  else socket.write(Buffer.from(bytes.length === 3 ? [5, 0] : [5, 0, 0, 1, 0, 0, 0, 0, 0, 0]));
+}
+
+test("a proxy is asked for the address that was judged; one that is closed now is left", async () => {
+  const proxy = stack.use(openOutside("127.0.0.5", 0, granting));
+  const rules = Object.assign(allowing("a.test"), {
+    proxy: { host: proxy.address, port: proxy.port, credentials: null },
+  });
+  fixture.relay.set(SANDBOX, rules);
+  const sandbox = await client("tls");
+  await sandbox.write(hello("a.test")).until(({ received }) => received.equals(hello("a.test")));
+  const asked = Buffer.from([5, 1, 0, 5, 1, 0, 1, ...A.split(".").map(Number), a.port >> 8, a.port & 255]);
+  expect(proxy.received()).toBe(asked.toString("latin1") + hello("a.test").toString("latin1"));
+  fixture.relay.setClosed([`${proxy.address}/32`]);
+  await sandbox.until(({ ending }) => ending !== undefined);
+});
+
+test("a proxy that does not answer is left as soon as the sandbox may not ask it any more", async () => {
+  const proxy = stack.use(openOutside("127.0.0.5", 0));
+  const rules = Object.assign(allowing("a.test"), {
+    proxy: { host: proxy.address, port: proxy.port, credentials: null },
+  });
+  fixture.relay.set(SANDBOX, rules);
+  const sandbox = await client("tls");
+  sandbox.write(hello("a.test"));
+  await until("it is asked", () => proxy.received() !== "");
+  fixture.relay.set(SANDBOX, allowing("b.test"));
+  await until("it is left", () => proxy.lost === 1);
+  await sandbox.until(({ ending }) => ending !== undefined);
+});
+
 async function arrived(outside: Outside, count = 1): Promise<readonly Bun.Socket<undefined>[]> {
   await until("it is connected", () => outside.connections.length >= count);
   return outside.connections;

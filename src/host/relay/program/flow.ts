@@ -23,6 +23,9 @@ export class Flow implements PeerOwner, Carried {
   /** The addresses that it has dialled for its purpose. */
   #address: string | undefined;
   #proxy: string | undefined;
+  #proxyAddress: string | undefined;
+  /** A proxy that is being asked. */
+  #asked: Peer | undefined;
   #isWaiting = true;
   #heldBytes = 0;
   /** Of what it has said so far of whom it is for. */
@@ -52,7 +55,9 @@ export class Flow implements PeerOwner, Carried {
   mayGoOn(): boolean {
     if (this.#purpose === undefined) return true;
     const { judge, commons } = this.sandbox;
-    if (this.#address !== undefined && commons.isClosed(this.#address)) return false;
+    for (const address of [this.#address, this.#proxyAddress]) {
+      if (address !== undefined && commons.isClosed(address)) return false;
+    }
     if (this.#proxy !== undefined && this.#proxy !== JSON.stringify(judge.policy.proxy)) return false;
     if ("name" in this.#purpose && judge.allowsName(this.#purpose.name)) return true;
     const address = "address" in this.#purpose ? this.#purpose.address : this.#address;
@@ -66,6 +71,7 @@ export class Flow implements PeerOwner, Carried {
     this.#purpose = purpose;
     this.#address = undefined;
     this.#proxy = JSON.stringify(judge.policy.proxy);
+    this.#proxyAddress = undefined;
     const deadline = performance.now() + commons.bounds.dialMs;
     const addresses = "name" in purpose ? await names.resolve(purpose.name) : [purpose.address];
     if (this.isOver) return "over";
@@ -97,11 +103,13 @@ export class Flow implements PeerOwner, Carried {
     const { commons, names } = this.sandbox;
     const [resolved] = isAddress(proxy.host) ? [proxy.host] : await names.resolve(proxy.host);
     if (this.isOver || resolved === undefined || commons.isClosed(resolved)) return undefined;
+    this.#proxyAddress = resolved;
     const peer = await this.#dial(resolved, proxy.port, deadline);
     if (peer === undefined || this.isOver) return peer;
-    // Its own end ends the flow from now on, so there is nothing to wait for then.
+    this.#asked = peer;
     const late = setTimeout(() => peer.cut(), Math.max(0, deadline - performance.now()));
     const granted = await askProxy(peer, proxy, address, port).finally(() => clearTimeout(late));
+    this.#asked = undefined;
     if (granted) return peer;
     peer.cut();
     return undefined;
@@ -152,6 +160,8 @@ export class Flow implements PeerOwner, Carried {
     this.isOver = true;
     this.expect(undefined);
     this.client.cut();
+    // A proxy that is being asked must not be asked for more.
+    this.#asked?.cut();
     this.upstream?.cut();
   }
 
