@@ -27,7 +27,7 @@ const PEER = "the same through nginx with TLS, with the same certificate";
 export const edgeTls: Row = {
   name: "edge-tls",
   what: "1000 small requests with TLS over 32 connections to a service in a sandbox, through the server",
-  beside: { peer: PEER, ratio: "speed", bounds: { atLeast: 0.1, aim: 0.3 } },
+  beside: { peer: PEER, ratio: "speed", bounds: { atLeast: 0.4, aim: 0.7 } },
   run: (context) =>
     compare(context, CONNECTIONS, async (edge, nginx, direct) => {
       const pairs = await interleave(
@@ -45,7 +45,7 @@ export const edgeTls: Row = {
 export const edgeTlsLatency: Row = {
   name: "edge-tls-latency",
   what: "one small request with TLS to a service in a sandbox, through the server, over a kept connection",
-  beside: { peer: PEER, ratio: "cost", bounds: { atLeast: 3.5, aim: 2 } },
+  beside: { peer: PEER, ratio: "cost", bounds: { atLeast: 2.8, aim: 1.8 } },
   run: (context) =>
     compare(context, 1, async (edge, nginx, direct) => {
       const alone: number[] = [];

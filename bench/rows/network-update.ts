@@ -14,7 +14,7 @@ const MANY = 50;
 const MANY_LONG = 300;
 const RANGES = 10;
 const PEER = "one nft -f of the same change, in a table of its own";
-const BESIDE: Beside = { peer: PEER, ratio: "cost", bounds: { atLeast: 8, aim: 4 } };
+const BESIDE: Beside = { peer: PEER, ratio: "cost", bounds: { atLeast: 3, aim: 1.5 } };
 const ALL = "0.0.0.0/0";
 
 interface Rules {

@@ -43,7 +43,7 @@ export const relayFirstByte: Row = {
 export const relayThroughput: Row = {
   name: "relay-throughput",
   what: "an HTTPS download of 256 MiB (1 GiB with --long) from a site that rules allow by name",
-  beside: { peer: PEER, ratio: "speed", bounds: { atLeast: 0.3, aim: 0.7 } },
+  beside: { peer: PEER, ratio: "speed", bounds: { atLeast: 0.4, aim: 0.7 } },
   run: (context) =>
     compare(context, context.heavyBytes, async (relayed, direct, pids) => {
       const bytes = context.heavyBytes;
@@ -62,7 +62,7 @@ export const relayThroughput: Row = {
 export const relayConnections: Row = {
   name: "relay-connections",
   what: "200 HTTPS connections, 16 at a time, to a site that rules allow by name",
-  beside: { peer: PEER, ratio: "speed", bounds: { atLeast: 0.3, aim: 0.7 } },
+  beside: { peer: PEER, ratio: "speed", bounds: { atLeast: 0.4, aim: 0.7 } },
   run: (context) =>
     compare(context, NO_FILE, async (relayed, direct) => {
       const pairs = await interleave(
