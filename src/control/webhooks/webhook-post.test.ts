@@ -67,9 +67,12 @@ describe("a message", () => {
     expect(target.heard).toEqual([]);
   });
 
-  test("is done with the head of the answer, however much follows", async () => {
+  test.each([
+    ["later", ""],
+    ["at once", "x".repeat(65_536)],
+  ])("is done with the head of the answer, however much follows %s", async (_when, following) => {
     const port = await speaker((socket) => {
-      socket.write("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n");
+      socket.write(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n${following}`);
       const flood = setInterval(() => socket.write("x".repeat(65_536)), 1);
       socket.on("close", () => clearInterval(flood));
     });

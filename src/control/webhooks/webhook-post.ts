@@ -110,10 +110,12 @@ function exchange(
     late.addEventListener("abort", giveUp);
     request.once("response", answered);
     request.once("upgrade", answered);
-    // Those that go before the answer (100, 103 …) may come again and again.
-    request.on("information", () => {
+    // Those that go before the answer (100, 103 …) may come again and again. Looked at when what came with one of them
+    // has been read: that may hold the answer itself, and much that follows it.
+    const demandAnswer = () => {
       if ((request.socket?.bytesRead ?? 0) > DELIVERY_ANSWER_MAX_BYTES) end(() => reject(new Error(NOT_HTTP)));
-    });
+    };
+    request.on("information", () => queueMicrotask(demandAnswer));
     // Kept to the end: an error after the answer is nobody's concern, but it must be heard.
     request.on("error", (error: NodeJS.ErrnoException) => end(() => reject(new Error(reasonOf(error)))));
     request.once("close", () => end(() => reject(new Error(NO_ANSWER))));
