@@ -13,7 +13,6 @@ import { ociImage, ociIndex, push, writeLayout } from "../../../src/host/testing
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
 import { type TarEntry, tar } from "../../../src/host/testing/tar.ts";
 import { systemClock } from "../../../src/work/clock.ts";
-import { timed } from "../../../src/work/testing/timed.ts";
 import { base, build, requestOf, run } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { recordOf, shell } from "../../support/inside.ts";
@@ -288,7 +287,7 @@ describe("a registry that does wrong", () => {
     expect(await failed).toMatch(reason);
   });
 
-  timed("is not waited for when the build is cancelled", async () => {
+  test("is not waited for when the build is cancelled", async () => {
     const from = { kind: "registry", image: `${bad.name}/hangs:1`, credentials: null } as const;
     const request = requestOf([], { from });
     await asked();
