@@ -3,8 +3,8 @@
  *
  *   tests/performance/                  performance  how much the machine carries: last, alone, one after the other
  *   tests/functional/, tests/workloads/ sandboxes    uses sandboxes as clients do, side by side; needs root
+ *   tests/security/egress-*             sandboxes    likewise: floods nothing, and looks at its own sandboxes alone
  *   other folders of tests/, but house  machine      attacks, or looks at the whole machine: one after the other; root
- *   tests/functional/host/, restart/    machine      likewise
  *   x.root.test.ts                      root         switches users, mounts, or looks at the whole machine; needs root
  *   all others                          check        runs anywhere, also as `npm run check`
  *
@@ -34,9 +34,13 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "src/store/builds.test.ts": 10,
   "src/store/store.test.ts": 10,
   "tests/functional/cli/cli.test.ts": 30,
+  "tests/functional/host/build.test.ts": 12,
+  "tests/functional/host/fetch-image.test.ts": 32,
+  "tests/functional/host/start-command.test.ts": 18,
   "tests/functional/pause/pause-and-wake.test.ts": 15,
   "tests/functional/pause/pause-trouble.test.ts": 33,
   "tests/functional/pause/pause.test.ts": 12,
+  "tests/functional/restart/adoption.test.ts": 18,
   "tests/functional/sandboxes/domain-mode.test.ts": 25,
   "tests/functional/sandboxes/events.test.ts": 28,
   "tests/functional/sandboxes/impatient-clients.test.ts": 16,
@@ -45,6 +49,9 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "tests/functional/sandboxes/sdk-on-node.test.ts": 15,
   "tests/functional/templates/registry-images.test.ts": 12,
   "tests/functional/templates/templates-docs.test.ts": 15,
+  "tests/security/egress-addresses.test.ts": 14,
+  "tests/security/egress-rules.test.ts": 14,
+  "tests/security/egress-tightening.test.ts": 23,
   "tests/workloads/workloads.test.ts": 98,
 };
 
@@ -60,7 +67,7 @@ const WITH_VALUE: ReadonlySet<string> = new Set([
 
 export function laneOf(path: string): Lane {
   if (path.startsWith("tests/performance/")) return "performance";
-  if (/^tests\/(?:functional\/(?!host\/|restart\/)|workloads\/)/.test(path)) return "sandboxes";
+  if (/^tests\/(?:functional\/|workloads\/|security\/egress-)/.test(path)) return "sandboxes";
   if (path.startsWith("tests/") && !path.startsWith("tests/house/")) return "machine";
   return path.endsWith(".root.test.ts") ? "root" : "check";
 }

@@ -19,10 +19,22 @@ const ALL = [
   "tests/functional/runtime/files.test.ts",
   "tests/house/lanes.test.ts",
   "tests/performance/hundreds.test.ts",
+  "tests/security/egress-rules.test.ts",
+  "tests/security/walls.test.ts",
 ];
 
 test("the lane of a test is told by its place and name", () => {
-  expect(ALL.map(laneOf)).toEqual(["check", "root", "machine", "machine", "sandboxes", "check", "performance"]);
+  expect(ALL.map(laneOf)).toEqual([
+    "check",
+    "root",
+    "machine",
+    "sandboxes",
+    "sandboxes",
+    "check",
+    "performance",
+    "sandboxes",
+    "machine",
+  ]);
   expect(filesOfLane("performance", ALL)).toEqual(["tests/performance/hundreds.test.ts"]);
 });
 

@@ -14,6 +14,7 @@ import { Fault } from "../../contract/fault.ts";
 import { attempt, run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 
+const UNPIN_TRIES = 5;
 const HYBRID_UNIFIED = "/sys/fs/cgroup/unified";
 
 export class MountNamespace {
@@ -73,7 +74,10 @@ export class MountNamespace {
 
   async remove(): Promise<void> {
     for (const path of [this.#pin, this.#folder]) {
-      if (isMountPoint(path)) await attempt(["umount", "--lazy", path]);
+      // While others mount and unmount, umount may not find it.
+      for (let tries = 0; tries < UNPIN_TRIES && isMountPoint(path); tries++) {
+        await attempt(["umount", "--lazy", path]);
+      }
     }
   }
 }
