@@ -17,7 +17,7 @@ import { makeMeminfoFile } from "../../src/host/sandbox/meminfo-file.ts";
 import { keptFiles, makeControlSecret } from "../../src/host/sandbox/own-files.ts";
 import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
 import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
-import { HOST_ID_FIRST } from "../../src/host/system/id-range.ts";
+import { HOST_ID_FIRST, SHARED_IDS } from "../../src/host/system/id-range.ts";
 import type { Context } from "../context.ts";
 import { timed } from "../samples.ts";
 import { runBare } from "./program.ts";
@@ -82,8 +82,8 @@ export class BareCriu implements AsyncDisposable {
       const disk = await this.disks.attachCopy(diskName, checkpoint.disk, lowers, this.#folder);
       const outside = ({ outside: from }: OutsideMount) => from.replace(OWN_FOLDER, this.#folder);
       await copyOwnFiles(checkpoint.own, this.#folder, keptFiles(memory));
-      makeControlSecret(this.#folder);
-      await makeMeminfoFile(this.#folder, kind.memoryMB, this.mounts);
+      makeControlSecret(this.#folder, SHARED_IDS);
+      await makeMeminfoFile(this.#folder, kind.memoryMB, this.mounts, SHARED_IDS);
       return await timed(() =>
         runBare([
           ...this.#criu,

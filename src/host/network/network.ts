@@ -7,6 +7,7 @@ import type { Egress } from "../host.ts";
 import type { EgressJudge } from "../relay/egress-judge.ts";
 import { attempt, run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
+import type { IdRange } from "../system/id-range.ts";
 import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "./address-plan.ts";
 import { hasConnectedUdp } from "./connected-udp.ts";
 import { type ConnectionRelay, EgressRules } from "./egress-rules.ts";
@@ -151,8 +152,8 @@ export class Network {
   /**
    * The same as shell commands, for a sandbox that is being restored: the shell knows its namespace by this expression.
    */
-  plugCommands(slot: number, namespace: string, before: SocketsBefore): string {
-    return plugScript(this.#outerEnd(slot, namespace), before);
+  plugCommands(slot: number, namespace: string, before: SocketsBefore, ids: IdRange): string {
+    return plugScript(this.#outerEnd(slot, namespace), before, ids);
   }
 
   /** After a restore. With a name, the sandbox is called that from now on. */

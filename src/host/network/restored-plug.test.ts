@@ -10,18 +10,20 @@ const end = {
 };
 const same = { address: end.address, connected: false };
 const elsewhere = { address: "198.18.0.9", connected: true };
+const ids = { first: 1_900_065_536 };
 
 test("a sandbox without connections that comes back to its address is only plugged in", () => {
-  const script = plugScript(end, same);
+  const script = plugScript(end, same, ids);
   expect(script).toContain("netns /proc/$P/ns/net");
   expect(script).toContain('exec nsenter --net="/proc/$P/ns/net" -- /bin/sh -e <<END');
+  expect(script).toContain('echo "1900065536 1900131071" > /proc/sys/net/ipv4/ping_group_range');
   expect(script).not.toContain("nft");
   expect(script).not.toContain("dev lo");
   expect(settleScript({ address: end.address, before: same, connectedUdp: false, name: undefined })).toBeUndefined();
 });
 
 test("packets are held back before the interface is up, and let in at the end", () => {
-  const script = plugScript(end, elsewhere);
+  const script = plugScript(end, elsewhere, ids);
   expect(script.indexOf("policy drop")).toBeGreaterThan(0);
   expect(script.indexOf("policy drop")).toBeLessThan(script.indexOf("link set eth0 up"));
   const settle = settleScript({ address: end.address, before: elsewhere, connectedUdp: false, name: undefined });
@@ -33,7 +35,7 @@ test("packets are held back before the interface is up, and let in at the end", 
 });
 
 test("the address before is there while sockets are restored, and no longer", () => {
-  expect(plugScript(end, elsewhere)).toContain("address add 198.18.0.9/32 dev lo");
+  expect(plugScript(end, elsewhere, ids)).toContain("address add 198.18.0.9/32 dev lo");
   const settle = settleScript({ address: end.address, before: elsewhere, connectedUdp: false, name: undefined });
   expect(settle).toContain("ip address del 198.18.0.9/32 dev lo");
   // A connection from the address before to itself is one within the sandbox.

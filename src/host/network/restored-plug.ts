@@ -5,7 +5,7 @@
  * connection. So it is plugged in by `plugScript` before there is a socket, and `settleScript` ends both exceptions
  * afterwards. Pure.
  */
-import { HOST_ID_FIRST } from "../system/id-range.ts";
+import type { IdRange } from "../system/id-range.ts";
 import { SANDBOX_ADDRESS } from "./address-plan.ts";
 import { namespaceSettings } from "./namespace-settings.ts";
 import { INNER_INTERFACE, innerBatch, type OuterEnd, outerBatch } from "./veth.ts";
@@ -22,8 +22,8 @@ export interface SocketsBefore {
 }
 
 /** Shell commands; the namespace may be named by a variable of that shell. */
-export function plugScript(end: OuterEnd, before: SocketsBefore): string {
-  const settings = Object.entries(namespaceSettings(HOST_ID_FIRST)).map(
+export function plugScript(end: OuterEnd, before: SocketsBefore, ids: IdRange): string {
+  const settings = Object.entries(namespaceSettings(ids.first)).map(
     ([name, value]) => `echo "${value}" > /proc/sys/${name.replaceAll(".", "/")}`,
   );
   const alsoBefore = before.address === end.address ? [] : [`address add ${before.address}/32 dev lo`];

@@ -19,6 +19,8 @@
  *
  * All methods may be called at the same time, for different sandboxes. Errors are Faults.
  */
+import type { IdRange } from "../system/id-range.ts";
+
 export interface Runtime {
   /** Makes all namespaces and walls of a sandbox and stops before its first process runs. */
   create(sandbox: NewSandbox): Promise<CreatedWalls>;
@@ -92,6 +94,8 @@ export interface NewSandbox {
   root: string;
   /** As a path below the root of each tree: the sandbox's id, below the cgroup of the server. */
   cgroup: string;
+  /** The ids that its processes have on the machine; the files of its root have them already. */
+  ids: IdRange;
   size: SandboxSize;
   hostname: string;
   /** What is mounted into every sandbox, with the first process in it. */
@@ -155,6 +159,8 @@ export interface ImageBounds {
 export interface RestoreRequest {
   id: string;
   cgroup: string;
+  /** As of a new one. The image may have been written with others. */
+  ids: IdRange;
   size: SandboxSize;
   folder: string;
   root: string;

@@ -18,7 +18,7 @@ import type { Mounts } from "../mount/mounts.ts";
 import { HOSTNAME } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
 import type { OutsideMount, Runtime } from "../runtime/runtime.ts";
-import { HOST_ID_FIRST } from "../system/id-range.ts";
+import { SHARED_IDS } from "../system/id-range.ts";
 import { openFilesMax } from "../system/open-files.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { Volumes } from "../volume/volumes.ts";
@@ -62,6 +62,7 @@ interface Boot {
 export async function boot(request: Boot): Promise<SandboxRecord> {
   const { id, kind, origin, egress, folder, cgroup, guestFolder, runtime, network, disks } = request;
   const slot = network.take();
+  const ids = SHARED_IDS;
   const diskName = Disks.newName();
   const hostname = origin?.hostname ?? HOSTNAME;
   try {
@@ -72,16 +73,17 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
         ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder)
         : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder);
     await request.pages.hold(guestFolder);
-    const control = makeControlSecret(folder);
+    const control = makeControlSecret(folder, ids);
     const { pid, mounts } = await runtime.create({
       id,
       folder,
       root: disk.root,
       cgroup,
+      ids,
       size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
       hostname,
       guestFolder,
-      meminfoFile: await makeMeminfoFile(folder, kind.memoryMB, request.mounts),
+      meminfoFile: await makeMeminfoFile(folder, kind.memoryMB, request.mounts, ids),
       bootIdFile: makeBootIdFile(folder),
       controlSecretFile: control.path,
       volumes: volumes.mounts,
@@ -99,7 +101,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       slot,
       disk: diskName,
       ids: disk.ids,
-      firstId: HOST_ID_FIRST,
+      firstId: ids.first,
       cgroup,
       pid,
       pidStartTicks,

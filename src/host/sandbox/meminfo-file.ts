@@ -8,7 +8,7 @@ import { chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { meminfoText } from "../../contract/runtime/meminfo.ts";
 import type { Mounts } from "../mount/mounts.ts";
-import { HOST_ID_FIRST } from "../system/id-range.ts";
+import type { IdRange } from "../system/id-range.ts";
 
 const MIB = 1024 * 1024;
 
@@ -16,12 +16,17 @@ const MIB = 1024 * 1024;
 export const MEMINFO_FILE = "memory/meminfo";
 
 /** Made anew for each start and each restore; it leaves the host's view with the disk. */
-export async function makeMeminfoFile(sandboxFolder: string, memoryMB: number, mounts: Mounts): Promise<string> {
+export async function makeMeminfoFile(
+  sandboxFolder: string,
+  memoryMB: number,
+  mounts: Mounts,
+  ids: IdRange,
+): Promise<string> {
   const path = join(sandboxFolder, MEMINFO_FILE);
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   await mounts.do({ kind: "tmpfs", target: folder, options: "size=0,mode=711" });
   writeFileSync(path, meminfoText({ total: memoryMB * MIB, used: 0, cache: 0, shared: 0 }), { mode: 0o644 });
-  chownSync(path, HOST_ID_FIRST, HOST_ID_FIRST);
+  chownSync(path, ids.first, ids.first);
   return path;
 }

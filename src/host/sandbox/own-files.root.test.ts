@@ -32,12 +32,13 @@ test("a guest of an earlier version, which was told its secret once, keeps it", 
 });
 
 test("a secret is new each time, of one length, and for the sandbox's root alone", () => {
-  const first = makeControlSecret(folder);
-  const second = makeControlSecret(folder);
+  const ids = { first: 1_900_065_536 };
+  const first = makeControlSecret(folder, ids);
+  const second = makeControlSecret(folder, ids);
   expect(first.path).toBe(second.path);
   expect(first.secret).not.toBe(second.secret);
   expect(readFileSync(second.path, "utf8")).toBe(second.secret);
   expect(second.secret).toMatch(/^[0-9a-f]{64}$/);
-  expect(statSync(second.path).mode & 0o777).toBe(0o400);
+  expect(statSync(second.path)).toMatchObject({ mode: 0o100400, uid: ids.first, gid: ids.first });
   expect(readFileSync(makeBootIdFile(folder), "utf8")).not.toBe(readFileSync(makeBootIdFile(folder), "utf8"));
 });

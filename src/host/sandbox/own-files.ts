@@ -5,7 +5,7 @@
 import { chownSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { OWN_FOLDER } from "../checkpoint/manifest.ts";
-import { HOST_ID_FIRST } from "../system/id-range.ts";
+import type { IdRange } from "../system/id-range.ts";
 import { MEMINFO_FILE } from "./meminfo-file.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
@@ -21,11 +21,11 @@ export function makeBootIdFile(folder: string): string {
 }
 
 /** Opens the guest's control channel from now on, and nothing else does. */
-export function makeControlSecret(folder: string): { secret: string; path: string } {
+export function makeControlSecret(folder: string, ids: IdRange): { secret: string; path: string } {
   const path = join(folder, CONTROL_SECRET_FILE);
   const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES))).toString("hex");
   writeFileSync(path, secret, { mode: 0o400 });
-  chownSync(path, HOST_ID_FIRST, HOST_ID_FIRST);
+  chownSync(path, ids.first, ids.first);
   return { secret, path };
 }
 

@@ -15,7 +15,7 @@ import type { Egress, SandboxKind } from "../host.ts";
 import type { Lower } from "../mount/lower.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { HOST_ID_FIRST } from "../system/id-range.ts";
+import { SHARED_IDS } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { ProcessedContent } from "../volume/content.ts";
 import type { Volumes } from "../volume/volumes.ts";
@@ -54,6 +54,7 @@ interface RestoreRequest {
 export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
   const { id, kind, checkpoint, memory, egress, hostname, copy, folder, cgroup, network, disks, runtime } = request;
   const slot = network.takeFor(memory.address);
+  const ids = SHARED_IDS;
   const diskName = Disks.newName();
   const connected = runtime.holdsConnections(Object.keys(memory.files));
   const sockets = { address: memory.address, connected };
@@ -67,11 +68,12 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     await copyOwnFiles(checkpoint.own, folder, inheritedFiles(memory, copy));
     if (copy) makeBootIdFile(folder);
     // Before there is a guest: no moment passes in which the secret of its original opens it.
-    const controlSecret = memory.controlSecret ?? makeControlSecret(folder).secret;
-    await makeMeminfoFile(folder, kind.memoryMB, disks.mounts);
+    const controlSecret = memory.controlSecret ?? makeControlSecret(folder, ids).secret;
+    await makeMeminfoFile(folder, kind.memoryMB, disks.mounts, ids);
     const pid = await runtime.restore({
       id,
       cgroup,
+      ids,
       size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
       folder,
       root: disk.root,
@@ -82,7 +84,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       }),
       shared: volumeMounts.length > 0,
       grown,
-      plug: (namespace) => network.plugCommands(slot, namespace, sockets),
+      plug: (namespace) => network.plugCommands(slot, namespace, sockets, ids),
     });
     const pidStartTicks = startTicks(pid);
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");
@@ -92,7 +94,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       slot,
       disk: diskName,
       ids: disk.ids,
-      firstId: HOST_ID_FIRST,
+      firstId: ids.first,
       cgroup,
       pid,
       pidStartTicks,

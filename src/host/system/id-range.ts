@@ -5,6 +5,14 @@
 export const HOST_ID_FIRST = 1_900_000_000;
 export const ID_COUNT = 65_536;
 
+/** The ids on the machine of what runs in a sandbox: root inside is `first`, and ID_COUNT ids begin there. */
+export interface IdRange {
+  first: number;
+}
+
+/** Of sandboxes that have none of their own. */
+export const SHARED_IDS: IdRange = { first: HOST_ID_FIRST };
+
 /** Processes that carry the connections of sandboxes have ids of their own, as many as sandboxes have. */
 export const RELAY_ID_FIRST = HOST_ID_FIRST - ID_COUNT;
 

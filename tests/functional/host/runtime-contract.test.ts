@@ -14,7 +14,7 @@ import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
 import { run } from "../../../src/host/system/command.ts";
 import { DataFolder } from "../../../src/host/system/data-folder.ts";
-import { HOST_ID_FIRST } from "../../../src/host/system/id-range.ts";
+import { HOST_ID_FIRST, SHARED_IDS } from "../../../src/host/system/id-range.ts";
 import { startTicks } from "../../../src/host/system/start-ticks.ts";
 import { Toolbox } from "../../../src/host/system/toolbox.ts";
 import { newDataFolder } from "../../support/server.ts";
@@ -60,6 +60,7 @@ function sandbox(id: string): NewSandbox {
     folder: own,
     root: join(folder, "root"),
     cgroup: cgroupOf(id),
+    ids: SHARED_IDS,
     size: { cpuCount: BASE_TEMPLATE.cpuCount, memoryMB: BASE_TEMPLATE.memoryMB, processors: undefined },
     hostname: "e2b.local",
     guestFolder: guestFolder(toolbox),
@@ -226,6 +227,7 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
 
       const pid = await runtime.restore({
         ...request,
+        ids: SHARED_IDS,
         size: written.size,
         root: written.root,
         plug: (namespace) => `exec nsenter --net="${namespace}" -- ip link set lo up`,
@@ -252,7 +254,13 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
       await runtime.checkpoint(request);
       await runtime.remove("again");
       for (let times = 0; times < 2; times++) {
-        const pid = await runtime.restore({ ...request, size: written.size, root: written.root, plug: () => ":" });
+        const pid = await runtime.restore({
+          ...request,
+          ids: SHARED_IDS,
+          size: written.size,
+          root: written.root,
+          plug: () => ":",
+        });
         expect(startTicks(pid)).toBeDefined();
         await runtime.remove("again");
         await gone(pid);
@@ -282,7 +290,7 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
       const request = checkpointOf(written, written);
       await runtime.checkpoint(request);
       await runtime.remove("half");
-      const restore = { ...request, size: written.size, root: written.root };
+      const restore = { ...request, ids: SHARED_IDS, size: written.size, root: written.root };
       await expect(runtime.restore({ ...restore, plug: () => "echo no plug >&2; false" })).rejects.toThrow(/no plug/);
       await runtime.remove("half");
       expect(await runtime.list()).toEqual([]);

@@ -15,6 +15,7 @@ test("no two folders are mounted from one place in the same way: CRIU may restor
     hostname: "name",
     copy: false,
     openFilesMax: 1024,
+    ids: { first: 1_900_065_536 },
   });
   const bound = spec.mounts.filter(({ type }) => type === "bind");
   const ways = bound.map(({ source, options }) => `${source} ${options.join()}`);

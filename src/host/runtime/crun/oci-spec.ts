@@ -5,7 +5,7 @@ import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
 import { HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
 import { namespaceSettings } from "../../network/namespace-settings.ts";
-import { HOST_ID_FIRST, ID_COUNT } from "../../system/id-range.ts";
+import { ID_COUNT } from "../../system/id-range.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
 import { seccompProfile } from "./seccomp.ts";
 
@@ -62,7 +62,7 @@ export const CPU_PERIOD_US = 100_000;
 export function ociSpec(input: SpecInput) {
   const { size } = input;
   const memoryBytes = size.memoryMB * 1024 * 1024;
-  const ids = [{ containerID: 0, hostID: HOST_ID_FIRST, size: ID_COUNT }];
+  const ids = [{ containerID: 0, hostID: input.ids.first, size: ID_COUNT }];
   return {
     ociVersion: "1.0.2",
     hostname: input.hostname,
