@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
+import { isWall, WALLS, type Wall } from "../contract/wall.ts";
 import type { BuildLimits } from "../control/builds/build-limits.ts";
 import { type AllowedRegistry, parseRegistries } from "../host/registry/allowed-registries.ts";
 import { type LocalImage, parseLocalImages } from "../host/registry/local-images.ts";
@@ -19,6 +20,7 @@ export interface Config {
   cacheFolder: string;
   listen: Listen;
   addresses: Addresses;
+  wall: Wall;
   readyPerKind: number;
   resolver: string | undefined;
   debianMirror: string | undefined;
@@ -50,6 +52,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     cacheFolder: absolute("cache", value("cache") ?? "/var/cache/sandlot"),
     listen: parseListen("listen", value("listen") ?? "127.0.0.1:3000"),
     addresses: parseAddresses(value),
+    wall: parseWall(value("wall") ?? "crun"),
     readyPerKind: parseCount("ready", value("ready") ?? "2", 0, READY_MAX),
     resolver: parseResolver(value("resolver")),
     debianMirror: value("debianMirror"),
@@ -148,6 +151,11 @@ function parseVolumes(value: Value<VolumeKey>): Config["volumes"] {
 function parseChoice(key: string, text: string, yes: string, no: string): boolean {
   if (text !== yes && text !== no) throw new Fault(400, `${key} must be ${yes} or ${no}, not "${text}"`);
   return text === yes;
+}
+
+function parseWall(text: string): Wall {
+  if (!isWall(text)) throw new Fault(400, `wall must be ${WALLS.join(" or ")}, not "${text}"`);
+  return text;
 }
 
 function parseResolver(text: string | undefined): string | undefined {

@@ -31,6 +31,8 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
   sandlot templates            show all templates, their builds and what they take on the disk
   sandlot templates ready NAME COUNT
                                keep so many sandboxes of a template booted, for creates that are fast
+  sandlot templates wall NAME crun|runsc|default
+                               what sandboxes of a template are kept behind; "default": what the setting says
   sandlot bench                measure, each figure beside its floor or peer
   sandlot help
 

@@ -52,6 +52,7 @@ export async function serve(config: Config): Promise<number> {
     cacheFolder: config.cacheFolder,
     guestFolder: currentGuestFolder(config),
     resolver: config.resolver,
+    wall: config.wall,
     files: blobs,
     builds: config.buildBounds,
     fetching: {

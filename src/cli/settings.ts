@@ -63,6 +63,12 @@ export const SETTINGS = [
     description: "Addresses and ranges of proxies that are believed when they say whose requests they pass on.",
   },
   {
+    key: "wall",
+    variable: "SANDLOT_WALL",
+    default: "crun",
+    description: "What sandboxes are kept behind, unless their template says: crun, or runsc (gVisor).",
+  },
+  {
     key: "ready",
     variable: "SANDLOT_READY",
     default: "2",

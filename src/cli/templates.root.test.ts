@@ -29,9 +29,9 @@ const sandlot = commandOnStore(async (store, folder) => {
 });
 const templates = (...args: string[]) => sandlot("templates", ...args);
 
-const base = `${BASE}  base  team=(built in)  builds=1/1  ready=(setting)  started=0  last=never  disk=0MB`;
-const web = (ready: number) =>
-  `${WEB}  default/web  team=default  builds=2/3  ready=${ready}  started=1  last=${new Date(NOW).toISOString()}`;
+const base = `${BASE}  base  team=(built in)  builds=1/1  ready=(setting)  wall=(setting)  started=0  last=never  disk=0MB`;
+const web = (ready: number, wall = "(setting)") =>
+  `${WEB}  default/web  team=default  builds=2/3  ready=${ready}  wall=${wall}  started=1  last=${new Date(NOW).toISOString()}`;
 const all = "all images 42MB, checkpoints 0MB, layers 0MB";
 
 test("lists templates with names, builds and what they take, and keeps as many ready as it is told to", async () => {
@@ -39,6 +39,13 @@ test("lists templates with names, builds and what they take, and keeps as many r
   expect(await templates("ready", "web", "64")).toEqual({ code: 0, out: [web(64)], error: "" });
   expect((await templates()).out).toEqual([base, `${web(64)}  disk=42MB`, all]);
   expect((await templates("ready", "default/web", "0")).out).toEqual([web(0)]);
+});
+
+test("says what sandboxes of a template are kept behind, of one that is built in as well", async () => {
+  expect((await templates("wall", "web", "runsc")).out).toEqual([web(0, "runsc")]);
+  expect((await templates("wall", "base", "crun")).out[0]).toContain("wall=crun");
+  expect((await templates("wall", "web", "default")).out).toEqual([web(0)]);
+  expect((await templates("wall", "base", "default")).out[0]).toContain("wall=(setting)");
 });
 
 test("refuses what it does not understand and changes nothing", async () => {
@@ -51,6 +58,7 @@ test("refuses what it does not understand and changes nothing", async () => {
     [["ready", "web", "1", "2"], "ready NAME COUNT"],
     [["list"], "ready NAME COUNT"],
     [["ready", "base", "1"], "SANDLOT_READY"],
+    [["wall", "web", "docker"], 'crun or runsc, or default for what the setting says, not "docker"'],
     [["ready", "nothing", "1"], 'no template "nothing"'],
   ] as const) {
     const { code, error } = await templates(...args);

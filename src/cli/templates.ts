@@ -1,8 +1,12 @@
-/** `sandlot templates …`: what can be started from, what it takes on the disk, and how many are kept ready. */
+/**
+ * `sandlot templates …`: what can be started from, what it takes on the disk, how many are kept ready, and behind which
+ * wall.
+ */
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
+import { isWall, WALLS, type Wall } from "../contract/wall.ts";
 import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
-import { listTemplates, setKeptReady } from "../control/templates/operator-templates.ts";
+import { listTemplates, setKeptReady, setWall } from "../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../host/disk/stored-bytes.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
@@ -16,19 +20,35 @@ import { demandRoot } from "./prepare.ts";
 
 const MIB = 1024 * 1024;
 const UNSEEN = "?";
+const USAGE = `sandlot templates takes nothing, ready NAME COUNT, or wall NAME ${WALLS.join("|")}|default`;
+/** In the place of a wall: what the setting says. */
+const BY_SETTING = "default";
 
 export function templates(config: Config, args: readonly string[]): Promise<number> {
-  const [action, name, count, ...rest] = args;
+  const [action, name, value, ...rest] = args;
   if (action === undefined) return list(config);
-  if (action !== "ready" || name === undefined || count === undefined || rest.length > 0) {
-    throw new Fault(400, "sandlot templates takes nothing, or ready NAME COUNT");
-  }
-  const wanted = parseCount(count);
+  const change = CHANGES[action];
+  if (change === undefined || name === undefined || value === undefined || rest.length > 0) throw new Fault(400, USAGE);
+  const changed = change(name, value);
   return withStore(config, async (store) => {
-    console.log(described(await setKeptReady(store, DEFAULT_TEAM_SLUG, name, wanted)));
+    console.log(described(await changed(store)));
     return 0;
   });
 }
+
+type Change = (store: Store) => Promise<TemplateOverview>;
+
+/** What was written is understood before the store is opened. */
+const CHANGES: Readonly<Record<string, (name: string, value: string) => Change>> = {
+  ready(name, value) {
+    const count = parseCount(value);
+    return (store) => setKeptReady(store, DEFAULT_TEAM_SLUG, name, count);
+  },
+  wall(name, value) {
+    const wall = parseWall(value);
+    return (store) => setWall(store, DEFAULT_TEAM_SLUG, name, wall);
+  },
+};
 
 function list(config: Config): Promise<number> {
   demandRoot();
@@ -59,7 +79,8 @@ async function listed(store: Store, dataFolder: string): Promise<string[]> {
   return [...lines, `all images ${shown(images)}, checkpoints ${shown(checkpoints)}, layers ${shown(stored.layers)}`];
 }
 
-function described({ id, names, teamSlug, builds, spawnCount, lastSpawnedAt, keptReady }: TemplateOverview): string {
+function described(template: TemplateOverview): string {
+  const { id, names, teamSlug, builds, spawnCount, lastSpawnedAt, keptReady, wall } = template;
   const ready = builds.filter(({ status }) => status === "ready").length;
   return [
     id,
@@ -68,6 +89,7 @@ function described({ id, names, teamSlug, builds, spawnCount, lastSpawnedAt, kep
     `builds=${ready}/${builds.length}`,
     // Of what is built in, the setting says it.
     `ready=${teamSlug === null ? "(setting)" : keptReady}`,
+    `wall=${wall ?? "(setting)"}`,
     `started=${spawnCount}`,
     `last=${lastSpawnedAt === null ? "never" : new Date(lastSpawnedAt).toISOString()}`,
   ].join("  ");
@@ -87,6 +109,12 @@ function shown(bytes: number | undefined): string {
 
 function sum(numbers: Iterable<number>): number {
   return [...numbers].reduce((total, number) => total + number, 0);
+}
+
+function parseWall(text: string): Wall | null {
+  if (text === BY_SETTING) return null;
+  if (isWall(text)) return text;
+  throw new Fault(400, `a wall is ${WALLS.join(" or ")}, or ${BY_SETTING} for what the setting says, not "${text}"`);
 }
 
 function parseCount(text: string): number {

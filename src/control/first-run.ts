@@ -82,7 +82,7 @@ async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTe
   const known = await store.templates.byAlias(GLOBAL_NAMESPACE, alias);
   if (known !== undefined) {
     const build = await store.builds.tagged(known.id, DEFAULT_TAG);
-    if (build && Bun.deepEquals(kindOf(build), { templateId: known.id, ...resources })) return;
+    if (build && isSame(kindOf(build), { templateId: known.id, ...resources })) return;
     // Sandboxes of the one before are resumed with that.
     await store.builds.addFinished(builtinBuild(ids.uuid(), known.id, resources, now));
     return;
@@ -92,6 +92,7 @@ async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTe
     teamId: null,
     public: true,
     keptReady: 0,
+    wall: null,
     createdAt: now,
     updatedAt: now,
     createdBy: userId,
@@ -101,6 +102,11 @@ async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTe
   });
   await store.templates.addAlias(GLOBAL_NAMESPACE, alias, id);
   await store.builds.addFinished(builtinBuild(buildId, id, resources, now));
+}
+
+/** But for the wall, which the operator chooses beside the server. */
+function isSame({ wall: _, ...kind }: SandboxKind, wanted: SandboxKind): boolean {
+  return Bun.deepEquals(kind, wanted);
 }
 
 function builtinBuild(

@@ -1,4 +1,7 @@
 import type { LogLine } from "../contract/sandbox-log.ts";
+import type { Wall } from "../contract/wall.ts";
+
+export type { Wall } from "../contract/wall.ts";
 
 /**
  * One machine that makes, runs and destroys sandboxes: the only door from the rest of the project into `src/host`.
@@ -151,6 +154,8 @@ export interface SandboxKind {
   diskSizeMB: number;
   defaultUser: string;
   defaultWorkdir: string;
+  /** What it is kept behind; absent: what the machine takes for those of which nobody said anything. */
+  wall?: Wall;
 }
 
 /** What is kept ready for a create with this kind and checkpoint. */
@@ -234,6 +239,8 @@ export interface BuildRequest {
   cpuCount: number;
   memoryMB: number;
   diskSizeMB: number;
+  /** Of all sandboxes in which it is made, and of the checkpoint, as in a SandboxKind. */
+  wall?: Wall;
 }
 
 export type BuildOrigin =

@@ -4,6 +4,7 @@ import { stderrLog } from "../work/log.ts";
 import type { BuildOptions } from "./build/open-builds.ts";
 import { Checkpoints } from "./checkpoint/checkpoints.ts";
 import { Disks } from "./disk/disks.ts";
+import type { Wall } from "./host.ts";
 import { GuestFolders } from "./image/guest-folders.ts";
 import { Images } from "./image/images.ts";
 import { Mounts } from "./mount/mounts.ts";
@@ -11,7 +12,7 @@ import { Network } from "./network/network.ts";
 import { DnsRelay } from "./relay/dns-relay.ts";
 import { EgressRelay } from "./relay/egress-relay.ts";
 import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
-import type { Runtime } from "./runtime/runtime.ts";
+import { FIRST_WALL, Walls } from "./runtime/walls.ts";
 import { egressOf, hasUnrecorded, isAlive, recordsIn } from "./sandbox/sandbox-record.ts";
 import type { DataFolder } from "./system/data-folder.ts";
 import { Toolbox } from "./system/toolbox.ts";
@@ -27,10 +28,12 @@ export interface MachineOptions extends BuildOptions {
   resolver: string | undefined;
   /** False: the owners of files are shifted on new disks, as on machines that cannot map them. */
   mapIds?: boolean;
+  /** What sandboxes are kept behind of which nobody said anything; crun unless given. */
+  wall?: Wall;
 }
 
 interface MachineParts {
-  runtime: Runtime;
+  walls: Walls;
   network: Network;
   disks: Disks;
   mounts: Mounts;
@@ -58,10 +61,10 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
     EgressRelay.open({ gateway: about.gateway, closed: about.closed, folder: data.runFolder, log: stderrLog }),
   );
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
-  const runtime = await CrunRuntime.open(toolbox, data);
+  const walls = new Walls(options.wall ?? FIRST_WALL, { crun: await CrunRuntime.open(toolbox, data) });
   const checkpoints = new Checkpoints(disks.checkpointsFolder);
   const images = await Images.open(cacheFolder, disks);
   const volumes = await Volumes.open(data, mounts);
   const content = new ProcessedContent(volumes, join(data.runFolder, "volume-content"));
-  return { runtime, network, disks, mounts, dns, checkpoints, images, volumes, content, guests };
+  return { walls, network, disks, mounts, dns, checkpoints, images, volumes, content, guests };
 }

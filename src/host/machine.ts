@@ -12,7 +12,7 @@ import type { Builds } from "./build/builds.ts";
 import type { Layers } from "./build/layers.ts";
 import { openBuilds } from "./build/open-builds.ts";
 import type { TemplateSandboxes } from "./build/template-sandboxes.ts";
-import { killFrozen, thaw } from "./cgroup/freezer.ts";
+import { killFrozen } from "./cgroup/freezer.ts";
 import { Processors } from "./cgroup/processors.ts";
 import type { Checkpoints } from "./checkpoint/checkpoints.ts";
 import type { Disks } from "./disk/disks.ts";
@@ -43,12 +43,12 @@ import { type MachineOptions, openParts } from "./machine-parts.ts";
 import type { Mounts } from "./mount/mounts.ts";
 import type { Network } from "./network/network.ts";
 import type { DnsRelay } from "./relay/dns-relay.ts";
-import type { Runtime } from "./runtime/runtime.ts";
+import type { Walls } from "./runtime/walls.ts";
 import { Checkpointing } from "./sandbox/checkpointing.ts";
 import { type CleanupParts, type Remains, reap, unmake, unmakeById } from "./sandbox/cleanup.ts";
 import { ReadyPool } from "./sandbox/ready-pool.ts";
 import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
-import { isAlive, recordsIn, type SandboxRecord } from "./sandbox/sandbox-record.ts";
+import { isAlive, recordsIn, type SandboxRecord, wallOf } from "./sandbox/sandbox-record.ts";
 import { withSecondTry } from "./sandbox/second-try.ts";
 import { Starting } from "./sandbox/starting.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
@@ -74,7 +74,7 @@ export class Machine implements Host {
 
   private constructor(
     readonly options: MachineOptions,
-    readonly runtime: Runtime,
+    readonly walls: Walls,
     readonly network: Network,
     readonly disks: Disks,
     readonly mounts: Mounts,
@@ -88,12 +88,12 @@ export class Machine implements Host {
     const { data, guestFolder } = options;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     this.#pages = new GuestPages(mounts);
-    this.#places = { data, runtime, network, disks };
-    this.#checkpointing = new Checkpointing({ data, network, disks, runtime, checkpoints, volumes });
+    this.#places = { data, walls, network, disks };
+    this.#checkpointing = new Checkpointing({ data, network, disks, walls, checkpoints, volumes });
     this.#starting = new Starting({
       running: this.#running,
       checkpoints,
-      runtime,
+      walls,
       network,
       disks,
       mounts,
@@ -116,7 +116,7 @@ export class Machine implements Host {
       ...options,
       network,
       disks,
-      runtime,
+      walls,
       checkpoints,
       checkpointing: this.#checkpointing,
       starting: this.#starting,
@@ -135,9 +135,9 @@ export class Machine implements Host {
 
   /** The caller holds the data folder's lock and runs inside the mount namespace. */
   static async open(options: MachineOptions): Promise<Machine> {
-    const { runtime, network, disks, mounts, ...others } = await openParts(options);
+    const { walls, network, disks, mounts, ...others } = await openParts(options);
     const { dns, checkpoints, images, volumes, content, guests } = others;
-    return new Machine(options, runtime, network, disks, mounts, dns, checkpoints, images, volumes, content, guests);
+    return new Machine(options, walls, network, disks, mounts, dns, checkpoints, images, volumes, content, guests);
   }
 
   events(listener: (event: HostEvent) => void): void {
@@ -250,14 +250,15 @@ export class Machine implements Host {
 
   async adopt(keep: Belongings): Promise<Belongings> {
     const { data } = this.options;
-    await this.runtime.recover();
+    await this.walls.recover();
     const kept = new Map<string, SandboxRecord>();
     const wanted = new Set(keep.sandboxes);
     for (const record of recordsIn(data.sandboxesFolder)) {
       if (!wanted.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
       // A checkpoint that a killed server had begun is nobody's; whoever is in it goes on.
-      await this.runtime.untilWritten(record.id);
-      thaw(record.cgroup);
+      const runtime = this.walls.of(wallOf(record));
+      await runtime.untilWritten(record.id);
+      await runtime.letGo(record.id, record.cgroup);
       kept.set(record.id, record);
       this.#running.add(record);
       this.#journals.follow(record.id, this.#running.welcome(record.id).guest);

@@ -3,9 +3,10 @@
  * `building` to `ready` or `error`, each step one compare-and-set; of two that race, one wins. Rows are never removed
  * while their team exists, because sandboxes resume with what their build says.
  */
+import type { Wall } from "../contract/wall.ts";
 import { integer, integerOrNull, type Row, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
-
 import type { VolumeMount } from "./sandboxes.ts";
+import { readWall } from "./templates.ts";
 
 type BuildStatus = "waiting" | "building" | "ready" | "error";
 
@@ -39,6 +40,8 @@ export interface Build {
   sourceSandbox: string | null;
   /** What its sandboxes have mounted: that is how a snapshot's sandbox was. */
   volumeMounts: VolumeMount[];
+  /** What its sandboxes are kept behind, if somebody chose; null: what the server takes for all. */
+  wall: Wall | null;
   /** Why it failed. */
   reason: BuildReason | null;
   createdAt: number;
@@ -75,7 +78,7 @@ export type BuildResult = Pick<
 export type FinishedBuild = BuildWanted &
   BuildResult &
   Pick<Build, "sourceSandbox"> &
-  Partial<Pick<Build, "volumeMounts">>;
+  Partial<Pick<Build, "volumeMounts" | "wall">>;
 
 interface Tag {
   tag: string;
@@ -115,38 +118,39 @@ export function buildsIn(sql: Statement) {
   }
 
   /** Counts it, and keeps others from adding or finishing one of the same template until the transaction is over. */
-  async function nextNumber(templateId: string, at: number): Promise<number | undefined> {
+  async function counted(templateId: string, at: number): Promise<Pick<Build, "number" | "wall"> | undefined> {
     const { rows } = await sql`UPDATE templates SET build_count = build_count + 1, updated_at = ${at}
-      WHERE id = ${templateId} AND deleted_at IS NULL RETURNING build_count`;
-    return rows[0] && integer(rows[0].build_count);
+      WHERE id = ${templateId} AND deleted_at IS NULL RETURNING build_count, wall`;
+    return rows[0] && { number: integer(rows[0].build_count), wall: readWall(rows[0].wall) };
   }
 
   async function insert(build: Build): Promise<void> {
     await sql`INSERT INTO builds (id, template_id, number, generation, status, tags, cpu_count, memory_mb, disk_size_mb,
         image, default_user, default_workdir, env_vars, guest_version, checkpoint, source_sandbox, volume_mounts,
-        created_at, updated_at, finished_at)
+        wall, created_at, updated_at, finished_at)
       VALUES (${build.id}, ${build.templateId}, ${build.number}, ${build.generation}, ${build.status},
         ${JSON.stringify(build.tags)}, ${build.cpuCount}, ${build.memoryMB}, ${build.diskSizeMB}, ${build.image},
         ${build.defaultUser}, ${build.defaultWorkdir}, ${JSON.stringify(build.envVars)}, ${build.guestVersion},
-        ${build.checkpoint}, ${build.sourceSandbox}, ${JSON.stringify(build.volumeMounts)}, ${build.createdAt}, ${build.updatedAt}, ${build.finishedAt})`;
+        ${build.checkpoint}, ${build.sourceSandbox}, ${JSON.stringify(build.volumeMounts)}, ${build.wall},
+        ${build.createdAt}, ${build.updatedAt}, ${build.finishedAt})`;
   }
 
   return {
     /** Waits to be begun. Undefined: its template has been deleted. In a transaction. */
     async request(wanted: BuildWanted): Promise<Build | undefined> {
-      const number = await nextNumber(wanted.templateId, wanted.createdAt);
-      if (number === undefined) return undefined;
-      const build = { ...blank(wanted, number), status: "waiting" as const };
+      const place = await counted(wanted.templateId, wanted.createdAt);
+      if (place === undefined) return undefined;
+      const build = { ...blank(wanted), ...place, status: "waiting" as const };
       await insert(build);
       return build;
     },
 
     /** Ready at once, under its tags. Undefined: its template has been deleted. In a transaction. */
     async addFinished(finished: FinishedBuild): Promise<Build | undefined> {
-      const number = await nextNumber(finished.templateId, finished.createdAt);
-      if (number === undefined) return undefined;
+      const place = await counted(finished.templateId, finished.createdAt);
+      if (place === undefined) return undefined;
       const ready = { status: "ready" as const, finishedAt: finished.createdAt };
-      const build: Build = { ...blank(finished, number), ...finished, ...ready };
+      const build: Build = { ...blank(finished), ...place, ...finished, ...ready };
       await insert(build);
       for (const tag of build.tags) await assign(build, tag, finished.createdAt);
       return build;
@@ -279,12 +283,11 @@ export function buildsIn(sql: Statement) {
 }
 
 /** Without a result. */
-function blank(wanted: BuildWanted, number: number): Omit<Build, "status"> {
+function blank(wanted: BuildWanted): Omit<Build, "status" | "number" | "wall"> {
   const { id, templateId, generation, tags, cpuCount, memoryMB, diskSizeMB, createdAt } = wanted;
   return {
     id,
     templateId,
-    number,
     generation,
     tags,
     cpuCount,
@@ -328,6 +331,7 @@ export function readBuild(row: Row): Build {
     checkpoint: textOrNull(row.checkpoint),
     sourceSandbox: textOrNull(row.source_sandbox),
     volumeMounts: JSON.parse(text(row.volume_mounts)),
+    wall: readWall(row.wall),
     reason: reason === null ? null : JSON.parse(reason),
     createdAt: integer(row.created_at),
     updatedAt: integer(row.updated_at),

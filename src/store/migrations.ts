@@ -312,6 +312,14 @@ export const migrations: readonly Migration[] = [
       await sql`ALTER TABLE sandboxes ADD COLUMN egress_unsettled INTEGER NOT NULL DEFAULT 0`;
     },
   },
+  {
+    version: 10,
+    title: "the wall of a template",
+    async apply(sql) {
+      await sql`ALTER TABLE templates ADD COLUMN wall TEXT`;
+      await sql`ALTER TABLE builds ADD COLUMN wall TEXT`;
+    },
+  },
 ];
 
 /** Brings the database to the newest version, each step in a transaction of its own. */

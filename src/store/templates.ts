@@ -1,4 +1,5 @@
 /** Templates and the names they answer to. What sandboxes of them are like is their builds' (builds.ts). */
+import { isWall, type Wall } from "../contract/wall.ts";
 import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
 
 /** The namespace of names that every team can use without a prefix, such as `base`. */
@@ -11,6 +12,8 @@ export interface Template {
   public: boolean;
   /** Sandboxes of its default build that are booted before anybody asks. Of what is built in the server decides. */
   keptReady: number;
+  /** What its sandboxes are kept behind, if the operator chose; null: what the server takes for all. */
+  wall: Wall | null;
   createdAt: number;
   updatedAt: number;
   createdBy: string | null;
@@ -46,10 +49,10 @@ export interface SnapshotFilter {
 export function templatesIn(sql: Statement) {
   return {
     async add(template: Template): Promise<void> {
-      await sql`INSERT INTO templates (id, team_id, is_public, kept_ready, created_at, updated_at, created_by,
+      await sql`INSERT INTO templates (id, team_id, is_public, kept_ready, wall, created_at, updated_at, created_by,
           spawn_count, last_spawned_at, build_count)
         VALUES (${template.id}, ${template.teamId}, ${template.public ? 1 : 0}, ${template.keptReady},
-          ${template.createdAt}, ${template.updatedAt}, ${template.createdBy}, ${template.spawnCount},
+          ${template.wall}, ${template.createdAt}, ${template.updatedAt}, ${template.createdBy}, ${template.spawnCount},
           ${template.lastSpawnedAt}, ${template.buildCount})`;
     },
 
@@ -110,6 +113,12 @@ export function templatesIn(sql: Statement) {
 
     async setKeptReady(id: string, count: number): Promise<void> {
       await sql`UPDATE templates SET kept_ready = ${count} WHERE id = ${id}`;
+    },
+
+    /** Of all its builds, those there are and those to come. In a transaction. */
+    async setWall(id: string, wall: Wall | null): Promise<void> {
+      await sql`UPDATE templates SET wall = ${wall} WHERE id = ${id}`;
+      await sql`UPDATE builds SET wall = ${wall} WHERE template_id = ${id}`;
     },
 
     /** Says false when another template has that name already. */
@@ -180,6 +189,7 @@ export function readTemplate(row: Row): Template {
     teamId: textOrNull(row.team_id),
     public: integer(row.is_public) === 1,
     keptReady: integer(row.kept_ready),
+    wall: readWall(row.wall),
     createdAt: integer(row.created_at),
     updatedAt: integer(row.updated_at),
     createdBy: textOrNull(row.created_by),
@@ -187,4 +197,10 @@ export function readTemplate(row: Row): Template {
     lastSpawnedAt: integerOrNull(row.last_spawned_at),
     buildCount: integer(row.build_count),
   };
+}
+
+/** Null also for one that only another version of the server knows. */
+export function readWall(value: unknown): Wall | null {
+  const word = textOrNull(value);
+  return word !== null && isWall(word) ? word : null;
 }

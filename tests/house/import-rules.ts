@@ -53,7 +53,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/volume": list("contract work host/limits.ts host/volume-content.ts host/system host/mount host/disk"),
   "host/checkpoint": list("contract work host/limits.ts host/host.ts host/system host/runtime"),
   "host/guest-link": list("contract contract/runtime work host/limits.ts host/host.ts host/system host/mount"),
-  "host/runtime": list("host/system"),
+  "host/runtime": list("contract host/system"),
   "host/runtime/crun": list(`
     contract contract/runtime work host/limits.ts host/system host/cgroup host/mount host/image
     host/network host/runtime

@@ -85,6 +85,7 @@ async function templateFor(
     teamId: team.id,
     public: false,
     keptReady: 0,
+    wall: null,
     createdAt: fresh.now,
     updatedAt: fresh.now,
     createdBy: request.userId,

@@ -250,6 +250,7 @@ export class Builds {
       cpuCount: build.cpuCount,
       memoryMB: build.memoryMB,
       diskSizeMB: build.diskSizeMB,
+      ...(build.wall === null ? {} : { wall: build.wall }),
     });
   }
 

@@ -4,7 +4,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { KeptReady } from "../../host/host.ts";
 import { KEPT_READY_LOOK_MS } from "../limits.ts";
 import { baseTemplate, ControlFixture } from "../testing/control-fixture.ts";
-import { setKeptReady } from "./operator-templates.ts";
+import { setKeptReady, setWall } from "./operator-templates.ts";
 
 let f: ControlFixture;
 let told: (readonly KeptReady[])[];
@@ -55,6 +55,20 @@ test("a host that could not be told is told again", async () => {
   f.host.keepReady = keepReady;
   await f.passBy(KEPT_READY_LOOK_MS);
   expect(told.at(-1)).toHaveLength(2);
+});
+
+test("sandboxes of a template are behind the wall that was chosen beside the server, and so are its snapshots", async () => {
+  const wallOf = (id: string) => f.host.requestOf(id)?.kind.wall;
+  await setWall(f.store, "default", "base", "runsc");
+  const behind = await f.create({ timeout: 600 });
+  expect(wallOf(behind)).toBe("runsc");
+  await f.passBy(KEPT_READY_LOOK_MS);
+  expect(told.at(-1)?.map(({ kind }) => kind.wall)).toEqual(["runsc"]);
+  expect((await f.call("POST", `/sandboxes/${behind}/snapshots`, { name: "kept" })).status).toBe(201);
+  // What it was made of has another wall from now on. Its memory has not.
+  await setWall(f.store, "default", "base", null);
+  expect(wallOf(await f.create({ templateID: "kept", timeout: 600 }))).toBe("runsc");
+  expect(wallOf(await f.create({ timeout: 600 }))).toBeUndefined();
 });
 
 test.each([

@@ -1,5 +1,6 @@
 /** Templates of all teams, as the operator of the server sees and sets them. */
 import { Fault } from "../../contract/fault.ts";
+import type { Wall } from "../../contract/wall.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { GLOBAL_NAMESPACE, type Template, type TemplateOverview } from "../../store/templates.ts";
 import { DEFAULT_TAG, parseTemplateReference } from "./template-reference.ts";
@@ -24,16 +25,29 @@ export function setKeptReady(
       throw new Fault(400, `"${written}" is built in; the setting SANDLOT_READY says how many of it are kept ready`);
     }
     await tables.templates.setKeptReady(id, count);
-    const changed = (await tables.templates.overview()).find((template) => template.id === id);
-    if (changed === undefined) throw notThere(written);
-    return changed;
+    return await overviewOf(tables, id, written);
   });
+}
+
+/** What sandboxes of a template are kept behind from now on; null: what the server takes for all. Names as above. */
+export function setWall(store: Store, homeTeam: string, written: string, wall: Wall | null): Promise<TemplateOverview> {
+  return store.transaction(async (tables) => {
+    const { id } = await find(tables, homeTeam, written);
+    await tables.templates.setWall(id, wall);
+    return await overviewOf(tables, id, written);
+  });
+}
+
+async function overviewOf({ templates }: Tables, id: string, written: string): Promise<TemplateOverview> {
+  const found = (await templates.overview()).find((template) => template.id === id);
+  if (found === undefined) throw notThere(written);
+  return found;
 }
 
 async function find({ templates }: Tables, homeTeam: string, written: string): Promise<Template> {
   const { namespace, name, tag = DEFAULT_TAG } = parseTemplateReference(written);
   if (tag !== DEFAULT_TAG) {
-    throw new Fault(400, `only the tag "${DEFAULT_TAG}" of a template is kept ready; leave out ":${tag}"`);
+    throw new Fault(400, `this is set for a template and its tag "${DEFAULT_TAG}"; leave out ":${tag}"`);
   }
   const found =
     namespace === undefined

@@ -4,6 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
+import type { Wall } from "../../contract/wall.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
@@ -79,13 +80,18 @@ interface NewSnapshot {
 function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): Promise<Snapshot> {
   const { name, checkpoint, buildId, now } = made;
   return store.transaction(async (tables) => {
-    const templateId = await templateFor(tables, team, made);
+    const { image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir, ...kind } = await kindOfSandbox(
+      tables,
+      sandbox,
+    );
+    // Its memory can be restored behind the same wall alone.
+    const wall = kind.wall ?? null;
+    const templateId = await templateFor(tables, team, made, wall);
     const tag = name?.tag ?? DEFAULT_TAG;
     await demandVolumes(tables, team.id, sandbox.volumeMounts);
     if (sandbox.volumeMounts.length > 0 && (await tables.templates.byId(templateId))?.public) {
       throw new Fault(409, `a snapshot with volumes cannot be part of template "${templateId}", which is public`);
     }
-    const { image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir } = await kindOfSandbox(tables, sandbox);
     const added = await tables.builds.addFinished({
       id: buildId,
       templateId,
@@ -102,6 +108,7 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
       checkpoint,
       sourceSandbox: sandbox.id,
       volumeMounts: sandbox.volumeMounts,
+      wall,
       createdAt: now,
     });
     if (added === undefined) throw new Fault(404, `template "${templateId}" was deleted while the snapshot was made`);
@@ -112,7 +119,7 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
 }
 
 /** The one that has the name already, or a new one. */
-async function templateFor(tables: Tables, team: Team, made: NewSnapshot): Promise<string> {
+async function templateFor(tables: Tables, team: Team, made: NewSnapshot, wall: Wall | null): Promise<string> {
   const { name, templateId, now } = made;
   const known = name && (await tables.templates.byAlias(team.slug, name.alias));
   if (known !== undefined) return known.id;
@@ -121,6 +128,7 @@ async function templateFor(tables: Tables, team: Team, made: NewSnapshot): Promi
     teamId: team.id,
     public: false,
     keptReady: 0,
+    wall,
     createdAt: now,
     updatedAt: now,
     createdBy: made.createdBy,

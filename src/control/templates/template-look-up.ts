@@ -58,9 +58,10 @@ async function findVisible(store: Store, team: Team, reference: TemplateReferenc
 
 /** What the host must know of a build. */
 export function kindOf(build: Build): SandboxKind {
-  const { id, templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir } = build;
+  const { id, templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir, wall } = build;
   if (image === null) throw new Fault(500, `build "${id}" has no image, though sandboxes are made of it`);
-  return { templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir };
+  const kind = { templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir };
+  return wall === null ? kind : { ...kind, wall };
 }
 
 /**

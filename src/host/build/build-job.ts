@@ -3,7 +3,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { Checkpoints } from "../checkpoint/checkpoints.ts";
 import type { BuildRequest, CreatedSandbox, CreateSandbox, SandboxKind } from "../host.ts";
 import { BUILD_SANDBOX_RETRY_MS, BUILD_SANDBOX_TRIES_MAX, TRIES_MAX } from "../limits.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Walls } from "../runtime/walls.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { BaseImages } from "./base-images.ts";
 import type { BuildContext } from "./build-context.ts";
@@ -43,7 +43,7 @@ export interface BuildParts {
   bases: Pick<BaseImages, "fetch" | "collect">;
   bounds: BuildBounds;
   sandboxes: SandboxSource;
-  runtime: Pick<Runtime, "misfit">;
+  walls: Walls;
   checkpoints: Checkpoints;
   checkpointing: Checkpointing;
   images: BuildImages;
@@ -110,7 +110,8 @@ export class BuildJob {
   }
 
   kind(image: string, { user, workdir }: BuildContext): SandboxKind {
-    const { templateId, cpuCount, memoryMB, diskSizeMB } = this.request;
-    return { templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser: user, defaultWorkdir: workdir };
+    const { templateId, cpuCount, memoryMB, diskSizeMB, wall } = this.request;
+    const kind = { templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser: user, defaultWorkdir: workdir };
+    return wall === undefined ? kind : { ...kind, wall };
   }
 }

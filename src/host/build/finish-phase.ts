@@ -109,7 +109,9 @@ export class FinishPhase {
     try {
       const { manifest } = this.#job.parts.checkpoints.read(checkpoint);
       if (manifest.memory === undefined) return false;
-      demandFit(manifest.memory, this.#job.parts.runtime);
+      const { parts, request } = this.#job;
+      const wall = parts.walls.nameFor(request);
+      demandFit(manifest.memory, wall, parts.walls.of(wall));
       return true;
     } catch {
       return false;

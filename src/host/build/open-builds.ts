@@ -15,7 +15,7 @@ import {
   LAYERS_MAX_BYTES,
 } from "../limits.ts";
 import type { Network } from "../network/network.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Walls } from "../runtime/walls.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { Starting } from "../sandbox/starting.ts";
@@ -57,7 +57,7 @@ interface MachineParts extends BuildOptions {
   guestFolder: string;
   network: Network;
   disks: Disks;
-  runtime: Runtime;
+  walls: Walls;
   checkpoints: Checkpoints;
   checkpointing: Checkpointing;
   starting: Starting;

@@ -4,8 +4,9 @@
  */
 import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import type { SandboxKind, VolumeMount } from "../host.ts";
+import type { SandboxKind, VolumeMount, Wall } from "../host.ts";
 import type { ImageFacts, OutsideMount, Runtime } from "../runtime/runtime.ts";
+import { FIRST_WALL } from "../runtime/walls.ts";
 import type { IdForm } from "../system/id-range.ts";
 
 export const MANIFEST_FORMAT = 1;
@@ -24,6 +25,8 @@ export interface Manifest {
 
 /** What the runtime that wrote it wants to know of it again, and beside that: */
 export type MemoryFacts = ImageFacts & {
+  /** What it was written behind; absent in those of servers that had no choice. */
+  wall?: Wall;
   /** The guest that is in memory; it runs on from the very same files. */
   guestFolder: string;
   /** Of a guest of an earlier version, which has it in its memory; all others get one with every restore. */
@@ -57,8 +60,11 @@ export function volumesIn(mounts: readonly OutsideMount[]): VolumeMount[] {
 }
 
 /** Throws a Fault 422 that says what does not fit; `memory: false` is the way out of all of them. */
-export function demandFit(memory: MemoryFacts, runtime: Pick<Runtime, "misfit">): void {
-  const reason = runtime.misfit(memory) ?? (existsSync(memory.guestFolder) ? undefined : guestGone(memory));
+export function demandFit(memory: MemoryFacts, wall: Wall, runtime: Pick<Runtime, "misfit">): void {
+  const reason =
+    otherWall(memory, wall) ??
+    runtime.misfit(memory) ??
+    (existsSync(memory.guestFolder) ? undefined : guestGone(memory));
   if (reason === undefined) return;
   throw new Fault(
     422,
@@ -77,6 +83,11 @@ export function demandSameVolumes(memory: MemoryFacts, wanted: readonly VolumeMo
     "the memory that this sandbox would start with has other volumes mounted than it is to have; " +
       "use the same ones, or a snapshot that was made with memory: false",
   );
+}
+
+/** No wall can do anything with what another one has written. */
+function otherWall({ wall = FIRST_WALL }: MemoryFacts, wanted: Wall): string | undefined {
+  return wall === wanted ? undefined : `it was written behind the wall ${wall}, and is to be behind ${wanted} now`;
 }
 
 function guestGone({ guestFolder }: MemoryFacts): string {

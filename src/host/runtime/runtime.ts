@@ -1,7 +1,7 @@
 /**
  * The wall around a sandbox, as the host sees it: what makes its processes, keeps them apart from the machine, writes
- * them down and makes them again. crun, with CRIU behind it, is one; another, such as runsc, fits behind the same
- * interface. Every one is held to the promises here by tests/functional/host/runtime-contract.test.ts.
+ * them down and makes them again. crun, with CRIU behind it, is one; others fit behind the same interface.
+ * Every one is held to the promises here by tests/functional/host/runtime-contract.test.ts.
  *
  * The host brings what all walls need and none knows of: a mounted root, a folder for the sandbox, a name for its
  * cgroup, and a place in the network. What only one wall knows stays behind it: how the sandbox is described to it,
@@ -22,7 +22,10 @@
 import type { IdRange } from "../system/id-range.ts";
 
 export interface Runtime {
-  /** Makes all namespaces and walls of a sandbox and stops before its first process runs. */
+  /**
+   * Makes all namespaces and walls of a sandbox and stops before its first process runs. Fault 422 when a volume cannot
+   * be mounted where it was asked for: a part of the way is a file, or a link that leads elsewhere.
+   */
   create(sandbox: NewSandbox): Promise<CreatedWalls>;
 
   /** Lets the first process, whose pid `create` has answered, run. Fails at once when that has ended meanwhile. */
@@ -44,12 +47,18 @@ export interface Runtime {
   imageBytes(cgroup: string, maxBytes: number): Promise<number>;
 
   /**
-   * Writes a running sandbox, which stands still from then on, frozen by its cgroup; it is the host that lets it go.
+   * Writes a running sandbox, which stands still from then on, frozen by its cgroup, until `letGo`.
    * When it throws, the sandbox runs on: Fault 422 when it holds something that cannot be written, or more than the
    * bounds allow (the message names the process and the reason), 507 when the disk is full, 404 when the sandbox ended
    * meanwhile, 503 when the tool was ended by somebody else.
    */
   checkpoint(request: CheckpointRequest): Promise<void>;
+
+  /**
+   * Lets a sandbox go on that stands still after `checkpoint`, or was frozen by its cgroup. One that is not, or ended
+   * meanwhile, is left as it is.
+   */
+  letGo(id: string, cgroup: string): Promise<void>;
 
   /** What has to be kept beside a memory image, for `misfit` to judge it by. Plain data in the wall's own words. */
   readonly imageFacts: ImageFacts;

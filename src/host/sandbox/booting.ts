@@ -17,7 +17,8 @@ import type { Lower } from "../mount/lower.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { HOSTNAME } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
-import type { OutsideMount, Runtime } from "../runtime/runtime.ts";
+import type { OutsideMount } from "../runtime/runtime.ts";
+import type { Walls } from "../runtime/walls.ts";
 import { SHARED_IDS } from "../system/id-range.ts";
 import { openFilesMax } from "../system/open-files.ts";
 import { startTicks } from "../system/start-ticks.ts";
@@ -45,7 +46,7 @@ interface Boot {
   cgroup: string;
   lowers: readonly Lower[];
   guestFolder: string;
-  runtime: Runtime;
+  walls: Walls;
   network: Network;
   disks: Disks;
   mounts: Mounts;
@@ -60,12 +61,14 @@ interface Boot {
 
 /** Resolves when the guest has answered. */
 export async function boot(request: Boot): Promise<SandboxRecord> {
-  const { id, kind, origin, egress, folder, cgroup, guestFolder, runtime, network, disks } = request;
+  const { id, kind, origin, egress, folder, cgroup, guestFolder, network, disks } = request;
+  const wall = request.walls.nameFor(kind);
   const slot = network.take();
   const ids = SHARED_IDS;
   const diskName = Disks.newName();
   const hostname = origin?.hostname ?? HOSTNAME;
   try {
+    const runtime = request.walls.of(wall);
     using volumes = await VolumeMounts.hold(request.volumes, request.volumeMounts);
     mkdirSync(folder, { mode: 0o711 });
     const disk =
@@ -90,7 +93,6 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       copy: origin?.copy ?? false,
       openFilesMax: openFilesMax(),
     });
-    volumes.demandInPlace(pid);
     putGuestFirst(pid);
     await network.setEgress(slot, egress);
     await network.plug(slot, pid);
@@ -108,6 +110,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       controlSecret: control.secret,
       egress,
       kind,
+      wall,
       hostname,
       guestFolder,
       mounts: mounts.map((mount) => withOwnFolder(volumes.named(mount), folder)),

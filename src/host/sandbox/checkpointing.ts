@@ -10,7 +10,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { Gate } from "../../work/gate.ts";
-import { freeze, thaw } from "../cgroup/freezer.ts";
+import { freeze } from "../cgroup/freezer.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { type Checkpoints, copyOwnFiles } from "../checkpoint/checkpoints.ts";
 import { listImage, sealImage } from "../checkpoint/image-files.ts";
@@ -25,12 +25,12 @@ import {
   IMAGE_PER_MEMORY_MAX,
 } from "../limits.ts";
 import type { Network } from "../network/network.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Walls } from "../runtime/walls.ts";
 import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { keptFiles, readsItsSecret } from "./own-files.ts";
-import type { SandboxRecord } from "./sandbox-record.ts";
+import { type SandboxRecord, wallOf } from "./sandbox-record.ts";
 
 /** The unit in which a file says how much room it takes. */
 const DISK_BLOCK_BYTES = 512;
@@ -39,7 +39,7 @@ interface CheckpointingParts {
   data: DataFolder;
   network: Network;
   disks: Disks;
-  runtime: Runtime;
+  walls: Walls;
   checkpoints: Checkpoints;
   volumes: Volumes;
 }
@@ -72,7 +72,7 @@ export class Checkpointing {
       const draft = checkpoints.begin(name);
       if (options.memory) await this.#writeMemory(record, draft, bytes, options.signal);
       else await this.#writeDisk(record, draft);
-      if (after === "goes on") thaw(record.cgroup);
+      if (after === "goes on") await this.#letGo(record);
       options.onWritten?.();
       options.signal?.throwIfAborted();
       const lasting = !options.temporary;
@@ -84,7 +84,7 @@ export class Checkpointing {
       await checkpoints.commit(name, draft, manifest, lasting);
     } catch (cause) {
       // First: as long as there is a checkpoint with this name, the sandbox counts as being in it.
-      await checkpoints.remove(name).finally(() => thaw(record.cgroup));
+      await checkpoints.remove(name).finally(() => this.#letGo(record));
       throw withStatus(cause);
     }
   }
@@ -96,8 +96,8 @@ export class Checkpointing {
     signal: AbortSignal | undefined,
   ): Promise<void> {
     await copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
-    const { runtime, disks } = this.parts;
-    await runtime.checkpoint({
+    const { walls, disks } = this.parts;
+    await walls.of(wallOf(record)).checkpoint({
       id: record.id,
       pid: record.pid,
       cgroup: record.cgroup,
@@ -137,7 +137,7 @@ export class Checkpointing {
   }
 
   async #describe(record: SandboxRecord, options: WriteOptions, draft: CheckpointFolder): Promise<Manifest> {
-    const { network, runtime } = this.parts;
+    const { network, walls } = this.parts;
     const manifest: Manifest = {
       format: MANIFEST_FORMAT,
       createdAt: new Date().toISOString(),
@@ -150,20 +150,26 @@ export class Checkpointing {
     const { guestFolder, mounts, slot } = record;
     const secret = readsItsSecret(record) ? {} : { controlSecret: record.controlSecret };
     const files = await (options.temporary ? listImage(draft) : sealImage(draft));
+    const wall = wallOf(record);
+    const { imageFacts } = walls.of(wall);
     return {
       ...manifest,
-      memory: { ...runtime.imageFacts, guestFolder, ...secret, address: network.address(slot), mounts, files },
+      memory: { ...imageFacts, wall, guestFolder, ...secret, address: network.address(slot), mounts, files },
     };
   }
 
   /** Answers how much there is to write, as far as that can be known before. */
   async #demandSpace(record: SandboxRecord, options: CheckpointOptions): Promise<number> {
     const maxBytes = imageMaxBytes(record);
-    const { disks, runtime } = this.parts;
-    const memory = options.memory ? await runtime.imageBytes(record.cgroup, maxBytes) : 0;
+    const { disks, walls } = this.parts;
+    const memory = options.memory ? await walls.of(wallOf(record)).imageBytes(record.cgroup, maxBytes) : 0;
     const disk = disks.reflink ? 0 : statSync(disks.imageOf(record.disk)).blocks * DISK_BLOCK_BYTES;
     demandRoom(() => disks.demandSpace(memory + disk));
     return memory + disk;
+  }
+
+  async #letGo(record: SandboxRecord): Promise<void> {
+    await this.parts.walls.of(wallOf(record)).letGo(record.id, record.cgroup);
   }
 
   #folderOf(record: SandboxRecord): string {

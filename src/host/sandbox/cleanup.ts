@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { removeCgroups } from "../cgroup/cgroups.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { Network } from "../network/network.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Walls } from "../runtime/walls.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
 
 /** Where sandboxes have something. */
 export interface CleanupParts {
   data: DataFolder;
-  runtime: Runtime;
+  walls: Walls;
   network: Network;
   disks: Disks;
 }
@@ -34,9 +34,9 @@ export async function unmake(parts: CleanupParts, { id, slot, disk }: Remains): 
   if (slot !== undefined) await network.free(slot);
 }
 
-async function takeAway({ data, runtime, disks }: CleanupParts, id: string, disk: string | undefined): Promise<void> {
+async function takeAway({ data, walls, disks }: CleanupParts, id: string, disk: string | undefined): Promise<void> {
   const folder = join(data.sandboxesFolder, id);
-  await runtime.remove(id);
+  await walls.remove(id);
   await disks.releaseMounts(folder);
   if (disk !== undefined) await disks.remove(disk);
   await rm(folder, { recursive: true, force: true });
@@ -49,8 +49,8 @@ export async function unmakeById(parts: CleanupParts, id: string): Promise<void>
 
 /** Removes everything that carries this server's name and belongs to no sandbox in `keep`. */
 export async function reap(parts: CleanupParts, keep: ReadonlyMap<string, SandboxRecord>): Promise<void> {
-  const { data, runtime, network, disks } = parts;
-  const traces = new Set([...(await runtime.list()), ...(await readdir(data.sandboxesFolder))]);
+  const { data, walls, network, disks } = parts;
+  const traces = new Set([...(await walls.list()), ...(await readdir(data.sandboxesFolder))]);
   for (const id of traces) if (!keep.has(id)) await unmakeById(parts, id);
   const kept = [...keep.values()];
   const keptDisks = new Set(kept.map(({ disk }) => disk));

@@ -11,7 +11,7 @@ import { type MemoryFacts, OWN_FOLDER, volumesIn } from "../checkpoint/manifest.
 import { Disks } from "../disk/disks.ts";
 import type { GuestClient } from "../guest-link/guest-client.ts";
 import { putGuestFirst } from "../guest-link/guest-priority.ts";
-import type { Egress, SandboxKind } from "../host.ts";
+import type { Egress, SandboxKind, Wall } from "../host.ts";
 import type { Lower } from "../mount/lower.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -42,6 +42,8 @@ interface RestoreRequest {
   network: Network;
   disks: Disks;
   processors: Processors;
+  /** What the memory was written behind. */
+  wall: Wall;
   runtime: Runtime;
   volumes: Volumes;
   content: ProcessedContent;
@@ -101,6 +103,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       controlSecret,
       egress,
       kind,
+      wall: request.wall,
       hostname,
       guestFolder,
       mounts,

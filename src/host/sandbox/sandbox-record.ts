@@ -4,8 +4,9 @@
  */
 import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Egress, SandboxKind } from "../host.ts";
+import type { Egress, SandboxKind, Wall } from "../host.ts";
 import type { OutsideMount } from "../runtime/runtime.ts";
+import { FIRST_WALL } from "../runtime/walls.ts";
 import { otherServers, readText, sandboxesIn } from "../system/data-folder.ts";
 import type { IdForm } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
@@ -28,6 +29,8 @@ export interface SandboxRecord {
   egress?: Egress;
   offline?: boolean;
   kind: SandboxKind;
+  /** What it is behind; absent in records of servers that had no choice. */
+  wall?: Wall;
   hostname: string;
   guestFolder: string;
   /** What is mounted from outside, for the next checkpoint; below its own folder it begins with OWN_FOLDER. */
@@ -49,6 +52,10 @@ export function readRecord(folder: string): SandboxRecord | undefined {
   // It may go at any moment, with its sandbox.
   const text = readText(join(folder, "record.json"));
   return text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
+}
+
+export function wallOf({ wall }: Pick<SandboxRecord, "wall">): Wall {
+  return wall ?? FIRST_WALL;
 }
 
 export function egressOf({ egress, offline }: Pick<SandboxRecord, "egress" | "offline">): Egress {

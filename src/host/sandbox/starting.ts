@@ -16,7 +16,7 @@ import { BOOTS_AT_ONCE_MAX, RESTORES_AT_ONCE_MAX } from "../limits.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { hostnameOfCopy } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Walls } from "../runtime/walls.ts";
 import type { ProcessedContent } from "../volume/content.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { boot, type Origin } from "./booting.ts";
@@ -29,7 +29,7 @@ import type { SandboxRecord } from "./sandbox-record.ts";
 interface StartingParts {
   running: RunningSandboxes;
   checkpoints: Checkpoints;
-  runtime: Runtime;
+  walls: Walls;
   network: Network;
   disks: Disks;
   mounts: Mounts;
@@ -77,7 +77,7 @@ export class Starting {
 
   /** What is in a checkpoint runs, under the id that is asked for. */
   async fromCheckpoint(request: ResumeSandbox, copy: boolean): Promise<void> {
-    const { checkpoints, runtime, running, pages, guests, images } = this.#parts;
+    const { checkpoints, walls, running, pages, guests, images } = this.#parts;
     const { folder, manifest } = checkpoints.read(request.checkpoint);
     const { id, kind, egress } = request;
     const { memory } = manifest;
@@ -87,12 +87,14 @@ export class Starting {
     }
     using _guest = guests.hold(memory.guestFolder);
     demandSameVolumes(memory, request.volumes ?? []);
-    demandFit(memory, runtime);
+    const wall = walls.nameFor(kind);
+    const runtime = walls.of(wall);
+    demandFit(memory, wall, runtime);
     await checkpoints.demandIntact(request.checkpoint, folder, memory.files);
     await pages.hold(memory.guestFolder);
     using _image = images.hold(kind.image);
     using _place = await this.#restores.enter();
-    const restore = { id, kind, checkpoint: folder, memory, egress, hostname, copy };
+    const restore = { id, kind, wall, runtime, checkpoint: folder, memory, egress, hostname, copy };
     running.add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
   }
 

@@ -2,11 +2,9 @@
  * The volumes of a sandbox that is about to start: they are held on the machine until the sandbox has them itself. What
  * is written down of them names the volume, not where it happens to be mounted.
  */
-import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { VOLUME } from "../checkpoint/manifest.ts";
 import type { VolumeMount } from "../host.ts";
-import { mountPointsIn } from "../mount/mount-namespace.ts";
 import type { OutsideMount } from "../runtime/runtime.ts";
 import type { HeldVolume, Volumes } from "../volume/volumes.ts";
 
@@ -47,19 +45,6 @@ export class VolumeMounts implements Disposable {
   placed({ inside, outside }: OutsideMount): OutsideMount {
     const volume = this.#held.find(({ name }) => outside === VOLUME + name);
     return { inside, outside: volume?.path ?? outside };
-  }
-
-  /**
-   * Fault 422 when one is not where it was asked for, because a link of the image led elsewhere: it would not be found
-   * again when the sandbox is written down.
-   */
-  demandInPlace(pid: number): void {
-    if (this.#held.length === 0) return;
-    const there = new Set(mountPointsIn(readFileSync(`/proc/${pid}/mountinfo`, "utf8")));
-    const astray = this.#held.find(({ inside }) => !there.has(inside));
-    if (astray === undefined) return;
-    const message = `a volume cannot be mounted at "${astray.inside}": a symbolic link of the template is on the way; name the folder that it leads to`;
-    throw new Fault(422, message);
   }
 
   [Symbol.dispose](): void {

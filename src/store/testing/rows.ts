@@ -12,6 +12,7 @@ export function template(id: string): Template {
     teamId: null,
     public: true,
     keptReady: 0,
+    wall: null,
     createdAt: NOW,
     updatedAt: NOW,
     createdBy: null,

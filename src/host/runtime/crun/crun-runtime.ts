@@ -1,7 +1,7 @@
 /**
  * crun, with CRIU for checkpoints, as a wall. What was restored was never crun's: it has its processes and its cgroup.
  */
-import { chmodSync, chownSync, existsSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
@@ -9,6 +9,7 @@ import { cgroupLayout, makeParentCgroup, removeCgroups } from "../../cgroup/cgro
 import { freeze, freezerOf, killFrozen, thaw } from "../../cgroup/freezer.ts";
 import { memoryInUse, memoryOfEach } from "../../cgroup/memory-in-use.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
+import { mountPointsIn } from "../../mount/mount-namespace.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../system/id-range.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
@@ -22,6 +23,7 @@ import type {
   RestoreRequest,
   Runtime,
 } from "../runtime.ts";
+import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
 import { adaptImage } from "./adapted-image.ts";
 import { Criu } from "./criu.ts";
 import { endRestores, removeRestoreFolders, waitForDump } from "./criu-leftovers.ts";
@@ -63,6 +65,7 @@ export class CrunRuntime implements Runtime {
     const pid = await this.#crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {
       throw volumeFault(sandbox.volumes, cause) ?? cause;
     });
+    demandInPlace(pid, sandbox.volumes);
     return { pid, mounts: mountedFromOutside(spec) };
   }
 
@@ -109,6 +112,10 @@ export class CrunRuntime implements Runtime {
     await freeze(request.cgroup);
   }
 
+  async letGo(_id: string, cgroup: string): Promise<void> {
+    thaw(cgroup);
+  }
+
   misfit(written: ImageFacts): string | undefined {
     return misfit(written, this.imageFacts);
   }
@@ -148,7 +155,13 @@ function volumeFault(volumes: readonly OutsideMount[], cause: unknown): Fault | 
   const said = Fault.from(cause).message;
   if (!NO_FOLDER.test(said)) return undefined;
   const volume = volumes.find(({ inside }) => said.includes(`\`${inside.slice(1)}\``));
-  if (volume === undefined) return undefined;
-  const message = `a volume cannot be mounted at "${volume.inside}": a part of it is a file of the template`;
-  return new Fault(422, message, { cause });
+  return volume && fileOnTheWay(volume.inside, cause);
+}
+
+/** crun follows links of the image. */
+function demandInPlace(pid: number, volumes: readonly OutsideMount[]): void {
+  if (volumes.length === 0) return;
+  const there = new Set(mountPointsIn(readFileSync(`/proc/${pid}/mountinfo`, "utf8")));
+  const astray = volumes.find(({ inside }) => !there.has(inside));
+  if (astray !== undefined) throw linkOnTheWay(astray.inside);
 }

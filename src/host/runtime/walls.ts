@@ -1,0 +1,47 @@
+/** All walls of this machine by their names, and what is asked of each of them alike. */
+import { Fault } from "../../contract/fault.ts";
+import type { Wall } from "../../contract/wall.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** What there was before there was a choice: what does not say its wall has this one. */
+export const FIRST_WALL: Wall = "crun";
+
+export class Walls {
+  readonly #runtimes: Readonly<Partial<Record<Wall, Runtime>>>;
+
+  /** `usual` is for sandboxes of which nobody said anything. */
+  constructor(
+    readonly usual: Wall,
+    runtimes: Readonly<Partial<Record<Wall, Runtime>>>,
+  ) {
+    this.#runtimes = runtimes;
+  }
+
+  nameFor({ wall }: { wall?: Wall }): Wall {
+    return wall ?? this.usual;
+  }
+
+  of(wall: Wall): Runtime {
+    const runtime = this.#runtimes[wall];
+    if (runtime === undefined) throw new Fault(501, `this server cannot keep sandboxes behind the wall ${wall}`);
+    return runtime;
+  }
+
+  /** Whichever it was behind. */
+  async remove(id: string): Promise<void> {
+    for (const runtime of this.#all) await runtime.remove(id);
+  }
+
+  async list(): Promise<string[]> {
+    const lists = await Promise.all(this.#all.map((runtime) => runtime.list()));
+    return [...new Set(lists.flat())];
+  }
+
+  async recover(): Promise<void> {
+    await Promise.all(this.#all.map((runtime) => runtime.recover()));
+  }
+
+  get #all(): Runtime[] {
+    return Object.values(this.#runtimes);
+  }
+}
