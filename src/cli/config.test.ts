@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { REQUEST_RATES_DEFAULT } from "../control/access/request-rates.ts";
 import { BUILD_LIMITS_DEFAULT } from "../control/builds/build-limits.ts";
 import { parseListen } from "./addresses.ts";
 import { loadConfig } from "./config.ts";
@@ -37,6 +38,7 @@ test("without a setting the documented defaults hold", () => {
     allowWebhooksInside: false,
     builds: BUILD_LIMITS_DEFAULT,
     buildBounds: { maxMs: 3_600_000, readyMaxMs: 600_000, logMaxBytes: 10 * 1024 ** 2 },
+    requestRates: REQUEST_RATES_DEFAULT,
     volumes: { sizeMB: 10_240, sizeMaxMB: 102_400, perTeam: 100, mountsPerSandbox: 16 },
     localImages: {},
     registries: [],
@@ -53,6 +55,14 @@ test("bounds of volumes are whole numbers, and what is given by default is withi
     ["SANDLOT_VOLUMES_PER_SANDBOX", "65"],
   ] as const) {
     expect(() => loadConfig({ ...none, [name]: value })).toThrow(value);
+  }
+});
+
+test("the rates of requests are whole numbers from 1 on", () => {
+  const rates = loadConfig({ ...none, SANDLOT_READS_PER_SECOND: "7", SANDLOT_CHANGES_PER_SECOND: "3" }).requestRates;
+  expect(rates).toEqual({ ...REQUEST_RATES_DEFAULT, reads: 7, changes: 3 });
+  for (const value of ["0", "none", "1.5", "1000001"]) {
+    expect(() => loadConfig({ ...none, SANDLOT_FILES_PER_SECOND: value })).toThrow(`not "${value}"`);
   }
 });
 

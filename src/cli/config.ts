@@ -5,6 +5,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import { isWall, WALLS, type Wall } from "../contract/wall.ts";
+import { REQUEST_RATES_DEFAULT, type RequestRates } from "../control/access/request-rates.ts";
 import type { BuildLimits } from "../control/builds/build-limits.ts";
 import { type AllowedRegistry, parseRegistries } from "../host/registry/allowed-registries.ts";
 import { type LocalImage, parseLocalImages } from "../host/registry/local-images.ts";
@@ -26,6 +27,8 @@ export interface Config {
   debianMirror: string | undefined;
   allowWebhooksInside: boolean;
   builds: BuildLimits;
+  /** Each second, of one team. */
+  requestRates: RequestRates;
   /** What the host holds each build to. */
   buildBounds: { maxMs: number; readyMaxMs: number; logMaxBytes: number };
   volumes: { sizeMB: number; sizeMaxMB: number; perTeam: number; mountsPerSandbox: number };
@@ -33,6 +36,7 @@ export interface Config {
   registries: AllowedRegistry[];
 }
 
+const RATE_MAX = 1_000_000;
 const VOLUME_MB = { min: 32, max: 16 * 1024 * 1024 };
 const VOLUMES_PER_TEAM = { min: 0, max: 100_000 };
 /** CRIU and crun take each of them as an argument. */
@@ -68,6 +72,11 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
       maxMs: parseCount("buildMinutes", value("buildMinutes") ?? "60", 1, 1440) * 60_000,
       readyMaxMs: parseCount("buildReadyMinutes", value("buildReadyMinutes") ?? "10", 1, 1440) * 60_000,
       logMaxBytes,
+    },
+    requestRates: {
+      reads: parseRate("readsPerSecond", value, REQUEST_RATES_DEFAULT.reads),
+      changes: parseRate("changesPerSecond", value, REQUEST_RATES_DEFAULT.changes),
+      files: parseRate("filesPerSecond", value, REQUEST_RATES_DEFAULT.files),
     },
     volumes: parseVolumes(value),
     localImages: parseLocalImages(value("images") ?? ""),
@@ -145,6 +154,10 @@ function parseVolumes(value: Value<VolumeKey>): Config["volumes"] {
     perTeam: read("volumesPerTeam", "100", VOLUMES_PER_TEAM),
     mountsPerSandbox: read("volumesPerSandbox", "16", VOLUMES_PER_SANDBOX),
   };
+}
+
+function parseRate(key: SettingKey, value: Value<SettingKey>, otherwise: number): number {
+  return parseCount(key, value(key) ?? String(otherwise), 1, RATE_MAX);
 }
 
 /** True for the first of the two words. */

@@ -3,6 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { TrustedProxies } from "../edge/client-address.ts";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
 import { jsonLog } from "../work/log.ts";
 import { freePort } from "../work/testing/free-port.ts";
@@ -13,8 +14,9 @@ const folder = mkdtempSync(join(tmpdir(), "sandlot-listeners-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const served = {
-  handle: async ({ url }: Request) => new Response(url),
+  handle: async ({ url }: Request, client: string) => new Response(url, { headers: { client } }),
   edge: { route: () => undefined, handle: async () => undefined, websocket: { message: () => undefined } },
+  trustedProxies: new TrustedProxies([]),
   log: jsonLog(() => undefined),
 };
 
@@ -46,7 +48,8 @@ test("once sandlot tls was run there is, both lead to the same place, and client
   const ca = await Bun.file(trust).text();
   const url = `https://api.sandlot.localhost:${port}/health`;
   expect(await (await fetch(url, { tls: { ca } } as RequestInit)).text()).toBe(url);
-  expect(await (await fetch(`http://127.0.0.1:${config.listen.port}/health`)).text()).toContain("/health");
+  const plain = await fetch(`http://127.0.0.1:${config.listen.port}/health`);
+  expect([await plain.text(), plain.headers.get("client")]).toEqual([expect.stringContaining("/health"), "127.0.0.1"]);
   await listeners.stop(true);
   await expect(fetch(url, { tls: { ca } } as RequestInit)).rejects.toThrow();
 });

@@ -5,6 +5,7 @@
  */
 import type { Serve, Server } from "bun";
 import { Fault } from "../contract/fault.ts";
+import { clientAddress, type TrustedProxies } from "../edge/client-address.ts";
 import type { createEdge, Relay } from "../edge/edge.ts";
 import { EDGE_REQUEST_BODY_MAX_BYTES } from "../edge/limits.ts";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
@@ -20,7 +21,8 @@ const IDLE_SECONDS = 255;
 const HTTPS_PORT = 443;
 
 interface Served {
-  handle(request: Request): Promise<Response>;
+  handle(request: Request, client: string): Promise<Response>;
+  trustedProxies: TrustedProxies;
   edge: ReturnType<typeof createEdge>;
   log: Log;
 }
@@ -87,7 +89,7 @@ async function renew(local: LocalAuthority | undefined, domain: string, log: Log
   }
 }
 
-function options({ hostname, port }: Listen, { handle, edge }: Served) {
+function options({ hostname, port }: Listen, { handle, edge, trustedProxies }: Served) {
   return {
     hostname,
     port,
@@ -96,7 +98,8 @@ function options({ hostname, port }: Listen, { handle, edge }: Served) {
     maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
     fetch(request: Request, server: Server<Relay>) {
       const route = edge.route(request);
-      return route === undefined ? handle(request) : edge.handle(request, route, server);
+      if (route !== undefined) return edge.handle(request, route, server);
+      return handle(request, clientAddress(server.requestIP(request)?.address ?? "", request.headers, trustedProxies));
     },
     websocket: edge.websocket,
   } satisfies Serve.Options<Relay>;

@@ -26,8 +26,9 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
   sandlot keys revoke ID       make a key or token useless at once
   sandlot keys token [NAME]    make a bearer token (sk_e2b_…) of the operator and show it once
   sandlot limits               show what each team may run
-  sandlot limits TEAM …        change it: sandboxes=N at once, hours=H for each run, "none" lifts either;
-                               blocked=yes or blocked=no
+  sandlot limits TEAM …        change it: sandboxes=N at once, hours=H for each run, "none" lifts either; builds=N at
+                               once, reads=N and changes=N requests each second, "usual" is what the server allows
+                               any team; blocked=yes or blocked=no
   sandlot templates            show all templates, their builds and what they take on the disk
   sandlot templates ready NAME COUNT
                                keep so many sandboxes of a template booted, for creates that are fast

@@ -74,6 +74,7 @@ export async function serve(config: Config): Promise<number> {
     chronicle,
     builtinsReady: config.readyPerKind,
     builds: config.builds,
+    requestRates: config.requestRates,
     templateOf: (image) => local.templateOf(image),
     linkSecret: linkSecret(data),
     volumeContent: host.content,
@@ -86,7 +87,7 @@ export async function serve(config: Config): Promise<number> {
   control.directory.follow((event) => routes.take(event));
   const trustedProxies = new TrustedProxies(config.addresses.trustedProxies);
   const edge = createEdge({ directory: control.directory, routes, log: edgeLog(log), trustedProxies });
-  const listeners = await Listeners.open(config, { handle: control.handle, edge, log });
+  const listeners = await Listeners.open(config, { handle: control.handle, trustedProxies, edge, log });
   await control.start();
   const isTerminal = process.stdout.isTTY === true;
   console.log(banner(listeners, { secret: apiKey, file: data.keyFile, isTerminal }));

@@ -135,6 +135,24 @@ export const SETTINGS = [
     description: "How large an upload for a build may be, in MiB. 1 to 65536.",
   },
   {
+    key: "readsPerSecond",
+    variable: "SANDLOT_READS_PER_SECOND",
+    default: "1000",
+    description: "How many requests that read a team may send each second; ten times as many at once. 1 to 1000000.",
+  },
+  {
+    key: "changesPerSecond",
+    variable: "SANDLOT_CHANGES_PER_SECOND",
+    default: "200",
+    description: "The same for requests that change something, such as creates and kills. 1 to 1000000.",
+  },
+  {
+    key: "filesPerSecond",
+    variable: "SANDLOT_FILES_PER_SECOND",
+    default: "1000",
+    description: "The same for requests about files of volumes. 1 to 1000000.",
+  },
+  {
     key: "volumeSizeMB",
     variable: "SANDLOT_VOLUME_SIZE_MB",
     default: "10240",

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { parseLimits } from "./team-limits.ts";
 import { commandOnStore } from "./testing/command-on-store.ts";
 
-const UNLIMITED = "sandboxes=none  hours=none  blocked=no";
+const UNLIMITED = "sandboxes=none  hours=none  builds=usual  reads=usual  changes=usual  blocked=no";
 
 const sandlot = commandOnStore((store) =>
   store.people.addTeam({ id: "team-2", name: "Second", slug: "second", limits: {}, createdAt: 0 }),
@@ -13,15 +13,19 @@ const limits = (...args: string[]) => sandlot("limits", ...args);
 describe("sandlot limits", () => {
   test("shows all teams, changes what it is told to and nothing else, and shows that", async () => {
     expect((await limits()).out).toEqual([`default  ${UNLIMITED}`, `second  ${UNLIMITED}`]);
-    expect(await limits("second", "sandboxes=10", "hours=0.5")).toEqual({
+    expect(await limits("second", "sandboxes=10", "hours=0.5", "changes=7")).toEqual({
       code: 0,
-      out: ["second  sandboxes=10  hours=0.5  blocked=no"],
+      out: ["second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  blocked=no"],
       error: "",
     });
-    expect((await limits("second", "blocked=yes")).out).toEqual(["second  sandboxes=10  hours=0.5  blocked=yes"]);
-    expect((await limits("second")).out).toEqual(["second  sandboxes=10  hours=0.5  blocked=yes"]);
-    await limits("second", "sandboxes=none", "blocked=no");
-    expect((await limits()).out).toEqual([`default  ${UNLIMITED}`, "second  sandboxes=none  hours=0.5  blocked=no"]);
+    const blocked = "second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  blocked=yes";
+    expect((await limits("second", "blocked=yes")).out).toEqual([blocked]);
+    expect((await limits("second")).out).toEqual([blocked]);
+    await limits("second", "sandboxes=none", "hours=none", "changes=usual", "builds=3", "blocked=no");
+    expect((await limits()).out).toEqual([
+      `default  ${UNLIMITED}`,
+      `second  ${UNLIMITED.replace("builds=usual", "builds=3")}`,
+    ]);
   });
 
   test("refuses what it does not understand and changes nothing", async () => {
@@ -46,6 +50,7 @@ describe("what is given", () => {
     [["hours=0.0003"], { runSeconds: 1 }],
     [["hours=none", "blocked=yes"], { runSeconds: undefined, blocked: true }],
     [["blocked=no"], { blocked: undefined }],
+    [["builds=2", "reads=50", "changes=usual"], { builds: 2, reads: 50, changes: undefined }],
     [[], {}],
   ])("%j is read as %j", (words, changes) => {
     expect(parseLimits(words)).toStrictEqual(changes);
@@ -58,13 +63,15 @@ describe("what is given", () => {
     ["sandboxes=-3", "whole number"],
     ["sandboxes=1e3", "whole number"],
     ["sandboxes=2147483648", "whole number"],
+    ["changes=0", "changes must be a whole number from 1 on, or usual"],
+    ["reads=none", 'not "none"'],
     ["hours=0", "at least a second"],
     ["hours=0.0001", "at least a second"],
     ["hours=24h", 'not "24h"'],
     ["hours=600000", 'not "600000"'],
     ["blocked=true", 'blocked must be yes or no, not "true"'],
     ["sandbox=3", 'not "sandbox=3"'],
-    ["sandboxes", 'takes sandboxes=N, hours=H and blocked=yes|no, not "sandboxes"'],
+    ["sandboxes", 'changes=N and blocked=yes|no, not "sandboxes"'],
   ])("%s is refused", (word, message) => {
     expect(() => parseLimits([word])).toThrow(message);
   });

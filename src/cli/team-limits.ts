@@ -8,7 +8,11 @@ import type { Config } from "./config.ts";
 import { withStore } from "./own-store.ts";
 
 const HOUR_SECONDS = 3600;
+const TAKEN = "sandboxes=N, hours=H, builds=N, reads=N, changes=N and blocked=yes|no";
 const NONE = "none";
+/** What the server allows any team. */
+const USUAL = "usual";
+const USUAL_ONES = ["builds", "reads", "changes"] as const;
 
 export function limits(config: Config, args: readonly string[]): Promise<number> {
   const [slug, ...words] = args;
@@ -25,10 +29,12 @@ export function parseLimits(words: readonly string[]): TeamLimits {
   const changes: { -readonly [member in keyof TeamLimits]: TeamLimits[member] } = {};
   for (const word of words) {
     const [, name = "", value = ""] = /^(\w+)=(.*)$/.exec(word) ?? [];
-    if (name === "sandboxes") changes.sandboxes = value === NONE ? undefined : parseCount(value);
+    const usual = USUAL_ONES.find((member) => member === name);
+    if (usual !== undefined) changes[usual] = value === USUAL ? undefined : parseCount(usual, value, USUAL);
+    else if (name === "sandboxes") changes.sandboxes = value === NONE ? undefined : parseCount(name, value, NONE);
     else if (name === "hours") changes.runSeconds = value === NONE ? undefined : parseHours(value);
     else if (name === "blocked") changes.blocked = parseBlocked(value);
-    else throw new Fault(400, `sandlot limits TEAM takes sandboxes=N, hours=H and blocked=yes|no, not "${word}"`);
+    else throw new Fault(400, `sandlot limits TEAM takes ${TAKEN}, not "${word}"`);
   }
   return changes;
 }
@@ -43,17 +49,21 @@ function change(store: Store, slug: string, changes: TeamLimits): Promise<Team> 
   });
 }
 
-function described({ slug, limits: { sandboxes, runSeconds, blocked } }: Team): string {
+function described({ slug, limits }: Team): string {
+  const { sandboxes, runSeconds, blocked } = limits;
   const hours = runSeconds === undefined ? NONE : runSeconds / HOUR_SECONDS;
-  return `${slug}  sandboxes=${sandboxes ?? NONE}  hours=${hours}  blocked=${blocked ? "yes" : "no"}`;
+  const usual = USUAL_ONES.map((member) => `${member}=${limits[member] ?? USUAL}`);
+  return [slug, `sandboxes=${sandboxes ?? NONE}`, `hours=${hours}`, ...usual, `blocked=${blocked ? "yes" : "no"}`].join(
+    "  ",
+  );
 }
 
-function parseCount(text: string): number {
+function parseCount(name: string, text: string, otherwise: string): number {
   const count = /^\d+$/.test(text) ? Number(text) : 0;
   if (count >= 1 && count <= INT32_MAX) return count;
   throw new Fault(
     400,
-    `sandboxes must be a whole number from 1 on, or ${NONE}, not "${text}"; blocked=yes allows none`,
+    `${name} must be a whole number from 1 on, or ${otherwise}, not "${text}"; blocked=yes allows none`,
   );
 }
 

@@ -12,6 +12,7 @@ import { Background } from "../work/background.ts";
 import type { Clock } from "../work/clock.ts";
 import type { Log } from "../work/log.ts";
 import type { Ids } from "./access/ids.ts";
+import { RequestBudgets, type RequestRates } from "./access/request-rates.ts";
 import { SignedLinks } from "./access/signed-links.ts";
 import { BUILD_LIMITS_DEFAULT, type BuildLimits } from "./builds/build-limits.ts";
 import type { TemplateOf } from "./builds/build-plan.ts";
@@ -32,8 +33,11 @@ import { deleteTemplate } from "./templates/template-deletion.ts";
 import { type VolumeBounds, Volumes } from "./volumes/volumes.ts";
 
 export interface Control {
-  /** Answers any request to the management interface; never throws. */
-  handle(request: Request): Promise<Response>;
+  /**
+   * Answers any request to the management interface; never throws. `client` is the address that it comes from; without
+   * one, requests without a key are not counted.
+   */
+  handle(request: Request, client?: string): Promise<Response>;
   /** For the edge. */
   directory: Directory;
   /** Takes back the sandboxes of the run before. Until it is done, requests are answered 503. */
@@ -63,6 +67,8 @@ interface ControlServices {
   templateOf?: TemplateOf;
   /** Bounds of builds, where they are not the usual ones. */
   builds?: Partial<BuildLimits>;
+  /** Requests that a team may send each second, where they are not the usual ones. */
+  requestRates?: RequestRates;
   /** Signs links of uploads. Without one, links end with this run of the server. */
   linkSecret?: Uint8Array;
 }
@@ -150,6 +156,7 @@ export function createControl(services: ControlServices): Control {
     clock,
     ids,
     log,
+    budgets: new RequestBudgets(clock, services.requestRates),
     isReady,
     volumeOf: (token) => volumes.opened(token),
     // Whoever is told that something happened finds it among the events, also after a crash.
@@ -158,8 +165,8 @@ export function createControl(services: ControlServices): Control {
   const underWay = new Set<Promise<Response>>();
 
   return {
-    async handle(request) {
-      const response = dispatch(request);
+    async handle(request, client) {
+      const response = dispatch(request, client);
       underWay.add(response);
       try {
         return await response;

@@ -69,6 +69,13 @@ export const KEY_USE_WRITTEN_EVERY_MS = 60_000;
 export const API_KEYS_PER_TEAM_MAX = 250;
 export const ACCESS_TOKENS_PER_USER_MAX = 100;
 
+/** Requests of a team, or of a user: so many seconds' worth at once. Budgets that are remembered, of each sort. */
+export const REQUEST_BURST_SECONDS = 10;
+export const REQUEST_BUDGETS_MAX = 10_000;
+/** Of one address, without a valid key: at once, and each second for good. */
+export const STRANGER_REQUESTS_BURST = 1_000;
+export const STRANGER_REQUESTS_PER_SECOND = 50;
+
 /** A number that the operator has set beside the server is noticed after this at the latest. */
 export const KEPT_READY_LOOK_MS = 5_000;
 

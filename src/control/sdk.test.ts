@@ -1,6 +1,7 @@
 /** The unmodified JS SDK against this management interface. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { AuthenticationError, NotFoundError, Sandbox, type SandboxInfo, Template } from "e2b";
+import { AuthenticationError, NotFoundError, RateLimitError, Sandbox, type SandboxInfo, Template } from "e2b";
+import { REQUEST_BURST_SECONDS } from "./limits.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 import { storeBuild, storeTemplate } from "./testing/stored-templates.ts";
 
@@ -208,6 +209,20 @@ describe("the JS SDK", () => {
     await expect(Sandbox.create("unknown", connection)).rejects.toThrow('template "unknown" does not exist');
     const stranger = { ...connection, apiKey: `e2b_${"0".repeat(40)}` };
     await expect(Sandbox.create("base", stranger)).rejects.toBeInstanceOf(AuthenticationError);
+  });
+
+  test("hears of too many requests as RateLimitError, and comes again by itself when it may", async () => {
+    await f.store.people.setLimits(f.firstRun.teamId, { changes: 1 });
+    const killed = (retries: number) => Sandbox.kill("iabsent", { ...connection, retries });
+    for (let sent = 0; sent < REQUEST_BURST_SECONDS; sent++) expect(await killed(0)).toBe(false);
+    await expect(killed(0)).rejects.toThrow(RateLimitError);
+    const refusals = () => f.logLines.filter((line) => line.includes('"status":429')).length;
+    const before = refusals();
+    const later = killed(3);
+    await f.until(() => refusals() > before);
+    await f.advance(1_000);
+    expect(await later).toBe(false);
+    await f.store.people.setLimits(f.firstRun.teamId, {});
   });
 });
 

@@ -53,6 +53,11 @@ export function peopleIn(sql: Statement) {
       return rows.map(readTeam);
     },
 
+    async teamCount(): Promise<number> {
+      const { rows } = await sql`SELECT COUNT(*) AS count FROM teams`;
+      return integer(rows[0]?.count);
+    },
+
     async setLimits(teamId: string, limits: TeamLimits): Promise<void> {
       await sql`UPDATE teams SET limits = ${JSON.stringify(limits)} WHERE id = ${teamId}`;
     },

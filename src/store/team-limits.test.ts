@@ -31,8 +31,9 @@ for (const { title, missing, fresh } of bothEngines()) {
         },
         "hash-1",
       );
-      const limits = { sandboxes: 5, runSeconds: 3600, blocked: true };
+      const limits = { sandboxes: 5, runSeconds: 3600, builds: 2, reads: 9, changes: 7, blocked: true };
       await store.people.setLimits("team-1", limits);
+      expect(await store.people.teamCount()).toBe(2);
       expect((await store.people.teams()).map((team) => [team.id, team.limits])).toEqual([
         ["team-1", limits],
         ["team-2", { sandboxes: 3 }],

@@ -1,4 +1,4 @@
-/** What the operator allows a team. An absent member is no limit. */
+/** What the operator allows a team. An absent member is no limit of the team's own. */
 import { z } from "zod";
 import { Fault } from "../contract/fault.ts";
 import { INT32_MAX } from "../contract/limits.ts";
@@ -8,6 +8,11 @@ const teamLimits = z.strictObject({
   sandboxes: z.int().min(1).optional(),
   /** How long one run may last. */
   runSeconds: z.int().min(1).max(INT32_MAX).optional(),
+  /** Builds that may be under way at once. */
+  builds: z.int().min(1).optional(),
+  /** Requests each second: those that ask, and those that do something. Absent: as many as the server allows any. */
+  reads: z.int().min(1).optional(),
+  changes: z.int().min(1).optional(),
   /** True: nothing may be started. */
   blocked: z.boolean().optional(),
 });

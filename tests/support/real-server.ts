@@ -79,7 +79,8 @@ export class RealServer implements AsyncDisposable {
       idleTimeout: 255,
       fetch(request, server) {
         const route = edge.route(request);
-        return route === undefined ? control.handle(request) : edge.handle(request, route, server);
+        if (route !== undefined) return edge.handle(request, route, server);
+        return control.handle(request, server.requestIP(request)?.address);
       },
       websocket: edge.websocket,
     });

@@ -93,11 +93,32 @@ describe("places", () => {
     await held.begun(builds[2]);
   });
 
-  test("go to another team before one's third", async () => {
+  test("are never all one team's where there is another, unless the operator allows it", async () => {
     const held = calls.hold();
     const other = await f.anotherTeam("other");
     const mine = [await calls.begin("a"), await calls.begin("b"), await calls.begin("c")] as const;
     const theirs = await calls.begin("a", {}, other);
+    await held.begun(mine[0]);
+    await held.begun(theirs);
+    expect(f.host.building).toEqual([mine[0].buildID, theirs.buildID]);
+    const told = "waiting for a place: this server does 2 builds at once, 1 of one team";
+    await f.until(async () => (await calls.status(mine[1])).logEntries.some(({ message }) => message === told));
+    held.end(theirs);
+    await calls.ended(theirs, other);
+    expect(f.host.building).toEqual([mine[0].buildID]);
+    await f.store.people.setLimits(f.firstRun.teamId, { builds: 2 });
+    const allowed = await calls.begin("d");
+    await held.begun(allowed);
+  });
+
+  test("go to another team before one's third", async () => {
+    f.buildLimits = { atOnce: 3 };
+    await f.restart();
+    const held = calls.hold();
+    const [second, third] = [await f.anotherTeam("second"), await f.anotherTeam("third")];
+    const mine = [await calls.begin("a"), await calls.begin("b"), await calls.begin("c")] as const;
+    await held.begun(await calls.begin("a", {}, second));
+    const theirs = await calls.begin("a", {}, third);
     await held.begun(mine[1]);
     held.end(mine[0]);
     await held.begun(theirs);

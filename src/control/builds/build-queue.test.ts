@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { BuildQueue } from "./build-queue.ts";
 
 /** Adds builds such as `a1` of team `a`, and says which are under way. */
-function queueOf(atOnce: number) {
+function queueOf(atOnce: number, share = atOnce) {
   const queue = new BuildQueue(atOnce);
   const underWay = new Map<string, () => void>();
   const begun: string[] = [];
@@ -12,9 +12,13 @@ function queueOf(atOnce: number) {
     begun,
     add: (...ids: string[]) =>
       ids.map((id) =>
-        queue.add(id, id.slice(0, 1), () => {
-          begun.push(id);
-          return new Promise((end) => underWay.set(id, end));
+        queue.add(id, {
+          team: id.slice(0, 1),
+          share,
+          work: () => {
+            begun.push(id);
+            return new Promise((end) => underWay.set(id, end));
+          },
         }),
       ),
     async end(id: string): Promise<void> {
@@ -56,4 +60,14 @@ test("what is removed never begins", async () => {
   await end("a1");
   await end("b1");
   expect(begun).toEqual(["a1", "b1"]);
+});
+
+test("a team has no more under way than its share, also while places are free: the next one to come finds one", async () => {
+  const { queue, add, begun, end } = queueOf(3, 2);
+  expect(add("a1", "a2", "a3", "a4")).toEqual([true, true, false, false]);
+  expect(add("b1")).toEqual([true]);
+  await end("b1");
+  expect([begun, queue.waitingOf("a")]).toEqual([["a1", "a2", "b1"], 2]);
+  await end("a2");
+  expect(begun).toEqual(["a1", "a2", "b1", "a3"]);
 });

@@ -1,10 +1,13 @@
 /**
  * Which build is next. A bounded number is under way; a place that becomes free goes to the team that has the fewest,
- * then to the one that has waited for the longest since its last. So nobody's long line keeps the others out.
+ * then to the one that has waited for the longest since its last. So nobody's long line keeps the others out. Nor does
+ * one who came first: a team has no more under way than its share.
  */
 interface Waiting {
   id: string;
   team: string;
+  /** How many of its team may be under way. */
+  share: number;
   work: () => Promise<void>;
 }
 
@@ -23,8 +26,8 @@ export class BuildQueue {
   }
 
   /** `work` must not throw. Says whether it has begun at once. */
-  add(id: string, team: string, work: () => Promise<void>): boolean {
-    this.#line.push({ id, team, work });
+  add(id: string, { team, share, work }: Omit<Waiting, "id">): boolean {
+    this.#line.push({ id, team, share, work });
     this.#beginNext();
     return !this.#line.some((waiting) => waiting.id === id);
   }
@@ -63,6 +66,7 @@ export class BuildQueue {
     let best: Waiting | undefined;
     for (const waiting of this.#line) {
       const [inside, last] = rank(waiting);
+      if (inside >= waiting.share) continue;
       const [bestInside, bestLast] = best === undefined ? [Number.POSITIVE_INFINITY, 0] : rank(best);
       if (inside < bestInside || (inside === bestInside && last < bestLast)) best = waiting;
     }

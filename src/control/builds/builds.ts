@@ -108,6 +108,7 @@ export class Builds {
     if (this.#isClosing) throw new Fault(503, "the server is stopping; try again in a moment");
     await this.#refuseMissingFiles(plan);
     const { store, clock } = this.#services;
+    const share = team.limits.builds ?? (await this.#share());
     const log = new BuildLog(store, id, this.#limits.logMaxBytes);
     const superseded = await store.transaction(async ({ builds }) => {
       const begun = await builds.begin(id, plan.start, clock.now());
@@ -119,9 +120,9 @@ export class Builds {
     for (const other of superseded) this.cancel(other.id, NEWER_START);
     const job: Job = { id, team, plan, log, cancelled: undefined };
     this.#jobs.set(id, job);
-    const hasBegun = this.#queue.add(id, team.id, () => this.#counted(this.#run(job)));
+    const hasBegun = this.#queue.add(id, { team: team.id, share, work: () => this.#counted(this.#run(job)) });
     if (!hasBegun) {
-      const message = `waiting for a place: this server does ${this.#limits.atOnce} builds at once`;
+      const message = `waiting for a place: this server does ${this.#limits.atOnce} builds at once, ${share} of one team`;
       log.add([{ at: clock.now(), level: "info", message, step: null }]);
     }
   }
@@ -168,6 +169,13 @@ export class Builds {
     this.#running.add(run);
     await run;
     this.#running.delete(run);
+  }
+
+  /** How many of one team may be under way: never all, unless there is no other that could want a place. */
+  async #share(): Promise<number> {
+    const { atOnce } = this.#limits;
+    const others = (await this.#services.store.people.teamCount()) - 1;
+    return others === 0 ? atOnce : Math.max(1, atOnce - 1);
   }
 
   async #requested(tables: Tables, request: BuildRequestOf): Promise<RequestedBuild> {

@@ -1,6 +1,7 @@
 /** What every response has in common, whatever was asked. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { jsonLog } from "../../work/log.ts";
+import { RequestBudgets } from "../access/request-rates.ts";
 import { REQUEST_BODY_MAX_BYTES, REQUEST_VALUES_MAX } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { createDispatch } from "./dispatch.ts";
@@ -224,6 +225,7 @@ describe("what a route gets and gives", () => {
       clock,
       ids,
       log: jsonLog(() => undefined),
+      budgets: new RequestBudgets(clock),
       isReady: () => true,
       recorded: async () => undefined,
     });

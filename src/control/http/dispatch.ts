@@ -18,6 +18,7 @@ import {
   type VolumeOf,
 } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
+import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/request-rates.ts";
 import { LOGGED_PATH_MAX_CHARS } from "../limits.ts";
 import { baseOf } from "./own-address.ts";
 import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
@@ -26,6 +27,10 @@ import type { Answer, Route } from "./route.ts";
 /** What becomes known of a request on its way through, for its log line. */
 interface Exchange {
   id: string;
+  /** The address that it comes from, if that is known. */
+  client: string | undefined;
+  /** What is left of the caller's budget. */
+  allowance: Allowance | undefined;
   team: string | undefined;
   fault: Fault | undefined;
 }
@@ -68,6 +73,7 @@ interface DispatchOptions<S> {
   clock: Clock;
   ids: Ids;
   log: Log;
+  budgets: RequestBudgets;
   /** False: requests are answered 503. */
   isReady(): boolean;
   /** The volume that a token of one opens, or a Fault. */
@@ -76,8 +82,11 @@ interface DispatchOptions<S> {
   recorded(): Promise<void>;
 }
 
-export function createDispatch<S>(options: DispatchOptions<S>): (request: Request) => Promise<Response> {
-  const { routes, clock, ids, log } = options;
+/** `client` is the address that a request comes from; without one, strangers are not told apart and not counted. */
+type Dispatch = (request: Request, client?: string) => Promise<Response>;
+
+export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
+  const { routes, clock, ids, log, budgets } = options;
   const app = new Hono<{ Bindings: Exchange }>({ getPath: rawPath });
   for (const { name, answer } of mostLiteralFirst(options)) {
     const [method = "", path = ""] = name.split(" ");
@@ -85,6 +94,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): (request: Reques
   }
   for (const [path, methods] of methodsByPath(routes)) {
     app.all(patternOf(path), (c) => {
+      budgets.takeStranger(c.env.client);
       const allow = [...methods, "OPTIONS"].join(", ");
       throw new Fault(405, `${c.req.method} is not possible on ${path}; it takes ${allow}`, {
         headers: { Allow: allow },
@@ -92,14 +102,22 @@ export function createDispatch<S>(options: DispatchOptions<S>): (request: Reques
     });
   }
   app.notFound((c) => {
+    budgets.takeStranger(c.env.client);
     throw new Fault(404, `there is no ${c.req.method} ${shortened(c.req.path)} on this server; see /openapi.json`);
   });
   app.onError((error, c) => writeError(error, c.env));
 
-  return async (request) => {
-    const exchange: Exchange = { id: ids.requestId(), team: undefined, fault: undefined };
+  return async (request, client) => {
+    const exchange: Exchange = {
+      id: ids.requestId(),
+      client,
+      allowance: undefined,
+      team: undefined,
+      fault: undefined,
+    };
     const startedAt = clock.now();
     const response = request.method === "OPTIONS" ? preflight() : await fetchFrom(app, request, exchange);
+    for (const [name, value] of Object.entries(exchange.allowance ?? {})) response.headers.set(name, value);
     response.headers.set("X-Request-Id", exchange.id);
     response.headers.set("Access-Control-Allow-Origin", "*");
     response.headers.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
@@ -176,8 +194,9 @@ async function serve<S>(
   options: DispatchOptions<S>,
   exchange: Exchange,
 ): Promise<Answer> {
-  const caller = await callerOf(route, request, options);
+  const caller = await callerOrStranger(route, request, options, exchange);
   if (caller && "team" in caller) exchange.team = caller.team.slug;
+  if (caller) exchange.allowance = options.budgets.take(ownerOf(caller), kindOf(route.method, route.auth));
   const answer = await route.run(
     {
       params: paramsOf(route, request),
@@ -194,6 +213,22 @@ async function serve<S>(
   if (request.method === "HEAD") await answer.stream?.cancel();
   if (route.method !== "GET") await options.recorded();
   return answer;
+}
+
+/** Who is nobody has a budget, too: for what everybody may ask, and for guesses. */
+async function callerOrStranger<S>(
+  route: Route<S>,
+  request: Request,
+  options: DispatchOptions<S>,
+  { client }: Exchange,
+): Promise<Callers[Authentication]> {
+  if (route.auth === "none") options.budgets.takeStranger(client);
+  try {
+    return await callerOf(route, request, options);
+  } catch (thrown) {
+    if (thrown instanceof Fault && thrown.status === 401) options.budgets.takeStranger(client);
+    throw thrown;
+  }
 }
 
 async function callerOf<S>(

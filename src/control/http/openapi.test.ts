@@ -54,9 +54,9 @@ test.each([
   ["/v2/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/sandboxes/{sandboxID}/resume", [400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
   // A copy that does not fit is an entry of the answer.
-  ["/sandboxes/{sandboxID}/fork", [400, 401, 403, 404, 409, 413, 415, 422, 500, 503, 507]],
-  ["/sandboxes/{sandboxID}/pause", [400, 401, 404, 409, 413, 415, 422, 500, 503, 507]],
-  ["/sandboxes/{sandboxID}/snapshots", [400, 401, 404, 409, 413, 415, 422, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/fork", [400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/pause", [400, 401, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/snapshots", [400, 401, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
 ])("POST %s lists every status with which it may be refused", async (path, statuses) => {
   const document = await (await f.control.handle(new Request("http://localhost/openapi.json"))).json();
   const listed = Object.keys(document.paths[path].post.responses).map(Number);

@@ -68,7 +68,7 @@ function operation(route: RouteFacts): Json {
 }
 
 function errorStatuses(route: RouteFacts): number[] {
-  const statuses = new Set([...(route.errors ?? []), 500]);
+  const statuses = new Set([...(route.errors ?? []), 429, 500]);
   if (route.auth !== "none") statuses.add(401).add(503);
   if (route.body) statuses.add(400).add(413).add(415);
   if (route.query) statuses.add(400);

@@ -32,8 +32,8 @@ export interface RouteFacts {
   upload?: string;
   success: readonly { status: number; description: string; schema?: z.ZodType; headers?: Record<string, string> }[];
   /**
-   * Statuses of errors that are particular to this route; 400, 401, 404, 413, 415 and 500 go without saying where they
-   * apply.
+   * Statuses of errors that are particular to this route; 400, 401, 404, 413, 415, 429 and 500 go without saying where
+   * they apply.
    */
   errors?: readonly number[];
 }

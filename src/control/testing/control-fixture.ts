@@ -33,6 +33,8 @@ const PASSING_STEP_MS = 500;
 export const NOW = Date.parse("2027-01-15T08:00:00Z");
 
 export const BUILTINS_READY = 2;
+/** While the clock of a test stands, budgets do not grow. Tests about them set those of a team. */
+const requestRates = { reads: 1e6, changes: 1e6, files: 1e6 };
 
 export const baseTemplate: BuiltinTemplate = {
   id: "basetemplate00000000",
@@ -132,6 +134,7 @@ export class ControlFixture implements AsyncDisposable {
       chronicle,
       builtinsReady,
       builds,
+      requestRates,
       templateOf: (image: string) => this.templatesOf.get(image),
       linkSecret,
       volumeContent,

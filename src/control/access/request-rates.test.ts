@@ -1,0 +1,133 @@
+/** How many requests somebody may send, and what he is told when there are more. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { ManualClock } from "../../work/testing/manual-clock.ts";
+import { REQUEST_BUDGETS_MAX, REQUEST_BURST_SECONDS, STRANGER_REQUESTS_BURST } from "../limits.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+import { networkOf, REQUEST_RATES_DEFAULT, RequestBudgets } from "./request-rates.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+/** Statuses of so many requests, one after the other. */
+async function statuses(count: number, method: string, path: string, headers?: Record<string, string>) {
+  const seen: number[] = [];
+  for (let sent = 0; sent < count; sent++) seen.push((await f.call(method, path, undefined, headers)).status);
+  return seen;
+}
+
+const limit = (limits: { reads?: number; changes?: number }) => f.store.people.setLimits(f.firstRun.teamId, limits);
+
+describe("a team", () => {
+  test("sends ten seconds' worth at once, then hears when to come again, and may", async () => {
+    await limit({ reads: 2 });
+    expect(new Set(await statuses(2 * REQUEST_BURST_SECONDS, "GET", "/v2/sandboxes"))).toEqual(new Set([200]));
+    const { status, body, headers } = await f.call("GET", "/v2/sandboxes");
+    expect([status, headers.get("retry-after")]).toEqual([429, "1"]);
+    expect(body.message).toBe(
+      "this team may send 2 requests that read each second, and sent more; come again when Retry-After says, " +
+        "or ask the operator of this server to allow more",
+    );
+    await f.advance(1_000);
+    expect(await statuses(3, "GET", "/v2/sandboxes")).toEqual([200, 200, 429]);
+  });
+
+  test("is told of its budget in every answer, errors included", async () => {
+    await limit({ reads: 2 });
+    const told = (headers: Headers) => ["limit", "remaining", "reset"].map((name) => headers.get(`ratelimit-${name}`));
+    expect(told((await f.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "19", "1"]);
+    expect(told((await f.call("GET", "/sandboxes/iabsent")).headers)).toEqual(["20", "18", "1"]);
+    await statuses(18, "GET", "/v2/sandboxes");
+    expect(told((await f.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "0", "10"]);
+    expect(told((await f.call("GET", "/health")).headers)).toEqual([null, null, null]);
+  });
+
+  test("has a budget of its own for what changes something, and no other team's", async () => {
+    await limit({ reads: 1, changes: 1 });
+    await statuses(REQUEST_BURST_SECONDS, "DELETE", "/sandboxes/iabsent");
+    const refused = await f.call("DELETE", "/sandboxes/iabsent");
+    expect([refused.status, refused.body.message]).toEqual([429, expect.stringContaining("that change something")]);
+    expect(await statuses(1, "GET", "/v2/sandboxes")).toEqual([200]);
+    const headers = { "X-API-Key": await f.anotherTeam("other") };
+    expect(await statuses(2, "DELETE", "/sandboxes/iabsent", headers)).toEqual([404, 404]);
+  });
+
+  test("is refused before its body is read, and nothing is made", async () => {
+    await limit({ changes: 1 });
+    await statuses(REQUEST_BURST_SECONDS, "DELETE", "/sandboxes/iabsent");
+    expect((await f.call("POST", "/sandboxes", "not JSON")).status).toBe(429);
+    expect(f.host.running).toEqual([]);
+  });
+
+  test("has a new budget at once when the operator changes it", async () => {
+    await limit({ changes: 1 });
+    expect((await statuses(REQUEST_BURST_SECONDS + 1, "DELETE", "/sandboxes/iabsent")).at(-1)).toBe(429);
+    await limit({ changes: 2 });
+    expect(await statuses(1, "DELETE", "/sandboxes/iabsent")).toEqual([404]);
+  });
+
+  test("without a limit of its own has enough for hundreds of creates at once", () => {
+    const budgets = new RequestBudgets(new ManualClock(0));
+    const owner = { id: "team", name: "this team", rates: {} };
+    for (let sent = 0; sent < REQUEST_RATES_DEFAULT.changes * REQUEST_BURST_SECONDS; sent++) {
+      budgets.take(owner, "changes");
+    }
+    expect(() => budgets.take(owner, "changes")).toThrow(`${REQUEST_RATES_DEFAULT.changes} requests`);
+    expect(REQUEST_RATES_DEFAULT.changes * REQUEST_BURST_SECONDS).toBeGreaterThanOrEqual(2_000);
+  });
+
+  test("has another budget for the files of its volumes", () => {
+    const budgets = new RequestBudgets(new ManualClock(0), { reads: 1, changes: 1, files: 1 });
+    const owner = { id: "team", name: "the team of this volume", rates: {} };
+    for (let sent = 0; sent < REQUEST_BURST_SECONDS; sent++) budgets.take(owner, "files");
+    expect(() => budgets.take(owner, "files")).toThrow("may send 1 requests about files of volumes each second");
+    expect(budgets.take(owner, "changes")["RateLimit-Remaining"]).toBe(String(REQUEST_BURST_SECONDS - 1));
+  });
+});
+
+describe("who has no valid key", () => {
+  const from = (client: string, path: string, key?: string) =>
+    f.control.handle(
+      new Request(`http://localhost${path}`, { headers: key === undefined ? {} : { "X-API-Key": key } }),
+      client,
+    );
+  const spend = async (client: string) => {
+    for (let sent = 0; sent < STRANGER_REQUESTS_BURST; sent++) await from(client, "/health");
+  };
+
+  test("has a budget for his address, whatever he asks; a valid key is heard from there all the same", async () => {
+    await spend("192.0.2.1");
+    for (const path of ["/health", "/nothing", "/v2/sandboxes"]) {
+      const refused = await from("192.0.2.1", path, `e2b_${"0".repeat(40)}`);
+      expect([path, refused.status, refused.headers.get("retry-after")]).toEqual([path, 429, "1"]);
+      expect((await refused.json()).message).toStartWith("192.0.2.1 may send 50 requests without a valid key");
+    }
+    expect((await from("192.0.2.1", "/v2/sandboxes", f.apiKey)).status).toBe(200);
+    expect((await from("192.0.2.2", "/v2/sandboxes", "e2b_wrong")).status).toBe(401);
+    await f.advance(1_000);
+    expect((await from("192.0.2.1", "/v2/sandboxes")).status).toBe(401);
+  });
+
+  test.each([
+    ["192.0.2.1", "192.0.2.1"],
+    ["2001:db8:0:7::1", "2001:db8:0:7::/64"],
+    ["2001:0db8::1", "2001:db8:0:0::/64"],
+    ["::1", "0:0:0:0::/64"],
+    ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+    ["fe80::1%eth0", "fe80:0:0:0::/64"],
+    ["", ""],
+  ])("%p counts as %p", (address, network) => {
+    expect(networkOf(address)).toBe(network);
+  });
+
+  test("is forgotten when too many others come, so that what is remembered is bounded", () => {
+    const budgets = new RequestBudgets(new ManualClock(0));
+    const spent = () => budgets.takeStranger("first");
+    for (let sent = 0; sent < STRANGER_REQUESTS_BURST; sent++) spent();
+    expect(spent).toThrow("first may send");
+    for (let client = 0; client < REQUEST_BUDGETS_MAX; client++) budgets.takeStranger(`other ${client}`);
+    expect(spent).not.toThrow();
+  });
+});

@@ -1,0 +1,151 @@
+/**
+ * How many requests somebody may send. A team, or a user for what belongs to no team, has a budget for each kind of
+ * request: so many seconds' worth at once, then a steady flow. Whoever is nobody, for lack of a valid key, has one for
+ * his address. A valid key is never refused for what others have sent from the same address.
+ */
+import { isIPv6 } from "node:net";
+import { Fault } from "../../contract/fault.ts";
+import type { Clock } from "../../work/clock.ts";
+import { TokenBucket } from "../../work/token-bucket.ts";
+import {
+  REQUEST_BUDGETS_MAX,
+  REQUEST_BURST_SECONDS,
+  STRANGER_REQUESTS_BURST,
+  STRANGER_REQUESTS_PER_SECOND,
+} from "../limits.ts";
+import type { Authentication, Callers } from "./authentication.ts";
+
+/** `reads` ask, `changes` do something, `files` are calls about the content of volumes. Requests each second. */
+export type RequestKind = "reads" | "changes" | "files";
+export type RequestRates = Readonly<Record<RequestKind, number>>;
+
+export const REQUEST_RATES_DEFAULT: RequestRates = { reads: 1_000, changes: 200, files: 1_000 };
+
+/** What the headers of an answer say about a budget. */
+export type Allowance = Readonly<Record<"RateLimit-Limit" | "RateLimit-Remaining" | "RateLimit-Reset", string>>;
+
+interface Budget {
+  perSecond: number;
+  bucket: TokenBucket;
+}
+
+const STRANGERS = { burst: STRANGER_REQUESTS_BURST, perSecond: STRANGER_REQUESTS_PER_SECOND };
+
+export class RequestBudgets {
+  readonly #clock: Clock;
+  readonly #rates: RequestRates;
+  readonly #budgets = new Map<string, Budget>();
+  readonly #strangers = new Map<string, TokenBucket>();
+
+  constructor(clock: Clock, rates: RequestRates = REQUEST_RATES_DEFAULT) {
+    this.#clock = clock;
+    this.#rates = rates;
+  }
+
+  /** Takes one request out of the caller's budget, and says what is left. Fault 429 when there is none. */
+  take(owner: Owner, kind: RequestKind): Allowance {
+    const now = this.#clock.now();
+    const perSecond = owner.rates[kind] ?? this.#rates[kind];
+    const { bucket } = this.#budgetOf(`${kind} ${owner.id}`, perSecond, now);
+    const taken = bucket.take(1, now);
+    const allowance = allowanceOf(bucket, perSecond, now);
+    if (taken) return allowance;
+    throw new Fault(
+      429,
+      `${owner.name} may send ${perSecond} ${WORDS[kind]} each second, and sent more; ${SLOW_DOWN}`,
+      {
+        headers: { ...allowance, "Retry-After": secondsUntil(bucket, 1, now) },
+      },
+    );
+  }
+
+  /** The same for who has no valid key. Without an address nothing is counted. */
+  takeStranger(client: string | undefined): void {
+    if (client === undefined) return;
+    const now = this.#clock.now();
+    const network = networkOf(client);
+    const bucket = this.#strangers.get(network) ?? new TokenBucket(STRANGERS, now);
+    keep(this.#strangers, network, bucket);
+    if (bucket.take(1, now)) return;
+    throw new Fault(
+      429,
+      `${network} may send ${STRANGER_REQUESTS_PER_SECOND} requests without a valid key each second, and sent more; ` +
+        "send an API key of this server, or come again later",
+      { headers: { "Retry-After": secondsUntil(bucket, 1, now) } },
+    );
+  }
+
+  #budgetOf(key: string, perSecond: number, now: number): Budget {
+    const known = this.#budgets.get(key);
+    // The operator has changed the team's limit: it begins anew with a full budget.
+    const budget = known?.perSecond === perSecond ? known : { perSecond, bucket: newBucket(perSecond, now) };
+    keep(this.#budgets, key, budget);
+    return budget;
+  }
+}
+
+const SLOW_DOWN = "come again when Retry-After says, or ask the operator of this server to allow more";
+const WORDS: Readonly<Record<RequestKind, string>> = {
+  reads: "requests that read",
+  changes: "requests that change something",
+  files: "requests about files of volumes",
+};
+
+interface Owner {
+  id: string;
+  name: string;
+  /** What the operator has set for this one. */
+  rates: { readonly [kind in RequestKind]?: number | undefined };
+}
+
+/** Whose budget a request comes out of. */
+export function ownerOf(caller: NonNullable<Callers[Authentication]>): Owner {
+  if ("team" in caller) return { id: caller.team.id, name: "this team", rates: caller.team.limits };
+  if ("volume" in caller) return { id: caller.volume.teamId, name: "the team of this volume", rates: {} };
+  return { id: `user ${caller.userId}`, name: "this user", rates: {} };
+}
+
+export function kindOf(method: string, auth: Authentication): RequestKind {
+  if (auth === "volume") return "files";
+  return method === "GET" ? "reads" : "changes";
+}
+
+function newBucket(perSecond: number, now: number): TokenBucket {
+  return new TokenBucket({ burst: perSecond * REQUEST_BURST_SECONDS, perSecond }, now);
+}
+
+function allowanceOf(bucket: TokenBucket, perSecond: number, now: number): Allowance {
+  const burst = perSecond * REQUEST_BURST_SECONDS;
+  return {
+    "RateLimit-Limit": String(burst),
+    "RateLimit-Remaining": String(Math.floor(bucket.level(now))),
+    "RateLimit-Reset": secondsUntil(bucket, burst, now),
+  };
+}
+
+/** Whole seconds, as clients read them. */
+function secondsUntil(bucket: TokenBucket, level: number, now: number): string {
+  return String(Math.ceil(bucket.msUntil(level, now) / 1000));
+}
+
+/** The one that was used longest ago goes: who comes back finds a full budget, which costs less than to know all. */
+function keep<T>(among: Map<string, T>, key: string, value: T): void {
+  among.delete(key);
+  const oldest = among.keys().next();
+  if (among.size >= REQUEST_BUDGETS_MAX && !oldest.done) among.delete(oldest.value);
+  among.set(key, value);
+}
+
+/** A customer of a provider has a /64 of IPv6, not an address: each of its addresses would be a budget of its own. */
+export function networkOf(address: string): string {
+  if (!isIPv6(address)) return address;
+  const [before = "", after] = address.split("%", 1)[0]?.split("::") ?? [];
+  const groups = before === "" ? [] : before.split(":");
+  const behind = after === undefined || after === "" ? [] : after.split(":");
+  const zeros = after === undefined ? [] : Array<string>(Math.max(0, 8 - groups.length - behind.length)).fill("0");
+  const whole = [...groups, ...zeros, ...behind];
+  return `${whole
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(":")}::/64`;
+}
