@@ -16,7 +16,7 @@ import {
 import type { Authentication, Callers } from "./authentication.ts";
 
 /** `reads` ask, `changes` do something, `files` are calls about the content of volumes. Requests each second. */
-export type RequestKind = "reads" | "changes" | "files";
+type RequestKind = "reads" | "changes" | "files";
 export type RequestRates = Readonly<Record<RequestKind, number>>;
 
 export const REQUEST_RATES_DEFAULT: RequestRates = { reads: 1_000, changes: 200, files: 1_000 };
