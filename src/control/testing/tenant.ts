@@ -1,0 +1,140 @@
+/** A team with one of everything, and what its things are called: for tests of what others learn of them. */
+import { expect } from "bun:test";
+import { createAccessToken, createApiKey } from "../access/keys.ts";
+import { tarOf } from "./archives.ts";
+import { type ControlFixture, NOW, type Reply } from "./control-fixture.ts";
+
+/** Of each kind of thing. Parameters of paths are called so, too. */
+export interface Named {
+  sandboxID: string;
+  /** Paused. */
+  restingID: string;
+  templateID: string;
+  alias: string;
+  tag: string;
+  buildID: string;
+  snapshotID: string;
+  hash: string;
+  webhookID: string;
+  volumeID: string;
+  volumeName: string;
+  apiKeyID: string;
+  accessTokenID: string;
+  teamID: string;
+  slug: string;
+  /** Signature of a link by which the team uploads files. */
+  signature: string;
+  expires: string;
+  bytes: string;
+}
+
+export interface Credentials {
+  apiKey: string;
+  accessToken: string;
+  teamID: string;
+  volumeToken: string;
+}
+
+export interface Tenant {
+  names: Named;
+  credentials: Credentials;
+  /** What is in its things. */
+  marks: string[];
+}
+
+/** As each kind of route wants to be told who calls. */
+export function headersOf(auth: string, credentials: Credentials): Record<string, string> {
+  const { apiKey, accessToken, teamID, volumeToken } = credentials;
+  const bearer = { Authorization: `Bearer ${auth === "volume" ? volumeToken : accessToken}` };
+  if (auth === "key") return { "X-API-Key": apiKey };
+  if (auth === "member") return { ...bearer, "X-Team-ID": teamID };
+  return auth === "none" ? {} : bearer;
+}
+
+/** A user and a team of this name, with one of everything. */
+export async function makeTenant(f: ControlFixture, slug: string): Promise<Tenant> {
+  const [userId, teamID] = [f.ids.uuid(), f.ids.uuid()];
+  await f.store.people.addUser({ id: userId, email: `${slug}@example.com`, createdAt: NOW });
+  await f.store.people.addTeam({ id: teamID, name: slug, slug, limits: {}, createdAt: NOW });
+  await f.store.people.join(userId, teamID, true);
+  const { secret: apiKey, key } = await createApiKey(f, { teamId: teamID, name: `key-${slug}`, createdBy: userId });
+  const { secret: accessToken, token } = await createAccessToken(f, { userId, name: `token-${slug}` });
+  const mark = `mark-of-${slug}`;
+
+  async function call(method: string, path: string, body?: unknown, status = 201): Promise<Record<string, string>> {
+    const headers = { "X-API-Key": apiKey, Authorization: `Bearer ${accessToken}` };
+    const reply: Reply = await f.call(method, path, body, headers);
+    expect([reply.status, reply.body?.message]).toEqual([status, undefined as never]);
+    return (reply.body ?? {}) as unknown as Record<string, string>;
+  }
+
+  const webhook = { name: mark, url: `https://${slug}.example/`, signatureSecret: mark };
+  const events = ["sandbox.lifecycle.created"];
+  const { id: webhookID = "" } = await call("POST", "/events/webhooks", { ...webhook, events });
+  const volumeName = `volume-${slug}`;
+  const { volumeID = "", token: volumeToken = "" } = await call("POST", "/volumes", { name: volumeName });
+  const dockerfile = { dockerfile: "FROM debian:12\nRUN true", alias: `web-${slug}` };
+  const { templateID = "", buildID = "" } = await call("POST", "/templates", dockerfile, 202);
+  const status = `/templates/${templateID}/builds/${buildID}/status`;
+  await f.until(async () => (await call("GET", status, undefined, 200)).status === "ready");
+  const tag = `tag-${slug}`;
+  await call("POST", "/templates/tags", { target: dockerfile.alias, tags: [tag] });
+  const hash = Buffer.from(slug.padEnd(32, "-").slice(0, 32)).toString("hex");
+  const { url = "" } = await call("GET", `/templates/${templateID}/files/${hash}`);
+  await f.control.handle(new Request(url, { method: "PUT", body: tarOf({ [mark]: mark }) }));
+  const link = new URL(url).searchParams;
+
+  const asked = { templateID: dockerfile.alias, timeout: 3600, metadata: { mark }, envVars: { MARK: mark } };
+  const volumeMounts = [{ name: volumeName, path: "/data" }];
+  const { sandboxID = "" } = await call("POST", "/v2/sandboxes", { ...asked, volumeMounts });
+  const { sandboxID: restingID = "" } = await call("POST", "/v2/sandboxes", asked);
+  await call("POST", `/sandboxes/${restingID}/pause`, undefined, 204);
+  const made = await call("POST", `/sandboxes/${sandboxID}/snapshots`, {});
+  await f.host.say(sandboxID, [{ at: f.clock.now(), level: "info", message: mark, fields: {} }], "1");
+  const names: Named = {
+    sandboxID,
+    restingID,
+    templateID,
+    alias: dockerfile.alias,
+    tag,
+    buildID,
+    snapshotID: String(made.snapshotID).replace(":default", ""),
+    hash,
+    webhookID,
+    volumeID,
+    volumeName,
+    apiKeyID: key.id,
+    accessTokenID: token.id,
+    teamID,
+    slug,
+    signature: link.get("signature") ?? "",
+    expires: link.get("expires") ?? "",
+    bytes: link.get("bytes") ?? "",
+  };
+  return { names, credentials: { apiKey, accessToken, teamID, volumeToken }, marks: [mark, `${slug}@example.com`] };
+}
+
+/** Of the same form, of things that there never were. */
+export function absentNames(f: ControlFixture, of: Named): Named {
+  const other = (name: string) => `${name.slice(0, -1)}${name.endsWith("q") ? "x" : "q"}`;
+  return {
+    sandboxID: `i${f.ids.templateId()}`,
+    restingID: `i${f.ids.templateId()}`,
+    templateID: f.ids.templateId(),
+    alias: other(of.alias),
+    tag: other(of.tag),
+    buildID: f.ids.uuid(),
+    snapshotID: f.ids.templateId(),
+    hash: Buffer.from(f.ids.templateId().padEnd(32, "0")).toString("hex"),
+    webhookID: f.ids.uuid(),
+    volumeID: f.ids.uuid(),
+    volumeName: other(of.volumeName),
+    apiKeyID: f.ids.uuid(),
+    accessTokenID: f.ids.uuid(),
+    teamID: f.ids.uuid(),
+    slug: other(of.slug),
+    signature: of.signature,
+    expires: of.expires,
+    bytes: of.bytes,
+  };
+}
