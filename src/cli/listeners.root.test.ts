@@ -3,6 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Client } from "../control/http/dispatch.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
 import { jsonLog } from "../work/log.ts";
@@ -14,7 +15,8 @@ const folder = mkdtempSync(join(tmpdir(), "sandlot-listeners-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const served = {
-  handle: async ({ url }: Request, client: string) => new Response(url, { headers: { client } }),
+  handle: async ({ url }: Request, { address, fromTrustedProxy }: Client) =>
+    new Response(fromTrustedProxy ? "proxied" : url, { headers: { client: address } }),
   edge: { route: () => undefined, handle: async () => undefined, websocket: { message: () => undefined } },
   trustedProxies: new TrustedProxies([]),
   log: jsonLog(() => undefined),
@@ -35,6 +37,18 @@ test("without a certificate there is no TLS, and nothing on its port", async () 
   expect(listeners).toMatchObject({ domain: undefined, trust: undefined });
   await listeners.stop(true);
   taken.stop(true);
+});
+
+test.each([
+  ["127.0.0.1", "proxied"],
+  ["127.0.0.2", "/health"],
+])("who is at the other end is a trusted proxy only if that is named: %s", async (proxy, answer) => {
+  const config = configOf(proxy);
+  const listeners = await Listeners.open(config, { ...served, trustedProxies: new TrustedProxies([proxy]) });
+  const headers = { "X-Forwarded-For": proxy };
+  const asked = await fetch(`http://127.0.0.1:${config.listen.port}/health`, { headers });
+  expect(await asked.text()).toContain(answer);
+  await listeners.stop(true);
 });
 
 test("once sandlot tls was run there is, both lead to the same place, and clients are told domain and port", async () => {

@@ -5,7 +5,8 @@
  */
 import type { Serve, Server } from "bun";
 import { Fault } from "../contract/fault.ts";
-import { clientAddress, type TrustedProxies } from "../edge/client-address.ts";
+import type { Client } from "../control/http/dispatch.ts";
+import { clientAddress, isFromProxy, type TrustedProxies } from "../edge/client-address.ts";
 import type { createEdge, Relay } from "../edge/edge.ts";
 import { EDGE_REQUEST_BODY_MAX_BYTES } from "../edge/limits.ts";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
@@ -21,7 +22,7 @@ const IDLE_SECONDS = 255;
 const HTTPS_PORT = 443;
 
 interface Served {
-  handle(request: Request, client: string): Promise<Response>;
+  handle(request: Request, client: Client): Promise<Response>;
   trustedProxies: TrustedProxies;
   edge: ReturnType<typeof createEdge>;
   log: Log;
@@ -99,7 +100,11 @@ function options({ hostname, port }: Listen, { handle, edge, trustedProxies }: S
     fetch(request: Request, server: Server<Relay>) {
       const route = edge.route(request);
       if (route !== undefined) return edge.handle(request, route, server);
-      return handle(request, clientAddress(server.requestIP(request)?.address ?? "", request.headers, trustedProxies));
+      const peer = server.requestIP(request)?.address ?? "";
+      return handle(request, {
+        address: clientAddress(peer, request.headers, trustedProxies),
+        fromTrustedProxy: isFromProxy(peer, trustedProxies),
+      });
     },
     websocket: edge.websocket,
   } satisfies Serve.Options<Relay>;

@@ -21,7 +21,7 @@ import { UploadSweep } from "./builds/upload-sweep.ts";
 import { Uploads } from "./builds/uploads.ts";
 import { Chronicle, type ChronicleOptions } from "./chronicle/chronicle.ts";
 import type { Directory } from "./directory.ts";
-import { createDispatch } from "./http/dispatch.ts";
+import { type Client, createDispatch } from "./http/dispatch.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
 import { bothListeners, type LifecycleListener } from "./lifecycle/lifecycle-listener.ts";
 import { ABSENT_ROUTES } from "./routes/absent-routes.ts";
@@ -34,10 +34,10 @@ import { type VolumeBounds, Volumes } from "./volumes/volumes.ts";
 
 export interface Control {
   /**
-   * Answers any request to the management interface; never throws. `client` is the address that it comes from; without
-   * one, requests without a key are not counted.
+   * Answers any request to the management interface; never throws. Without a client, requests without a key are not
+   * counted.
    */
-  handle(request: Request, client?: string): Promise<Response>;
+  handle(request: Request, client?: Client): Promise<Response>;
   /** For the edge. */
   directory: Directory;
   /** Takes back the sandboxes of the run before. Until it is done, requests are answered 503. */

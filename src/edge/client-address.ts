@@ -28,10 +28,15 @@ export class TrustedProxies {
   }
 }
 
+/** Whether the other end of the connection is a proxy that is believed. */
+export function isFromProxy(peer: string, trusted: TrustedProxies): boolean {
+  return trusted.has(plain(peer));
+}
+
 /** `peer` is the other end of the connection. */
 export function clientAddress(peer: string, headers: Headers, trusted: TrustedProxies): string {
   const own = plain(peer);
-  if (!trusted.has(own)) return own;
+  if (!isFromProxy(own, trusted)) return own;
   const said = [xForwardedFor(headers), forwarded(headers)].flatMap((chain) =>
     chain === undefined ? [] : [nearestUntrusted(chain, trusted)],
   );

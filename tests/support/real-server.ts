@@ -80,7 +80,7 @@ export class RealServer implements AsyncDisposable {
       fetch(request, server) {
         const route = edge.route(request);
         if (route !== undefined) return edge.handle(request, route, server);
-        return control.handle(request, server.requestIP(request)?.address);
+        return control.handle(request, { address: server.requestIP(request)?.address ?? "", fromTrustedProxy: false });
       },
       websocket: edge.websocket,
     });

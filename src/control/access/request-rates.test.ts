@@ -91,7 +91,7 @@ describe("who has no valid key", () => {
   const from = (client: string, path: string, key?: string) =>
     f.control.handle(
       new Request(`http://localhost${path}`, { headers: key === undefined ? {} : { "X-API-Key": key } }),
-      client,
+      { address: client, fromTrustedProxy: false },
     );
   const spend = async (client: string) => {
     for (let sent = 0; sent < STRANGER_REQUESTS_BURST; sent++) await from(client, "/health");

@@ -13,12 +13,15 @@ const MAX = 4096;
 let f: ControlFixture;
 let build: Requested;
 let server: ReturnType<typeof Bun.serve>;
+let fromTrustedProxy: boolean;
 beforeEach(async () => {
   f = await ControlFixture.open();
   f.buildLimits = { uploadMaxBytes: MAX };
   await f.restart();
   build = await new BuildCalls(f).request("web");
-  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => f.control.handle(request) });
+  fromTrustedProxy = false;
+  const fetch = (request: Request) => f.control.handle(request, { address: "127.0.0.1", fromTrustedProxy });
+  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch });
 });
 afterEach(async () => {
   await server.stop(true);
@@ -67,13 +70,12 @@ test("files are a team's own", async () => {
   expect(reply.body).toMatchObject({ present: false });
 });
 
-test("a proxy's prefix and scheme are in the link", async () => {
-  const { url } = await link(HASH, {
-    "X-Forwarded-Proto": "https",
-    "X-Forwarded-Host": "api.test",
-    "X-Forwarded-Prefix": "/e2b",
-  });
-  expect(url).toStartWith(`https://api.test/e2b/templates/${build.templateID}/files/${HASH}?`);
+test("a trusted proxy's prefix and scheme are in the link, and nobody else's", async () => {
+  const told = { "X-Forwarded-Proto": "https", "X-Forwarded-Host": "api.test", "X-Forwarded-Prefix": "/e2b" };
+  const path = `/templates/${build.templateID}/files/${HASH}`;
+  expect((await link(HASH, told)).url).toStartWith(`${server.url.origin}${path}?`);
+  fromTrustedProxy = true;
+  expect((await link(HASH, told)).url).toStartWith(`https://api.test/e2b${path}?`);
 });
 
 describe("is refused, and nothing is kept:", () => {

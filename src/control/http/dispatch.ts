@@ -24,11 +24,10 @@ import { baseOf } from "./own-address.ts";
 import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
 import type { Answer, Route } from "./route.ts";
 
-/** What becomes known of a request on its way through, for its log line. */
+/** What becomes known of a request on its way through. */
 interface Exchange {
   id: string;
-  /** The address that it comes from, if that is known. */
-  client: string | undefined;
+  client: Client | undefined;
   /** What is left of the caller's budget. */
   allowance: Allowance | undefined;
   team: string | undefined;
@@ -82,8 +81,16 @@ interface DispatchOptions<S> {
   recorded(): Promise<void>;
 }
 
-/** `client` is the address that a request comes from; without one, strangers are not told apart and not counted. */
-type Dispatch = (request: Request, client?: string) => Promise<Response>;
+/** Who sends a request, as far as the connection tells. */
+export interface Client {
+  /** The address that it comes from. */
+  address: string;
+  /** What the request says of where it comes from is a proxy's word, and the operator takes that. */
+  fromTrustedProxy: boolean;
+}
+
+/** Without a client, strangers are not told apart and not counted. */
+type Dispatch = (request: Request, client?: Client) => Promise<Response>;
 
 export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   const { routes, clock, ids, log, budgets } = options;
@@ -94,7 +101,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   }
   for (const [path, methods] of methodsByPath(routes)) {
     app.all(patternOf(path), (c) => {
-      budgets.takeStranger(c.env.client);
+      budgets.takeStranger(c.env.client?.address);
       const allow = [...methods, "OPTIONS"].join(", ");
       throw new Fault(405, `${c.req.method} is not possible on ${path}; it takes ${allow}`, {
         headers: { Allow: allow },
@@ -102,7 +109,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
     });
   }
   app.notFound((c) => {
-    budgets.takeStranger(c.env.client);
+    budgets.takeStranger(c.env.client?.address);
     throw new Fault(404, `there is no ${c.req.method} ${shortened(c.req.path)} on this server; see /openapi.json`);
   });
   app.onError((error, c) => writeError(error, c.env));
@@ -205,7 +212,7 @@ async function serve<S>(
       json: route.body === undefined ? undefined : await readJson(request),
       caller,
       upload: uploadOf(request),
-      base: baseOf(request),
+      base: baseOf(request, exchange.client?.fromTrustedProxy === true),
     },
     options.services,
   );
@@ -222,11 +229,11 @@ async function callerOrStranger<S>(
   options: DispatchOptions<S>,
   { client }: Exchange,
 ): Promise<Callers[Authentication]> {
-  if (route.auth === "none") options.budgets.takeStranger(client);
+  if (route.auth === "none") options.budgets.takeStranger(client?.address);
   try {
     return await callerOf(route, request, options);
   } catch (thrown) {
-    if (thrown instanceof Fault && thrown.status === 401) options.budgets.takeStranger(client);
+    if (thrown instanceof Fault && thrown.status === 401) options.budgets.takeStranger(client?.address);
     throw thrown;
   }
 }

@@ -12,5 +12,16 @@ test.each([
   ["http://api.test/", { "x-forwarded-prefix": "/..//evil?x" }, "http://api.test"],
   ["http://api.test/", { "x-forwarded-host": "a.test/b", "x-forwarded-proto": "javascript" }, "http://api.test"],
 ] as [string, Record<string, string>, string][])("%s with %j", (url, headers, base) => {
-  expect(baseOf(new Request(url, { headers }))).toBe(base);
+  expect(baseOf(new Request(url, { headers }), true)).toBe(base);
 });
+
+test.each([
+  ["http://api.test:3000/", { "x-forwarded-proto": "https", "x-forwarded-host": "evil.test" }, "http://api.test:3000"],
+  ["https://api.test/", { "x-forwarded-prefix": "/evil" }, "https://api.test"],
+  ["http://user@evil.test/", {}, "http://localhost"],
+] as [string, Record<string, string>, string][])(
+  "from anybody else than a trusted proxy: %s with %j",
+  (url, headers, base) => {
+    expect(baseOf({ url, headers: new Headers(headers) } as Request, false)).toBe(base);
+  },
+);
