@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Client } from "../control/http/dispatch.ts";
+import type { Client } from "../control/access/client.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
 import { jsonLog } from "../work/log.ts";

@@ -5,7 +5,7 @@
  */
 import type { Serve, Server } from "bun";
 import { Fault } from "../contract/fault.ts";
-import type { Client } from "../control/http/dispatch.ts";
+import type { Client } from "../control/access/client.ts";
 import { clientAddress, isFromProxy, type TrustedProxies } from "../edge/client-address.ts";
 import type { createEdge, Relay } from "../edge/edge.ts";
 import { EDGE_REQUEST_BODY_MAX_BYTES } from "../edge/limits.ts";

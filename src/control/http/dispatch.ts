@@ -17,6 +17,7 @@ import {
   type Callers,
   type VolumeOf,
 } from "../access/authentication.ts";
+import type { Client } from "../access/client.ts";
 import type { Ids } from "../access/ids.ts";
 import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/request-rates.ts";
 import { LOGGED_PATH_MAX_CHARS } from "../limits.ts";
@@ -79,14 +80,6 @@ interface DispatchOptions<S> {
   volumeOf?: VolumeOf;
   /** Resolves once what the request has changed is on record. */
   recorded(): Promise<void>;
-}
-
-/** Who sends a request, as far as the connection tells. */
-export interface Client {
-  /** The address that it comes from. */
-  address: string;
-  /** What the request says of where it comes from is a proxy's word, and the operator takes that. */
-  fromTrustedProxy: boolean;
 }
 
 /** Without a client, strangers are not told apart and not counted. */
