@@ -134,6 +134,8 @@ export const NFT_MS = 180_000;
 export const NFT_BATCH_MAX_CHARS = 4 * 1024 * 1024;
 /** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
 export const CONNECTIONS_PER_SANDBOX_MAX = 8192;
+/** Of one sandbox: the machine has a million in all, and what waits in one is no sandbox's memory (64 KiB each way). */
+export const TERMINALS_PER_SANDBOX_MAX = 256;
 /** Below this much free space no new sandbox is made: the running ones need it. */
 export const DISK_FREE_MIN_BYTES = 1024 ** 3;
 /** How many finished builds an image can be stacked from, each on the one before, besides the built-in one below. */

@@ -3,7 +3,7 @@
  * was there; the last one to go puts it back. docs/host-changes.md lists the same settings, and a test compares the
  * two.
  */
-import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type DataFolder, lockOfAllServers, otherServers, readText } from "../system/data-folder.ts";
 
@@ -36,6 +36,17 @@ export const SETTINGS: readonly Setting[] = [
     why: "the limit is shared by all sandboxes",
   },
   { name: "kernel.pid_max", atLeast: 4_194_304, perNetwork: false, why: "processes of all sandboxes count together" },
+  {
+    name: "kernel.threads-max",
+    atLeast: 4_194_304,
+    perNetwork: false,
+    why: "processes of all sandboxes count together",
+  },
+  // What these three count is paid for with the memory of the sandbox that has it, or is bounded for each: with these
+  // out of the way, nobody uses up what others need.
+  { name: "fs.file-max", atLeast: 1_000_000_000, perNetwork: false, why: "open files of all sandboxes count together" },
+  { name: "fs.aio-max-nr", atLeast: 1_000_000_000, perNetwork: false, why: "one sandbox could take all of them" },
+  { name: "kernel.pty.max", atLeast: 1_048_576, perNetwork: false, why: "terminals of all sandboxes count together" },
 ];
 
 interface Noted {
@@ -50,6 +61,8 @@ export function applySettings(data: DataFolder): void {
   using _lock = lockOfAllServers(LOCK);
   const noted = readNote(data.runFolder) ?? { network: networkNamespace(), before: {} };
   for (const setting of SETTINGS) {
+    // A kernel without asynchronous I/O has no bound for it either.
+    if (!existsSync(settingFile(setting.name))) continue;
     const now = readSetting(setting.name);
     if (noted.before[setting.name] === undefined) noted.before[setting.name] = notedByOthers(data, setting) ?? now;
     if (now < setting.atLeast) writeSetting(setting.name, setting.atLeast);

@@ -4,6 +4,7 @@ import { CONTROL_SECRET_FILE } from "../../../contract/runtime/guest-control.ts"
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
 import { HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
+import { TERMINALS_PER_SANDBOX_MAX } from "../../limits.ts";
 import { namespaceSettings } from "../../network/namespace-settings.ts";
 import { ID_COUNT } from "../../system/id-range.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
@@ -55,6 +56,7 @@ const SHOWN_IN_SYS = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
 const READ_ONLY = ["/proc/bus", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 const MEMINFO_FILE = "/proc/meminfo";
+const DEVPTS = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"];
 const SHM_MAX = "size=256m";
 const RUN_MAX = "size=64m";
 export const CPU_PERIOD_US = 100_000;
@@ -91,7 +93,7 @@ export function ociSpec(input: SpecInput) {
       mountPoint("/proc", "proc", ["nosuid", "noexec", "nodev"]),
       ...(input.meminfoFile === undefined ? [] : [writableBindMount(input.meminfoFile, MEMINFO_FILE)]),
       mountPoint("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
-      mountPoint("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
+      mountPoint("/dev/pts", "devpts", [...DEVPTS, `max=${TERMINALS_PER_SANDBOX_MAX}`]),
       mountPoint("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", SHM_MAX]),
       mountPoint("/run", "tmpfs", ["nosuid", "nodev", "mode=755", RUN_MAX]),
       bindMount(`${input.guestFolder}/sys`, "/sys"),
