@@ -44,7 +44,8 @@ async function fromSnapshot(sandbox: Sandbox): Promise<Sandbox> {
   return await Sandbox.create(snapshotId, { ...server().options, ...LIFE });
 }
 
-const WAYS = { "a resumed sandbox": resumed, "a fork": forked, "a sandbox from a snapshot": fromSnapshot };
+const WAYS = { resumed, forked, "from a snapshot": fromSnapshot };
+const LIVES = Object.keys(WAYS) as (keyof typeof WAYS)[];
 
 /** What holds a sandbox in, as it sees it itself. */
 async function fromInside(sandbox: Sandbox): Promise<unknown> {
@@ -72,7 +73,7 @@ async function fromOutside(sandbox: Sandbox): Promise<unknown> {
   return { limits, shared, rules };
 }
 
-describe.each(Object.entries(WAYS))("%s", (_, restored) => {
+describe.each(LIVES)("a sandbox, %s", (life) => {
   let sandbox: Sandbox;
   let booted: { inside: unknown; outside: unknown };
   beforeAll(async () => {
@@ -86,7 +87,7 @@ describe.each(Object.entries(WAYS))("%s", (_, restored) => {
       `exec python3 -uc 'import socket, time; s = socket.create_connection(("127.0.0.1", 8000)); print("up"); time.sleep(900)'`,
     );
     booted = { inside: await fromInside(original), outside: await fromOutside(original) };
-    sandbox = await restored(original);
+    sandbox = await WAYS[life](original);
   });
 
   test("sees around itself what it saw before", async () => {
@@ -98,7 +99,7 @@ describe.each(Object.entries(WAYS))("%s", (_, restored) => {
     expect(booted.outside).toMatchObject({ shared: [], rules: "" });
   });
 
-  holdWalls(server, () => sandbox);
+  holdWalls({ wall: "crun", life, server, sandbox: () => sandbox });
 });
 
 describe("the network of resumed sandboxes and of a fork", () => {

@@ -10,4 +10,4 @@ beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
 });
 
-holdWalls(server, () => sandbox);
+holdWalls({ wall: "crun", life: "booted", server, sandbox: () => sandbox });

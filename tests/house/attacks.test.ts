@@ -1,0 +1,50 @@
+/** The list of attacks, the tests that it names and the table in docs/security.md say the same. */
+import { expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { recorded, tableOf, tableOn } from "../security/attacks/attack-table.ts";
+import { ATTACKS } from "../security/attacks/attacks.ts";
+import { PROJECT, readText } from "./source-files.ts";
+
+const COUNT = 48;
+
+test("every attack is in the list once, in order", () => {
+  expect(ATTACKS.map(({ number }) => number)).toEqual(Array.from({ length: COUNT }, (_, at) => at + 1));
+});
+
+test("each is tried: from inside, by a test that is there, or it says why it cannot be", () => {
+  const untried = ATTACKS.filter(
+    ({ inside, tests = [], notApplicable }) => inside !== true && tests.length === 0 && notApplicable === undefined,
+  );
+  expect(untried.map(({ number }) => number)).toEqual([]);
+});
+
+test("every test that it names exists under that title", () => {
+  const missing = ATTACKS.flatMap(({ number, tests = [] }) =>
+    tests
+      .filter(([file, title]) => !existsSync(join(PROJECT, file)) || !hasTitle(readText(file), title))
+      .map(([file, title]) => `${number}: ${file} has no "${title}"`),
+  );
+  expect(missing).toEqual([]);
+});
+
+test("a title is found whole, or as a part of one that is put together, and not in a test that is skipped", () => {
+  expect(hasTitle('test("a b", () => {', "a b")).toBe(true);
+  expect(hasTitle("test(`a b $c`, () => {", "a b ")).toBe(true);
+  expect(hasTitle('test(\n  "a b",', "a b")).toBe(true);
+  expect(hasTitle('test.each(["x"])("a %s", () => {', "a %s")).toBe(true);
+  expect(hasTitle('test.skip("a b", () => {', "a b")).toBe(false);
+  expect(hasTitle('test("a b c", () => {', "a b")).toBe(false);
+  expect(hasTitle("// a b", "a b")).toBe(false);
+});
+
+test("security.md has the table that comes of it", () => {
+  expect(tableOn(readText("docs/security.md"))).toBe(tableOf(recorded()));
+});
+
+/** What stands between quotes, or is a part of a template, and is not the title of a test that does not run. */
+function hasTitle(text: string, title: string): boolean {
+  const escaped = RegExp.escape(title);
+  const isThere = new RegExp(`"${escaped}"|\`[^\`]*${escaped}[^\`]*\``).test(text);
+  return isThere && !new RegExp(`\\.(?:skip|todo)\\(\\s*["\`]${escaped}`).test(text);
+}

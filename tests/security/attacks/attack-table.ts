@@ -1,0 +1,76 @@
+/**
+ * The table of attacks in docs/security.md, made from the list and from what was found: docs/attacks.json has, for each
+ * wall and each way a sandbox came to be, what of each attack was open. `npm run attacks` writes both anew; every other
+ * run compares.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { PROJECT } from "../../house/source-files.ts";
+import { ATTACKS, type Attack, WALLS, type Wall } from "./attacks.ts";
+
+const LIVES = ["booted", "resumed", "forked", "from a snapshot"] as const;
+export type Life = (typeof LIVES)[number];
+
+/** What is open of each attack, by its number; nothing of those that are held. */
+export type Open = Record<string, string[]>;
+type Results = Partial<Record<Wall, Partial<Record<Life, Open>>>>;
+
+const RESULTS = join(PROJECT, "docs/attacks.json");
+const PAGE = join(PROJECT, "docs/security.md");
+const BEGIN = "<!-- attacks: npm run attacks -->\n";
+const END = "<!-- /attacks -->";
+
+export const IS_WRITING = process.env.SANDLOT_TEST_ATTACKS === "write";
+
+export function recorded(): Results {
+  return JSON.parse(readFileSync(RESULTS, "utf8"));
+}
+
+export function record(wall: Wall, life: Life, open: Open): void {
+  const results = recorded();
+  const ofWall = { ...results[wall], [life]: open };
+  // In one order, whichever was found last.
+  const inOrder = LIVES.flatMap((each) => (ofWall[each] === undefined ? [] : [[each, ofWall[each]]]));
+  const all: Results = { ...results, [wall]: Object.fromEntries(inOrder) };
+  writeFileSync(RESULTS, `${JSON.stringify(all, undefined, 2)}\n`);
+  writeFileSync(PAGE, pageWith(readFileSync(PAGE, "utf8"), tableOf(all)));
+}
+
+/** What the page has between its two marks. */
+export function tableOn(page: string): string {
+  const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
+  if (begin < 0 || end < begin) throw new Error(`docs/security.md has lost "${BEGIN.trim()}" or "${END}"`);
+  return page.slice(begin + BEGIN.length, end);
+}
+
+function pageWith(page: string, table: string): string {
+  const begin = page.indexOf(BEGIN) + BEGIN.length;
+  return page.slice(0, begin) + table + page.slice(begin + tableOn(page).length);
+}
+
+export function tableOf(results: Results): string {
+  const rows = ATTACKS.map((attack) => [
+    String(attack.number),
+    attack.name,
+    ...WALLS.map((wall) => stateOf(attack, results[wall])),
+    filesOf(attack).join(", "),
+  ]);
+  return [["", "Attack", ...WALLS, "Tests"], ["---", "---", ...WALLS.map(() => "---"), "---"], ...rows]
+    .map((cells) => `| ${cells.join(" | ")} |\n`)
+    .join("");
+}
+
+function stateOf(attack: Attack, results: Results[Wall]): string {
+  if (attack.notApplicable !== undefined) return `not applicable: ${attack.notApplicable}`;
+  if (attack.either !== true && results === undefined) return "not tried";
+  const found = LIVES.flatMap((life) =>
+    (results?.[life]?.[attack.number] ?? []).map((attempt) => `${attempt} (${life})`),
+  );
+  if (found.length > 0) return `open: ${found.join("; ")}`;
+  return attack.open === undefined ? "held" : `held; open: ${attack.open}`;
+}
+
+function filesOf({ inside, tests = [] }: Attack): string[] {
+  const own = inside === true ? ["tests/security/walls.ts"] : [];
+  return [...new Set([...own, ...tests.map(([file]) => file)])].map((file) => `\`${file}\``);
+}

@@ -1,0 +1,174 @@
+/** Attacks 1 to 19: on the kernel, and on what sandboxes share of the machine. */
+import type { Attack } from "./attacks.ts";
+
+const WALLS_TEST = "tests/security/walls.ts";
+const HOSTILE_ROOT = "tests/security/attacks/hostile-root.test.ts";
+const GUEST = "tests/security/attacked-guest.test.ts";
+const FETCH = "tests/functional/host/fetch-image.test.ts";
+
+const KERNEL: Attack[] = [
+  {
+    number: 1,
+    name: "Sockets of families with holes behind them: AF_ALG, RxRPC, IPsec keys, XFRM, vsock, packet and all others but Unix, IPv4, IPv6 and route netlink",
+    inside: true,
+  },
+  {
+    number: 2,
+    name: "Having the kernel load a module, by hand or by asking for what is in one",
+    inside: true,
+    open: "ioctl of bridges and VLANs still asks for their two modules where a kernel has them as modules; no list of refused modules is installed on the machine",
+  },
+  {
+    number: 3,
+    name: "Calls that have been ways out: io_uring, bpf, perf, userfaultfd, mounts of both generations, namespaces, handles, memory of other processes, clocks, swap, reboot",
+    inside: true,
+  },
+  { number: 4, name: "Kernel keyrings, own and others'", inside: true },
+  {
+    number: 5,
+    name: "Reading the kernel's memory, symbols, log, timers, devices, debugging and pressure files",
+    inside: true,
+  },
+  {
+    number: 6,
+    name: "Writing kernel settings and switches, also where the image has links in place of /dev, /proc, /sys or their files",
+    inside: true,
+    tests: [
+      [HOSTILE_ROOT, "an image with links in place of what is mounted and hidden"],
+      [
+        "tests/functional/host/doctor.test.ts",
+        "what is missing is broken, with the exact fix, and the exit code says so",
+      ],
+    ],
+  },
+  {
+    number: 7,
+    name: "Own limits and `release_agent` through the cgroup file system, and the cgroups of others",
+    inside: true,
+  },
+  {
+    number: 8,
+    name: "Descriptors left open, a working directory in /proc/self/fd, the runtime's own program, loader and path of the image",
+    inside: true,
+    tests: [
+      [WALLS_TEST, "a working directory by a descriptor leads nowhere else"],
+      [
+        "tests/functional/host/runtime-contract.test.ts",
+        "processes of a sandbox hold no file of the host beyond /dev/null",
+      ],
+      ["tests/functional/host/guest-programs.test.ts", "what the image has in its root for Bun is not read"],
+    ],
+  },
+  {
+    number: 9,
+    name: "Capabilities beyond the short list, identities of the machine",
+    inside: true,
+    tests: [
+      [WALLS_TEST, "set-uid programs work inside, so sudo does"],
+      ["src/host/mount/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
+    ],
+  },
+  { number: 10, name: "Devices beyond the harmless ones, and making more", inside: true },
+  {
+    number: 11,
+    name: "Sockets of daemons, processes and roots of the machine, traces of neighbours",
+    inside: true,
+    tests: [[WALLS_TEST, "the guest's folder is read-only and its secret is not in any process of the user"]],
+  },
+  { number: 12, name: "The first steps of two dozen known exploits, with each run of the tests", inside: true },
+];
+
+const RESOURCES: Attack[] = [
+  {
+    number: 13,
+    name: "Fork bombs",
+    inside: true,
+    tests: [
+      [GUEST, "a fork bomb"],
+      ["tests/security/resource-limits.test.ts", "a fork bomb stays inside, and the guest still answers"],
+    ],
+  },
+  {
+    number: 14,
+    name: "Memory bombs: anonymous, shared, in files of memory, in sockets",
+    inside: true,
+    tests: [
+      [GUEST, "a memory bomb of "],
+      [
+        "tests/security/resource-limits.test.ts",
+        "a process that takes more memory than the template has is ended, the sandbox is not",
+      ],
+      ["tests/security/resource-limits.test.ts", "what waits in its TCP sockets is limited, too"],
+    ],
+  },
+  {
+    number: 15,
+    name: "Filling the disk with bytes and with files",
+    inside: true,
+    tests: [
+      [GUEST, "a full disk"],
+      [
+        "tests/security/resource-limits.test.ts",
+        "the disk has the template's size, is full when it is full, and can be used again after a removal",
+      ],
+      [
+        "tests/security/hostile-volume.test.ts",
+        "a volume takes no more of the machine than its size, in bytes and in files",
+      ],
+      ["tests/chaos/full-disk.test.ts", "a sandbox goes on changing its state"],
+    ],
+  },
+  {
+    number: 16,
+    name: "Taking processors from others, by number, priority or realtime",
+    inside: true,
+    tests: [["tests/security/resource-limits.test.ts", "a sandbox gets the processors of its template and no more"]],
+  },
+  {
+    number: 17,
+    either: true,
+    name: "Output and logs without an end",
+    tests: [
+      [
+        "src/guest/process/output-bytes.root.test.ts",
+        "a flood reaches three listeners in full, also the slow one, and the daemon's memory is bounded",
+      ],
+      ["tests/security/hostile-guest.test.ts", "a %s flood in answer to the host's question does not grow the server"],
+      ["src/host/guest-link/guest-journal.test.ts", "that floods is cut off, and the server does not grow by it"],
+      ["tests/functional/host/build.test.ts", "output that has no end is dropped when the log is full, and held back"],
+    ],
+  },
+  {
+    number: 18,
+    name: "Open files, processes, terminals, watches, connections and slow streams without a bound",
+    inside: true,
+    tests: [
+      ["src/guest/filesystem/watching/watching-limits.root.test.ts", "are told as what they are"],
+      [
+        "src/host/relay/program/relay-limits.test.ts",
+        "a sandbox has so many connections and no more; one that ends makes room",
+      ],
+      [
+        "src/host/relay/program/relay-limits.test.ts",
+        "who does not say in time whom it is for is cut, however it dawdles",
+      ],
+      [
+        "tests/functional/volumes/volume-content.test.ts",
+        "a download that nobody reads to its end holds up none after it",
+      ],
+    ],
+  },
+  {
+    number: 19,
+    either: true,
+    name: "Archives and layers that grow without end when they are unpacked",
+    tests: [
+      [FETCH, "that would grow without end fill no more than a disk of their own"],
+      ["src/guest/files/files.root.test.ts", "256 MiB out of a small gzip body"],
+      ["src/control/builds/uploads.test.ts", "what is too large without having said so"],
+      ["src/host/registry/manifest.test.ts", "what is no image, or too large a one, is refused with the reason"],
+    ],
+  },
+];
+
+export const ATTACKS_FROM_INSIDE: readonly Attack[] = [...KERNEL, ...RESOURCES];

@@ -1,0 +1,355 @@
+/** Attacks 20 to 48: on the server's work with files, on networks, between teams, and on what must not be lost. */
+import type { Attack } from "./attacks.ts";
+
+const WALLS_TEST = "tests/security/walls.ts";
+const RESTORED = "tests/security/restored-walls.test.ts";
+const NETWORK = "tests/security/network-walls.ts";
+const NAMES = "tests/security/egress-names.test.ts";
+const FETCH = "tests/functional/host/fetch-image.test.ts";
+const ARCHIVES = "src/guest/programs/hostile-archives.root.test.ts";
+const COPIES = "tests/functional/host/fresh-copies.test.ts";
+
+const FILES: Attack[] = [
+  {
+    number: 20,
+    name: "Links that lead the server out of a sandbox or a volume",
+    tests: [
+      [WALLS_TEST, "symlinks lead to the sandbox's own files, whoever reads them"],
+      ["src/host/volume/content.root.test.ts", "no path leaves the volume"],
+    ],
+  },
+  {
+    number: 21,
+    name: "Links and folders that change places while somebody works on them",
+    tests: [
+      ["tests/security/hostile-volume.test.ts", "is led nowhere else by folders and links that change places"],
+      [
+        "tests/security/hostile-volume.test.ts",
+        "opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it",
+      ],
+    ],
+  },
+  {
+    number: 22,
+    either: true,
+    name: "Entries of archives and layers: outside paths, links, devices, capabilities, whiteouts, long and double names",
+    tests: [
+      [ARCHIVES, "there are at least fifty"],
+      [FETCH, "stay within the image"],
+      [FETCH, "with %s are refused"],
+    ],
+  },
+  {
+    number: 23,
+    either: true,
+    name: "Archives that write through links, or as somebody else",
+    tests: [
+      [ARCHIVES, "refused: "],
+      [ARCHIVES, "harmless: "],
+    ],
+  },
+  {
+    number: 24,
+    either: true,
+    name: "Ids, names, tags and hashes with `../`, NUL, line ends or `%2f` in them",
+    tests: [
+      ["src/control/builds/uploads.test.ts", "the hash %s"],
+      ["src/control/lifecycle/sandbox-end.test.ts", "id %p is a 400"],
+      ["src/control/http/dispatch.test.ts", "a segment is decoded once, after the path was split"],
+    ],
+  },
+  {
+    number: 25,
+    either: true,
+    name: "Volumes mounted over /proc, /sys, the guest or each other, set-id programs and devices on them",
+    tests: [
+      ["src/control/volumes/volumes.test.ts", "at %j are judged: %j"],
+      [
+        "tests/functional/volumes/sandbox-mounts.test.ts",
+        "all that is wrong with mounts is said at once, and no sandbox is made",
+      ],
+      ["tests/security/hostile-volume.test.ts", "the walls of a mount"],
+    ],
+  },
+  {
+    number: 26,
+    name: "Checkpoints that were changed, or come from a tenant",
+    tests: [
+      ["src/host/checkpoint/image-files.test.ts", "%s is refused when a bit of it is another"],
+      ["tests/functional/host/pause.test.ts", "of a checkpoint that has decayed on disk is refused"],
+    ],
+    open: "a checkpoint is hashed against decay, not signed: whoever can write to the data folder is root already",
+  },
+];
+
+const NET: Attack[] = [
+  {
+    number: 27,
+    name: "Metadata services of clouds: by address, by name, by IPv6, by a name that changes, from builds",
+    tests: [
+      [NETWORK, "private networks, metadata services and the machine's LAN are closed to all, over every protocol"],
+      [NETWORK, "a name for a metadata service opens nothing"],
+      [NAMES, "opens nothing: %s"],
+      [NAMES, "only when it is asked for again opens nothing"],
+      [FETCH, "in a private network is reached if the operator says so, and else not"],
+    ],
+  },
+  {
+    number: 28,
+    name: "The machine, its server, its loopback, its networks",
+    tests: [
+      [NETWORK, "this machine itself is closed under all its addresses, and so is the server"],
+      [NETWORK, "from the machine's other interfaces nothing answers at the relay's address"],
+      ["tests/security/listening-sockets.test.ts", "another machine reaches none of them but the listener with TLS"],
+    ],
+  },
+  {
+    number: 29,
+    name: "Neighbours: their addresses, spoofed sources, raw packets, IPv6, all connections of the machine",
+    tests: [
+      [NETWORK, "a neighbour is closed, though it listens and the server reaches it"],
+      [NETWORK, "IPv6 leads nowhere but to oneself"],
+      [NETWORK, "root inside cannot change the network"],
+      [
+        "tests/security/egress-tightening.test.ts",
+        "a sandbox that is gone leaves no rule for whoever has its address next",
+      ],
+    ],
+  },
+  {
+    number: 30,
+    name: "Getting round rules: before the first packet, after a resume, by other DNS, by names in TLS and HTTP that disagree, by IPv6, ICMP and UDP, by connections from before",
+    tests: [
+      [NAMES, "are not reached by two Hosts, an absolute target, or a Host that is folded"],
+      [NAMES, "stay out of reach with a hosts file: the relay asks for itself where a name leads"],
+      [NAMES, "no other port, no UDP, no ping, no IPv6 and no name server of another's answers"],
+      ["tests/security/egress-tightening.test.ts", "are cut by rules that deny just where they lead"],
+      ["tests/security/egress-life.test.ts", "rules that were changed hold over a pause as the last update left them"],
+      [RESTORED, "a fork, and a sandbox resumed twice, without internet access have none"],
+      ["src/host/relay/program/smuggling.test.ts", "no request for a host that is not allowed gets through"],
+    ],
+  },
+  {
+    number: 31,
+    either: true,
+    name: "The edge as a way inside: hosts, ports, absolute targets, CONNECT, smuggled requests, control paths",
+    tests: [
+      ["src/edge/raw-requests.test.ts", "a request whose length is ambiguous is refused and not forwarded"],
+      ["src/edge/raw-requests.test.ts", "an absolute target leads nowhere but to the host's sandbox"],
+      ["src/edge/sandbox-address.test.ts", "a sandbox is named wrongly"],
+      [
+        "tests/functional/sandboxes/sandbox-url-refusals.test.ts",
+        "%s is 404 for every method, with the token or without",
+      ],
+    ],
+  },
+  {
+    number: 32,
+    either: true,
+    name: "Traffic tokens and signed links: changed, old, of another sandbox, guessed",
+    tests: [
+      ["src/edge/traffic-token.test.ts", "a request to a port of a private sandbox"],
+      ["tests/functional/runtime/file-urls.test.ts", "a changed link opens nothing"],
+      ["tests/functional/runtime/file-urls.test.ts", "a link to one sandbox opens no other"],
+      [
+        "src/control/access/signed-links.test.ts",
+        "who guesses too often waits, others do not, and after the window it may try again",
+      ],
+    ],
+  },
+  {
+    number: 33,
+    either: true,
+    name: "Webhooks and image pulls that lead inside, at once or by a name that changes",
+    tests: [
+      [
+        "src/control/webhooks/webhook-post.test.ts",
+        "no connection is made to a name that leads inside, not even when another address of it is fine",
+      ],
+      [
+        "src/control/webhooks/webhook-post.test.ts",
+        "the name is asked for once, and the connection goes to the address that was checked",
+      ],
+      ["src/control/webhooks/webhook-post.test.ts", "does not follow a redirect"],
+      [FETCH, "in a private network is reached if the operator says so, and else not"],
+    ],
+  },
+  {
+    number: 34,
+    either: true,
+    name: "Connections and bytes to the outside without a bound",
+    tests: [
+      [
+        "src/host/network/ruleset.test.ts",
+        "closes every closed range, what the machine is on, and all other sandboxes, whatever a policy says",
+      ],
+    ],
+    open: "ports of mail are open, as all others: the operator's choice, by rules",
+  },
+];
+
+const TENANCY: Attack[] = [
+  {
+    number: 35,
+    either: true,
+    name: "Sandboxes, templates, snapshots, volumes, builds, logs and metrics of another team",
+    tests: [
+      [
+        "src/control/templates/foreign-template.test.ts",
+        "DELETE of an id of another team, public or not, is answered as of one that never was",
+      ],
+      [
+        "src/control/volumes/volumes.test.ts",
+        "of another team are as none: to read, to delete, to mount, to look into",
+      ],
+      ["src/control/builds/builds.test.ts", "find neither the template nor its builds"],
+    ],
+  },
+  {
+    number: 36,
+    either: true,
+    name: "Keys from the store, keys that were revoked, doors without a key",
+    tests: [
+      ["src/control/access/authentication.test.ts", "is listed masked, with its last use, and stored only as a hash"],
+      ["src/control/access/authentication.test.ts", "opens nothing from the moment it is revoked"],
+      ["src/control/access/authentication.test.ts", "every route but those that say so asks who is calling"],
+      [
+        "tests/security/listening-sockets.test.ts",
+        "every socket is of loopback, of the gateway, or the listener with TLS",
+      ],
+    ],
+  },
+  {
+    number: 37,
+    either: true,
+    name: "Secrets in logs, arguments, errors, checkpoints and the environment of sandboxes",
+    tests: [
+      ["src/control/http/dispatch.test.ts", "has one line for each request: who, what, how it went; and no secret"],
+      ["src/control/lifecycle/private-sandbox.test.ts", "is in no list, read, log line or event"],
+      ["src/host/registry/tool-complaint.test.ts", "no secret is told, in whichever form the tool has it"],
+      [COPIES, "neither the secret nor its like is in what they were made from"],
+      [WALLS_TEST, "the guest's folder is read-only and its secret is not in any process of the user"],
+    ],
+  },
+  {
+    number: 38,
+    name: "Tokens and secrets of the original in a fork or a copy",
+    tests: [
+      [COPIES, "have control secrets of their own, and that of the original opens none"],
+      [COPIES, "the original's token is dead in them"],
+      [
+        "src/control/lifecycle/private-sandbox.test.ts",
+        "of a copy is its own; who makes one of a snapshot says whether it is private",
+      ],
+    ],
+  },
+  {
+    number: 39,
+    either: true,
+    name: "Builds: their walls, their cache, layers of another team",
+    tests: [
+      ["src/host/build/layer-key.test.ts", "whatever differs, differs in the key"],
+      [
+        "tests/functional/host/build.test.ts",
+        "are run again for another owner, on another disk, or when they are to be",
+      ],
+      [
+        "tests/functional/host/build.test.ts",
+        "root in a sandbox that takes the guest's place ends its own build, and nothing else",
+      ],
+      ["tests/functional/host/fetched-blobs.test.ts", "what a repository has sent is there for it, and for no other"],
+    ],
+  },
+  {
+    number: 40,
+    either: true,
+    name: "Files of shared layers, changed in memory by a hole of the kernel; pages that are merged; sibling threads",
+    tests: [["tests/functional/host/stacked-images.test.ts", "have its files in memory once"]],
+    open: "layers are not compared with what they were: a hole that writes to the page cache of a template's files is seen by all its sandboxes until the machine forgets them",
+  },
+];
+
+const RELIABILITY: Attack[] = [
+  {
+    number: 41,
+    name: "kill -9 of the server, the runtime, CRIU and the guest at each step of create, pause, resume, fork, build and kill",
+    tests: [
+      ["tests/chaos/chaos.test.ts", "accidents: nothing lost without a word, nothing left"],
+      ["tests/chaos/killed-builds.test.ts", "builds whose server is killed"],
+      [
+        "tests/functional/restart/adoption.test.ts",
+        "a server killed while it creates sandboxes leaves none behind but those it had answered for",
+      ],
+    ],
+  },
+  {
+    number: 42,
+    name: "A power cut around a pause",
+    tests: [
+      ["tests/chaos/crash.test.ts", "a pause that was answered outlasts a crash of the machine in the same moment"],
+    ],
+  },
+  {
+    number: 43,
+    name: "A full disk, a clock that jumps, a registry or name server that is away, two servers on one data folder",
+    tests: [
+      ["tests/chaos/full-disk.test.ts", "a sandbox goes on changing its state"],
+      ["src/control/lifecycle/clock-jump.test.ts", "back and forth again: as if nothing had been"],
+      [FETCH, "a registry that does wrong"],
+      [
+        "tests/functional/restart/side-by-side.test.ts",
+        "a second server on the same data folder is refused and the first goes on",
+      ],
+    ],
+    open: "a failover of Postgres in the middle of a change is not played",
+  },
+  {
+    number: 44,
+    name: "Memory or files that differ after one of many pauses",
+    tests: [["tests/chaos/memory-proof.test.ts", "memory and files are the same after each of"]],
+  },
+  {
+    number: 45,
+    name: "Storms of kill, pause, resume, connect and timeouts on one sandbox",
+    tests: [
+      ["tests/chaos/storm.test.ts", "a storm on the real machine: every answer allowed, nothing stuck, lost or leaked"],
+      ["src/control/lifecycle/storm.test.ts", "one winner each, nothing stuck, lost or leaked"],
+    ],
+  },
+  {
+    number: 46,
+    name: "A machine that is lost and comes back, with its sandboxes elsewhere",
+    notApplicable: "one server is one machine; a second one on its data folder is refused",
+  },
+  {
+    number: 47,
+    name: "Slow clients: uploads and downloads that stall, streams half closed, a command followed again",
+    tests: [
+      [
+        "src/edge/silence.test.ts",
+        "an answer that takes its time, one that pauses, and an upload that pauses arrive whole",
+      ],
+      [
+        "tests/functional/sandboxes/impatient-clients.test.ts",
+        "who stops waiting for a command leaves it running, and can follow it again",
+      ],
+      [
+        "tests/functional/volumes/volume-content.test.ts",
+        "a download that nobody reads to its end holds up none after it",
+      ],
+    ],
+    open: "ten GiB over hours are not played",
+  },
+  {
+    number: 48,
+    either: true,
+    name: "Clients of other versions, fields that nobody knows",
+    tests: [
+      ["src/control/sdk.test.ts", "the JS SDK"],
+      ["tests/functional/sandboxes/sdk-on-node.test.ts", "commands, files, terminals and watchers work"],
+    ],
+    open: "one version of the JavaScript client is run, not several, nor the Python one",
+  },
+];
+
+export const ATTACKS_ON_SERVER: readonly Attack[] = [...FILES, ...NET, ...TENANCY, ...RELIABILITY];

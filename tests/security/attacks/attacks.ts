@@ -1,0 +1,32 @@
+/**
+ * The attacks that this project is held to, by number. Those that are made from inside are attempts of the program in
+ * the folder `inside`, which names them by the same numbers; the others are tests, named here by file and title.
+ * docs/security.md has a table of all of them, made by attack-table.ts from this list and from what was found.
+ */
+
+import { ATTACKS_FROM_INSIDE } from "./attacks-from-inside.ts";
+import { ATTACKS_ON_SERVER } from "./attacks-on-server.ts";
+
+/** A file, and the title of a test or of a group of tests in it. */
+type Reference = readonly [file: string, title: string];
+
+export const WALLS = ["crun", "runsc"] as const;
+export type Wall = (typeof WALLS)[number];
+
+export interface Attack {
+  number: number;
+  /** What is tried, as the table says it. */
+  name: string;
+  /** The program in tests/security/attacks/inside has attempts for it. */
+  inside?: true;
+  tests?: readonly Reference[];
+  /** It makes no difference what the sandbox is held by: it is on the server, or on what is around every sandbox. */
+  either?: true;
+  /** What of it is not held, and why: for both walls. */
+  open?: string;
+  /** Why it cannot be tried here. */
+  notApplicable?: string;
+}
+
+/** In the order of their numbers. */
+export const ATTACKS: readonly Attack[] = [...ATTACKS_FROM_INSIDE, ...ATTACKS_ON_SERVER];

@@ -1,0 +1,100 @@
+/**
+ * A sandbox of crun's that runs the attacks of the folder `inside` as its first process: no server, no guest, no way
+ * into the network. Its description is changed on the way (src/host/testing/spec-edits.ts).
+ */
+import { chownSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
+import { removeCgroups } from "../../../src/host/cgroup/cgroups.ts";
+import { HIDDEN_IN_PROC } from "../../../src/host/image/guest-layout.ts";
+import { imageFolder } from "../../../src/host/image/image-folder.ts";
+import { CrunRuntime } from "../../../src/host/runtime/crun/crun-runtime.ts";
+import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
+import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
+import { attempt, run } from "../../../src/host/system/command.ts";
+import { DataFolder } from "../../../src/host/system/data-folder.ts";
+import { HOST_ID_FIRST } from "../../../src/host/system/id-range.ts";
+import { Toolbox } from "../../../src/host/system/toolbox.ts";
+import { EditingToolbox } from "../../../src/host/testing/edited-crun.ts";
+import { FOUND, PROGRAM } from "../../../src/host/testing/spec-edits.ts";
+import { newDataFolder } from "../../support/server.ts";
+import { until } from "../../support/until.ts";
+
+const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
+const INSIDE = join(import.meta.dir, "inside");
+
+export class BareSandbox implements AsyncDisposable {
+  readonly #data: DataFolder;
+  readonly #folder: string;
+  readonly root: string;
+
+  constructor(readonly id: string) {
+    this.#data = new DataFolder(newDataFolder(`bare-${id}`));
+    this.#folder = join(this.#data.runFolder, id);
+    this.root = join(this.#folder, "root");
+  }
+
+  /** What the attacks found, as they wrote it. `prepare` changes the root before anything runs in it. */
+  async attacked(
+    edits: ConstructorParameters<typeof EditingToolbox>[1],
+    prepare: (root: string) => void = () => undefined,
+  ): Promise<string> {
+    await this.#mountRoot();
+    prepare(this.root);
+    const guest = edits.includes("weakened") ? this.#emptyGuest() : guestFolder(new Toolbox(CACHE));
+    const runtime = await CrunRuntime.open(new EditingToolbox(CACHE, edits), this.#data);
+    const [bootIdFile, controlSecretFile] = ["boot-id", "control-secret"].map((name) => join(this.#folder, name));
+    for (const path of [bootIdFile, controlSecretFile]) writeFileSync(String(path), crypto.randomUUID());
+    const { pid } = await runtime.create({
+      id: this.id,
+      folder: this.#folder,
+      root: this.root,
+      cgroup: `${this.#data.cgroup}/${this.id}`,
+      size: { cpuCount: BASE_TEMPLATE.cpuCount, memoryMB: BASE_TEMPLATE.memoryMB, processors: undefined },
+      hostname: "e2b.local",
+      guestFolder: guest,
+      meminfoFile: undefined,
+      bootIdFile: String(bootIdFile),
+      controlSecretFile: String(controlSecretFile),
+      volumes: [],
+      copy: false,
+      openFilesMax: 1024,
+    });
+    await runtime.start(this.id, pid);
+    const found = join(this.root, FOUND);
+    await until("the attacks are over", () => existsSync(found));
+    await runtime.remove(this.id);
+    return readFileSync(found, "utf8");
+  }
+
+  async #mountRoot(): Promise<void> {
+    this.#data.makeRunFolder();
+    mkdirSync(this.root, { recursive: true, mode: 0o711 });
+    const layer = join(this.#folder, "layer");
+    mkdirSync(layer, { mode: 0o711 });
+    await run(["mount", "-t", "tmpfs", "-o", "mode=711,size=1000g,nr_inodes=0", "none", layer]);
+    for (const name of ["upper", "work"]) mkdirSync(join(layer, name), { mode: 0o755 });
+    chownSync(join(layer, "upper"), HOST_ID_FIRST, HOST_ID_FIRST);
+    const layers = `lowerdir=${imageFolder(CACHE, BASE_IMAGE)},upperdir=${layer}/upper,workdir=${layer}/work`;
+    await run(["mount", "-t", "overlay", "overlay", "-o", layers, this.root]);
+    const program = join(this.root, PROGRAM, "..");
+    cpSync(INSIDE, program, { recursive: true });
+    chownSync(program, HOST_ID_FIRST, HOST_ID_FIRST);
+  }
+
+  /** Not that of the machine's other sandboxes: whoever gets in could change it. */
+  #emptyGuest(): string {
+    const folder = join(this.#folder, "guest");
+    for (const name of ["bin", "sys", ...HIDDEN_IN_PROC.map((hidden) => `empty/${hidden}`)]) {
+      mkdirSync(join(folder, name), { recursive: true });
+    }
+    writeFileSync(join(folder, "bin/init"), "");
+    return folder;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await removeCgroups(this.#data.cgroup);
+    for (const path of [this.root, join(this.#folder, "layer")]) await attempt(["umount", "--lazy", path]);
+    for (const path of [this.#data.runFolder, this.#data.path]) rmSync(path, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * Images whose maker has put links where a sandbox has its own mounts, devices and hidden files: whoever makes the
+ * walls must not be led elsewhere by them, neither to the machine's files nor to none (CVE-2025-31133, -52565, -52881).
+ */
+import { describe, expect, test } from "bun:test";
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { type Found, openIn } from "./attempts.ts";
+import { BareSandbox } from "./bare-sandbox.ts";
+
+/** Each link, and where it leads. */
+const LINKS: Record<string, string>[] = [
+  { "dev/null": "/proc/sysrq-trigger", "dev/console": "/proc/sys/kernel/core_pattern", "dev/pts": "/proc" },
+  { proc: "/tmp/proc" },
+  { proc: "../../../../../../proc" },
+  { dev: "/tmp/dev", sys: "/tmp/sys" },
+  { dev: "../../../../../../dev", sys: "../../../../../../sys" },
+  { dev: "/proc/self/fd" },
+  { run: "/proc/1/root/run" },
+  { ".sandlot": "/proc/1/root/etc" },
+];
+
+/** This sandbox has a root in memory, and no disk of its own. */
+const DISK = "15";
+
+describe("an image with links in place of what is mounted and hidden", () => {
+  test.each(LINKS.map((links, at) => ({ at, links })))("$links", async ({ at, links }) => {
+    await using sandbox = new BareSandbox(`root-${at}`);
+    const made = sandbox.attacked(["attacks"], (root) => {
+      for (const [path, target] of Object.entries(links)) {
+        const place = join(root, path);
+        rmSync(place, { recursive: true, force: true });
+        mkdirSync(dirname(place), { recursive: true });
+        symlinkSync(target, place);
+      }
+      for (const name of ["dev", "proc", "sys"]) mkdirSync(join(root, "tmp", name), { recursive: true });
+      writeFileSync(join(root, "tmp/proc/kallsyms"), "not the kernel's");
+    });
+    // To refuse such an image is as good.
+    const said = await made.catch((error: Error) => error);
+    if (said instanceof Error) {
+      expect(said.message).toMatch(/is invalid: Not a directory|Invalid cross-device link/);
+      return;
+    }
+    const { [DISK]: _, ...open } = openIn(JSON.parse(said) as Found);
+    expect(Object.values(open).flat()).toEqual([]);
+  });
+});
