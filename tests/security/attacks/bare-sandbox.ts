@@ -13,7 +13,7 @@ import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
 import { attempt, run } from "../../../src/host/system/command.ts";
 import { DataFolder } from "../../../src/host/system/data-folder.ts";
-import { HOST_ID_FIRST } from "../../../src/host/system/id-range.ts";
+import { HOST_ID_FIRST, SHARED_IDS } from "../../../src/host/system/id-range.ts";
 import { Toolbox } from "../../../src/host/system/toolbox.ts";
 import { EditingToolbox } from "../../../src/host/testing/edited-crun.ts";
 import { FOUND, PROGRAM } from "../../../src/host/testing/spec-edits.ts";
@@ -58,6 +58,7 @@ export class BareSandbox implements AsyncDisposable {
       controlSecretFile: String(controlSecretFile),
       volumes: [],
       copy: false,
+      ids: SHARED_IDS,
       openFilesMax: 1024,
     });
     await runtime.start(this.id, pid);
