@@ -1,9 +1,10 @@
 /** What code inside a sandbox, root included, cannot do: every attack of the list that is made from inside. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
+import type { Wall } from "../../src/contract/wall.ts";
 import type { TestServer } from "../support/server.ts";
 import { IS_WRITING, type Life, record, recorded } from "./attacks/attack-table.ts";
-import { ATTACKS, type Wall } from "./attacks/attacks.ts";
+import { ATTACKS } from "./attacks/attacks.ts";
 import { attack, type Found, openIn } from "./attacks/attempts.ts";
 
 const FROM_INSIDE = ATTACKS.filter(({ inside }) => inside === true);

@@ -5,8 +5,9 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { WALLS, type Wall } from "../../../src/contract/wall.ts";
 import { PROJECT } from "../../house/source-files.ts";
-import { ATTACKS, type Attack, WALLS, type Wall } from "./attacks.ts";
+import { ATTACKS, type Attack } from "./attacks.ts";
 
 const LIVES = ["booted", "resumed", "forked", "from a snapshot"] as const;
 export type Life = (typeof LIVES)[number];

@@ -10,9 +10,6 @@ import { ATTACKS_ON_SERVER } from "./attacks-on-server.ts";
 /** A file, and the title of a test or of a group of tests in it. */
 type Reference = readonly [file: string, title: string];
 
-export const WALLS = ["crun", "runsc"] as const;
-export type Wall = (typeof WALLS)[number];
-
 export interface Attack {
   number: number;
   /** What is tried, as the table says it. */

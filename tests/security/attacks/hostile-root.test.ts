@@ -20,6 +20,8 @@ const LINKS: Record<string, string>[] = [
   { ".sandlot": "/proc/1/root/etc" },
 ];
 
+/** What the kernel says of a way that leads out of a root, or nowhere. */
+const REFUSALS = /is invalid: Not a directory|Invalid cross-device link|Too many levels of symbolic links/;
 /** This sandbox has a root in memory, and no disk of its own. */
 const DISK = "15";
 
@@ -39,7 +41,7 @@ describe("an image with links in place of what is mounted and hidden", () => {
     // To refuse such an image is as good.
     const said = await made.catch((error: Error) => error);
     if (said instanceof Error) {
-      expect(said.message).toMatch(/is invalid: Not a directory|Invalid cross-device link/);
+      expect(said.message).toMatch(REFUSALS);
       return;
     }
     const { [DISK]: _, ...open } = openIn(JSON.parse(said) as Found);

@@ -168,8 +168,8 @@ def typed_by_others():
             if os.path.exists(path):
                 return path
         # Those of the guest's making are in a devpts of the sandbox's own, and not held by its first process.
-        for file in os.listdir("/proc/1/fd"):
-            path = os.readlink(f"/proc/1/fd/{file}")
+        held = [f"/proc/1/fd/{file}" for file in os.listdir("/proc/1/fd")]
+        for path in [os.readlink(each) for each in held if os.path.islink(each)]:
             if "/pts/" in path or "/tty" in path:
                 return f"the first process holds {path}"
         raise OSError(errno.EPERM, "none")
