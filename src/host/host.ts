@@ -329,8 +329,11 @@ export type HostEvent =
   | { kind: "inventory"; reachable: readonly Reachable[] }
   | ({ kind: "reachable" } & Reachable)
   | { kind: "unreachable"; id: string }
-  /** It ended without `destroy`: its first process died. Told once, after `unreachable`. */
-  | { kind: "lost"; id: string }
+  /**
+   * It ended without `destroy`: its first process died, or the host ended it for what it did to the machine. Told once,
+   * after `unreachable`. `reason` is for those whose it was.
+   */
+  | { kind: "lost"; id: string; reason: string }
   /** What a build says, in its order and all of it before the build's outcome. */
   | { kind: "build-log"; id: string; entries: readonly BuildLogEntry[] }
   | LogEvent;

@@ -134,6 +134,25 @@ export const NFT_MS = 180_000;
 export const NFT_BATCH_MAX_CHARS = 4 * 1024 * 1024;
 /** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
 export const CONNECTIONS_PER_SANDBOX_MAX = 8192;
+/**
+ * What may wait in the netlink and ping sockets of a sandbox, in all, and how many of these it may have: they are in
+ * nobody's memory. Those of a sandbox that has no more than a few are not looked at.
+ */
+export const QUEUED_PER_SANDBOX_MAX_BYTES = 32 * 1024 * 1024;
+export const QUEUING_SOCKETS_PER_SANDBOX_MAX = 4096;
+export const QUEUE_SOCKETS_FEW = 4;
+/** Of a list of sockets: as long as one of all those that a sandbox may have. */
+export const QUEUE_LIST_MAX_BYTES = 1024 * 1024;
+/**
+ * All sandboxes are looked at after the longest time; after the shortest one if the kernel's memory has grown by so
+ * much, which is seen at every tick.
+ */
+export const QUEUE_LOOK_MAX_MS = 10_000;
+export const QUEUE_LOOK_GAP_MS = 500;
+export const QUEUE_TICK_MS = 250;
+export const QUEUE_GROWTH_BYTES = 64 * 1024 * 1024;
+/** So many sandboxes before others get their turn. */
+export const QUEUE_LOOK_TURN = 8;
 /** Of one sandbox: the machine has a million in all, and what waits in one is no sandbox's memory (64 KiB each way). */
 export const TERMINALS_PER_SANDBOX_MAX = 256;
 /** Below this much free space no new sandbox is made: the running ones need it. */

@@ -46,6 +46,7 @@ import type { DnsRelay } from "./relay/dns-relay.ts";
 import type { Walls } from "./runtime/walls.ts";
 import { Checkpointing } from "./sandbox/checkpointing.ts";
 import { type CleanupParts, type Remains, reap, unmake, unmakeById } from "./sandbox/cleanup.ts";
+import { QueueWatch } from "./sandbox/queue-watch.ts";
 import { ReadyPool } from "./sandbox/ready-pool.ts";
 import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
 import { isAlive, recordsIn, type SandboxRecord, wallOf } from "./sandbox/sandbox-record.ts";
@@ -71,6 +72,7 @@ export class Machine implements Host {
   readonly #layers: Layers;
   readonly #builds: Builds;
   readonly #liveness: Timer;
+  readonly #queues: QueueWatch;
 
   private constructor(
     readonly options: MachineOptions,
@@ -131,6 +133,10 @@ export class Machine implements Host {
     this.#builds = builds;
     this.#liveness = setInterval(() => this.#findLost(), LIVENESS_CHECK_MS);
     this.#liveness.unref();
+    this.#queues = new QueueWatch(
+      () => this.#running.records(),
+      (id, reason) => this.#lose(id, reason),
+    );
   }
 
   /** The caller holds the data folder's lock and runs inside the mount namespace. */
@@ -325,6 +331,7 @@ export class Machine implements Host {
 
   async close(): Promise<void> {
     clearInterval(this.#liveness);
+    this.#queues.close();
     this.#journals.close();
     await this.#builds.close();
     await this.#pool.close();
@@ -362,11 +369,14 @@ export class Machine implements Host {
   }
 
   #findLost(): void {
-    for (const { record, isTold } of this.#running.lost()) {
-      const { id } = record;
-      this.destroy(id).catch((error) => complain("a lost sandbox could not be removed", error, id));
-      if (isTold) this.#running.tell({ kind: "lost", id });
-    }
+    for (const { record } of this.#running.lost()) this.#lose(record.id, "its first process ended");
+  }
+
+  #lose(id: string, reason: string): void {
+    const isTold = this.#running.get(id)?.isTold;
+    stderrLog.write({ level: "warn", event: "a sandbox is over", sandbox: id, reason });
+    this.destroy(id).catch((error) => complain("a lost sandbox could not be removed", error, id));
+    if (isTold) this.#running.tell({ kind: "lost", id, reason });
   }
 
   #isInCheckpoint({ pausingInto }: SandboxRecord): boolean {

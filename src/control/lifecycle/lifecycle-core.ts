@@ -121,12 +121,12 @@ export class LifecycleCore {
     this.removal.enqueue([sandbox]);
   }
 
-  /** The host says that this run's first process is dead. True: this call ended it. */
-  async lost(sandbox: Sandbox): Promise<boolean> {
+  /** The host says that this run is over, or is not known to it any more. True: this call ended it. */
+  async lost(sandbox: Sandbox, reason = "its first process ended"): Promise<boolean> {
     const ended = await this.store.sandboxes.endRunning(sandbox);
     if (ended === undefined) return false;
-    this.log.write({ level: "warn", event: "sandbox lost", sandbox: sandbox.id });
-    this.endSoon(ended, "its first process ended");
+    this.log.write({ level: "warn", event: "sandbox lost", sandbox: sandbox.id, reason });
+    this.endSoon(ended, reason);
     return true;
   }
 

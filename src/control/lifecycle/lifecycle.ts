@@ -56,7 +56,7 @@ export class Lifecycle {
   heard(event: HostEvent): void {
     this.#core.reachability.heard(event);
     if (event.kind !== "lost") return;
-    this.#core.background.run("loss of a sandbox not recorded", () => this.#lost(event.id));
+    this.#core.background.run("loss of a sandbox not recorded", () => this.#lost(event.id, event.reason));
   }
 
   /** The ways to sandboxes, now and whenever one changes. */
@@ -358,9 +358,9 @@ export class Lifecycle {
     }
   }
 
-  async #lost(id: string): Promise<void> {
+  async #lost(id: string, reason: string): Promise<void> {
     const sandbox = await this.#core.store.sandboxes.byId(id);
-    if (sandbox?.state === "running") await this.#core.lost(sandbox);
+    if (sandbox?.state === "running") await this.#core.lost(sandbox, reason);
   }
 
   async #row(team: Team, id: string): Promise<Sandbox> {

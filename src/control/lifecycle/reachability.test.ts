@@ -70,7 +70,7 @@ describe("a pause", () => {
 test("what the host lost is over at once, before its row says so", () => {
   up();
   reachability.heard({ kind: "unreachable", id });
-  reachability.heard({ kind: "lost", id });
+  reachability.heard({ kind: "lost", id, reason: "it ended" });
   expect(heard()).toEqual([
     ["r1", "closed"],
     ["r1", "over"],

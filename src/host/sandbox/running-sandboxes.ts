@@ -85,6 +85,10 @@ export class RunningSandboxes {
     return running !== undefined && isAlive(running.record);
   }
 
+  records(): SandboxRecord[] {
+    return [...this.#entries.values()].map(({ record }) => record);
+  }
+
   /** Those whose first process has ended. */
   lost(): RunningSandbox[] {
     return [...this.#entries.values()].filter(({ record }) => !isAlive(record));

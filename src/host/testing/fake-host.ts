@@ -264,7 +264,7 @@ export class FakeHost implements Host {
   /** The sandbox's first process dies. */
   lose(id: string): void {
     if (!this.#takeOut(id)) throw new Error(`${id} does not run`);
-    this.listener({ kind: "lost", id });
+    this.listener({ kind: "lost", id, reason: "its first process ended" });
   }
 
   /**

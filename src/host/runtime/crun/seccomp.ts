@@ -28,7 +28,7 @@ rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsus
 sched_getaffinity sched_getattr sched_getparam sched_get_priority_max sched_get_priority_min sched_getscheduler
 sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam sched_setscheduler sched_yield seccomp select semctl
 semget semop semtimedop sendfile sendmmsg sendmsg sendto setfsgid setfsuid setgid setgroups setitimer setpgid setpriority
-setregid setresgid setresuid setreuid setrlimit set_robust_list setsid setsockopt set_thread_area set_tid_address setuid
+setregid setresgid setresuid setreuid setrlimit set_robust_list setsid set_thread_area set_tid_address setuid
 setxattr setxattrat shmat shmctl shmdt shmget shutdown sigaltstack signalfd signalfd4 splice stat statfs statx
 symlink symlinkat sync sync_file_range syncfs sysinfo tee tgkill time timer_create timer_delete timer_getoverrun
 timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times tkill truncate umask uname unlink unlinkat
@@ -69,8 +69,25 @@ const NETLINK_ROUTE = 0;
 const INTERNET_PROTOCOLS = [0, 1, 6, 17, 58];
 const PROTOCOL_LAST = 58;
 
+/**
+ * Options of sockets, by level: IP, TCP, UDP, IPv6, ICMPv6, raw, TLS in TCP, netlink. Any, and at the level of all
+ * sockets (1) those up to the last known one, but for these: the size of what may wait to be read, because what waits
+ * in netlink and ping sockets is in nobody's memory; and filters, whose code is in nobody's memory either and of which
+ * the machine has a bound that one sandbox could reach.
+ */
+const OPTION_LEVELS = [0, 6, 17, 41, 58, 255, 270, 282];
+const SOL_SOCKET = 1;
+const SOCKET_OPTION_LAST = 96;
+const [SO_RCVBUF, SO_ATTACH_FILTER, SO_RCVBUFFORCE] = [8, 26, 33];
+const [SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF] = [50, 51, 52];
+const RECEIVE_BUFFER = [SO_RCVBUF, SO_RCVBUFFORCE];
+const SOCKET_FILTERS = [SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF];
+
+/** A call that is not made, and taken for one that was. */
+const DONE = 0;
 const EPERM = 1;
 const ENOSYS = 38;
+const ENOPROTOOPT = 92;
 const EPROTONOSUPPORT = 93;
 const EAFNOSUPPORT = 97;
 /** Plain Linux: the one personality programs may ask for, besides asking which they have. */
@@ -100,6 +117,26 @@ const CLOSED_FAMILIES = [0, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15].map((family
   refuse(["socket"], EAFNOSUPPORT, [equals(0, family)]),
 );
 
+/**
+ * The size of a receive buffer is taken and not used: the kernel itself takes any and uses what the machine allows, so
+ * programs cannot count on it.
+ */
+function socketOptions() {
+  const ofSockets = (option: number) => [equals(1, SOL_SOCKET), equals(2, option)];
+  const numbers = Array.from({ length: SOCKET_OPTION_LAST + 1 }, (_, number) => number);
+  const open = numbers.filter((number) => !RECEIVE_BUFFER.includes(number) && !SOCKET_FILTERS.includes(number));
+  return [
+    ...OPTION_LEVELS.map((level) => allow(["setsockopt"], [equals(1, level)])),
+    ...open.map((option) => allow(["setsockopt"], ofSockets(option))),
+    ...RECEIVE_BUFFER.map((option) => refuse(["setsockopt"], DONE, ofSockets(option))),
+    ...SOCKET_FILTERS.map((option) => refuse(["setsockopt"], EPERM, ofSockets(option))),
+    refuse(["setsockopt"], ENOPROTOOPT, [
+      equals(1, SOL_SOCKET),
+      { index: 2, value: SOCKET_OPTION_LAST, op: "SCMP_CMP_GT" },
+    ]),
+  ];
+}
+
 function equals(index: number, value: number): Comparison {
   return { index, value, op: "SCMP_CMP_EQ" };
 }
@@ -122,6 +159,7 @@ export function seccompProfile() {
         refuse(["socket"], EPROTONOSUPPORT, [equals(0, family), { index: 2, value: PROTOCOL_LAST, op: "SCMP_CMP_GT" }]),
       ]),
       allow(["socket"], [equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)]),
+      ...socketOptions(),
       allow(["personality"], [equals(0, PER_LINUX)]),
       allow(["personality"], [equals(0, PERSONALITY_QUERY)]),
       ...CLOSED_FAMILIES,

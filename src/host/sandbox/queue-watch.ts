@@ -1,0 +1,96 @@
+/**
+ * Ends sandboxes that have the kernel keep for them what counts for nobody (socket-queues.ts). All of them are looked
+ * at now and then, and at once when the kernel's own memory grows: to see that takes one small file.
+ */
+import { described, stderrLog } from "../../work/log.ts";
+import {
+  QUEUE_GROWTH_BYTES,
+  QUEUE_LOOK_GAP_MS,
+  QUEUE_LOOK_MAX_MS,
+  QUEUE_LOOK_TURN,
+  QUEUE_TICK_MS,
+  QUEUED_PER_SANDBOX_MAX_BYTES,
+  QUEUING_SOCKETS_PER_SANDBOX_MAX,
+} from "../limits.ts";
+import { kernelBytes, type Queued, queuedIn } from "./socket-queues.ts";
+
+interface Watched {
+  id: string;
+  pid: number;
+}
+
+const MIB = 1024 * 1024;
+
+export class QueueWatch {
+  readonly #sandboxes: () => Iterable<Watched>;
+  readonly #end: (id: string, reason: string) => void;
+  readonly #timer: Timer;
+  #lookedAt = performance.now();
+  #kernelBytes = kernelBytes();
+  #isLooking = false;
+
+  constructor(sandboxes: () => Iterable<Watched>, end: (id: string, reason: string) => void) {
+    this.#sandboxes = sandboxes;
+    this.#end = end;
+    this.#timer = setInterval(() => void this.#tick(), QUEUE_TICK_MS);
+    this.#timer.unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #tick(): Promise<void> {
+    if (this.#isLooking || !this.#isTime()) return;
+    this.#isLooking = true;
+    try {
+      await this.#look();
+    } catch (error) {
+      stderrLog.write({ level: "error", event: "queues of sockets could not be looked at", error: described(error) });
+    } finally {
+      this.#lookedAt = performance.now();
+      this.#kernelBytes = kernelBytes();
+      this.#isLooking = false;
+    }
+  }
+
+  #isTime(): boolean {
+    const ms = performance.now() - this.#lookedAt;
+    if (ms >= QUEUE_LOOK_MAX_MS) return true;
+    const now = kernelBytes();
+    // What has been given back can be taken again.
+    this.#kernelBytes = Math.min(this.#kernelBytes, now);
+    return ms >= QUEUE_LOOK_GAP_MS && now - this.#kernelBytes >= QUEUE_GROWTH_BYTES;
+  }
+
+  async #look(): Promise<void> {
+    let looked = 0;
+    for (const { id, pid } of [...this.#sandboxes()]) {
+      const reason = offenceOf(queuedOrNone(pid));
+      if (reason !== undefined) this.#end(id, reason);
+      // Requests are answered in between.
+      if (++looked % QUEUE_LOOK_TURN === 0) await Bun.sleep(0);
+    }
+  }
+}
+
+/** Undefined: nothing to object to. */
+export function offenceOf({ sockets, bytes }: Queued): string | undefined {
+  if (bytes > QUEUED_PER_SANDBOX_MAX_BYTES) {
+    const most = `at most ${QUEUED_PER_SANDBOX_MAX_BYTES / MIB} MiB may wait there`;
+    return `its netlink and ping sockets held ${Math.round(bytes / MIB)} MiB that nobody reads; ${most}`;
+  }
+  if (sockets > QUEUING_SOCKETS_PER_SANDBOX_MAX) {
+    return `it had ${sockets} netlink and ping sockets open; there may be ${QUEUING_SOCKETS_PER_SANDBOX_MAX}`;
+  }
+  return undefined;
+}
+
+function queuedOrNone(pid: number): Queued {
+  try {
+    return queuedIn(pid);
+  } catch {
+    // It has ended.
+    return { sockets: 0, bytes: 0 };
+  }
+}
