@@ -5,7 +5,7 @@
 import { chownSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { removeCgroups } from "../../src/host/cgroup/cgroups.ts";
+import { removeCgroups } from "../../src/host/cgroup/removal.ts";
 import { checkpointFolder } from "../../src/host/checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "../../src/host/checkpoint/checkpoints.ts";
 import { type Manifest, OWN_FOLDER } from "../../src/host/checkpoint/manifest.ts";

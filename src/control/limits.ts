@@ -21,6 +21,10 @@ export const EXPIRY_RETRY_MS = 250;
 /** A sandbox that could not be destroyed is tried again after the first of these, doubling up to the second. */
 export const REMOVAL_RETRY_MIN_MS = 1_000;
 export const REMOVAL_RETRY_MAX_MS = 60_000;
+/** One whose end takes longer does not keep the others waiting: it goes on, and the next takes its place. */
+export const REMOVAL_WAIT_MS = 1_000;
+/** How long a kill waits for a sandbox that is between two states, and is ended after that. */
+export const KILL_WAIT_MS = 45_000;
 /** How long a call waits for a sandbox that is between two states; TRANSITION_ROUNDS_MAX bounds the changes. */
 export const TRANSITION_WAIT_MS = 60_000;
 /** That bound when something is to be done with a running sandbox, which others may go on taking in hand. */

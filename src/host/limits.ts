@@ -185,8 +185,18 @@ export const GUEST_REMOVE_MS = 60_000;
 export const POOL_MIN_BYTES = 4 * 1024 ** 3;
 export const POOL_RELEASE_MS = 20_000;
 export const POOL_LOOK_EVERY_MS = 20;
-/** The memory of a large sandbox takes a while to be given back, on a machine that is busy. */
+/**
+ * What was told to end is waited for so long, however many trees it is in: the memory of a large sandbox takes a while
+ * to be given back, on a machine that is busy. What then runs on is looked at again and again, with pauses that double
+ * from the second to the third, so many at once; a log line names so many processes of it.
+ */
 export const CGROUP_REMOVE_MS = 20_000;
+export const UNENDED_RETRY_MIN_MS = 500;
+export const UNENDED_RETRY_MAX_MS = 30_000;
+export const UNENDED_AT_ONCE = 8;
+export const UNENDED_SHOWN_MAX = 20;
+/** What is left of the sandboxes of a server that was killed is removed, so many at once. */
+export const REAPS_AT_ONCE = 8;
 /** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */
 export const CGROUP_REMOVE_RETRY_MIN_MS = 1;
 export const CGROUP_REMOVE_RETRY_MAX_MS = 20;

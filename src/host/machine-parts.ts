@@ -30,6 +30,8 @@ export interface MachineOptions extends BuildOptions {
   mapIds?: boolean;
   /** What sandboxes are kept behind of which nobody said anything; crun unless given. */
   wall?: Wall;
+  /** How long the end of a sandbox is waited for; absent: as long as is usual. */
+  endWithinMs?: number;
 }
 
 interface MachineParts {

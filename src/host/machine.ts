@@ -12,7 +12,6 @@ import type { Builds } from "./build/builds.ts";
 import type { Layers } from "./build/layers.ts";
 import { openBuilds } from "./build/open-builds.ts";
 import type { TemplateSandboxes } from "./build/template-sandboxes.ts";
-import { killFrozen } from "./cgroup/freezer.ts";
 import { Processors } from "./cgroup/processors.ts";
 import type { Checkpoints } from "./checkpoint/checkpoints.ts";
 import type { Disks } from "./disk/disks.ts";
@@ -45,7 +44,8 @@ import type { Network } from "./network/network.ts";
 import type { DnsRelay } from "./relay/dns-relay.ts";
 import type { Walls } from "./runtime/walls.ts";
 import { Checkpointing } from "./sandbox/checkpointing.ts";
-import { type CleanupParts, type Remains, reap, unmake, unmakeById } from "./sandbox/cleanup.ts";
+import type { Remains } from "./sandbox/cleanup.ts";
+import { Endings } from "./sandbox/endings.ts";
 import { QueueWatch } from "./sandbox/queue-watch.ts";
 import { ReadyPool } from "./sandbox/ready-pool.ts";
 import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
@@ -65,7 +65,7 @@ export class Machine implements Host {
   readonly #meter = new UsageMeter();
   readonly #starting: Starting;
   readonly #checkpointing: Checkpointing;
-  readonly #places: CleanupParts;
+  readonly #endings: Endings;
   readonly #pages: GuestPages;
   readonly #pool: ReadyPool;
   readonly #sandboxes: TemplateSandboxes;
@@ -90,7 +90,7 @@ export class Machine implements Host {
     const { data, guestFolder } = options;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     this.#pages = new GuestPages(mounts);
-    this.#places = { data, walls, network, disks };
+    this.#endings = new Endings({ data, walls, network, disks }, options.endWithinMs);
     this.#checkpointing = new Checkpointing({ data, network, disks, walls, checkpoints, volumes });
     this.#starting = new Starting({
       running: this.#running,
@@ -176,8 +176,8 @@ export class Machine implements Host {
       }
       // From here on the checkpoint is the sandbox. What cannot be cleared away now is cleared by the next resume or
       // start.
-      await killFrozen(running.record.cgroup)
-        .then(() => unmake(this.#places, running.record))
+      await this.#endings
+        .end(running.record)
         .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id));
     });
   }
@@ -187,14 +187,14 @@ export class Machine implements Host {
     await this.#turns.run(id, async () => {
       this.#demandImage(request.kind);
       if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
-      if (existsSync(this.#running.folderOf(id))) await unmakeById(this.#places, id);
+      if (existsSync(this.#running.folderOf(id))) await this.#endings.endById(id);
       try {
         await this.#starting.fromCheckpoint(request, false);
         await this.#starting.handOver(id, request);
         this.#journals.follow(id, this.#running.welcome(id).guest);
       } catch (cause) {
         this.#running.takeOut(id);
-        await unmakeById(this.#places, id);
+        await this.#endings.endById(id);
         throw cause;
       }
     });
@@ -226,7 +226,7 @@ export class Machine implements Host {
       this.#running.takeOut(id);
       // By what is written down at this moment: a resume that failed meanwhile has given its slot back, which may be
       // another's by now.
-      await unmakeById(this.#places, id);
+      await this.#endings.endById(id);
     });
   }
 
@@ -273,7 +273,7 @@ export class Machine implements Host {
         .catch((error) => complain("an earlier guest is not held in memory", error, record.id));
     }
     this.#running.keepOnly(kept);
-    await reap(this.#places, kept);
+    await this.#endings.reap(kept);
     await this.network.admitAll();
     await this.#layers.recover();
     const checkpoints = await this.checkpoints.keepOnly(new Set(keep.checkpoints));
@@ -336,6 +336,7 @@ export class Machine implements Host {
     await this.#builds.close();
     await this.#pool.close();
     await this.#turns.settled();
+    await this.#endings.close();
     await this.content.close();
     await this.volumes.close();
     await this.network.close();
@@ -363,9 +364,9 @@ export class Machine implements Host {
   }
 
   async #unmake(remains: Remains): Promise<void> {
-    await unmake(this.#places, remains).catch((error) =>
-      complain("a sandbox that did not start could not be removed", error, remains.id),
-    );
+    await this.#endings
+      .end(remains)
+      .catch((error) => complain("a sandbox that did not start could not be removed", error, remains.id));
   }
 
   #findLost(): void {

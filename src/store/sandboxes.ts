@@ -83,11 +83,6 @@ export interface SandboxRun {
   executionId: string;
 }
 
-/** A run that is to be removed, with the checkpoint that goes with it. */
-export interface EndedRun extends SandboxRun {
-  checkpoint: string | null;
-}
-
 /** What a new run starts with. */
 interface NewRun {
   startedAt: number;

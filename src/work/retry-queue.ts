@@ -9,6 +9,8 @@ interface RetryQueueOptions<T> {
   /** Told of each failure; another try follows. */
   failed(item: T, error: unknown): void;
   atOnce: number;
+  /** What takes longer goes on beside the others and counts no more; it must have an end of its own. */
+  waitMaxMs?: number;
   retryMinMs: number;
   retryMaxMs: number;
 }
@@ -70,11 +72,23 @@ export class RetryQueue<T> {
     }
   }
 
+  /** Resolves when the work is done, or has taken too long; then it is still counted as under way. */
+  async #whileShort(work: Promise<void>): Promise<void> {
+    const { clock, background, waitMaxMs } = this.#options;
+    if (waitMaxMs === undefined) return await work;
+    const over = Promise.withResolvers<void>();
+    const timer = clock.after(waitMaxMs, () => {
+      background.run("work in line failed", () => work);
+      over.resolve();
+    });
+    await Promise.race([work, over.promise]).finally(() => timer.cancel());
+  }
+
   async #work(first: { item: T; retryMs: number }): Promise<void> {
     try {
       for (let next: typeof first | undefined = first; next !== undefined && !this.#closed; next = this.#line.shift()) {
         const { item, retryMs } = next;
-        await this.#options.work(item).catch((error: unknown) => this.#retryLater(item, retryMs, error));
+        await this.#whileShort(this.#options.work(item).catch((error) => this.#retryLater(item, retryMs, error)));
       }
     } finally {
       this.#workers--;

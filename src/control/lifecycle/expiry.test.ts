@@ -143,6 +143,23 @@ describe("expiry", () => {
     expect(tookMs).toBeLessThan(100);
   });
 
+  test("sandboxes that do not end keep no others from it", async () => {
+    const held = Promise.withResolvers<void>();
+    const stuck = new Set<string>();
+    for (let nth = 0; nth < 2 * REMOVALS_AT_ONCE; nth++) stuck.add(await f.create({ timeout: 10 }));
+    const others = [await f.create({ timeout: 10 }), await f.create({ timeout: 11 })];
+    f.host.beforeDestroy = (id) => (stuck.has(id) ? held.promise : Promise.resolve());
+    const gone = async () => (await Promise.all(others.map((id) => f.store.sandboxes.byId(id)))).every((row) => !row);
+    await f.until(async () => {
+      await f.clock.advance(1_000, async () => undefined);
+      return await gone();
+    });
+    expect(await f.store.sandboxes.inState("killing")).toHaveLength(stuck.size);
+    held.resolve();
+    await f.control.settled();
+    expect(await f.store.sandboxes.inState("killing")).toEqual([]);
+  });
+
   test("a store that fails for a moment delays it, and no more", async () => {
     const id = await f.create({ timeout: 1 });
     const { takeDue } = f.store.sandboxes;

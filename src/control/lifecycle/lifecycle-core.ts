@@ -16,7 +16,7 @@ import { createExpiry, type Expiry } from "./expiry.ts";
 import { type LifecycleListener, NO_LISTENER } from "./lifecycle-listener.ts";
 import { Quota } from "./quota.ts";
 import { Reachability } from "./reachability.ts";
-import { createSandboxRemoval, type SandboxRemoval } from "./sandbox-removal.ts";
+import { SandboxRemoval } from "./sandbox-removal.ts";
 import { StartRepair } from "./start-repair.ts";
 
 export interface LifecycleServices {
@@ -58,8 +58,8 @@ export class LifecycleCore {
     this.listener = services.listener ?? NO_LISTENER;
     this.background = new Background(services.log);
     this.changes = new Changes(services.clock);
-    this.quota = new Quota(services);
-    this.removal = createSandboxRemoval(this);
+    this.removal = new SandboxRemoval(this);
+    this.quota = new Quota({ ...services, runsOn: (teamId) => this.removal.runningOf(teamId) });
     this.checkpointRemoval = createCheckpointRemoval(this);
     this.startRepair = new StartRepair({
       ...services,

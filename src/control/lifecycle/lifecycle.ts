@@ -23,7 +23,7 @@ import type { HostEvent } from "../../host/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
 import type { RouteEvent, Wake, WakeRequest } from "../directory.ts";
-import { AT_REST_ROUNDS_MAX, KILL_ROUNDS_MAX, TRANSITION_WAIT_MS, WAKE_MIN_SECONDS } from "../limits.ts";
+import { AT_REST_ROUNDS_MAX, KILL_ROUNDS_MAX, KILL_WAIT_MS, WAKE_MIN_SECONDS } from "../limits.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
 import { type BringUp, type BroughtUp, bringUp } from "./bring-up.ts";
 import { capture } from "./capture.ts";
@@ -35,7 +35,15 @@ import { limitReached } from "./quota.ts";
 import { recover } from "./recovery.ts";
 import { type ResumeOptions, Resuming } from "./resuming.ts";
 import { endWithin, lastEnd, ranTooLong } from "./run-length.ts";
-import { beingEnded, inTransition, notFound, type SandboxStatus, shownState, statusOf } from "./sandbox-status.ts";
+import {
+  beingEnded,
+  inTransition,
+  notFound,
+  notGoneYet,
+  type SandboxStatus,
+  shownState,
+  statusOf,
+} from "./sandbox-status.ts";
 import { type Attempt, untilSettled, waitLeft } from "./transition-wait.ts";
 import { admit, wakeRefusal } from "./wake.ts";
 
@@ -230,12 +238,17 @@ export class Lifecycle {
     this.#core.listener.tell("checkpointed", sandbox, note);
   }
 
-  /** Returns when the sandbox is gone, or when somebody else is already ending it, or after a while when it will be. */
+  /**
+   * Returns when the sandbox is gone, or when somebody else has just begun to end it. Fault 503 when it is not gone
+   * after a while; then it will be.
+   */
   async kill(team: Team, id: string): Promise<void> {
-    const { store, reachability } = this.#core;
+    const { store, reachability, removal } = this.#core;
     let sandbox: Sandbox | undefined = await this.#row(team, id);
     for (let round = 0; round < KILL_ROUNDS_MAX; round++) {
-      if (sandbox === undefined || sandbox.state === "killing" || sandbox.killWanted) return;
+      if (sandbox === undefined) return;
+      if (sandbox.state === "killing" && removal.hasFailed(id)) throw notGoneYet(id);
+      if (sandbox.state === "killing" || sandbox.killWanted) return;
       const killed = await store.sandboxes.kill(sandbox);
       if (killed?.state === "killing") return this.#core.end(killed, "killed");
       if (killed !== undefined) {
@@ -349,12 +362,12 @@ export class Lifecycle {
   /** Waits for the end of a run whose kill is wanted. */
   async #gone(run: SandboxRun): Promise<void> {
     const { store, clock, changes } = this.#core;
-    const deadline = clock.now() + TRANSITION_WAIT_MS;
+    const deadline = clock.now() + KILL_WAIT_MS;
     for (;;) {
       using watch = changes.watch(run.id);
       const row = await store.sandboxes.byId(run.id);
       if (row === undefined || row.executionId !== run.executionId) return;
-      if (!(await watch.within(waitLeft(deadline, clock.now())))) return;
+      if (!(await watch.within(waitLeft(deadline, clock.now())))) throw notGoneYet(run.id);
     }
   }
 

@@ -74,6 +74,21 @@ describe("a team with a limit", () => {
     expect(await free()).toBe(1);
   });
 
+  test("counts what was ended and runs on, until it does not", async () => {
+    let runsOn = true;
+    f.host.beforeDestroy = async () => {
+      if (runsOn) throw new Fault(503, "something in it still runs");
+    };
+    await limit(1);
+    const [id = ""] = await running(1);
+    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(503);
+    expect((await create()).status).toBe(429);
+    runsOn = false;
+    await f.advance(1_000);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    expect(await free()).toBe(1);
+  });
+
   test("counts what is being paused until it is, and then not", async () => {
     await limit(1);
     const [id = ""] = await running(1);

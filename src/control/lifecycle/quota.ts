@@ -1,7 +1,8 @@
 /**
  * How many sandboxes of a team run at once. Rows say which hold a lease; a start takes one before it does anything and
  * keeps it until there is such a row. What is being ended holds none, for clients take it for gone and its end may need
- * several tries; what is being paused, resumed or copied holds one, and so does what waits to be paused at its end.
+ * several tries; unless the host says that it runs on, for then it still takes its share of the machine. What is being
+ * paused, resumed or copied holds one, and so does what waits to be paused at its end.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
@@ -14,14 +15,21 @@ export interface Lease extends Disposable {
   sandboxId: string | undefined;
 }
 
+interface QuotaServices {
+  store: Store;
+  clock: Clock;
+  /** Ids of a team's sandboxes that were ended and run on. */
+  runsOn(teamId: string): string[];
+}
+
 export class Quota {
-  readonly #services: { store: Store; clock: Clock };
+  readonly #services: QuotaServices;
   /** Never more than there are teams. */
   readonly #starts = new Map<string, Set<Lease>>();
   /** For each team: between looking and taking nobody else may take. */
   readonly #turns = new OneAtATimeByKey();
 
-  constructor(services: { store: Store; clock: Clock }) {
+  constructor(services: QuotaServices) {
     this.#services = services;
   }
 
@@ -51,10 +59,10 @@ export class Quota {
 
   /** How many leases are held, leaving aside that of the sandbox itself. */
   async #held(team: Team, sandboxId: string | undefined): Promise<number> {
-    const { store, clock } = this.#services;
+    const { store, clock, runsOn } = this.#services;
     // Before the rows are read: a start that ends meanwhile is here, or there, or in both and counted once.
     const starting = [...this.#leasesOf(team)];
-    const ids = new Set(await store.sandboxes.holdingQuota(team.id, clock.now()));
+    const ids = new Set([...(await store.sandboxes.holdingQuota(team.id, clock.now())), ...runsOn(team.id)]);
     const unnamed = starting.filter((lease) => lease.sandboxId === undefined);
     for (const { sandboxId: named } of starting) if (named !== undefined) ids.add(named);
     if (sandboxId !== undefined) ids.delete(sandboxId);

@@ -1,5 +1,6 @@
 /** What moves the end of a running sandbox, and what kills it. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
 let f: ControlFixture;
@@ -158,6 +159,22 @@ describe("kill", () => {
     expect(f.host.destroyed).toHaveLength(4);
     expect(await f.store.sandboxes.byId(id)).toBeUndefined();
     expect(f.logLines.filter((line) => line.includes("mount is busy")).length).toBeGreaterThanOrEqual(3);
+  });
+
+  test("one that does not end is never said to be gone before it is", async () => {
+    let runsOn = true;
+    f.host.beforeDestroy = async () => {
+      if (runsOn) throw new Fault(503, "something in it still runs");
+    };
+    for (const attempt of ["first", "second"]) {
+      const reply = await f.call("DELETE", `/sandboxes/${id}`);
+      expect([attempt, reply.status]).toEqual([attempt, 503]);
+      expect(reply.body.message).toContain("not all of it has ended yet");
+    }
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    runsOn = false;
+    await f.advance(1_000);
+    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(404);
   });
 
   test("a sandbox that the host lost is gone", async () => {

@@ -41,6 +41,15 @@ export function beingEnded(id: string): Fault {
   return new Fault(409, `sandbox "${id}" is being ended; create another one`);
 }
 
+export function notGoneYet(id: string, cause?: unknown): Fault {
+  return new Fault(
+    503,
+    `sandbox "${id}" is being ended, and nobody can reach it, but not all of it has ended yet; ` +
+      "that goes on by itself, and deleting it again tells whether it is done",
+    { cause },
+  );
+}
+
 export function inTransition(id: string): Fault {
   return new Fault(409, `sandbox "${id}" is being paused, resumed or copied; try again in a moment`);
 }

@@ -1,10 +1,7 @@
 /** Cgroups of sandboxes, in whichever layout the machine has: v1 (one tree for each controller), v2, or both. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { rmdir } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { stderrLog } from "../../work/log.ts";
-import { CGROUP_REMOVE_MS, CGROUP_REMOVE_RETRY_MAX_MS, CGROUP_REMOVE_RETRY_MIN_MS } from "../limits.ts";
 
 export const CGROUP_ROOT = "/sys/fs/cgroup";
 const V2_MARK = "cgroup.controllers";
@@ -80,94 +77,5 @@ function passControllersOn(folder: string): void {
         );
       }
     }
-  }
-}
-
-/**
- * Ends what runs in a cgroup and removes it with all below it, in every tree, but for those named in `keep` and what is
- * below them.
- */
-export async function removeCgroups(path: string, keep: ReadonlySet<string> = new Set()): Promise<void> {
-  for (const tree of cgroupTrees()) await removeTree(join(tree, path), keep);
-}
-
-/** The cgroup above all servers goes with the last of them. */
-export async function removeEmptyParents(): Promise<void> {
-  for (const tree of cgroupTrees()) {
-    const parent = join(tree, "sandlot");
-    // The kernel refuses while another server's cgroups are below.
-    if (existsSync(parent) && foldersIn(parent).length === 0) await rmdir(parent).catch(() => undefined);
-  }
-}
-
-function foldersIn(folder: string): string[] {
-  try {
-    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
-  } catch (error) {
-    // Somebody else removes it at the same time.
-    if (existsSync(folder)) throw error;
-    return [];
-  }
-}
-
-async function removeTree(folder: string, keep: ReadonlySet<string>): Promise<boolean> {
-  if (!existsSync(folder)) return true;
-  if (keep.has(basename(folder))) return false;
-  let empty = true;
-  for (const name of foldersIn(folder)) {
-    if (!(await removeTree(join(folder, name), keep))) empty = false;
-  }
-  return empty && (await endAndRemove(folder));
-}
-
-/**
- * A cgroup with processes cannot be removed, so they are ended first; one that is being unmade may not even have a
- * runtime.
- */
-async function endAndRemove(folder: string): Promise<boolean> {
-  const deadline = performance.now() + CGROUP_REMOVE_MS;
-  for (let attempt = 0; performance.now() < deadline; attempt++) {
-    try {
-      await rmdir(folder);
-      return true;
-    } catch (error) {
-      if (!existsSync(folder)) return true;
-      if ((error as NodeJS.ErrnoException).code !== "EBUSY") throw error;
-    }
-    for (const pid of processesOf(folder)) kill(pid);
-    letGo(folder);
-    await Bun.sleep(Math.min(CGROUP_REMOVE_RETRY_MIN_MS * 2 ** attempt, CGROUP_REMOVE_RETRY_MAX_MS));
-  }
-  const error = `what was told to end in it has not, for ${CGROUP_REMOVE_MS} ms; it stays until the next start`;
-  const processes = processesOf(folder).join(" ");
-  stderrLog.write({ level: "error", event: "cgroup could not be removed", folder, processes, error });
-  return false;
-}
-
-/** With cgroup v1, what is frozen does not even end. */
-function letGo(folder: string): void {
-  const state = join(folder, "freezer.state");
-  try {
-    if (existsSync(state)) writeFileSync(state, "THAWED");
-  } catch (error) {
-    // Somebody else removes it at the same time.
-    if (existsSync(folder)) throw error;
-  }
-}
-
-function processesOf(folder: string): number[] {
-  try {
-    return readFileSync(join(folder, "cgroup.procs"), "utf8").trim().split("\n").filter(Boolean).map(Number);
-  } catch {
-    // Gone in the meantime, which is what is wanted.
-    return [];
-  }
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }

@@ -40,18 +40,6 @@ export function thaw(cgroup: string): void {
   if (existsSync(freezerOf(cgroup))) set(cgroup, false);
 }
 
-/**
- * Ends a frozen sandbox without any of its processes running another step: each is told to end before the first is let
- * go. One that is not frozen is left as it is.
- */
-export async function killFrozen(cgroup: string): Promise<void> {
-  const folder = freezerOf(cgroup);
-  if (!existsSync(folder) || !isFrozen(cgroup)) return;
-  if (existsSync(join(folder, "cgroup.kill"))) writeFileSync(join(folder, "cgroup.kill"), "1");
-  else for (const pid of await processesBelow(folder)) kill(pid);
-  set(cgroup, false);
-}
-
 /** All processes in the cgroup with this folder, and in those below it. */
 export async function processesBelow(folder: string): Promise<number[]> {
   const own = readFileSync(join(folder, "cgroup.procs"), "utf8").trim().split("\n").filter(Boolean).map(Number);
@@ -72,12 +60,4 @@ export function isFrozen(cgroup: string): boolean {
   return cgroupLayout() === "v2"
     ? /^frozen 1$/m.test(readFileSync(join(folder, "cgroup.events"), "utf8"))
     : readFileSync(join(folder, "freezer.state"), "utf8").trim() === "FROZEN";
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-  }
 }

@@ -33,9 +33,11 @@ export interface Runtime {
 
   /**
    * Ends every process of the sandbox, also one that is frozen, and removes its cgroup and what the runtime kept of it.
-   * Idempotent; an unknown id is success. What the host brought (root, folder, network) is left to the host.
+   * Idempotent; an unknown id is success. What the host brought (root, folder, network) is left to the host. Resolves
+   * only when no process of it is left: throws `Unended` when one has not ended within `withinMs`, which was told to
+   * and may still end; the caller asks again.
    */
-  remove(id: string): Promise<void>;
+  remove(id: string, withinMs?: number): Promise<void>;
 
   /** Ids of all sandboxes that this runtime still has a trace of, alive or not. */
   list(): Promise<string[]>;

@@ -28,8 +28,8 @@ export class Walls {
   }
 
   /** Whichever it was behind. */
-  async remove(id: string): Promise<void> {
-    for (const runtime of this.#all) await runtime.remove(id);
+  async remove(id: string, withinMs?: number): Promise<void> {
+    for (const runtime of this.#all) await runtime.remove(id, withinMs);
   }
 
   async list(): Promise<string[]> {

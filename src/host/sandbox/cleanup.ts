@@ -1,12 +1,10 @@
-/** Takes away what sandboxes had on this machine: of one that ends, and of all that nobody claims after a restart. */
-import { readdir, rm } from "node:fs/promises";
+/** Takes away what a sandbox had on this machine, in whatever step it was. */
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { removeCgroups } from "../cgroup/cgroups.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { Network } from "../network/network.ts";
 import type { Walls } from "../runtime/walls.ts";
 import type { DataFolder } from "../system/data-folder.ts";
-import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
 
 /** Where sandboxes have something. */
 export interface CleanupParts {
@@ -24,37 +22,31 @@ export interface Remains {
 }
 
 /**
- * Removes all there may be of a sandbox, whatever step it was in. The slot comes last: once it is free it may be
- * another's, and the record, which would have it freed again, must be gone by then.
+ * Removes all there may be of a sandbox. The slot comes last: once it is free it may be another's, and the record,
+ * which would have it freed again, must be gone by then. Throws `Unended` when a process of it has not ended within
+ * `withinMs`: it reaches nobody any more, and what it had stays its own.
  */
-export async function unmake(parts: CleanupParts, { id, slot, disk }: Remains): Promise<void> {
+export async function unmake(parts: CleanupParts, { id, slot, disk }: Remains, withinMs?: number): Promise<void> {
   const { network } = parts;
-  // The kernel takes its time with an interface, in which the rest is done.
-  await Promise.all([slot === undefined ? undefined : network.unplug(slot), takeAway(parts, id, disk)]);
+  // The kernel takes its time with an interface, in which the rest is done. Both come to their end, also after a
+  // failure: nothing of this may go on beside another try.
+  const done = await Promise.allSettled([
+    slot === undefined ? undefined : network.unplug(slot),
+    takeAway(parts, id, disk, withinMs),
+  ]);
+  for (const each of done) if (each.status === "rejected") throw each.reason;
   if (slot !== undefined) await network.free(slot);
 }
 
-async function takeAway({ data, walls, disks }: CleanupParts, id: string, disk: string | undefined): Promise<void> {
+async function takeAway(
+  { data, walls, disks }: CleanupParts,
+  id: string,
+  disk: string | undefined,
+  withinMs: number | undefined,
+): Promise<void> {
   const folder = join(data.sandboxesFolder, id);
-  await walls.remove(id);
+  await walls.remove(id, withinMs);
   await disks.releaseMounts(folder);
   if (disk !== undefined) await disks.remove(disk);
   await rm(folder, { recursive: true, force: true });
-}
-
-/** The same for one of which only the id is known. */
-export async function unmakeById(parts: CleanupParts, id: string): Promise<void> {
-  await unmake(parts, readRecord(join(parts.data.sandboxesFolder, id)) ?? { id });
-}
-
-/** Removes everything that carries this server's name and belongs to no sandbox in `keep`. */
-export async function reap(parts: CleanupParts, keep: ReadonlyMap<string, SandboxRecord>): Promise<void> {
-  const { data, walls, network, disks } = parts;
-  const traces = new Set([...(await walls.list()), ...(await readdir(data.sandboxesFolder))]);
-  for (const id of traces) if (!keep.has(id)) await unmakeById(parts, id);
-  const kept = [...keep.values()];
-  const keptDisks = new Set(kept.map(({ disk }) => disk));
-  for (const name of await disks.list()) if (!keptDisks.has(name)) await disks.remove(name);
-  await removeCgroups(data.cgroup, new Set(keep.keys()));
-  await network.removeInterfaces(new Set(kept.map(({ slot }) => slot)));
 }

@@ -1,5 +1,5 @@
 /** The part of a teardown that runs inside the mount namespace: end every sandbox, let go of the disks. */
-import { removeCgroups } from "../cgroup/cgroups.ts";
+import { removeCgroups } from "../cgroup/removal.ts";
 import { isPoolBroken, releasePool } from "../disk/pool.ts";
 import { Machine } from "../machine.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";

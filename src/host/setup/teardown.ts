@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { removeCgroups, removeEmptyParents } from "../cgroup/cgroups.ts";
+import { removeCgroups, removeEmptyParents, Unended } from "../cgroup/removal.ts";
 import { dropGuestMarks } from "../image/guest-folders.ts";
 import { MountNamespace } from "../mount/mount-namespace.ts";
 import { Network } from "../network/network.ts";
@@ -26,7 +26,10 @@ export async function teardown(data: DataFolder, cacheFolder: string, options: {
     const result = await attempt(command, { timeoutMs: TEARDOWN_MS });
     if (result.exitCode !== 0) throw new Fault(500, `cannot end all sandboxes: ${result.stderr.trim()}`);
     await new Network(data).remove();
-    await removeCgroups(data.cgroup);
+    await removeCgroups(data.cgroup).catch((cause: unknown) => {
+      if (!(cause instanceof Unended)) throw cause;
+      throw new Fault(500, `cannot end all sandboxes: ${cause.message}: ${cause.processes}`, { cause });
+    });
     await removeEmptyParents();
     await namespace.remove();
     undoSettings(data);

@@ -4,8 +4,8 @@
  */
 import { existsSync, lstatSync, readdirSync, readFileSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
-import { removeCgroups } from "../../cgroup/cgroups.ts";
 import { freezerOf } from "../../cgroup/freezer.ts";
+import { endAll } from "../../cgroup/removal.ts";
 import { CHECKPOINT_MS, RESTORE_MS } from "../../limits.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { toolCgroup } from "./criu.ts";
@@ -22,9 +22,8 @@ const RESTORE_FOLDER = /^\.criu\.mntns\.[A-Za-z0-9]{6}$/;
 export async function endRestores(data: DataFolder): Promise<void> {
   const folder = freezerOf(data.cgroup);
   if (!existsSync(folder)) return;
-  for (const name of readdirSync(folder)) {
-    if (name.endsWith(".restore")) await removeCgroups(`${data.cgroup}/${name}`);
-  }
+  const restores = readdirSync(folder).filter((name) => name.endsWith(".restore"));
+  await endAll(restores.map((name) => `${data.cgroup}/${name}`));
 }
 
 /** CRIU that was ended in the middle of writing could leave its hand in the processes; it is waited for. */

@@ -9,8 +9,9 @@ import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { described, stderrLog } from "../../../work/log.ts";
-import { namedTrees, removeCgroups } from "../../cgroup/cgroups.ts";
+import { namedTrees } from "../../cgroup/cgroups.ts";
 import { freezeCommand, freezerOf, processesBelow, thaw } from "../../cgroup/freezer.ts";
+import { removeCgroups } from "../../cgroup/removal.ts";
 import { CRIU_AFTERMATH_MS, DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_MS } from "../../limits.ts";
 import { attempt, MINIMAL_ENV, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
@@ -206,7 +207,7 @@ export class Criu {
     const moves = [place, ...homes].map((folder) => `echo 0 > '${folder}/cgroup.procs' && `).join("");
     const enter = ["/bin/sh", "-c", `${shield}${moves}exec "$@"`, "sh"];
     const onExit = async (exitCode: number) => {
-      if (exitCode !== 0) for (const cgroup of strays) await removeCgroups(cgroup);
+      if (exitCode !== 0) await Promise.all(strays.map((cgroup) => removeCgroups(cgroup)));
     };
     try {
       const path = `${this.toolbox.binFolder}:${MINIMAL_ENV.PATH}`;

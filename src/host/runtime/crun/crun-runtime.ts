@@ -5,9 +5,10 @@ import { chmodSync, chownSync, existsSync, readFileSync, writeFileSync } from "n
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
-import { cgroupLayout, makeParentCgroup, removeCgroups } from "../../cgroup/cgroups.ts";
-import { freeze, freezerOf, killFrozen, thaw } from "../../cgroup/freezer.ts";
+import { cgroupLayout, makeParentCgroup } from "../../cgroup/cgroups.ts";
+import { freeze, freezerOf, thaw } from "../../cgroup/freezer.ts";
 import { memoryInUse, memoryOfEach } from "../../cgroup/memory-in-use.ts";
+import { removeCgroups } from "../../cgroup/removal.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
 import { mountPointsIn } from "../../mount/mount-namespace.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
@@ -73,12 +74,13 @@ export class CrunRuntime implements Runtime {
     return this.#crun.start(id, pid);
   }
 
-  async remove(id: string): Promise<void> {
+  async remove(id: string, withinMs?: number): Promise<void> {
     const cgroup = `${this.#data.cgroup}/${id}`;
-    // What stands still does not end, and crun would wait for it.
-    await killFrozen(cgroup);
+    // First: crun would wait for what does not end, for as long as that takes.
+    await removeCgroups(cgroup, new Set(), withinMs);
     await this.#crun.remove(id);
-    await removeCgroups(cgroup);
+    // What crun was killed in the middle of making is in no cgroup before it knows of it.
+    await removeCgroups(cgroup, new Set(), withinMs);
   }
 
   async list(): Promise<string[]> {

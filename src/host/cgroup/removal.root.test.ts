@@ -2,8 +2,9 @@
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { cgroupTrees, removeCgroups } from "./cgroups.ts";
+import { cgroupTrees } from "./cgroups.ts";
 import { freezerOf } from "./freezer.ts";
+import { removeCgroups } from "./removal.ts";
 
 const PATH = `/sandlot-test-cgroups-${process.pid}`;
 const ROUNDS = 20;

@@ -1,0 +1,175 @@
+/**
+ * Ends what runs in cgroups and removes them, in every tree at once and with one deadline: the kernel does not let go
+ * of a process before it has undone all that the process had, and a sandbox may have had much, or wait for a disk.
+ */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { rmdir } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import {
+  CGROUP_REMOVE_MS,
+  CGROUP_REMOVE_RETRY_MAX_MS,
+  CGROUP_REMOVE_RETRY_MIN_MS,
+  UNENDED_SHOWN_MAX,
+} from "../limits.ts";
+import { cgroupTrees } from "./cgroups.ts";
+
+/** Something in a cgroup was told to end, and runs on. Nothing of it was given to anybody else. */
+export class Unended extends Fault {
+  /** What runs on, for the operator's log. */
+  readonly processes: string;
+
+  constructor(pids: readonly number[], waitedMs: number) {
+    const count = pids.length === 1 ? "one process was" : `${pids.length} processes were`;
+    super(503, `${count} told to end and did not within ${waitedMs} ms`);
+    this.processes = pids.slice(0, UNENDED_SHOWN_MAX).map(describe).join("; ");
+  }
+}
+
+/**
+ * Ends what runs in a cgroup and removes it with all below it, in every tree, but for those named in `keep` and what is
+ * below them. Throws `Unended` when something has not ended after `withinMs`; it has been told to.
+ */
+export async function removeCgroups(
+  path: string,
+  keep: ReadonlySet<string> = new Set(),
+  withinMs = CGROUP_REMOVE_MS,
+): Promise<void> {
+  const unended = await untilDone(withinMs, () => removalStep(path, keep));
+  if (unended !== undefined) throw new Unended(unended, withinMs);
+}
+
+/** Ends what runs in these cgroups, in all of them at once. Answers those in which something does after `withinMs`. */
+export async function endAll(paths: readonly string[], withinMs = CGROUP_REMOVE_MS): Promise<string[]> {
+  let left = [...paths];
+  await untilDone(withinMs, async () => {
+    left = left.filter((path) => end(foldersBelow(path, new Set())).length > 0);
+    return left.length === 0 ? undefined : left;
+  });
+  return left;
+}
+
+/** The cgroup above all servers goes with the last of them. */
+export async function removeEmptyParents(): Promise<void> {
+  for (const tree of cgroupTrees()) {
+    const parent = join(tree, "sandlot");
+    // The kernel refuses while another server's cgroups are below.
+    if (existsSync(parent) && foldersIn(parent).length === 0) await rmdir(parent).catch(() => undefined);
+  }
+}
+
+/** Repeats a step, with growing pauses, until it answers undefined; answers what it said when the time was over. */
+async function untilDone<Left>(withinMs: number, step: () => Promise<Left | undefined>): Promise<Left | undefined> {
+  const deadline = performance.now() + withinMs;
+  for (let attempt = 0; ; attempt++) {
+    const left = await step();
+    if (left === undefined || performance.now() >= deadline) return left;
+    await Bun.sleep(Math.min(CGROUP_REMOVE_RETRY_MIN_MS * 2 ** attempt, CGROUP_REMOVE_RETRY_MAX_MS));
+  }
+}
+
+/** Answers what still runs; undefined when all is removed. */
+async function removalStep(path: string, keep: ReadonlySet<string>): Promise<number[] | undefined> {
+  const folders = foldersBelow(path, keep);
+  const running = end(folders);
+  if (running.length > 0) return running;
+  const removed = await Promise.all(folders.map((ofTree) => removeEach(ofTree)));
+  // Where nothing is listed, a thread may still be on its way out.
+  return removed.every(Boolean) ? undefined : [];
+}
+
+/** From below, one by one: one that holds another cannot go. */
+async function removeEach(folders: readonly string[]): Promise<boolean> {
+  for (const folder of folders) {
+    try {
+      await rmdir(folder);
+    } catch (error) {
+      if (!existsSync(folder)) continue;
+      if ((error as NodeJS.ErrnoException).code !== "EBUSY") throw error;
+      return false;
+    }
+  }
+  return true;
+}
+
+/** For each tree: the cgroup and those below it, the lowest first; without those to keep and what holds them. */
+function foldersBelow(path: string, keep: ReadonlySet<string>): string[][] {
+  return cgroupTrees().map((tree) => {
+    const found: string[] = [];
+    walk(join(tree, path), keep, found);
+    return found;
+  });
+}
+
+/** False: something to keep is there. */
+function walk(folder: string, keep: ReadonlySet<string>, found: string[]): boolean {
+  if (!existsSync(folder)) return true;
+  if (keep.has(basename(folder))) return false;
+  let isFree = true;
+  for (const name of foldersIn(folder)) if (!walk(join(folder, name), keep, found)) isFree = false;
+  if (isFree) found.push(folder);
+  return isFree;
+}
+
+function foldersIn(folder: string): string[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+  } catch (error) {
+    // Somebody else removes it at the same time.
+    if (existsSync(folder)) throw error;
+    return [];
+  }
+}
+
+/**
+ * Tells everything in these to end, and only then lets go of what stands still, so that none of it runs another step.
+ * Answers what was there.
+ */
+function end(folders: readonly (readonly string[])[]): number[] {
+  const all = folders.flat();
+  const running = new Set(all.flatMap(processesOf));
+  for (const pid of running) kill(pid);
+  if (running.size > 0) for (const folder of all) letGo(folder);
+  return [...running];
+}
+
+/** With cgroup v1, what is frozen does not even end. */
+function letGo(folder: string): void {
+  const state = join(folder, "freezer.state");
+  try {
+    if (existsSync(state)) writeFileSync(state, "THAWED");
+  } catch (error) {
+    // Somebody else removes it at the same time.
+    if (existsSync(folder)) throw error;
+  }
+}
+
+function processesOf(folder: string): number[] {
+  try {
+    return readFileSync(join(folder, "cgroup.procs"), "utf8").trim().split("\n").map(Number).filter(Boolean);
+  } catch {
+    // Gone in the meantime, which is what is wanted.
+    return [];
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
+/** With the place in the kernel where it waits: that tells what has to happen for it to end. */
+function describe(pid: number): string {
+  const read = (name: string) => {
+    try {
+      return readFileSync(`/proc/${pid}/${name}`, "utf8").trim();
+    } catch {
+      return "";
+    }
+  };
+  const state = /\) (\S)/.exec(read("stat"))?.[1] ?? "?";
+  return `${pid} ${JSON.stringify(read("comm"))} ${state} in ${read("wchan") || "?"}`;
+}

@@ -1,0 +1,141 @@
+/**
+ * The end of sandboxes: of one, and of all that nobody claims after a restart. It is over when no process is left. One
+ * that runs on although it was told to end (it waits for a disk, or the kernel undoes what it had) is cut off and gives
+ * nothing back: its slot, its disk and its folder stay its own. Whoever waited is told so, and it is looked at again
+ * and again, without anybody waiting, until it is gone.
+ */
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { Background } from "../../work/background.ts";
+import { systemClock } from "../../work/clock.ts";
+import { Gate } from "../../work/gate.ts";
+import { described, type Log, stderrLog } from "../../work/log.ts";
+import { RetryQueue } from "../../work/retry-queue.ts";
+import { endAll, removeCgroups, Unended } from "../cgroup/removal.ts";
+import {
+  CGROUP_REMOVE_MS,
+  REAPS_AT_ONCE,
+  UNENDED_AT_ONCE,
+  UNENDED_RETRY_MAX_MS,
+  UNENDED_RETRY_MIN_MS,
+} from "../limits.ts";
+import { type CleanupParts, type Remains, unmake } from "./cleanup.ts";
+import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
+
+export class Endings {
+  readonly #parts: CleanupParts;
+  readonly #log: Log;
+  readonly #background: Background;
+  /** What does not end, by id. Each keeps a slot, of which there is a number. */
+  readonly #unended = new Map<string, Remains & { since: number }>();
+  readonly #retries: RetryQueue<Remains>;
+
+  constructor(
+    parts: CleanupParts,
+    readonly withinMs = CGROUP_REMOVE_MS,
+    log: Log = stderrLog,
+  ) {
+    this.#parts = parts;
+    this.#log = log;
+    this.#background = new Background(log);
+    this.#retries = new RetryQueue<Remains>({
+      clock: systemClock,
+      background: this.#background,
+      work: (remains) => this.#tryAgain(remains),
+      // What it is was said when it was noted.
+      failed: () => undefined,
+      atOnce: UNENDED_AT_ONCE,
+      retryMinMs: UNENDED_RETRY_MIN_MS,
+      retryMaxMs: UNENDED_RETRY_MAX_MS,
+    });
+  }
+
+  /** Resolves when nothing is left of it. Fault 503 when it runs on; that is seen to without the caller. */
+  async end(remains: Remains): Promise<void> {
+    const { id } = remains;
+    if (this.#unended.has(id)) throw runsOn(id);
+    try {
+      await unmake(this.#parts, remains, this.withinMs);
+    } catch (cause) {
+      if (!(cause instanceof Unended)) throw cause;
+      this.#note(remains, cause);
+      throw runsOn(id, cause);
+    }
+  }
+
+  /** The same for one of which only the id is known: by what is written down at this moment. */
+  async endById(id: string): Promise<void> {
+    await this.end(this.#remainsOf(id));
+  }
+
+  /**
+   * Removes everything that carries this server's name and belongs to no sandbox in `keep`. All are told to end at
+   * once, and waited for together. Never fails for one of them.
+   */
+  async reap(keep: ReadonlyMap<string, SandboxRecord>): Promise<void> {
+    const { data, walls, network, disks } = this.#parts;
+    const traces = new Set([...(await walls.list()), ...(await readdir(data.sandboxesFolder))]);
+    const over = [...traces].filter((id) => !keep.has(id));
+    const unended = new Set(
+      await endAll(
+        over.map((id) => `${data.cgroup}/${id}`),
+        this.withinMs,
+      ),
+    );
+    const gate = new Gate(REAPS_AT_ONCE);
+    await Promise.all(
+      over.map(async (id) => {
+        using _place = await gate.enter();
+        const remains = this.#remainsOf(id);
+        const waitMs = unended.has(`${data.cgroup}/${id}`) ? 0 : this.withinMs;
+        await unmake(this.#parts, remains, waitMs).catch((cause: unknown) => this.#note(remains, cause));
+      }),
+    );
+    const kept = [...keep.values(), ...this.#unended.values()];
+    const keptDisks = new Set(kept.map(({ disk }) => disk));
+    for (const name of await disks.list()) if (!keptDisks.has(name)) await disks.remove(name);
+    await removeCgroups(data.cgroup, new Set(kept.map(({ id }) => id)), this.withinMs).catch((error: unknown) => {
+      const event = "what tools of an earlier server left does not end";
+      this.#log.write({ level: "error", event, ...detailsOf(error) });
+    });
+    await network.removeInterfaces(new Set([...keep.values()].map(({ slot }) => slot)));
+  }
+
+  /** What does not end is left to the next start. */
+  async close(): Promise<void> {
+    this.#retries.close();
+    await this.#background.settled();
+  }
+
+  #remainsOf(id: string): Remains {
+    return readRecord(join(this.#parts.data.sandboxesFolder, id)) ?? { id };
+  }
+
+  #note(remains: Remains, cause: unknown): void {
+    const { id } = remains;
+    this.#unended.set(id, { ...remains, since: performance.now() });
+    const event = "a sandbox does not end; it is cut off, keeps what it has, and is looked at until it is gone";
+    this.#log.write({ level: "error", event, sandbox: id, ...detailsOf(cause) });
+    this.#retries.enqueue([remains]);
+  }
+
+  async #tryAgain(remains: Remains): Promise<void> {
+    await unmake(this.#parts, remains, 0);
+    const { id } = remains;
+    const seconds = Math.round((performance.now() - (this.#unended.get(id)?.since ?? 0)) / 1000);
+    this.#unended.delete(id);
+    this.#log.write({ level: "info", event: "a sandbox that did not end is gone", sandbox: id, seconds });
+  }
+}
+
+function runsOn(id: string, cause?: unknown): Fault {
+  const message =
+    `sandbox ${id} was told to end, and something in it still runs. ` +
+    "Nobody can reach it, nor it anybody; it is gone as soon as the kernel lets go of it";
+  return new Fault(503, message, { cause });
+}
+
+function detailsOf(error: unknown): { processes?: string; error: string } {
+  return error instanceof Unended ? { processes: error.processes, error: error.message } : { error: described(error) };
+}

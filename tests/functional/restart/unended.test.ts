@@ -1,0 +1,92 @@
+/**
+ * Sandboxes that do not end when they are told to: their disk answers nothing, so what writes to it stands in the
+ * kernel. Seen before: the end of one was waited for once in each tree of cgroups, for minutes in all, then called done
+ * while the process lived; its slot and its disk were given away, and a start took as long for each.
+ */
+import { describe, expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { freezerOf, processesBelow } from "../../../src/host/cgroup/freezer.ts";
+import type { SandboxRecord } from "../../../src/host/sandbox/sandbox-record.ts";
+import { NOTHING, settledCensus } from "../../support/census.ts";
+import { recordOf, startPython } from "../../support/inside.ts";
+import { MachineOfFile, request } from "../../support/machine-of-file.ts";
+import { until } from "../../support/until.ts";
+import { FrozenDisk } from "./frozen-disk.ts";
+
+/** Long enough for a sandbox that does end, on a busy machine. */
+const END_WITHIN_MS = 4_000;
+const STUCK = 3;
+const WRITES = `
+import time
+while True:
+    open("/written", "w").write("x")
+    time.sleep(0.01)
+`;
+
+const here = new MachineOfFile("unended", { endWithinMs: END_WITHIN_MS });
+
+/** Sandboxes in which something cannot be ended until `held` is disposed of. */
+function stuckSandboxes(held: AsyncDisposableStack): Promise<SandboxRecord[]> {
+  const stuck = Array.from({ length: STUCK }, async () => {
+    const { id } = await here.machine.create(request);
+    const record = recordOf(here.data, id);
+    await startPython(here.machine, id, WRITES);
+    held.use(await FrozenDisk.freeze(here.machine.disks.imageOf(record.disk)));
+    const processes = () => processesBelow(freezerOf(record.cgroup));
+    await until("something stands in the kernel", async () => (await processes()).some(standsInKernel));
+    return record;
+  });
+  return Promise.all(stuck);
+}
+
+function standsInKernel(pid: number): boolean {
+  try {
+    return /\) D /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+async function isLeft({ id, cgroup, disk }: SandboxRecord): Promise<unknown> {
+  const folder = freezerOf(cgroup);
+  return {
+    processes: existsSync(folder) && (await processesBelow(folder)).length > 0,
+    disk: existsSync(here.machine.disks.imageOf(disk)),
+    record: readdirSync(here.data.sandboxesFolder).includes(id),
+    endpoint: here.machine.addressOf(id),
+  };
+}
+
+const ALL_BUT_THE_WAY_TO_IT = { processes: true, disk: true, record: true, endpoint: undefined };
+
+describe("a sandbox that cannot be ended", () => {
+  test("is said to run on, keeps what it has, holds up no other, and goes as soon as it can", async () => {
+    await using held = new AsyncDisposableStack();
+    const stuck = await stuckSandboxes(held);
+    for (const attempt of ["first", "second"]) {
+      const ends = stuck.map(({ id }) => here.machine.destroy(id).then(() => "gone", String));
+      for (const said of await Promise.all(ends)) expect(`${attempt}: ${said}`).toContain("something in it still runs");
+    }
+    for (const record of stuck) expect(await isLeft(record)).toEqual(ALL_BUT_THE_WAY_TO_IT);
+    const taken = new Set(stuck.map(({ slot }) => slot));
+    await here.withSandbox(async (id) => expect(taken).not.toContain(recordOf(here.data, id).slot));
+    await held.disposeAsync();
+    expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+  });
+
+  test("holds up no start of a server, which keeps what it has, too, and removes it when it can", async () => {
+    await using held = new AsyncDisposableStack();
+    const stuck = await stuckSandboxes(held);
+    const plain = await here.machine.create(request);
+    const { disk: plainDisk } = recordOf(here.data, plain.id);
+    await here.machine.close();
+    await here.open();
+    expect(await here.machine.adopt({ sandboxes: [], checkpoints: [] })).toEqual({ sandboxes: [], checkpoints: [] });
+    for (const record of stuck) expect(await isLeft(record)).toEqual(ALL_BUT_THE_WAY_TO_IT);
+    expect(existsSync(here.machine.disks.imageOf(plainDisk))).toBe(false);
+    const taken = new Set(stuck.map(({ slot }) => slot));
+    await here.withSandbox(async (id) => expect(taken).not.toContain(recordOf(here.data, id).slot));
+    await held.disposeAsync();
+    expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+  });
+});
