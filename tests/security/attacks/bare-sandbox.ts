@@ -5,7 +5,7 @@
 import { chownSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
-import { removeCgroups } from "../../../src/host/cgroup/cgroups.ts";
+import { removeCgroups } from "../../../src/host/cgroup/removal.ts";
 import { HIDDEN_IN_PROC } from "../../../src/host/image/guest-layout.ts";
 import { imageFolder } from "../../../src/host/image/image-folder.ts";
 import { CrunRuntime } from "../../../src/host/runtime/crun/crun-runtime.ts";
