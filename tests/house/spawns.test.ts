@@ -1,0 +1,25 @@
+/** What the server's environment holds is the operator's: no program that it starts inherits it. */
+import { expect, test } from "bun:test";
+import { isTestCode } from "./import-rules.ts";
+import { sourceFiles } from "./source-files.ts";
+
+/** Becomes the server, or is the operator's own command. */
+const PASSES_ON = /^src\/cli\//;
+const STARTS = /\bBun\.spawn(?:Sync)?\(|\bnew Worker\(|\bchild_process\b/g;
+/** What follows a start until its options are over. */
+const OPTIONS_MAX_CHARS = 400;
+
+test("every program that is started is given an environment of its own", () => {
+  const sources = sourceFiles().filter(({ path }) => !isTestCode(path) && !PASSES_ON.test(path));
+  const starts = sources.flatMap(({ path, text }) =>
+    [...text.matchAll(STARTS)].map(({ 0: call, index }) => ({
+      path,
+      call,
+      hasOwn: /\benv\b\s*[:,]/.test(text.slice(index, index + OPTIONS_MAX_CHARS)),
+    })),
+  );
+  // A thread is no program: it has the server's memory anyway.
+  const heirs = starts.filter(({ call, hasOwn }) => !hasOwn && call !== "new Worker(");
+  expect(heirs).toEqual([]);
+  expect(starts.length).toBeGreaterThan(5);
+});
