@@ -15,6 +15,12 @@ import { currentGuestFolder, demandRoot, prepare } from "./prepare.ts";
 /** In memory, so that the doctor looks again after a reboot: the kernel may be another. */
 const EXAMINED_FOLDER = "/run/sandlot/examined";
 
+/**
+ * Bun sends every request through such a proxy, those to sandboxes as well: it would be handed the control secrets of
+ * guests, tokens of tenants and credentials for registries, and could answer in a sandbox's place.
+ */
+const PROXIES = /^(?:https?|all|no)_proxy$/i;
+
 export async function up(config: Config): Promise<number> {
   demandRoot();
   await prepare(config);
@@ -28,7 +34,9 @@ export async function up(config: Config): Promise<number> {
   const nsenter = Bun.which("nsenter");
   if (nsenter === null) throw new Fault(500, "nsenter is missing. FIX: apt-get install util-linux");
   const [, ...enter] = namespace.enterCommand;
-  const env = Object.fromEntries(Object.entries(process.env).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]])));
+  const env = Object.fromEntries(
+    Object.entries(process.env).flatMap(([k, v]) => (v === undefined || PROXIES.test(k) ? [] : [[k, v]])),
+  );
   // Bun lets a process have 256 requests of its own under way by default; each open stream to a sandbox is one.
   env.BUN_CONFIG_MAX_HTTP_REQUESTS = String(REQUESTS_TO_SANDBOXES_MAX);
   replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);

@@ -46,8 +46,23 @@ const made = {
   uploadSignature: "",
 };
 
+/** What a proxy of the operator's environment is asked for. */
+const proxied: string[] = [];
+const proxy = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch({ method, url, headers }) {
+    proxied.push(`${method} ${url} ${JSON.stringify([...headers])}`);
+    return new Response("no", { status: 502 });
+  },
+});
+const proxyUrl = `http://127.0.0.1:${proxy.port}`;
+
 const server = serverOfFile("secrets", {
   OPERATORS_SECRET: given.environment,
+  HTTP_PROXY: proxyUrl,
+  http_proxy: proxyUrl,
+  HTTPS_PROXY: proxyUrl,
   SANDLOT_WEBHOOKS_INSIDE: "allow",
   SANDLOT_REGISTRIES: `http://${OUTSIDE}:${PORT}`,
 });
@@ -218,6 +233,12 @@ afterAll(async () => {
   await watch[Symbol.asyncDispose]();
   await source[Symbol.asyncDispose]();
   receiver.stop(true);
+  proxy.stop(true);
+});
+
+// Seen to fail, before any sandbox was up, with a server that kept these variables: control secrets went to the proxy.
+test("a proxy of the server's environment is asked for nothing", () => {
+  expect(proxied).toEqual([]);
 });
 
 const SEARCHED_MAX = "16M";
