@@ -16,7 +16,7 @@ const NOTHING: Queued = { sockets: 0, bytes: 0 };
 const PROTOCOLS = { netlink: ["NETLINK"], ping: ["PING", "PINGv6"] };
 const PING_LISTS = ["icmp", "icmp6"];
 
-/** Of the network namespace of the process `pid`. The first look, at how many sockets there are at all, is the cheapest. */
+/** Of the network namespace of the process `pid`. The first look, at how many sockets there are, is the cheapest. */
 export function queuedIn(pid: number, proc = "/proc"): Queued {
   const folder = join(proc, String(pid), "net");
   const used = Number(/^sockets: used (\d+)$/m.exec(readFileSync(join(folder, "sockstat"), "utf8"))?.[1] ?? 0);
