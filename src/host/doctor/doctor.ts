@@ -5,6 +5,7 @@ import { broken } from "./finding.ts";
 import { kernelChecks } from "./kernel-checks.ts";
 import { limitChecks } from "./limit-checks.ts";
 import { toolChecks } from "./tool-checks.ts";
+import { wallChecks } from "./wall-checks.ts";
 
 /** Runs all checks in order and reports each as it is done. Answers whether nothing is broken. */
 export async function examine(
@@ -21,7 +22,13 @@ export async function examine(
 }
 
 export function allChecks(options: DoctorOptions): Check[] {
-  return [...kernelChecks(options), ...limitChecks(options), ...toolChecks(options), ...addressChecks(options)];
+  return [
+    ...kernelChecks(options),
+    ...limitChecks(options),
+    ...toolChecks(options),
+    ...wallChecks(),
+    ...addressChecks(options),
+  ];
 }
 
 /** A check that throws has found something broken that its author did not foresee. */

@@ -34,7 +34,12 @@ export function record(wall: Wall, life: Life, open: Open): void {
   const inOrder = LIVES.flatMap((each) => (ofWall[each] === undefined ? [] : [[each, ofWall[each]]]));
   const all: Results = { ...results, [wall]: Object.fromEntries(inOrder) };
   writeFileSync(RESULTS, `${JSON.stringify(all, undefined, 2)}\n`);
-  writeFileSync(PAGE, pageWith(readFileSync(PAGE, "utf8"), tableOf(all)));
+  writeTable();
+}
+
+/** Of what is recorded, into the page. */
+export function writeTable(): void {
+  writeFileSync(PAGE, pageWith(readFileSync(PAGE, "utf8"), tableOf(recorded())));
 }
 
 /** What the page has between its two marks. */

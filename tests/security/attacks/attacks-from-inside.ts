@@ -16,6 +16,9 @@ const KERNEL: Attack[] = [
     number: 2,
     name: "Having the kernel load a module, by hand or by asking for what is in one",
     inside: true,
+    tests: [
+      ["src/host/doctor/wall-checks.test.ts", "modules that would be loaded are told of, with what refuses them"],
+    ],
     open: "ioctl of bridges and VLANs still asks for their two modules where a kernel has them as modules; no list of refused modules is installed on the machine",
   },
   {

@@ -264,7 +264,7 @@ const TENANCY: Attack[] = [
     number: 40,
     either: true,
     name: "Files of shared layers, changed in memory by a hole of the kernel; pages that are merged; sibling threads",
-    tests: [["tests/functional/host/stacked-images.test.ts", "have its files in memory once"]],
+    tests: [["src/host/doctor/wall-checks.test.ts", "merged pages and holes of the processors are told of"]],
     open: "layers are not compared with what they were: a hole that writes to the page cache of a template's files is seen by all its sandboxes until the machine forgets them",
   },
 ];
