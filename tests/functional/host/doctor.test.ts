@@ -23,6 +23,9 @@ const NAMES = [
   "crun",
   "runsc",
   "CRIU",
+  "modules",
+  "processors",
+  "merged pages",
   "TLS",
 ];
 
