@@ -11,6 +11,7 @@ import { copyOwnFiles } from "../../src/host/checkpoint/checkpoints.ts";
 import { type Manifest, OWN_FOLDER } from "../../src/host/checkpoint/manifest.ts";
 import { Disks } from "../../src/host/disk/disks.ts";
 import { Mounts } from "../../src/host/mount/mounts.ts";
+import { adaptImage } from "../../src/host/runtime/crun/adapted-image.ts";
 import { CRIU_CONFIG_FILE } from "../../src/host/runtime/crun/criu-config.ts";
 import type { OutsideMount } from "../../src/host/runtime/runtime.ts";
 import { makeMeminfoFile } from "../../src/host/sandbox/meminfo-file.ts";
@@ -79,11 +80,13 @@ export class BareCriu implements AsyncDisposable {
     const pidFile = join(this.#folder, "pid");
     const lowers = [{ folder: this.context.image, ids: "shifted" } as const];
     try {
-      const disk = await this.disks.attachCopy(diskName, checkpoint.disk, lowers, this.#folder);
+      const ids = SHARED_IDS;
+      await using adapted = await adaptImage(checkpoint.memory, { ids, folder: this.#folder }, this.mounts);
+      const disk = await this.disks.attachCopy(diskName, checkpoint.disk, lowers, this.#folder, ids);
       const outside = ({ outside: from }: OutsideMount) => from.replace(OWN_FOLDER, this.#folder);
       await copyOwnFiles(checkpoint.own, this.#folder, keptFiles(memory));
-      makeControlSecret(this.#folder, SHARED_IDS);
-      await makeMeminfoFile(this.#folder, kind.memoryMB, this.mounts, SHARED_IDS);
+      makeControlSecret(this.#folder, ids);
+      await makeMeminfoFile(this.#folder, kind.memoryMB, this.mounts, ids);
       return await timed(() =>
         runBare([
           ...this.#criu,
@@ -95,7 +98,7 @@ export class BareCriu implements AsyncDisposable {
           disk.root,
           "--cgroup-root",
           this.#cgroup,
-          ...this.#options(checkpoint.memory),
+          ...this.#options(adapted.folder),
           ...memory.mounts.flatMap((mount) => ["--external", `mnt[${mount.inside}]:${outside(mount)}`]),
         ]),
       );

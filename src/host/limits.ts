@@ -221,8 +221,6 @@ export const GUEST_SILENT_MAX_MS = 90_000;
 export const GUEST_PRIORITY_TURNS_MAX = 64;
 /** Shorter than any pause before a follower listens again. */
 export const JOURNAL_LAST_LINES_MS = 50;
-/** How long it may take to make a table of ids. */
-export const ID_NAMESPACE_MS = 10_000;
 /** Another server may take a free loop device between two calls. */
 export const LOOP_ATTEMPTS_MAX = 64;
 /** crun may have been killed the first time. */

@@ -6,6 +6,7 @@ import { Checkpoints } from "./checkpoint/checkpoints.ts";
 import { Disks } from "./disk/disks.ts";
 import type { Wall } from "./host.ts";
 import { GuestFolders } from "./image/guest-folders.ts";
+import { imageFolder } from "./image/image-folder.ts";
 import { Images } from "./image/images.ts";
 import { Mounts } from "./mount/mounts.ts";
 import { Network } from "./network/network.ts";
@@ -13,8 +14,10 @@ import { DnsRelay } from "./relay/dns-relay.ts";
 import { EgressRelay } from "./relay/egress-relay.ts";
 import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
 import { FIRST_WALL, Walls } from "./runtime/walls.ts";
+import { idsNotedIn } from "./sandbox/places.ts";
 import { egressOf, hasUnrecorded, isAlive, recordsIn } from "./sandbox/sandbox-record.ts";
 import type { DataFolder } from "./system/data-folder.ts";
+import { IdRanges } from "./system/id-ranges.ts";
 import { Toolbox } from "./system/toolbox.ts";
 import { ProcessedContent } from "./volume/content.ts";
 import { Volumes } from "./volume/volumes.ts";
@@ -26,7 +29,7 @@ export interface MachineOptions extends BuildOptions {
   guestFolder: string;
   /** Name server to ask instead of the machine's own. */
   resolver: string | undefined;
-  /** False: the owners of files are shifted on new disks, as on machines that cannot map them. */
+  /** False: owners of files are shifted on new disks and all sandboxes share their ids, as where none can be mapped. */
   mapIds?: boolean;
   /** What sandboxes are kept behind of which nobody said anything; crun unless given. */
   wall?: Wall;
@@ -37,6 +40,7 @@ export interface MachineOptions extends BuildOptions {
 interface MachineParts {
   walls: Walls;
   network: Network;
+  ranges: IdRanges;
   disks: Disks;
   mounts: Mounts;
   dns: DnsRelay;
@@ -55,6 +59,8 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
   const mounts = new Mounts();
   const disks = await Disks.open(data.path, mounts, options.mapIds);
   const network = new Network(data);
+  const ranges = new IdRanges(data, await disks.canMap(imageFolder(cacheFolder, "")));
+  for (const first of idsNotedIn(data.sandboxesFolder)) ranges.adopt(first);
   for (const record of recordsIn(data.sandboxesFolder)) {
     if (isAlive(record)) network.adopt(record.slot, egressOf(record));
   }
@@ -63,10 +69,10 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
     EgressRelay.open({ gateway: about.gateway, closed: about.closed, folder: data.runFolder, log: stderrLog }),
   );
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
-  const walls = new Walls(options.wall ?? FIRST_WALL, { crun: await CrunRuntime.open(toolbox, data) });
+  const walls = new Walls(options.wall ?? FIRST_WALL, { crun: await CrunRuntime.open(toolbox, data, mounts) });
   const checkpoints = new Checkpoints(disks.checkpointsFolder);
   const images = await Images.open(cacheFolder, disks);
   const volumes = await Volumes.open(data, mounts);
   const content = new ProcessedContent(volumes, join(data.runFolder, "volume-content"));
-  return { walls, network, disks, mounts, dns, checkpoints, images, volumes, content, guests };
+  return { walls, network, ranges, disks, mounts, dns, checkpoints, images, volumes, content, guests };
 }

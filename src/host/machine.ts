@@ -53,6 +53,7 @@ import { isAlive, recordsIn, type SandboxRecord, wallOf } from "./sandbox/sandbo
 import { withSecondTry } from "./sandbox/second-try.ts";
 import { Starting } from "./sandbox/starting.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
+import type { IdRanges } from "./system/id-ranges.ts";
 import type { ProcessedContent } from "./volume/content.ts";
 import type { Volumes } from "./volume/volumes.ts";
 
@@ -78,6 +79,7 @@ export class Machine implements Host {
     readonly options: MachineOptions,
     readonly walls: Walls,
     readonly network: Network,
+    ranges: IdRanges,
     readonly disks: Disks,
     readonly mounts: Mounts,
     readonly dns: DnsRelay,
@@ -90,14 +92,13 @@ export class Machine implements Host {
     const { data, guestFolder } = options;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     this.#pages = new GuestPages(mounts);
-    this.#endings = new Endings({ data, walls, network, disks }, options.endWithinMs);
+    const places = { data, walls, network, ranges, disks };
+    this.#endings = new Endings(places, options.endWithinMs);
     this.#checkpointing = new Checkpointing({ data, network, disks, walls, checkpoints, volumes });
     this.#starting = new Starting({
+      ...places,
       running: this.#running,
       checkpoints,
-      walls,
-      network,
-      disks,
       mounts,
       processors: new Processors(),
       pages: this.#pages,
@@ -141,9 +142,10 @@ export class Machine implements Host {
 
   /** The caller holds the data folder's lock and runs inside the mount namespace. */
   static async open(options: MachineOptions): Promise<Machine> {
-    const { walls, network, disks, mounts, ...others } = await openParts(options);
+    const { walls, network, ranges, disks, mounts, ...others } = await openParts(options);
     const { dns, checkpoints, images, volumes, content, guests } = others;
-    return new Machine(options, walls, network, disks, mounts, dns, checkpoints, images, volumes, content, guests);
+    const made = [dns, checkpoints, images, volumes, content, guests] as const;
+    return new Machine(options, walls, network, ranges, disks, mounts, ...made);
   }
 
   events(listener: (event: HostEvent) => void): void {

@@ -74,7 +74,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     host/registry host/disk host
   `),
   "host/doctor": list(`
-    contract contract/management host host/host.ts host/system host/cgroup host/mount
+    contract contract/management host host/host.ts host/system host/cgroup host/mount host/image
     host/guest-link host/setup host/tls
   `),
 

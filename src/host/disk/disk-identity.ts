@@ -3,10 +3,9 @@ import { chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../network/address-plan.ts";
 import { HOSTNAME } from "../network/hostname.ts";
-import { HOST_ID_FIRST } from "../system/id-range.ts";
 
 /** Files that must differ between sandboxes, or fit our network whatever the image says. The disk is fresh and ours. */
-export function writeIdentity(etc: string, owner = HOST_ID_FIRST): void {
+export function writeIdentity(etc: string, owner: number): void {
   const machineId = Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("hex");
   const files: Record<string, string> = {
     "machine-id": `${machineId}\n`,

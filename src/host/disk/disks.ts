@@ -13,12 +13,11 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { described, stderrLog } from "../../work/log.ts";
 import { DISK_FREE_MIN_BYTES } from "../limits.ts";
-import { IdMappings } from "../mount/id-mapping.ts";
 import type { Lower } from "../mount/lower.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { run } from "../system/command.ts";
-import { HOST_ID_FIRST, type IdForm } from "../system/id-range.ts";
+import { HOST_ID_FIRST, ID_COUNT, type IdForm, type IdRange, SHARED_IDS } from "../system/id-range.ts";
 import { writeIdentity } from "./disk-identity.ts";
 import { openPool, type Pool } from "./pool.ts";
 import { EXT4_MOUNT, Prototypes } from "./prototypes.ts";
@@ -37,12 +36,11 @@ interface Disk {
 
 export class Disks {
   readonly #pool: string;
-  readonly #mappings = new IdMappings();
   readonly #prototypes: Prototypes;
   /** Whether copies share blocks. */
   readonly reflink: boolean;
-  /** How the owners of files are written on new disks. */
-  #newIds: IdForm = "shifted";
+  /** Whether owners can be mapped here. If so they are plain on new disks. */
+  #canMap = false;
 
   private constructor(
     readonly mounts: Mounts,
@@ -56,8 +54,13 @@ export class Disks {
   /** Without `mapIds`, new disks are as on a machine that cannot map ids. */
   static async open(dataFolder: string, mounts: Mounts, mapIds = true): Promise<Disks> {
     const disks = new Disks(mounts, await openPool(dataFolder, mounts));
-    if (mapIds) disks.#newIds = await disks.#tryToMap();
+    if (mapIds) disks.#canMap = await disks.#tryToMap();
     return disks;
+  }
+
+  /** Whether sandboxes over this folder, whose owners are shifted, can have any range of ids. Never throws. */
+  async canMap(layer: string): Promise<boolean> {
+    return this.#canMap && (await this.#tryToMap([{ folder: layer, ids: "shifted" }]));
   }
 
   /**
@@ -69,22 +72,30 @@ export class Disks {
   }
 
   /** Makes a disk and mounts the root of its sandbox below `folder`. */
-  async attach(name: string, sizeMB: number, lowers: readonly Lower[], folder: string): Promise<Disk> {
+  async attach(name: string, sizeMB: number, lowers: readonly Lower[], folder: string, ids: IdRange): Promise<Disk> {
     this.demandSpace(0);
-    await this.clone(await this.#prototypes.of(sizeMB, this.#newIds), this.imageOf(name));
-    return await this.#mount(this.imageOf(name), lowers, folder, (disk) => writeIdentity(join(disk, "upper/etc")));
+    await this.clone(await this.#prototypes.of(sizeMB, this.#canMap ? "plain" : "shifted"), this.imageOf(name));
+    return await this.#mount(this.imageOf(name), lowers, folder, this.#firstId(ids), (disk) =>
+      writeIdentity(join(disk, "upper/etc"), ids.first),
+    );
   }
 
   /** The same with a copy of the disk in the file `source`. */
-  async attachCopy(name: string, source: string, lowers: readonly Lower[], folder: string): Promise<Disk> {
+  async attachCopy(
+    name: string,
+    source: string,
+    lowers: readonly Lower[],
+    folder: string,
+    ids: IdRange,
+  ): Promise<Disk> {
     this.demandSpace(0);
     await this.clone(source, this.imageOf(name));
-    return await this.view(this.imageOf(name), lowers, folder);
+    return await this.view(this.imageOf(name), lowers, folder, ids);
   }
 
   /** Mounts the root below `folder` that a sandbox with the disk in the file `image` would have. */
-  async view(image: string, lowers: readonly Lower[], folder: string): Promise<Disk> {
-    return await this.#mount(image, lowers, folder, () => undefined);
+  async view(image: string, lowers: readonly Lower[], folder: string, ids: IdRange = SHARED_IDS): Promise<Disk> {
+    return await this.#mount(image, lowers, folder, this.#firstId(ids), () => undefined);
   }
 
   /** A folder on the same filesystem, so that disks are cloned between the two without copying. */
@@ -106,32 +117,43 @@ export class Disks {
     return join(this.#pool, "results");
   }
 
-  async #mount(image: string, lowers: readonly Lower[], folder: string, fill: (disk: string) => void): Promise<Disk> {
+  #firstId({ first }: IdRange): number | undefined {
+    return this.#canMap ? first : undefined;
+  }
+
+  async #mount(
+    image: string,
+    lowers: readonly Lower[],
+    folder: string,
+    firstId: number | undefined,
+    fill: (disk: string) => void,
+  ): Promise<Disk> {
     const disk = join(folder, "disk");
     const root = join(folder, "root");
     mkdirSync(disk, { mode: 0o711 });
     mkdirSync(root, { mode: 0o711 });
-    const users = await this.#mappings.of(HOST_ID_FIRST);
-    const isPlain = await this.mounts.do({ kind: "disk", image, target: disk, options: EXT4_MOUNT, users });
+    const isPlain = await this.mounts.do({ kind: "disk", image, target: disk, options: EXT4_MOUNT, firstId });
     fill(disk);
-    await this.mounts.do({ kind: "overlay", target: root, disk, lowers, folder, users });
+    await this.mounts.do({ kind: "overlay", target: root, disk, lowers, folder, firstId });
     return { root, ids: isPlain ? "plain" : "shifted", release: () => this.releaseMounts(folder) };
   }
 
-  /** Mounts a small disk over a folder of the pool, to see whether owners can be mapped here. Never throws. */
-  async #tryToMap(): Promise<IdForm> {
+  /** Mounts a small disk over a folder of the pool, and these, to see whether owners can be mapped here. */
+  async #tryToMap(lowers: readonly Lower[] = []): Promise<boolean> {
     const folder = join(this.#pool, ".mapping");
     const name = Disks.newName();
     try {
       await this.releaseMounts(folder);
       for (const path of [folder, join(folder, "lower")]) mkdirSync(path, { recursive: true, mode: 0o700 });
       await this.clone(await this.#prototypes.of(MAPPING_TRIAL_MB, "plain"), this.imageOf(name));
-      await this.view(this.imageOf(name), [{ folder: join(folder, "lower"), ids: "plain" }], folder);
-      return "plain";
+      const all = [{ folder: join(folder, "lower"), ids: "plain" } as const, ...lowers];
+      await this.#mount(this.imageOf(name), all, folder, HOST_ID_FIRST + ID_COUNT, () => undefined);
+      return true;
     } catch (error) {
-      const event = "owners of files are shifted on new disks, because they could not be mapped";
+      const what = lowers.length === 0 ? "owners of files are shifted on new disks" : "all sandboxes share their ids";
+      const event = `${what}, because owners could not be mapped`;
       stderrLog.write({ level: "warn", event, error: described(error) });
-      return "shifted";
+      return false;
     } finally {
       // On a full disk not even this may go; then the next start does it.
       await this.releaseMounts(folder)

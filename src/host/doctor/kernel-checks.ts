@@ -1,12 +1,14 @@
 /** What the kernel must be able to do. Mounts and rules are tried in throw-away namespaces and leave nothing. */
-import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { release, tmpdir } from "node:os";
 import { join } from "node:path";
 import { cgroupLayout, cgroupTrees } from "../cgroup/cgroups.ts";
+import { imageFolder } from "../image/image-folder.ts";
 import { attempt } from "../system/command.ts";
 import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
 
 const KERNEL_MIN: [number, number] = [5, 11];
+const ID_TRIAL = join(import.meta.dir, "id-trial-program.ts");
 const CAP_SYS_ADMIN = 21n;
 const CAP_NET_ADMIN = 12n;
 
@@ -17,6 +19,7 @@ export function kernelChecks(options: DoctorOptions): Check[] {
     { name: "namespaces", run: namespaces },
     { name: "cgroups", run: cgroups },
     { name: "overlayfs", run: overlay },
+    { name: "user ids", run: () => userIds(options) },
     { name: "reflink pool", run: () => reflinkPool(options.dataFolder) },
     { name: "nftables", run: nftables },
     { name: "forwarding", run: forwarding },
@@ -89,6 +92,26 @@ async function overlay() {
     const result = await attempt(["unshare", "--mount", "sh", "-c", script]);
     if (result.exitCode === 0) return ok("mounts with index and nfs_export");
     return broken(`cannot mount: ${result.stderr.trim()}`, "load it (modprobe overlay), or use a kernel that has it");
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function userIds({ dataFolder, cacheFolder }: DoctorOptions) {
+  mkdirSync(dataFolder, { recursive: true, mode: 0o700 });
+  const folder = mkdtempSync(join(dataFolder, ".doctor-"));
+  try {
+    const own = join(folder, "layer");
+    mkdirSync(own);
+    const images = imageFolder(cacheFolder, "");
+    const layers = existsSync(images) ? [own, images] : [own];
+    const result = await attempt(["unshare", "--mount", process.execPath, ID_TRIAL, folder, ...layers]);
+    if (result.exitCode === 0) return ok("each sandbox has its own, for files by their mounts");
+    return degraded(
+      `owners of files cannot be mapped: ${result.stderr.trim()}`,
+      "all sandboxes share their ids, and two can use up what the kernel lets one user have",
+      "use Linux 5.19 or later, with SANDLOT_DATA and SANDLOT_CACHE on ext4, XFS or btrfs",
+    );
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -19,6 +19,7 @@ import { IMAGE_FRESH_MS, IMAGE_LEVELS_MAX } from "../limits.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import { Mounts } from "../mount/mounts.ts";
 import { attempt, run } from "../system/command.ts";
+import { SHARED_IDS } from "../system/id-range.ts";
 import { Images } from "./images.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-images-"));
@@ -149,7 +150,7 @@ describe("the files of a tenant", () => {
     const disk = Disks.newName();
     const scratch = join(folder, "changing");
     mkdirSync(scratch);
-    const { root, release } = await disks.attach(disk, 64, images.lowersOf("below"), scratch);
+    const { root, release } = await disks.attach(disk, 64, images.lowersOf("below"), scratch, SHARED_IDS);
     writeFileSync(join(root, "name"), "new");
     await release();
     let written = 0;

@@ -1,19 +1,28 @@
 import { expect, test } from "bun:test";
-import { IdMappings } from "./id-mapping.ts";
+import { isMappedAlready, tableOf, withMapping } from "./id-mapping.ts";
 
-const log = { write: () => undefined };
+const SHARED = 1_900_000_000;
+const OWN = 1_900_065_536;
 
-test("a table of ids is made once for each range, however many ask at once", async () => {
-  const made: number[] = [];
-  const mappings = new IdMappings(async (first) => made.push(first), log);
-  expect(await Promise.all([mappings.of(100), mappings.of(100), mappings.of(200)])).toEqual([1, 1, 2]);
-  expect(await mappings.of(200)).toBe(2);
-  expect(made).toEqual([100, 200]);
+test("plain ids become those of the range, and one more is the machine's root", () => {
+  expect(tableOf("plain", OWN)).toEqual([
+    { inside: 0, outside: OWN, count: 65_536 },
+    { inside: 65_536, outside: 0, count: 1 },
+  ]);
 });
 
-test("one that could not be made is tried again for the next who asks", async () => {
-  const answers = [Promise.reject(new Error("no more processes")), Promise.resolve(7)];
-  const mappings = new IdMappings(() => answers.shift() ?? Promise.resolve(0), log);
-  expect(await mappings.of(100)).toBeUndefined();
-  expect(await mappings.of(100)).toBe(7);
+test("ids that were shifted on the disk become those of the range, and the machine's root stays", () => {
+  expect(tableOf("shifted", OWN)).toEqual([
+    { inside: SHARED, outside: OWN, count: 65_536 },
+    { inside: 0, outside: 0, count: 1 },
+  ]);
+});
+
+test("only what was shifted is right as it is, in the range that it was shifted to or where nothing is mapped", () => {
+  expect([SHARED, undefined, OWN].map((first) => isMappedAlready("shifted", first))).toEqual([true, true, false]);
+  expect([SHARED, undefined, OWN].map((first) => isMappedAlready("plain", first))).toEqual([false, false, false]);
+});
+
+test("where nothing can be mapped, the fault says what to do", () => {
+  expect(() => withMapping("plain", undefined, () => 1)).toThrow("FIX: run it on Linux 5.19 or later");
 });

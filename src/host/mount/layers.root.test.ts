@@ -1,5 +1,5 @@
 /** Layers of a root, really mounted. How sandboxes live on them: tests/functional/host. */
-import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
+import { afterAll, beforeEach, expect, test } from "bun:test";
 import {
   chownSync,
   lstatSync,
@@ -15,18 +15,15 @@ import { join } from "node:path";
 import { IMAGE_LEVELS_MAX } from "../limits.ts";
 import { attempt, run } from "../system/command.ts";
 import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, type IdForm } from "../system/id-range.ts";
-import { IdMappings } from "./id-mapping.ts";
 import type { Lower } from "./lower.ts";
 import { mountPoints } from "./mount-namespace.ts";
 import { Mounts } from "./mounts.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-layers-"));
 const mounts = new Mounts();
-let users: number | undefined;
+/** A range of its own, and the one that all had before. */
+const OWN = HOST_ID_FIRST + 5 * 65_536;
 
-beforeAll(async () => {
-  users = await new IdMappings().of(HOST_ID_FIRST);
-});
 afterAll(() => {
   mounts.close();
   rmSync(folder, { recursive: true });
@@ -64,11 +61,16 @@ function lowerOf(name: string, ids: IdForm, owner: number): Lower {
 }
 
 /** Mounts a root, looks at it, and takes it away. */
-async function withRoot<Result>(disk: string, lowers: readonly Lower[], look: (root: string) => Result) {
+async function withRoot<Result>(
+  disk: string,
+  lowers: readonly Lower[],
+  look: (root: string) => Result,
+  firstId: number = HOST_ID_FIRST,
+) {
   const root = join(at, "root");
-  await mounts.do({ kind: "disk", image: disk, target: join(at, "disk"), options: "", users });
+  await mounts.do({ kind: "disk", image: disk, target: join(at, "disk"), options: "", firstId });
   try {
-    await mounts.do({ kind: "overlay", target: root, disk: join(at, "disk"), lowers, folder: at, users });
+    await mounts.do({ kind: "overlay", target: root, disk: join(at, "disk"), lowers, folder: at, firstId });
     return look(root);
   } finally {
     for (const name of ["root", "disk"]) await attempt(["umount", join(at, name)]);
@@ -93,6 +95,20 @@ test("owners are the sandbox's in the root and plain on the disk, whatever form 
   expect(owners).toEqual([7, 1000, 0]);
 });
 
+test.each([OWN, 4_200_000_000])("the same layers and disks serve any range of ids: %d", async (first) => {
+  const lowers = [lowerOf("plain", "plain", 1000), lowerOf("shifted", "shifted", HOST_ID_FIRST + 1000)];
+  const ownersIn = (root: string) =>
+    ["", "plain", "shifted"].map((name) => [lstatSync(join(root, name)).uid, lstatSync(join(root, name)).gid]);
+  for (const ids of ["plain", "shifted"] as const) {
+    const disk = await diskOf(ids);
+    const owners = [first, first + 1000, first + 1000].map((id) => [id, id]);
+    expect(await withRoot(disk, lowers, ownersIn, first)).toEqual(owners);
+    await withRoot(disk, lowers, (root) => chownSync(join(root, "shifted"), first + 7, first + 7), first);
+    expect(await withRoot(disk, lowers, (root) => lstatSync(join(root, "shifted")).uid)).toBe(HOST_ID_FIRST + 7);
+    rmSync(disk);
+  }
+});
+
 test("a disk of before is mounted as it is, also over a layer with plain ids", async () => {
   const disk = await diskOf("shifted");
   const owners = await withRoot(disk, [lowerOf("plain", "plain", 5)], (root) => {
@@ -104,7 +120,7 @@ test("a disk of before is mounted as it is, also over a layer with plain ids", a
 
 test("plain ids are refused where nothing maps them, and nothing stays mounted", async () => {
   const disk = await diskOf("plain");
-  const mounted = mounts.do({ kind: "disk", image: disk, target: join(at, "disk"), options: "", users: undefined });
+  const mounted = mounts.do({ kind: "disk", image: disk, target: join(at, "disk"), options: "", firstId: undefined });
   await expect(mounted).rejects.toMatchObject({ status: 422, message: expect.stringContaining("Linux 5.19 or later") });
   expect(mountPoints().filter((point) => point.startsWith(folder))).toEqual([]);
 });

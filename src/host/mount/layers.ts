@@ -17,6 +17,7 @@ import {
   mount,
   withLoopDevice,
 } from "../system/syscalls.ts";
+import { isMappedAlready, withMapping, withTenantsMapping } from "./id-mapping.ts";
 import type { Lower } from "./lower.ts";
 import type { MountJob, OverlayJob } from "./mount-job.ts";
 
@@ -45,28 +46,45 @@ export function lacksNames({ index, names }: Extract<MountJob, { kind: "lacks-na
 }
 
 /** Answers whether its ids are plain. */
-export function mountDisk({ image, target, options, users }: Extract<MountJob, { kind: "disk" }>): boolean {
+export function mountDisk({ image, target, options, firstId }: Extract<MountJob, { kind: "disk" }>): boolean {
   withLoopDevice(image, (device) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options));
   try {
-    if (formOf(target) === "shifted") return false;
-    mapInPlace(target, LAYER_ATTRIBUTES, demandMapping(users));
+    const form = formOf(target);
+    if (!isMappedAlready(form, firstId)) {
+      withMapping(form, firstId, (users) => mapInPlace(target, LAYER_ATTRIBUTES, users));
+    }
+    return form === "plain";
   } catch (cause) {
     detachIfMounted(target);
     throw cause;
   }
-  return true;
+}
+
+/** Its mount has its attributes from the one that it is shown from. */
+export function mapFolder({ source, target, firstId }: Extract<MountJob, { kind: "map" }>): void {
+  withTenantsMapping("shifted", firstId, (users) => showAt(source, target, 0n, users));
+}
+
+export function showImage({ source, target, firstId, files }: Extract<MountJob, { kind: "image" }>): void {
+  showLower({ folder: source, ids: "shifted" }, target, firstId);
+  try {
+    for (const [name, path] of Object.entries(files)) mount(path, join(target, name), "none", MS_BIND, "");
+  } catch (cause) {
+    detachIfMounted(target);
+    throw cause;
+  }
 }
 
 /** A lower that is mapped, or one of many, whose paths together may be too long for mount(2), is shown in `folder`. */
-export function mountOverlay({ target, disk, lowers, folder, users }: OverlayJob): void {
+export function mountOverlay({ target, disk, lowers, folder, firstId }: OverlayJob): void {
   const shown: string[] = [];
   try {
     const paths = lowers.map((lower, index) => {
-      if (lower.ids === "shifted" && lowers.length === 1) return lower.folder;
+      if (lowers.length === 1 && isMappedAlready(lower.ids, firstId)) return lower.folder;
       const path = join(folder, `lower-${index}`);
       mkdirSync(path, { mode: 0o700 });
       shown.push(path);
-      showLower(lower, path, users);
+      showLower(lower, path, firstId);
       return path;
     });
     const layers = [`lowerdir=${paths.join(":")}`, `upperdir=${disk}/upper`, `workdir=${disk}/work`];
@@ -86,23 +104,14 @@ export function mountOverlay({ target, disk, lowers, folder, users }: OverlayJob
   }
 }
 
-function showLower({ folder, ids }: Lower, path: string, users: number | undefined): void {
-  if (ids === "plain") {
-    showAt(folder, path, LAYER_ATTRIBUTES | MOUNT_ATTR_RDONLY, demandMapping(users));
+function showLower({ folder, ids }: Lower, path: string, firstId: number | undefined): void {
+  if (!isMappedAlready(ids, firstId)) {
+    withMapping(ids, firstId, (users) => showAt(folder, path, LAYER_ATTRIBUTES | MOUNT_ATTR_RDONLY, users));
     return;
   }
   // As a kernel can that maps nothing. The first call takes no attributes.
   mount(folder, path, "none", MS_BIND, "");
   mount(folder, path, "none", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "");
-}
-
-function demandMapping(users: number | undefined): number {
-  if (users !== undefined) return users;
-  throw new Fault(
-    422,
-    "the files of this sandbox were written by a machine that maps their owners, which this one cannot. " +
-      "FIX: run it on Linux 5.19 or later",
-  );
 }
 
 /**

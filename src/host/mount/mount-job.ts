@@ -15,12 +15,19 @@ export type MountJob =
    */
   | { kind: "volume"; image: string; target: string; options: string }
   /**
-   * The disk of a sandbox: an image file with the folders `upper` and `work`, as "loop". If its ids are plain they are
-   * mapped by `users`. Answers whether they are.
+   * The disk of a sandbox: an image file with the folders `upper` and `work`, as "loop". Its owners are mapped to those
+   * from `firstId` on; undefined: nothing can be mapped. Answers whether they are plain.
    */
-  | { kind: "disk"; image: string; target: string; options: string; users: number | undefined }
+  | { kind: "disk"; image: string; target: string; options: string; firstId: number | undefined }
   /** The root of a sandbox, on its disk, which is mounted. For as long as it takes, `folder` has the lowers as well. */
   | OverlayJob
+  /** A folder of a tenant, whose owners are shifted, once more, with its owners mapped in the same way. */
+  | { kind: "map"; source: string; target: string; firstId: number }
+  /**
+   * A memory image once more, with its owners mapped in the same way, to be read; in it, files of these names are those
+   * at the paths. Gone with one detaching.
+   */
+  | { kind: "image"; source: string; target: string; firstId: number; files: Readonly<Record<string, string>> }
   | { kind: "tmpfs"; target: string; options: string }
   | { kind: "detach"; target: string }
   /** Answers false where the filesystem cannot share blocks. */
@@ -41,8 +48,8 @@ export interface OverlayJob {
   disk: string;
   lowers: readonly Lower[];
   folder: string;
-  /** Maps the plain ones. */
-  users: number | undefined;
+  /** As of the disk. */
+  firstId: number | undefined;
 }
 
 export type MountOutcome = { number: number; value: boolean } | MountFailure;

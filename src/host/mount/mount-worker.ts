@@ -14,7 +14,7 @@ import {
   reflink,
   withLoopDevice,
 } from "../system/syscalls.ts";
-import { lacksNames, mountDisk, mountOverlay } from "./layers.ts";
+import { lacksNames, mapFolder, mountDisk, mountOverlay, showImage } from "./layers.ts";
 import { deviceOf } from "./loop-devices.ts";
 import { type MountJob, type MountOutcome, mountFailure } from "./mount-job.ts";
 
@@ -51,6 +51,12 @@ function perform(job: MountJob): boolean {
       return mountDisk(job);
     case "overlay":
       mountOverlay(job);
+      return true;
+    case "map":
+      mapFolder(job);
+      return true;
+    case "image":
+      showImage(job);
       return true;
     case "tmpfs":
       mount("tmpfs", job.target, "tmpfs", MS_NODEV | MS_NOSUID, job.options);

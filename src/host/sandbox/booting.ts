@@ -1,9 +1,8 @@
 /**
  * Boots a sandbox, in this order:
  *
- *   slot → disk → runtime.create → veth → record → runtime.start → guest answers → mounts leave the host's view
+ *   slot and ids → disk → runtime.create → veth → record → runtime.start → guest answers → mounts leave the host's view
  */
-import { mkdirSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import type { Processors } from "../cgroup/processors.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
@@ -19,12 +18,14 @@ import { HOSTNAME } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
 import type { OutsideMount } from "../runtime/runtime.ts";
 import type { Walls } from "../runtime/walls.ts";
-import { SHARED_IDS } from "../system/id-range.ts";
+import type { IdRange } from "../system/id-range.ts";
+import type { IdRanges } from "../system/id-ranges.ts";
 import { openFilesMax } from "../system/open-files.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
 import { makeBootIdFile, makeControlSecret } from "./own-files.ts";
+import { makeFolder, takePlaces } from "./places.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 import { VolumeMounts } from "./volume-mounts.ts";
@@ -48,6 +49,7 @@ interface Boot {
   guestFolder: string;
   walls: Walls;
   network: Network;
+  ranges: IdRanges;
   disks: Disks;
   mounts: Mounts;
   processors: Processors;
@@ -56,25 +58,25 @@ interface Boot {
   volumes: Volumes;
   guestOf(record: SandboxRecord): GuestClient;
   /** Takes back all of what was made. */
-  unmake(slot: number, disk: string): Promise<void>;
+  unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
 }
 
 /** Resolves when the guest has answered. */
 export async function boot(request: Boot): Promise<SandboxRecord> {
   const { id, kind, origin, egress, folder, cgroup, guestFolder, network, disks } = request;
   const wall = request.walls.nameFor(kind);
-  const slot = network.take();
-  const ids = SHARED_IDS;
+  const { slot, ids } = takePlaces(request.ranges, () => network.take());
   const diskName = Disks.newName();
   const hostname = origin?.hostname ?? HOSTNAME;
   try {
     const runtime = request.walls.of(wall);
     using volumes = await VolumeMounts.hold(request.volumes, request.volumeMounts);
-    mkdirSync(folder, { mode: 0o711 });
+    makeFolder(folder, ids);
+    await volumes.mapTo(ids, folder, request.mounts);
     const disk =
       origin === undefined
-        ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder)
-        : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder);
+        ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder, ids)
+        : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder, ids);
     await request.pages.hold(guestFolder);
     const control = makeControlSecret(folder, ids);
     const { pid, mounts } = await runtime.create({
@@ -121,7 +123,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     await disk.release();
     return record;
   } catch (cause) {
-    await request.unmake(slot, diskName);
+    await request.unmake(slot, ids, diskName);
     // Its volumes do not fit; the caller can do something about that.
     if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be booted`, cause);

@@ -5,12 +5,14 @@ import type { Disks } from "../disk/disks.ts";
 import type { Network } from "../network/network.ts";
 import type { Walls } from "../runtime/walls.ts";
 import type { DataFolder } from "../system/data-folder.ts";
+import type { IdRanges } from "../system/id-ranges.ts";
 
 /** Where sandboxes have something. */
 export interface CleanupParts {
   data: DataFolder;
   walls: Walls;
   network: Network;
+  ranges: IdRanges;
   disks: Disks;
 }
 
@@ -18,16 +20,18 @@ export interface CleanupParts {
 export interface Remains {
   id: string;
   slot?: number;
+  firstId?: number;
   disk?: string;
 }
 
 /**
- * Removes all there may be of a sandbox. The slot comes last: once it is free it may be another's, and the record,
- * which would have it freed again, must be gone by then. Throws `Unended` when a process of it has not ended within
- * `withinMs`: it reaches nobody any more, and what it had stays its own.
+ * Removes all there may be of a sandbox. The slot and the ids come last: once they are free they may be another's, and
+ * the record, which would have them freed again, must be gone by then. Throws `Unended` when a process of it has not
+ * ended within `withinMs`: it reaches nobody any more, and what it had stays its own.
  */
-export async function unmake(parts: CleanupParts, { id, slot, disk }: Remains, withinMs?: number): Promise<void> {
-  const { network } = parts;
+export async function unmake(parts: CleanupParts, remains: Remains, withinMs?: number): Promise<void> {
+  const { network, ranges } = parts;
+  const { id, slot, firstId, disk } = remains;
   // The kernel takes its time with an interface, in which the rest is done. Both come to their end, also after a
   // failure: nothing of this may go on beside another try.
   const done = await Promise.allSettled([
@@ -36,6 +40,7 @@ export async function unmake(parts: CleanupParts, { id, slot, disk }: Remains, w
   ]);
   for (const each of done) if (each.status === "rejected") throw each.reason;
   if (slot !== undefined) await network.free(slot);
+  if (firstId !== undefined) ranges.free({ first: firstId });
 }
 
 async function takeAway(

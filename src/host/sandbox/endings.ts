@@ -21,6 +21,7 @@ import {
   UNENDED_RETRY_MIN_MS,
 } from "../limits.ts";
 import { type CleanupParts, type Remains, unmake } from "./cleanup.ts";
+import { notedIds } from "./places.ts";
 import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
 
 export class Endings {
@@ -109,7 +110,9 @@ export class Endings {
   }
 
   #remainsOf(id: string): Remains {
-    return readRecord(join(this.#parts.data.sandboxesFolder, id)) ?? { id };
+    const folder = join(this.#parts.data.sandboxesFolder, id);
+    const firstId = notedIds(folder);
+    return readRecord(folder) ?? (firstId === undefined ? { id } : { id, firstId });
   }
 
   #note(remains: Remains, cause: unknown): void {

@@ -1,8 +1,7 @@
 /**
- * Makes a running sandbox of a checkpoint with memory, in this order: slot → walls → disk → runtime.restore (plugs it
- * in) → record → go.
+ * Makes a running sandbox of a checkpoint with memory, in this order: slot and ids → walls → disk → runtime.restore
+ * (plugs it in) → record → go.
  */
-import { mkdirSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import type { Processors } from "../cgroup/processors.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
@@ -15,12 +14,14 @@ import type { Egress, SandboxKind, Wall } from "../host.ts";
 import type { Lower } from "../mount/lower.ts";
 import type { Network } from "../network/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { SHARED_IDS } from "../system/id-range.ts";
+import type { IdRange } from "../system/id-range.ts";
+import type { IdRanges } from "../system/id-ranges.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { ProcessedContent } from "../volume/content.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
 import { inheritedFiles, makeBootIdFile, makeControlSecret } from "./own-files.ts";
+import { makeFolder, takePlaces } from "./places.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 import { demandVolumeFiles } from "./volume-files.ts";
@@ -40,6 +41,7 @@ interface RestoreRequest {
   cgroup: string;
   lowers: readonly Lower[];
   network: Network;
+  ranges: IdRanges;
   disks: Disks;
   processors: Processors;
   /** What the memory was written behind. */
@@ -49,14 +51,13 @@ interface RestoreRequest {
   content: ProcessedContent;
   guestOf(record: SandboxRecord): GuestClient;
   /** Takes back all of what was made. */
-  unmake(slot: number, disk: string): Promise<void>;
+  unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
 }
 
 /** Resolves when the guest has answered. That the memory fits this machine and is intact has been seen. */
 export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
   const { id, kind, checkpoint, memory, egress, hostname, copy, folder, cgroup, network, disks, runtime } = request;
-  const slot = network.takeFor(memory.address);
-  const ids = SHARED_IDS;
+  const { slot, ids } = takePlaces(request.ranges, () => network.takeFor(memory.address));
   const diskName = Disks.newName();
   const connected = runtime.holdsConnections(Object.keys(memory.files));
   const sockets = { address: memory.address, connected };
@@ -65,8 +66,9 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     using volumes = await VolumeMounts.hold(request.volumes, volumeMounts);
     const grown = await demandVolumeFiles(runtime, request.content, checkpoint.memory, volumeMounts);
     await network.setEgress(slot, egress);
-    mkdirSync(folder, { mode: 0o711 });
-    const disk = await disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder);
+    makeFolder(folder, ids);
+    await volumes.mapTo(ids, folder, disks.mounts);
+    const disk = await disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids);
     await copyOwnFiles(checkpoint.own, folder, inheritedFiles(memory, copy));
     if (copy) makeBootIdFile(folder);
     // Before there is a guest: no moment passes in which the secret of its original opens it.
@@ -115,7 +117,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     await disk.release();
     return record;
   } catch (cause) {
-    await request.unmake(slot, diskName);
+    await request.unmake(slot, ids, diskName);
     // The checkpoint does not fit; the caller can do something about that.
     if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be restored; its checkpoint is intact`, cause);

@@ -18,7 +18,7 @@ export interface SandboxRecord {
   disk: string;
   /** How the owners of files on it are written; absent in records of servers that knew one form: shifted. */
   ids?: IdForm;
-  /** The machine's id for root inside; absent in those, too. All have the same as yet. */
+  /** The machine's id for root inside; absent in those, too, whose sandboxes all had the same. */
   firstId?: number;
   cgroup: string;
   pid: number;

@@ -17,6 +17,8 @@ import type { Mounts } from "../mount/mounts.ts";
 import { hostnameOfCopy } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
 import type { Walls } from "../runtime/walls.ts";
+import type { IdRange } from "../system/id-range.ts";
+import type { IdRanges } from "../system/id-ranges.ts";
 import type { ProcessedContent } from "../volume/content.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { boot, type Origin } from "./booting.ts";
@@ -31,6 +33,7 @@ interface StartingParts {
   checkpoints: Checkpoints;
   walls: Walls;
   network: Network;
+  ranges: IdRanges;
   disks: Disks;
   mounts: Mounts;
   processors: Processors;
@@ -156,7 +159,7 @@ export class Starting {
       cgroup: `${cgroup}/${id}`,
       lowers: images.lowersOf(kind.image),
       guestOf: (record: SandboxRecord) => running.guestOf(record),
-      unmake: (slot: number, disk: string) => unmake({ id, slot, disk }),
+      unmake: (slot: number, { first }: IdRange, disk: string) => unmake({ id, slot, firstId: first, disk }),
     };
   }
 }

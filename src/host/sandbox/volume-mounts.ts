@@ -2,11 +2,18 @@
  * The volumes of a sandbox that is about to start: they are held on the machine until the sandbox has them itself. What
  * is written down of them names the volume, not where it happens to be mounted.
  */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { VOLUME } from "../checkpoint/manifest.ts";
 import type { VolumeMount } from "../host.ts";
+import type { Mounts } from "../mount/mounts.ts";
 import type { OutsideMount } from "../runtime/runtime.ts";
+import { type IdRange, SHARED_IDS } from "../system/id-range.ts";
 import type { HeldVolume, Volumes } from "../volume/volumes.ts";
+
+/** Where one is shown with the ids of its sandbox, below the folder of that, followed by a number. */
+const PLACE = "volume-";
 
 export class VolumeMounts implements Disposable {
   readonly #held: readonly (HeldVolume & { inside: string })[];
@@ -29,6 +36,17 @@ export class VolumeMounts implements Disposable {
     }
     held.move();
     return new VolumeMounts(mounts);
+  }
+
+  /** From now on each is shown below this folder as a sandbox with these ids is to see it, until it is released. */
+  async mapTo(ids: IdRange, folder: string, mounts: Pick<Mounts, "do">): Promise<void> {
+    if (ids.first === SHARED_IDS.first) return;
+    for (const [number, held] of this.#held.entries()) {
+      const target = join(folder, `${PLACE}${number}`);
+      mkdirSync(target, { mode: 0o711 });
+      await mounts.do({ kind: "map", source: held.path, target, firstId: ids.first });
+      held.path = target;
+    }
   }
 
   get mounts(): OutsideMount[] {

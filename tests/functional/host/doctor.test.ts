@@ -12,6 +12,7 @@ const NAMES = [
   "namespaces",
   "cgroups",
   "overlayfs",
+  "user ids",
   "reflink pool",
   "nftables",
   "forwarding",

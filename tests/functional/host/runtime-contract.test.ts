@@ -8,6 +8,7 @@ import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { freeze, freezerOf, isFrozen, processesBelow, thaw } from "../../../src/host/cgroup/freezer.ts";
 import { removeCgroups } from "../../../src/host/cgroup/removal.ts";
 import { imageFolder } from "../../../src/host/image/image-folder.ts";
+import { Mounts } from "../../../src/host/mount/mounts.ts";
 import { CrunRuntime } from "../../../src/host/runtime/crun/crun-runtime.ts";
 import type { CheckpointRequest, CreatedWalls, NewSandbox, Runtime } from "../../../src/host/runtime/runtime.ts";
 import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
@@ -22,11 +23,12 @@ import { newDataFolder } from "../../support/server.ts";
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const MIB = 1024 * 1024;
 const toolbox = new Toolbox(CACHE);
+const mounts = new Mounts();
 const data = new DataFolder(newDataFolder("runtime"));
 // Sandbox roots must be reachable for their mapped root, and in memory is fine for so little.
 const folder = join(data.runFolder, "contract");
 const runtimes: Record<string, () => Promise<Runtime>> = {
-  crun: () => CrunRuntime.open(toolbox, data),
+  crun: () => CrunRuntime.open(toolbox, data, mounts),
 };
 
 beforeAll(async () => {
@@ -39,6 +41,7 @@ beforeAll(async () => {
   await run(["mount", "-t", "overlay", "overlay", "-o", `${layers},index=on,nfs_export=on`, join(folder, "root")]);
 });
 afterAll(async () => {
+  mounts.close();
   await removeCgroups(data.cgroup);
   for (const name of ["root", "layer"]) await run(["umount", "--lazy", join(folder, name)]);
   for (const path of [data.runFolder, data.path]) rmSync(path, { recursive: true, force: true });

@@ -8,6 +8,7 @@ import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts
 import { removeCgroups } from "../../../src/host/cgroup/removal.ts";
 import { HIDDEN_IN_PROC } from "../../../src/host/image/guest-layout.ts";
 import { imageFolder } from "../../../src/host/image/image-folder.ts";
+import { Mounts } from "../../../src/host/mount/mounts.ts";
 import { CrunRuntime } from "../../../src/host/runtime/crun/crun-runtime.ts";
 import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
@@ -25,6 +26,7 @@ const INSIDE = join(import.meta.dir, "inside");
 
 export class BareSandbox implements AsyncDisposable {
   readonly #data: DataFolder;
+  readonly #mounts = new Mounts();
   readonly #folder: string;
   readonly root: string;
 
@@ -42,7 +44,7 @@ export class BareSandbox implements AsyncDisposable {
     await this.#mountRoot();
     prepare(this.root);
     const guest = edits.includes("weakened") ? this.#emptyGuest() : guestFolder(new Toolbox(CACHE));
-    const runtime = await CrunRuntime.open(new EditingToolbox(CACHE, edits), this.#data);
+    const runtime = await CrunRuntime.open(new EditingToolbox(CACHE, edits), this.#data, this.#mounts);
     const [bootIdFile, controlSecretFile] = ["boot-id", "control-secret"].map((name) => join(this.#folder, name));
     for (const path of [bootIdFile, controlSecretFile]) writeFileSync(String(path), crypto.randomUUID());
     const { pid } = await runtime.create({
@@ -94,6 +96,7 @@ export class BareSandbox implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#mounts.close();
     await removeCgroups(this.#data.cgroup);
     for (const path of [this.root, join(this.#folder, "layer")]) await attempt(["umount", "--lazy", path]);
     for (const path of [this.#data.runFolder, this.#data.path]) rmSync(path, { recursive: true, force: true });

@@ -1,28 +1,52 @@
 /**
  * A memory image as it is to be restored this once, beside the one that was written and that stays as it is: the same
- * files under second names, but for the one that says how long open files are.
+ * files, but for those that say how long open files are, and which ids of the machine it has.
  */
-import { chmodSync, chownSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { HOST_ID_FIRST } from "../../system/id-range.ts";
+import { chownSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Mounts } from "../../mount/mounts.ts";
+import { HOST_ID_FIRST, type IdRange } from "../../system/id-range.ts";
+import { idsIn, withIds } from "./image-ids.ts";
 import { FILES_IMAGE, withSizes } from "./image-open-files.ts";
 
-/** On the same filesystem, and gone with the checkpoint should nobody come to remove it. */
-export function adaptImage(
+interface Adaptation {
+  ids: IdRange;
+  /** Open files that have become longer since. */
+  grown?: ReadonlyMap<string, number> | undefined;
+  /** Of the sandbox. What is mounted there goes with it, should nobody come to release it. */
+  folder: string;
+}
+
+/** Until it is released it lies where `folder` says. */
+export async function adaptImage(
   images: string,
-  id: string,
-  sizes: ReadonlyMap<string, number>,
-): { folder: string } & Disposable {
-  const folder = join(dirname(images), `for-${id}`);
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { mode: 0o700 });
-  for (const name of readdirSync(images)) {
-    if (name !== FILES_IMAGE) linkSync(join(images, name), join(folder, name));
+  { ids, grown, folder }: Adaptation,
+  mounts: Pick<Mounts, "do">,
+): Promise<{ folder: string } & AsyncDisposable> {
+  const changed = changedFiles(images, ids, grown);
+  if (changed.size === 0) return { folder: images, [Symbol.asyncDispose]: async () => undefined };
+  const files: Record<string, string> = {};
+  for (const [name, content] of changed) {
+    const path = join(folder, name);
+    writeFileSync(path, content, { mode: 0o640 });
+    // Read from inside, as the image itself.
+    chownSync(path, 0, ids.first);
+    files[name] = path;
   }
-  const path = join(folder, FILES_IMAGE);
-  writeFileSync(path, withSizes(readFileSync(join(images, FILES_IMAGE)), sizes), { mode: 0o640 });
-  // Read from inside, as the image itself.
-  for (const each of [path, folder]) chownSync(each, 0, HOST_ID_FIRST);
-  chmodSync(folder, 0o2750);
-  return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) };
+  const target = join(folder, "image");
+  mkdirSync(target, { recursive: true, mode: 0o700 });
+  await mounts.do({ kind: "image", source: images, target, firstId: ids.first, files });
+  return { folder: target, [Symbol.asyncDispose]: async () => void (await mounts.do({ kind: "detach", target })) };
+}
+
+function changedFiles(images: string, ids: IdRange, grown: ReadonlyMap<string, number> | undefined) {
+  const changed = new Map<string, Buffer>();
+  const written = idsIn(images);
+  // It lies open to the root of the shared range alone.
+  const isOpen = ids.first === HOST_ID_FIRST;
+  if (!isOpen || written.first !== ids.first) changed.set(written.name, withIds(written.content, ids));
+  if (grown !== undefined && grown.size > 0) {
+    changed.set(FILES_IMAGE, withSizes(readFileSync(join(images, FILES_IMAGE)), grown));
+  }
+  return changed;
 }

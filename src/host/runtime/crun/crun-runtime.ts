@@ -11,6 +11,7 @@ import { memoryInUse, memoryOfEach } from "../../cgroup/memory-in-use.ts";
 import { removeCgroups } from "../../cgroup/removal.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
 import { mountPointsIn } from "../../mount/mount-namespace.ts";
+import type { Mounts } from "../../mount/mounts.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../system/id-range.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
@@ -43,18 +44,20 @@ const CONNECTION_FILE = /^tcp-stream-/;
 export class CrunRuntime implements Runtime {
   readonly imageFacts: CriuFacts;
   readonly #data: DataFolder;
+  readonly #mounts: Mounts;
   readonly #crun: Crun;
   readonly #criu: Criu;
 
-  private constructor(data: DataFolder, crun: Crun, criu: Criu) {
+  private constructor(data: DataFolder, mounts: Mounts, crun: Crun, criu: Criu) {
     this.#data = data;
+    this.#mounts = mounts;
     this.#crun = crun;
     this.#criu = criu;
     this.imageFacts = criuFacts(criu.version);
   }
 
-  static async open(toolbox: Toolbox, data: DataFolder): Promise<CrunRuntime> {
-    return new CrunRuntime(data, new Crun(toolbox, data.crunFolder), await Criu.open(toolbox, data));
+  static async open(toolbox: Toolbox, data: DataFolder, mounts: Mounts): Promise<CrunRuntime> {
+    return new CrunRuntime(data, mounts, new Crun(toolbox, data.crunFolder), await Criu.open(toolbox, data));
   }
 
   async create(sandbox: NewSandbox): Promise<CreatedWalls> {
@@ -130,11 +133,11 @@ export class CrunRuntime implements Runtime {
     return openFilesIn(images, [folder]);
   }
 
-  async restore({ size, plug, grown, ...request }: RestoreRequest): Promise<number> {
+  async restore({ size, plug, grown, ids, ...request }: RestoreRequest): Promise<number> {
     makeParentCgroup(this.#data.cgroup);
     makeCgroupForRestore(request.cgroup, size);
-    using adapted = grown === undefined || grown.size === 0 ? undefined : adaptImage(request.images, request.id, grown);
-    const images = adapted?.folder ?? request.images;
+    await using adapted = await adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);
+    const images = adapted.folder;
     const pid = await this.#criu.restore({ ...request, images, plug: plug(NAMESPACE_BEING_RESTORED) });
     limitRestored(request.cgroup, size);
     return pid;

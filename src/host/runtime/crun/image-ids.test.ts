@@ -1,0 +1,56 @@
+import { afterAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { idsIn, withIds } from "./image-ids.ts";
+import { encodeVarint } from "./protobuf-fields.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-image-ids-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function line(inside: number, outside: number, count: number): Buffer {
+  const numbers = [inside, outside, count].flatMap((value, at) => [Buffer.from([(at + 1) * 8]), encodeVarint(value)]);
+  return Buffer.concat(numbers);
+}
+
+function table(number: number, content: Buffer): Buffer {
+  return Buffer.concat([Buffer.from([number * 8 + 2]), encodeVarint(content.length), content]);
+}
+
+function file(...tables: Buffer[]): Buffer {
+  const message = Buffer.concat(tables);
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(message.length);
+  return Buffer.concat([Buffer.from("MAGICMAG"), length, message]);
+}
+
+function imagesWith(content: Buffer, name = "userns-9.img"): string {
+  const images = mkdtempSync(join(folder, "images-"));
+  writeFileSync(join(images, name), content);
+  writeFileSync(join(images, "inventory.img"), "x");
+  return images;
+}
+
+const whole = (first: number) => file(table(1, line(0, first, 65_536)), table(2, line(0, first, 65_536)));
+
+test("the range of an image is found, and replaced in both tables by one that takes as many bytes or more", () => {
+  const { first, name, content } = idsIn(imagesWith(whole(1_900_000_000)));
+  expect([first, name]).toEqual([1_900_000_000, "userns-9.img"]);
+  for (const other of [1_900_065_536, 4_200_000_000, 70_000]) {
+    expect(withIds(content, { first: other })).toEqual(whole(other));
+  }
+});
+
+test.each<[string, Buffer]>([
+  ["a part of a range", file(table(1, line(0, 5, 1000)), table(2, line(0, 5, 1000)))],
+  ["other groups than users", file(table(1, line(0, 5, 65_536)), table(2, line(0, 6, 65_536)))],
+  ["the machine's root beside the range", file(table(1, line(0, 5, 65_536)), table(1, line(65_536, 0, 1)))],
+  ["no table", file()],
+  ["a table that is cut off", whole(5).subarray(0, 20)],
+])("an image with %s is not restored with another range", (_, content) => {
+  expect(() => idsIn(imagesWith(content))).toThrow("the user ids of this memory image cannot be read");
+});
+
+test("an image without a user namespace is refused", () => {
+  expect(() => idsIn(imagesWith(whole(5), "utsns-9.img"))).toThrow("it has no user namespace");
+});

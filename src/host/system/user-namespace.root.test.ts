@@ -1,0 +1,25 @@
+/** Namespaces that are really made, one after the other. */
+import { expect, test } from "bun:test";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { withUserNamespace } from "./user-namespace.ts";
+
+const TABLE = [{ inside: 0, outside: 1_900_065_536, count: 65_536 }];
+
+test("a namespace is handed over, and nothing is left of a thousand", () => {
+  const descriptors = () => readdirSync("/proc/self/fd").length;
+  const children = () => readFileSync("/proc/thread-self/children", "utf8");
+  const before = [descriptors(), children()];
+  const seen = Array.from({ length: 1000 }, () =>
+    withUserNamespace(TABLE, (namespace) => readlinkSync(`/proc/self/fd/${namespace}`)),
+  );
+  expect(seen.every((each) => /^user:\[\d+\]$/.test(each))).toBe(true);
+  expect(seen).not.toContain(readlinkSync("/proc/self/ns/user"));
+  expect([descriptors(), children()]).toEqual(before);
+});
+
+test("a table that the kernel refuses is an error, and nothing is left either", () => {
+  const before = readdirSync("/proc/self/fd").length;
+  const overlapping = [...TABLE, ...TABLE];
+  for (let times = 0; times < 10; times++) expect(() => withUserNamespace(overlapping, () => 1)).toThrow("EINVAL");
+  expect(readdirSync("/proc/self/fd")).toHaveLength(before);
+});

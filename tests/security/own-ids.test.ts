@@ -1,0 +1,104 @@
+/**
+ * Each sandbox has user ids of its own on the machine, so what the kernel counts for each user is counted for each
+ * sandbox: two that use up all they can get take nothing from a third.
+ */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { recordOf } from "../support/inside.ts";
+import { sharedServer } from "../support/shared-server.ts";
+
+const LIFE = { timeoutMs: 600_000 };
+const server = sharedServer();
+const USERS = ["user", "root"];
+
+/** Takes what it can get of everything, says so, and keeps it. */
+const HOG = `
+import array, os, resource, socket, sys, time
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+# The kernel gives a user 16384 pages for pipes, and 16 to each; then two to each.
+pipes = [os.pipe() for _ in range(1100)]
+one, other = socket.socketpair()
+for _ in range(2):
+    fds = array.array("i", [pipes[0][0]] * 250)
+    one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+print("held", flush=True)
+time.sleep(600)
+`;
+
+/** What somebody gets who asks for little. */
+const MODEST = `
+import array, fcntl, os, resource, socket
+reader, writer = os.pipe()
+print("pipe", fcntl.fcntl(reader, 1032))
+# No more descriptors may be on their way than a process may have open.
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+one, other = socket.socketpair()
+try:
+    one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [reader]))])
+    print("descriptor sent")
+except OSError as error:
+    print("descriptor", error.strerror)
+`;
+const ALL = "pipe 65536\ndescriptor sent\n";
+
+const create = () => Sandbox.create({ ...server().options, ...LIFE });
+
+async function resumed(sandbox: Sandbox): Promise<Sandbox> {
+  await sandbox.pause();
+  await sandbox.connect(LIFE);
+  return sandbox;
+}
+
+async function forked(sandbox: Sandbox): Promise<Sandbox> {
+  const [fork] = await sandbox.fork({ count: 1, ...LIFE });
+  if (!(fork instanceof Sandbox)) throw fork ?? new Error("nothing was forked");
+  return fork;
+}
+
+/** Resolves when it has all that it can get. */
+async function startHog(sandbox: Sandbox, user: string): Promise<void> {
+  await sandbox.files.write("/tmp/hog.py", HOG);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const onStdout = (text: string) => {
+    if (text.includes("held")) resolve();
+  };
+  const hog = await sandbox.commands.run("python3 /tmp/hog.py", { background: true, user, timeoutMs: 0, onStdout });
+  await Promise.race([promise, hog.wait().then(({ stderr }) => Promise.reject(new Error(`it ended: ${stderr}`)))]);
+}
+
+async function modestIn(sandbox: Sandbox, user: string): Promise<string> {
+  await sandbox.files.write("/tmp/modest.py", MODEST);
+  return (await sandbox.commands.run("python3 /tmp/modest.py", { user })).stdout;
+}
+
+const firstIdOf = ({ sandboxId }: Sandbox) => recordOf(new DataFolder(server().dataFolder), sandboxId).firstId ?? 0;
+
+describe("beside two sandboxes that use up what a user may have", () => {
+  let hogs: Sandbox[];
+  beforeAll(async () => {
+    hogs = await Promise.all([create(), create().then(resumed)]);
+    for (const hog of hogs) for (const user of USERS) await startHog(hog, user);
+  }, 120_000);
+
+  test.each([
+    ["a new one", async (fresh: Sandbox) => fresh],
+    ["a resumed one", resumed],
+    ["a fork", forked],
+  ])(
+    "%s has all of its own",
+    async (_, way) => {
+      const sandbox = await way(await create());
+      for (const user of USERS) expect(await modestIn(sandbox, user)).toBe(ALL);
+      const firsts = [...hogs, sandbox].map(firstIdOf);
+      expect(new Set(firsts).size).toBe(3);
+      expect(Math.min(...firsts)).toBeGreaterThan(1_900_000_000);
+    },
+    120_000,
+  );
+
+  test("and they themselves are without", async () => {
+    for (const hog of hogs) for (const user of USERS) expect(await modestIn(hog, user)).not.toBe(ALL);
+  }, 60_000);
+});
