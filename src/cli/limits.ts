@@ -5,6 +5,12 @@
 
 /** Sandboxes of one template that are kept ready. */
 export const READY_MAX = 64;
+/** Bun's own, of a request over HTTP/1.1: bytes of its head, headers in it, and how long it may take to come. */
+export const HEAD_MAX_BYTES = 16 * 1024;
+export const HEADERS_MAX = 198;
+export const HEAD_SECONDS = 12;
+/** How long a connection to the management interface may be silent, or its body slow. Bun takes no more. */
+export const IDLE_SECONDS = 255;
 /** Requests and streams to all sandboxes at once; the most that Bun takes. */
 export const REQUESTS_TO_SANDBOXES_MAX = 65_336;
 /** Of a domain; a host name has 253, and before it stand a port, a sandbox's id and what older clients add. */

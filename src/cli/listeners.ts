@@ -14,16 +14,16 @@ import { systemClock } from "../work/clock.ts";
 import { described, type Log } from "../work/log.ts";
 import type { Listen } from "./addresses.ts";
 import type { Config } from "./config.ts";
-import { RENEW_LOOK_EVERY_MS } from "./limits.ts";
+import { IDLE_SECONDS, RENEW_LOOK_EVERY_MS } from "./limits.ts";
 import { TlsListener } from "./tls-listener.ts";
 
-/** Bun takes no more. Streams to sandboxes switch it off for themselves. */
-const IDLE_SECONDS = 255;
 const HTTPS_PORT = 443;
 
 interface Served {
   handle(request: Request, client: Client): Promise<Response>;
   trustedProxies: TrustedProxies;
+  /** How long a connection may be silent, if not for the usual time. Streams to sandboxes switch it off. */
+  idleSeconds?: number;
   edge: ReturnType<typeof createEdge>;
   log: Log;
 }
@@ -90,11 +90,11 @@ async function renew(local: LocalAuthority | undefined, domain: string, log: Log
   }
 }
 
-function options({ hostname, port }: Listen, { handle, edge, trustedProxies }: Served) {
+function options({ hostname, port }: Listen, { handle, edge, trustedProxies, idleSeconds = IDLE_SECONDS }: Served) {
   return {
     hostname,
     port,
-    idleTimeout: IDLE_SECONDS,
+    idleTimeout: idleSeconds,
     // Bodies are bounded where they are read: the management interface has a limit, sandbox traffic has none.
     maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
     fetch(request: Request, server: Server<Relay>) {

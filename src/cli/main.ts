@@ -26,6 +26,7 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
   sandlot keys revoke ID       make a key or token useless at once
   sandlot keys token [NAME]    make a bearer token (sk_e2b_…) of the operator and show it once
   sandlot limits               show what each team may run
+  sandlot limits --all         show every limit that somebody can run into, with its default and its setting
   sandlot limits TEAM …        change it: sandboxes=N at once, hours=H for each run, "none" lifts either; builds=N at
                                once, reads=N and changes=N requests each second, "usual" is what the server allows
                                any team; blocked=yes or blocked=no

@@ -5,6 +5,7 @@ import type { Team } from "../store/people.ts";
 import type { Store } from "../store/store.ts";
 import type { TeamLimits } from "../store/team-limits.ts";
 import type { Config } from "./config.ts";
+import { limitTable } from "./limit-table.ts";
 import { withStore } from "./own-store.ts";
 
 const HOUR_SECONDS = 3600;
@@ -16,12 +17,19 @@ const USUAL_ONES = ["builds", "reads", "changes"] as const;
 
 export function limits(config: Config, args: readonly string[]): Promise<number> {
   const [slug, ...words] = args;
+  if (slug === "--all") return showAll(words);
   const changes = parseLimits(words);
   return withStore(config, async (store) => {
     const teams = slug === undefined ? await store.people.teams() : [await change(store, slug, changes)];
     for (const team of teams) console.log(described(team));
     return 0;
   });
+}
+
+function showAll(words: readonly string[]): Promise<number> {
+  if (words.length > 0) throw new Fault(400, `sandlot limits --all takes nothing else, but got "${words.join(" ")}"`);
+  console.log(limitTable());
+  return Promise.resolve(0);
 }
 
 /** The members that are named; undefined lifts one. */

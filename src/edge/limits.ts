@@ -2,6 +2,7 @@
  * Every bound of this room, by name. A loop, queue, buffer or wait that is not bounded by something here is a bug.
  * Units come last in a name.
  */
+import { inBytes, type Limit } from "../contract/limit.ts";
 
 /** Bodies to sandboxes are streamed, so their size is not ours to limit; Bun.serve would by default (128 MiB). */
 export const EDGE_REQUEST_BODY_MAX_BYTES = Number.MAX_SAFE_INTEGER;
@@ -48,3 +49,31 @@ export const EDGE_CLOSE_MS = 5000;
 export const EDGE_KEEPALIVE_MS = 20_000;
 /** Proxies before us that are looked at, from the nearest on. */
 export const EDGE_FORWARDED_HOPS_MAX = 32;
+
+/** What clients of sandbox URLs, and services behind them, can run into. */
+export const EDGE_LIMITS: readonly Limit[] = [
+  {
+    name: "answer that a client has not taken",
+    scope: "connection",
+    value: inBytes(EDGE_ANSWER_WAITING_MAX_BYTES),
+    error: "the service in the sandbox waits; nothing is lost",
+  },
+  {
+    name: "head of a service's answer",
+    scope: "request",
+    value: inBytes(EDGE_ANSWER_HEAD_MAX_BYTES),
+    error: "502, the port counts as closed",
+  },
+  {
+    name: "message of a WebSocket",
+    scope: "connection",
+    value: inBytes(EDGE_WEBSOCKET_MESSAGE_MAX_BYTES),
+    error: "closed with code 1009",
+  },
+  {
+    name: "messages of a WebSocket that one side has not taken",
+    scope: "connection",
+    value: inBytes(EDGE_WEBSOCKET_QUEUE_MAX_BYTES),
+    error: "the sender waits; what comes all the same closes it with code 1013",
+  },
+];

@@ -79,7 +79,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
 
   control: list(`
-    contract contract/runtime work store blobs/blobs.ts host/host.ts host/volume-content.ts control/access
+    contract contract/management contract/runtime work store blobs/blobs.ts host/host.ts host/volume-content.ts control/access
     control/http control/routes control/lifecycle control/templates control/builds control/chronicle control/volumes
   `),
   "control/access": list("contract contract/management contract/runtime work store control/limits.ts"),
@@ -115,7 +115,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   edge: list("contract contract/management contract/runtime work control/directory.ts"),
   cli: list(`
-    contract contract/management work store blobs control control/access control/templates control/builds edge host host/system
+    contract contract/management work store blobs control control/access control/templates control/builds edge guest/published-limits.ts
+    host host/system
     host/cgroup host/mount host/disk host/registry host/sandbox host/setup host/doctor host/tls
   `),
 };

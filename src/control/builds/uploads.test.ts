@@ -1,7 +1,14 @@
 /** Uploads for builds: what a link opens, and what comes of an upload that is wrong. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { connect } from "node:net";
-import { UPLOAD_LINK_SECONDS, UPLOADS_KEPT_MS, UPLOADS_SWEEP_MS } from "../limits.ts";
+import {
+  UPLOAD_LINK_SECONDS,
+  UPLOADS_AT_ONCE_PER_TEAM,
+  UPLOADS_KEPT_MS,
+  UPLOADS_PER_TEAM_MAX,
+  UPLOADS_PER_TEAM_MAX_BYTES,
+  UPLOADS_SWEEP_MS,
+} from "../limits.ts";
 import { tarOf } from "../testing/archives.ts";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
@@ -147,6 +154,46 @@ describe("is refused, and nothing is kept:", () => {
     await exchange(Number(url.port), url.hostname, [head(url), TAR.slice(0, 1536)], "hang up");
     await f.until(() => f.logLines.some((line) => line.includes('"PUT"')));
   });
+});
+
+test("so many at once are a team's, and one too many is told to come again", async () => {
+  const urls = await Promise.all(
+    Array.from({ length: UPLOADS_AT_ONCE_PER_TEAM + 1 }, (_, at) => link(at.toString(16).padStart(64, "0"))),
+  );
+  const [last, ...first] = urls.toReversed();
+  const receives = spyOn(f.blobs, "put");
+  const finish = Promise.withResolvers<void>();
+  const held = () =>
+    new ReadableStream({
+      async start(controller) {
+        controller.enqueue(TAR.slice(0, 1024));
+        await finish.promise;
+        controller.enqueue(TAR.slice(1024));
+        controller.close();
+      },
+    });
+  const answers = first.map(({ url }) => put(url, held()));
+  await f.until(() => receives.mock.calls.length === UPLOADS_AT_ONCE_PER_TEAM);
+  const refused = await put(last?.url ?? "", TAR);
+  expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"]);
+  expect((await refused.json()).message).toBe("this team has 32 uploads under way; wait for one of them");
+  finish.resolve();
+  expect(new Set((await Promise.all(answers)).map(({ status }) => status))).toEqual(new Set([204]));
+});
+
+test("what a team keeps is bounded in number and in bytes", async () => {
+  const { url } = await link();
+  const kept = spyOn(f.blobs, "list");
+  const blob = { name: "x", bytes: 1, usedAt: 0 };
+  for (const many of [Array(UPLOADS_PER_TEAM_MAX).fill(blob), [{ ...blob, bytes: UPLOADS_PER_TEAM_MAX_BYTES }]]) {
+    kept.mockResolvedValueOnce(many);
+    const refused = await put(url, TAR);
+    expect([refused.status, (await refused.json()).message]).toEqual([
+      507,
+      expect.stringContaining(`the bounds are ${UPLOADS_PER_TEAM_MAX} and ${UPLOADS_PER_TEAM_MAX_BYTES}`),
+    ]);
+  }
+  expect((await put(url, TAR)).status).toBe(204);
 });
 
 test("a stop of the server breaks uploads off", async () => {

@@ -36,7 +36,12 @@ export interface VolumeBounds {
   mountsPerSandbox: number;
 }
 
-const BOUNDS: VolumeBounds = { sizeMB: 10_240, sizeMaxMB: 102_400, perTeam: 100, mountsPerSandbox: 16 };
+export const VOLUME_BOUNDS_DEFAULT: VolumeBounds = {
+  sizeMB: 10_240,
+  sizeMaxMB: 102_400,
+  perTeam: 100,
+  mountsPerSandbox: 16,
+};
 const SECRET_BYTES = 32;
 
 interface VolumeServices {
@@ -59,7 +64,7 @@ export class Volumes {
 
   constructor(services: VolumeServices, bounds: Partial<VolumeBounds> = {}) {
     this.#services = services;
-    this.#bounds = { ...BOUNDS, ...bounds };
+    this.#bounds = { ...VOLUME_BOUNDS_DEFAULT, ...bounds };
     const { clock, background, log } = services;
     this.#removal = new RetryQueue<string>({
       clock,

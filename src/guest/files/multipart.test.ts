@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { MULTIPART_HEADER_MAX_BYTES } from "../limits.ts";
+import { MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX } from "../limits.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
 
 async function* inPieces(body: Buffer, size: number): AsyncGenerator<Uint8Array> {
@@ -56,6 +56,12 @@ describe("a multipart body", () => {
       await expect(parse(whole.slice(0, length))).rejects.toThrow("closing boundary");
     }
     expect(await parse(whole)).toHaveLength(1);
+  });
+
+  test("with parts without end is refused", async () => {
+    const many = (count: number) => parse(`${file("a", "").repeat(count)}--XX--`, 1_000_000);
+    expect(await many(MULTIPART_PARTS_MAX)).toHaveLength(MULTIPART_PARTS_MAX);
+    await expect(many(MULTIPART_PARTS_MAX + 1)).rejects.toThrow(`more than ${MULTIPART_PARTS_MAX} parts`);
   });
 
   // Seen to fail without the bound.

@@ -69,7 +69,8 @@ export class GuestProcess {
     if (this.#inputWaitingBytes > 0 && this.#inputWaitingBytes + bytes.length > INPUT_WAITING_MAX_BYTES) {
       throw refuse(
         "resource_exhausted",
-        "too much input is already waiting for this process to read it; try again later",
+        `${this.#inputWaitingBytes} bytes of input wait for this process to read them, and at most ` +
+          `${INPUT_WAITING_MAX_BYTES} may; send more when it has read`,
       );
     }
     this.#inputWaitingBytes += bytes.length;

@@ -6,6 +6,7 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { timed } from "../../work/testing/timed.ts";
+import { SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, shell } from "../testing/process-calls.ts";
 import { GuestProcess } from "./guest-process.ts";
@@ -95,6 +96,16 @@ describe("the listeners of one process", () => {
     const counted = new GuestProcess((sink) => spawnOnPipes(command("head -c 3000000 /dev/zero"), false, sink));
     const listeners = [counted.subscribe(), counted.subscribe(), counted.subscribe()];
     expect(await Promise.all(listeners.map(drain))).toEqual([3_000_000, 3_000_000, 3_000_000]);
+  });
+
+  test("are so many and no more; one that leaves makes room", async () => {
+    const heard = new GuestProcess((sink) => spawnOnPipes(command("cat"), true, sink));
+    const listeners = Array.from({ length: SUBSCRIBERS_PER_PROCESS_MAX }, () => heard.subscribe());
+    expect(() => heard.subscribe()).toThrow(`a process has at most ${SUBSCRIBERS_PER_PROCESS_MAX} listeners`);
+    listeners[0]?.close();
+    heard.subscribe();
+    await heard.closeStdin();
+    await heard.ended;
   });
 
   // Seen to fail with an audience that waits for its first listener.

@@ -86,6 +86,23 @@ describe("stdin", () => {
   });
 
   // Seen to fail without the look at the target.
+  test("that waits to be read is bounded", async () => {
+    const { pid, rest } = await processes.start(shell("exec sleep 60"));
+    // The first is taken whatever its size; what comes while it waits has to fit beside it.
+    const most = Buffer.alloc(40 * 1024 * 1024).toString("base64");
+    const send = (deadlineMs: number) =>
+      guest.call(
+        "process.Process/SendInput",
+        { process: { pid }, input: { stdin: most } },
+        { "Connect-Timeout-Ms": String(deadlineMs) },
+      );
+    const waiting = send(60_000);
+    while ((await refusal(send(2_000)))[1] !== "resource_exhausted") await Bun.sleep(20);
+    await processes.kill(pid);
+    await waiting;
+    await follow(rest);
+  });
+
   test("data before a target is a mistake of the caller", async () => {
     const answer = await guest.fetch("/process.Process/StreamInput", {
       method: "POST",

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { timed } from "../../work/testing/timed.ts";
+import { FORWARD_CONNECTIONS_MAX, FORWARDERS_MAX } from "../limits.ts";
 import { Forwarders } from "./forwarder.ts";
 
 let service: Server;
@@ -115,6 +116,40 @@ describe("a forwarder", () => {
   });
 
   // Seen to fail with a forwarder that never closes.
+  test("is refused where there are as many as there may be", async () => {
+    const forwarders = new Forwarders(600_000);
+    const services = await Promise.all(
+      Array.from({ length: FORWARDERS_MAX + 1 }, async () => {
+        const another = createServer(silent);
+        await new Promise<void>((ready) => another.listen(0, "127.0.0.1", ready));
+        return another;
+      }),
+    );
+    const [last, ...first] = services.map((each) => (each.address() as { port: number }).port);
+    for (const each of first) await forwarders.open(each);
+    await expect(forwarders.open(last ?? 0)).rejects.toThrow(`all ${FORWARDERS_MAX} forwarders are in use`);
+    for (const each of services) each.close();
+  });
+
+  test("carries so many connections and no more", async () => {
+    const outside = await opened();
+    const opens = Array.from({ length: FORWARD_CONNECTIONS_MAX }, async () => {
+      const client = reach(outside);
+      await new Promise((done) => client.once("connect", done));
+      return client;
+    });
+    const clients = await Promise.all(opens);
+    // Whether all were taken in is not to be seen from here: the one too many may have to knock twice.
+    for (let isRefused = false; !isRefused; ) {
+      const late = reach(outside);
+      clients.push(late);
+      late.on("error", () => undefined);
+      const refused = new Promise<boolean>((done) => late.once("close", () => done(true)));
+      isRefused = await Promise.race([refused, Bun.sleep(500).then(() => false)]);
+    }
+    for (const client of clients) client.destroy();
+  });
+
   timed("that is idle closes, one in use does not", async () => {
     const outside = await opened(new Forwarders(100));
     const client = reach(outside);

@@ -1,7 +1,9 @@
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { remove } from "./tree.ts";
+import { LIST_ENTRIES_MAX } from "../limits.ts";
+import { Accounts } from "../users/accounts.ts";
+import { list, remove } from "./tree.ts";
 
 const ROUNDS = 100;
 const root = mkdtempSync(`${tmpdir()}/sandlot-tree-`);
@@ -17,3 +19,15 @@ test("that somebody else removes it in the same moment is no error", async () =>
     expect(outcomes.filter(({ status }) => status === "rejected")).toEqual([]);
   }
 });
+
+test("more entries than can be told are refused", async () => {
+  // In memory, for it takes a disk a minute to make so many when others use it, too.
+  const crowd = mkdtempSync("/dev/shm/sandlot-crowd-");
+  try {
+    const { exitCode } = Bun.spawnSync(["sh", "-c", `seq 0 ${LIST_ENTRIES_MAX} | xargs touch`], { cwd: crowd });
+    expect(exitCode).toBe(0);
+    await expect(list(crowd, 1, new Accounts())).rejects.toThrow(`more than ${LIST_ENTRIES_MAX} entries`);
+  } finally {
+    rmSync(crowd, { recursive: true });
+  }
+}, 120_000);

@@ -1,0 +1,98 @@
+/** Clients that send too much, too slowly or nothing, at a listener as the server has it. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { TrustedProxies } from "../edge/client-address.ts";
+import { jsonLog } from "../work/log.ts";
+import { freePort } from "../work/testing/free-port.ts";
+import { loadConfig } from "./config.ts";
+import { HEAD_MAX_BYTES, HEADERS_MAX } from "./limits.ts";
+import { Listeners } from "./listeners.ts";
+
+const TEST_MS = 120_000;
+const TRICKLE_MS = 500;
+const HEAD = "POST / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n";
+const folder = mkdtempSync(join(tmpdir(), "sandlot-slow-"));
+const port = freePort();
+let listeners: Listeners;
+
+beforeAll(async () => {
+  const config = loadConfig({ SANDLOT_DATA: folder, SANDLOT_LISTEN: `127.0.0.1:${port}` });
+  listeners = await Listeners.open(config, {
+    handle: async (request) => new Response(`${(await request.bytes()).length} bytes`),
+    edge: { route: () => undefined, handle: async () => undefined, websocket: { message: () => undefined } },
+    trustedProxies: new TrustedProxies([]),
+    idleSeconds: 4,
+    log: jsonLog(() => undefined),
+  });
+});
+afterAll(async () => {
+  await listeners.stop(true);
+  rmSync(folder, { recursive: true });
+});
+
+/** All that is answered until the connection is closed; what `more` gives is sent piece by piece. */
+async function answer(text: string, more?: (at: number) => string): Promise<string> {
+  let [heard, isOpen] = ["", true];
+  const closed = Promise.withResolvers<void>();
+  const socket = await Bun.connect({
+    hostname: "127.0.0.1",
+    port,
+    socket: {
+      data(_, bytes) {
+        heard += bytes.toString();
+      },
+      error: () => undefined,
+      close() {
+        isOpen = false;
+        closed.resolve();
+      },
+    },
+  });
+  socket.write(text);
+  for (let at = 0; isOpen && more !== undefined; at++) {
+    await Promise.race([closed.promise, Bun.sleep(TRICKLE_MS)]);
+    if (isOpen) socket.write(more(at));
+  }
+  await closed.promise;
+  return heard;
+}
+
+const headOf = (bytes: number) => `${HEAD}X: ${"x".repeat(bytes - HEAD.length - "X: \r\n\r\n".length)}\r\n\r\n`;
+const headers = (count: number) =>
+  `${HEAD}${Array.from({ length: count - 2 }, (_, at) => `X-${at}: a\r\n`).join("")}\r\n`;
+
+test("a head that is too long, or has too many headers, is 431", async () => {
+  for (const most of [headOf(HEAD_MAX_BYTES - 16), headers(HEADERS_MAX)])
+    expect(await answer(most)).toStartWith("HTTP/1.1 200 ");
+  const long = `GET /${"u".repeat(HEAD_MAX_BYTES)} HTTP/1.1\r\nHost: here\r\n\r\n`;
+  for (const more of [headOf(HEAD_MAX_BYTES + 16), long, headers(HEADERS_MAX + 1)]) {
+    expect(await answer(more)).toStartWith("HTTP/1.1 431 ");
+  }
+});
+
+test(
+  "who sends no whole head in time is cut, however it trickles",
+  async () => {
+    const heard = await Promise.all([
+      answer(""),
+      answer("POST / HT"),
+      answer(HEAD, (at) => `X-${at}: a\r\n`),
+      answer(`${HEAD}X: `, () => "a"),
+    ]);
+    expect(heard).toEqual(["", "", "", ""]);
+  },
+  TEST_MS,
+);
+
+test(
+  "a body that trickles, and a connection that is silent, are cut",
+  async () => {
+    const begun = `${HEAD}Content-Length: 1000\r\n\r\n`;
+    const kept = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+    const heard = await Promise.all([answer(begun), answer(begun, () => "a"), answer(kept)]);
+    expect(heard).toEqual(["", "", expect.stringContaining("0 bytes")]);
+  },
+  TEST_MS,
+);

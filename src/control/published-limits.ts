@@ -1,0 +1,250 @@
+/** What teams and their requests can run into in the management interface. */
+import { inBytes, type Limit } from "../contract/limit.ts";
+import { JSON_DEPTH_MAX } from "../contract/limits.ts";
+import {
+  CPU_COUNT_DEFAULT,
+  CPU_COUNT_MAX,
+  CPU_COUNT_MIN,
+  DISK_SIZE_DEFAULT_MB,
+  EGRESS_ENTRIES_MAX,
+  ENV_TOTAL_MAX_BYTES,
+  ENV_VARIABLE_MAX_BYTES,
+  FORK_COUNT_MAX,
+  MCP_MAX_BYTES,
+  MEMORY_DEFAULT_MB,
+  MEMORY_MAX_MB,
+  MEMORY_MIN_MB,
+  METADATA_ENTRIES_MAX,
+  METADATA_KEY_MAX_CHARS,
+  METADATA_MAX_BYTES,
+  PAGE_MAX,
+} from "../contract/management/limits.ts";
+import { REQUEST_RATES_DEFAULT } from "./access/request-rates.ts";
+import { BUILD_LIMITS_DEFAULT } from "./builds/build-limits.ts";
+import {
+  ACCESS_TOKENS_PER_USER_MAX,
+  API_KEYS_PER_TEAM_MAX,
+  DELIVERIES_WAITING_MAX,
+  DOCKERFILE_INSTRUCTIONS_MAX,
+  DOCKERFILE_MAX_BYTES,
+  EGRESS_CHANGES_WAITING_MAX,
+  LINK_MISSES_MAX,
+  LOG_BYTES_PER_SANDBOX_MAX,
+  LOG_LINES_PER_SANDBOX_MAX,
+  LOG_TEAM_BYTES_PER_SECOND,
+  REQUEST_BODY_MAX_BYTES,
+  REQUEST_BURST_SECONDS,
+  REQUEST_VALUES_MAX,
+  STEP_ARGUMENT_MAX_BYTES,
+  STRANGER_REQUESTS_BURST,
+  STRANGER_REQUESTS_PER_SECOND,
+  UPLOADS_AT_ONCE_PER_TEAM,
+  UPLOADS_PER_TEAM_MAX,
+  UPLOADS_PER_TEAM_MAX_BYTES,
+  VOLUME_CONTENTS_PER_TEAM_MAX,
+  WEBHOOKS_PER_TEAM_MAX,
+} from "./limits.ts";
+import { VOLUME_BOUNDS_DEFAULT } from "./volumes/volumes.ts";
+
+const LATER = "429 with `Retry-After`";
+const NOT_LATER = "429 without `Retry-After`";
+const rate = (perSecond: number) => `${perSecond} each second, ${perSecond * REQUEST_BURST_SECONDS} at once`;
+
+const OF_SANDBOXES: readonly Limit[] = [
+  {
+    name: "processors",
+    scope: "sandbox",
+    value: `${CPU_COUNT_DEFAULT} (${CPU_COUNT_MIN} to ${CPU_COUNT_MAX})`,
+    error: "programs take turns",
+    setting: "`cpuCount` of the template's build",
+  },
+  {
+    name: "memory",
+    scope: "sandbox",
+    value: `${MEMORY_DEFAULT_MB} MB (${MEMORY_MIN_MB} to ${MEMORY_MAX_MB})`,
+    error: "a process is ended",
+    setting: "`memoryMB` of the template's build",
+  },
+  { name: "disk", scope: "sandbox", value: `${DISK_SIZE_DEFAULT_MB} MB`, error: "`ENOSPC`; 507 for uploads" },
+  {
+    name: "volumes that are mounted",
+    scope: "sandbox",
+    value: String(VOLUME_BOUNDS_DEFAULT.mountsPerSandbox),
+    error: "400",
+    setting: "SANDLOT_VOLUMES_PER_SANDBOX",
+  },
+  {
+    name: "lines that are kept of a log",
+    scope: "sandbox",
+    value: `${LOG_LINES_PER_SANDBOX_MAX}, ${inBytes(LOG_BYTES_PER_SANDBOX_MAX)}`,
+    error: "the oldest go",
+  },
+  {
+    name: "changes of network rules that wait for each other",
+    scope: "sandbox",
+    value: String(EGRESS_CHANGES_WAITING_MAX),
+    error: LATER,
+  },
+];
+
+const OF_TEAMS: readonly Limit[] = [
+  {
+    name: "sandboxes that run at once",
+    scope: "team",
+    value: "none",
+    error: NOT_LATER,
+    setting: "`sandlot limits TEAM sandboxes=N`",
+  },
+  {
+    name: "length of a run",
+    scope: "team",
+    value: "none",
+    error: "400 for a longer timeout",
+    setting: "`sandlot limits TEAM hours=H`",
+  },
+  {
+    name: "requests that read",
+    scope: "team",
+    value: rate(REQUEST_RATES_DEFAULT.reads),
+    error: LATER,
+    setting: "SANDLOT_READS_PER_SECOND, `sandlot limits TEAM reads=N`",
+  },
+  {
+    name: "requests that change something",
+    scope: "team",
+    value: rate(REQUEST_RATES_DEFAULT.changes),
+    error: LATER,
+    setting: "SANDLOT_CHANGES_PER_SECOND, `sandlot limits TEAM changes=N`",
+  },
+  {
+    name: "requests about files of volumes",
+    scope: "team",
+    value: rate(REQUEST_RATES_DEFAULT.files),
+    error: LATER,
+    setting: "SANDLOT_FILES_PER_SECOND",
+  },
+  {
+    name: "builds of a team at once",
+    scope: "team",
+    value: "all of the server, one less where there is another team",
+    error: "further ones wait for a place, and their logs say so",
+    setting: "`sandlot limits TEAM builds=N`",
+  },
+  {
+    name: "builds that wait",
+    scope: "team",
+    value: String(BUILD_LIMITS_DEFAULT.waitingPerTeam),
+    error: NOT_LATER,
+    setting: "SANDLOT_BUILDS_WAITING",
+  },
+  { name: "uploads for builds at once", scope: "team", value: String(UPLOADS_AT_ONCE_PER_TEAM), error: LATER },
+  {
+    name: "uploads for builds that are kept",
+    scope: "team",
+    value: `${UPLOADS_PER_TEAM_MAX}, ${inBytes(UPLOADS_PER_TEAM_MAX_BYTES)}`,
+    error: "507",
+  },
+  {
+    name: "volumes",
+    scope: "team",
+    value: String(VOLUME_BOUNDS_DEFAULT.perTeam),
+    error: NOT_LATER,
+    setting: "SANDLOT_VOLUMES_PER_TEAM",
+  },
+  {
+    name: "volumes whose files are worked on at once",
+    scope: "team",
+    value: String(VOLUME_CONTENTS_PER_TEAM_MAX),
+    error: LATER,
+  },
+  { name: "API keys", scope: "team", value: String(API_KEYS_PER_TEAM_MAX), error: NOT_LATER },
+  { name: "access tokens", scope: "user", value: String(ACCESS_TOKENS_PER_USER_MAX), error: NOT_LATER },
+  { name: "webhooks", scope: "team", value: String(WEBHOOKS_PER_TEAM_MAX), error: NOT_LATER },
+  {
+    name: "deliveries of a webhook that wait",
+    scope: "team",
+    value: String(DELIVERIES_WAITING_MAX),
+    error: "later ones are recorded as failed",
+  },
+  {
+    name: "lines of all logs of a team",
+    scope: "team",
+    value: `${inBytes(LOG_TEAM_BYTES_PER_SECOND)} each second`,
+    error: "further ones are dropped, and a line says how many",
+  },
+];
+
+const OF_REQUESTS: readonly Limit[] = [
+  {
+    name: "requests without a valid key",
+    scope: "address",
+    value: `${STRANGER_REQUESTS_PER_SECOND} each second, ${STRANGER_REQUESTS_BURST} at once`,
+    error: LATER,
+  },
+  {
+    name: "signed links that no sandbox has signed",
+    scope: "address",
+    value: `${LINK_MISSES_MAX} in a minute`,
+    error: LATER,
+  },
+  { name: "body of a request", scope: "request", value: inBytes(REQUEST_BODY_MAX_BYTES), error: "413" },
+  { name: "values in a body", scope: "request", value: String(REQUEST_VALUES_MAX), error: "400" },
+  { name: "levels of a body", scope: "request", value: String(JSON_DEPTH_MAX), error: "400" },
+  { name: "entries of metadata", scope: "request", value: String(METADATA_ENTRIES_MAX), error: "400" },
+  { name: "key of metadata", scope: "request", value: `${METADATA_KEY_MAX_CHARS} characters`, error: "400" },
+  { name: "metadata in all", scope: "request", value: inBytes(METADATA_MAX_BYTES), error: "400" },
+  { name: "a variable", scope: "request", value: inBytes(ENV_VARIABLE_MAX_BYTES), error: "400" },
+  { name: "variables in all", scope: "request", value: inBytes(ENV_TOTAL_MAX_BYTES), error: "400" },
+  { name: "`mcp` of a create", scope: "request", value: inBytes(MCP_MAX_BYTES), error: "400" },
+  { name: "entries of a network list", scope: "request", value: String(EGRESS_ENTRIES_MAX), error: "400" },
+  { name: "copies of a fork", scope: "request", value: String(FORK_COUNT_MAX), error: "400" },
+  { name: "entries of a page", scope: "request", value: String(PAGE_MAX), error: "400" },
+  {
+    name: "size of a volume",
+    scope: "volume",
+    value: `${VOLUME_BOUNDS_DEFAULT.sizeMaxMB} MB`,
+    error: "400; `ENOSPC` in a full one",
+    setting: "SANDLOT_VOLUME_SIZE_MAX_MB",
+  },
+];
+
+const OF_BUILDS: readonly Limit[] = [
+  {
+    name: "builds at once",
+    scope: "server",
+    value: String(BUILD_LIMITS_DEFAULT.atOnce),
+    error: "further ones wait for a place, and their logs say so",
+    setting: "SANDLOT_BUILDS",
+  },
+  {
+    name: "steps of a build",
+    scope: "build",
+    value: String(BUILD_LIMITS_DEFAULT.stepsMax),
+    error: "400",
+    setting: "SANDLOT_BUILD_STEPS",
+  },
+  { name: "argument of a step", scope: "build", value: inBytes(STEP_ARGUMENT_MAX_BYTES), error: "400" },
+  {
+    name: "log of a build",
+    scope: "build",
+    value: inBytes(BUILD_LIMITS_DEFAULT.logMaxBytes),
+    error: "what follows is left out, and a line says so",
+    setting: "SANDLOT_BUILD_LOG_MB",
+  },
+  {
+    name: "one upload for a build",
+    scope: "build",
+    value: inBytes(BUILD_LIMITS_DEFAULT.uploadMaxBytes),
+    error: "413",
+    setting: "SANDLOT_UPLOAD_MB",
+  },
+  { name: "size of a Dockerfile", scope: "build", value: inBytes(DOCKERFILE_MAX_BYTES), error: "400" },
+  {
+    name: "instructions of a Dockerfile",
+    scope: "build",
+    value: String(DOCKERFILE_INSTRUCTIONS_MAX),
+    error: "400",
+  },
+];
+
+export const CONTROL_LIMITS: readonly Limit[] = [...OF_SANDBOXES, ...OF_TEAMS, ...OF_REQUESTS, ...OF_BUILDS];

@@ -1,0 +1,118 @@
+/** What clients of the runtime, and programs in a sandbox, can run into in the guest. */
+import { inBytes, type Limit } from "../contract/limit.ts";
+import { SANDBOX_PIDS_MAX } from "../contract/runtime/limits.ts";
+import {
+  COMPOSE_BODY_MAX_BYTES,
+  COMPOSE_SOURCES_MAX,
+  FILE_METADATA_KEY_MAX_BYTES,
+  FILE_METADATA_MAX_BYTES,
+  FORWARD_CONNECTIONS_MAX,
+  FORWARDERS_MAX,
+  GUEST_JSON_STRUCTURE_MAX_BYTES,
+  GUEST_RPC_MESSAGE_MAX_BYTES,
+  INPUT_WAITING_MAX_BYTES,
+  LIST_ENTRIES_MAX,
+  MULTIPART_HEADER_MAX_BYTES,
+  MULTIPART_PARTS_MAX,
+  PATH_MAX_BYTES,
+  POLLING_WATCHERS_MAX,
+  SANDBOX_PIDS_FOR_ROOT,
+  SUBSCRIBER_BUFFER_MAX_BYTES,
+  SUBSCRIBER_STALLED_MS,
+  SUBSCRIBERS_PER_PROCESS_MAX,
+  WATCHER_BUFFER_MAX_BYTES,
+  WATCHERS_MAX,
+} from "./limits.ts";
+
+export const GUEST_LIMITS: readonly Limit[] = [
+  {
+    name: "processes of ordinary users",
+    scope: "sandbox",
+    value: String(SANDBOX_PIDS_MAX - SANDBOX_PIDS_FOR_ROOT),
+    error: "`fork` fails with `EAGAIN`; a start of the SDK is refused with 429 `resource_exhausted`",
+  },
+  {
+    name: "clients that listen to one process",
+    scope: "process",
+    value: String(SUBSCRIBERS_PER_PROCESS_MAX),
+    error: "429 `resource_exhausted`",
+  },
+  {
+    name: "output that a client has not taken",
+    scope: "connection",
+    value: inBytes(SUBSCRIBER_BUFFER_MAX_BYTES),
+    error: "the process waits in its next write; nothing is lost",
+  },
+  {
+    name: "time in which a client takes no output",
+    scope: "connection",
+    value: `${SUBSCRIBER_STALLED_MS / 1000} seconds`,
+    error: "its stream ends with `resource_exhausted`; the process goes on",
+  },
+  {
+    name: "input that a process has not read",
+    scope: "process",
+    value: inBytes(INPUT_WAITING_MAX_BYTES),
+    error: "429 `resource_exhausted`",
+  },
+  { name: "watches of folders", scope: "sandbox", value: String(WATCHERS_MAX), error: "429 `resource_exhausted`" },
+  {
+    name: "watches that are polled",
+    scope: "sandbox",
+    value: String(POLLING_WATCHERS_MAX),
+    error: "429 `resource_exhausted`",
+  },
+  {
+    name: "events of a watch that a client has not taken",
+    scope: "connection",
+    value: inBytes(WATCHER_BUFFER_MAX_BYTES),
+    error: "the watch ends: `resource_exhausted`, or 500 `internal` when it is polled",
+  },
+  {
+    name: "message of an RPC",
+    scope: "request",
+    value: inBytes(GUEST_RPC_MESSAGE_MAX_BYTES),
+    error: "429 `resource_exhausted`",
+  },
+  {
+    name: "JSON of an RPC outside of its strings",
+    scope: "request",
+    value: inBytes(GUEST_JSON_STRUCTURE_MAX_BYTES),
+    error: "429 `resource_exhausted`",
+  },
+  { name: "entries of a list", scope: "request", value: String(LIST_ENTRIES_MAX), error: "429 `resource_exhausted`" },
+  {
+    name: "path of a file",
+    scope: "request",
+    value: `${PATH_MAX_BYTES} bytes`,
+    error: "400, or 404 where a file is looked for",
+  },
+  { name: "files of one upload", scope: "request", value: String(MULTIPART_PARTS_MAX), error: "400" },
+  {
+    name: "header of a part of an upload",
+    scope: "request",
+    value: inBytes(MULTIPART_HEADER_MAX_BYTES),
+    error: "400",
+  },
+  {
+    name: "key of a file's metadata",
+    scope: "request",
+    value: `${FILE_METADATA_KEY_MAX_BYTES} bytes`,
+    error: "400",
+  },
+  { name: "metadata of a file", scope: "request", value: inBytes(FILE_METADATA_MAX_BYTES), error: "400" },
+  { name: "parts of a composed file", scope: "request", value: String(COMPOSE_SOURCES_MAX), error: "400" },
+  { name: "body of a request to compose", scope: "request", value: inBytes(COMPOSE_BODY_MAX_BYTES), error: "413" },
+  {
+    name: "services on loopback addresses that are reached from outside",
+    scope: "sandbox",
+    value: String(FORWARDERS_MAX),
+    error: "502, the port counts as closed",
+  },
+  {
+    name: "connections to one service on a loopback address",
+    scope: "sandbox",
+    value: String(FORWARD_CONNECTIONS_MAX),
+    error: "the connection is closed",
+  },
+];

@@ -1,0 +1,14 @@
+/** Writes the table of docs/limits.md anew: `npm run limits`. The words around it are written by hand. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { limitTable } from "../../src/cli/limit-table.ts";
+import { PROJECT, readText } from "./source-files.ts";
+
+const PAGE = "docs/limits.md";
+const TABLE = /^\| Of a .*(?:\n\|.*)*/m;
+
+export function withTable(page: string): string {
+  return page.replace(TABLE, () => limitTable());
+}
+
+if (import.meta.main) writeFileSync(join(PROJECT, PAGE), withTable(readText(PAGE)));
