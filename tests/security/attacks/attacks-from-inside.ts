@@ -19,7 +19,7 @@ const KERNEL: Attack[] = [
     tests: [
       ["src/host/doctor/wall-checks.test.ts", "modules that would be loaded are told of, with what refuses them"],
     ],
-    open: "ioctl of bridges and VLANs still asks for their two modules where a kernel has them as modules; no list of refused modules is installed on the machine",
+    open: "no list of refused modules is installed on the machine; the doctor writes one down",
   },
   {
     number: 3,

@@ -5,8 +5,11 @@
  * Left out on purpose, because each has been a way out of shared-kernel sandboxes or reaches beyond the sandbox:
  * mounting in both generations, namespaces (unshare, setns, clone flags, clone3), io_uring, bpf, perf, userfaultfd,
  * kernel keyrings, modules, kexec, swap, quota, handles (open_by_handle_at), process_vm_*, personality changes, clocks,
- * acct, reboot, and every socket family but unix, IPv4, IPv6 and route netlink; pairs of sockets are unix only.
+ * acct, reboot, and every socket family but unix, IPv4, IPv6 and route netlink; pairs of sockets are unix only. A few
+ * requests of ioctl are left out as well (ioctl.ts).
  */
+import { allBut, CLOSED_REQUESTS } from "./ioctl.ts";
+
 const ALLOWED = `
 accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chmod chown chown32 clock_getres clock_gettime
 clock_nanosleep close close_range connect copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl
@@ -15,7 +18,7 @@ faccessat2 fadvise64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat 
 fork fremovexattr fsetxattr fstat fstatfs fsync ftruncate futex futex_requeue futex_wait futex_waitv futex_wake futimesat
 getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid getppid
 getpriority getrandom getresgid getresuid getrlimit get_robust_list getrusage getsid getsockname getsockopt get_thread_area
-gettid gettimeofday getuid getxattr getxattrat inotify_add_watch inotify_init inotify_init1 inotify_rm_watch ioctl
+gettid gettimeofday getuid getxattr getxattrat inotify_add_watch inotify_init inotify_init1 inotify_rm_watch
 io_cancel io_destroy io_getevents io_pgetevents ioprio_get ioprio_set io_setup io_submit kill
 lchown lgetxattr link linkat listen listxattr listxattrat llistxattr
 lremovexattr lseek lsetxattr lstat madvise map_shadow_stack membarrier memfd_create mincore mkdir mkdirat mknod mknodat mlock
@@ -151,6 +154,9 @@ export function seccompProfile() {
     syscalls: [
       allow(ALLOWED.trim().split(/\s+/)),
       allow(["clone"], [{ index: 0, value: CLONE_NEW_FLAGS, valueTwo: 0, op: "SCMP_CMP_MASKED_EQ" }]),
+      ...allBut(CLOSED_REQUESTS).map(({ mask, value }) =>
+        allow(["ioctl"], [{ index: 1, value: mask, valueTwo: value, op: "SCMP_CMP_MASKED_EQ" }]),
+      ),
       allow(["socket", "socketpair"], [equals(0, AF_UNIX)]),
       // Asked for a pair of another family, the kernel would first load its module, and then refuse.
       refuse(["socketpair"], EAFNOSUPPORT, [{ index: 0, value: AF_UNIX, op: "SCMP_CMP_NE" }]),

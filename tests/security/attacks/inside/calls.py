@@ -72,6 +72,16 @@ def modules():
     # Kinds of interfaces, of file systems and of ciphers are modules, too.
     yield "file system by name", call(430, b"sandlot-none", 0)
     yield "cipher by name", makes(SOCKET, 38, 5, 0, NO_FAMILY)
+    for name, request in (("bridge", 0x8940), ("VLAN", 0x8982)):
+        yield f"module of a {name} by ioctl", asks(request, socket.socket(INET, socket.SOCK_DGRAM).fileno())
+
+
+IOCTL = 29 if ARM else 16
+
+
+def asks(request, file):
+    """The kernel looks at the lower half of a request, a filter at the whole."""
+    return worst(call(IOCTL, file, request | wide, b"\0" * 64) for wide in (0, 1 << 32))
 
 
 NEW = {"user": 0x10000000, "mount": 0x20000, "network": 0x40000000, "pid": 0x20000000, "ipc": 0x8000000, "uts": 0x4000000,
@@ -175,6 +185,9 @@ def typed_by_others():
         raise OSError(errno.EPERM, "none")
 
     yield "terminals of the machine", tried(terminals)
+    terminal, _ = os.openpty()
+    yield "TIOCSTI", asks(0x5412, terminal)
+    yield "TIOCLINUX", asks(0x541C, terminal)
 
 
 @attack(4)
