@@ -9,7 +9,7 @@ import { basename, join, relative } from "node:path";
 import { CONTROL_SECRET_FILE } from "../../contract/runtime/guest-control.ts";
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import { chooseGuest, guestFolderNamed } from "../image/guest-folders.ts";
-import { HIDDEN_IN_PROC } from "../image/guest-layout.ts";
+import { EMPTY_IN_PROC, HIDDEN_IN_PROC } from "../image/guest-layout.ts";
 import { run } from "../system/command.ts";
 import { architecture, type Toolbox } from "../system/toolbox.ts";
 import { setInterpreter } from "./elf-interpreter.ts";
@@ -43,7 +43,7 @@ export function guestFolder(toolbox: Toolbox): string {
     .update(packages.join())
     .update(Bun.version)
     .update(toolbox.toolFolder)
-    .update(HIDDEN_IN_PROC.join())
+    .update([...HIDDEN_IN_PROC, "", ...EMPTY_IN_PROC].join())
     .update(readFileSync(import.meta.path));
   return guestFolderNamed(toolbox.cacheFolder, hash.digest("hex").slice(0, 16));
 }
@@ -58,6 +58,7 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
         const bin = join(folder, "bin");
         const lib = join(folder, "lib");
         for (const name of HIDDEN_IN_PROC) await mkdir(join(folder, "empty", name), { recursive: true });
+        for (const name of EMPTY_IN_PROC) await writeFile(join(folder, "empty", name), "", { mode: 0o444 });
         // The /sys of every sandbox: places for what is shown in it.
         for (const path of ["devices/system/cpu", "devices/system/node", "fs/cgroup", "class/net"]) {
           await mkdir(join(folder, "sys", path), { recursive: true });

@@ -50,9 +50,6 @@ def mounts():
         kind, _, above = after.split(" ", 2)
         # Folders of the machine differ; what may be done with them must not.
         above = ",".join(sorted(each for each in above.split(",") if not re.match(r"(lower|upper|work)dir|uuid", each)))
-        # Behind these is /dev/null, which takes what is written and gives nothing: CRIU makes some of them writable.
-        if kind == "devtmpfs" and point.startswith("/proc/"):
-            options = options.replace("rw", "ro")
         found.append(f"{point} {','.join(sorted(options.split(',')))} {kind} {above}")
     return sorted(found)
 

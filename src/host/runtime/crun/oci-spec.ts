@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { CONTROL_SECRET_FILE } from "../../../contract/runtime/guest-control.ts";
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
-import { HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
+import { EMPTY_IN_PROC, HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
 import { TERMINALS_PER_SANDBOX_MAX } from "../../limits.ts";
 import { namespaceSettings } from "../../network/namespace-settings.ts";
 import { ID_COUNT } from "../../system/id-range.ts";
@@ -31,29 +31,18 @@ const CAPABILITIES = [
   "CAP_SYS_CHROOT",
 ];
 
-/** Files that everybody could read otherwise; what the kernel keeps to the machine's root needs no mask. */
-const MASKED_FILES = [
-  "/proc/cmdline",
-  "/proc/diskstats",
-  "/proc/interrupts",
-  "/proc/kallsyms",
-  "/proc/kcore",
-  "/proc/keys",
-  "/proc/key-users",
-  "/proc/modules",
-  "/proc/partitions",
-  "/proc/sched_debug",
-  "/proc/swaps",
-  "/proc/timer_list",
-];
-
 /**
  * All that a sandbox sees of the machine's sysfs: how many processors and memory nodes there are. The rest names the
  * disks of every other sandbox in a dozen places, so /sys is a bare folder of ours with just these in it.
  */
 const SHOWN_IN_SYS = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
 
-const READ_ONLY = ["/proc/bus", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+const READ_ONLY = ["/proc/bus", "/proc/irq", "/proc/sysrq-trigger"];
+/**
+ * Read-only as well, but bound over itself among the mounts: crun sees to the others after all mounts, and would lay
+ * this one over what is mounted in it, which then is there twice, once writable.
+ */
+const SETTINGS = "/proc/sys";
 
 const MEMINFO_FILE = "/proc/meminfo";
 const DEVPTS = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"];
@@ -101,7 +90,8 @@ export function ociSpec(input: SpecInput) {
       mountPoint("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
       { destination: GUEST_MOUNT, type: "bind", source: input.guestFolder, options: ["bind", "ro", "nosuid", "nodev"] },
       bindMount(input.controlSecretFile, CONTROL_SECRET_FILE),
-      bindMount(input.bootIdFile, "/proc/sys/kernel/random/boot_id"),
+      bindMount(`${input.root}${SETTINGS}`, SETTINGS),
+      bindMount(input.bootIdFile, `${SETTINGS}/kernel/random/boot_id`),
       ...hidingMounts(input.guestFolder),
       ...input.volumes.map(({ inside, outside }) => volumeMount(outside, inside)),
     ],
@@ -122,7 +112,6 @@ export function ociSpec(input: SpecInput) {
         },
       },
       sysctl: namespaceSettings(0),
-      maskedPaths: MASKED_FILES,
       readonlyPaths: READ_ONLY,
       seccomp: seccompProfile(),
     },
@@ -131,21 +120,17 @@ export function ociSpec(input: SpecInput) {
 
 /** What is mounted from the machine: where it is inside, and what it is outside. */
 export function mountedFromOutside(spec: ReturnType<typeof ociSpec>): OutsideMount[] {
-  const bound = spec.mounts.filter(({ type }) => type === "bind");
-  const masked = spec.linux.maskedPaths.filter((path) => existsSync(path));
-  return [
-    ...bound.map(({ destination, source }) => ({ inside: destination, outside: source })),
-    ...masked.map((path) => ({ inside: path, outside: "/dev/null" })),
-  ];
+  const bound = spec.mounts.filter(({ type, destination }) => type === "bind" && destination !== SETTINGS);
+  return bound.map(({ destination, source }) => ({ inside: destination, outside: source }));
 }
 
 /**
- * Bind mounts of ours, since CRIU cannot restore crun's own way of hiding. Each is of a folder of its own: of two that
+ * Bind mounts of ours, since CRIU cannot restore crun's own way of hiding. Each is of a place of its own: of two that
  * are mounted from one place in the same way, CRIU may restore the second without its flags, that is, writable.
  */
 function hidingMounts(guestFolder: string) {
-  // A folder that this kernel does not have needs no hiding, and could not be made in proc.
-  const there = HIDDEN_IN_PROC.filter((name) => existsSync(`/proc/${name}`));
+  // What this kernel does not have needs no hiding, and could not be made in proc.
+  const there = [...HIDDEN_IN_PROC, ...EMPTY_IN_PROC].filter((name) => existsSync(`/proc/${name}`));
   return there.map((name) => bindMount(`${guestFolder}/empty/${name}`, `/proc/${name}`));
 }
 

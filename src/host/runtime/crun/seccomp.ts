@@ -9,9 +9,10 @@
  * requests of ioctl are left out as well (ioctl.ts).
  */
 import { allBut, CLOSED_REQUESTS } from "./ioctl.ts";
+import { ARCH_PRCTL_ABSENT, ARCH_PRCTL_ALLOWED, PRCTL_ABSENT, PRCTL_ALLOWED } from "./prctl.ts";
 
 const ALLOWED = `
-accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chmod chown chown32 clock_getres clock_gettime
+accept accept4 access alarm bind brk cachestat capget capset chdir chmod chown chown32 clock_getres clock_gettime
 clock_nanosleep close close_range connect copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl
 epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait epoll_wait_old eventfd eventfd2 execve execveat exit exit_group faccessat
 faccessat2 fadvise64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat fcntl fdatasync fgetxattr flistxattr flock
@@ -24,7 +25,7 @@ lchown lgetxattr link linkat listen listxattr listxattrat llistxattr
 lremovexattr lseek lsetxattr lstat madvise map_shadow_stack membarrier memfd_create mincore mkdir mkdirat mknod mknodat mlock
 mlock2 mlockall mmap mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink mremap msgctl
 msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep newfstatat open openat openat2 pause pidfd_open
-pidfd_send_signal pipe pipe2 poll ppoll prctl pread64 preadv preadv2 prlimit64
+pidfd_send_signal pipe pipe2 poll ppoll pread64 preadv preadv2 prlimit64
 process_mrelease pselect6 ptrace pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg
 remap_file_pages removexattr removexattrat rename renameat renameat2 restart_syscall riscv_hwprobe rmdir rseq
 rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo
@@ -89,6 +90,7 @@ const SOCKET_FILTERS = [SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBP
 /** A call that is not made, and taken for one that was. */
 const DONE = 0;
 const EPERM = 1;
+const EINVAL = 22;
 const ENOSYS = 38;
 const ENOPROTOOPT = 92;
 const EPROTONOSUPPORT = 93;
@@ -144,6 +146,14 @@ function equals(index: number, value: number): Comparison {
   return { index, value, op: "SCMP_CMP_EQ" };
 }
 
+/** Only these of a call whose first argument says what it is for. */
+function selfSettings(call: string, allowed: readonly number[], absent: readonly number[]) {
+  return [
+    ...allowed.map((option) => allow([call], [equals(0, option)])),
+    ...absent.map((option) => refuse([call], EINVAL, [equals(0, option)])),
+  ];
+}
+
 export function seccompProfile() {
   return {
     defaultAction: "SCMP_ACT_ERRNO",
@@ -168,6 +178,8 @@ export function seccompProfile() {
       ...socketOptions(),
       allow(["personality"], [equals(0, PER_LINUX)]),
       allow(["personality"], [equals(0, PERSONALITY_QUERY)]),
+      ...selfSettings("prctl", PRCTL_ALLOWED, PRCTL_ABSENT),
+      ...(process.arch === "x64" ? selfSettings("arch_prctl", ARCH_PRCTL_ALLOWED, ARCH_PRCTL_ABSENT) : []),
       ...CLOSED_FAMILIES,
       refuse(["socket"], EAFNOSUPPORT, [{ index: 0, value: AF_NETLINK, op: "SCMP_CMP_GT" }]),
       refuse(["socket"], EPROTONOSUPPORT, [

@@ -108,17 +108,20 @@ def tried(work, refusals=(errno.EPERM, errno.EACCES, errno.EROFS)):
         return ABSENT if error.errno in NOT_THERE else opened(errno.errorcode.get(error.errno, str(error.errno)))
 
 
-def is_null(path):
-    """What is hidden has the null device over it: it gives nothing, and takes everything."""
+def is_hidden(path):
+    """Over what is hidden lies the null device, or an empty file of another file system that nobody can write."""
     about = os.stat(path)
-    return stat.S_ISCHR(about.st_mode) and about.st_rdev == os.makedev(1, 3)
+    if stat.S_ISCHR(about.st_mode):
+        return about.st_rdev == os.makedev(1, 3)
+    is_ours = about.st_dev != os.stat("/proc").st_dev and os.statvfs(path).f_flag & os.ST_RDONLY
+    return bool(stat.S_ISREG(about.st_mode) and is_ours and about.st_size == 0)
 
 
 def opens(path, flags):
     """Opening alone does nothing to what is opened, wherever this runs."""
 
     def work():
-        if is_null(path):
+        if is_hidden(path):
             raise OSError(errno.EACCES, "hidden", path)
         os.close(os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
         return path

@@ -5,7 +5,7 @@ import os
 import stat
 import sys
 
-from probing import REFUSED, attack, files_below, is_null, is_open, opened, opens, read, status_of, tried, worst
+from probing import REFUSED, attack, files_below, is_hidden, is_open, opened, opens, read, status_of, tried, worst
 
 TELLING = """
 /proc/kcore /proc/kallsyms /proc/timer_list /proc/sched_debug /proc/modules /proc/interrupts

@@ -3,7 +3,7 @@
 import errno
 import os
 
-from probing import ABSENT, REFUSED, attack, files_below, is_null, opened, opens, read, tried, worst
+from probing import ABSENT, REFUSED, attack, files_below, is_hidden, opened, opens, read, tried, worst
 
 #: Its owner is root inside; what is written there is shown to the sandbox itself.
 OURS = ("/proc/meminfo",)
@@ -33,14 +33,14 @@ def settings():
 
 @attack(6)
 def masks():
-    """One that is a device of its own making, or a link, hides nothing: what lies over a file is the null device."""
+    """One that is a device of its own making, or a link, hides nothing: what lies over a file is ours."""
     lain = [line.split()[4] for line in read("/proc/self/mountinfo", 1 << 20).splitlines()]
     hidden = ["/proc/kallsyms", "/proc/kcore", "/proc/timer_list", "/proc/keys"]
     for path in hidden:
         if not os.path.exists(path):
             yield f"mask of {path}", ABSENT
             continue
-        yield f"mask of {path}", REFUSED if path in lain and is_null(path) else opened("it is not there")
+        yield f"mask of {path}", REFUSED if path in lain and is_hidden(path) else opened("it is not there")
 
 
 @attack(7)
