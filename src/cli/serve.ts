@@ -17,6 +17,7 @@ import { LocalImages } from "../host/registry/local-images.ts";
 import { BASE_IMAGE } from "../host/setup/base-image.ts";
 import { applySettings } from "../host/setup/host-changes.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
+import { outliveOthers } from "../host/system/oom-score.ts";
 import { startTicks } from "../host/system/start-ticks.ts";
 import { openStore } from "../store/store.ts";
 import { systemClock } from "../work/clock.ts";
@@ -41,6 +42,7 @@ export async function serve(config: Config): Promise<number> {
   applySettings(data);
 
   const log = stderrLog;
+  outliveOthers();
   await prepareStoreFiles(data.storeFile);
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };

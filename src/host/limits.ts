@@ -134,6 +134,9 @@ export const NFT_MS = 180_000;
 export const NFT_BATCH_MAX_CHARS = 4 * 1024 * 1024;
 /** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
 export const CONNECTIONS_PER_SANDBOX_MAX = 8192;
+/** Of the machine's memory, this part is not for sandboxes, and at least so much. */
+export const MACHINE_MEMORY_PART = 1 / 16;
+export const MACHINE_MEMORY_MIN_BYTES = 512 * 1024 * 1024;
 /**
  * What may wait in the netlink and ping sockets of a sandbox, in all, and how many of these it may have: they are in
  * nobody's memory. Those of a sandbox that has no more than a few are not looked at.

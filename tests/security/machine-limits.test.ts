@@ -1,7 +1,10 @@
 /** What the kernel counts for the whole machine: one sandbox cannot use up what the others need of it. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { CGROUP_ROOT } from "../../src/host/cgroup/cgroups.ts";
+import { memoryForSandboxes } from "../../src/host/cgroup/machine-share.ts";
 import { memoryInUse } from "../../src/host/cgroup/memory-in-use.ts";
 import { TERMINALS_PER_SANDBOX_MAX } from "../../src/host/limits.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
@@ -99,5 +102,15 @@ test("open files are paid for with the sandbox's own memory, and the machine has
   expect((await told.promise).trim()).toBe(String(files));
   expect(memoryOf(sandbox) - before).toBeGreaterThan(files * OPEN_FILE_MIN_BYTES);
   expect(setting("fs/file-max") * OPEN_FILE_MIN_BYTES).toBeGreaterThan(memoryOfMachine());
+  await sandbox.kill();
+});
+
+// Seen to fail without leaveMemoryToMachine(): 9223372036854771712, and the server could be ended for what they took.
+test("all sandboxes together leave the machine a part of its memory", async () => {
+  const sandbox = await create();
+  const files = ["memory/sandlot/memory.limit_in_bytes", "sandlot/memory.max"].map((file) => join(CGROUP_ROOT, file));
+  const limit = Number(readFileSync(files.find((path) => existsSync(path)) ?? "", "utf8"));
+  expect(limit).toBeLessThanOrEqual(memoryForSandboxes(memoryOfMachine()));
+  expect(limit).toBeGreaterThan(0);
   await sandbox.kill();
 });

@@ -11,6 +11,7 @@ import { stderrLog } from "../../work/log.ts";
 import { CONTENT_CALL_MS, CONTENT_END_MS, CONTENT_START_MS } from "../limits.ts";
 import { cannotStart, MINIMAL_ENV } from "../system/command.ts";
 import { HOST_ID_FIRST, ID_COUNT } from "../system/id-range.ts";
+import { USUAL_SCORE } from "../system/oom-score.ts";
 import { overloaded } from "../system/overload.ts";
 import type { HeldVolume } from "./volumes.ts";
 
@@ -46,6 +47,7 @@ export class ContentProcess {
       await expectLine(lines, "namespaces");
       const map = `0 ${HOST_ID_FIRST} ${ID_COUNT}\n`;
       for (const file of ["uid_map", "gid_map"]) writeFileSync(`/proc/${child.pid}/${file}`, map);
+      writeFileSync(`/proc/${child.pid}/oom_score_adj`, String(USUAL_SCORE));
       child.stdin.write("\n");
       await child.stdin.flush();
       await expectLine(lines, "ready");

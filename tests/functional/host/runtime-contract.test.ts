@@ -164,6 +164,21 @@ describe.each(Object.keys(runtimes))("%s", (name) => {
       expect(await runtime.list()).toEqual([]);
     });
 
+    // Seen to fail without oomScoreAdj: it had the server's.
+    test("when memory runs out, processes of a sandbox are not preferred as their server is", async () => {
+      const score = (pid: number | "self") => `/proc/${pid}/oom_score_adj`;
+      const own = readFileSync(score("self"), "utf8");
+      // Any other than the usual one; not everywhere may it be a lower one.
+      writeFileSync(score("self"), "300");
+      try {
+        const { pid } = await runtime.create(sandbox("scored"));
+        expect(readFileSync(score(pid), "utf8").trim()).toBe("0");
+      } finally {
+        writeFileSync(score("self"), own);
+      }
+      await runtime.remove("scored");
+    });
+
     test("processes of a sandbox hold no file of the host beyond /dev/null", async () => {
       const { pid } = await running("files");
       const targets = (await run(["ls", "-l", `/proc/${pid}/fd`])).match(/-> (.*)$/gm) ?? [];

@@ -15,6 +15,7 @@ import { removeCgroups } from "../../cgroup/removal.ts";
 import { CRIU_AFTERMATH_MS, DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_MS } from "../../limits.ts";
 import { attempt, MINIMAL_ENV, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
+import { TAKE_USUAL_SCORE } from "../../system/oom-score.ts";
 import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../../system/toolbox.ts";
 import type { OutsideMount } from "../runtime.ts";
 import { explain } from "./criu-complaint.ts";
@@ -203,7 +204,7 @@ export class Criu {
     // below that.
     const homes = action === "restore" ? namedTrees().map((tree) => join(tree, this.data.cgroup, id)) : [];
     for (const folder of [place, ...homes]) mkdirSync(folder, { recursive: true });
-    const shield = action === "dump" ? `${SHIELD}; ${NO_SIGNAL_ON_LIMIT}; ` : ORDINARY_NICENESS;
+    const shield = action === "dump" ? `${SHIELD}; ${NO_SIGNAL_ON_LIMIT}; ` : TAKE_USUAL_SCORE + ORDINARY_NICENESS;
     const moves = [place, ...homes].map((folder) => `echo 0 > '${folder}/cgroup.procs' && `).join("");
     const enter = ["/bin/sh", "-c", `${shield}${moves}exec "$@"`, "sh"];
     const onExit = async (exitCode: number) => {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { cgroupLayout, makeParentCgroup } from "../../cgroup/cgroups.ts";
 import { freeze, freezerOf, thaw } from "../../cgroup/freezer.ts";
+import { leaveMemoryToMachine } from "../../cgroup/machine-share.ts";
 import { memoryInUse, memoryOfEach } from "../../cgroup/memory-in-use.ts";
 import { removeCgroups } from "../../cgroup/removal.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
@@ -65,7 +66,7 @@ export class CrunRuntime implements Runtime {
     const spec = ociSpec({ ...sandbox, cgroupV1 });
     writeFileSync(join(sandbox.folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
     // Several at once would each make the cgroup above them, and one would find it there and not yet usable.
-    if (cgroupV1 && !existsSync(freezerOf(this.#data.cgroup))) makeParentCgroup(this.#data.cgroup);
+    if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
     const pid = await this.#crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {
       throw volumeFault(sandbox.volumes, cause) ?? cause;
     });
@@ -134,7 +135,7 @@ export class CrunRuntime implements Runtime {
   }
 
   async restore({ size, plug, grown, ids, ...request }: RestoreRequest): Promise<number> {
-    makeParentCgroup(this.#data.cgroup);
+    this.#makeParent();
     makeCgroupForRestore(request.cgroup, size);
     await using adapted = await adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);
     const images = adapted.folder;
@@ -143,7 +144,13 @@ export class CrunRuntime implements Runtime {
     return pid;
   }
 
+  #makeParent(): void {
+    makeParentCgroup(this.#data.cgroup);
+    leaveMemoryToMachine(this.#data.cgroup);
+  }
+
   async recover(): Promise<void> {
+    leaveMemoryToMachine(this.#data.cgroup);
     await endRestores(this.#data);
     removeRestoreFolders();
   }

@@ -7,6 +7,7 @@ import { EMPTY_IN_PROC, HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
 import { TERMINALS_PER_SANDBOX_MAX } from "../../limits.ts";
 import { namespaceSettings } from "../../network/namespace-settings.ts";
 import { ID_COUNT } from "../../system/id-range.ts";
+import { USUAL_SCORE } from "../../system/oom-score.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
 import { seccompProfile } from "./seccomp.ts";
 
@@ -72,6 +73,7 @@ export function ociSpec(input: SpecInput) {
       ],
       // sudo must work inside; the user namespace is what makes that safe.
       noNewPrivileges: false,
+      oomScoreAdj: USUAL_SCORE,
       capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES },
       rlimits: [
         { type: "RLIMIT_NOFILE", hard: input.openFilesMax, soft: input.openFilesMax },

@@ -1,0 +1,33 @@
+/**
+ * What sandboxes leave to the machine. All their cgroups are below one, which may take the machine's memory but for a
+ * part: when they have taken it, one of them loses a process. Without that the kernel would look for one on the whole
+ * machine, and the server could be it.
+ */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { totalmem } from "node:os";
+import { join } from "node:path";
+import { described, stderrLog } from "../../work/log.ts";
+import { MACHINE_MEMORY_MIN_BYTES, MACHINE_MEMORY_PART } from "../limits.ts";
+import { CGROUP_ROOT } from "./cgroups.ts";
+
+/** Of a machine with so much memory. A small one is shared half and half. */
+export function memoryForSandboxes(totalBytes: number): number {
+  const kept = Math.max(MACHINE_MEMORY_MIN_BYTES, totalBytes * MACHINE_MEMORY_PART);
+  return Math.floor(totalBytes - Math.min(kept, totalBytes / 2));
+}
+
+/** Limits the cgroup above those of all servers: the first name in the path of one. */
+export function leaveMemoryToMachine(cgroup: string, bytes = memoryForSandboxes(totalmem()), root = CGROUP_ROOT): void {
+  const top = cgroup.split("/").find(Boolean) ?? "";
+  const files = [join(root, "memory", top, "memory.limit_in_bytes"), join(root, top, "memory.max")];
+  const file = files.find((path) => existsSync(path));
+  if (file === undefined) return;
+  try {
+    const now = Number(readFileSync(file, "utf8"));
+    // Somebody else may have set it lower. "max" is no number.
+    if (!(now <= bytes)) writeFileSync(file, String(bytes));
+  } catch (error) {
+    // Older sandboxes have taken more than that already.
+    stderrLog.write({ level: "warn", event: "sandboxes are not limited together", file, error: described(error) });
+  }
+}
