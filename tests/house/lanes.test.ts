@@ -19,7 +19,7 @@ const ALL = [
   "tests/functional/runtime/files.test.ts",
   "tests/house/lanes.test.ts",
   "tests/performance/hundreds.test.ts",
-  "tests/security/egress-rules.test.ts",
+  "tests/security/egress/rules.test.ts",
   "tests/security/walls.test.ts",
 ];
 

@@ -4,7 +4,7 @@ import type { Attack } from "./attacks.ts";
 const WALLS_TEST = "tests/security/walls.ts";
 const RESTORED = "tests/security/restored-walls.test.ts";
 const NETWORK = "tests/security/network-walls.ts";
-const NAMES = "tests/security/egress-names.test.ts";
+const NAMES = "tests/security/egress/names.test.ts";
 const FETCH = "tests/functional/host/fetch-image.test.ts";
 const ARCHIVES = "src/guest/programs/hostile-archives.root.test.ts";
 const COPIES = "tests/functional/host/fresh-copies.test.ts";
@@ -111,7 +111,7 @@ const NET: Attack[] = [
       [NETWORK, "IPv6 leads nowhere but to oneself"],
       [NETWORK, "root inside cannot change the network"],
       [
-        "tests/security/egress-tightening.test.ts",
+        "tests/security/egress/tightening.test.ts",
         "a sandbox that is gone leaves no rule for whoever has its address next",
       ],
     ],
@@ -123,8 +123,8 @@ const NET: Attack[] = [
       [NAMES, "are not reached by two Hosts, an absolute target, or a Host that is folded"],
       [NAMES, "stay out of reach with a hosts file: the relay asks for itself where a name leads"],
       [NAMES, "no other port, no UDP, no ping, no IPv6 and no name server of another's answers"],
-      ["tests/security/egress-tightening.test.ts", "are cut by rules that deny just where they lead"],
-      ["tests/security/egress-life.test.ts", "rules that were changed hold over a pause as the last update left them"],
+      ["tests/security/egress/tightening.test.ts", "are cut by rules that deny just where they lead"],
+      ["tests/security/egress/life.test.ts", "rules that were changed hold over a pause as the last update left them"],
       [RESTORED, "a fork, and a sandbox resumed twice, without internet access have none"],
       ["src/host/relay/program/smuggling.test.ts", "no request for a host that is not allowed gets through"],
     ],

@@ -1,10 +1,10 @@
 /**
  * What a process may set about itself by prctl, and by arch_prctl where there is one. A list of what is allowed, by the
  * numbers of linux/prctl.h, as that of system calls. Left out are walls that a process makes for itself and that a
- * pause cannot keep: memory that is never both written and run (MDWE; CRIU cannot even write such a process), speculation
- * control, the time stamp counter, dispatch of system calls, keys of pointers, tagged memory, cores shared with nobody,
- * shadow stacks, faults on cpuid. Merging of equal pages (KSM) is left out because who is merged can be told by timing.
- * What asks about any of these is allowed.
+ * pause cannot keep: memory that is never both written and run (MDWE; CRIU cannot even write such a process),
+ * speculation control, the time stamp counter, dispatch of system calls, keys of pointers, tagged memory, cores shared
+ * with nobody, shadow stacks, faults on cpuid. Merging of equal pages (KSM) is left out because who is merged can be
+ * told by timing. What asks about any of these is allowed.
  */
 
 const PARENT_DEATH = [1, 2];

@@ -16,7 +16,7 @@ import {
   OUTSIDE,
   OUTSIDE_IPV6,
   SITES,
-} from "../../src/host/testing/outer-network.ts";
+} from "../../../src/host/testing/outer-network.ts";
 import {
   type Exchange,
   exchange,
@@ -26,8 +26,8 @@ import {
   reached,
   timesAsked,
   timesSeen,
-} from "../support/egress/probing.ts";
-import { sharedServer } from "../support/shared-server.ts";
+} from "../../support/egress/probing.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();
 const NAMES_OF_CLOSED = [

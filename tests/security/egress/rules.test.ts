@@ -1,8 +1,8 @@
 /** Packets against the rules of single sandboxes, and against changes of them. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { Egress, EgressPolicy } from "../../src/host/host.ts";
-import { DnsRelay } from "../../src/host/relay/dns-relay.ts";
-import { attempt } from "../../src/host/system/command.ts";
+import type { Egress, EgressPolicy } from "../../../src/host/host.ts";
+import { DnsRelay } from "../../../src/host/relay/dns-relay.ts";
+import { attempt } from "../../../src/host/system/command.ts";
 import {
   INTERNET_PORTS,
   MACHINE_ADDRESS,
@@ -10,10 +10,10 @@ import {
   NAME_SERVER,
   OUTSIDE,
   SITES,
-} from "../../src/host/testing/outer-network.ts";
-import { LONG } from "../support/long.ts";
-import { until } from "../support/until.ts";
-import { expectOnly, PluggedNamespaces, reachedBy } from "./plugged-namespaces.ts";
+} from "../../../src/host/testing/outer-network.ts";
+import { LONG } from "../../support/long.ts";
+import { until } from "../../support/until.ts";
+import { expectOnly, PluggedNamespaces, reachedBy } from "../plugged-namespaces.ts";
 
 const UPDATES = LONG ? 1_000 : 60;
 const OTHER = SITES["other.test"];

@@ -7,9 +7,9 @@
  */
 import { beforeAll, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox, type SandboxNetworkUpdate } from "e2b";
-import { INTERNET_PORTS, MUST_BE_CLOSED, OUTSIDE, OUTSIDE_NAME, SITES } from "../../src/host/testing/outer-network.ts";
-import { exchange, expectReached, giveProbes, reached } from "../support/egress/probing.ts";
-import { sharedServer } from "../support/shared-server.ts";
+import { INTERNET_PORTS, MUST_BE_CLOSED, OUTSIDE, OUTSIDE_NAME, SITES } from "../../../src/host/testing/outer-network.ts";
+import { exchange, expectReached, giveProbes, reached } from "../../support/egress/probing.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();
 const [ONE, EIGHT] = ["1.1.1.1", "8.8.8.8"];

@@ -7,11 +7,11 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";
-import { INTERNET_PORTS, OUTSIDE, SITES } from "../../src/host/testing/outer-network.ts";
-import { exchange, expectReached, giveProbes, reached } from "../support/egress/probing.ts";
-import { Sending } from "../support/egress/sending.ts";
-import { sharedServer } from "../support/shared-server.ts";
-import { until } from "../support/until.ts";
+import { INTERNET_PORTS, OUTSIDE, SITES } from "../../../src/host/testing/outer-network.ts";
+import { exchange, expectReached, giveProbes, reached } from "../../support/egress/probing.ts";
+import { Sending } from "../../support/egress/sending.ts";
+import { sharedServer } from "../../support/shared-server.ts";
+import { until } from "../../support/until.ts";
 
 const LIFE = { timeoutMs: 600_000 };
 const ROUNDS = 20;

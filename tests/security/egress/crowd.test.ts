@@ -6,10 +6,10 @@
  */
 import { expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";
-import { NAME_SERVER, SITES } from "../../src/host/testing/outer-network.ts";
-import { type Exchange, exchange, giveProbes } from "../support/egress/probing.ts";
-import { LONG } from "../support/long.ts";
-import { sharedServer } from "../support/shared-server.ts";
+import { NAME_SERVER, SITES } from "../../../src/host/testing/outer-network.ts";
+import { type Exchange, exchange, giveProbes } from "../../support/egress/probing.ts";
+import { LONG } from "../../support/long.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 
 const COUNT = LONG ? 100 : 5;
 const AT_ONCE = 10;

@@ -8,14 +8,14 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox, type SandboxNetworkUpdate } from "e2b";
-import { run } from "../../src/host/system/command.ts";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
-import { NAME_SERVER, OUTSIDE, SITES } from "../../src/host/testing/outer-network.ts";
-import { expectReached, giveProbes, newMark, reached, timesAsked, timesSeen } from "../support/egress/probing.ts";
-import { Sending } from "../support/egress/sending.ts";
-import { LONG } from "../support/long.ts";
-import { sharedServer } from "../support/shared-server.ts";
-import { until } from "../support/until.ts";
+import { run } from "../../../src/host/system/command.ts";
+import { DataFolder } from "../../../src/host/system/data-folder.ts";
+import { NAME_SERVER, OUTSIDE, SITES } from "../../../src/host/testing/outer-network.ts";
+import { expectReached, giveProbes, newMark, reached, timesAsked, timesSeen } from "../../support/egress/probing.ts";
+import { Sending } from "../../support/egress/sending.ts";
+import { LONG } from "../../support/long.ts";
+import { sharedServer } from "../../support/shared-server.ts";
+import { until } from "../../support/until.ts";
 
 const server = sharedServer();
 const UPDATES = LONG ? 1_000 : 250;
