@@ -7,7 +7,13 @@
  */
 import { beforeAll, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox, type SandboxNetworkUpdate } from "e2b";
-import { INTERNET_PORTS, MUST_BE_CLOSED, OUTSIDE, OUTSIDE_NAME, SITES } from "../../../src/host/testing/outer-network.ts";
+import {
+  INTERNET_PORTS,
+  MUST_BE_CLOSED,
+  OUTSIDE,
+  OUTSIDE_NAME,
+  SITES,
+} from "../../../src/host/testing/outer-network.ts";
 import { exchange, expectReached, giveProbes, reached } from "../../support/egress/probing.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
