@@ -53,6 +53,7 @@ const FILES: Attack[] = [
     either: true,
     name: "Ids, names, tags and hashes with `../`, NUL, line ends or `%2f` in them",
     tests: [
+      ["src/control/hostile-names.test.ts", "no name of anything leads anywhere"],
       ["src/control/builds/uploads.test.ts", "the hash %s"],
       ["src/control/lifecycle/sandbox-end.test.ts", "id %p is a 400"],
       ["src/control/http/dispatch.test.ts", "a segment is decoded once, after the path was split"],
