@@ -98,6 +98,16 @@ export const IMAGE_WATCH_MS = 250;
 /** How long CRIU may take to write a sandbox: so much for any, and more for each byte there is. */
 export const IMAGE_BASE_MS = 30_000;
 export const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
+/**
+ * What waits in a sandbox that is to be written, and deleted files that it holds open: CRIU takes and restores them one
+ * by one. And how long a process may be in vfork by then, and how often it is looked at.
+ */
+export const QUEUED_SIGNALS_MAX = 10_000;
+export const DELETED_FILES_MAX = 2_000;
+export const VFORK_WAIT_MS = 3_000;
+export const VFORK_LOOK_EVERY_MS = 20;
+/** Processes and files that are looked at before others get their turn on the processor. */
+export const LOOKED_AT_TURN = 256;
 /** And from when it is told to stop until it is made to. */
 export const IMAGE_STOP_MS = 5_000;
 /** A deleted file that a process still holds open is kept in the memory image up to this size. */

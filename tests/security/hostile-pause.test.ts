@@ -57,3 +57,51 @@ test("a file that is named like a line of a log makes nobody tell of processes o
   expect(message).toContain("the memory of this sandbox cannot be kept: a process: ");
   await sandbox.kill();
 });
+
+test("what would take long to write, or could not be, is refused at once and goes on", async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  const attempts: [string[], RegExp][] = [
+    [
+      [
+        "import os, signal, time",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])",
+        "for _ in range(12_000): os.kill(os.getpid(), signal.SIGRTMIN)",
+      ],
+      /process \d+ "python3": 12\d\d\d signals and timers wait in this sandbox/,
+    ],
+    [
+      [
+        "import os, time",
+        'files = [open("/tmp/one-of-many", "w")]',
+        "for _ in range(2_500):",
+        '    os.unlink("/tmp/one-of-many")',
+        '    files.append(open("/tmp/one-of-many", "w"))',
+      ],
+      /process \d+ "python3": with others, it holds more than 2000 deleted files open/,
+    ],
+    [
+      [
+        "import ctypes, os, time",
+        // The child of a vfork that starts nothing: its parent stands still until it ends.
+        "maker = os.fork()",
+        "if maker == 0:",
+        "    libc = ctypes.CDLL(None)",
+        "    CLONE_VFORK, SIGCHLD = 0x4000, 17",
+        `    call = ${process.arch === "arm64" ? 220 : 56}`,
+        "    if libc.syscall(call, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0: time.sleep(900)",
+        "    os._exit(0)",
+        'while open(f"/proc/{maker}/stat").read().split()[2] != "D": time.sleep(0.01)',
+      ],
+      /process \d+ "python3": it has made a child by vfork/,
+    ],
+  ];
+  for (const [program, reason] of attempts) {
+    await startPython(sandbox, program);
+    const { status, message } = await pause(sandbox);
+    expect(message).toMatch(reason);
+    expect(status).toBe(422);
+    await sandbox.commands.run("pkill -KILL -x python3 || true");
+  }
+  expect(await pause(sandbox)).toMatchObject({ status: 204 });
+  await sandbox.kill();
+});

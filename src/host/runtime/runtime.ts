@@ -49,6 +49,12 @@ export interface Runtime {
   imageBytes(cgroup: string, maxBytes: number): Promise<number>;
 
   /**
+   * Fault 422 when it is plain that a checkpoint of this sandbox would take long, or could not be written; the message
+   * names the process and the reason. Absent: nothing is plain here.
+   */
+  demandSoonWritten?(cgroup: string): Promise<void>;
+
+  /**
    * Writes a running sandbox, which stands still from then on, frozen by its cgroup, until `letGo`.
    * When it throws, the sandbox runs on: Fault 422 when it holds something that cannot be written, or more than the
    * bounds allow (the message names the process and the reason), 507 when the disk is full, 404 when the sandbox ended

@@ -65,8 +65,10 @@ export class Checkpointing {
     options: WriteOptions,
     after: "stays frozen" | "goes on",
   ): Promise<void> {
+    const { checkpoints, walls } = this.parts;
+    // Before its turn: nobody is kept waiting by one that is refused.
+    if (options.memory) await walls.of(wallOf(record)).demandSoonWritten?.(record.cgroup);
     using _place = await this.#gate.enter(options.owner);
-    const { checkpoints } = this.parts;
     const bytes = await this.#demandSpace(record, options);
     try {
       const draft = checkpoints.begin(name);

@@ -48,7 +48,15 @@ export function explain(log: string, scriptLog: string, processes: readonly numb
   }
   const said = printable(first.replace(/^.*?Error \([^)]*\):\s*/, "")).trim();
   const reason = REASONS.find(([pattern]) => pattern.test(errors.join("\n")))?.[1] ?? `CRIU says: ${said}`;
-  const who = culprit(log, errors, processes);
+  return refusal(culprit(log, errors, processes), reason, cause);
+}
+
+/** For a reason that is to be seen without CRIU. `pid` is the machine's number of it. */
+export function cannotBeKept(pid: number, reason: string): Fault {
+  return refusal(nameOf(pid), reason);
+}
+
+function refusal(who: string, reason: string, cause?: Error): Fault {
   return new Fault(422, `the memory of this sandbox cannot be kept: ${who}: ${reason}. ${ADVICE}`, { cause });
 }
 
@@ -58,7 +66,11 @@ function culprit(log: string, errors: readonly string[], processes: readonly num
   const turns = [...before.matchAll(/(?:Dumping task \(pid: |Seized task |Obtaining task stat .*?pid: ?)(\d+)/g)];
   const named = errors.flatMap((line) => /(?:\bpid:? ?|\btask |non-zombie )(\d+)/.exec(line)?.[1] ?? []);
   const pid = Number(named[0] ?? turns.at(-1)?.[1] ?? 0);
-  if (!processes.includes(pid)) return "a process";
+  return processes.includes(pid) ? nameOf(pid) : "a process";
+}
+
+/** As those inside know it. */
+function nameOf(pid: number): string {
   const status = statusOf(pid);
   const name = printable(/^Name:\s*(.*)$/m.exec(status)?.[1] ?? "unknown");
   const inside = /^NSpid:.*\s(\d+)$/m.exec(status)?.[1];

@@ -36,6 +36,7 @@ import { openFilesIn } from "./image-open-files.ts";
 import { ImageWatch, tooLarge } from "./image-watch.ts";
 import { mountedFromOutside, ociSpec } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
+import { demandSoonWritten } from "./slow-to-write.ts";
 
 /** The namespace that CRIU is filling, in its script. */
 const NAMESPACE_BEING_RESTORED = "/proc/$CRTOOLS_INIT_PID/ns/net";
@@ -92,6 +93,10 @@ export class CrunRuntime implements Runtime {
     // Beside the sandboxes are the cgroups in which CRIU works for them.
     const named = cgroups.filter((entry) => entry.isDirectory() && !entry.name.includes("."));
     return [...new Set([...(await this.#crun.list()), ...named.map(({ name }) => name)])];
+  }
+
+  demandSoonWritten(cgroup: string): Promise<void> {
+    return demandSoonWritten(cgroup);
   }
 
   /** CRIU writes the memory of each process for itself, also what many of them share since a fork. */
