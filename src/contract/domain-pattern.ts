@@ -39,8 +39,9 @@ export class DomainPatterns {
   }
 }
 
+/** Letters of ASCII alone: there are others that turn into one of these, and then a name is not what it was. */
 function plain(text: string): string {
-  return (text.endsWith(".") ? text.slice(0, -1) : text).toLowerCase();
+  return (text.endsWith(".") ? text.slice(0, -1) : text).replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
 /** A last label of digits would be read as an address somewhere. */

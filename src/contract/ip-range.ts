@@ -8,6 +8,7 @@ interface Span {
 
 const IPV4_BITS = 32;
 const IPV6_BITS = 128;
+const IPV6_GROUPS = 8;
 const IPV4_SIZE = 2 ** IPV4_BITS;
 
 /** An IPv4 address or range, written from its first address on: `10.1.2.3/8` is `10.0.0.0/8`. Undefined: neither. */
@@ -19,7 +20,7 @@ export function ipv4Range(text: string): string | undefined {
 
 export function isIpv6Range(text: string): boolean {
   const { address, prefix } = split(text, IPV6_BITS);
-  return isIpv6(address) && prefix !== undefined;
+  return ipv6Groups(address) !== undefined && prefix !== undefined;
 }
 
 /** Many IPv4 ranges at once. What is no such range has no place here. */
@@ -85,9 +86,36 @@ function isIpv4(text: string): boolean {
   );
 }
 
-/** None with a zone, which means something on one machine alone. */
-function isIpv6(text: string): boolean {
-  return /^[0-9a-f:.]+$/i.test(text) && text.includes(":") && URL.canParse(`http://[${text}]/`);
+/**
+ * The eight numbers of an IPv6 address; undefined when it is none. None with a zone, which means something on one
+ * machine alone. URL is no judge of these: it takes `::1:`, and refuses some that end in an IPv4 address.
+ */
+export function ipv6Groups(text: string): number[] | undefined {
+  const [head = "", tail, ...more] = text.split("::");
+  if (more.length > 0 || !text.includes(":")) return undefined;
+  const last = text.slice(text.lastIndexOf(":") + 1);
+  // The last two may be written as an IPv4 address.
+  const mixed = isIpv4(last) ? [Math.floor(numberOf(last) / 2 ** 16), numberOf(last) % 2 ** 16] : [];
+  const read = (part: string) => (part === "" ? [] : part.split(":").map(groupOf));
+  const before = read(head);
+  const after = read(tail ?? "");
+  if (mixed.length > 0) (tail === undefined ? before : after).splice(-1, 1, ...mixed);
+  const count = before.length + after.length;
+  if ([...before, ...after].some(Number.isNaN) || (tail === undefined ? count !== IPV6_GROUPS : count >= IPV6_GROUPS)) {
+    return undefined;
+  }
+  return [...before, ...Array<number>(IPV6_GROUPS - count).fill(0), ...after];
+}
+
+function groupOf(text: string): number {
+  return /^[0-9a-f]{1,4}$/i.test(text) ? Number.parseInt(text, 16) : Number.NaN;
+}
+
+/** The IPv4 address in one of the form `::ffff:1.2.3.4`, however it is written; undefined when it is none of these. */
+export function mappedIpv4(text: string): string | undefined {
+  const groups = ipv6Groups(text);
+  if (groups === undefined || groups[5] !== 0xffff || groups.slice(0, 5).some((group) => group !== 0)) return undefined;
+  return dotted((groups[6] ?? 0) * 2 ** 16 + (groups[7] ?? 0));
 }
 
 function numberOf(address: string): number {

@@ -3,7 +3,7 @@
  * check answers what is wrong, in words that follow the entry, or undefined.
  */
 import { domainPattern } from "../domain-pattern.ts";
-import { ipv4Range, isIpv6Range } from "../ip-range.ts";
+import { ipv4Range, ipv6Groups, isIpv6Range, mappedIpv4 } from "../ip-range.ts";
 import { EGRESS_ENTRY_MAX_CHARS } from "./limits.ts";
 
 /** As clients write it, and as names in a list of what is allowed demand it of the other list. */
@@ -41,11 +41,10 @@ function tooLong({ length }: string): string {
 function addressProblem(entry: string): string | undefined {
   if (entry === ALL_ADDRESSES || entry === ALL_IPV6) return undefined;
   const [address = ""] = entry.split("/");
-  const plain = address.includes(":") ? new URL(`http://[${address}]/`).hostname : address;
-  if (plain === "0.0.0.0" || plain === "[::]") {
+  if (address === "0.0.0.0" || ipv6Groups(address)?.every((group) => group === 0)) {
     return `begins with the unspecified address; for all addresses write exactly ${ALL_ADDRESSES}`;
   }
   // The kernel sends to the IPv4 address in it, which a rule about IPv6 would miss.
-  if (plain.startsWith("[::ffff:")) return "is an IPv4 address in the form of IPv6; write the IPv4 address";
+  if (mappedIpv4(address) !== undefined) return "is an IPv4 address in the form of IPv6; write the IPv4 address";
   return undefined;
 }

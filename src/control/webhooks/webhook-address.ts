@@ -7,6 +7,7 @@ import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 import { CLOSED_IPV4, CLOSED_IPV6 } from "../../contract/closed-ranges.ts";
 import { Fault } from "../../contract/fault.ts";
+import { mappedIpv4 } from "../../contract/ip-range.ts";
 
 const closed = new BlockList();
 for (const { range } of CLOSED_IPV4) closed.addSubnet(...split(range), "ipv4");
@@ -14,7 +15,7 @@ for (const { range } of CLOSED_IPV6) closed.addSubnet(...split(range), "ipv6");
 
 /** Whether an address is inside: of this machine, of a network that it is on, or of none that is everybody's. */
 export function isInside(address: string, own: OwnNetworks = ownNetworks()): boolean {
-  const mapped = mappedV4(address);
+  const mapped = mappedIpv4(address);
   if (mapped !== undefined) return isInside(mapped, own);
   if (isIPv4(address)) return closed.check(address, "ipv4") || own.check(address, "ipv4");
   // What is no address is nothing to connect to.
@@ -56,22 +57,6 @@ export function checkedUrl(text: string, allowInside: boolean): URL {
 /** Without the brackets of IPv6. */
 export function bareHost(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, "$1");
-}
-
-/** `::ffff:a.b.c.d`, in whichever form it is written. */
-function mappedV4(address: string): string | undefined {
-  if (!isIPv6(address)) return undefined;
-  const [, dotted] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(normalized(address)) ?? [];
-  if (dotted !== undefined) return dotted;
-  const [, high = "", low = ""] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i.exec(normalized(address)) ?? [];
-  if (high === "") return undefined;
-  const bytes = [high, low].flatMap((part) => [Number.parseInt(part, 16) >> 8, Number.parseInt(part, 16) & 255]);
-  return bytes.join(".");
-}
-
-function normalized(address: string): string {
-  const url = `http://[${address}]/`;
-  return URL.canParse(url) ? bareHost(new URL(url)) : address;
 }
 
 function split(range: string): [string, number] {

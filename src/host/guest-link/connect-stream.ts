@@ -66,8 +66,8 @@ function parsed(text: string): Record<string, unknown> {
 function demandNoError({ error }: Record<string, unknown>): void {
   if (typeof error !== "object" || error === null) return;
   const { message, code } = error as Record<string, unknown>;
-  const said = typeof message === "string" && message !== "" ? message : String(code);
-  throw new Fault(422, said.slice(0, GUEST_MESSAGE_MAX_BYTES));
+  const [said = "an error without words"] = [message, code].filter((text) => typeof text === "string" && text !== "");
+  throw new Fault(422, String(said).slice(0, GUEST_MESSAGE_MAX_BYTES));
 }
 
 function unfit(what: string): Fault {

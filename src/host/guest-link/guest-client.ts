@@ -122,9 +122,7 @@ export class GuestClient {
     const request: ForwardRequest = { port };
     const response = await this.#call("POST", "forward", request, GUEST_CALL_MS);
     if (response.status !== 200) return undefined;
-    const answer = JSON.parse(await boundedText(response)) as Partial<ForwardAnswer>;
-    const valid = Number.isInteger(answer.port) && Number(answer.port) > 0 && Number(answer.port) < 65_536;
-    return valid ? answer.port : undefined;
+    return forwardedPort(await boundedText(response));
   }
 
   async #call(method: string, action: string, body: unknown, timeoutMs: number): Promise<Response> {
@@ -138,6 +136,16 @@ export class GuestClient {
       keepalive: false,
       signal: AbortSignal.timeout(timeoutMs),
     });
+  }
+}
+
+/** Undefined when that is no answer of a guest. */
+export function forwardedPort(text: string): number | undefined {
+  try {
+    const { port } = (JSON.parse(text) ?? {}) as Partial<ForwardAnswer>;
+    return Number.isInteger(port) && Number(port) > 0 && Number(port) < 65_536 ? port : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -63,7 +63,13 @@ function isPlatform(text: string): boolean {
 
 function platformOf(entry: unknown): { os: string; architecture: string; variant: string } {
   const { os, architecture, variant } = asRecord(asRecord(entry).platform);
-  return { os: String(os ?? "linux"), architecture: String(architecture ?? ""), variant: String(variant ?? "") };
+  return { os: textOr(os, "linux"), architecture: textOr(architecture, ""), variant: textOr(variant, "") };
+}
+
+/** What is there and no text names nothing: not everything that JSON can hold can be made a text. */
+function textOr(value: unknown, absent: string): string {
+  if (typeof value === "string") return value;
+  return value === undefined || value === null ? absent : "?";
 }
 
 function blobIn(value: unknown, refuse: (reason: string) => Fault): Blob {
@@ -86,9 +92,10 @@ export function readConfig(text: string, image: string): { envVars: Record<strin
   const { Env: entries } = asRecord(answer.config);
   const envVars: Record<string, string> = {};
   for (const entry of Array.isArray(entries) ? entries : []) {
-    const at = String(entry).indexOf("=");
-    const name = String(entry).slice(0, at);
-    if (at > 0 && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) envVars[name] = String(entry).slice(at + 1);
+    if (typeof entry !== "string") continue;
+    const at = entry.indexOf("=");
+    const name = entry.slice(0, at);
+    if (at > 0 && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) envVars[name] = entry.slice(at + 1);
   }
   refuseUnfit(envVars, image);
   return { envVars };

@@ -4,6 +4,8 @@ const VARINT = 0;
 const EIGHT_BYTES = 1;
 const DELIMITED = 2;
 const FOUR_BYTES = 5;
+/** Of 64 bits. */
+const VARINT_MAX_BYTES = 10;
 
 export interface Field {
   number: number;
@@ -42,6 +44,7 @@ export function fieldsOf(message: Buffer): Field[] {
       default:
         throw new Error(`a field of a message has the unknown form ${key.value % 8}`);
     }
+    if (at > message.length) throw new Error("a message ends within a field");
   }
   return fields;
 }
@@ -67,10 +70,10 @@ export function encodeVarint(value: number): Buffer {
 
 function decodeVarint(message: Buffer, from: number): { value: number; end: number } {
   let value = 0;
-  for (let at = from, weight = 1; at < message.length; at++, weight *= 0x80) {
+  for (let at = from, weight = 1; at < Math.min(message.length, from + VARINT_MAX_BYTES); at++, weight *= 0x80) {
     const byte = message.readUInt8(at);
     value += (byte % 0x80) * weight;
     if (byte < 0x80) return { value, end: at + 1 };
   }
-  throw new Error("a message ends within a number");
+  throw new Error("a message ends within a number, or has one without end");
 }

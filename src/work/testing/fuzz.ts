@@ -1,0 +1,221 @@
+/**
+ * Throws damaged input at a parser of hostile bytes: good examples, changed by lot (seed.ts), and mixed with what is
+ * known to hurt. Each case must hold an invariant of the parser. SANDLOT_TEST_LONG=1 plays a hundred times as many; a
+ * failure tells the seed that plays it again, and the input itself.
+ */
+import { expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { SEED } from "./seed.ts";
+
+const CASES = 1_500;
+const LONGER = process.env.SANDLOT_TEST_LONG === "1" ? 100 : 1;
+const INPUT_MAX = 64 * 1024;
+/** What no parser may take for one input: an expression that tries every way through a text is beyond it at once. */
+const CASE_MAX_MS = 30_000;
+const TEST_MS = 60_000 * LONGER;
+
+/** Words that mean something to one parser or another, as text. */
+const WORDS = [
+  ..."\0\t\n\r \"'\\/:;,.=&?#%@[]{}()<>|$*+-_~^!`",
+  "\r\n",
+  "\r\n\r\n",
+  "\n\n",
+  "\\n",
+  "..",
+  "../",
+  "//",
+  "%00",
+  "%2e%2e",
+  "%252f",
+  "%",
+  "-1",
+  "0",
+  "1e309",
+  "0x7f",
+  "010",
+  "65536",
+  "4294967296",
+  "9007199254740993",
+  "99999999999999999999",
+  "NaN",
+  "__proto__",
+  "constructor",
+  "toString",
+  "null",
+  "true",
+  "{}",
+  "[]",
+  '{"toString":1,"valueOf":1}',
+  '{"__proto__":{"a":1}}',
+  "é",
+  "\u0130",
+  "\u212a",
+  "\u2028",
+  "\u0000",
+  "\ud800",
+  "\ufeff",
+  "😀",
+  "127.0.0.1",
+  "::ffff:127.0.0.1",
+  "[::1]",
+  "localhost",
+];
+
+export class Lot {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  /** From zero up to, not including, this (mulberry32). */
+  below(bound: number): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let mixed = this.#state;
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * bound);
+  }
+
+  pick<T>(list: readonly T[]): T {
+    return list[this.below(list.length)] as T;
+  }
+
+  /** The same bytes in pieces of any length. */
+  split(bytes: Buffer): Buffer[] {
+    const pieces: Buffer[] = [];
+    for (let at = 0; at < bytes.length; ) {
+      const length = 1 + this.below(this.below(4) === 0 ? bytes.length : 16);
+      // A copy each: some that take a piece change it in place.
+      pieces.push(Buffer.from(bytes.subarray(at, at + length)));
+      at += length;
+    }
+    return pieces;
+  }
+}
+
+type Change<T> = (input: T, other: T, lot: Lot) => T;
+
+const TEXT_CHANGES: readonly Change<string>[] = [
+  (text, _, lot) => text.slice(0, lot.below(text.length + 1)),
+  (text, _, lot) => text.slice(lot.below(text.length + 1)),
+  (text, _, lot) => cut(text, lot, ""),
+  (text, _, lot) => cut(text, lot, lot.pick(WORDS)),
+  (text, _, lot) => inserted(text, lot, lot.pick(WORDS)),
+  (text, _, lot) => inserted(text, lot, lot.pick(WORDS).repeat(1 + lot.below(40))),
+  (text, other, lot) => text.slice(0, lot.below(text.length + 1)) + other.slice(lot.below(other.length + 1)),
+  (text, _, lot) => {
+    const [from, to] = [lot.below(text.length + 1), lot.below(text.length + 1)].sort((a, b) => a - b) as [
+      number,
+      number,
+    ];
+    return text.slice(0, to) + text.slice(from, to).repeat(1 + lot.below(20)) + text.slice(to);
+  },
+  (text, _, lot) => text.replace(/\d+/, () => lot.pick(["0", "-1", "00", "256", "65536", "99999999999999999999", ""])),
+  (text) => text.toUpperCase(),
+];
+
+/** Where a word stood, something else. */
+function cut(text: string, lot: Lot, instead: string): string {
+  const at = lot.below(text.length + 1);
+  return text.slice(0, at) + instead + text.slice(at + lot.below(8));
+}
+
+function inserted(text: string, lot: Lot, what: string): string {
+  const at = lot.below(text.length + 1);
+  return text.slice(0, at) + what + text.slice(at);
+}
+
+const BYTE_CHANGES: readonly Change<Buffer>[] = [
+  (bytes, _, lot) => {
+    const changed = Buffer.from(bytes);
+    if (changed.length > 0) changed[lot.below(changed.length)] = lot.pick([0, 1, 0x7f, 0x80, 0xff, lot.below(256)]);
+    return changed;
+  },
+  // Of each text a byte for a letter, so that what is in the words is there in bytes, too.
+  ...TEXT_CHANGES.slice(0, -1).map(
+    (change): Change<Buffer> =>
+      (bytes, other, lot) =>
+        Buffer.from(change(bytes.toString("latin1"), other.toString("latin1"), lot), "latin1"),
+  ),
+  (bytes, _, lot) => {
+    const changed = Buffer.from(bytes);
+    const at = lot.below(Math.max(1, changed.length - 3));
+    if (at + 4 <= changed.length)
+      changed.writeUInt32BE(lot.pick([0, 1, 0x7fffffff, 0xffffffff, lot.below(2 ** 16)]), at);
+    return changed;
+  },
+];
+
+interface Fuzzed<T> {
+  seeds: readonly T[];
+  /** Throws what an expectation throws when the invariant is broken. `lot` is for whatever the case draws besides. */
+  check(input: T, lot: Lot): void | Promise<void>;
+  /** In place of the usual number. */
+  cases?: number;
+}
+
+export function fuzzText(name: string, fuzzed: Fuzzed<string>): void {
+  fuzz(name, fuzzed, TEXT_CHANGES, (text) => JSON.stringify(text));
+}
+
+export function fuzzBytes(name: string, fuzzed: Fuzzed<Buffer>): void {
+  fuzz(name, fuzzed, BYTE_CHANGES, (bytes) => `${bytes.toString("base64")} (base64)`);
+}
+
+function fuzz<T extends { length: number; slice(from: number, to: number): T }>(
+  name: string,
+  { seeds, check, cases = CASES }: Fuzzed<T>,
+  changes: readonly Change<T>[],
+  shown: (input: T) => string,
+): void {
+  const play = async () => {
+    const lot = new Lot(SEED);
+    for (let count = 0; count < cases * LONGER; count++) {
+      let input = lot.pick(seeds);
+      // The first are the examples as they are.
+      const times = count < seeds.length ? 0 : 1 + lot.below(4);
+      if (times === 0) input = seeds[count] ?? input;
+      for (let more = times; more > 0; more--)
+        input = lot.pick(changes)(input, lot.pick(seeds), lot).slice(0, INPUT_MAX);
+      const began = performance.now();
+      try {
+        await check(input, lot);
+      } catch (cause) {
+        throw new Error(`case ${count} of SANDLOT_TEST_SEED=${SEED}: ${shown(input).slice(0, 2_000)}`, { cause });
+      }
+      const ms = performance.now() - began;
+      if (ms > CASE_MAX_MS) throw new Error(`case ${count} took ${ms} ms: ${shown(input).slice(0, 2_000)}`);
+    }
+  };
+  test(`${name}, whatever is in it`, play, TEST_MS);
+}
+
+/** What `parse` gives, or undefined when it refuses as it may: with a Fault that puts the blame on who sent this. */
+export function orRefused<T>(parse: () => T, statuses: readonly number[] = [400]): T | undefined {
+  try {
+    return parse();
+  } catch (thrown) {
+    demandRefusal(thrown, statuses);
+    return undefined;
+  }
+}
+
+export async function orRefusedLater<T>(
+  parse: () => Promise<T>,
+  statuses: readonly number[] = [400],
+): Promise<T | undefined> {
+  try {
+    return await parse();
+  } catch (thrown) {
+    demandRefusal(thrown, statuses);
+    return undefined;
+  }
+}
+
+function demandRefusal(thrown: unknown, statuses: readonly number[]): void {
+  if (!(thrown instanceof Fault)) throw thrown;
+  expect(statuses).toContain(thrown.status);
+  // It may repeat what was wrong, and not all of what was sent.
+  expect(thrown.message.length).toBeLessThan(4_096);
+}
