@@ -56,12 +56,15 @@ export class Variables {
    */
   template(parts: readonly Part[], line: number): string {
     let text = "";
+    // Looked for in each piece: to look at the end of the whole would take as long as it is, each time.
+    let isEscape = false;
     for (const part of parts) {
       const next = typeof part === "string" ? part.replaceAll("$", "\\$") : this.#templateOf(part, line);
-      if (text.endsWith("\\") && /^\$/.test(next)) {
+      if (isEscape && next.startsWith("$")) {
         throw faultAt(line, "a backslash right before a variable is not supported");
       }
       text += next;
+      if (next !== "") isEscape = next.endsWith("\\");
       refuseTooLong(text, line);
     }
     return text;

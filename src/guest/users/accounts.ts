@@ -5,6 +5,8 @@
 import { readFileSync, statSync } from "node:fs";
 import { systemCode } from "../system/rpc-fault.ts";
 
+const NO_ID = 2 ** 32 - 1;
+
 export interface Account {
   name: string;
   uid: number;
@@ -110,6 +112,8 @@ function records(text: string): string[][] {
     .map((line) => line.split(":"));
 }
 
+/** The kernel has ids of 32 bits, of which the last means none: a larger one would be cut to another user's. */
 function parseId(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : undefined;
+  const id = text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : NO_ID;
+  return id < NO_ID ? id : undefined;
 }
