@@ -9,6 +9,7 @@ import { Sandbox } from "e2b";
 import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
 import { run } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { ID_COUNT } from "../../src/host/system/id-range.ts";
 import { recordOf } from "../support/inside.ts";
 import { startListening } from "../support/listening.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
@@ -47,10 +48,14 @@ async function fromSnapshot(sandbox: Sandbox): Promise<Sandbox> {
 const WAYS = { resumed, forked, "from a snapshot": fromSnapshot };
 const LIVES = Object.keys(WAYS) as (keyof typeof WAYS)[];
 
-/** What holds a sandbox in, as it sees it itself. */
+/** What holds a sandbox in, as it sees it itself; its user ids on the machine, which differ, by their places. */
 async function fromInside(sandbox: Sandbox): Promise<unknown> {
   const { stdout } = await sandbox.commands.run("python3 /tmp/portrait.py", { user: "root" });
-  return JSON.parse(stdout);
+  const { firstId = 0 } = recordOf(new DataFolder(server().dataFolder), sandbox.sandboxId);
+  const placeOf = (id: number) => (id >= firstId && id < firstId + ID_COUNT ? `own+${id - firstId}` : String(id));
+  return JSON.parse(stdout, (_, value) =>
+    typeof value === "string" ? value.replaceAll(/\d{10}/g, (id) => placeOf(Number(id))) : value,
+  );
 }
 
 /** And as the machine sees it. */
