@@ -19,6 +19,7 @@ import { egressOf, hasUnrecorded, isAlive, recordsIn } from "./sandbox/sandbox-r
 import type { DataFolder } from "./system/data-folder.ts";
 import { IdRanges } from "./system/id-ranges.ts";
 import { Toolbox } from "./system/toolbox.ts";
+import { raiseUserLimits } from "./system/user-limits.ts";
 import { ProcessedContent } from "./volume/content.ts";
 import { Volumes } from "./volume/volumes.ts";
 
@@ -57,6 +58,7 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
   const toolbox = new Toolbox(cacheFolder);
   const guests = GuestFolders.open(cacheFolder, options.guestFolder, data);
   const mounts = new Mounts();
+  raiseUserLimits();
   const disks = await Disks.open(data.path, mounts, options.mapIds);
   const network = new Network(data);
   const ranges = new IdRanges(data, await disks.canMap(imageFolder(cacheFolder, "")));

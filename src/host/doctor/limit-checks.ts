@@ -2,6 +2,7 @@
 import { statfsSync } from "node:fs";
 import { readSetting, SETTINGS } from "../setup/host-changes.ts";
 import { openFilesMax } from "../system/open-files.ts";
+import { canRaiseUserLimits } from "../system/user-limits.ts";
 import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
 
 const DISK_WANTED_BYTES = 20 * 1024 ** 3;
@@ -13,6 +14,7 @@ export function limitChecks(options: DoctorOptions): Check[] {
     { name: "inotify", run: () => setting("fs.inotify.max_user_instances") },
     { name: "processes", run: () => setting("kernel.pid_max") },
     { name: "open files", run: openFiles },
+    { name: "user limits", run: userLimits },
     { name: "disk", run: () => disk(options.dataFolder) },
   ];
 }
@@ -30,6 +32,16 @@ async function openFiles() {
     `only ${most} for each process`,
     "programs with many files or connections fail inside sandboxes",
     "raise the hard limit of the shell that starts the server: ulimit -Hn 1048576",
+  );
+}
+
+async function userLimits() {
+  if (canRaiseUserLimits()) return ok("none for all sandboxes together; each has its own");
+  return degraded(
+    "root may not raise its limits here (no CAP_SYS_RESOURCE)",
+    "pending signals, message queues and processes of all sandboxes count together: a sandbox whose root uses many ids " +
+      "can use them up",
+    "start the server with CAP_SYS_RESOURCE, or from a shell without these limits: ulimit -i -q -u -l unlimited",
   );
 }
 

@@ -20,6 +20,7 @@
  * All methods may be called at the same time, for different sandboxes. Errors are Faults.
  */
 import type { IdRange } from "../system/id-range.ts";
+import type { UserLimit } from "../system/user-limits.ts";
 
 export interface Runtime {
   /**
@@ -129,6 +130,8 @@ export interface NewSandbox {
   copy: boolean;
   /** The most files a process here may be allowed to open; the server cannot grant more than it has. */
   openFilesMax: number;
+  /** Of each of its users: processes, locked memory, pending signals and message queues. */
+  userLimits: readonly UserLimit[];
 }
 
 export interface CreatedWalls {

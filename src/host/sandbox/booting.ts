@@ -22,6 +22,7 @@ import type { IdRange } from "../system/id-range.ts";
 import type { IdRanges } from "../system/id-ranges.ts";
 import { openFilesMax } from "../system/open-files.ts";
 import { startTicks } from "../system/start-ticks.ts";
+import { userLimitsFor } from "../system/user-limits.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { makeMeminfoFile } from "./meminfo-file.ts";
 import { makeBootIdFile, makeControlSecret } from "./own-files.ts";
@@ -94,6 +95,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       volumes: volumes.mounts,
       copy: origin?.copy ?? false,
       openFilesMax: openFilesMax(),
+      userLimits: userLimitsFor(kind.memoryMB),
     });
     putGuestFirst(pid);
     await network.setEgress(slot, egress);

@@ -25,15 +25,15 @@ export const SETTINGS: readonly Setting[] = [
   },
   {
     name: "fs.inotify.max_user_instances",
-    atLeast: 65_536,
+    atLeast: 2_147_483_647,
     perNetwork: false,
-    why: "the limit is shared by all sandboxes",
+    why: "those of all sandboxes count together",
   },
   {
     name: "fs.inotify.max_user_watches",
-    atLeast: 1_048_576,
+    atLeast: 2_147_483_647,
     perNetwork: false,
-    why: "the limit is shared by all sandboxes",
+    why: "those of all sandboxes count together",
   },
   { name: "kernel.pid_max", atLeast: 4_194_304, perNetwork: false, why: "processes of all sandboxes count together" },
   {
@@ -42,8 +42,8 @@ export const SETTINGS: readonly Setting[] = [
     perNetwork: false,
     why: "processes of all sandboxes count together",
   },
-  // What these three count is paid for with the memory of the sandbox that has it, or is bounded for each: with these
-  // out of the way, nobody uses up what others need.
+  // What these count, and inotify, is paid for with the memory of the sandbox that has it, or is bounded for each: with
+  // these out of the way, nobody uses up what others need.
   { name: "fs.file-max", atLeast: 1_000_000_000, perNetwork: false, why: "open files of all sandboxes count together" },
   { name: "fs.aio-max-nr", atLeast: 1_000_000_000, perNetwork: false, why: "one sandbox could take all of them" },
   { name: "kernel.pty.max", atLeast: 1_048_576, perNetwork: false, why: "terminals of all sandboxes count together" },

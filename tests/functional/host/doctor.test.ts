@@ -19,6 +19,7 @@ const NAMES = [
   "inotify",
   "processes",
   "open files",
+  "user limits",
   "disk",
   "commands",
   "crun",

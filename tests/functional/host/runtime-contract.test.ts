@@ -73,6 +73,7 @@ function sandbox(id: string): NewSandbox {
     controlSecretFile,
     copy: false,
     openFilesMax: 1024,
+    userLimits: [],
   };
 }
 

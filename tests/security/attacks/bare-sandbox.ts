@@ -62,6 +62,7 @@ export class BareSandbox implements AsyncDisposable {
       copy: false,
       ids: SHARED_IDS,
       openFilesMax: 1024,
+      userLimits: [],
     });
     await runtime.start(this.id, pid);
     const found = join(this.root, FOUND);

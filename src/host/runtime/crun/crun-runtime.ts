@@ -16,6 +16,7 @@ import type { Mounts } from "../../mount/mounts.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../system/id-range.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
+import { limitUsers } from "../../system/user-limits.ts";
 import type {
   CheckpointRequest,
   CreatedWalls,
@@ -72,6 +73,8 @@ export class CrunRuntime implements Runtime {
       throw volumeFault(sandbox.volumes, cause) ?? cause;
     });
     demandInPlace(pid, sandbox.volumes);
+    // Not by the spec: crun would take them before it makes the user namespace, for which they would hold as a whole.
+    limitUsers(pid, sandbox.userLimits);
     return { pid, mounts: mountedFromOutside(spec) };
   }
 

@@ -11,7 +11,7 @@ import { USUAL_SCORE } from "../../system/oom-score.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
 import { seccompProfile } from "./seccomp.ts";
 
-type SpecInput = Omit<NewSandbox, "id" | "folder"> & { cgroupV1: boolean };
+type SpecInput = Omit<NewSandbox, "id" | "folder" | "userLimits"> & { cgroupV1: boolean };
 
 /**
  * What root inside may do to things inside. Nothing here reaches past the user namespace; left out are raw sockets,

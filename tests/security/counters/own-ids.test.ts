@@ -4,9 +4,9 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
-import { recordOf } from "../support/inside.ts";
-import { sharedServer } from "../support/shared-server.ts";
+import { DataFolder } from "../../../src/host/system/data-folder.ts";
+import { recordOf } from "../../support/inside.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 
 const LIFE = { timeoutMs: 600_000 };
 const server = sharedServer();
@@ -14,7 +14,8 @@ const USERS = ["user", "root"];
 
 /** Takes what it can get of everything, says so, and keeps it. */
 const HOG = `
-import array, os, resource, socket, sys, time
+import array, ctypes, os, resource, signal, socket, sys, time
+libc = ctypes.CDLL(None)
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 # The kernel gives a user 16384 pages for pipes, and 16 to each; then two to each.
@@ -23,13 +24,29 @@ one, other = socket.socketpair()
 for _ in range(2):
     fds = array.array("i", [pipes[0][0]] * 250)
     one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
-print("held", flush=True)
+signal.pthread_sigmask(signal.SIG_BLOCK, [40])
+while libc.sigqueue(os.getpid(), 40, None) == 0:
+    pass
+queues = 0
+while libc.mq_open(b"/%d-%d" % (os.getpid(), queues), os.O_CREAT | os.O_RDWR, 0o600, None) >= 0:
+    queues += 1
+# Two processes of each of the four have 80000 instances of inotify together.
+reader, writer = os.pipe()
+child = os.fork()
+for _ in range(10000):
+    if libc.inotify_init1(0) < 0:
+        break
+if child == 0:
+    os.write(writer, b"x")
+elif os.read(reader, 1):
+    print("held", flush=True)
 time.sleep(600)
 `;
 
 /** What somebody gets who asks for little. */
 const MODEST = `
-import array, fcntl, os, resource, socket
+import array, ctypes, fcntl, os, resource, signal, socket
+libc = ctypes.CDLL(None)
 reader, writer = os.pipe()
 print("pipe", fcntl.fcntl(reader, 1032))
 # No more descriptors may be on their way than a process may have open.
@@ -40,8 +57,13 @@ try:
     print("descriptor sent")
 except OSError as error:
     print("descriptor", error.strerror)
+signal.pthread_sigmask(signal.SIG_BLOCK, [40])
+print("signals", [libc.sigqueue(os.getpid(), 40, None) for _ in range(100)].count(0))
+print("queue", libc.mq_open(b"/%d" % os.getpid(), os.O_CREAT | os.O_RDWR, 0o600, None) >= 0)
+print("inotify", libc.inotify_init1(0) >= 0)
+libc.mq_unlink(b"/%d" % os.getpid())
 `;
-const ALL = "pipe 65536\ndescriptor sent\n";
+const ALL = "pipe 65536\ndescriptor sent\nsignals 100\nqueue True\ninotify True\n";
 
 const create = () => Sandbox.create({ ...server().options, ...LIFE });
 
