@@ -3,6 +3,7 @@
  * even there could never fail, and would prove nothing where it is held.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { closeSync, openSync } from "node:fs";
 import { createServer } from "node:net";
 import { ownCapabilities } from "../../../src/host/testing/spec-edits.ts";
 import { ATTACKS } from "./attacks.ts";
@@ -22,8 +23,9 @@ const NEEDS: Record<string, string> = {
   "more open files than a process may have": "CAP_SYS_RESOURCE",
 };
 
-/** A socket without a file, for whoever sees the machine's network. */
+/** A socket without a file, for whoever sees the machine's network, and a folder that a process holds open. */
 const door = createServer();
+const held = openSync("/", "r");
 const sandbox = new BareSandbox("weakened");
 let found: Found;
 beforeAll(async () => {
@@ -32,6 +34,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   door.close();
+  closeSync(held);
   await sandbox[Symbol.asyncDispose]();
 });
 

@@ -55,7 +55,6 @@ def pressure_triggers():
 @attack(8)
 def files_of_others():
     """CVE-2024-21626: a descriptor that was left open leads out. So does a program that is written to while it runs."""
-    own = {os.stat("/").st_dev, os.stat("/proc").st_dev} | {device for device, _ in mounts()}
     for pid in numbers():
         folder = f"/proc/{pid}/fd"
         try:
@@ -63,14 +62,25 @@ def files_of_others():
         except OSError:
             continue
         for name in names:
-            try:
-                about = os.stat(f"{folder}/{name}")
-            except OSError:
-                continue
-            if stat.S_ISDIR(about.st_mode) and about.st_dev not in own:
+            if leads_out(f"{folder}/{name}"):
                 yield "folders that processes hold open", opened(f"{pid} holds {os.readlink(f'{folder}/{name}')}")
                 return
     yield "folders that processes hold open", REFUSED
+
+
+def leads_out(path):
+    """By its own name, a folder of another root is another one here, or none."""
+    try:
+        name, about = os.readlink(path), os.stat(path)
+    except OSError:
+        return False
+    if not stat.S_ISDIR(about.st_mode) or name.endswith(" (deleted)"):
+        return False
+    try:
+        here = os.stat(name)
+    except OSError:
+        return True
+    return (here.st_dev, here.st_ino) != (about.st_dev, about.st_ino)
 
 
 @attack(8)
