@@ -69,6 +69,7 @@ const KERNEL: Attack[] = [
     tests: [
       [WALLS_TEST, "set-uid programs work inside, so sudo does"],
       ["src/host/mount/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
+      ["tests/security/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
     ],
   },
   { number: 10, name: "Devices beyond the harmless ones, and making more", inside: true },
@@ -102,6 +103,11 @@ const RESOURCES: Attack[] = [
         "a process that takes more memory than the template has is ended, the sandbox is not",
       ],
       ["tests/security/resource-limits.test.ts", "what waits in its TCP sockets is limited, too"],
+      [
+        "tests/security/uncounted-memory.test.ts",
+        "no socket gets a larger queue for what comes than it has by default",
+      ],
+      ["tests/security/machine-limits.test.ts", "all sandboxes together leave the machine a part of its memory"],
     ],
   },
   {
@@ -159,6 +165,12 @@ const RESOURCES: Attack[] = [
         "tests/functional/volumes/volume-content.test.ts",
         "a download that nobody reads to its end holds up none after it",
       ],
+      ["tests/security/machine-limits.test.ts", "has so many terminals and no more, and others have theirs"],
+      [
+        "tests/security/sandbox-quotas.test.ts",
+        "connections to the outside are bounded, and the neighbour has its own",
+      ],
+      ["tests/house/limits.test.ts", "is reached by a test, and no other is named"],
     ],
   },
   {

@@ -37,6 +37,7 @@ const FILES: Attack[] = [
       [ARCHIVES, "there are at least fifty"],
       [FETCH, "stay within the image"],
       [FETCH, "with %s are refused"],
+      ["src/host/registry/fuzz.test.ts", "a manifest is an image of bounded size, leads to another, or is refused"],
     ],
   },
   {
@@ -142,6 +143,8 @@ const NET: Attack[] = [
         "tests/functional/sandboxes/sandbox-url-refusals.test.ts",
         "%s is 404 for every method, with the token or without",
       ],
+      ["src/edge/fuzz.test.ts", "a host name or a pair of headers means a sandbox's id and a port, or nothing"],
+      ["src/edge/fuzz.test.ts", "no spelling of a path leads to the control channel"],
     ],
   },
   {
@@ -156,6 +159,7 @@ const NET: Attack[] = [
         "src/control/access/signed-links.test.ts",
         "who guesses too often waits, others do not, and after the window it may try again",
       ],
+      ["src/edge/fuzz.test.ts", "a signed link is one, or a request like any other"],
     ],
   },
   {
@@ -184,6 +188,10 @@ const NET: Attack[] = [
         "src/host/network/ruleset.test.ts",
         "closes every closed range, what the machine is on, and all other sandboxes, whatever a policy says",
       ],
+      [
+        "tests/security/sandbox-quotas.test.ts",
+        "connections to the outside are bounded, and the neighbour has its own",
+      ],
     ],
     open: "ports of mail are open, as all others: the operator's choice, by rules",
   },
@@ -204,6 +212,8 @@ const TENANCY: Attack[] = [
         "of another team are as none: to read, to delete, to mount, to look into",
       ],
       ["src/control/builds/builds.test.ts", "find neither the template nor its builds"],
+      ["src/control/tenancy.test.ts", "with the keys of another team"],
+      ["src/control/tenancy.test.ts", "without a key that holds"],
     ],
   },
   {
@@ -230,6 +240,12 @@ const TENANCY: Attack[] = [
       ["src/host/registry/tool-complaint.test.ts", "no secret is told, in whichever form the tool has it"],
       [COPIES, "neither the secret nor its like is in what they were made from"],
       [WALLS_TEST, "the guest's folder is read-only and its secret is not in any process of the user"],
+      ["tests/security/secrets.test.ts", "none is in an answer, an error, a log of a sandbox or of a build, or a list"],
+      [
+        "tests/security/secrets.test.ts",
+        "none is in the arguments or the environment of any process but those that it was given to",
+      ],
+      ["tests/security/secrets.test.ts", "each is in those files alone that need it, and they are root's alone"],
     ],
   },
   {
@@ -338,6 +354,7 @@ const RELIABILITY: Attack[] = [
         "tests/functional/volumes/volume-content.test.ts",
         "a download that nobody reads to its end holds up none after it",
       ],
+      ["src/cli/slow-clients.test.ts", "who sends no whole head in time is cut, however it trickles"],
     ],
     open: "ten GiB over hours are not played",
   },
