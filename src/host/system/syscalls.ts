@@ -21,6 +21,7 @@ const libc = onFirstUse({
   mlock: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   munmap: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   lgetxattr: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
+  setns: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
   execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
 });
 
@@ -32,6 +33,7 @@ export const MS_REMOUNT = 32;
 export const MS_NOATIME = 1024;
 export const MS_BIND = 4096;
 
+const CLONE_NEWIPC = 0x08000000;
 const MNT_DETACH = 2;
 const LOCK_EX = 2;
 const LOCK_EX_NB = LOCK_EX | 4;
@@ -202,4 +204,9 @@ export function replaceProcess(argv: readonly string[], env: Record<string, stri
   const variables = vector(Object.entries(env).map(([name, value]) => `${name}=${value}`));
   libc().execve(ptr(program), ptr(args), ptr(variables));
   failed(`exec ${argv[0]}`);
+}
+
+/** For the calling thread. */
+export function setIpcNamespace(fd: number): void {
+  if (libc().setns(fd, CLONE_NEWIPC) !== 0) failed("setns of an IPC namespace");
 }

@@ -5,6 +5,7 @@ import { chmodSync, chownSync, existsSync, readFileSync, writeFileSync } from "n
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
+import { described, stderrLog } from "../../../work/log.ts";
 import { cgroupLayout, makeParentCgroup } from "../../cgroup/cgroups.ts";
 import { freeze, freezerOf, thaw } from "../../cgroup/freezer.ts";
 import { leaveMemoryToMachine } from "../../cgroup/machine-share.ts";
@@ -35,6 +36,7 @@ import { Crun } from "./crun.ts";
 import { type CriuFacts, criuFacts, misfit } from "./image-facts.ts";
 import { openFilesIn } from "./image-open-files.ts";
 import { ImageWatch, tooLarge } from "./image-watch.ts";
+import { areIpcBoundsOwn, boundIpc } from "./lasting-memory.ts";
 import { mountedFromOutside, ociSpec } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
 import { demandSoonWritten } from "./slow-to-write.ts";
@@ -75,6 +77,7 @@ export class CrunRuntime implements Runtime {
     demandInPlace(pid, sandbox.volumes);
     // Not by the spec: crun would take them before it makes the user namespace, for which they would hold as a whole.
     limitUsers(pid, sandbox.userLimits);
+    if (!areIpcBoundsOwn()) boundIpcOrComplain(pid, sandbox);
     return { pid, mounts: mountedFromOutside(spec) };
   }
 
@@ -165,6 +168,16 @@ export class CrunRuntime implements Runtime {
 
   untilWritten(id: string): Promise<void> {
     return waitForDump(this.#data, id);
+  }
+}
+
+/** A kernel of somebody's own making may have other ideas of who may write these; a sandbox is worth more. */
+function boundIpcOrComplain(pid: number, { id, size }: NewSandbox): void {
+  try {
+    boundIpc(pid, size.memoryMB);
+  } catch (error) {
+    const event = "what stays of System V's calls is not bounded";
+    stderrLog.write({ level: "warn", event, sandbox: id, error: described(error) });
   }
 }
 

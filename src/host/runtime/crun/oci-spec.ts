@@ -9,6 +9,7 @@ import { namespaceSettings } from "../../network/namespace-settings.ts";
 import { ID_COUNT } from "../../system/id-range.ts";
 import { USUAL_SCORE } from "../../system/oom-score.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
+import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./lasting-memory.ts";
 import { seccompProfile } from "./seccomp.ts";
 
 type SpecInput = Omit<NewSandbox, "id" | "folder" | "userLimits"> & { cgroupV1: boolean };
@@ -47,13 +48,12 @@ const SETTINGS = "/proc/sys";
 
 const MEMINFO_FILE = "/proc/meminfo";
 const DEVPTS = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"];
-const SHM_MAX = "size=256m";
-const RUN_MAX = "size=64m";
 export const CPU_PERIOD_US = 100_000;
 
 export function ociSpec(input: SpecInput) {
   const { size } = input;
   const memoryBytes = size.memoryMB * 1024 * 1024;
+  const bounds = tmpfsBounds(size.memoryMB);
   const ids = [{ containerID: 0, hostID: input.ids.first, size: ID_COUNT }];
   return {
     ociVersion: "1.0.2",
@@ -83,10 +83,10 @@ export function ociSpec(input: SpecInput) {
     mounts: [
       mountPoint("/proc", "proc", ["nosuid", "noexec", "nodev"]),
       ...(input.meminfoFile === undefined ? [] : [writableBindMount(input.meminfoFile, MEMINFO_FILE)]),
-      mountPoint("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
+      mountPoint("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", ...bounds["/dev"]]),
       mountPoint("/dev/pts", "devpts", [...DEVPTS, `max=${TERMINALS_PER_SANDBOX_MAX}`]),
-      mountPoint("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", SHM_MAX]),
-      mountPoint("/run", "tmpfs", ["nosuid", "nodev", "mode=755", RUN_MAX]),
+      mountPoint("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", ...bounds["/dev/shm"]]),
+      mountPoint("/run", "tmpfs", ["nosuid", "nodev", "mode=755", ...bounds["/run"]]),
       bindMount(`${input.guestFolder}/sys`, "/sys"),
       ...SHOWN_IN_SYS.filter((path) => existsSync(path)).map((path) => bindMount(path, path)),
       mountPoint("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
@@ -113,7 +113,7 @@ export function ociSpec(input: SpecInput) {
           ...(size.processors === undefined ? {} : { cpus: size.processors }),
         },
       },
-      sysctl: namespaceSettings(0),
+      sysctl: { ...namespaceSettings(0), ...(areIpcBoundsOwn() ? ipcBounds(size.memoryMB) : {}) },
       readonlyPaths: READ_ONLY,
       seccomp: seccompProfile(),
     },
