@@ -208,6 +208,8 @@ export const UNENDED_RETRY_MIN_MS = 500;
 export const UNENDED_RETRY_MAX_MS = 30_000;
 export const UNENDED_AT_ONCE = 8;
 export const UNENDED_SHOWN_MAX = 20;
+/** How long the kernel may work to take the memory of files from a cgroup that is about to go. */
+export const MEMORY_EMPTY_MS = 2_000;
 /** What is left of the sandboxes of a server that was killed is removed, so many at once. */
 export const REAPS_AT_ONCE = 8;
 /** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */

@@ -13,6 +13,25 @@ export function memoryInUse(cgroup: string): number {
   return 0;
 }
 
+/**
+ * A file that gives back what memory a cgroup holds for no process, when it is written to; undefined when it holds no
+ * part of files, or has no such file (cgroup v2 has it from Linux 5.19 on).
+ */
+export function emptyingOf(cgroup: string): { file: string; text: string } | undefined {
+  const [v1, v2] = [join(CGROUP_ROOT, "memory", cgroup), join(CGROUP_ROOT, cgroup)];
+  if (existsSync(join(v1, "memory.force_empty"))) {
+    return fileBytes(v1, "total_cache") === 0 ? undefined : { file: join(v1, "memory.force_empty"), text: "0" };
+  }
+  if (!existsSync(join(v2, "memory.reclaim"))) return undefined;
+  const bytes = fileBytes(v2, "file");
+  return bytes === 0 ? undefined : { file: join(v2, "memory.reclaim"), text: String(memoryInUse(cgroup)) };
+}
+
+function fileBytes(folder: string, name: string): number {
+  const stat = readFileSync(join(folder, "memory.stat"), "utf8");
+  return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(stat)?.[1] ?? 0);
+}
+
 /** Bytes. What processes share since a fork counts for each of them; no further than to `enough`. */
 export async function memoryOfEach(cgroup: string, enough: number): Promise<number> {
   let bytes = 0;

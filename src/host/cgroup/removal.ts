@@ -39,6 +39,15 @@ export async function removeCgroups(
   if (unended !== undefined) throw new Unended(unended, withinMs);
 }
 
+/** Ends what runs in a cgroup, which stays. Throws `Unended` when something has not ended after `withinMs`. */
+export async function endCgroup(path: string, withinMs = CGROUP_REMOVE_MS): Promise<void> {
+  const unended = await untilDone(withinMs, async () => {
+    const running = end(foldersBelow(path, new Set()));
+    return running.length === 0 ? undefined : running;
+  });
+  if (unended !== undefined) throw new Unended(unended, withinMs);
+}
+
 /** Ends what runs in these cgroups, in all of them at once. Answers those in which something does after `withinMs`. */
 export async function endAll(paths: readonly string[], withinMs = CGROUP_REMOVE_MS): Promise<string[]> {
   let left = [...paths];

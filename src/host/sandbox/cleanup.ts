@@ -1,9 +1,13 @@
 /** Takes away what a sandbox had on this machine, in whatever step it was. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { emptyingOf } from "../cgroup/memory-in-use.ts";
+import { endCgroup } from "../cgroup/removal.ts";
 import type { Disks } from "../disk/disks.ts";
+import { MEMORY_EMPTY_MS } from "../limits.ts";
 import type { Network } from "../network/network.ts";
 import type { Walls } from "../runtime/walls.ts";
+import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { IdRanges } from "../system/id-ranges.ts";
 
@@ -50,8 +54,25 @@ async function takeAway(
   withinMs: number | undefined,
 ): Promise<void> {
   const folder = join(data.sandboxesFolder, id);
-  await walls.remove(id, withinMs);
+  const cgroup = `${data.cgroup}/${id}`;
+  await endCgroup(cgroup, withinMs);
   await disks.releaseMounts(folder);
   if (disk !== undefined) await disks.remove(disk);
+  // After its disk, whose pages nobody has to write any more.
+  await emptyMemory(cgroup);
+  await walls.remove(id, withinMs);
   await rm(folder, { recursive: true, force: true });
+}
+
+/**
+ * Parts of files that were read first by this sandbox stay counted for it, and keep what the kernel has of its cgroup
+ * for as long as somebody else uses them. The kernel works on it as long as there is something to be had, so it is done
+ * by a process that can be ended, not by a thread of the server.
+ */
+async function emptyMemory(cgroup: string): Promise<void> {
+  const emptying = emptyingOf(cgroup);
+  if (emptying === undefined) return;
+  const write = ["/bin/sh", "-c", 'echo "$2" > "$1"', "sh", emptying.file, emptying.text];
+  // What is left, or refused, goes with those who use it.
+  await attempt(write, { timeoutMs: MEMORY_EMPTY_MS, name: "emptying a cgroup" }).catch(() => undefined);
 }

@@ -1,0 +1,41 @@
+/** The memory of a cgroup of the real kernel. */
+import { expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CGROUP_ROOT, cgroupLayout, makeParentCgroup } from "./cgroups.ts";
+import { emptyingOf, memoryInUse } from "./memory-in-use.ts";
+import { removeCgroups } from "./removal.ts";
+
+const PATH = `/sandlot-test-memory-${process.pid}`;
+const MIB = 1024 * 1024;
+const FILE_MIB = 16;
+
+// Seen before: such a cgroup stayed in the kernel, out of sight, until the file was removed.
+test("what a cgroup holds of a file that somebody else keeps is given back before the cgroup goes", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "cgroup-memory-"));
+  const file = join(folder, "file");
+  makeParentCgroup(PATH);
+  const cgroup = `${PATH}/reader`;
+  const memory = join(cgroupLayout() === "v2" ? CGROUP_ROOT : join(CGROUP_ROOT, "memory"), cgroup);
+  mkdirSync(memory, { recursive: true });
+  try {
+    const script = `echo $$ > "$1/cgroup.procs"; head -c ${FILE_MIB * MIB} /dev/zero > "$2"; sync "$2"; cat "$2" > /dev/null`;
+    const reader = Bun.spawn(["/bin/sh", "-c", script, "sh", memory, file]);
+    expect(await reader.exited).toBe(0);
+    expect(memoryInUse(cgroup)).toBeGreaterThan((FILE_MIB / 2) * MIB);
+    const emptying = emptyingOf(cgroup);
+    // A kernel that cannot do this has nothing to be tried here.
+    if (emptying === undefined) return;
+    try {
+      writeFileSync(emptying.file, emptying.text);
+    } catch {
+      // Not all of it could be had; what counts is how much.
+    }
+    expect(memoryInUse(cgroup)).toBeLessThan((FILE_MIB / 4) * MIB);
+    expect(emptyingOf(`${PATH}/none`)).toBeUndefined();
+  } finally {
+    await removeCgroups(PATH);
+    rmSync(folder, { recursive: true });
+  }
+});
