@@ -39,6 +39,7 @@ test("without a setting the documented defaults hold", () => {
     builds: BUILD_LIMITS_DEFAULT,
     buildBounds: { maxMs: 3_600_000, readyMaxMs: 600_000, logMaxBytes: 10 * 1024 ** 2 },
     requestRates: REQUEST_RATES_DEFAULT,
+    quotas: {},
     volumes: { sizeMB: 10_240, sizeMaxMB: 102_400, perTeam: 100, mountsPerSandbox: 16 },
     localImages: {},
     registries: [],
@@ -64,6 +65,15 @@ test("the rates of requests are whole numbers from 1 on", () => {
   for (const value of ["0", "none", "1.5", "1000001"]) {
     expect(() => loadConfig({ ...none, SANDLOT_FILES_PER_SECOND: value })).toThrow(`not "${value}"`);
   }
+});
+
+test("what a sandbox may use each second is a whole number, or none", () => {
+  const quotas = (bandwidth: string, disk: string) =>
+    loadConfig({ ...none, SANDLOT_BANDWIDTH_MBIT: bandwidth, SANDLOT_DISK_MB_PER_SECOND: disk }).quotas;
+  expect(quotas("100", "20")).toEqual({ bandwidthMbit: 100, diskBytesPerSecond: 20 * 1024 ** 2 });
+  expect(quotas("none", "none")).toEqual({});
+  expect(() => quotas("0", "none")).toThrow('bandwidthMbit must be a whole number from 1 to 100000, not "0"');
+  expect(() => quotas("none", "fast")).toThrow('diskMBPerSecond must be a whole number from 1 to 100000, not "fast"');
 });
 
 test("a variable wins over the file, and an empty one counts as unset", () => {

@@ -7,6 +7,7 @@ import { Fault } from "../contract/fault.ts";
 import { isWall, WALLS, type Wall } from "../contract/wall.ts";
 import { REQUEST_RATES_DEFAULT, type RequestRates } from "../control/access/request-rates.ts";
 import type { BuildLimits } from "../control/builds/build-limits.ts";
+import type { SandboxQuotas } from "../host/machine-parts.ts";
 import { type AllowedRegistry, parseRegistries } from "../host/registry/allowed-registries.ts";
 import { type LocalImage, parseLocalImages } from "../host/registry/local-images.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
@@ -31,12 +32,15 @@ export interface Config {
   requestRates: RequestRates;
   /** What the host holds each build to. */
   buildBounds: { maxMs: number; readyMaxMs: number; logMaxBytes: number };
+  quotas: SandboxQuotas;
   volumes: { sizeMB: number; sizeMaxMB: number; perTeam: number; mountsPerSandbox: number };
   localImages: Record<string, LocalImage>;
   registries: AllowedRegistry[];
 }
 
 const RATE_MAX = 1_000_000;
+const QUOTA_MAX = 100_000;
+const NONE = "none";
 const VOLUME_MB = { min: 32, max: 16 * 1024 * 1024 };
 const VOLUMES_PER_TEAM = { min: 0, max: 100_000 };
 /** CRIU and crun take each of them as an argument. */
@@ -78,6 +82,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
       changes: parseRate("changesPerSecond", value, REQUEST_RATES_DEFAULT.changes),
       files: parseRate("filesPerSecond", value, REQUEST_RATES_DEFAULT.files),
     },
+    quotas: parseQuotas(value),
     volumes: parseVolumes(value),
     localImages: parseLocalImages(value("images") ?? ""),
     registries: parseRegistries(value("registries") ?? ""),
@@ -158,6 +163,16 @@ function parseVolumes(value: Value<VolumeKey>): Config["volumes"] {
 
 function parseRate(key: SettingKey, value: Value<SettingKey>, otherwise: number): number {
   return parseCount(key, value(key) ?? String(otherwise), 1, RATE_MAX);
+}
+
+function parseQuotas(value: Value<SettingKey>): SandboxQuotas {
+  const [mbit, mebibytes] = [value("bandwidthMbit") ?? NONE, value("diskMBPerSecond") ?? NONE];
+  return {
+    ...(mbit !== NONE && { bandwidthMbit: parseCount("bandwidthMbit", mbit, 1, QUOTA_MAX) }),
+    ...(mebibytes !== NONE && {
+      diskBytesPerSecond: parseCount("diskMBPerSecond", mebibytes, 1, QUOTA_MAX) * 1024 ** 2,
+    }),
+  };
 }
 
 /** True for the first of the two words. */

@@ -57,6 +57,7 @@ export async function serve(config: Config): Promise<number> {
     wall: config.wall,
     files: blobs,
     builds: config.buildBounds,
+    quotas: config.quotas,
     fetching: {
       templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE },
       local: config.localImages,

@@ -153,6 +153,18 @@ export const SETTINGS = [
     description: "The same for requests about files of volumes. 1 to 1000000.",
   },
   {
+    key: "bandwidthMbit",
+    variable: "SANDLOT_BANDWIDTH_MBIT",
+    default: "none",
+    description: "How many megabits may go to a sandbox each second, and as many from it. 1 to 100000.",
+  },
+  {
+    key: "diskMBPerSecond",
+    variable: "SANDLOT_DISK_MB_PER_SECOND",
+    default: "none",
+    description: "How many MiB a sandbox may read from its disk each second, and as many write. 1 to 100000.",
+  },
+  {
     key: "volumeSizeMB",
     variable: "SANDLOT_VOLUME_SIZE_MB",
     default: "10240",

@@ -34,8 +34,17 @@ export interface MachineOptions extends BuildOptions {
   mapIds?: boolean;
   /** What sandboxes are kept behind of which nobody said anything; crun unless given. */
   wall?: Wall;
+  /** What each sandbox may use of what all share, where there is a bound. */
+  quotas?: SandboxQuotas;
   /** How long the end of a sandbox is waited for; absent: as long as is usual. */
   endWithinMs?: number;
+}
+
+export interface SandboxQuotas {
+  /** To it, and as much from it, each second. */
+  bandwidthMbit?: number;
+  /** From its disk, and as much to it. */
+  diskBytesPerSecond?: number;
 }
 
 interface MachineParts {
@@ -60,7 +69,8 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
   const mounts = new Mounts();
   raiseUserLimits();
   const disks = await Disks.open(data.path, mounts, options.mapIds);
-  const network = new Network(data);
+  disks.bytesPerSecond = options.quotas?.diskBytesPerSecond;
+  const network = new Network(data, options.quotas?.bandwidthMbit);
   const ranges = new IdRanges(data, await disks.canMap(imageFolder(cacheFolder, "")));
   for (const first of idsNotedIn(data.sandboxesFolder)) ranges.adopt(first);
   for (const record of recordsIn(data.sandboxesFolder)) {

@@ -31,6 +31,20 @@ export const HOST_LIMITS: readonly Limit[] = [
     error: "`fork` fails with `EAGAIN`",
   },
   {
+    name: "bandwidth to a sandbox, and from it",
+    scope: "sandbox",
+    value: "none",
+    error: "senders are held back",
+    setting: "SANDLOT_BANDWIDTH_MBIT",
+  },
+  {
+    name: "throughput of a sandbox's disk, to read and to write",
+    scope: "sandbox",
+    value: "none",
+    error: "programs wait; with cgroup v1 not for what the kernel writes later",
+    setting: "SANDLOT_DISK_MB_PER_SECOND",
+  },
+  {
     name: "connections to the outside",
     scope: "sandbox",
     value: String(CONNECTIONS_PER_SANDBOX_MAX),

@@ -130,6 +130,14 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "tests/security/attacked-guest.test.ts",
     "a fork bomb of root's: commands are refused for what they are refused for",
   ],
+  "bandwidth to a sandbox, and from it": [
+    "tests/security/throttled-sandboxes.test.ts",
+    "what goes to a sandbox, comes from it, and passes its disk is bounded in each second",
+  ],
+  "throughput of a sandbox's disk, to read and to write": [
+    "tests/security/throttled-sandboxes.test.ts",
+    "what goes to a sandbox, comes from it, and passes its disk is bounded in each second",
+  ],
   "connections to the outside": [
     "tests/security/sandbox-quotas.test.ts",
     "connections to the outside are bounded, and the neighbour has its own",

@@ -59,7 +59,7 @@ function inherit(from: string, to: string): void {
  * Those that limit a sandbox. Without one of the first three a restored sandbox would have no limit where it had one.
  */
 const NEEDED_CONTROLLERS = ["cpu", "memory", "pids"];
-const WANTED_CONTROLLERS = [...NEEDED_CONTROLLERS, "cpuset"];
+const WANTED_CONTROLLERS = [...NEEDED_CONTROLLERS, "cpuset", "io"];
 
 function passControllersOn(folder: string): void {
   const file = join(folder, "cgroup.subtree_control");

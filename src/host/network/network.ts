@@ -19,7 +19,7 @@ import { admitAll, ruleset } from "./ruleset.ts";
 import { serverNet } from "./server-net.ts";
 import { ANY_INTERFACE, type Way } from "./slot-chains.ts";
 import { Slots } from "./slots.ts";
-import { innerBatch, type OuterEnd, outerBatch } from "./veth.ts";
+import { INNER_INTERFACE, innerBatch, type OuterEnd, outerBatch, shaping } from "./veth.ts";
 
 const MTU_DEFAULT = 1500;
 
@@ -39,7 +39,11 @@ export class Network {
   #isStrict = false;
   #mtu = MTU_DEFAULT;
 
-  constructor(data: DataFolder) {
+  /** `bandwidthMbit` is what passes to each sandbox in a second, and as much from it; undefined: as much as can. */
+  constructor(
+    data: DataFolder,
+    readonly bandwidthMbit?: number,
+  ) {
     this.net = serverNet(data);
     this.table = `sandlot_${data.tag}`;
     this.#interfacePrefix = `${ANY_INTERFACE}${data.tag}`;
@@ -145,8 +149,11 @@ export class Network {
     const namespace = `/proc/${pid}/ns/net`;
     await run(["ip", "-batch", "-"], { stdin: outerBatch(this.#outerEnd(slot, namespace)) });
     writeFileSync(`/proc/sys/net/ipv6/conf/${this.#interface(slot)}/disable_ipv6`, "1");
-    const inside = ["nsenter", `--net=${namespace}`, "--", "ip", "-batch", "-"];
-    await run(inside, { stdin: innerBatch(this.address(slot)) });
+    const inside = ["nsenter", `--net=${namespace}`, "--"];
+    await run([...inside, "ip", "-batch", "-"], { stdin: innerBatch(this.address(slot)) });
+    if (this.bandwidthMbit === undefined) return;
+    await run(["tc", ...shaping(this.#interface(slot), this.bandwidthMbit).split(" ")]);
+    await run([...inside, "tc", ...shaping(INNER_INTERFACE, this.bandwidthMbit).split(" ")]);
   }
 
   /**
@@ -204,8 +211,9 @@ export class Network {
   }
 
   #outerEnd(slot: number, namespace: string): OuterEnd {
-    const { gateway } = this;
-    return { name: this.#interface(slot), address: this.address(slot), gateway, mtu: this.#mtu, namespace };
+    const { gateway, bandwidthMbit } = this;
+    const [name, address] = [this.#interface(slot), this.address(slot)];
+    return { name, address, gateway, mtu: this.#mtu, namespace, bandwidthMbit };
   }
 }
 

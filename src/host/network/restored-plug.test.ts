@@ -7,6 +7,7 @@ const end = {
   gateway: "198.18.0.1",
   mtu: 1500,
   namespace: "/proc/$P/ns/net",
+  bandwidthMbit: undefined,
 };
 const same = { address: end.address, connected: false };
 const elsewhere = { address: "198.18.0.9", connected: true };
@@ -20,6 +21,14 @@ test("a sandbox without connections that comes back to its address is only plugg
   expect(script).not.toContain("nft");
   expect(script).not.toContain("dev lo");
   expect(settleScript({ address: end.address, before: same, connectedUdp: false, name: undefined })).toBeUndefined();
+});
+
+test("where bandwidth is bounded both ends are, before there is a socket", () => {
+  const lines = plugScript({ ...end, bandwidthMbit: 100 }, same, ids).split("\n");
+  const shaped = lines.filter((line) => line.startsWith("tc qdisc replace dev "));
+  expect(shaped.map((line) => line.split(" ")[4])).toEqual(["slotabcd-7", "eth0"]);
+  expect(lines.findIndex((line) => line.startsWith("exec nsenter"))).toBeGreaterThan(lines.indexOf(shaped[0] ?? ""));
+  expect(plugScript(end, same, ids)).not.toContain("tc ");
 });
 
 test("packets are held back before the interface is up, and let in at the end", () => {

@@ -8,7 +8,7 @@
 import type { IdRange } from "../system/id-range.ts";
 import { SANDBOX_ADDRESS } from "./address-plan.ts";
 import { namespaceSettings } from "./namespace-settings.ts";
-import { INNER_INTERFACE, innerBatch, type OuterEnd, outerBatch } from "./veth.ts";
+import { INNER_INTERFACE, innerBatch, type OuterEnd, outerBatch, shaping } from "./veth.ts";
 
 /** A table inside the sandbox, for as long as it is being restored. */
 const HOLD = "sandlot_hold";
@@ -27,9 +27,12 @@ export function plugScript(end: OuterEnd, before: SocketsBefore, ids: IdRange): 
     ([name, value]) => `echo "${value}" > /proc/sys/${name.replaceAll(".", "/")}`,
   );
   const alsoBefore = before.address === end.address ? [] : [`address add ${before.address}/32 dev lo`];
+  const { bandwidthMbit } = end;
+  const shaped = (device: string) => (bandwidthMbit === undefined ? [] : [`tc ${shaping(device, bandwidthMbit)}`]);
   const hold = `nft 'table inet ${HOLD} { chain input { type filter hook input priority raw; policy drop; }; }'`;
   return [
     `ip -batch - <<END\n${outerBatch(end)}\nEND`,
+    ...shaped(end.name),
     `echo 1 > /proc/sys/net/ipv6/conf/${end.name}/disable_ipv6`,
     `exec nsenter --net="${end.namespace}" -- /bin/sh -e <<END`,
     ...settings,
@@ -37,6 +40,7 @@ export function plugScript(end: OuterEnd, before: SocketsBefore, ids: IdRange): 
     `echo 1 > /proc/sys/net/ipv6/conf/${INNER_INTERFACE}/disable_ipv6`,
     ...(before.connected ? [hold] : []),
     `ip -batch - <<INNER\n${[innerBatch(end.address), ...alsoBefore].join("\n")}\nINNER`,
+    ...shaped(INNER_INTERFACE),
     "END",
   ].join("\n");
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { innerBatch, outerBatch } from "./veth.ts";
+import { innerBatch, outerBatch, shaping } from "./veth.ts";
 
 test("the outer end makes both, leads to the one address, and needs nobody to ask who has it", () => {
   const end = {
@@ -8,6 +8,7 @@ test("the outer end makes both, leads to the one address, and needs nobody to as
     gateway: "198.18.0.1",
     mtu: 1400,
     namespace: "/proc/5/ns/net",
+    bandwidthMbit: undefined,
   };
   expect(outerBatch(end).split("\n")).toEqual([
     "link add slotabcd-7 address 02:5a:00:00:00:22 mtu 1400 type veth " +
@@ -29,4 +30,12 @@ test("the inner end has the address that all see and its own, and one way out", 
     "neighbor replace 169.254.0.22 lladdr 02:5a:00:00:00:22 dev eth0 nud permanent",
     "route add default via 169.254.0.22 dev eth0 src 198.18.0.7 onlink",
   ]);
+});
+
+test.each([
+  [1, "rate 1mbit burst 262144 "],
+  [100, "rate 100mbit burst 262144 "],
+  [10_000, "rate 10000mbit burst 25000000 "],
+])("%i Mbit each second leave room for a tick of the clock", (mbit, expected) => {
+  expect(shaping("eth0", mbit)).toBe(`qdisc replace dev eth0 root tbf ${expected}latency 50ms`);
 });

@@ -7,6 +7,12 @@ import { GATEWAY_MAC, NAMESERVER_ADDRESS, SANDBOX_ADDRESS, SANDBOX_MAC } from ".
 /** The inner end. */
 export const INNER_INTERFACE = "eth0";
 
+/** How much may wait at an end of the pair before packets are dropped, as time. */
+const QUEUE_MS = 50;
+/** What may pass at once. At least a few of the largest packets, and what a tick of the slowest clock lets through. */
+const BURST_MIN_BYTES = 256 * 1024;
+const TICKS_PER_SECOND = 100;
+
 export interface OuterEnd {
   /** The name of the end on the machine. */
   name: string;
@@ -15,6 +21,8 @@ export interface OuterEnd {
   mtu: number;
   /** The sandbox's network namespace: a path, or anything that a shell makes one of. */
   namespace: string;
+  /** What passes each way in a second; undefined: as much as can. */
+  bandwidthMbit: number | undefined;
 }
 
 /** On the machine; makes both ends. */
@@ -40,4 +48,13 @@ export function innerBatch(address: string): string {
     `neighbor replace ${NAMESERVER_ADDRESS} lladdr ${GATEWAY_MAC} dev ${INNER_INTERFACE} nud permanent`,
     `route add default via ${NAMESERVER_ADDRESS} dev ${INNER_INTERFACE} src ${address} onlink`,
   ].join("\n");
+}
+
+/**
+ * A command of `tc` that bounds what leaves by an interface. At both ends it bounds both directions, and senders are
+ * held back where a rule that drops would make them send again.
+ */
+export function shaping(device: string, mbit: number): string {
+  const burst = Math.max(BURST_MIN_BYTES, (2 * mbit * 125_000) / TICKS_PER_SECOND);
+  return `qdisc replace dev ${device} root tbf rate ${mbit}mbit burst ${burst} latency ${QUEUE_MS}ms`;
 }

@@ -4,6 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { Gate } from "../../work/gate.ts";
+import { limitThroughput } from "../cgroup/disk-throughput.ts";
 import type { Processors } from "../cgroup/processors.ts";
 import type { Checkpoints } from "../checkpoint/checkpoints.ts";
 import { demandFit, demandSameVolumes } from "../checkpoint/manifest.ts";
@@ -13,6 +14,7 @@ import type { CreateSandbox, Egress, ResumeSandbox, SandboxKind, VolumeMount } f
 import type { GuestFolders } from "../image/guest-folders.ts";
 import type { Images } from "../image/images.ts";
 import { BOOTS_AT_ONCE_MAX, RESTORES_AT_ONCE_MAX } from "../limits.ts";
+import { deviceOf } from "../mount/loop-devices.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { hostnameOfCopy } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
@@ -98,7 +100,7 @@ export class Starting {
     using _image = images.hold(kind.image);
     using _place = await this.#restores.enter();
     const restore = { id, kind, wall, runtime, checkpoint: folder, memory, egress, hostname, copy };
-    running.add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
+    running.add(this.#limited(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore })));
   }
 
   /** Makes a sandbox that runs the caller's: its walls first, then its settings. */
@@ -149,7 +151,17 @@ export class Starting {
     using _image = this.#parts.images.hold(kind.image);
     using _place = await this.#boots.enter();
     const record = await boot({ ...this.#parts, ...this.#places(id, kind), id, kind, origin, egress, volumeMounts });
-    this.#parts.running.add(record);
+    this.#parts.running.add(this.#limited(record));
+  }
+
+  #limited(record: SandboxRecord): SandboxRecord {
+    const { disks } = this.#parts;
+    const device = disks.bytesPerSecond === undefined ? undefined : deviceOf(disks.imageOf(record.disk));
+    // One that has ended already has none.
+    if (disks.bytesPerSecond !== undefined && device !== undefined) {
+      limitThroughput(record.cgroup, device, disks.bytesPerSecond);
+    }
+    return record;
   }
 
   #places(id: string, kind: SandboxKind) {

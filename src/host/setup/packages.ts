@@ -6,6 +6,7 @@ import type { SetupStep } from "./step.ts";
 /** Each command we call, with the Debian package that brings it. */
 export const COMMANDS: Readonly<Record<string, string>> = {
   ip: "iproute2",
+  tc: "iproute2",
   nft: "nftables",
   mmdebstrap: "mmdebstrap",
   "mkfs.btrfs": "btrfs-progs",

@@ -1,0 +1,40 @@
+/** What is written where, for either layout. That it holds is seen on a real sandbox. */
+import { afterAll, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { limitThroughput } from "./disk-throughput.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-throughput-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** A tree with these files, empty. */
+function treeOf(name: string, files: readonly string[]): string {
+  const root = join(folder, name);
+  for (const file of files) {
+    mkdirSync(join(root, file, ".."), { recursive: true });
+    writeFileSync(join(root, file), "");
+  }
+  return root;
+}
+
+const limit = (root: string) => limitThroughput("ours/box", "/dev/loop7", 5_000, { root, numbers: "7:7" });
+
+test("with cgroup v2 both directions are one line", () => {
+  const root = treeOf("v2", ["cgroup.controllers", "ours/box/io.max"]);
+  limit(root);
+  expect(readFileSync(join(root, "ours/box/io.max"), "utf8")).toBe("7:7 rbps=5000 wbps=5000");
+});
+
+test("with cgroup v1 each direction has a file", () => {
+  const files = ["read", "write"].map((way) => `blkio/ours/box/blkio.throttle.${way}_bps_device`);
+  const root = treeOf("v1", files);
+  limit(root);
+  for (const file of files) expect(readFileSync(join(root, file), "utf8")).toBe("7:7 5000");
+});
+
+test("a kernel that cannot is named, with the way out", () => {
+  expect(() => limit(treeOf("neither", ["cgroup.controllers"]))).toThrow(
+    /io\.max is not there, .*no SANDLOT_DISK_MB_PER_SECOND/,
+  );
+});
