@@ -37,6 +37,8 @@ interface Disk {
 export class Disks {
   readonly #pool: string;
   readonly #prototypes: Prototypes;
+  /** How fast each sandbox may read from its disk, and write to it; undefined: as fast as it can. */
+  bytesPerSecond: number | undefined;
   /** Whether copies share blocks. */
   readonly reflink: boolean;
   /** Whether owners can be mapped here. If so they are plain on new disks. */

@@ -69,7 +69,7 @@ const KERNEL: Attack[] = [
     tests: [
       [WALLS_TEST, "set-uid programs work inside, so sudo does"],
       ["src/host/mount/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
-      ["tests/security/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
+      ["tests/security/counters/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
     ],
   },
   { number: 10, name: "Devices beyond the harmless ones, and making more", inside: true },
