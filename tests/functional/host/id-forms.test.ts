@@ -3,10 +3,11 @@
  * before. The kernels that these tests run on can.
  */
 import { describe, expect, test } from "bun:test";
-import { lstatSync, readFileSync } from "node:fs";
+import { existsSync, lstatSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { makeFolder } from "../../../src/host/sandbox/places.ts";
 import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
-import type { IdForm } from "../../../src/host/system/id-range.ts";
+import { HOST_ID_FIRST, ID_COUNT, type IdForm } from "../../../src/host/system/id-range.ts";
 import { buildImage, requestOf } from "../../support/built-image.ts";
 import { recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
@@ -35,7 +36,12 @@ const WRITE = "echo root > /root/root; echo user > /home/user/user; chown user:u
 /** A process of the user that holds what a checkpoint has to look up on the disk again. */
 async function startHolder(id: string): Promise<string> {
   const setup = `
-os.setgid(1000); os.setuid(1000); os.chdir("/home/user")
+for each in ["/run/mine", "/dev/shm/mine"]: open(each, "w").close(); os.chown(each, 1000, 1000)
+os.setgroups([]); os.setgid(1000); os.setuid(1000); os.chdir("/home/user")
+terminal = os.openpty(); memory = os.memfd_create("mine"); segment = libc.shmget(0, 4096, 0o600)
+def segment_owner():
+    found = (ctypes.c_int * 64)(); assert libc.shmctl(segment, 2, found) == 0
+    return found[1]
 gone = open("gone", "w+"); gone.write("still here"); gone.flush(); os.unlink("gone")
 copied = open("/home/user/user", "a+")
 listener = socket.socket(socket.AF_UNIX); listener.bind("socket"); listener.listen()
@@ -48,17 +54,22 @@ def look():
     except BlockingIOError: seen = False
     fresh = socket.socket(socket.AF_UNIX); fresh.connect("socket"); listener.accept()[0].close(); fresh.close()
     ids = [os.fstat(gone.fileno()).st_uid, os.stat("user").st_uid, os.stat("socket").st_uid, os.stat("/root").st_uid]
-    return [gone.read(), copied.read(), other.recv(1), seen, ids]`;
+    paths = [os.ttyname(terminal[1]), "/dev/shm/mine", "/run/mine"]
+    ids += [os.fstat(memory).st_uid, segment_owner()] + [os.stat(each).st_uid for each in paths]
+    return [gone.read(), copied.read(), other.recv(1), seen, ids, os.stat(paths[0]).st_gid]`;
   return await startService(here.machine, id, setup, "return look()");
 }
 const held = (text: string, seen: boolean) =>
-  `['still here', '${text}', b'x', ${seen ? "True" : "False"}, [1000, 1000, 1000, 0]]`;
+  `['still here', '${text}', b'x', ${seen ? "True" : "False"}, [1000, 1000, 1000, 0, 1000, 1000, 1000, 1000, 1000], 5]`;
 
 /** What such a process holds is there after a pause and in a copy, and so is who owns it. */
 async function expectHeld(id: string, image: string, checkpoint: string): Promise<void> {
   await here.machine.pause(id, checkpoint, { memory: true });
   await here.machine.resume({ ...requestOf(image), id, checkpoint, memory: true });
   const copy = await here.machine.create({ ...requestOf(image), checkpoint });
+  const [first, other] = [id, copy.id].map((each) => recordOf(here.data, each).firstId ?? 0);
+  expect(Math.min(Number(first), Number(other))).toBeGreaterThan(HOST_ID_FIRST);
+  expect(first).not.toBe(other);
   for (const which of [id, copy.id]) {
     expect(await askService(here.machine, which)).toBe(held("user\\n", false));
     await shell(here.data, which, "echo more >> /home/user/user");
@@ -81,6 +92,24 @@ describe("where the kernel maps owners", () => {
     await here.machine.removeCheckpoint("plain");
   });
 
+  test("what outlived a server keeps its ids, and nobody else gets them", async () => {
+    const { id } = await here.machine.create(requestOf(BASE_IMAGE));
+    const { firstId = 0, pid } = recordOf(here.data, id);
+    // Left by a server that was killed before it wrote a record; the next one ends it when it adopts the others.
+    const halfMade = join(here.data.sandboxesFolder, "halfmade");
+    makeFolder(halfMade, { first: firstId + ID_COUNT });
+    await reopen({ mapIds: true });
+    const others = [await here.machine.create(requestOf(BASE_IMAGE)), await here.machine.create(requestOf(BASE_IMAGE))];
+    const theirs = others.map((other) => recordOf(here.data, other.id).firstId ?? 0);
+    expect(theirs).not.toContain(firstId);
+    expect(theirs).not.toContain(firstId + ID_COUNT);
+    await here.machine.adopt({ sandboxes: [id, ...others.map((other) => other.id)], checkpoints: [] });
+    expect(existsSync(halfMade)).toBe(false);
+    expect(recordOf(here.data, id)).toMatchObject({ firstId, pid });
+    expect(readFileSync(`/proc/${pid}/uid_map`, "utf8")).toContain(` ${firstId} `);
+    for (const each of [id, ...others.map((other) => other.id)]) await here.machine.destroy(each);
+  });
+
   test("sandboxes, checkpoints and images of a server that shifted them go on, and new ones stand on them", async () => {
     await reopen({ mapIds: false });
     await buildImage(here, "shifted", BASE_IMAGE, WRITE);
@@ -94,6 +123,7 @@ describe("where the kernel maps owners", () => {
 
     await reopen({ mapIds: true });
     const found = await here.machine.adopt({ sandboxes: [running.id], checkpoints: ["paused"] });
+    expect(recordOf(here.data, running.id).firstId).toBe(HOST_ID_FIRST);
     expect(found).toEqual({ sandboxes: [running.id], checkpoints: ["paused"] });
     await expectHeld(running.id, "shifted", "later");
     await here.machine.resume({ ...requestOf("shifted"), id: paused.id, checkpoint: "paused", memory: true });

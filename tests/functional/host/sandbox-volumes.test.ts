@@ -4,6 +4,7 @@ import {
   appendFileSync,
   chownSync,
   existsSync,
+  lstatSync,
   readFileSync,
   rmSync,
   statSync,
@@ -82,8 +83,12 @@ test("several sandboxes see each other's writes, as the users they are, without 
   await expect(shell(f.data, one.id, "mknod /data/shared/null c 1 3")).rejects.toThrow();
   expect(mountLine(one.id)).toContain("rw,nosuid,nodev");
   expect(await shell(f.data, one.id, "df --output=size -BM /data/shared | tail -1")).toMatch(/^ *(?:[1-5]\d|6[0-4])M$/);
+  const firsts = [one, other].map(({ id }) => recordOf(f.data, id).firstId);
   await Promise.all([one, other].map(({ id }) => f.machine.destroy(id)));
   expect(readFileSync(join(tree, "greeting"), "utf8")).toBe("hello\n");
+  // Each has ids of its own; on the volume they are the same for all.
+  expect(new Set([...firsts, HOST_ID_FIRST]).size).toBe(3);
+  expect(lstatSync(join(tree, "greeting"))).toMatchObject({ uid: HOST_ID_FIRST + 1000, gid: HOST_ID_FIRST + 1000 });
 });
 
 test("what is open on a volume survives a pause, also what has no name and what has grown meanwhile", async () => {
@@ -94,6 +99,7 @@ test("what is open on a volume survives a pause, also what has no name and what 
   await resume(id, checkpoint);
   expect(await ask(f.machine, id, PORT)).toBe("/data/shared kept and more kept still here");
   expect(readFileSync(join(tree, "log"), "utf8")).toMatch(/of anotherx+$/);
+  expect(await shell(f.data, id, "stat -c %U /data/shared/greeting /data/shared/log")).toBe("user\nroot");
   expect(mountLine(id)).toContain("rw,nosuid,nodev");
   // The image itself is as it was written: it can be resumed once more.
   const again = await paused(id);
