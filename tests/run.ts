@@ -6,7 +6,7 @@
  */
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
-import { prepare } from "../src/cli/prepare.ts";
+import { prepare, runscSteps } from "../src/cli/prepare.ts";
 import { installPackages } from "../src/host/setup/packages.ts";
 import { run } from "../src/host/system/command.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
@@ -80,7 +80,7 @@ process.exit(isGood ? 0 : 1);
 
 async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   const config = loadConfig(settingsOfServer(process.env));
-  await prepare(config, imageSteps(config, files));
+  await prepare(config, [...runscSteps(config), ...imageSteps(config, files)]);
   await installPackages((line) => console.error(`  ${line}`), TOOLS_OF_TESTS);
   if (!isFound(await lookUp("api.sandlot.localhost"), "sandlot.localhost")) {
     await installPackages((line) => console.error(`  ${line}`), NAMES_OF_TESTS);

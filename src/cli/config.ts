@@ -23,6 +23,7 @@ export interface Config {
   listen: Listen;
   addresses: Addresses;
   wall: Wall;
+  runsc: string | undefined;
   readyPerKind: number;
   resolver: string | undefined;
   debianMirror: string | undefined;
@@ -61,6 +62,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     listen: parseListen("listen", value("listen") ?? "127.0.0.1:3000"),
     addresses: parseAddresses(value),
     wall: parseWall(value("wall") ?? "crun"),
+    runsc: parseProgram("runsc", value("runsc")),
     readyPerKind: parseCount("ready", value("ready") ?? "2", 0, READY_MAX),
     resolver: parseResolver(value("resolver")),
     debianMirror: value("debianMirror"),
@@ -184,6 +186,10 @@ function parseChoice(key: string, text: string, yes: string, no: string): boolea
 function parseWall(text: string): Wall {
   if (!isWall(text)) throw new Fault(400, `wall must be ${WALLS.join(" or ")}, not "${text}"`);
   return text;
+}
+
+function parseProgram(key: string, path: string | undefined): string | undefined {
+  return path === undefined ? undefined : absolute(key, path);
 }
 
 function parseResolver(text: string | undefined): string | undefined {

@@ -1,6 +1,7 @@
 /** What `up` and the tests need done first: tools, guest and base image, with progress on the terminal. */
 import { Fault } from "../contract/fault.ts";
 import { guestFolder } from "../host/setup/guest-folder.ts";
+import { runscFolderStep } from "../host/setup/runsc-folder.ts";
 import { setUp } from "../host/setup/setup.ts";
 import type { SetupStep } from "../host/setup/step.ts";
 import { Toolbox } from "../host/system/toolbox.ts";
@@ -12,6 +13,11 @@ const SIGN_OF_LIFE_MS = 10_000;
 
 export function demandRoot(): void {
   if (process.getuid?.() !== 0) throw new Fault(403, "this needs root. FIX: sudo npm start");
+}
+
+/** What the wall runsc needs, unless the operator names a program of his own. */
+export function runscSteps({ cacheFolder, debianMirror, runsc }: Config): SetupStep[] {
+  return runsc === undefined ? [runscFolderStep(new Toolbox(cacheFolder), debianMirror)] : [];
 }
 
 /** Answers whether anything had to be made. */

@@ -55,6 +55,7 @@ export async function serve(config: Config): Promise<number> {
     guestFolder: currentGuestFolder(config),
     resolver: config.resolver,
     wall: config.wall,
+    runsc: config.runsc,
     files: blobs,
     builds: config.buildBounds,
     quotas: config.quotas,

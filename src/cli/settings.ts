@@ -69,6 +69,12 @@ export const SETTINGS = [
     description: "What sandboxes are kept behind, unless their template says: crun, or runsc (gVisor).",
   },
   {
+    key: "runsc",
+    variable: "SANDLOT_RUNSC",
+    default: "one of set-up's own",
+    description: "The program runsc to use for the wall of that name.",
+  },
+  {
     key: "ready",
     variable: "SANDLOT_READY",
     default: "2",

@@ -16,7 +16,7 @@ import type { TemplateOverview } from "../store/templates.ts";
 import type { Config } from "./config.ts";
 import { READY_MAX } from "./limits.ts";
 import { withStore } from "./own-store.ts";
-import { demandRoot } from "./prepare.ts";
+import { demandRoot, prepare, runscSteps } from "./prepare.ts";
 
 const MIB = 1024 * 1024;
 const UNSEEN = "?";
@@ -32,8 +32,14 @@ export function templates(config: Config, args: readonly string[]): Promise<numb
   const changed = change(name, value);
   return withStore(config, async (store) => {
     console.log(described(await changed(store)));
+    if (action === "wall" && value === "runsc") await haveRunsc(config);
     return 0;
   });
+}
+
+/** A server that runs finds it by itself. */
+async function haveRunsc(config: Config): Promise<void> {
+  if (runscSteps(config).some((step) => !step.done())) await prepare(config, runscSteps(config));
 }
 
 type Change = (store: Store) => Promise<TemplateOverview>;

@@ -14,6 +14,10 @@ export const CRUN_START_MS = 20_000;
 /** How often it is seen whether what crun starts is still there. */
 export const CRUN_START_LOOK_EVERY_MS = 50;
 export const CRUN_REMOVE_MS = 20_000;
+/** The same for runsc, and for what it does to one that runs; and how much of what it says is kept. */
+export const RUNSC_MAKE_MS = 30_000;
+export const RUNSC_SIGNAL_MS = 20_000;
+export const RUNSC_SAID_MAX_CHARS = 4_000;
 /** When to come again after a wait ran out on this machine. */
 export const OVERLOAD_RETRY_AFTER_SECONDS = 5;
 export const GUEST_CALL_MS = 10_000;

@@ -13,6 +13,7 @@ import { Network } from "./network/network.ts";
 import { DnsRelay } from "./relay/dns-relay.ts";
 import { EgressRelay } from "./relay/egress-relay.ts";
 import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
+import { RunscRuntime } from "./runtime/runsc/runsc-runtime.ts";
 import { FIRST_WALL, Walls } from "./runtime/walls.ts";
 import { idsNotedIn } from "./sandbox/places.ts";
 import { egressOf, hasUnrecorded, isAlive, recordsIn } from "./sandbox/sandbox-record.ts";
@@ -38,6 +39,8 @@ export interface MachineOptions extends BuildOptions {
   quotas?: SandboxQuotas;
   /** How long the end of a sandbox is waited for; absent: as long as is usual. */
   endWithinMs?: number;
+  /** The program runsc to use instead of the one in the cache folder. */
+  runsc?: string | undefined;
 }
 
 export interface SandboxQuotas {
@@ -81,7 +84,10 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
     EgressRelay.open({ gateway: about.gateway, closed: about.closed, folder: data.runFolder, log: stderrLog }),
   );
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
-  const walls = new Walls(options.wall ?? FIRST_WALL, { crun: await CrunRuntime.open(toolbox, data, mounts) });
+  const walls = new Walls(options.wall ?? FIRST_WALL, {
+    crun: await CrunRuntime.open(toolbox, data, mounts),
+    runsc: await RunscRuntime.open(options.runsc ?? toolbox.runsc, data),
+  });
   const checkpoints = new Checkpoints(disks.checkpointsFolder);
   const images = await Images.open(cacheFolder, disks);
   const volumes = await Volumes.open(data, mounts);

@@ -40,7 +40,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   host: list(`
     contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/relay host/network
-    host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/sandbox host/build
+    host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/runtime/runsc host/sandbox host/build
     host/volume
   `),
   "host/system": list("contract work host/limits.ts"),
@@ -53,10 +53,13 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/volume": list("contract work host/limits.ts host/volume-content.ts host/system host/mount host/disk"),
   "host/checkpoint": list("contract work host/limits.ts host/host.ts host/system host/runtime"),
   "host/guest-link": list("contract contract/runtime work host/limits.ts host/host.ts host/system host/mount"),
-  "host/runtime": list("contract host/system"),
+  "host/runtime": list("contract contract/runtime host/limits.ts host/system host/cgroup"),
   "host/runtime/crun": list(`
     contract contract/runtime work host/limits.ts host/system host/cgroup host/mount host/image
     host/network host/runtime
+  `),
+  "host/runtime/runsc": list(`
+    contract contract/runtime host/limits.ts host/system host/cgroup host/runtime
   `),
   "host/sandbox": list(`
     contract contract/runtime work host/limits.ts host/host.ts host/system host/cgroup host/mount

@@ -19,6 +19,7 @@ interface Census {
   runFolders: number;
   disks: number;
   crunRecords: number;
+  runscRecords: number;
 }
 
 export const NOTHING: Census = {
@@ -32,6 +33,7 @@ export const NOTHING: Census = {
   runFolders: 0,
   disks: 0,
   crunRecords: 0,
+  runscRecords: 0,
 };
 
 export function tagOf(dataFolder: string): string {
@@ -57,6 +59,7 @@ export async function census(dataFolder: string): Promise<Census> {
     runFolders: namesIn(`${runFolder}/sandboxes`).length,
     disks: await disksIn(runFolder, dataFolder),
     crunRecords: namesIn(`${runFolder}/crun`).filter((name) => !name.startsWith(".")).length,
+    runscRecords: namesIn(`${runFolder}/runsc`).length,
   };
 }
 

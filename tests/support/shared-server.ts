@@ -4,36 +4,46 @@
  */
 import { afterAll, beforeAll } from "bun:test";
 import { Sandbox } from "e2b";
+import type { Wall } from "../../src/contract/wall.ts";
 import { isRunning } from "../../src/host/testing/outer-network.ts";
 import { newDataFolder, startServer, type TestServer } from "./server.ts";
 
 const LEFT_MAX_PAGES = 50;
 
-/** Files run one after the other in one process, which keeps this. */
-let current: TestServer | undefined;
+/** Files run one after the other in one process, which keeps these: one for each wall that a file wants. */
+const current = new Map<Wall, TestServer>();
 let started = 0;
 
-export function sharedServer(): () => TestServer {
+/** Sandboxes behind runsc take their time to boot: none is made before it is asked for. */
+const SETTINGS: Readonly<Record<Wall, Record<string, string>>> = {
+  crun: {},
+  runsc: { SANDLOT_WALL: "runsc", SANDLOT_READY: "0" },
+};
+
+export function sharedServer(wall: Wall = "crun"): () => TestServer {
   beforeAll(async () => {
-    await runningServer();
+    await runningServer(wall);
   });
   afterAll(async () => {
-    if (current === undefined) return;
-    if (!isRunning(current.pid)) throw new Error(`the shared server ended under this file:\n${current.output()}`);
-    await endAllOn(current);
+    const server = current.get(wall);
+    if (server === undefined) return;
+    if (!isRunning(server.pid)) throw new Error(`the shared server ended under this file:\n${server.output()}`);
+    await endAllOn(server);
   });
   return () => {
-    if (current === undefined) throw new Error("the server runs only while tests do");
-    return current;
+    const server = current.get(wall);
+    if (server === undefined) throw new Error("the server runs only while tests do");
+    return server;
   };
 }
 
-async function runningServer(): Promise<void> {
-  if (current !== undefined && isRunning(current.pid)) return;
+async function runningServer(wall: Wall): Promise<void> {
+  const before = current.get(wall);
+  if (before !== undefined && isRunning(before.pid)) return;
   // The server of the lane before may still be about to stop.
-  const server = await startServer(newDataFolder(`shared-${process.pid}-${++started}`));
+  const server = await startServer(newDataFolder(`shared-${wall}-${process.pid}-${++started}`), SETTINGS[wall]);
   process.on("exit", () => void server.stop());
-  current = server;
+  current.set(wall, server);
 }
 
 async function endAllOn(server: TestServer): Promise<void> {

@@ -83,8 +83,11 @@ export interface Runtime {
   /** Files below this folder that processes in a memory image have open, or are in. */
   openFiles(images: string, folder: string): OpenFile[];
 
-  /** Makes the sandbox of a memory image again. Answers the host pid of its first process, which runs already. */
-  restore(request: RestoreRequest): Promise<number>;
+  /** Makes the sandbox of a memory image again. Its first process runs already. */
+  restore(request: RestoreRequest): Promise<RunningWalls>;
+
+  /** Whether processes inside are processes of the machine, among which the guest's can be put first. */
+  readonly showsProcesses: boolean;
 
   /**
    * Ends what a killed server had under way and nobody waits for, so that it makes no more processes; what it has made
@@ -134,9 +137,15 @@ export interface NewSandbox {
   userLimits: readonly UserLimit[];
 }
 
-export interface CreatedWalls {
-  /** The host pid of the first process. Its network namespace is there, empty, for the host to plug in. */
+export interface RunningWalls {
+  /** What stands for the sandbox on the machine: it lives as long, and its network namespace is the sandbox's. */
   pid: number;
+  /** What has the sandbox's root filesystem as its own root. */
+  rootPid: number;
+}
+
+/** The network namespace is there, empty, for the host to plug in. */
+export interface CreatedWalls extends RunningWalls {
   /** What is mounted from the machine; to be told again when the sandbox is written and restored. */
   mounts: OutsideMount[];
 }

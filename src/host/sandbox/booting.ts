@@ -80,7 +80,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
         : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder, ids);
     await request.pages.hold(guestFolder);
     const control = makeControlSecret(folder, ids);
-    const { pid, mounts } = await runtime.create({
+    const { pid, rootPid, mounts } = await runtime.create({
       id,
       folder,
       root: disk.root,
@@ -97,7 +97,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       openFilesMax: openFilesMax(),
       userLimits: userLimitsFor(kind.memoryMB),
     });
-    putGuestFirst(pid);
+    if (runtime.showsProcesses) putGuestFirst(pid);
     await network.setEgress(slot, egress);
     await network.plug(slot, pid);
     const pidStartTicks = startTicks(pid);
@@ -110,6 +110,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       firstId: ids.first,
       cgroup,
       pid,
+      rootPid,
       pidStartTicks,
       controlSecret: control.secret,
       egress,

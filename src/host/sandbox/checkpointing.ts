@@ -30,7 +30,7 @@ import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { keptFiles, readsItsSecret } from "./own-files.ts";
-import { type SandboxRecord, wallOf } from "./sandbox-record.ts";
+import { rootOf, type SandboxRecord, wallOf } from "./sandbox-record.ts";
 
 /** The unit in which a file says how much room it takes. */
 const DISK_BLOCK_BYTES = 512;
@@ -130,7 +130,7 @@ export class Checkpointing {
    */
   #diskCommands(record: SandboxRecord, draft: CheckpointFolder): string[] {
     const file = this.parts.disks.imageOf(record.disk);
-    return [`sync -f /proc/${record.pid}/root`, `cp --reflink=auto '${file}' '${draft.disk}'`];
+    return [`sync -f ${rootOf(record)}`, `cp --reflink=auto '${file}' '${draft.disk}'`];
   }
 
   /** What the memory takes for written is so after a crash, too. */

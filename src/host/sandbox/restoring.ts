@@ -74,7 +74,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     // Before there is a guest: no moment passes in which the secret of its original opens it.
     const controlSecret = memory.controlSecret ?? makeControlSecret(folder, ids).secret;
     await makeMeminfoFile(folder, kind.memoryMB, disks.mounts, ids);
-    const pid = await runtime.restore({
+    const { pid, rootPid } = await runtime.restore({
       id,
       cgroup,
       ids,
@@ -101,6 +101,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       firstId: ids.first,
       cgroup,
       pid,
+      rootPid,
       pidStartTicks,
       controlSecret,
       egress,
@@ -112,7 +113,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     };
     writeRecord(folder, record);
     await network.settle(slot, pid, sockets, copy ? hostname : undefined);
-    putGuestFirst(pid);
+    if (runtime.showsProcesses) putGuestFirst(pid);
     await request.guestOf(record).ready(() => isAlive(record));
     await disk.release();
     return record;

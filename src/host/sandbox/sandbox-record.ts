@@ -22,6 +22,8 @@ export interface SandboxRecord {
   firstId?: number;
   cgroup: string;
   pid: number;
+  /** What has the root of the sandbox as its own; absent where that is `pid`. */
+  rootPid?: number;
   /** Start time of `pid` in clock ticks since boot: a pid that was given to another process does not match. */
   pidStartTicks: string;
   controlSecret: string;
@@ -52,6 +54,11 @@ export function readRecord(folder: string): SandboxRecord | undefined {
   // It may go at any moment, with its sandbox.
   const text = readText(join(folder, "record.json"));
   return text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
+}
+
+/** Where its disk is seen from the machine. */
+export function rootOf({ pid, rootPid }: Pick<SandboxRecord, "pid" | "rootPid">): string {
+  return `/proc/${rootPid ?? pid}/root`;
 }
 
 export function wallOf({ wall }: Pick<SandboxRecord, "wall">): Wall {

@@ -8,9 +8,13 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Usage } from "../host.ts";
 import { MEASURE_DISK_MS, METRIC_TURN } from "../limits.ts";
+import type { SandboxRecord } from "./sandbox-record.ts";
 
 /** Where the counters are; tests have folders of their own. */
 const SYSTEM = { cgroup: "/sys/fs/cgroup", proc: "/proc" };
+
+/** As much of its record as is needed. */
+type Measured = Pick<SandboxRecord, "cgroup" | "pid" | "rootPid">;
 
 export class UsageMeter {
   readonly #cpuFolder: string;
@@ -29,7 +33,7 @@ export class UsageMeter {
   }
 
   /** All of these in one pass. Those that ended meanwhile, or whose disk hangs, are left out. */
-  async readAll(sandboxes: readonly { id: string; cgroup: string; pid: number }[]): Promise<Map<string, Usage>> {
+  async readAll(sandboxes: readonly (Measured & { id: string })[]): Promise<Map<string, Usage>> {
     const usages = new Map<string, Usage>();
     for (let at = 0; at < sandboxes.length; at += METRIC_TURN) {
       const some = sandboxes.slice(at, at + METRIC_TURN);
@@ -39,12 +43,12 @@ export class UsageMeter {
     return usages;
   }
 
-  /** Undefined: it ended. `pid` is its first process. */
-  async read({ cgroup, pid }: { cgroup: string; pid: number }): Promise<Usage | undefined> {
+  /** Undefined: it ended. */
+  async read({ cgroup, pid, rootPid = pid }: Measured): Promise<Usage | undefined> {
     try {
       const cpuUsedMs = this.#cpuUsedMs(cgroup);
       const memory = this.#memory(cgroup);
-      return { cpuUsedMs, ...memory, ...(await this.#disk(pid)) };
+      return { cpuUsedMs, ...memory, ...(await this.#disk(rootPid)) };
     } catch (thrown) {
       if (["ENOENT", "ENODEV", "ESRCH"].includes((thrown as NodeJS.ErrnoException).code ?? "")) return undefined;
       throw thrown;

@@ -11,6 +11,7 @@ export async function extractPackages(
   packages: readonly string[],
   mirror: string | undefined,
   progress: (line: string) => void,
+  suite = SUITE,
 ): Promise<void> {
   await run(
     [
@@ -19,7 +20,7 @@ export async function extractPackages(
       `--include=${packages.join(",")}`,
       // Mirrors lag behind; this relaxes the date check for this folder only. Signatures are still checked.
       '--aptopt=Acquire::Check-Valid-Until "false"',
-      SUITE,
+      suite,
       folder,
       ...(mirror === undefined ? [] : [mirror]),
     ],

@@ -64,7 +64,7 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
           await mkdir(join(folder, "sys", path), { recursive: true });
         }
         // The place for each sandbox's own.
-        await writeFile(join(folder, basename(CONTROL_SECRET_FILE)), "", { mode: 0o400 });
+        await writeFile(join(folder, basename(CONTROL_SECRET_FILE)), "", { mode: 0o444 });
         await mkdir(bin);
         await mkdir(lib);
         for (const name of LIBRARIES) await copyReadable(join(toolbox.libraries, name), join(lib, name));

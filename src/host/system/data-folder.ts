@@ -67,6 +67,11 @@ export class DataFolder {
     return join(this.runFolder, "crun");
   }
 
+  /** Made by whoever uses runsc here. */
+  get runscFolder(): string {
+    return join(this.runFolder, "runsc");
+  }
+
   get sandboxesFolder(): string {
     return sandboxesIn(this.runFolder);
   }

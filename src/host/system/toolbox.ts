@@ -18,8 +18,10 @@ export function architecture() {
   return found;
 }
 
-/** Bumped when what is in the tool folder changes, so that an old folder is not taken for the new one. */
+/** Each bumped when what is in the folder changes, so that an old folder is not taken for the new one. */
 const TOOL_FOLDER = "tools-4";
+
+const RUNSC_FOLDER = "runsc-1";
 
 /** Names the file with the commands that `actionScript` runs, and the one stage of CRIU's work at which it does. */
 export const ACTION_SCRIPT_ENV = "SANDLOT_ACTION_SCRIPT";
@@ -52,6 +54,15 @@ export class Toolbox {
 
   get criu(): string[] {
     return this.through("usr/sbin/criu");
+  }
+
+  /** There only where somebody chose it as a wall; it needs no library of anybody's. */
+  get runsc(): string {
+    return join(this.runscFolder, "usr/bin/runsc");
+  }
+
+  get runscFolder(): string {
+    return join(this.cacheFolder, RUNSC_FOLDER);
   }
 
   /** What CRIU calls at every stage of its work; it takes the name of a program, and no arguments. */

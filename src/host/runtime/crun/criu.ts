@@ -18,11 +18,12 @@ import type { DataFolder } from "../../system/data-folder.ts";
 import { TAKE_USUAL_SCORE } from "../../system/oom-score.ts";
 import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../../system/toolbox.ts";
 import type { OutsideMount } from "../runtime.ts";
+import { readToolLog } from "../tool-log.ts";
+import { type ToolAction, toolCgroup } from "../tool-work.ts";
 import { explain } from "./criu-complaint.ts";
 import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
 import { rememberKernelFacts } from "./kernel-facts.ts";
 import { StallWatch } from "./stall-watch.ts";
-import { readToolLog } from "./tool-log.ts";
 
 /** There is one only if a process held a lock. */
 const LOCKS_IMAGE = "filelocks.img";
@@ -38,10 +39,8 @@ const SHIELD = "{ echo -1000 > /proc/self/oom_score_adj; } 2> /dev/null || true"
 /** What CRIU restores would have the niceness of the server, where somebody gave it one. */
 const ORDINARY_NICENESS = getPriority() === 0 ? "" : "renice -n 0 -p $$ > /dev/null; ";
 
-type Action = "dump" | "restore";
-
 /** The stage of CRIU's work at which our commands run: everything written, or namespaces there and nothing in them. */
-const STAGE_OF: Readonly<Record<Action, string>> = { dump: "post-dump", restore: "setup-namespaces" };
+const STAGE_OF: Readonly<Record<ToolAction, string>> = { dump: "post-dump", restore: "setup-namespaces" };
 
 interface Dump {
   id: string;
@@ -191,14 +190,14 @@ export class Criu {
   }
 
   /** What the script says goes to a file: CRIU has no ear for it. */
-  #script(folder: string, action: Action, commands: string): string {
+  #script(folder: string, action: ToolAction, commands: string): string {
     const path = join(folder, `${STAGE_OF[action]}.sh`);
     writeFileSync(path, `exec 2> '${join(folder, `${STAGE_OF[action]}.log`)}'\n${commands}\n`, { mode: 0o600 });
     return path;
   }
 
   /** `strays` are the cgroups of what a failed CRIU leaves, which would wait for it forever. */
-  async #run(id: string, action: Action, timeoutMs: number, strays: string[], script: string, args: string[]) {
+  async #run(id: string, action: ToolAction, timeoutMs: number, strays: string[], script: string, args: string[]) {
     const place = freezerOf(toolCgroup(this.data, id, action));
     // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all
     // below that.
@@ -224,11 +223,6 @@ export class Criu {
       await rmdir(place).catch(() => undefined);
     }
   }
-}
-
-/** The cgroup in which CRIU works for a sandbox. */
-export function toolCgroup(data: DataFolder, id: string, action: Action): string {
-  return `${data.cgroup}/${id}.${action}`;
 }
 
 /**

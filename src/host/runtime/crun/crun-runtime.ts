@@ -2,7 +2,6 @@
  * crun, with CRIU for checkpoints, as a wall. What was restored was never crun's: it has its processes and its cgroup.
  */
 import { chmodSync, chownSync, existsSync, readFileSync, writeFileSync } from "node:fs";
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { described, stderrLog } from "../../../work/log.ts";
@@ -26,12 +25,14 @@ import type {
   OpenFile,
   OutsideMount,
   RestoreRequest,
+  RunningWalls,
   Runtime,
 } from "../runtime.ts";
+import { endRestores, sandboxCgroups, waitForDump } from "../tool-work.ts";
 import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
 import { adaptImage } from "./adapted-image.ts";
 import { Criu } from "./criu.ts";
-import { endRestores, removeRestoreFolders, waitForDump } from "./criu-leftovers.ts";
+import { removeRestoreFolders } from "./criu-leftovers.ts";
 import { Crun } from "./crun.ts";
 import { type CriuFacts, criuFacts, misfit } from "./image-facts.ts";
 import { openFilesIn } from "./image-open-files.ts";
@@ -47,6 +48,7 @@ const NAMESPACE_BEING_RESTORED = "/proc/$CRTOOLS_INIT_PID/ns/net";
 const CONNECTION_FILE = /^tcp-stream-/;
 
 export class CrunRuntime implements Runtime {
+  readonly showsProcesses = true;
   readonly imageFacts: CriuFacts;
   readonly #data: DataFolder;
   readonly #mounts: Mounts;
@@ -78,7 +80,7 @@ export class CrunRuntime implements Runtime {
     // Not by the spec: crun would take them before it makes the user namespace, for which they would hold as a whole.
     limitUsers(pid, sandbox.userLimits);
     if (!areIpcBoundsOwn()) boundIpcOrComplain(pid, sandbox);
-    return { pid, mounts: mountedFromOutside(spec) };
+    return { pid, rootPid: pid, mounts: mountedFromOutside(spec) };
   }
 
   start(id: string, pid: number): Promise<void> {
@@ -95,10 +97,7 @@ export class CrunRuntime implements Runtime {
   }
 
   async list(): Promise<string[]> {
-    const cgroups = await readdir(freezerOf(this.#data.cgroup), { withFileTypes: true }).catch(() => []);
-    // Beside the sandboxes are the cgroups in which CRIU works for them.
-    const named = cgroups.filter((entry) => entry.isDirectory() && !entry.name.includes("."));
-    return [...new Set([...(await this.#crun.list()), ...named.map(({ name }) => name)])];
+    return [...new Set([...(await this.#crun.list()), ...(await sandboxCgroups(this.#data))])];
   }
 
   demandSoonWritten(cgroup: string): Promise<void> {
@@ -145,14 +144,14 @@ export class CrunRuntime implements Runtime {
     return openFilesIn(images, [folder]);
   }
 
-  async restore({ size, plug, grown, ids, ...request }: RestoreRequest): Promise<number> {
+  async restore({ size, plug, grown, ids, ...request }: RestoreRequest): Promise<RunningWalls> {
     this.#makeParent();
     makeCgroupForRestore(request.cgroup, size);
     await using adapted = await adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);
     const images = adapted.folder;
     const pid = await this.#criu.restore({ ...request, images, plug: plug(NAMESPACE_BEING_RESTORED) });
     limitRestored(request.cgroup, size);
-    return pid;
+    return { pid, rootPid: pid };
   }
 
   #makeParent(): void {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { type CriuFacts, cpuFeatures, isOlder, misfit } from "./image-facts.ts";
+import { cpuFeatures } from "../cpu-features.ts";
+import { type CriuFacts, isOlder, misfit } from "./image-facts.ts";
 
 const here: CriuFacts = {
   criu: "4.2.1",

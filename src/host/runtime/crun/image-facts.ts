@@ -2,9 +2,9 @@
  * What a memory image of CRIU depends on: the versions it was written with, and what its processes may have found
  * there.
  */
-import { readFileSync } from "node:fs";
 import { release } from "node:os";
 import { type CgroupLayout, cgroupLayout } from "../../cgroup/cgroups.ts";
+import { cpuFeatures, lackOf } from "../cpu-features.ts";
 import type { ImageFacts } from "../runtime.ts";
 
 // A type, not an interface: it is one of the many that ImageFacts allows.
@@ -22,15 +22,9 @@ export function criuFacts(criu: string): CriuFacts {
     criu,
     kernel: release(),
     architecture: process.arch,
-    cpuFeatures: cpuFeatures(readFileSync("/proc/cpuinfo", "utf8")),
+    cpuFeatures: cpuFeatures(),
     cgroupLayout: cgroupLayout(),
   };
-}
-
-/** Of the first processor; x86 calls them flags, arm Features. */
-export function cpuFeatures(cpuinfo: string): string[] {
-  const line = /^(?:flags|Features)\s*:(.*)$/m.exec(cpuinfo)?.[1] ?? "";
-  return line.split(/\s+/).filter(Boolean).sort();
 }
 
 /** Why an image that was written with `written` cannot be restored here; undefined when it can. */
@@ -44,9 +38,7 @@ export function misfit(written: ImageFacts, here: CriuFacts): string | undefined
   if (written.cgroupLayout !== here.cgroupLayout) {
     return `it was written with cgroups ${written.cgroupLayout}, here they are ${here.cgroupLayout}`;
   }
-  const missing = written.cpuFeatures.filter((feature) => !here.cpuFeatures.includes(feature));
-  if (missing.length > 0) return `this processor lacks ${missing.slice(0, 8).join(", ")}`;
-  return undefined;
+  return lackOf(written.cpuFeatures, here.cpuFeatures);
 }
 
 function areOfCriu(facts: ImageFacts): facts is CriuFacts {

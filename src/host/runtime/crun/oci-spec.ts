@@ -8,30 +8,12 @@ import { TERMINALS_PER_SANDBOX_MAX } from "../../limits.ts";
 import { namespaceSettings } from "../../network/namespace-settings.ts";
 import { ID_COUNT } from "../../system/id-range.ts";
 import { USUAL_SCORE } from "../../system/oom-score.ts";
+import { CAPABILITIES, CPU_PERIOD_US, GUEST_COMMAND, guestEnvironment } from "../guest-process.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
 import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./lasting-memory.ts";
 import { seccompProfile } from "./seccomp.ts";
 
 type SpecInput = Omit<NewSandbox, "id" | "folder" | "userLimits"> & { cgroupV1: boolean };
-
-/**
- * What root inside may do to things inside. Nothing here reaches past the user namespace; left out are raw sockets,
- * network administration, mounting, device nodes, tracing and modules.
- */
-const CAPABILITIES = [
-  "CAP_AUDIT_WRITE",
-  "CAP_CHOWN",
-  "CAP_DAC_OVERRIDE",
-  "CAP_FOWNER",
-  "CAP_FSETID",
-  "CAP_KILL",
-  "CAP_NET_BIND_SERVICE",
-  "CAP_SETFCAP",
-  "CAP_SETGID",
-  "CAP_SETPCAP",
-  "CAP_SETUID",
-  "CAP_SYS_CHROOT",
-];
 
 /**
  * All that a sandbox sees of the machine's sysfs: how many processors and memory nodes there are. The rest names the
@@ -48,7 +30,6 @@ const SETTINGS = "/proc/sys";
 
 const MEMINFO_FILE = "/proc/meminfo";
 const DEVPTS = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"];
-export const CPU_PERIOD_US = 100_000;
 
 export function ociSpec(input: SpecInput) {
   const { size } = input;
@@ -63,12 +44,9 @@ export function ociSpec(input: SpecInput) {
       terminal: false,
       user: { uid: 0, gid: 0 },
       cwd: "/",
-      args: [`${GUEST_MOUNT}/bin/init`, "--", `${GUEST_MOUNT}/bin/busybox`, "sh", `${GUEST_MOUNT}/bin/keep-guest`],
+      args: GUEST_COMMAND,
       env: [
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        `SANDLOT_CPU_COUNT=${size.cpuCount}`,
-        `SANDLOT_MEMORY_MB=${size.memoryMB}`,
-        ...(input.copy ? ["SANDLOT_COPY=1"] : []),
+        ...guestEnvironment(input),
         ...(input.meminfoFile === undefined ? [] : [`SANDLOT_MEMORY_FILE=${MEMINFO_FILE}`]),
       ],
       // sudo must work inside; the user namespace is what makes that safe.

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
 import { CGROUP_ROOT, cgroupLayout } from "../../cgroup/cgroups.ts";
 import { RESTORE_ROOM } from "../../limits.ts";
+import { CPU_PERIOD_US } from "../guest-process.ts";
 import type { SandboxSize } from "../runtime.ts";
-import { CPU_PERIOD_US } from "./oci-spec.ts";
 
 const MIB = 1024 * 1024;
 /** Missing on a kernel without swap. */

@@ -1,6 +1,6 @@
 /** What a tool wrote while it worked. A sandbox has a say in how long that gets, so only the end is looked at. */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs";
-import { TOOL_LOG_MAX_BYTES } from "../../limits.ts";
+import { TOOL_LOG_MAX_BYTES } from "../limits.ts";
 
 /** Empty when there is none. */
 export function readToolLog(path: string, maxBytes = TOOL_LOG_MAX_BYTES): string {

@@ -1,0 +1,25 @@
+import { expect, test } from "bun:test";
+import { Fault } from "../../../contract/fault.ts";
+import { explain } from "./complaint.ts";
+
+const said = (text: string) => new Fault(500, `runsc checkpoint ended with 128: checkpoint failed: ${text}`);
+
+test.each([
+  [
+    "an open file that was deleted, by its name",
+    said(
+      'checkpointing container "i1": encoding error: gofer.dentry("home/user/gone").beforeSave: deleted and ' +
+        "invalidated dentries can't be restored:\ngoroutine 345 [running]:\nmore",
+    ),
+    422,
+    '"/home/user/gone" open, which was deleted',
+  ],
+  ["a full disk", said("writing: no space left on device"), 507, "no room"],
+  ["anything else, in one line", said("encoding error: no\ngoroutine 1"), 422, "encoding error: no. memory: false"],
+  ["what has a status already, as it is", new Fault(507, "there is no room"), 507, "there is no room"],
+])("it says %s", (_what, cause, status, words) => {
+  const fault = explain(cause);
+  expect(fault.status).toBe(status);
+  expect(fault.message).toContain(words);
+  expect(fault.message).not.toContain("goroutine");
+});

@@ -1,0 +1,30 @@
+/** Why runsc could not write a sandbox down, in words for whoever asked. */
+import { Fault } from "../../../contract/fault.ts";
+
+/** It says so of each file by its path below the root, or below a mount. */
+const DELETED = /gofer\.dentry\("([^"]*)"\)\.beforeSave: deleted and invalidated dentries can't be restored/;
+const NO_ROOM = /no space left on device|disk quota exceeded/i;
+/** The part of its words that names the reason, without what it knows of itself. */
+const REASON = /(?:encoding error: )?([^\n]{1,300})/;
+
+export function explain(cause: unknown): Fault {
+  const fault = Fault.from(cause);
+  if (fault.status !== 500) return fault;
+  const { message } = fault;
+  const deleted = DELETED.exec(message)?.[1];
+  if (deleted !== undefined) {
+    return new Fault(
+      422,
+      `the memory of this sandbox cannot be kept: a process has ${JSON.stringify(`/${deleted}`)} open, which was ` +
+        "deleted, and the wall runsc cannot write that down. Close the file, or keep the files alone with memory: false",
+      { cause },
+    );
+  }
+  if (NO_ROOM.test(message)) {
+    return new Fault(507, "there is no room on the disk for this checkpoint; the sandbox runs on", { cause });
+  }
+  const reason = REASON.exec(message)?.[1] ?? "it said nothing";
+  return new Fault(422, `the memory of this sandbox cannot be kept: ${reason}. memory: false keeps the files alone`, {
+    cause,
+  });
+}

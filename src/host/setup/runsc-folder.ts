@@ -1,0 +1,20 @@
+/** Runsc in a private folder, for those who choose it as a wall. */
+import { existsSync } from "node:fs";
+import type { Toolbox } from "../system/toolbox.ts";
+import { extractPackages } from "./extracted-packages.ts";
+import { makeWhole, type SetupStep } from "./step.ts";
+
+/**
+ * The one Debian suite whose runsc works: the one before has no systrap and ends a sandbox that it is to write down, the
+ * one after panics when a guest starts.
+ */
+const SUITE = "trixie";
+
+export function runscFolderStep(toolbox: Toolbox, mirror: string | undefined): SetupStep {
+  return {
+    title: "runsc",
+    done: () => existsSync(toolbox.runsc),
+    make: (progress) =>
+      makeWhole(toolbox.runscFolder, (folder) => extractPackages(folder, ["runsc"], mirror, progress, SUITE)),
+  };
+}

@@ -1,0 +1,102 @@
+/** A server whose sandboxes are behind runsc, through the SDK: all that a client does, and what outlives the server. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type FilesystemEvent, Sandbox } from "e2b";
+import { NOTHING, settledCensus } from "../../support/census.ts";
+import { startServer, type TestServer } from "../../support/server.ts";
+import { foldersOfFile } from "../../support/server-of-file.ts";
+import { until } from "../../support/until.ts";
+
+const SETTINGS = { SANDLOT_WALL: "runsc", SANDLOT_READY: "0" };
+const data = foldersOfFile()("runsc");
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer(data, SETTINGS);
+});
+afterAll(() => server.stop());
+
+const create = () => Sandbox.create({ ...server.options, timeoutMs: 600_000 });
+
+/** A program that counts in memory, one further whenever it is asked. */
+const COUNTER = `python3 -uc '
+import http.server
+class Count(http.server.BaseHTTPRequestHandler):
+    n = 0
+    def do_GET(self):
+        Count.n += 1
+        self.send_response(200); self.end_headers(); self.wfile.write(str(Count.n).encode())
+http.server.HTTPServer(("", 4567), Count).serve_forever()'`;
+
+/** Through the edge, as a browser would. */
+async function countOf(sandbox: Sandbox): Promise<string> {
+  const headers = { "E2b-Sandbox-Id": sandbox.sandboxId, "E2b-Sandbox-Port": "4567" };
+  const answer = await fetch(server.url, { headers });
+  return answer.ok ? await answer.text() : `status ${answer.status}`;
+}
+
+async function startCounter(sandbox: Sandbox): Promise<void> {
+  await sandbox.commands.run(COUNTER, { background: true, timeoutMs: 0 });
+  await until("the counter answers", async () => /^\d+$/.test(await countOf(sandbox)));
+}
+
+describe("a sandbox behind runsc", () => {
+  let sandbox: Sandbox;
+  beforeAll(async () => {
+    sandbox = await create();
+  });
+  afterAll(() => sandbox.kill());
+
+  test("has a kernel that is not the machine's, and the users, size and disk that it is to have", async () => {
+    const script = "uname -r; id -un; pwd; nproc; grep MemTotal /proc/meminfo; stat -fc %T /tmp; ls -A /tmp";
+    const { stdout } = await sandbox.commands.run(script);
+    const [kernel, ...others] = stdout.trim().split("\n");
+    expect(kernel).toBe("4.4.0");
+    expect(others).toEqual(["user", "/home/user", "2", expect.stringMatching(/ 1048576 kB/), expect.any(String)]);
+    expect((await sandbox.commands.run("id -u", { user: "root" })).stdout.trim()).toBe("0");
+    expect((await sandbox.commands.run("df --output=size -m / | tail -1")).stdout.trim()).toMatch(/^9\d{3}$|^10\d{3}$/);
+  });
+
+  test("takes files and gives them back, and tells what happens to them", async () => {
+    const events: FilesystemEvent[] = [];
+    await sandbox.files.makeDir("watched");
+    const watch = await sandbox.files.watchDir("watched", (event) => void events.push(event));
+    await sandbox.files.write("watched/note", "hello");
+    expect(await sandbox.files.read("watched/note")).toBe("hello");
+    await until("it was told", () => events.some(({ type, name }) => type === "write" && name === "note"));
+    expect((await sandbox.files.list("watched")).map(({ name }) => name)).toEqual(["note"]);
+    await watch.stop();
+  });
+
+  test("has terminals", async () => {
+    let seen = "";
+    const onData = (bytes: Uint8Array) => {
+      seen += new TextDecoder().decode(bytes);
+    };
+    const terminal = await sandbox.pty.create({ cols: 80, rows: 24, timeoutMs: 0, onData });
+    await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode("stty size; echo is-$((40 + 2))\n"));
+    await until(
+      () => `the shell answers; it says ${seen}`,
+      () => seen.includes("is-42"),
+    );
+    expect(seen).toContain("24 80");
+    await terminal.kill();
+  });
+
+  test("is measured", async () => {
+    await until("there are samples", async () => (await sandbox.getMetrics()).length > 0);
+    const [{ memUsed, memTotal, diskTotal } = { memUsed: 0, memTotal: 0, diskTotal: 0 }] = await sandbox.getMetrics();
+    expect(memUsed).toBeGreaterThan(10 * 1024 ** 2);
+    expect(memTotal).toBe(1024 ** 3);
+    expect(diskTotal).toBeGreaterThan(9 * 1024 ** 3);
+  });
+});
+
+test("a sandbox outlives a server that is killed; the next one serves it, and leaves nothing of it", async () => {
+  const sandbox = await create();
+  await startCounter(sandbox);
+  const before = Number(await countOf(sandbox));
+  await server.crash();
+  server = await startServer(data, SETTINGS);
+  expect(Number(await countOf(sandbox))).toBe(before + 1);
+  await Sandbox.kill(sandbox.sandboxId, server.options);
+  expect(await settledCensus(data, NOTHING)).toEqual(NOTHING);
+});
