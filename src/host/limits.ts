@@ -172,6 +172,9 @@ export const QUEUE_GROWTH_BYTES = 64 * 1024 * 1024;
 export const QUEUE_LOOK_TURN = 8;
 /** Of one sandbox: the machine has a million in all, and what waits in one is no sandbox's memory (64 KiB each way). */
 export const TERMINALS_PER_SANDBOX_MAX = 256;
+/** A sandbox's disk has room for one file in each of these pieces; a small one for as many as mke2fs thinks right. */
+export const DISK_BYTES_PER_FILE = 16 * 1024;
+export const DISK_SMALL_MB = 512;
 /** Below this much free space no new sandbox is made: the running ones need it. */
 export const DISK_FREE_MIN_BYTES = 1024 ** 3;
 /** How many finished builds an image can be stacked from, each on the one before, besides the built-in one below. */

@@ -7,6 +7,8 @@ import {
   BUILD_VARIABLES_MAX_BYTES,
   CONNECTIONS_PER_SANDBOX_MAX,
   CONTENT_LIST_MAX_ENTRIES,
+  DELETED_FILES_MAX,
+  DISK_BYTES_PER_FILE,
   DISK_FREE_MIN_BYTES,
   DNS_CONNECTIONS_PER_SANDBOX_MAX,
   DNS_QUERIES_PER_SANDBOX_MAX,
@@ -16,10 +18,15 @@ import {
   IMAGE_PER_MEMORY_MAX,
   JOURNAL_BURST_MAX_BYTES,
   JOURNAL_BYTES_PER_SECOND,
+  QUEUED_PER_SANDBOX_MAX_BYTES,
+  QUEUED_SIGNALS_MAX,
+  QUEUING_SOCKETS_PER_SANDBOX_MAX,
   RELAY_CONNECTIONS_PER_SANDBOX_MAX,
   RELAY_HELLO_MS,
   RELAY_NEW_PER_SECOND,
+  TERMINALS_PER_SANDBOX_MAX,
 } from "./limits.ts";
+import { OPEN_FILES_WANTED } from "./system/open-files.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -29,6 +36,42 @@ export const HOST_LIMITS: readonly Limit[] = [
     scope: "sandbox",
     value: String(SANDBOX_PIDS_MAX),
     error: "`fork` fails with `EAGAIN`",
+  },
+  {
+    name: "open files",
+    scope: "process",
+    value: `${OPEN_FILES_WANTED}, and each counts as the sandbox's memory`,
+    error: "`EMFILE`; beyond the memory, a process is ended",
+  },
+  {
+    name: "files on the disk",
+    scope: "sandbox",
+    value: `one for each ${inBytes(DISK_BYTES_PER_FILE)}`,
+    error: "`ENOSPC`",
+  },
+  {
+    name: "terminals",
+    scope: "sandbox",
+    value: String(TERMINALS_PER_SANDBOX_MAX),
+    error: "`openpty` fails with `ENOSPC`",
+  },
+  {
+    name: "what waits unread in netlink and ping sockets",
+    scope: "sandbox",
+    value: `${inBytes(QUEUED_PER_SANDBOX_MAX_BYTES)}, ${QUEUING_SOCKETS_PER_SANDBOX_MAX} sockets`,
+    error: "the sandbox is ended, and its log says why",
+  },
+  {
+    name: "signals and timers that wait during a pause",
+    scope: "sandbox",
+    value: String(QUEUED_SIGNALS_MAX),
+    error: "422, and the sandbox goes on",
+  },
+  {
+    name: "deleted files that are open during a pause",
+    scope: "sandbox",
+    value: String(DELETED_FILES_MAX),
+    error: "422, and the sandbox goes on",
   },
   {
     name: "bandwidth to a sandbox, and from it",

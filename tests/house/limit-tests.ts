@@ -130,6 +130,24 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "tests/security/attacked-guest.test.ts",
     "a fork bomb of root's: commands are refused for what they are refused for",
   ],
+  "open files": [
+    "tests/security/machine-limits.test.ts",
+    "open files are paid for with the sandbox's own memory, and the machine has more of them than memory",
+  ],
+  "files on the disk": ["tests/functional/host/layers.test.ts", "a disk is full at its number of files"],
+  terminals: ["tests/security/machine-limits.test.ts", "has so many terminals and no more, and others have theirs"],
+  "what waits unread in netlink and ping sockets": [
+    "tests/security/uncounted-memory.test.ts",
+    "a sandbox that leaves too much unread in %s sockets is ended, and told why",
+  ],
+  "signals and timers that wait during a pause": [
+    "tests/security/hostile-pause.test.ts",
+    "signals and timers wait in this sandbox",
+  ],
+  "deleted files that are open during a pause": [
+    "tests/security/hostile-pause.test.ts",
+    "what would take long to write, or could not be, is refused at once and goes on",
+  ],
   "bandwidth to a sandbox, and from it": [
     "tests/security/throttled-sandboxes.test.ts",
     "what goes to a sandbox, comes from it, and passes its disk is bounded in each second",

@@ -2,6 +2,7 @@
 import { chownSync, existsSync, mkdirSync } from "node:fs";
 import { mkdir, rename, rmdir } from "node:fs/promises";
 import { join } from "node:path";
+import { DISK_BYTES_PER_FILE, DISK_SMALL_MB } from "../limits.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { run } from "../system/command.ts";
 import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, type IdForm } from "../system/id-range.ts";
@@ -47,6 +48,7 @@ export class Prototypes {
       "-F",
       "-m",
       "0",
+      ...(sizeMB < DISK_SMALL_MB ? [] : ["-i", String(DISK_BYTES_PER_FILE)]),
       "-O",
       "^has_journal",
       "-E",

@@ -3,12 +3,12 @@
  */
 import { readFileSync } from "node:fs";
 
-const WANTED = 1_048_576;
+export const OPEN_FILES_WANTED = 1_048_576;
 
 export function openFilesMax(): number {
   const line = readFileSync("/proc/self/limits", "utf8")
     .split("\n")
     .find((text) => text.startsWith("Max open files"));
   const hard = line?.trim().split(/\s+/)[4];
-  return hard === undefined || hard === "unlimited" ? WANTED : Math.min(WANTED, Number(hard));
+  return hard === undefined || hard === "unlimited" ? OPEN_FILES_WANTED : Math.min(OPEN_FILES_WANTED, Number(hard));
 }

@@ -1,10 +1,11 @@
-/** What builds leave on the disk: layers up to a bound, and nothing at all where there is no room. */
+/** What builds and sandboxes leave on disks: as much as a bound says, and nothing at all where there is no room. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { DISK_FREE_MIN_BYTES } from "../../../src/host/limits.ts";
+import { DISK_BYTES_PER_FILE, DISK_FREE_MIN_BYTES, DISK_SMALL_MB } from "../../../src/host/limits.ts";
 import { OwnFilesystem } from "../../chaos/own-filesystem.ts";
 import { build, demandReady, requestOf, run } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
-import { MachineOfFile } from "../../support/machine-of-file.ts";
+import { shell } from "../../support/inside.ts";
+import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { until } from "../../support/until.ts";
 
@@ -30,6 +31,16 @@ test("the layers that were used last stay, up to the bound, and images of nobody
   expect(await isCached("two")).toBe(false);
   expect(images.every(({ bytes }) => bytes >= 10 * MIB)).toBe(true);
   expect(await settledCensus(few.dataFolder, NOTHING)).toEqual(NOTHING);
+}, 120_000);
+
+test("a disk is full at its number of files", async () => {
+  const kind = { ...request.kind, diskSizeMB: DISK_SMALL_MB };
+  const { id } = await few.machine.create({ ...request, kind });
+  const most = (DISK_SMALL_MB * MIB) / DISK_BYTES_PER_FILE;
+  const make = `mkdir /many && cd /many && seq 1 ${most} | xargs touch 2>&1 | grep -o 'No space left on device' | head -1`;
+  expect(await shell(few.data, id, make)).toBe("No space left on device");
+  expect(Number(await shell(few.data, id, "df --output=avail -BM / | tail -1 | tr -d M"))).toBeGreaterThan(100);
+  await few.machine.destroy(id);
 }, 120_000);
 
 describe("on a disk that is nearly full", () => {
