@@ -13,6 +13,7 @@ import { ID_COUNT } from "../../src/host/system/id-range.ts";
 import { recordOf } from "../support/inside.ts";
 import { startListening } from "../support/listening.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
+import { brought, forked, resumed } from "./attacks/lives.ts";
 import { holdNetworkWalls } from "./network-walls.ts";
 import { holdWalls } from "./walls.ts";
 
@@ -25,28 +26,6 @@ const server = serverOfFile("restored-walls", { SANDLOT_READY: "0" });
 
 const create = (more: { allowInternetAccess?: boolean } = {}) =>
   Sandbox.create({ ...server().options, ...LIFE, ...more });
-
-/** The same sandbox, after its processes were ended and made again. */
-async function resumed(sandbox: Sandbox): Promise<Sandbox> {
-  await sandbox.pause();
-  await sandbox.connect(LIFE);
-  return sandbox;
-}
-
-async function forked(sandbox: Sandbox): Promise<Sandbox> {
-  const [fork] = await sandbox.fork({ count: 1, ...LIFE });
-  if (!(fork instanceof Sandbox)) throw fork ?? new Error("nothing was forked");
-  return fork;
-}
-
-/** A sandbox from a snapshot of another. */
-async function fromSnapshot(sandbox: Sandbox): Promise<Sandbox> {
-  const { snapshotId } = await sandbox.createSnapshot();
-  return await Sandbox.create(snapshotId, { ...server().options, ...LIFE });
-}
-
-const WAYS = { resumed, forked, "from a snapshot": fromSnapshot };
-const LIVES = Object.keys(WAYS) as (keyof typeof WAYS)[];
 
 /** What holds a sandbox in, as it sees it itself; its user ids on the machine, which differ, by their places. */
 async function fromInside(sandbox: Sandbox): Promise<unknown> {
@@ -78,7 +57,7 @@ async function fromOutside(sandbox: Sandbox): Promise<unknown> {
   return { limits, shared, rules };
 }
 
-describe.each(LIVES)("a sandbox, %s", (life) => {
+describe.each(["resumed", "forked", "from a snapshot"] as const)("a sandbox, %s", (life) => {
   let sandbox: Sandbox;
   let booted: { inside: unknown; outside: unknown };
   beforeAll(async () => {
@@ -92,7 +71,7 @@ describe.each(LIVES)("a sandbox, %s", (life) => {
       `exec python3 -uc 'import socket, time; s = socket.create_connection(("127.0.0.1", 8000)); print("up"); time.sleep(900)'`,
     );
     booted = { inside: await fromInside(original), outside: await fromOutside(original) };
-    sandbox = await WAYS[life](original);
+    sandbox = await brought(life, original, server().options);
   });
 
   test("sees around itself what it saw before", async () => {

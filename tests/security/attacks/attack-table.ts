@@ -58,7 +58,7 @@ export function tableOf(results: Results): string {
   const rows = ATTACKS.map((attack) => [
     String(attack.number),
     attack.name,
-    ...WALLS.map((wall) => stateOf(attack, results[wall])),
+    ...WALLS.map((wall) => stateOf(attack, wall, results[wall])),
     filesOf(attack).join(", "),
   ]);
   return [["", "Attack", ...WALLS, "Tests"], ["---", "---", ...WALLS.map(() => "---"), "---"], ...rows]
@@ -66,12 +66,15 @@ export function tableOf(results: Results): string {
     .join("");
 }
 
-function stateOf(attack: Attack, results: Results[Wall]): string {
+function stateOf(attack: Attack, wall: Wall, results: Results[Wall]): string {
   if (attack.notApplicable !== undefined) return `not applicable: ${attack.notApplicable}`;
   if (attack.either !== true && results === undefined) return "not tried";
   const found = LIVES.flatMap((life) =>
     (results?.[life]?.[attack.number] ?? []).map((attempt) => `${attempt} (${life})`),
   );
+  if (found.length > 0 && wall === "runsc" && attack.underRunsc !== undefined) {
+    return `not applicable: ${attack.underRunsc}`;
+  }
   if (found.length > 0) return `open: ${found.join("; ")}`;
   return attack.open === undefined ? "held" : `held; open: ${attack.open}`;
 }

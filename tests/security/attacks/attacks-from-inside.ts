@@ -11,11 +11,13 @@ const KERNEL: Attack[] = [
     number: 1,
     name: "Sockets of families with holes behind them: AF_ALG, RxRPC, IPsec keys, XFRM, vsock, packet and all others but Unix, IPv4, IPv6 and route netlink",
     inside: true,
+    underRunsc: "sockets are those of gVisor's own network; the machine's kernel is asked for none of them",
   },
   {
     number: 2,
     name: "Having the kernel load a module, by hand or by asking for what is in one",
     inside: true,
+    underRunsc: "gVisor's kernel has no modules, and the machine's is not asked for any",
     tests: [
       ["src/host/doctor/wall-checks.test.ts", "modules that would be loaded are told of, with what refuses them"],
     ],
@@ -25,17 +27,26 @@ const KERNEL: Attack[] = [
     number: 3,
     name: "Calls that have been ways out: io_uring, bpf, perf, userfaultfd, mounts of both generations, namespaces, handles, memory of other processes, clocks, swap, reboot",
     inside: true,
+    underRunsc:
+      "answered by gVisor's kernel for itself; what that may ask of the machine's is behind a filter of its own",
   },
-  { number: 4, name: "Kernel keyrings, own and others'", inside: true },
+  {
+    number: 4,
+    name: "Kernel keyrings, own and others'",
+    inside: true,
+    underRunsc: "keyrings are those of gVisor's kernel, of which each sandbox has its own",
+  },
   {
     number: 5,
     name: "Reading the kernel's memory, symbols, log, timers, devices, debugging and pressure files",
     inside: true,
+    underRunsc: "what is read is of gVisor's kernel",
   },
   {
     number: 6,
     name: "Writing kernel settings and switches, also where the image has links in place of /dev, /proc, /sys or their files",
     inside: true,
+    underRunsc: "settings are those of gVisor's kernel, and end with the sandbox",
     tests: [
       [HOSTILE_ROOT, "an image with links in place of what is mounted and hidden"],
       [
@@ -48,6 +59,7 @@ const KERNEL: Attack[] = [
     number: 7,
     name: "Own limits and `release_agent` through the cgroup file system, and the cgroups of others",
     inside: true,
+    underRunsc: "the cgroups inside are made up by gVisor's kernel; the real one is around it and not to be seen",
   },
   {
     number: 8,
@@ -66,13 +78,19 @@ const KERNEL: Attack[] = [
     number: 9,
     name: "Capabilities beyond the short list, identities of the machine",
     inside: true,
+    underRunsc: "ids inside are those of gVisor's kernel, which has ids of the sandbox's own range on the machine",
     tests: [
       [WALLS_TEST, "set-uid programs work inside, so sudo does"],
       ["src/host/mount/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
       ["tests/security/counters/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
     ],
   },
-  { number: 10, name: "Devices beyond the harmless ones, and making more", inside: true },
+  {
+    number: 10,
+    name: "Devices beyond the harmless ones, and making more",
+    inside: true,
+    underRunsc: "devices are those of gVisor's kernel, and lead to its own network and files",
+  },
   {
     number: 11,
     name: "Sockets of daemons, processes and roots of the machine, traces of neighbours",
@@ -87,6 +105,7 @@ const RESOURCES: Attack[] = [
     number: 13,
     name: "Fork bombs",
     inside: true,
+    underRunsc: "the bound is around gVisor's kernel, not inside",
     tests: [
       [GUEST, "a fork bomb"],
       ["tests/security/resource-limits.test.ts", "a fork bomb stays inside, and the guest still answers"],
@@ -96,6 +115,7 @@ const RESOURCES: Attack[] = [
     number: 14,
     name: "Memory bombs: anonymous, shared, in files of memory, in sockets",
     inside: true,
+    underRunsc: "the bound is around gVisor's kernel, not inside",
     tests: [
       [GUEST, "a memory bomb of "],
       [
@@ -131,6 +151,7 @@ const RESOURCES: Attack[] = [
     number: 16,
     name: "Taking processors from others, by number, priority or realtime",
     inside: true,
+    underRunsc: "the bound is around gVisor's kernel, not inside",
     tests: [["tests/security/resource-limits.test.ts", "a sandbox gets the processors of its template and no more"]],
   },
   {

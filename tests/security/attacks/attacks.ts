@@ -21,6 +21,8 @@ export interface Attack {
   either?: true;
   /** What of it is not held, and why: for both walls. */
   open?: string;
+  /** Why what comes to something under runsc is no attack on the machine. */
+  underRunsc?: string;
   /** Why it cannot be tried here. */
   notApplicable?: string;
 }

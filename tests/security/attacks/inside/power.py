@@ -1,5 +1,6 @@
 """Attacks 9 and 10: what root inside may do, and the devices it has."""
 
+import errno
 import os
 import stat
 
@@ -64,5 +65,12 @@ def new_nodes():
 
 
 def make(path, kind, major, minor):
+    """A node that nothing is behind is worth nothing, whoever may make it."""
     os.mknod(path, 0o600 | kind, os.makedev(major, minor))
-    os.unlink(path)
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ENODEV):
+            raise
+    finally:
+        os.unlink(path)
