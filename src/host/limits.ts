@@ -175,6 +175,9 @@ export const TERMINALS_PER_SANDBOX_MAX = 256;
 /** A sandbox's disk has room for one file in each of these pieces; a small one for as many as mke2fs thinks right. */
 export const DISK_BYTES_PER_FILE = 16 * 1024;
 export const DISK_SMALL_MB = 512;
+/** Of the kernel's table of them: read at once, and of one sandbox that has ended at most so many. */
+export const FLOWS_ANSWER_BYTES = 64 * 1024;
+export const FLOWS_FORGOTTEN_MAX = 65_536;
 /** Below this much free space no new sandbox is made: the running ones need it. */
 export const DISK_FREE_MIN_BYTES = 1024 ** 3;
 /** How many finished builds an image can be stacked from, each on the one before, besides the built-in one below. */

@@ -1,6 +1,7 @@
 /** Rules of this machine's own tables, in the network of the tests. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { createSocket } from "node:dgram";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../system/command.ts";
@@ -42,4 +43,28 @@ test("a slot whose way could not be opened is given back all the same", async ()
   await expect(network.grant(slot, [{ ...way, port: 70_000 }])).rejects.toThrow("nft");
   await network.free(slot);
   expect(network.takeFor(network.address(slot))).toBe(slot);
+});
+
+// Seen before: they stayed, for five days, and what came back went to the next sandbox with the address.
+test("connections of a slot are forgotten when it is given back", async () => {
+  const slot = network.take();
+  const address = network.address(slot);
+  const flows = () =>
+    readFileSync("/proc/net/nf_conntrack", "utf8")
+      .split("\n")
+      .filter((line) => line.includes(address));
+  await run(["ip", "address", "add", `${address}/32`, "dev", "lo"]);
+  const socket = createSocket("udp4");
+  try {
+    await new Promise<void>((resolve) => socket.bind(0, address, resolve));
+    const sent = Promise.withResolvers<unknown>();
+    socket.send("x", 4444, network.gateway, sent.resolve);
+    await sent.promise;
+    expect(flows()).not.toBeEmpty();
+    await network.free(slot);
+    expect(flows()).toEqual([]);
+  } finally {
+    socket.close();
+    await run(["ip", "address", "del", `${address}/32`, "dev", "lo"]);
+  }
 });

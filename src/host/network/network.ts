@@ -3,9 +3,11 @@
  * pair (veth.ts); the table (ruleset.ts) closes everything that is not plainly the outside.
  */
 import { readFileSync, writeFileSync } from "node:fs";
+import { described, stderrLog } from "../../work/log.ts";
 import type { Egress } from "../host.ts";
 import type { EgressJudge } from "../relay/egress-judge.ts";
 import { attempt, run } from "../system/command.ts";
+import { forgetFlows } from "../system/conntrack.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { IdRange } from "../system/id-range.ts";
 import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "./address-plan.ts";
@@ -203,7 +205,18 @@ export class Network {
   async free(slot: number): Promise<void> {
     // Also what is only being said: a build that is cancelled gives its slot back while it opens a way.
     await this.#egress.forget(slot);
+    this.#forgetFlows(slot);
     this.#slots.free(slot);
+  }
+
+  /** What a server still sends to the sandbox that had this slot would be led to the next one. */
+  #forgetFlows(slot: number): void {
+    try {
+      forgetFlows(this.address(slot));
+    } catch (error) {
+      const event = "connections of a sandbox that has ended could not be forgotten";
+      stderrLog.write({ level: "error", event, address: this.address(slot), error: described(error) });
+    }
   }
 
   #interface(slot: number): string {
