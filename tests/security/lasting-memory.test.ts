@@ -5,8 +5,11 @@
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { sharedServer } from "../support/shared-server.ts";
+import { until } from "../support/until.ts";
 
 const LIFE = { timeoutMs: 600_000 };
+/** It takes a while to fill a gigabyte on a busy machine. */
+const WITHIN_MS = 90_000;
 const server = sharedServer();
 
 /** As root, who may write to each of these. Tells what it got of each. */
@@ -72,5 +75,43 @@ test("a sandbox that was resumed has the same bounds", async () => {
   expect(await asRoot(sandbox, settings)).toBe(`${pages} 64 32000 262144 500 1024`);
   const inodes = await asRoot(sandbox, "df --output=itotal /dev /dev/shm /run");
   expect(inodes.match(/\d+/g)).toEqual(["1024", "65536", "32768"]);
+  await sandbox.kill();
+});
+
+/** By root, whose own command may be ended before it has. */
+const endSmallOnes = (sandbox: Sandbox) =>
+  asRoot(sandbox, "pkill -KILL -f [s]mall-ones; pgrep -f [s]mall-ones > /dev/null || echo none").catch(() => undefined);
+
+/** Each is smaller than the guest, and has its score. */
+const SMALL_ONES = `
+import os, time
+for _ in range(500):
+  if os.fork() == 0:
+    open("/proc/self/oom_score_adj", "w").write("0")
+    x = bytearray(4 << 20)
+    time.sleep(600)
+print("all", flush=True)
+time.sleep(600)`;
+
+// Seen to fail with a keeper that only starts the guest again: it was ended again and again, for as long as was waited.
+test("a guest that is ended for lack of memory comes back, though those who hold it all have its score", async () => {
+  const sandbox = await create();
+  const guest = await asRoot(sandbox, "echo $PPID");
+  await sandbox.files.write("/tmp/small-ones.py", SMALL_ONES);
+  const bomb = await sandbox.commands.run("python3 /tmp/small-ones.py", { background: true, timeoutMs: 0 });
+  bomb.wait().catch(() => undefined);
+  // Commands are among the first to be ended now; the guest itself answers.
+  const guestNow = () => asRoot(sandbox, "echo $PPID").catch(() => undefined);
+  let later: string | undefined;
+  await until(
+    "another guest answers",
+    async () => {
+      later = await guestNow();
+      return later !== undefined && later !== guest;
+    },
+    WITHIN_MS,
+  );
+  await until("the attack is over", async () => (await endSmallOnes(sandbox)) === "none", WITHIN_MS);
+  expect(await guestNow()).toBe(later);
   await sandbox.kill();
 });

@@ -25,12 +25,17 @@ const LOADER = "ld.so";
 
 /**
  * Keeps the guest alive: when it ends, for whatever reason, it is back within a second, and at once when it ended to be
- * renewed. User processes are not touched.
+ * renewed. If it did not mean to end, it may have been for lack of memory that processes hold which have lowered their
+ * scores to its own: all but the first one and this shell get the highest score again, or it would be the next as well.
  */
 const KEEP_GUEST = [
   "while :; do",
   `  LD_LIBRARY_PATH=${GUEST_MOUNT}/lib ${GUEST_MOUNT}/bin/guest && continue`,
   `  ${GUEST_MOUNT}/bin/busybox sleep 0.2`,
+  "  for score in /proc/[0-9]*/oom_score_adj; do",
+  "    case $score in /proc/1/*|/proc/$$/*) continue ;; esac",
+  "    echo 1000 > $score",
+  "  done 2> /dev/null",
   "done\n",
 ].join("\n");
 
