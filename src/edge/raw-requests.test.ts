@@ -155,6 +155,18 @@ describe("letters that look like line ends when cut to a byte stay letters", () 
   });
 });
 
+// Seen to fail: the service was asked for /hidden?/p and /hidden/p.
+test.each(["/hidden?", "/hidden", "#", "\\x", "?x"])("a Host that ends in %s makes no other path", async (end) => {
+  for (const host of [
+    `${hostOf(service.port)}${end}\r\n`,
+    `x${end}\r\nE2b-Sandbox-Id: ${SANDBOX}\r\nE2b-Sandbox-Port: ${service.port}\r\n`,
+  ]) {
+    const received = await edge.raw(`GET /p HTTP/1.1\r\nHost: ${host}Connection: close\r\n\r\n`, headed);
+    expect(received).toStartWith("HTTP/1.1 400 ");
+    expect(service.received).toEqual([]);
+  }
+});
+
 test.each([
   ["bad id", "3000-A_B.example.com", "Invalid sandbox ID"],
   ["port 0", `0-${SANDBOX}.example.com`, "Invalid sandbox port"],

@@ -20,6 +20,13 @@ const COLON = 58;
 const PORT_MAX = 65_535;
 const PORT_DIGITS_MAX = 5;
 
+/**
+ * What is in no name of a host. Two Host headers reach us joined by a comma: the service would see both, so whom the
+ * sender meant is a guess. And Bun.serve puts the host before the target: a slash or a question mark in it would make
+ * another path of that than the sender, or a proxy in front, has seen.
+ */
+const NO_HOST = /[^\w.:[\]-]/;
+
 /** Undefined: the request is for no sandbox, so it belongs to the management interface. */
 export function addressOf(headers: Headers): SandboxAddress | Misaddressed | undefined {
   const host = headers.get("host");
@@ -31,6 +38,7 @@ export function addressOf(headers: Headers): SandboxAddress | Misaddressed | und
   const port = headers.get("e2b-sandbox-port");
   if (id === null && port === null) return undefined;
   if (id === null || port === null) return { problem: "missing header" };
+  if (host !== null && NO_HOST.test(host)) return { problem: "Invalid host" };
   return validated(id, port);
 }
 
@@ -47,11 +55,10 @@ function endOfSandboxPort(host: string): number {
 }
 
 function fromHost(host: string, dash: number): SandboxAddress | Misaddressed {
-  // Two Host headers reach us joined by a comma. The service would see both, so whom the sender meant is a guess.
-  if (host.includes(",")) return { problem: "Invalid host" };
   let end = dash + 1;
   while (end < host.length && !endsId(host.charCodeAt(end))) end += 1;
-  return validated(host.slice(dash + 1, end), host.slice(0, dash));
+  const address = validated(host.slice(dash + 1, end), host.slice(0, dash));
+  return "problem" in address || !NO_HOST.test(host) ? address : { problem: "Invalid host" };
 }
 
 /** The id ends at the next dash (older clients add their own id after it) or with the label. */
