@@ -34,6 +34,10 @@ const seeds = Object.entries(WALK).flatMap(([route, { ask }]) =>
 );
 // biome-ignore-start lint/suspicious/noTemplateCurlyInString: it is what people write.
 const RICH = [
+  ...["templates/{}", "templates/{}/tags", "templates/aliases/{}", "templates/{}/files/x", "sandboxes/{}"].map(
+    (path) => `GET /${path.replace("{}", "a".repeat(9_000))}\n`,
+  ),
+  `DELETE /templates/${"a".repeat(9_000)}\n`,
   'POST /v2/sandboxes\n{"templateID":"base","timeout":60,"metadata":{"a":"b"},"envVars":{"A":"1"},"autoPause":true}',
   'POST /v2/sandboxes\n{"templateID":"base","network":{"allowOut":["*.a.test","1.2.3.0/24"],"denyOut":["0.0.0.0/0"],"egressProxy":{"address":"p.test:1080","username":"u","password":"p"},"httpsPorts":[8443],"maskRequestHost":"localhost:${PORT}"}}',
   'POST /sandboxes\n{"templateID":"base","volumeMounts":[{"name":"{volumeName}","path":"/data"}],"mcp":{"a":{}}}',

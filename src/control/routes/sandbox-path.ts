@@ -1,7 +1,7 @@
 /** The `{sandboxID}` of a path: the id alone, or `<id>-<clientID>` as older clients write it. */
 import { Fault } from "../../contract/fault.ts";
 
-const WRITTEN = /^([a-z0-9]+)(?:-[a-z0-9]*)?$/;
+const WRITTEN = /^([a-z0-9]{1,64})(?:-[a-z0-9]{0,64})?$/;
 
 export function sandboxIdFrom(segment: string): string {
   const id = WRITTEN.exec(segment)?.[1];

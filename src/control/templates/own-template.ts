@@ -14,6 +14,9 @@ export interface OwnName {
   tag: string;
 }
 
+/** Longer than any name that there is. */
+const SHOWN_MAX_CHARS = 256;
+
 interface OwnTemplate {
   template: Template;
   reference: TemplateReference;
@@ -81,5 +84,6 @@ function refuseForeign(team: Team, namespace: string | undefined): void {
 }
 
 function notThere(written: string): Fault {
-  return new Fault(404, `template "${written}" does not exist`);
+  const shown = written.length > SHOWN_MAX_CHARS ? `${written.slice(0, SHOWN_MAX_CHARS)}…` : written;
+  return new Fault(404, `template "${shown}" does not exist`);
 }

@@ -1,5 +1,6 @@
 /** How a template is named in a request: `[namespace/]alias-or-id[:tag]`, in any case, with space around it. */
 import { Fault } from "../../contract/fault.ts";
+import { TEMPLATE_REFERENCE_MAX_CHARS } from "../../contract/management/limits.ts";
 
 export interface TemplateReference {
   namespace: string | undefined;
@@ -17,7 +18,8 @@ const TAG = /^[a-z0-9_.-]+$/;
 const WRITTEN = /^(?:([a-z0-9_-]+)\/)?([a-z0-9_-]+)(?::([a-z0-9_.-]+))?$/;
 
 export function parseTemplateReference(written: string): TemplateReference {
-  const match = WRITTEN.exec(written.trim().toLowerCase());
+  const isShort = written.length <= TEMPLATE_REFERENCE_MAX_CHARS;
+  const match = isShort ? WRITTEN.exec(written.trim().toLowerCase()) : null;
   if (match?.[2] === undefined) {
     throw new Fault(
       400,
