@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { isMappedAlready, tableOf, withMapping } from "./id-mapping.ts";
+import { IdMappings, isMappedAlready, tableOf } from "./id-mapping.ts";
 
 const SHARED = 1_900_000_000;
 const OWN = 1_900_065_536;
@@ -24,5 +24,6 @@ test("only what was shifted is right as it is, in the range that it was shifted 
 });
 
 test("where nothing can be mapped, the fault says what to do", () => {
-  expect(() => withMapping("plain", undefined, () => 1)).toThrow("FIX: run it on Linux 5.19 or later");
+  using none = new IdMappings(undefined);
+  expect(() => none.of("plain")).toThrow("FIX: run it on Linux 5.19 or later");
 });

@@ -141,3 +141,17 @@ test("a root that the kernel mounts with less than was asked for is refused", as
   const mounted = withRoot(disk, [lowerOf("lower", "plain", 0)], () => undefined);
   await expect(mounted).rejects.toMatchObject({ status: 500, message: expect.stringContaining("without index") });
 });
+
+test("the mount thread keeps no descriptor of what it has mapped, also when a mount fails", async () => {
+  const descriptors = () => readdirSync("/proc/self/fd").length;
+  const lowers = [lowerOf("plain", "plain", 0), lowerOf("shifted", "shifted", HOST_ID_FIRST)];
+  const disk = await diskOf("plain");
+  await withRoot(disk, lowers, () => undefined, OWN);
+  const before = descriptors();
+  for (let times = 0; times < 5; times++) {
+    await withRoot(disk, lowers, () => undefined, OWN);
+    const missing = [...lowers, { folder: join(at, "missing"), ids: "plain" } as const];
+    await expect(withRoot(disk, missing, () => undefined, OWN)).rejects.toThrow("ENOENT");
+  }
+  expect(descriptors()).toBe(before);
+});

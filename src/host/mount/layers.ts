@@ -17,7 +17,7 @@ import {
   mount,
   withLoopDevice,
 } from "../system/syscalls.ts";
-import { isMappedAlready, withMapping, withTenantsMapping } from "./id-mapping.ts";
+import { IdMappings, isMappedAlready, withTenantsMapping } from "./id-mapping.ts";
 import type { Lower } from "./lower.ts";
 import type { MountJob, OverlayJob } from "./mount-job.ts";
 
@@ -50,9 +50,8 @@ export function mountDisk({ image, target, options, firstId }: Extract<MountJob,
   withLoopDevice(image, (device) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options));
   try {
     const form = formOf(target);
-    if (!isMappedAlready(form, firstId)) {
-      withMapping(form, firstId, (users) => mapInPlace(target, LAYER_ATTRIBUTES, users));
-    }
+    using mappings = new IdMappings(firstId);
+    if (!isMappedAlready(form, firstId)) mapInPlace(target, LAYER_ATTRIBUTES, mappings.of(form));
     return form === "plain";
   } catch (cause) {
     detachIfMounted(target);
@@ -66,7 +65,8 @@ export function mapFolder({ source, target, firstId }: Extract<MountJob, { kind:
 }
 
 export function showImage({ source, target, firstId, files }: Extract<MountJob, { kind: "image" }>): void {
-  showLower({ folder: source, ids: "shifted" }, target, firstId);
+  using mappings = new IdMappings(firstId);
+  showLower({ folder: source, ids: "shifted" }, target, mappings);
   try {
     for (const [name, path] of Object.entries(files)) mount(path, join(target, name), "none", MS_BIND, "");
   } catch (cause) {
@@ -78,13 +78,14 @@ export function showImage({ source, target, firstId, files }: Extract<MountJob, 
 /** A lower that is mapped, or one of many, whose paths together may be too long for mount(2), is shown in `folder`. */
 export function mountOverlay({ target, disk, lowers, folder, firstId }: OverlayJob): void {
   const shown: string[] = [];
+  using mappings = new IdMappings(firstId);
   try {
     const paths = lowers.map((lower, index) => {
       if (lowers.length === 1 && isMappedAlready(lower.ids, firstId)) return lower.folder;
       const path = join(folder, `lower-${index}`);
       mkdirSync(path, { mode: 0o700 });
       shown.push(path);
-      showLower(lower, path, firstId);
+      showLower(lower, path, mappings);
       return path;
     });
     const layers = [`lowerdir=${paths.join(":")}`, `upperdir=${disk}/upper`, `workdir=${disk}/work`];
@@ -104,9 +105,9 @@ export function mountOverlay({ target, disk, lowers, folder, firstId }: OverlayJ
   }
 }
 
-function showLower({ folder, ids }: Lower, path: string, firstId: number | undefined): void {
-  if (!isMappedAlready(ids, firstId)) {
-    withMapping(ids, firstId, (users) => showAt(folder, path, LAYER_ATTRIBUTES | MOUNT_ATTR_RDONLY, users));
+function showLower({ folder, ids }: Lower, path: string, mappings: IdMappings): void {
+  if (!isMappedAlready(ids, mappings.first)) {
+    showAt(folder, path, LAYER_ATTRIBUTES | MOUNT_ATTR_RDONLY, mappings.of(ids));
     return;
   }
   // As a kernel can that maps nothing. The first call takes no attributes.

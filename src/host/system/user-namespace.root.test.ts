@@ -1,17 +1,20 @@
 /** Namespaces that are really made, one after the other. */
 import { expect, test } from "bun:test";
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { withUserNamespace } from "./user-namespace.ts";
+import { closeSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { openUserNamespace } from "./user-namespace.ts";
 
 const TABLE = [{ inside: 0, outside: 1_900_065_536, count: 65_536 }];
 
-test("a namespace is handed over, and nothing is left of a thousand", () => {
+test("a namespace is made, and nothing is left of a thousand", () => {
   const descriptors = () => readdirSync("/proc/self/fd").length;
   const children = () => readFileSync("/proc/thread-self/children", "utf8");
   const before = [descriptors(), children()];
-  const seen = Array.from({ length: 1000 }, () =>
-    withUserNamespace(TABLE, (namespace) => readlinkSync(`/proc/self/fd/${namespace}`)),
-  );
+  const seen = Array.from({ length: 1000 }, () => {
+    const namespace = openUserNamespace(TABLE);
+    const name = readlinkSync(`/proc/self/fd/${namespace}`);
+    closeSync(namespace);
+    return name;
+  });
   expect(seen.every((each) => /^user:\[\d+\]$/.test(each))).toBe(true);
   expect(seen).not.toContain(readlinkSync("/proc/self/ns/user"));
   expect([descriptors(), children()]).toEqual(before);
@@ -20,6 +23,6 @@ test("a namespace is handed over, and nothing is left of a thousand", () => {
 test("a table that the kernel refuses is an error, and nothing is left either", () => {
   const before = readdirSync("/proc/self/fd").length;
   const overlapping = [...TABLE, ...TABLE];
-  for (let times = 0; times < 10; times++) expect(() => withUserNamespace(overlapping, () => 1)).toThrow("EINVAL");
+  for (let times = 0; times < 10; times++) expect(() => openUserNamespace(overlapping)).toThrow("EINVAL");
   expect(readdirSync("/proc/self/fd")).toHaveLength(before);
 });

@@ -4,7 +4,7 @@
  * called from the mount worker only.
  */
 import { FFIType, ptr } from "bun:ffi";
-import { closeSync, openSync, writeFileSync } from "node:fs";
+import { openSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { callResult, onFirstUse, SystemError } from "../../work/c-library.ts";
 
@@ -31,21 +31,12 @@ export interface IdLine {
   count: number;
 }
 
-/** Hands the descriptor of a namespace with this table to `use`. What was given it meanwhile keeps it. */
-export function withUserNamespace<Result>(table: readonly IdLine[], use: (namespace: number) => Result): Result {
-  const namespace = openNamespace(table);
-  try {
-    return use(namespace);
-  } finally {
-    closeSync(namespace);
-  }
-}
-
 /**
- * A child that shares our memory and does nothing but end, on a stack of its own, while this thread waits. It can be
- * looked at until it is waited for, and so can the namespace that it was made in.
+ * The descriptor of a namespace with this table; what is given it keeps it. It is made by a child that shares our
+ * memory and does nothing but end, on a stack of its own, while this thread waits. The child can be looked at until it
+ * is waited for, and so can the namespace that it was made in.
  */
-function openNamespace(table: readonly IdLine[]): number {
+export function openUserNamespace(table: readonly IdLine[]): number {
   const { clone, waitpid, _exit } = libc();
   const end = (_exit as unknown as { ptr: number }).ptr;
   const top = ((BigInt(ptr(stack)) + BigInt(STACK_BYTES)) / STACK_ALIGNMENT) * STACK_ALIGNMENT;
