@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { REQUEST_RATES_DEFAULT } from "../control/access/request-rates.ts";
 import { BUILD_LIMITS_DEFAULT } from "../control/builds/build-limits.ts";
+import { EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.ts";
 import { parseListen } from "./addresses.ts";
 import { loadConfig } from "./config.ts";
 
@@ -40,6 +41,7 @@ test("without a setting the documented defaults hold", () => {
     builds: BUILD_LIMITS_DEFAULT,
     buildBounds: { maxMs: 3_600_000, readyMaxMs: 600_000, logMaxBytes: 10 * 1024 ** 2 },
     requestRates: REQUEST_RATES_DEFAULT,
+    connections: EDGE_CONNECTIONS_DEFAULT,
     quotas: {},
     volumes: { sizeMB: 10_240, sizeMaxMB: 102_400, perTeam: 100, mountsPerSandbox: 16 },
     localImages: {},
@@ -66,6 +68,14 @@ test("the rates of requests are whole numbers from 1 on", () => {
   for (const value of ["0", "none", "1.5", "1000001"]) {
     expect(() => loadConfig({ ...none, SANDLOT_FILES_PER_SECOND: value })).toThrow(`not "${value}"`);
   }
+});
+
+test("what is carried at once is no more than the server can carry", () => {
+  const connections = (sandbox: string, team: string) =>
+    loadConfig({ ...none, SANDLOT_CONNECTIONS_PER_SANDBOX: sandbox, SANDLOT_CONNECTIONS_PER_TEAM: team }).connections;
+  expect(connections("7", "9")).toEqual({ perSandbox: 7, perTeam: 9 });
+  expect(() => connections("0", "9")).toThrow('connectionsPerSandbox must be a whole number from 1 to 65336, not "0"');
+  expect(() => connections("7", "65337")).toThrow("connectionsPerTeam must be");
 });
 
 test("what a sandbox may use each second is a whole number, or none", () => {

@@ -7,11 +7,12 @@ import { Fault } from "../contract/fault.ts";
 import { isWall, WALLS, type Wall } from "../contract/wall.ts";
 import { REQUEST_RATES_DEFAULT, type RequestRates } from "../control/access/request-rates.ts";
 import type { BuildLimits } from "../control/builds/build-limits.ts";
+import { type ConnectionLimits, EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.ts";
 import type { SandboxQuotas } from "../host/machine-parts.ts";
 import { type AllowedRegistry, parseRegistries } from "../host/registry/allowed-registries.ts";
 import { type LocalImage, parseLocalImages } from "../host/registry/local-images.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
-import { READY_MAX } from "./limits.ts";
+import { READY_MAX, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS, type SettingKey } from "./settings.ts";
 
 type VolumeKey = Extract<SettingKey, `volume${string}`>;
@@ -33,6 +34,7 @@ export interface Config {
   requestRates: RequestRates;
   /** What the host holds each build to. */
   buildBounds: { maxMs: number; readyMaxMs: number; logMaxBytes: number };
+  connections: ConnectionLimits;
   quotas: SandboxQuotas;
   volumes: { sizeMB: number; sizeMaxMB: number; perTeam: number; mountsPerSandbox: number };
   localImages: Record<string, LocalImage>;
@@ -83,6 +85,10 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
       reads: parseRate("readsPerSecond", value, REQUEST_RATES_DEFAULT.reads),
       changes: parseRate("changesPerSecond", value, REQUEST_RATES_DEFAULT.changes),
       files: parseRate("filesPerSecond", value, REQUEST_RATES_DEFAULT.files),
+    },
+    connections: {
+      perSandbox: parseConnections("connectionsPerSandbox", value, EDGE_CONNECTIONS_DEFAULT.perSandbox),
+      perTeam: parseConnections("connectionsPerTeam", value, EDGE_CONNECTIONS_DEFAULT.perTeam),
     },
     quotas: parseQuotas(value),
     volumes: parseVolumes(value),
@@ -165,6 +171,10 @@ function parseVolumes(value: Value<VolumeKey>): Config["volumes"] {
 
 function parseRate(key: SettingKey, value: Value<SettingKey>, otherwise: number): number {
   return parseCount(key, value(key) ?? String(otherwise), 1, RATE_MAX);
+}
+
+function parseConnections(key: SettingKey, value: Value<SettingKey>, otherwise: number): number {
+  return parseCount(key, value(key) ?? String(otherwise), 1, REQUESTS_TO_SANDBOXES_MAX);
 }
 
 function parseQuotas(value: Value<SettingKey>): SandboxQuotas {

@@ -90,7 +90,13 @@ export async function serve(config: Config): Promise<number> {
   const routes = new RouteTable();
   control.directory.follow((event) => routes.take(event));
   const trustedProxies = new TrustedProxies(config.addresses.trustedProxies);
-  const edge = createEdge({ directory: control.directory, routes, log: edgeLog(log), trustedProxies });
+  const edge = createEdge({
+    directory: control.directory,
+    routes,
+    log: edgeLog(log),
+    trustedProxies,
+    limits: config.connections,
+  });
   const listeners = await Listeners.open(config, { handle: control.handle, trustedProxies, edge, log });
   await control.start();
   const isTerminal = process.stdout.isTTY === true;

@@ -159,6 +159,18 @@ export const SETTINGS = [
     description: "The same for requests about files of volumes. 1 to 1000000.",
   },
   {
+    key: "connectionsPerSandbox",
+    variable: "SANDLOT_CONNECTIONS_PER_SANDBOX",
+    default: "2500",
+    description: "How many requests, streams and WebSockets a sandbox is carried at once. 1 to 65336.",
+  },
+  {
+    key: "connectionsPerTeam",
+    variable: "SANDLOT_CONNECTIONS_PER_TEAM",
+    default: "20000",
+    description: "The same for all sandboxes of a team. 1 to 65336.",
+  },
+  {
     key: "bandwidthMbit",
     variable: "SANDLOT_BANDWIDTH_MBIT",
     default: "none",

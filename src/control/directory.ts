@@ -43,6 +43,8 @@ export interface Route {
 
 /** Who is let through to a sandbox, and as what. */
 export interface RouteAccess {
+  /** Whose it is: a team is carried only so many requests at once. */
+  teamId: string;
   /** Requests to all ports but the runtime's must have it as `e2b-traffic-access-token`; null: anybody passes. */
   trafficToken: string | null;
   /** The runtime asks for no token of its own, so the traffic token is demanded on its port, too. */

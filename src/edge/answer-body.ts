@@ -163,18 +163,23 @@ export class ArrivingBody {
     if (this.#waiting.length === 0 && !this.#complete && !this.#closed) await this.#more();
   }
 
-  stream(): ReadableStream<Uint8Array<ArrayBuffer>> {
+  /** `over` is told when it has ended, in whichever way. */
+  stream(over: () => void): ReadableStream<Uint8Array<ArrayBuffer>> {
     this.#socket.keepAlive();
     return new ReadableStream<Uint8Array<ArrayBuffer>>(
       {
         pull: async (controller) => {
           const next = await this.#next();
+          if (next === "broken" || next === "end") over();
           // Without a reason: Bun.serve prints one to stderr, stack and all, and any sandbox can cause it at will.
           if (next === "broken") controller.error();
           else if (next === "end") controller.close();
           else controller.enqueue(next);
         },
-        cancel: () => this.#socket.terminate(),
+        cancel: () => {
+          over();
+          this.#socket.terminate();
+        },
       },
       { highWaterMark: 0 },
     );

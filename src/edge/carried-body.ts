@@ -8,18 +8,19 @@ import { releasePiece } from "./release-piece.ts";
 /** Either bytes or a source of streams, so that it can be offered again as long as nobody has begun to read it. */
 export type CarriedBody = Uint8Array<ArrayBuffer> | (() => ReadableStream<Uint8Array>);
 
-/** `announced` is the Content-Length header, if any. */
+/** `announced` is the Content-Length header, if any; `over` is told when a stream of it has ended, in whichever way. */
 export async function carried(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
   announced: string | null,
+  over: () => void = () => undefined,
 ): Promise<CarriedBody> {
   const reader = body.getReader();
   const length = announced === null ? Number.NaN : Number(announced);
-  if (!(length <= EDGE_WHOLE_BODY_MAX_BYTES)) return streams(reader, undefined);
+  if (!(length <= EDGE_WHOLE_BODY_MAX_BYTES)) return streams(reader, undefined, over);
   // Costs no time: Bun sends a response's head with the first piece of its body, and a request's piece is mostly here.
   const first = await reader.read();
   if (first.done) return new Uint8Array();
-  return first.value.length === length ? first.value : streams(reader, first.value);
+  return first.value.length === length ? first.value : streams(reader, first.value, over);
 }
 
 /**
@@ -30,6 +31,7 @@ export async function carried(
 function streams(
   reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
   first: Uint8Array<ArrayBuffer> | undefined,
+  over: () => void,
 ) {
   let begun = false;
   let passedOn: Uint8Array<ArrayBuffer> | undefined;
@@ -47,6 +49,7 @@ function streams(
       }
       const piece = await reader.read().catch(() => undefined);
       // Without a reason: Bun.serve prints one to stderr, stack and all, and any sandbox can cause it at will.
+      if (piece === undefined || piece.done) over();
       if (piece === undefined) controller.error();
       else if (piece.done) controller.close();
       else {
@@ -55,6 +58,7 @@ function streams(
       }
     },
     async cancel(reason) {
+      over();
       if (begun) await reader.cancel(reason);
     },
   };

@@ -14,9 +14,11 @@ import { Fault } from "../contract/fault.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Directory } from "../control/directory.ts";
+import { Tally } from "../work/tally.ts";
 import { clientAddress, TrustedProxies } from "./client-address.ts";
 import { internalPath } from "./control-path.ts";
 import { httpAttempt } from "./http-forward.ts";
+import { type ConnectionLimits, EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
 import { answerPreflight, headersAskedFor, preflightOf } from "./preflight.ts";
 import { createReach, type EdgeLog } from "./reach.ts";
 import { type Refusal, refuse } from "./refusal.ts";
@@ -51,12 +53,41 @@ interface EdgeServices {
   log: EdgeLog;
   /** Whose word about the client's address is taken; nobody's unless given. */
   trustedProxies?: TrustedProxies;
+  /** How much is carried at once, if not as much as is usual. */
+  limits?: ConnectionLimits;
 }
 
 const NOBODY = new TrustedProxies([]);
 
-export function createEdge({ directory, routes, log, trustedProxies = NOBODY }: EdgeServices): Edge {
+/** Until it is left, once and for all, an exchange counts for its sandbox and team. */
+type Place = { leave: () => void } | { refusal: Refusal };
+
+export function createEdge(services: EdgeServices): Edge {
+  const { directory, routes, log, trustedProxies = NOBODY, limits = EDGE_CONNECTIONS_DEFAULT } = services;
   const reach = createReach(directory, routes, log);
+  const [bySandbox, byTeam] = [new Tally(limits.perSandbox), new Tally(limits.perTeam)];
+
+  /** Of a sandbox that is not to be reached just now the team is not known, and not counted. */
+  function enter({ sandboxId }: SandboxAddress): Place {
+    const team = routes.find(sandboxId)?.access.teamId;
+    const refused = (of: "sandbox" | "team", { most }: Tally): Place => ({
+      refusal: { reason: "too-many-connections", sandboxId, of, most },
+    });
+    if (!bySandbox.add(sandboxId)) return refused("sandbox", bySandbox);
+    if (team !== undefined && !byTeam.add(team)) {
+      bySandbox.remove(sandboxId);
+      return refused("team", byTeam);
+    }
+    let isOver = false;
+    return {
+      leave() {
+        if (isOver) return;
+        isOver = true;
+        bySandbox.remove(sandboxId);
+        if (team !== undefined) byTeam.remove(team);
+      },
+    };
+  }
 
   async function handle(request: Request, route: EdgeRoute, server: Server<Relay>): Promise<Response | undefined> {
     try {
@@ -68,14 +99,35 @@ export function createEdge({ directory, routes, log, trustedProxies = NOBODY }: 
       if (refusal !== undefined) return refuse(refusal, request.headers);
       // The server's own idle limit would cut streams that are silent for a while.
       server.timeout(request, 0);
-      if (isWebSocketUpgrade(request)) return await upgradeThrough(reach, route, target, request, server);
-      const { headers, signal } = request;
-      const asking = { headers, signal, mayWake: !asksForHealth(request, route, target) };
-      const outcome = await reach.to(route, asking, httpAttempt(request, target, route.port));
-      return "reached" in outcome ? outcome.reached : refused(outcome.refusal, request, route);
+      const place = enter(route);
+      if ("refusal" in place) return refuse(place.refusal, request.headers);
+      return await carry(request, route, target, server, place.leave);
     } catch (failure) {
       log("a request to a sandbox could not be routed", { ...namedIn(route), failure });
       return refuse(badRequest(500, "The request could not be routed"), request.headers);
+    }
+  }
+
+  /** `leave` is called when nothing of the exchange goes on, however it ends. */
+  async function carry(
+    request: Request,
+    route: SandboxAddress,
+    target: string,
+    server: Server<Relay>,
+    leave: () => void,
+  ): Promise<Response | undefined> {
+    const { headers, signal } = request;
+    signal.addEventListener("abort", leave, { once: true });
+    try {
+      if (isWebSocketUpgrade(request)) return await upgradeThrough(reach, route, target, request, server, leave);
+      const asking = { headers, signal, mayWake: !asksForHealth(request, route, target) };
+      const outcome = await reach.to(route, asking, httpAttempt(request, target, route.port, leave));
+      if ("reached" in outcome) return outcome.reached;
+      leave();
+      return refused(outcome.refusal, request, route);
+    } catch (failure) {
+      leave();
+      throw failure;
     }
   }
 

@@ -13,8 +13,11 @@ import { RequestBody } from "./request-body.ts";
 const STATUS_MAX = 599;
 const BODILESS_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
-/** Prepares a request for forwarding. The attempt may be repeated as long as connections are refused. */
-export function httpAttempt(request: Request, target: string, askedPort: number): Attempt<Response> {
+/**
+ * Prepares a request for forwarding. The attempt may be repeated as long as connections are refused. `over` is called
+ * when all of the answer has been handed over, or nobody takes it any more.
+ */
+export function httpAttempt(request: Request, target: string, askedPort: number, over: () => void): Attempt<Response> {
   const { headers } = request;
   const host = headers.get("host");
   const isFramed = headers.has("content-length") || headers.has("transfer-encoding");
@@ -22,7 +25,7 @@ export function httpAttempt(request: Request, target: string, askedPort: number)
   const isForFetch = fetchKeeps(request, target, isFramed) && !isFileDownload(request.method, askedPort, target);
   // A new connection for each request: addresses pass from one sandbox to the next, an idle connection must not.
   headers.set("connection", "close");
-  const exchange = isForFetch ? byFetch(request, target) : bySocket(request, target, askedPort);
+  const exchange = isForFetch ? byFetch(request, target, over) : bySocket(request, target, askedPort, over);
   return (way) => {
     if (way.maskedHost !== null) maskHost(headers, host, way.maskedHost);
     return exchange(way);
@@ -44,15 +47,15 @@ function isFileDownload(method: string, port: number, target: string): boolean {
   return method === "GET" && port === RUNTIME_PORT && /^\/files(\?|$)/.test(target);
 }
 
-function bySocket(request: Request, target: string, askedPort: number): Attempt<Response> {
+function bySocket(request: Request, target: string, askedPort: number, over: () => void): Attempt<Response> {
   let body: RequestBody | undefined;
   return (way) => {
     if (request.body !== null) body ??= new RequestBody(request.body);
-    return exchangeOverSocket({ request, target, body, isGuest: askedPort === RUNTIME_PORT }, way);
+    return exchangeOverSocket({ request, target, body, isGuest: askedPort === RUNTIME_PORT, over }, way);
   };
 }
 
-function byFetch(request: Request, target: string): Attempt<Response> {
+function byFetch(request: Request, target: string, over: () => void): Attempt<Response> {
   const { method, headers } = request;
   let body: CarriedBody | undefined;
   return async (way) => {
@@ -70,7 +73,7 @@ function byFetch(request: Request, target: string): Attempt<Response> {
       proxy: false,
       ...(way.tlsName !== undefined && { tls: { rejectUnauthorized: false, serverName: way.tlsName } }),
     });
-    return await towardsClientResponse(response);
+    return await towardsClientResponse(response, over);
   };
 }
 
@@ -78,13 +81,17 @@ function urlOf({ host, port, tlsName }: Way, target: string): string {
   return `${tlsName === undefined ? "http" : "https"}://${host}:${port}${target}`;
 }
 
-async function towardsClientResponse(response: Response): Promise<Response> {
+async function towardsClientResponse(response: Response, over: () => void): Promise<Response> {
   const { status, statusText, headers } = response;
   towardsClient(headers);
   // A Response cannot be made with a status above 599, though a service may send one.
-  if (response.body === null || status > STATUS_MAX) return response;
+  if (response.body === null || status > STATUS_MAX) {
+    over();
+    return response;
+  }
   // To bytes without a type Bun.serve would add one; to a stream it does not.
   const announced = headers.has("content-type") ? headers.get("content-length") : null;
-  const body = await carried(response.body, announced);
+  const body = await carried(response.body, announced, over);
+  if (typeof body !== "function") over();
   return new Response(typeof body === "function" ? body() : body, { status, statusText, headers });
 }

@@ -50,8 +50,29 @@ export const EDGE_KEEPALIVE_MS = 20_000;
 /** Proxies before us that are looked at, from the nearest on. */
 export const EDGE_FORWARDED_HOPS_MAX = 32;
 
+/** Requests, streams and WebSockets that are carried at once. */
+export interface ConnectionLimits {
+  perSandbox: number;
+  perTeam: number;
+}
+export const EDGE_CONNECTIONS_DEFAULT: ConnectionLimits = { perSandbox: 2_500, perTeam: 20_000 };
+
 /** What clients of sandbox URLs, and services behind them, can run into. */
 export const EDGE_LIMITS: readonly Limit[] = [
+  {
+    name: "requests, streams and WebSockets to a sandbox",
+    scope: "sandbox",
+    value: `${EDGE_CONNECTIONS_DEFAULT.perSandbox} at once`,
+    error: "429 without `Retry-After`",
+    setting: "SANDLOT_CONNECTIONS_PER_SANDBOX",
+  },
+  {
+    name: "requests, streams and WebSockets to all sandboxes of a team",
+    scope: "team",
+    value: `${EDGE_CONNECTIONS_DEFAULT.perTeam} at once`,
+    error: "429 without `Retry-After`",
+    setting: "SANDLOT_CONNECTIONS_PER_TEAM",
+  },
   {
     name: "answer that a client has not taken",
     scope: "connection",

@@ -23,16 +23,18 @@ interface Asked {
   body: RequestBody | undefined;
   /** Our own runtime says how long its answers are; one that only ends may have been cut short. */
   isGuest: boolean;
+  /** Called when all of the answer has been handed over, or nobody takes it any more. */
+  over(): void;
 }
 
 /** Rejects with code ECONNREFUSED when nobody listens there. */
-export async function exchangeOverSocket({ request, target, body, isGuest }: Asked, way: Way): Promise<Response> {
+export async function exchangeOverSocket({ request, target, body, isGuest, over }: Asked, way: Way): Promise<Response> {
   const { method, headers, signal } = request;
   const { host, port, tlsName, ended } = way;
   const socket = await SandboxSocket.dial({ host, port, tlsName, until: [signal, ended] });
   try {
     send(socket, `${method} ${target} HTTP/1.1\r\n${headerLines(headers)}`, headers.get("content-length"), body);
-    return await answerOf(socket, method, isGuest);
+    return await answerOf(socket, method, isGuest, over);
   } catch (failure) {
     socket.terminate();
     throw failure;
@@ -47,11 +49,12 @@ function send(socket: SandboxSocket, head: string, announced: string | null, bod
   else void body.sendChunked(socket, Buffer.from(`${head}transfer-encoding: chunked\r\n\r\n`, "latin1"));
 }
 
-async function answerOf(socket: SandboxSocket, method: string, isGuest: boolean): Promise<Response> {
+async function answerOf(socket: SandboxSocket, method: string, isGuest: boolean, over: () => void): Promise<Response> {
   const { status, statusText, headers, rest } = await readAnswerHead(socket);
   if (status < STATUS_MIN || status > STATUS_MAX) throw new Error("the service's answer has no status of HTTP");
   if (method === "HEAD" || BODILESS.has(status)) {
     socket.finish();
+    over();
     towardsClient(headers);
     return new Response(null, { status, statusText, headers });
   }
@@ -60,10 +63,12 @@ async function answerOf(socket: SandboxSocket, method: string, isGuest: boolean)
   towardsClient(headers);
   const body = new ArrivingBody(socket, rest, framing);
   // To bytes without a type Bun.serve would add one; to a stream it does not.
-  if (!headers.has("content-type")) return new Response(body.stream(), { status, statusText, headers });
+  if (!headers.has("content-type")) return new Response(body.stream(over), { status, statusText, headers });
   // Costs no time: Bun.serve sends a stream's head with its first piece.
   if (isShort(headers.get("content-length"))) await body.begun();
-  return new Response(body.whole ?? body.stream(), { status, statusText, headers });
+  const { whole } = body;
+  if (whole !== undefined) over();
+  return new Response(whole ?? body.stream(over), { status, statusText, headers });
 }
 
 function isShort(announced: string | null): boolean {

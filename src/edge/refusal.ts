@@ -8,6 +8,7 @@ export type Refusal =
   | { reason: "sandbox-not-found" | "resume-forbidden" | "sandbox-in-transition"; sandboxId: string }
   | { reason: "traffic-token-missing" | "traffic-token-wrong"; sandboxId: string }
   | { reason: "limit-reached" | "resume-unavailable"; sandboxId: string }
+  | { reason: "too-many-connections"; sandboxId: string; of: "sandbox" | "team"; most: number }
   | { reason: "closed-port"; sandboxId: string; port: number }
   | { reason: "internal-endpoint"; path: string }
   | { reason: "bad-request"; status: 400 | 405 | 500 | 501; text: string };
@@ -50,6 +51,10 @@ const LIMIT_REACHED: Page = {
   advice:
     "The sandbox is paused, and its team runs as many sandboxes as it may. End another one, then reload this page.",
 };
+const TOO_MANY: Page = {
+  title: "Too Many Connections",
+  advice: "As many requests as may be are being answered. Close other pages or streams of it, then reload this page.",
+};
 const UNAVAILABLE: Page = {
   title: "Unable to Resume Sandbox Now",
   advice: "The sandbox is paused, and the machine has no room or no time to resume it. Reload this page in a moment.",
@@ -86,6 +91,12 @@ export function refuse(refusal: Refusal, asked: Headers): Response {
       const message = "The sandbox is paused and its team has reached its limit of running sandboxes";
       return answer({ sandboxId: refusal.sandboxId, message, code: 429 }, LIMIT_REACHED, asked);
     }
+    case "too-many-connections": {
+      const { sandboxId, of, most } = refusal;
+      const whose = of === "sandbox" ? "The sandbox" : "The sandbox's team";
+      const message = `${whose} has ${most} requests and streams open, and may have no more; close some of them`;
+      return answer({ sandboxId, message, code: 429, connectionLimit: most }, TOO_MANY, asked);
+    }
     case "resume-unavailable": {
       const message = "The sandbox is paused and cannot be resumed just now; try again in a moment";
       const response = answer({ sandboxId: refusal.sandboxId, message, code: 503 }, UNAVAILABLE, asked);
@@ -115,6 +126,7 @@ interface Body {
   port?: number;
   path?: string;
   code: number;
+  connectionLimit?: number;
 }
 
 function answer(body: Body, page: Page, asked: Headers): Response {

@@ -3,7 +3,7 @@ import type { Route } from "../control/directory.ts";
 import { RouteTable } from "./route-table.ts";
 
 const endpoint = { host: "10.0.0.1", runtimePort: 49_983, ownPorts: true };
-const access = { trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
+const access = { teamId: "team", trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
 const route = (changes: Partial<Route> = {}): Route => ({
   sandboxId: "a",
   runId: "a1",

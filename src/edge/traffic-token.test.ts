@@ -28,7 +28,7 @@ afterEach(async () => {
 
 /** The sandbox is private from now on; its runtime is the service, too. */
 function close(changes: { guardsRuntime: boolean; trafficToken?: string | null }): void {
-  edge.access = { trafficToken: TOKEN, maskRequestHost: null, httpsPorts: [], ...changes };
+  edge.access = { teamId: "team", trafficToken: TOKEN, maskRequestHost: null, httpsPorts: [], ...changes };
   edge.place({ runtimePort: service.port });
 }
 
@@ -171,6 +171,6 @@ test("a public sandbox asks for nothing, and passes a token on as any header", a
 });
 
 test("an empty token, which nobody should have been given, opens nothing", () => {
-  const access = { trafficToken: "", guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
+  const access = { teamId: "team", trafficToken: "", guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
   expect(trafficRefusal(access, 3000, "")).toBe("traffic-token-missing");
 });

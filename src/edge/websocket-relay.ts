@@ -32,6 +32,7 @@ export function isWebSocketUpgrade({ method, headers }: Request): boolean {
 
 /**
  * Connects to the service first, so that its refusal can still be an HTTP answer. Undefined: the client is upgraded.
+ * `over` is called when it is gone, or was not.
  */
 export async function upgradeThrough(
   reach: Reach,
@@ -39,17 +40,25 @@ export async function upgradeThrough(
   target: string,
   request: Request,
   server: Server<Relay>,
+  over: () => void,
 ): Promise<Response | undefined> {
   const { headers: asking, signal } = request;
   const outcome = await reach.to(route, { headers: asking, signal, mayWake: true }, (way) =>
     shakeHands(request, target, way),
   );
-  if ("refusal" in outcome) return refuse(outcome.refusal, request.headers);
-  if ("declined" in outcome.reached) return outcome.reached.declined;
+  if ("refusal" in outcome) {
+    over();
+    return refuse(outcome.refusal, request.headers);
+  }
+  if ("declined" in outcome.reached) {
+    over();
+    return outcome.reached.declined;
+  }
   const { socket, headers } = outcome.reached;
   // Bun would choose the client's first subprotocol where the service chose none.
   request.headers.delete("sec-websocket-protocol");
-  if (server.upgrade(request, { data: new Relay(socket), headers })) return undefined;
+  if (server.upgrade(request, { data: new Relay(socket, over), headers })) return undefined;
+  over();
   socket.terminate();
   return refuse({ reason: "bad-request", status: 400, text: "Invalid WebSocket handshake" }, request.headers);
 }
@@ -63,7 +72,11 @@ export class Relay implements SandboxSocketListener, FrameSink {
   #pingsUnanswered = 0;
   #over = false;
 
-  constructor(sandbox: SandboxSocket) {
+  /** `over` is called when the client is gone. */
+  constructor(
+    sandbox: SandboxSocket,
+    readonly over: () => void,
+  ) {
     this.#sandbox = sandbox;
   }
 
@@ -92,6 +105,7 @@ export class Relay implements SandboxSocketListener, FrameSink {
   }
 
   clientClosed(code: number, reason: string): void {
+    this.over();
     if (this.#over) return;
     this.#over = true;
     if (code !== CloseCode.NoCode && !isSendable(code)) {

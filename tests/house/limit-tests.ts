@@ -264,6 +264,14 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "src/guest/system/forwarder.test.ts",
     "carries so many connections and no more",
   ],
+  "requests, streams and WebSockets to a sandbox": [
+    "src/edge/connection-limits.test.ts",
+    "one too many to a sandbox is refused, and another is carried when one is over",
+  ],
+  "requests, streams and WebSockets to all sandboxes of a team": [
+    "src/edge/connection-limits.test.ts",
+    "one too many to the sandboxes of a team is refused",
+  ],
   "answer that a client has not taken": [
     "src/edge/http-volume.test.ts",
     "a client that takes nothing holds the service back",

@@ -68,7 +68,13 @@ describe("the traffic token", () => {
 });
 
 describe("the edge is told", () => {
-  const open = { trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
+  const open = {
+    teamId: f.firstRun.teamId,
+    trafficToken: null,
+    guardsRuntime: false,
+    maskRequestHost: null,
+    httpsPorts: [],
+  };
 
   test.each([
     ["nothing of what was not said", "/v2/sandboxes", {}, open],

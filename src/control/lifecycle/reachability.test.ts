@@ -4,7 +4,7 @@ import type { RouteEvent } from "../directory.ts";
 import { Reachability } from "./reachability.ts";
 
 const endpoint = { host: "10.0.0.1", runtimePort: 49_983, ownPorts: true };
-const access = { trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
+const access = { teamId: "t", trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
 const id = "i1";
 
 let reachability: Reachability;

@@ -2,8 +2,9 @@
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { RouteAccess } from "../directory.ts";
 
-export function accessOf({ network, trafficToken, secure }: Sandbox): RouteAccess {
+export function accessOf({ teamId, network, trafficToken, secure }: Sandbox): RouteAccess {
   return {
+    teamId,
     trafficToken,
     // Else nothing would guard it.
     guardsRuntime: trafficToken !== null && !secure,

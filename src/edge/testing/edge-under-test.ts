@@ -8,7 +8,7 @@ import type { Directory, RouteAccess } from "../../control/directory.ts";
 import { freePort } from "../../work/testing/free-port.ts";
 import { TrustedProxies } from "../client-address.ts";
 import { createEdge, type Relay } from "../edge.ts";
-import { EDGE_REQUEST_BODY_MAX_BYTES } from "../limits.ts";
+import { type ConnectionLimits, EDGE_REQUEST_BODY_MAX_BYTES } from "../limits.ts";
 import { type Destination, RouteTable } from "../route-table.ts";
 
 export const SANDBOX = "i0123456789abcdefghij";
@@ -29,10 +29,10 @@ export class EdgeUnderTest implements AsyncDisposable {
   wake: Directory["wake"] = async () => ({ refused: "not-found" });
   #runs = 1;
 
-  constructor(trustedProxies = new TrustedProxies([])) {
+  constructor(trustedProxies = new TrustedProxies([]), limits?: ConnectionLimits) {
     const routes = { find: (id: string) => this.find(id) };
     const log = (message: string) => this.logged.push(message);
-    const edge = createEdge({ directory: this.#directory(), routes, log, trustedProxies });
+    const edge = createEdge({ directory: this.#directory(), routes, log, trustedProxies, ...(limits && { limits }) });
     this.place();
     this.server = Bun.serve<Relay>({
       port: 0,
@@ -84,7 +84,13 @@ export class EdgeUnderTest implements AsyncDisposable {
   }
 
   /** Who is let through, from the next `place` on. */
-  access: RouteAccess = { trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
+  access: RouteAccess = {
+    teamId: "team",
+    trafficToken: null,
+    guardsRuntime: false,
+    maskRequestHost: null,
+    httpsPorts: [],
+  };
 
   /** From now on the sandbox is reached there. */
   place({
