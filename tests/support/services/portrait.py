@@ -54,7 +54,6 @@ def mounts():
     return sorted(found)
 
 
-
 def settings(top):
     found = {}
     for at, _, names in os.walk(top):
