@@ -170,6 +170,9 @@ export const QUEUE_TICK_MS = 250;
 export const QUEUE_GROWTH_BYTES = 64 * 1024 * 1024;
 /** So many sandboxes before others get their turn. */
 export const QUEUE_LOOK_TURN = 8;
+/** Of files in memory, in a sandbox of much memory. */
+export const SHM_MAX_MB = 256;
+export const RUN_MAX_MB = 64;
 /** Of one sandbox: the machine has a million in all, and what waits in one is no sandbox's memory (64 KiB each way). */
 export const TERMINALS_PER_SANDBOX_MAX = 256;
 /** A sandbox's disk has room for one file in each of these pieces; a small one for as many as mke2fs thinks right. */

@@ -24,6 +24,8 @@ import {
   RELAY_CONNECTIONS_PER_SANDBOX_MAX,
   RELAY_HELLO_MS,
   RELAY_NEW_PER_SECOND,
+  RUN_MAX_MB,
+  SHM_MAX_MB,
   TERMINALS_PER_SANDBOX_MAX,
 } from "./limits.ts";
 import { OPEN_FILES_WANTED } from "./system/open-files.ts";
@@ -54,6 +56,18 @@ export const HOST_LIMITS: readonly Limit[] = [
     scope: "sandbox",
     value: String(TERMINALS_PER_SANDBOX_MAX),
     error: "`openpty` fails with `ENOSPC`",
+  },
+  {
+    name: "files in memory: `/dev/shm` and `/run`",
+    scope: "sandbox",
+    value: `${SHM_MAX_MB} MB and ${RUN_MAX_MB} MB; less of less memory`,
+    error: "`ENOSPC`",
+  },
+  {
+    name: "memory of System V segments",
+    scope: "sandbox",
+    value: "an eighth of the memory",
+    error: "`shmget` fails with `ENOSPC`",
   },
   {
     name: "what waits unread in netlink and ping sockets",

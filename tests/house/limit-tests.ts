@@ -136,6 +136,14 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
   ],
   "files on the disk": ["tests/functional/host/layers.test.ts", "a disk is full at its number of files"],
   terminals: ["tests/security/machine-limits.test.ts", "has so many terminals and no more, and others have theirs"],
+  "files in memory: `/dev/shm` and `/run`": [
+    "tests/security/lasting-memory.test.ts",
+    "a sandbox has memory left for the guest and for more, whatever somebody has put there",
+  ],
+  "memory of System V segments": [
+    "tests/security/lasting-memory.test.ts",
+    "a sandbox has memory left for the guest and for more, whatever somebody has put there",
+  ],
   "what waits unread in netlink and ping sockets": [
     "tests/security/uncounted-memory.test.ts",
     "a sandbox that leaves too much unread in %s sockets is ended, and told why",

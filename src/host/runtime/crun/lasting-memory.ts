@@ -5,11 +5,10 @@
  */
 import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { release as osRelease } from "node:os";
+import { RUN_MAX_MB, SHM_MAX_MB } from "../../limits.ts";
 import { setIpcNamespace } from "../../system/syscalls.ts";
 
 const MIB = 1024 * 1024;
-const SHM_MAX_MB = 256;
-const RUN_MAX_MB = 64;
 /** Devices, and a few links. */
 const DEV_MAX_INODES = 1024;
 /** A file in memory takes about so much besides what is in it. */
