@@ -2,7 +2,9 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
+import { imageFolder } from "../../../src/host/image/image-folder.ts";
 import { attempt } from "../../../src/host/system/command.ts";
+import { CACHE } from "../../support/machine-of-file.ts";
 import { newDataFolder, startServer, tearDownServer } from "../../support/server.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
@@ -66,6 +68,22 @@ test("what is missing is broken, with the exact fix, and the exit code says so",
   expect(stdout).toMatch(/^broken +commands: missing: nft\n +FIX: apt-get install nftables$/m);
   expect(readdirSync(dataFolder)).toEqual([]);
   expect(readdirSync(runRoot)).toEqual([]);
+});
+
+test("where owners of files cannot be mapped, the line says what is lost, and what would help", async () => {
+  const [dataFolder, layers] = [newDataFolder("doctor-unmapped"), newDataFolder("doctor-layers")];
+  const images = imageFolder(CACHE, "");
+  const options = `lowerdir=${images},upperdir=${layers}/upper,workdir=${layers}/work,index=on,nfs_export=on`;
+  // An overlay is a filesystem that the kernel does not map.
+  const before = [
+    `mkdir -p ${layers} && mount -t tmpfs none ${layers} && mkdir ${layers}/upper ${layers}/work`,
+    `mount -t overlay overlay -o ${options} ${images}`,
+  ].join(" && ");
+  const { exitCode, stdout } = await sandlot("doctor", dataFolder, before);
+  expect(stdout).toMatch(
+    /^degraded user ids: owners of files cannot be mapped: .*; lost: all sandboxes share their ids, .*\n +FIX: use Linux 5\.19/m,
+  );
+  expect(exitCode).toBe(0);
 });
 
 // Seen to fail with a server that asks the doctor once for each kernel.

@@ -120,6 +120,11 @@ describe("where the kernel maps owners", () => {
     ];
     for (const { id } of [running, paused]) expect(await startHolder(id)).toBe(held("user\\n", false));
     await here.machine.pause(paused.id, "paused", { memory: true });
+    await here.machine.resume({ ...requestOf("shifted"), id: paused.id, checkpoint: "paused", memory: true });
+    expect(await askService(here.machine, paused.id)).toBe(held("user\\n", false));
+    expect(recordOf(here.data, paused.id).firstId).toBe(HOST_ID_FIRST);
+    await here.machine.removeCheckpoint("paused");
+    await here.machine.pause(paused.id, "paused", { memory: true });
 
     await reopen({ mapIds: true });
     const found = await here.machine.adopt({ sandboxes: [running.id], checkpoints: ["paused"] });
