@@ -18,6 +18,13 @@ export const CRUN_REMOVE_MS = 20_000;
 export const RUNSC_MAKE_MS = 30_000;
 export const RUNSC_SIGNAL_MS = 20_000;
 export const RUNSC_SAID_MAX_CHARS = 4_000;
+/** How long a guest may take to hang up before it is written down, and how often that is tried where others call it. */
+export const LAST_CALL_MS = 10_000;
+/** More than one: as many of its connections may have been cut in the same moment. */
+export const LAST_CALLS_AT_ONCE = 8;
+export const LAST_CALL_ROUNDS = 2;
+export const SILENCE_TRIES_MAX = 6;
+export const SILENCE_RETRY_MS = 10;
 /** When to come again after a wait ran out on this machine. */
 export const OVERLOAD_RETRY_AFTER_SECONDS = 5;
 export const GUEST_CALL_MS = 10_000;

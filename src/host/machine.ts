@@ -49,7 +49,7 @@ import { Endings } from "./sandbox/endings.ts";
 import { QueueWatch } from "./sandbox/queue-watch.ts";
 import { ReadyPool } from "./sandbox/ready-pool.ts";
 import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
-import { isAlive, recordsIn, type SandboxRecord, wallOf } from "./sandbox/sandbox-record.ts";
+import { isAlive, recordsIn, type SandboxRecord } from "./sandbox/sandbox-record.ts";
 import { withSecondTry } from "./sandbox/second-try.ts";
 import { Starting } from "./sandbox/starting.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
@@ -263,10 +263,9 @@ export class Machine implements Host {
     const wanted = new Set(keep.sandboxes);
     for (const record of recordsIn(data.sandboxesFolder)) {
       if (!wanted.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
-      // A checkpoint that a killed server had begun is nobody's; whoever is in it goes on.
-      const runtime = this.walls.of(wallOf(record));
-      await runtime.untilWritten(record.id);
-      await runtime.letGo(record.id, record.cgroup);
+      await this.#checkpointing
+        .recover(record)
+        .catch((error) => complain("a sandbox may stand still: its pause was interrupted", error, record.id));
       kept.set(record.id, record);
       this.#running.add(record);
       this.#journals.follow(record.id, this.#running.welcome(record.id).guest);

@@ -21,6 +21,7 @@ import { admitAll, ruleset } from "./ruleset.ts";
 import { serverNet } from "./server-net.ts";
 import { ANY_INTERFACE, type Way } from "./slot-chains.ts";
 import { Slots } from "./slots.ts";
+import { Stillness } from "./stillness.ts";
 import { INNER_INTERFACE, innerBatch, type OuterEnd, outerBatch, shaping } from "./veth.ts";
 
 const MTU_DEFAULT = 1500;
@@ -186,6 +187,11 @@ export class Network {
   /** Opens what is closed to all others, until the slot is given back or its egress is set. */
   async grant(slot: number, ways: readonly Way[]): Promise<void> {
     await this.#egress.grant(slot, ways);
+  }
+
+  /** For a sandbox that is about to be written down. */
+  stillness(slot: number): Stillness {
+    return new Stillness(this.address(slot), this.#interface(slot));
   }
 
   /** How many bytes have gone to and from the sandbox; undefined when it has no interface. */

@@ -86,6 +86,9 @@ export interface Runtime {
   /** Makes the sandbox of a memory image again. Its first process runs already. */
   restore(request: RestoreRequest): Promise<RunningWalls>;
 
+  /** Whether connections with the outside may be open, and packets come in, while a sandbox is written. */
+  readonly keepsConnections: boolean;
+
   /** Whether processes inside are processes of the machine, among which the guest's can be put first. */
   readonly showsProcesses: boolean;
 

@@ -31,6 +31,7 @@ import type { DataFolder } from "../system/data-folder.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { keptFiles, readsItsSecret } from "./own-files.ts";
 import { rootOf, type SandboxRecord, wallOf } from "./sandbox-record.ts";
+import { silence } from "./silence.ts";
 
 /** The unit in which a file says how much room it takes. */
 const DISK_BLOCK_BYTES = 512;
@@ -98,8 +99,10 @@ export class Checkpointing {
     signal: AbortSignal | undefined,
   ): Promise<void> {
     await copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
-    const { walls, disks } = this.parts;
-    await walls.of(wallOf(record)).checkpoint({
+    const { walls, disks, network } = this.parts;
+    const runtime = walls.of(wallOf(record));
+    if (!runtime.keepsConnections) await silence(network, record);
+    await runtime.checkpoint({
       id: record.id,
       pid: record.pid,
       cgroup: record.cgroup,
@@ -170,8 +173,17 @@ export class Checkpointing {
     return memory + disk;
   }
 
+  /** One that a killed server was writing, or is not writing: whoever is in a checkpoint that is nobody's goes on. */
+  async recover(record: SandboxRecord): Promise<void> {
+    await this.parts.walls.of(wallOf(record)).untilWritten(record.id);
+    await this.#letGo(record);
+  }
+
   async #letGo(record: SandboxRecord): Promise<void> {
-    await this.parts.walls.of(wallOf(record)).letGo(record.id, record.cgroup);
+    const { walls, network } = this.parts;
+    const runtime = walls.of(wallOf(record));
+    await runtime.letGo(record.id, record.cgroup);
+    if (!runtime.keepsConnections) await network.stillness(record.slot).end();
   }
 
   #folderOf(record: SandboxRecord): string {

@@ -5,8 +5,8 @@ import { extractPackages } from "./extracted-packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
 /**
- * The one Debian suite whose runsc works: the one before has no systrap and ends a sandbox that it is to write down, the
- * one after panics when a guest starts.
+ * The one Debian suite whose runsc works: the one before has no systrap and ends a sandbox that it is to write down,
+ * the one after panics when a guest starts.
  */
 const SUITE = "trixie";
 

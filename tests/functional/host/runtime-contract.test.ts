@@ -360,7 +360,10 @@ describe.each(WALLS)("%s", (name) => {
       const failed = runtime.checkpoint({ ...request, whileStopped: "echo no such luck >&2; false" });
       await expect(failed).rejects.toMatchObject({ name: "Fault" });
       expect(await goesOn(cgroup)).toBe(true);
-      expect(await processesBelow(freezerOf(cgroup))).toEqual(before);
+      const after = await processesBelow(freezerOf(cgroup));
+      // Which ones a wall has of its own is its own business.
+      if (runtime.showsProcesses) expect(after).toEqual(before);
+      else expect(after).toContain(pid);
       await runtime.remove("refused");
     });
 

@@ -1,10 +1,10 @@
 /** A server whose sandboxes are behind runsc, through the SDK: all that a client does, and what outlives the server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type FilesystemEvent, Sandbox } from "e2b";
-import { NOTHING, settledCensus } from "../../support/census.ts";
+import { census, NOTHING, settledCensus } from "../../support/census.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
-import { until } from "../../support/until.ts";
+import { refusalOf, until } from "../../support/until.ts";
 
 const SETTINGS = { SANDLOT_WALL: "runsc", SANDLOT_READY: "0" };
 const data = foldersOfFile()("runsc");
@@ -90,6 +90,41 @@ describe("a sandbox behind runsc", () => {
   });
 });
 
+test("a pause keeps processes, memory and files, and a resume goes on with them", async () => {
+  const sandbox = await create();
+  await sandbox.files.write("/tmp/note", "on disk");
+  await startCounter(sandbox);
+  const before = Number(await countOf(sandbox));
+  expect(await sandbox.pause()).toBe(true);
+  expect(await census(data)).toMatchObject({ processes: 0, cgroups: 0, runscRecords: 0 });
+  await Sandbox.connect(sandbox.sandboxId, server.options);
+  expect(Number(await countOf(sandbox))).toBe(before + 1);
+  expect(await sandbox.files.read("/tmp/note")).toBe("on disk");
+  await sandbox.kill();
+});
+
+test("a fork and sandboxes of a snapshot go on from there, each for itself", async () => {
+  const sandbox = await create();
+  await startCounter(sandbox);
+  const before = Number(await countOf(sandbox));
+  const { snapshotId } = await sandbox.createSnapshot();
+  expect(Number(await countOf(sandbox))).toBe(before + 1);
+  const copies = await Promise.all([1, 2].map(() => Sandbox.create(snapshotId, server.options)));
+  for (const copy of copies) expect(Number(await countOf(copy))).toBe(before + 1);
+  expect(Number(await countOf(sandbox))).toBe(before + 2);
+  for (const each of [sandbox, ...copies]) await each.kill();
+  await Sandbox.deleteSnapshot(snapshotId, server.options);
+});
+
+test("a deleted file that is open is refused by its name, and the sandbox runs on", async () => {
+  const sandbox = await create();
+  await sandbox.commands.run("exec 3> gone; rm gone; touch deleted; sleep 1000", { background: true });
+  await until("it is deleted", () => sandbox.files.exists("deleted"));
+  expect((await refusalOf(sandbox.pause())).message).toContain("/home/user/gone");
+  expect((await sandbox.commands.run("echo on")).stdout).toBe("on\n");
+  await sandbox.kill();
+});
+
 test("a sandbox outlives a server that is killed; the next one serves it, and leaves nothing of it", async () => {
   const sandbox = await create();
   await startCounter(sandbox);
@@ -97,6 +132,10 @@ test("a sandbox outlives a server that is killed; the next one serves it, and le
   await server.crash();
   server = await startServer(data, SETTINGS);
   expect(Number(await countOf(sandbox))).toBe(before + 1);
+  const again = await Sandbox.connect(sandbox.sandboxId, server.options);
+  expect(await again.pause()).toBe(true);
+  await Sandbox.connect(sandbox.sandboxId, server.options);
+  expect(Number(await countOf(sandbox))).toBe(before + 2);
   await Sandbox.kill(sandbox.sandboxId, server.options);
   expect(await settledCensus(data, NOTHING)).toEqual(NOTHING);
 });

@@ -42,6 +42,11 @@ const MIB = 1024 * 1024;
 
 export class RunscRuntime implements Runtime {
   readonly showsProcesses = false;
+  /**
+   * What is open is disconnected in the middle of the writing, and what comes in changes what is being written: either
+   * may leave a program that waits for connections waiting for ever, or without end.
+   */
+  readonly keepsConnections = false;
   readonly #runsc: Runsc;
   #version: string | undefined;
 
@@ -196,7 +201,7 @@ export class RunscRuntime implements Runtime {
   }
 }
 
-/** A volume is mounted on a folder of the sandbox's own disk, which is made where it is missing. Nothing runs there yet. */
+/** A volume is mounted on a folder of the sandbox's disk, which is made where it is missing. Nothing runs there yet. */
 function demandFolders(root: string, volumes: readonly OutsideMount[]): void {
   for (const { inside } of volumes) {
     let path = root;

@@ -61,7 +61,7 @@ export function runscSpec(input: Omit<NewSandbox, "id" | "folder">) {
   };
 }
 
-/** What was written is made again elsewhere: with another root, other files from outside, another size and other ids. */
+/** What was written is made again elsewhere: with another root, other files from outside, another size, other ids. */
 export function specForRestore(written: RunscSpec, request: RestoreRequest): RunscSpec {
   const places = new Map(request.mounts.map(({ inside, outside }) => [inside, outside]));
   return {

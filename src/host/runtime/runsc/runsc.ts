@@ -7,13 +7,13 @@ import { freezerOf } from "../../cgroup/freezer.ts";
 import { RESTORE_MS, RUNSC_MAKE_MS, RUNSC_SAID_MAX_CHARS, RUNSC_SIGNAL_MS } from "../../limits.ts";
 import { attempt } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
-import { USUAL_SCORE } from "../../system/oom-score.ts";
+import { TAKE_USUAL_SCORE } from "../../system/oom-score.ts";
 import { readToolLog } from "../tool-log.ts";
 import { type ToolAction, toolCgroup } from "../tool-work.ts";
 
 /**
  * Systrap runs everywhere, without KVM. The network is runsc's own, on the interface that the host plugs in; what is
- * open to the outside when a sandbox is written down is disconnected. Files are on the sandbox's disk, and nowhere else.
+ * open to the outside when a sandbox is written down is disconnected. Files are on the sandbox's disk alone.
  */
 const FLAGS = [
   "--platform=systrap",
@@ -24,10 +24,11 @@ const FLAGS = [
 ];
 
 /**
- * In the cgroup that is named first, and no more spared than others when memory runs out, as the server may be. Runsc takes a namespace for the machine's own, and refuses to use it, when it finds
- * a setting there that new kernels show in all of them: it is shown none.
+ * In the cgroup that is named first, and no more spared than others when memory runs out, as the server may be. Runsc
+ * takes a namespace for the machine's own, and refuses to use it, when it finds a setting there that new kernels show
+ * in all of them: it is shown none.
  */
-const ENTER = `echo ${USUAL_SCORE} > /proc/self/oom_score_adj; echo 0 > "$1" && shift && exec unshare --mount --propagation=slave /bin/sh -ec '
+const ENTER = `${TAKE_USUAL_SCORE}echo 0 > "$1" && shift && exec unshare --mount --propagation=slave /bin/sh -ec '
   mount -t tmpfs -o ro,size=4k none /proc/sys/net
   exec "$@"' sh "$@"`;
 /** The sandbox keeps the standard streams of whoever makes it. */
@@ -65,7 +66,7 @@ export class Runsc {
     return said?.exitCode === 0 ? /^runsc version (\S+)$/m.exec(said.stdout)?.[1] : undefined;
   }
 
-  /** What is described in `bundle`/config.json, stopped before its first process runs; answers the pid of its kernel. */
+  /** What is described in `bundle`/config.json, before its first process runs; answers the pid of its kernel. */
   async create(id: string, bundle: string): Promise<number> {
     const pidFile = join(bundle, "pid");
     const args = ["create", "--bundle", bundle, "--pid-file", pidFile, id];

@@ -1,0 +1,22 @@
+/** Before a sandbox is written down that may have no connection open then: all are ended, and no packet comes in. */
+import { Fault } from "../../contract/fault.ts";
+import { lastCall } from "../guest-link/last-call.ts";
+import { LAST_CALL_ROUNDS, LAST_CALLS_AT_ONCE, SILENCE_RETRY_MS, SILENCE_TRIES_MAX } from "../limits.ts";
+import type { Network } from "../network/network.ts";
+import type { SandboxRecord } from "./sandbox-record.ts";
+
+/** It lasts until somebody ends it. Fault 503 when others connect faster than they are cut off. */
+export async function silence(network: Network, { slot }: Pick<SandboxRecord, "slot">): Promise<void> {
+  const still = network.stillness(slot);
+  for (let tries = 0; tries < SILENCE_TRIES_MAX; tries++) {
+    await still.cut();
+    for (let round = 0; round < LAST_CALL_ROUNDS; round++) {
+      await Promise.all(Array.from({ length: LAST_CALLS_AT_ONCE }, () => lastCall(network.address(slot))));
+    }
+    await still.begin();
+    if (!still.isConnected) return;
+    await still.end();
+    await Bun.sleep(SILENCE_RETRY_MS * 2 ** tries);
+  }
+  throw new Fault(503, "others connect to this sandbox all the time, so that it cannot be written down; try again");
+}
