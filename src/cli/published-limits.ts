@@ -25,6 +25,6 @@ export const CLI_LIMITS: readonly Limit[] = [
     name: "silence between client and management interface",
     scope: "connection",
     value: `${IDLE_SECONDS} seconds`,
-    error: "closed; a body that trickles counts as silence",
+    error: "closed; a body that trickles, and an answer that nobody takes, count as silence",
   },
 ];

@@ -20,7 +20,8 @@ let listeners: Listeners;
 beforeAll(async () => {
   const config = loadConfig({ SANDLOT_DATA: folder, SANDLOT_LISTEN: `127.0.0.1:${port}` });
   listeners = await Listeners.open(config, {
-    handle: async (request) => new Response(`${(await request.bytes()).length} bytes`),
+    handle: async (request) =>
+      request.url.endsWith("/endless") ? endless() : new Response(`${(await request.bytes()).length} bytes`),
     edge: { route: () => undefined, handle: async () => undefined, websocket: { message: () => undefined } },
     trustedProxies: new TrustedProxies([]),
     idleSeconds: 4,
@@ -31,6 +32,26 @@ afterAll(async () => {
   await listeners.stop(true);
   rmSync(folder, { recursive: true });
 });
+
+const givenUp = Promise.withResolvers<void>();
+
+/** An answer without an end; `givenUp` when nobody is to get it any more. */
+function endless(): Response {
+  const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(new Uint8Array(1024 * 1024));
+  return new Response(new ReadableStream({ pull, cancel: () => givenUp.resolve() }, { highWaterMark: 0 }));
+}
+
+/** Asks for it and takes nothing of it. */
+async function ignore(): Promise<void> {
+  const socket = await Bun.connect({
+    hostname: "127.0.0.1",
+    port,
+    socket: { data: (socket) => void socket.pause(), error: () => undefined },
+  });
+  socket.write("GET /endless HTTP/1.1\r\nHost: here\r\n\r\n");
+  await givenUp.promise;
+  socket.terminate();
+}
 
 /** All that is answered until the connection is closed; what `more` gives is sent piece by piece. */
 async function answer(text: string, more?: (at: number) => string): Promise<string> {
@@ -87,11 +108,13 @@ test(
 );
 
 test(
-  "a body that trickles, and a connection that is silent, are cut",
+  "a body that trickles, an answer that nobody takes, and a connection that is silent, are cut",
   async () => {
     const begun = `${HEAD}Content-Length: 1000\r\n\r\n`;
     const kept = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+    const ignored = ignore();
     const heard = await Promise.all([answer(begun), answer(begun, () => "a"), answer(kept)]);
+    await ignored;
     expect(heard).toEqual(["", "", expect.stringContaining("0 bytes")]);
   },
   TEST_MS,

@@ -304,6 +304,6 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
   ],
   "silence between client and management interface": [
     "src/cli/slow-clients.test.ts",
-    "a body that trickles, and a connection that is silent, are cut",
+    "a body that trickles, an answer that nobody takes, and a connection that is silent, are cut",
   ],
 };
