@@ -159,12 +159,14 @@ export const CONNECTIONS_PER_SANDBOX_MAX = 8192;
 export const MACHINE_MEMORY_PART = 1 / 16;
 export const MACHINE_MEMORY_MIN_BYTES = 512 * 1024 * 1024;
 /**
- * What may wait in the netlink and ping sockets of a sandbox, in all, and how many of these it may have: they are in
- * nobody's memory. Those of a sandbox that has no more than a few are not looked at.
+ * What may wait in the netlink and ping sockets of a sandbox, and unsent in its UDP sockets, in all: it is in nobody's
+ * memory. And how many of the first two it may have. Those of a sandbox that has no more than a few are not looked at;
+ * of UDP sockets, each of which holds 64 KiB at most, these are more.
  */
 export const QUEUED_PER_SANDBOX_MAX_BYTES = 32 * 1024 * 1024;
 export const QUEUING_SOCKETS_PER_SANDBOX_MAX = 4096;
 export const QUEUE_SOCKETS_FEW = 4;
+export const QUEUE_UDP_SOCKETS_FEW = 128;
 /** Of a list of sockets: as long as one of all those that a sandbox may have. */
 export const QUEUE_LIST_MAX_BYTES = 1024 * 1024;
 /**

@@ -70,7 +70,7 @@ export const HOST_LIMITS: readonly Limit[] = [
     error: "`shmget` fails with `ENOSPC`",
   },
   {
-    name: "what waits unread in netlink and ping sockets",
+    name: "what waits in netlink and ping sockets, unsent in UDP",
     scope: "sandbox",
     value: `${inBytes(QUEUED_PER_SANDBOX_MAX_BYTES)}, ${QUEUING_SOCKETS_PER_SANDBOX_MAX} sockets`,
     error: "the sandbox is ended, and its log says why",

@@ -144,7 +144,7 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "tests/security/lasting-memory.test.ts",
     "a sandbox has memory left for the guest and for more, whatever somebody has put there",
   ],
-  "what waits unread in netlink and ping sockets": [
+  "what waits in netlink and ping sockets, unsent in UDP": [
     "tests/security/uncounted-memory.test.ts",
     "a sandbox that leaves too much unread in %s sockets is ended, and told why",
   ],

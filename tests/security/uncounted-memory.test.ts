@@ -113,7 +113,9 @@ test.each([
       (await said(`/events/sandboxes/${sandboxId}`)).includes("sandbox.lifecycle.killed"),
     );
     await until("its log says why", async () =>
-      /netlink and ping sockets held \d+ MiB that nobody reads/.test(await said(`/sandboxes/${sandboxId}/logs`)),
+      /netlink, ping and UDP sockets held \d+ MiB that count for nobody/.test(
+        await said(`/sandboxes/${sandboxId}/logs`),
+      ),
     );
     // What others do is not touched.
     const other = await Sandbox.create({ ...options, ...LIFE });

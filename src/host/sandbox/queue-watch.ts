@@ -78,7 +78,7 @@ export class QueueWatch {
 export function offenceOf({ sockets, bytes }: Queued): string | undefined {
   if (bytes > QUEUED_PER_SANDBOX_MAX_BYTES) {
     const most = `at most ${QUEUED_PER_SANDBOX_MAX_BYTES / MIB} MiB may wait there`;
-    return `its netlink and ping sockets held ${Math.round(bytes / MIB)} MiB that nobody reads; ${most}`;
+    return `its netlink, ping and UDP sockets held ${Math.round(bytes / MIB)} MiB that count for nobody; ${most}`;
   }
   if (sockets > QUEUING_SOCKETS_PER_SANDBOX_MAX) {
     return `it had ${sockets} netlink and ping sockets open; there may be ${QUEUING_SOCKETS_PER_SANDBOX_MAX}`;

@@ -14,8 +14,11 @@ def netlink():
 def ping():
   s = socket.socket(2, 2, 1); held.append(s)
   for _ in range(4): s.sendto(struct.pack("!BBHHH", 8, 0, 0, 1, 1) + b"x" * 20000, ("127.0.0.1", 0))
+def udp():
+  for family, address in ((2, "127.0.0.1"), (10, "::1")):
+    for _ in range(10): s = socket.socket(family, 2); s.connect((address, 9)); held.append(s); s.send(b"x" * 20000, 0x8000)
 for line in sys.stdin:
-  for _ in range(10): {"netlink": netlink, "ping": ping}[line.strip()]()
+  for _ in range(10): {"netlink": netlink, "ping": ping, "udp": udp}[line.strip()]()
   print(len(held), flush=True)
 `;
 const ENTER = 'ip link set lo up; echo "0 0" > /proc/sys/net/ipv4/ping_group_range; exec python3 -c "$0"';
@@ -31,20 +34,25 @@ afterAll(async () => {
   await holder.exited;
 });
 
-async function tenMore(kind: "netlink" | "ping") {
+async function tenMore(kind: "netlink" | "ping" | "udp") {
   holder.stdin.write(`${kind}\n`);
   await holder.stdin.flush();
   await answers.next();
   return queuedIn(holder.pid);
 }
 
-test("what waits in netlink and in ping sockets is seen, for that namespace alone", async () => {
+// Seen to fail for UDP without its lists: 3 000 sockets held 180 MB of the machine, and the cgroup counted 8.
+test("what waits in netlink and ping sockets, and unsent in UDP ones, is seen, for that namespace alone", async () => {
   const netlink = await tenMore("netlink");
   expect(netlink.sockets).toBeGreaterThanOrEqual(10);
   expect(netlink.bytes).toBeGreaterThan(10 * 160 * 100);
   const both = await tenMore("ping");
   expect(both.sockets).toBeGreaterThanOrEqual(20);
   expect(both.bytes - netlink.bytes).toBeGreaterThan(10 * 4 * 20_000);
+  const all = await tenMore("udp");
+  // Neither the sockets, of which a sandbox may have any number, nor what has come to them, which is counted.
+  expect(all.sockets).toBeLessThan(both.sockets + 10);
+  expect(all.bytes - both.bytes).toBeGreaterThan(200 * 20_000);
   expect(queuedIn(process.pid).bytes).toBeLessThan(netlink.bytes);
 });
 
@@ -59,7 +67,7 @@ test("the kernel's own memory is a part of the machine's", () => {
 test.each([
   [0, 0, undefined],
   [QUEUING_SOCKETS_PER_SANDBOX_MAX, QUEUED_PER_SANDBOX_MAX_BYTES, undefined],
-  [8, QUEUED_PER_SANDBOX_MAX_BYTES + 8 * 1024 * 1024, "held 40 MiB that nobody reads; at most 32 MiB"],
+  [8, QUEUED_PER_SANDBOX_MAX_BYTES + 8 * 1024 * 1024, "held 40 MiB that count for nobody; at most 32 MiB"],
   [5000, 0, "had 5000 netlink and ping sockets open; there may be 4096"],
 ])("%p sockets with %p bytes", (sockets, bytes, words) => {
   const reason = offenceOf({ sockets, bytes });

@@ -1,10 +1,11 @@
 /**
- * What waits in sockets of a sandbox and counts for nobody. The kernel charges a sandbox for what is queued in unix,
- * TCP and UDP sockets, but not for what is queued in netlink and ping sockets: only /proc tells how much that is.
+ * What waits in sockets of a sandbox and counts for nobody. The kernel charges a sandbox for what is queued in unix and
+ * TCP sockets and for what has come to UDP sockets, but neither for what is queued in netlink and ping sockets nor for
+ * datagrams that are begun and not sent (MSG_MORE): only /proc tells how much that is.
  */
 import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 import { join } from "node:path";
-import { QUEUE_LIST_MAX_BYTES, QUEUE_SOCKETS_FEW } from "../limits.ts";
+import { QUEUE_LIST_MAX_BYTES, QUEUE_SOCKETS_FEW, QUEUE_UDP_SOCKETS_FEW } from "../limits.ts";
 
 export interface Queued {
   sockets: number;
@@ -13,8 +14,9 @@ export interface Queued {
 
 const NOTHING: Queued = { sockets: 0, bytes: 0 };
 /** As the kernel calls the protocols in its table of them. */
-const PROTOCOLS = { netlink: ["NETLINK"], ping: ["PING", "PINGv6"] };
+const PROTOCOLS = { netlink: ["NETLINK"], ping: ["PING", "PINGv6"], udp: ["UDP", "UDPv6"] };
 const PING_LISTS = ["icmp", "icmp6"];
+const UDP_LISTS = ["udp", "udp6"];
 
 /** Of the network namespace of the process `pid`. The first look, at how many sockets there are, is the cheapest. */
 export function queuedIn(pid: number, proc = "/proc"): Queued {
@@ -22,9 +24,13 @@ export function queuedIn(pid: number, proc = "/proc"): Queued {
   const used = Number(/^sockets: used (\d+)$/m.exec(readFileSync(join(folder, "sockstat"), "utf8"))?.[1] ?? 0);
   if (used <= QUEUE_SOCKETS_FEW) return NOTHING;
   const protocols = readFileSync(join(folder, "protocols"), "utf8");
-  const [netlink, ping] = [socketsOf(protocols, PROTOCOLS.netlink), socketsOf(protocols, PROTOCOLS.ping)];
+  const of = (kind: keyof typeof PROTOCOLS) => socketsOf(protocols, PROTOCOLS[kind]);
+  const [netlink, ping] = [of("netlink"), of("ping")];
   let bytes = netlink > QUEUE_SOCKETS_FEW ? netlinkBytes(headOf(join(folder, "netlink"))) : 0;
-  if (ping > QUEUE_SOCKETS_FEW) for (const name of PING_LISTS) bytes += pingBytes(headOf(join(folder, name)));
+  if (ping > QUEUE_SOCKETS_FEW) for (const name of PING_LISTS) bytes += datagramBytes(headOf(join(folder, name)));
+  if (of("udp") > QUEUE_UDP_SOCKETS_FEW) {
+    for (const name of UDP_LISTS) bytes += datagramBytes(headOf(join(folder, name)), "unsent");
+  }
   return { sockets: netlink + ping, bytes };
 }
 
@@ -47,8 +53,11 @@ function netlinkBytes(list: string): number {
 }
 
 /** The fifth column, in hexadecimal: what is to be sent, and what has come. */
-function pingBytes(list: string): number {
-  return sum(list, (columns) => Number.parseInt(columns[4]?.split(":")[1] ?? "", 16));
+function datagramBytes(list: string, which: "all" | "unsent" = "all"): number {
+  return sum(list, (columns) => {
+    const [unsent = 0, unread = 0] = (columns[4] ?? "").split(":").map((text) => Number.parseInt(text, 16));
+    return which === "all" ? unsent + unread : unsent;
+  });
 }
 
 function sum(list: string, of: (columns: string[]) => number): number {
