@@ -1,6 +1,6 @@
 /**
  * Requests that two readers may understand differently, sent byte for byte to the server's own listener: to a service
- * in a sandbox, and to the management interface. The service sees one request or none, never what was hidden in another.
+ * in a sandbox, and to the management interface. The service sees one request or none, never what was hidden in one.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";

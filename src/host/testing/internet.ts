@@ -3,7 +3,8 @@
  *
  *   TCP and UDP 53   names (internet-names.ts); TCP 853 the same over TLS, /dns-query of 443 over HTTPS
  *   TCP 80, 443      "hello from outside"; /reached tells by which address, name and Host, /bytes/N sends so many
- *                    bytes, /drip a line again and again; `authorityFile` has the authority behind 443
+ *                    bytes, /drip a line again and again, ?redirect=URL leads there; `authorityFile` has the authority
+ *                    behind 443
  *   TCP and UDP 7000 an echo, so does UDP 443, where QUIC would be; the datagram "drip" brings "drop" for a minute
  *
  * What came is counted, so that a test sees what left a sandbox although no answer came back: /seen?what=TEXT of port
@@ -139,6 +140,8 @@ async function serve(request: IncomingMessage, response: ServerResponse, scheme:
   if (url.pathname === "/reached") return void response.end(JSON.stringify(reached(request, scheme)));
   if (url.pathname === "/dns-query") return await serveNames(request, response, url);
   if (url.pathname === "/drip") return drip(response);
+  const elsewhere = url.searchParams.get("redirect");
+  if (elsewhere !== null) return void response.writeHead(302, { location: elsewhere }).end();
   const bytes = /^\/bytes\/(\d{1,12})$/.exec(url.pathname)?.[1];
   if (bytes !== undefined) return sendBytes(response, Number(bytes));
   response.end("hello from outside");

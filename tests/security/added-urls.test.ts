@@ -1,0 +1,39 @@
+/** ADD of a URL in a Dockerfile is fetched by the build's own sandbox: it leads nowhere that a sandbox may not go. */
+import { expect, test } from "bun:test";
+import { CLOSED_EXAMPLES, OUTSIDE } from "../../src/host/testing/outer-network.ts";
+import { newMark, timesSeen } from "../support/egress/probing.ts";
+import { sandlotKeys } from "../support/sandlot-keys.ts";
+import { sharedServer } from "../support/shared-server.ts";
+import { until } from "../support/until.ts";
+
+const BUILD_MS = 180_000;
+const server = sharedServer();
+
+/** How a build ends that fetches this. */
+async function adding(url: string, token: string): Promise<string> {
+  const ask = async (path: string, init: RequestInit) => await (await fetch(`${server().url}${path}`, init)).json();
+  const body = JSON.stringify({ dockerfile: `FROM e2bdev/base\nADD ${url} /tmp/added` });
+  const asked = { method: "POST", headers: { Authorization: `Bearer ${token}` }, body };
+  const { templateID, buildID } = await ask("/templates", asked);
+  const look = () =>
+    ask(`/templates/${templateID}/builds/${buildID}/status`, { headers: { "X-API-Key": server().apiKey } });
+  let status = "";
+  const isOver = async () => {
+    status = (await look()).status;
+    return status === "ready" || status === "error";
+  };
+  await until("the build is over", isOver, BUILD_MS);
+  return status;
+}
+
+test(
+  "also not by a redirect",
+  async () => {
+    const token = await sandlotKeys(server(), "token", "added URLs");
+    const mark = newMark();
+    const to = encodeURIComponent(`http://${CLOSED_EXAMPLES.private}/${mark}-inside`);
+    expect(await adding(`http://${OUTSIDE}/${mark}-hop?redirect=${to}`, token)).toBe("error");
+    expect([await timesSeen(`/${mark}-hop`), await timesSeen(`/${mark}-inside`)]).toEqual([1, 0]);
+  },
+  BUILD_MS,
+);
