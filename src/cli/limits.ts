@@ -5,10 +5,6 @@
 
 /** Sandboxes of one template that are kept ready. */
 export const READY_MAX = 64;
-/** Bun's own, of a request over HTTP/1.1: bytes of its head, headers in it, and how long it may take to come. */
-export const HEAD_MAX_BYTES = 16 * 1024;
-export const HEADERS_MAX = 198;
-export const HEAD_SECONDS = 12;
 /** How long a connection to the management interface may be silent, or its body slow. Bun takes no more. */
 export const IDLE_SECONDS = 255;
 /** Requests and streams to all sandboxes at once; the most that Bun takes. */

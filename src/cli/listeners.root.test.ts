@@ -5,6 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Client } from "../control/access/client.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
+import { createEdge } from "../edge/edge.ts";
+import { unasked } from "../edge/testing/unasked.ts";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
 import { jsonLog } from "../work/log.ts";
 import { freePort } from "../work/testing/free-port.ts";
@@ -14,13 +16,14 @@ import { Listeners } from "./listeners.ts";
 const folder = mkdtempSync(join(tmpdir(), "sandlot-listeners-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const served = {
-  handle: async ({ url }: Request, { address, fromTrustedProxy }: Client) =>
-    new Response(fromTrustedProxy ? "proxied" : url, { headers: { client: address } }),
-  edge: { route: () => undefined, handle: async () => undefined, websocket: { message: () => undefined } },
-  trustedProxies: new TrustedProxies([]),
-  log: jsonLog(() => undefined),
-};
+function served(trustedProxies = new TrustedProxies([])) {
+  const management = async ({ url }: Request, { address, fromTrustedProxy, isSecure }: Client) => {
+    const asked = isSecure ? url.replace(/^http:/, "https:") : url;
+    return new Response(fromTrustedProxy ? "proxied" : asked, { headers: { client: address } });
+  };
+  const edge = createEdge({ ...unasked(), management, trustedProxies });
+  return { edge, log: jsonLog(() => undefined) };
+}
 
 function configOf(name: string, extra: Record<string, string> = {}) {
   const env = { SANDLOT_DATA: join(folder, name), SANDLOT_LISTEN: `127.0.0.1:${freePort()}`, ...extra };
@@ -33,7 +36,10 @@ function occupied() {
 
 test("without a certificate there is no TLS, and nothing on its port", async () => {
   const taken = occupied();
-  const listeners = await Listeners.open(configOf("plain", { SANDLOT_TLS_LISTEN: `127.0.0.1:${taken.port}` }), served);
+  const listeners = await Listeners.open(
+    configOf("plain", { SANDLOT_TLS_LISTEN: `127.0.0.1:${taken.port}` }),
+    served(),
+  );
   expect(listeners).toMatchObject({ domain: undefined, trust: undefined });
   await listeners.stop(true);
   taken.stop(true);
@@ -44,7 +50,7 @@ test.each([
   ["127.0.0.2", "/health"],
 ])("who is at the other end is a trusted proxy only if that is named: %s", async (proxy, answer) => {
   const config = configOf(proxy);
-  const listeners = await Listeners.open(config, { ...served, trustedProxies: new TrustedProxies([proxy]) });
+  const listeners = await Listeners.open(config, served(new TrustedProxies([proxy])));
   const headers = { "X-Forwarded-For": proxy };
   const asked = await fetch(`http://127.0.0.1:${config.listen.port}/health`, { headers });
   expect(await asked.text()).toContain(answer);
@@ -56,7 +62,7 @@ test("once sandlot tls was run there is, both lead to the same place, and client
   const config = configOf("local", { SANDLOT_TLS_LISTEN: `127.0.0.1:${port}` });
   await new LocalAuthority(config.dataFolder).renew("another.localhost", Date.now());
   // A certificate for another domain, from before the setting was changed, is replaced.
-  const listeners = await Listeners.open(config, served);
+  const listeners = await Listeners.open(config, served());
   const trust = `${config.dataFolder}-trust/ca.pem`;
   expect(listeners).toMatchObject({ domain: `sandlot.localhost:${port}`, trust });
   const ca = await Bun.file(trust).text();
@@ -76,7 +82,7 @@ test.each(["SANDLOT_LISTEN", "SANDLOT_TLS_LISTEN"])(
     const config = configOf(setting, ports);
     await new LocalAuthority(config.dataFolder).renew("sandlot.localhost", Date.now());
     const fix = `cannot listen on 127.0.0.1:${taken.port}. FIX: free the port, or choose one with ${setting}`;
-    await expect(Listeners.open(config, served)).rejects.toThrow(fix);
+    await expect(Listeners.open(config, served())).rejects.toThrow(fix);
     taken.stop(true);
   },
 );
@@ -87,5 +93,5 @@ test("a certificate that cannot be used stops the start, with the reason", async
     SANDLOT_TLS_CERT: "/nowhere/cert.pem",
     SANDLOT_TLS_KEY: "/nowhere/key.pem",
   });
-  await expect(Listeners.open(config, served)).rejects.toThrow("/nowhere/cert.pem cannot be read");
+  await expect(Listeners.open(config, served())).rejects.toThrow("/nowhere/cert.pem cannot be read");
 });

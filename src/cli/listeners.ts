@@ -3,12 +3,9 @@
  * or one of `sandlot tls`. Both lead to the same place: a host name PORT-ID.… or the headers of a sandbox mean that
  * sandbox, all else is for the management interface.
  */
-import type { Serve, Server } from "bun";
 import { Fault } from "../contract/fault.ts";
-import type { Client } from "../control/access/client.ts";
-import { clientAddress, isFromProxy, type TrustedProxies } from "../edge/client-address.ts";
-import type { createEdge, Relay } from "../edge/edge.ts";
-import { EDGE_REQUEST_BODY_MAX_BYTES } from "../edge/limits.ts";
+import type { Edge } from "../edge/edge.ts";
+import { Front } from "../edge/front/front.ts";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
 import { systemClock } from "../work/clock.ts";
 import { described, type Log } from "../work/log.ts";
@@ -20,11 +17,9 @@ import { TlsListener } from "./tls-listener.ts";
 const HTTPS_PORT = 443;
 
 interface Served {
-  handle(request: Request, client: Client): Promise<Response>;
-  trustedProxies: TrustedProxies;
-  /** How long a connection may be silent, if not for the usual time. Streams to sandboxes switch it off. */
+  edge: Edge;
+  /** How long a connection may be silent, if not for the usual time. Streams to sandboxes may be for longer. */
   idleSeconds?: number;
-  edge: ReturnType<typeof createEdge>;
   log: Log;
 }
 
@@ -40,10 +35,13 @@ export class Listeners {
 
   static async open(config: Config, served: Served): Promise<Listeners> {
     const { listen } = config;
-    const plain = listening(listen, "SANDLOT_LISTEN", () => Bun.serve<Relay>(options(listen, served)));
+    const plain = listening(listen, "SANDLOT_LISTEN", () => new Front({ ...listen, ...clients(served) }));
     try {
       const tls = await withTls(config, served);
-      const stop = async (force: boolean) => void (await Promise.all([plain.stop(force), tls?.stop(force)]));
+      const stop = async (force: boolean) => {
+        await Promise.all([plain.stop(force), tls?.stop(force)]);
+        await served.edge.stop(force);
+      };
       return new Listeners(listen, tls?.domain, tls?.trust, stop);
     } catch (thrown) {
       await plain.stop(true);
@@ -64,8 +62,7 @@ async function withTls(config: Config, served: Served): Promise<Omit<Listeners, 
       listen,
       domain,
       files,
-      begin: ({ cert, key }) =>
-        Bun.serve<Relay>({ ...options(listen, served), tls: { cert, key }, http2: true, reusePort: true }),
+      begin: ({ cert, key }) => new Front({ ...listen, ...clients(served), tls: { cert, key }, reusePort: true }),
       clock: systemClock,
       log: served.log,
     }),
@@ -90,24 +87,8 @@ async function renew(local: LocalAuthority | undefined, domain: string, log: Log
   }
 }
 
-function options({ hostname, port }: Listen, { handle, edge, trustedProxies, idleSeconds = IDLE_SECONDS }: Served) {
-  return {
-    hostname,
-    port,
-    idleTimeout: idleSeconds,
-    // Bodies are bounded where they are read: the management interface has a limit, sandbox traffic has none.
-    maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
-    fetch(request: Request, server: Server<Relay>) {
-      const route = edge.route(request);
-      if (route !== undefined) return edge.handle(request, route, server);
-      const peer = server.requestIP(request)?.address ?? "";
-      return handle(request, {
-        address: clientAddress(peer, request.headers, trustedProxies),
-        fromTrustedProxy: isFromProxy(peer, trustedProxies),
-      });
-    },
-    websocket: edge.websocket,
-  } satisfies Serve.Options<Relay>;
+function clients({ edge, idleSeconds = IDLE_SECONDS }: Served) {
+  return { handle: edge.handle, idleMs: idleSeconds * 1000 };
 }
 
 function listening<T>({ hostname, port }: Listen, setting: string, begin: () => T): T {

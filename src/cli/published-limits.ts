@@ -1,24 +1,25 @@
 /** What clients can run into at the listeners. Streams to sandboxes may be silent for as long as they like. */
 import { inBytes, type Limit } from "../contract/limit.ts";
-import { HEAD_MAX_BYTES, HEAD_SECONDS, HEADERS_MAX, IDLE_SECONDS } from "./limits.ts";
+import { EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES, EDGE_REQUEST_HEAD_MS } from "../edge/limits.ts";
+import { IDLE_SECONDS } from "./limits.ts";
 
 export const CLI_LIMITS: readonly Limit[] = [
   {
     name: "head of a request, its URL included",
     scope: "request",
-    value: `${inBytes(HEAD_MAX_BYTES)} over HTTP/1.1`,
-    error: "431 without a body",
+    value: inBytes(EDGE_REQUEST_HEAD_MAX_BYTES),
+    error: "431",
   },
   {
     name: "headers of a request",
     scope: "request",
-    value: `${HEADERS_MAX} over HTTP/1.1`,
-    error: "431 without a body",
+    value: `${EDGE_REQUEST_HEAD_MAX_LINES}`,
+    error: "431",
   },
   {
     name: "time until the head of a request is there",
     scope: "connection",
-    value: `${HEAD_SECONDS} seconds`,
+    value: `${EDGE_REQUEST_HEAD_MS / 1000} seconds`,
     error: "closed, however the bytes trickle",
   },
   {

@@ -90,14 +90,10 @@ export async function serve(config: Config): Promise<number> {
   const routes = new RouteTable();
   control.directory.follow((event) => routes.take(event));
   const trustedProxies = new TrustedProxies(config.addresses.trustedProxies);
-  const edge = createEdge({
-    directory: control.directory,
-    routes,
-    log: edgeLog(log),
-    trustedProxies,
-    limits: config.connections,
-  });
-  const listeners = await Listeners.open(config, { handle: control.handle, trustedProxies, edge, log });
+  const { directory, handle: management } = control;
+  const limits = config.connections;
+  const edge = createEdge({ directory, routes, management, log: edgeLog(log), trustedProxies, limits });
+  const listeners = await Listeners.open(config, { edge, log });
   await control.start();
   const isTerminal = process.stdout.isTTY === true;
   console.log(banner(listeners, { secret: apiKey, file: data.keyFile, isTerminal }));

@@ -3,15 +3,17 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { TrustedProxies } from "../edge/client-address.ts";
+import { createEdge } from "../edge/edge.ts";
+import { EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES } from "../edge/limits.ts";
+import { unasked } from "../edge/testing/unasked.ts";
 import { jsonLog } from "../work/log.ts";
 import { freePort } from "../work/testing/free-port.ts";
 import { loadConfig } from "./config.ts";
-import { HEAD_MAX_BYTES, HEADERS_MAX } from "./limits.ts";
 import { Listeners } from "./listeners.ts";
 
 const TEST_MS = 120_000;
 const TRICKLE_MS = 500;
+const IDLE_SECONDS = 4;
 const HEAD = "POST / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n";
 const folder = mkdtempSync(join(tmpdir(), "sandlot-slow-"));
 const port = freePort();
@@ -20,11 +22,13 @@ let listeners: Listeners;
 beforeAll(async () => {
   const config = loadConfig({ SANDLOT_DATA: folder, SANDLOT_LISTEN: `127.0.0.1:${port}` });
   listeners = await Listeners.open(config, {
-    handle: async (request) =>
-      request.url.endsWith("/endless") ? endless() : new Response(`${(await request.bytes()).length} bytes`),
-    edge: { route: () => undefined, handle: async () => undefined, websocket: { message: () => undefined } },
-    trustedProxies: new TrustedProxies([]),
-    idleSeconds: 4,
+    edge: createEdge({
+      ...unasked(),
+      management: async (request) =>
+        request.url.endsWith("/endless") ? endless() : new Response(`${(await request.bytes()).length} bytes`),
+      idleSeconds: IDLE_SECONDS,
+    }),
+    idleSeconds: IDLE_SECONDS,
     log: jsonLog(() => undefined),
   });
 });
@@ -85,10 +89,10 @@ const headers = (count: number) =>
   `${HEAD}${Array.from({ length: count - 2 }, (_, at) => `X-${at}: a\r\n`).join("")}\r\n`;
 
 test("a head that is too long, or has too many headers, is 431", async () => {
-  for (const most of [headOf(HEAD_MAX_BYTES - 16), headers(HEADERS_MAX)])
+  for (const most of [headOf(EDGE_REQUEST_HEAD_MAX_BYTES - 16), headers(EDGE_REQUEST_HEAD_MAX_LINES)])
     expect(await answer(most)).toStartWith("HTTP/1.1 200 ");
-  const long = `GET /${"u".repeat(HEAD_MAX_BYTES)} HTTP/1.1\r\nHost: here\r\n\r\n`;
-  for (const more of [headOf(HEAD_MAX_BYTES + 16), long, headers(HEADERS_MAX + 1)]) {
+  const long = `GET /${"u".repeat(EDGE_REQUEST_HEAD_MAX_BYTES)} HTTP/1.1\r\nHost: here\r\n\r\n`;
+  for (const more of [headOf(EDGE_REQUEST_HEAD_MAX_BYTES + 16), long, headers(EDGE_REQUEST_HEAD_MAX_LINES + 1)]) {
     expect(await answer(more)).toStartWith("HTTP/1.1 431 ");
   }
 });

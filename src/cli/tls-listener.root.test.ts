@@ -37,12 +37,12 @@ class Listening implements AsyncDisposable {
   readonly port = freePort();
   /** Each piece that a stream gives is asked for here. */
   readonly pieces = new Map<string, PromiseWithResolvers<void>>();
-  readonly listener: TlsListener<undefined>;
+  readonly listener: TlsListener;
 
   constructor() {
     this.certbot.renew(filesOf("first"));
     const listen = { hostname: "127.0.0.1", port: this.port };
-    this.listener = TlsListener.open<undefined>({
+    this.listener = TlsListener.open({
       listen,
       domain: DOMAIN,
       files: this.certbot.files,

@@ -5,7 +5,6 @@
  * it carries nothing any more: to be told that it leaves (GOAWAY of HTTP/2) is enough for some clients, the official
  * one among them, to give up what they are being sent.
  */
-import type { Server } from "bun";
 import { Fault } from "../contract/fault.ts";
 import { type Certificate, type CertificateFiles, digestOf, flawOf, readCertificate } from "../host/tls/certificate.ts";
 import { leadToNewest } from "../host/tls/shared-port.ts";
@@ -14,36 +13,43 @@ import { described, type Log } from "../work/log.ts";
 import type { Listen } from "./addresses.ts";
 import { CERTIFICATE_LOOK_EVERY_MS, LEAVING_LISTENER_MS } from "./limits.ts";
 
-interface TlsOptions<Data> {
+/** What listens, of which this has to know only whether it carries anything. */
+interface Listening {
+  readonly pendingRequests: number;
+  readonly pendingWebSockets: number;
+  stop(force: boolean): Promise<void>;
+}
+
+interface TlsOptions {
   listen: Listen;
   domain: string;
   files: CertificateFiles;
   /** Begins to listen with this certificate, on a port that may be shared. */
-  begin(certificate: Certificate): Server<Data>;
+  begin(certificate: Certificate): Listening;
   clock: Clock;
   log: Log;
 }
 
-export class TlsListener<Data> {
-  readonly #options: TlsOptions<Data>;
-  #current: Server<Data>;
-  #leaving: { server: Server<Data>; sinceMs: number; timer: Timer } | undefined;
+export class TlsListener {
+  readonly #options: TlsOptions;
+  #current: Listening;
+  #leaving: { server: Listening; sinceMs: number; timer: Timer } | undefined;
   /** They listen no more, and carry what began before. */
-  readonly #left = new Set<Server<Data>>();
+  readonly #left = new Set<Listening>();
   /** Of what is served. */
   #digest: string | undefined;
   /** Of what was found the last time and could not be taken. */
   #refused: { digest: string; told: boolean } | undefined;
   #nextLook: Timer;
 
-  private constructor(options: TlsOptions<Data>, server: Server<Data>, digest: string | undefined) {
+  private constructor(options: TlsOptions, server: Listening, digest: string | undefined) {
     this.#options = options;
     this.#current = server;
     this.#digest = digest;
     this.#nextLook = this.#lookLater();
   }
 
-  static open<Data>(options: TlsOptions<Data>): TlsListener<Data> {
+  static open(options: TlsOptions): TlsListener {
     const { listen, files, domain, clock, log } = options;
     // Before it is read: should it change meanwhile, the next look takes it.
     const digest = digestOf(files);
@@ -104,14 +110,14 @@ export class TlsListener<Data> {
     return true;
   }
 
-  #leaveLater(server: Server<Data>): Timer {
+  #leaveLater(server: Listening): Timer {
     return this.#options.clock.after(LEAVING_LISTENER_MS, () => {
       if (server.pendingRequests === 0 && server.pendingWebSockets === 0) this.#leave(server);
       else if (this.#leaving !== undefined) this.#leaving.timer = this.#leaveLater(server);
     });
   }
 
-  #leave(server: Server<Data>): void {
+  #leave(server: Listening): void {
     this.#leaving = undefined;
     this.#left.add(server);
     void server.stop(false).then(() => this.#left.delete(server));

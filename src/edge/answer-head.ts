@@ -2,13 +2,14 @@
  * The head of an HTTP answer: what the sandbox says, bounded and checked, and what came behind it. Interim answers
  * (100, 103) are read over: the client has been told to continue already, and early hints are only hints.
  */
+import { appendLine, HeaderLines } from "./front/header-lines.ts";
 import { EDGE_ANSWER_HEAD_MAX_BYTES } from "./limits.ts";
 import type { SandboxSocket } from "./sandbox-socket.ts";
 
-interface AnswerHead {
+export interface AnswerHead {
   status: number;
   statusText: string;
-  headers: Headers;
+  headers: HeaderLines;
   /** Bytes of the body that came together with the head. */
   rest: Buffer<ArrayBuffer>;
 }
@@ -17,22 +18,34 @@ const SWITCHING_PROTOCOLS = 101;
 const OK = 200;
 const LINE_END = /\r?\n/;
 const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
+const VALUE = /^[^\0\r\n]*$/;
+const NOTHING: Buffer<ArrayBuffer> = Buffer.alloc(0);
 
-export async function readAnswerHead(socket: SandboxSocket): Promise<AnswerHead> {
-  let interimBytes = 0;
-  return await gather(socket, Buffer.alloc(0), (bytes) => {
+/** Gathers the bytes of an answer until its head is whole. */
+export class AnswerHeadReader {
+  #bytes = NOTHING;
+  #interimBytes = 0;
+
+  /** Undefined: more has to come. Throws when it is none. */
+  take(more: Buffer<ArrayBuffer>): AnswerHead | undefined {
+    this.#bytes = this.#bytes.length === 0 ? more : Buffer.concat([this.#bytes, more]);
     for (;;) {
-      const unread = interimBytes === 0 ? bytes : bytes.subarray(interimBytes);
-      const end = endOfHead(unread);
-      if (interimBytes + (end?.body ?? unread.length) > EDGE_ANSWER_HEAD_MAX_BYTES) {
+      const end = endOfHead(this.#bytes);
+      if (this.#interimBytes + (end?.body ?? this.#bytes.length) > EDGE_ANSWER_HEAD_MAX_BYTES) {
         throw new Error("the service's answer has too long a head");
       }
       if (end === undefined) return undefined;
-      const head = parseHead(unread.toString("latin1", 0, end.head), unread.subarray(end.body));
+      const head = parseHead(this.#bytes.toString("latin1", 0, end.head), this.#bytes.subarray(end.body));
       if (head.status >= OK || head.status === SWITCHING_PROTOCOLS) return head;
-      interimBytes += end.body;
+      this.#interimBytes += end.body;
+      this.#bytes = head.rest;
     }
-  });
+  }
+}
+
+export function readAnswerHead(socket: SandboxSocket): Promise<AnswerHead> {
+  const reader = new AnswerHeadReader();
+  return gather(socket, NOTHING, (bytes) => reader.take(bytes), true);
 }
 
 /**
@@ -40,17 +53,22 @@ export async function readAnswerHead(socket: SandboxSocket): Promise<AnswerHead>
  * by hand do (RFC 9112, 2.2); since the head is written anew for the client, nobody can read it in another way.
  */
 function endOfHead(bytes: Buffer<ArrayBuffer>): { head: number; body: number } | undefined {
-  const full = bytes.indexOf("\n\r\n");
-  const bare = (full < 0 ? bytes : bytes.subarray(0, full + 1)).indexOf("\n\n");
+  const full = bytes.indexOf(END);
+  const bare = (full < 0 ? bytes : bytes.subarray(0, full + 1)).indexOf(BARE_END);
   if (bare >= 0) return { head: bare, body: bare + 2 };
   return full < 0 ? undefined : { head: full, body: full + 3 };
 }
+
+const END = Buffer.from("\n\r\n");
+const BARE_END = Buffer.from("\n\n");
 
 /** Gathers bytes until `enough` finds what it wants in them, or the connection ends. */
 export function gather<T>(
   socket: SandboxSocket,
   start: Buffer<ArrayBuffer>,
   enough: (bytes: Buffer<ArrayBuffer>) => T | undefined,
+  /** It gathers them itself, and is shown each piece once. */
+  isGathering = false,
 ): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     let bytes = start;
@@ -58,7 +76,7 @@ export function gather<T>(
     const look = (ended: boolean) => {
       if (isOver) return;
       try {
-        const found = enough(bytes);
+        const found = isGathering && ended ? undefined : enough(bytes);
         isOver = found !== undefined || ended;
         if (found !== undefined) resolve(found);
         else if (ended) reject(new Error("the service hung up within its answer"));
@@ -69,7 +87,7 @@ export function gather<T>(
     };
     socket.listen({
       data: (more) => {
-        bytes = bytes.length === 0 ? more : Buffer.concat([bytes, more]);
+        bytes = isGathering || bytes.length === 0 ? more : Buffer.concat([bytes, more]);
         look(false);
       },
       drained: () => undefined,
@@ -80,15 +98,12 @@ export function gather<T>(
 }
 
 function parseHead(head: string, rest: Buffer<ArrayBuffer>): AnswerHead {
-  const [statusLine = "", ...lines] = head.split(LINE_END);
-  const [, status, statusText = ""] = STATUS_LINE.exec(statusLine.replace(/\r$/, "")) ?? [];
+  const [statusLine = "", ...lines] = head.replace(/\r$/, "").split(LINE_END);
+  const [, status, statusText = ""] = STATUS_LINE.exec(statusLine) ?? [];
   if (status === undefined) throw new Error("the service's answer is not HTTP");
-  const headers = new Headers();
+  const headers = new HeaderLines();
   for (const line of lines) {
-    const colon = line.indexOf(":");
-    if (colon <= 0) throw new Error("the service's answer has a malformed header");
-    // Throws on what is no name or no value, as a name with a space before the colon.
-    headers.append(line.slice(0, colon), line.slice(colon + 1));
+    if (!appendLine(headers, line, VALUE)) throw new Error("the service's answer has a malformed header");
   }
   return { status: Number(status), statusText, headers, rest };
 }

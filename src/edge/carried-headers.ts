@@ -5,6 +5,7 @@
  */
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../contract/management/identifiers.ts";
 import { CONTROL_SECRET_HEADER } from "../contract/runtime/guest-control.ts";
+import { HeaderLines, isToken } from "./front/header-lines.ts";
 
 const CONNECTION_ONLY: ReadonlySet<string> = new Set([
   "connection",
@@ -25,36 +26,41 @@ const FORWARDED_HOST = "x-forwarded-host";
 const OWN_KEY = new RegExp(`(?:^|[\\s,])${API_KEY_PREFIX}`);
 const OWN_BEARER = new RegExp(`(?:^|[\\s,])bearer\\s+(?:${API_KEY_PREFIX}|${ACCESS_TOKEN_PREFIX})`, "i");
 
-/** Changes the headers of a received request into those that the sandbox gets. */
-export function towardsSandbox(headers: Headers): void {
-  const dropped: string[] = [];
-  let named: string | undefined;
+/**
+ * The header lines that a service gets, Host first. With a masked host it is told that one, and by another header the
+ * one that the client asked for. Throws for what would not stay within its line.
+ */
+export function linesTowardsSandbox(headers: HeaderLines, maskedHost: string | null): string {
+  const asked = headers.get("host");
+  const named = namesIn(headers.get("connection"));
+  let lines = headerLine("Host", maskedHost ?? asked ?? "");
   headers.forEach((value, name) => {
-    if (name === "connection") named = value;
-    if (staysBehind(name, value)) dropped.push(name);
+    if (name === "host" || named?.has(name) === true || staysBehind(name, headers)) return;
+    lines += headerLine(name, value);
   });
-  for (const name of dropped) headers.delete(name);
-  if (named !== undefined) dropNamed(headers, named);
+  return maskedHost === null || asked === null ? lines : lines + headerLine(FORWARDED_HOST, asked);
 }
 
-/** Changes the headers of a sandbox's response into those that the client gets. */
-export function towardsClient(headers: Headers): void {
-  const named = headers.get("connection");
-  for (const name of CONNECTION_ONLY) headers.delete(name);
-  if (named !== null) dropNamed(headers, named);
-}
-
-/** The service is told this host, and by another header the one that the client asked for. */
-export function maskHost(headers: Headers, asked: string | null, maskedHost: string): void {
-  headers.set("host", maskedHost);
-  if (asked !== null) headers.set(FORWARDED_HOST, asked);
-}
-
-/** As lines of a request's head, Host first. Throws for what would not stay within its line. */
-export function headerLines(headers: Headers): string {
+/**
+ * The header lines that the management interface gets: as they came, but for those about the connection and the one
+ * that is ours to say.
+ */
+export function linesTowardsManagement(headers: HeaderLines, reserved: string): string {
   let lines = headerLine("Host", headers.get("host") ?? "");
   headers.forEach((value, name) => {
-    if (name !== "host" && TOKEN.test(name)) lines += headerLine(name, value);
+    // We have told the client to continue already.
+    const isOurs = name === "host" || name === "expect" || name === reserved;
+    if (!isOurs && !CONNECTION_ONLY.has(name)) lines += headerLine(name, value);
+  });
+  return lines;
+}
+
+/** The headers of a sandbox's answer that the client gets. */
+export function linesTowardsClient(headers: HeaderLines): HeaderLines {
+  const named = namesIn(headers.get("connection"));
+  const lines = new HeaderLines();
+  headers.forEach((value, name) => {
+    if (!CONNECTION_ONLY.has(name) && named?.has(name) !== true) lines.append(name, value);
   });
   return lines;
 }
@@ -67,30 +73,25 @@ function headerLine(name: string, value: string): string {
   return `${name}: ${value}\r\n`;
 }
 
-function staysBehind(name: string, value: string): boolean {
+function staysBehind(name: string, headers: HeaderLines): boolean {
   return (
     CONNECTION_ONLY.has(name) ||
     name === "forwarded" ||
     name.startsWith(FORWARDED_PREFIX) ||
     name === CONTROL_SECRET_HEADER ||
-    (name === "x-api-key" && OWN_KEY.test(value)) ||
-    (name === "authorization" && OWN_BEARER.test(value)) ||
-    // Bun.serve has already told the client to continue.
+    // Of several, all: it is not said which one is meant.
+    (name === "x-api-key" && OWN_KEY.test(headers.get(name) ?? "")) ||
+    (name === "authorization" && OWN_BEARER.test(headers.get(name) ?? "")) ||
+    // The client has been told to continue by us.
     name === "expect"
   );
 }
 
-/** Host stays whatever Connection says: without it the sandbox would be shown its address on this machine. */
-function dropNamed(headers: Headers, connection: string): void {
-  for (const part of connection.split(",")) {
-    const name = part.trim().toLowerCase();
-    if (isToken(name) && name !== "host") headers.delete(name);
-  }
-}
+/** Host and the length of the body stay whatever Connection says: without them another request would be meant. */
+const NOT_TO_BE_NAMED: ReadonlySet<string> = new Set(["host", "content-length"]);
 
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
-
-/** Headers.delete throws on anything else. */
-function isToken(name: string): boolean {
-  return TOKEN.test(name);
+function namesIn(connection: string | null): Set<string> | undefined {
+  if (connection === null) return undefined;
+  const names = connection.split(",").map((part) => part.trim().toLowerCase());
+  return new Set(names.filter((name) => isToken(name) && !NOT_TO_BE_NAMED.has(name)));
 }

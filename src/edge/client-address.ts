@@ -6,6 +6,7 @@
  */
 import { BlockList, isIP, isIPv4 } from "node:net";
 import { ipv4Range, isIpv6Range } from "../contract/ip-range.ts";
+import type { ReadHeaders } from "./front/header-lines.ts";
 import { EDGE_FORWARDED_HOPS_MAX } from "./limits.ts";
 
 export class TrustedProxies {
@@ -34,7 +35,7 @@ export function isFromProxy(peer: string, trusted: TrustedProxies): boolean {
 }
 
 /** `peer` is the other end of the connection. */
-export function clientAddress(peer: string, headers: Headers, trusted: TrustedProxies): string {
+export function clientAddress(peer: string, headers: ReadHeaders, trusted: TrustedProxies): string {
   const own = plain(peer);
   if (!isFromProxy(own, trusted)) return own;
   const said = [xForwardedFor(headers), forwarded(headers)].flatMap((chain) =>
@@ -56,7 +57,7 @@ function nearestUntrusted(chain: readonly string[], trusted: TrustedProxies): st
   return address;
 }
 
-function xForwardedFor(headers: Headers): string[] | undefined {
+function xForwardedFor(headers: ReadHeaders): string[] | undefined {
   return headers.get("x-forwarded-for")?.split(",");
 }
 
@@ -67,7 +68,7 @@ const PAIR = /[ \t]*([!#$%&'*+.^_`|~\w-]+)=(?:([!#$%&'*+.^_`|~\w-]+)|"((?:[^"\\]
  * The `for` of each element; an empty one stands for an element without. Read strictly: with a quote that it does not
  * close, a client could hide what the proxy has written behind it.
  */
-function forwarded(headers: Headers): string[] | undefined {
+function forwarded(headers: ReadHeaders): string[] | undefined {
   const text = headers.get("forwarded");
   if (text === null) return undefined;
   const hops = [""];

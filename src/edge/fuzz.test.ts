@@ -2,10 +2,10 @@
 import { expect } from "bun:test";
 import { isIP } from "node:net";
 import { fuzzBytes, fuzzText, type Lot } from "../work/testing/fuzz.ts";
-import { framingOf } from "./answer-body.ts";
 import { readAnswerHead } from "./answer-head.ts";
 import { clientAddress, TrustedProxies } from "./client-address.ts";
 import { internalPath } from "./control-path.ts";
+import { ChunkedBody } from "./front/body-framing.ts";
 import { EDGE_WEBSOCKET_MESSAGE_MAX_BYTES } from "./limits.ts";
 import { addressOf } from "./sandbox-address.ts";
 import type { SandboxSocket, SandboxSocketListener } from "./sandbox-socket.ts";
@@ -101,8 +101,7 @@ fuzzText("a signed link is one, or a request like any other", {
     "/files?username=u&path=%2Fetc&signature=v1_%ff",
   ],
   check(target) {
-    const request = { url: `http://host${target}`, method: "GET", headers: new Headers() } as Request;
-    const link = signedLinkOf(request);
+    const link = signedLinkOf({ target, method: "GET", headers: new Headers() });
     if (link !== undefined) expect([typeof link.path, typeof link.signature]).toEqual(["string", "string"]);
   },
 });
@@ -161,10 +160,13 @@ function connectionOf(pieces: readonly Buffer[]): SandboxSocket {
 async function answerOf(pieces: readonly Buffer[]): Promise<string> {
   try {
     const { status, headers, rest } = await readAnswerHead(connectionOf(pieces));
-    return JSON.stringify([status, [...headers], rest.length === 0 ? "" : "rest"]);
+    const lines: [string, string][] = [];
+    headers.forEach((value, name) => {
+      lines.push([name, value]);
+    });
+    return JSON.stringify([status, lines, rest.length === 0 ? "" : "rest"]);
   } catch (refused) {
-    // What is no header is refused by Headers itself.
-    if (!(refused instanceof TypeError)) expect((refused as Error).message).toContain("the service");
+    expect((refused as Error).message).toContain("the service");
     return "refused";
   }
 }
@@ -193,7 +195,7 @@ fuzzBytes("the head of a service's answer is read the same, however it arrives, 
 
 /** All content up to the end of the body, or undefined where it is not framed as it must be. */
 function contentOf(pieces: readonly Buffer[]): { content: string; ended: boolean } | undefined {
-  const framing = framingOf(new Headers({ "transfer-encoding": "chunked" }));
+  const framing = new ChunkedBody();
   let content = "";
   try {
     for (const piece of pieces) {
@@ -209,11 +211,11 @@ function contentOf(pieces: readonly Buffer[]): { content: string; ended: boolean
 function plainChunks(text: string): string | undefined {
   let content = "";
   for (let rest = text; ; ) {
-    const [line, digits] = /^([0-9a-f]{1,8})[ \t]*(?:;[^\n]*)?\r\n/i.exec(rest) ?? [];
+    const [line, digits] = /^([0-9a-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n/i.exec(rest) ?? [];
     if (line === undefined || digits === undefined) return undefined;
     const size = Number.parseInt(digits, 16);
     rest = rest.slice(line.length);
-    if (size === 0) return /^(?:[^\n]+\r\n)*?\r\n/.test(rest) ? content : undefined;
+    if (size === 0) return /^(?:[^\r\n]+\r\n)*?\r\n/.test(rest) ? content : undefined;
     if (rest.slice(size, size + 2) !== "\r\n") return undefined;
     content += rest.slice(0, size);
     rest = rest.slice(size + 2);

@@ -6,12 +6,12 @@ import { inBytes, type Limit } from "../contract/limit.ts";
 
 /** Bodies to sandboxes are streamed, so their size is not ours to limit; Bun.serve would by default (128 MiB). */
 export const EDGE_REQUEST_BODY_MAX_BYTES = Number.MAX_SAFE_INTEGER;
-/** A body of announced length up to this is passed on whole if it arrives in one piece; all others are streamed. */
-export const EDGE_WHOLE_BODY_MAX_BYTES = 64 * 1024;
 /** A piece of a request's body up to this is joined with what stands before it; longer ones are not copied for that. */
 export const EDGE_JOINED_PIECE_MAX_BYTES = 16 * 1024;
 /** Of one answer, between the sandbox's connection and the client's: above this the sandbox is held back. */
 export const EDGE_ANSWER_WAITING_MAX_BYTES = 2 * 1024 * 1024;
+/** Of one request, between the client's connection and the sandbox's: above this the client is held back. */
+export const EDGE_REQUEST_WAITING_MAX_BYTES = 1024 * 1024;
 /** Counted for each waiting piece besides its bytes, so that a trickle of tiny pieces is bounded, too. */
 export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;
 /** A smaller piece is not worth the work of freeing it by hand. */
@@ -49,6 +49,24 @@ export const EDGE_CLOSE_MS = 5000;
 export const EDGE_KEEPALIVE_MS = 20_000;
 /** Proxies before us that are looked at, from the nearest on. */
 export const EDGE_FORWARDED_HOPS_MAX = 32;
+/** The head of a client's request: its first line and its headers. */
+export const EDGE_REQUEST_HEAD_MAX_BYTES = 16 * 1024;
+export const EDGE_REQUEST_HEAD_MAX_LINES = 198;
+/** What Bun's own server behind us takes: what the front adds has room. */
+export const EDGE_INNER_HEAD_MAX_BYTES = 2 * EDGE_REQUEST_HEAD_MAX_BYTES;
+/** From a head's first byte to its last; and for the handshake of TLS. */
+export const EDGE_REQUEST_HEAD_MS = 12_000;
+/** How long a client's connection may carry nothing between two requests. */
+export const EDGE_IDLE_MS = 255_000;
+/** So often connections are looked at for both. */
+export const EDGE_IDLE_LOOK_EVERY_MS = 2_000;
+/** Of what comes behind a request that is still being answered; above it, the client is held back. */
+export const EDGE_EARLY_MAX_BYTES = 64 * 1024;
+/** Of a body that nobody wants, read on so that its client sees the answer; one that is longer ends its connection. */
+export const EDGE_UNWANTED_BODY_MAX_BYTES = 1024 * 1024;
+/** Requests at once on one connection of HTTP/2; and what each may send before it is asked for more. */
+export const EDGE_HTTP2_STREAMS_MAX = 256;
+export const EDGE_HTTP2_WINDOW_BYTES = 256 * 1024;
 
 /** Requests, streams and WebSockets that are carried at once. */
 export interface ConnectionLimits {

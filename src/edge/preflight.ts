@@ -3,17 +3,23 @@
  * not the one that names a sandbox, and not the token of a private one. So it is answered here, as every runtime would.
  */
 import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/runtime/cors.ts";
+import type { ReadHeaders } from "./front/header-lines.ts";
 import { SANDBOX_ID_HEADER } from "./sandbox-address.ts";
 
+interface Asked {
+  method: string;
+  headers: ReadHeaders;
+}
+
 /** The headers that are asked for, the one that names a sandbox among them; undefined: no such question. */
-export function preflightOf(request: Request): string | undefined {
+export function preflightOf(request: Asked): string | undefined {
   const asked = headersAskedFor(request);
   const names = asked?.split(",").map((name) => name.trim().toLowerCase());
   return names?.includes(SANDBOX_ID_HEADER) ? asked : undefined;
 }
 
 /** Undefined: the request is no question of a browser at all. */
-export function headersAskedFor({ method, headers }: Request): string | undefined {
+export function headersAskedFor({ method, headers }: Asked): string | undefined {
   if (method !== "OPTIONS" || !headers.has("access-control-request-method")) return undefined;
   return headers.get("access-control-request-headers") ?? "";
 }

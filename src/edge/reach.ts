@@ -6,7 +6,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { TRANSITION_ROUNDS_MAX } from "../contract/limits.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import type { Directory, WakeRefusal } from "../control/directory.ts";
+import type { Directory, RouteAccess, WakeRefusal } from "../control/directory.ts";
+import type { ReadHeaders } from "./front/header-lines.ts";
 import {
   EDGE_CONNECT_BUDGET_MS,
   EDGE_CONNECT_PAUSE_MAX_MS,
@@ -54,29 +55,54 @@ export interface Way {
 }
 
 /** One try. It must leave the request untouched when the connection is refused, for it may be made again. */
-export type Attempt<T> = (way: Way) => Promise<T>;
+type Attempt<T> = (way: Way) => Promise<T>;
 
 /** Who asks: until when an answer is of use, with which token, and whether a paused sandbox is resumed for it. */
 interface Asking {
-  headers: Headers;
-  signal: AbortSignal;
+  headers: ReadHeaders;
+  /** Asked for only where there is something to wait for. */
+  readonly signal: AbortSignal;
   mayWake: boolean;
 }
 
 export interface Reach {
-  to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>>;
+  /**
+   * The way to a port if nothing has to be asked or waited for. Undefined: `to` has to find out; `unknown`: so it has,
+   * and the sandbox was looked up in vain.
+   */
+  atOnce(asked: SandboxAddress, headers: ReadHeaders): Way | "unknown" | undefined;
+  /** What is answered when that way failed so. Undefined: nobody listened, and `to` has more ways to try. */
+  refusalAfter(asked: SandboxAddress, way: Way, failure: unknown): Refusal | undefined;
+  to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>, isUnknown?: boolean): Promise<Reached<T>>;
 }
 
 export function createReach(directory: Directory, routes: Pick<RouteTable, "find">, log: EdgeLog): Reach {
   const forwards = new LoopbackForwards(directory);
 
-  async function to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
+  function atOnce(asked: SandboxAddress, headers: ReadHeaders): Way | "unknown" | undefined {
+    const destination = routes.find(asked.sandboxId);
+    if (destination === undefined) return "unknown";
+    const { endpoint, access, ended } = destination;
+    const { host, runtimePort, ownPorts } = endpoint;
+    if (trafficRefusal(access, asked.port, headers.get(TRAFFIC_TOKEN_HEADER)) !== undefined) return undefined;
+    if (asked.port === RUNTIME_PORT) return { host, port: runtimePort, tlsName: undefined, maskedHost: null, ended };
+    if (!ownPorts || forwards.known(asked, host) !== undefined) return undefined;
+    const { tlsName, maskedHost } = toldAs(asked, headers, access);
+    return { host, port: asked.port, tlsName, maskedHost, ended };
+  }
+
+  async function to<T>(
+    asked: SandboxAddress,
+    asking: Asking,
+    attempt: Attempt<T>,
+    isUnknown = false,
+  ): Promise<Reached<T>> {
     const budgetMs = asked.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
     let startedMs = performance.now();
     let wakes = 0;
     for (let tries = 1; ; tries += 1) {
       // Looked up for each try: the sandbox may have ended or moved since the last one.
-      const destination = routes.find(asked.sandboxId);
+      const destination = isUnknown && wakes === 0 ? undefined : routes.find(asked.sandboxId);
       if (destination === undefined) {
         const refusal = await wake(asked, asking);
         if (refusal !== undefined) return { refusal };
@@ -119,8 +145,7 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
     if (asked.port === RUNTIME_PORT) {
       return await attempt({ host, port: runtimePort, tlsName: undefined, maskedHost: null, ended });
     }
-    const maskedHost = access.maskRequestHost?.replaceAll(MASK_PORT, String(asked.port)) || null;
-    const tlsName = access.httpsPorts.includes(asked.port) ? nameIn(maskedHost ?? headers.get("host")) : undefined;
+    const { tlsName, maskedHost } = toldAs(asked, headers, access);
     const tryAt = (port: number) => attempt({ host, port, tlsName, maskedHost, ended });
     const known = forwards.known(asked, host);
     if (known !== undefined) {
@@ -160,7 +185,22 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
     }
   }
 
-  return { to };
+  function refusalAfter(asked: SandboxAddress, { ended }: Way, failure: unknown): Refusal | undefined {
+    if (isRefused(failure)) return undefined;
+    return (ended.aborted ? notFound(asked) : closed(asked)).refusal;
+  }
+
+  return { atOnce, refusalAfter, to };
+}
+
+function toldAs(
+  { port }: SandboxAddress,
+  headers: ReadHeaders,
+  { maskRequestHost, httpsPorts }: RouteAccess,
+): Pick<Way, "tlsName" | "maskedHost"> {
+  const maskedHost = maskRequestHost?.replaceAll(MASK_PORT, String(port)) || null;
+  const tlsName = httpsPorts.includes(port) ? nameIn(maskedHost ?? headers.get("host")) : undefined;
+  return { tlsName, maskedHost };
 }
 
 /** The name of a host, without its port, for TLS; a number is none, and every service is `localhost` to itself. */

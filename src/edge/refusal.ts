@@ -2,6 +2,7 @@
  * What the edge answers when it does not carry a request: JSON for programs, a page for people, the same status for
  * both. Clients compare some messages and read members in the order given here.
  */
+import type { ReadHeaders } from "./front/header-lines.ts";
 import { EDGE_RETRY_AFTER_SECONDS } from "./limits.ts";
 
 export type Refusal =
@@ -11,7 +12,7 @@ export type Refusal =
   | { reason: "too-many-connections"; sandboxId: string; of: "sandbox" | "team"; most: number }
   | { reason: "closed-port"; sandboxId: string; port: number }
   | { reason: "internal-endpoint"; path: string }
-  | { reason: "bad-request"; status: 400 | 405 | 500 | 501; text: string };
+  | { reason: "bad-request"; status: 400 | 405 | 500; text: string };
 
 interface Page {
   title: string;
@@ -65,7 +66,7 @@ const INTERNAL: Page = {
 };
 
 /** The answer for a refusal, in the form that suits who asked. */
-export function refuse(refusal: Refusal, asked: Headers): Response {
+export function refuse(refusal: Refusal, asked: ReadHeaders): Response {
   switch (refusal.reason) {
     case "sandbox-not-found": {
       const { sandboxId } = refusal;
@@ -129,7 +130,7 @@ interface Body {
   connectionLimit?: number;
 }
 
-function answer(body: Body, page: Page, asked: Headers): Response {
+function answer(body: Body, page: Page, asked: ReadHeaders): Response {
   if (!wantsPage(asked)) {
     return new Response(JSON.stringify(body), {
       status: body.code,
@@ -149,7 +150,7 @@ const SCRIPTED_MODES: ReadonlySet<string> = new Set(["cors", "no-cors", "same-or
 const BROWSER = /mozilla|chrome|safari|firefox|edge|opera|msie/i;
 
 /** Whether a person's browser navigates here, as opposed to a program or a page's script. */
-export function wantsPage(asked: Headers): boolean {
+export function wantsPage(asked: ReadHeaders): boolean {
   const accept = asked.get("accept")?.toLowerCase() ?? "";
   if (accept.includes("application/json") && !accept.includes("text/html")) return false;
   const mode = asked.get("sec-fetch-mode")?.toLowerCase() ?? "";

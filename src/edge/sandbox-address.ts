@@ -2,6 +2,8 @@
  * Which sandbox and port a request is for. Two spellings: the host name `{port}-{sandboxID}.{domain}`, or the headers
  * E2b-Sandbox-Id and E2b-Sandbox-Port on any other host. A host name of the first kind wins over the headers.
  */
+import type { ReadHeaders } from "./front/header-lines.ts";
+
 export interface SandboxAddress {
   sandboxId: string;
   port: number;
@@ -28,7 +30,7 @@ const PORT_DIGITS_MAX = 5;
 const NO_HOST = /[^\w.:[\]-]/;
 
 /** Undefined: the request is for no sandbox, so it belongs to the management interface. */
-export function addressOf(headers: Headers): SandboxAddress | Misaddressed | undefined {
+export function addressOf(headers: ReadHeaders): SandboxAddress | Misaddressed | undefined {
   const host = headers.get("host");
   if (host !== null) {
     const dash = endOfSandboxPort(host);

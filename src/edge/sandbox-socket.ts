@@ -3,6 +3,7 @@
  * waits and holds back its source. Bytes received before somebody listens are kept, with the sandbox held back.
  */
 import type { Socket, SocketHandler } from "bun";
+import { releaseBufferOf } from "./front/release-piece.ts";
 import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS } from "./limits.ts";
 
 export interface SandboxSocketListener {
@@ -14,33 +15,48 @@ export interface SandboxSocketListener {
 }
 
 /** Where to, and how. */
-interface Dialled {
-  host: string;
-  port: number;
+export interface Dialled {
+  /** A port of a machine, or a socket of this one. */
+  to: { host: string; port: number } | { unix: string };
   /** The name that a service with TLS is asked for. Undefined: no TLS. */
   tlsName: string | undefined;
   /** Nobody wants the connection once any of these is aborted, made or in the making. */
   until: readonly AbortSignal[];
 }
 
+/** Who waits for a connection to be made: one of the two is called, once. */
+interface Awaiting {
+  opened(socket: SandboxSocket): void;
+  /** With code ECONNREFUSED when nobody listens there. */
+  notOpened(failure: unknown): void;
+}
+
+interface Waiting {
+  bytes: Buffer;
+  /** To be freed when it is sent. */
+  owned: Buffer<ArrayBuffer> | undefined;
+}
+
+/** The connections that end with a signal. It has one listener for all: one for each is dear. */
+const endingWith = new WeakMap<AbortSignal, Ending>();
+
 export class SandboxSocket {
   #socket: Socket<SandboxSocket> | undefined;
   #listener: SandboxSocketListener | undefined;
-  #early: Buffer<ArrayBuffer>[] = [];
-  #waiting: Buffer[] = [];
+  #awaiting: Awaiting | undefined;
+  #early: Buffer<ArrayBuffer>[] | undefined;
+  #waiting: Waiting[] | undefined;
   #waitingBytes = 0;
-  #allSent: PromiseWithResolvers<void> | undefined;
   #ending: ReturnType<typeof setTimeout> | undefined;
   #farEnded = false;
   #closed = false;
   #until: readonly AbortSignal[] = [];
   #paused = false;
-  readonly #dialled = Promise.withResolvers<SandboxSocket>();
-  #open = false;
-  readonly #cut = () => {
-    if (!this.#open) this.#dialled.reject(new Error("the client or the sandbox left while the connection was made"));
-    this.terminate();
-  };
+  #isUnwanted = false;
+
+  private constructor(awaiting: Awaiting) {
+    this.#awaiting = awaiting;
+  }
 
   /** One for all connections: a set of functions for each would cost more than dialling. */
   static readonly #HANDLER: SocketHandler<SandboxSocket> = {
@@ -57,20 +73,33 @@ export class SandboxSocket {
     error: (socket) => socket.data.terminate(),
   };
 
-  /** Rejects with code ECONNREFUSED when nobody listens there. */
-  static dial({ host: hostname, port, tlsName, until }: Dialled): Promise<SandboxSocket> {
-    const connection = new SandboxSocket();
+  static begin({ to, tlsName, until }: Dialled, awaiting: Awaiting): SandboxSocket {
+    const connection = new SandboxSocket(awaiting);
     connection.endWith(...until);
-    const options = { hostname, port, data: connection, socket: SandboxSocket.#HANDLER };
-    // The certificate of a service in a sandbox is its own business; who is spoken to is said by the address.
-    const tls = { rejectUnauthorized: false, serverName: tlsName };
-    const made = Bun.connect<SandboxSocket>(tlsName === undefined ? options : Object.assign(options, { tls }));
-    // With TLS it is there before it is open, and must be cut if nobody waits for that any more.
-    made.then(
-      (socket) => connection.#made(socket),
-      (failure) => connection.#notOpened(failure),
-    );
-    return connection.#dialled.promise;
+    connection.#connect(to, tlsName);
+    return connection;
+  }
+
+  /** Rejects with code ECONNREFUSED when nobody listens there. */
+  static dial(dialled: Dialled): Promise<SandboxSocket> {
+    return new Promise((opened, notOpened) => {
+      SandboxSocket.begin(dialled, { opened, notOpened });
+    });
+  }
+
+  #connect(to: Dialled["to"], tlsName: string | undefined): void {
+    const socket = SandboxSocket.#HANDLER;
+    const failed = (failure: unknown) => this.#notOpened(failure);
+    if ("unix" in to) Bun.connect<SandboxSocket>({ unix: to.unix, data: this, socket }).catch(failed);
+    else if (tlsName === undefined) {
+      Bun.connect<SandboxSocket>({ hostname: to.host, port: to.port, data: this, socket }).catch(failed);
+    } else {
+      // The certificate of a service in a sandbox is its own business; who is spoken to is said by the address.
+      const tls = { rejectUnauthorized: false, serverName: tlsName };
+      const made = Bun.connect<SandboxSocket>({ hostname: to.host, port: to.port, data: this, socket, tls });
+      // It is there before it is open, and must be cut if nobody waits for that any more.
+      made.then((one) => this.#made(one), failed);
+    }
   }
 
   get waitingBytes(): number {
@@ -90,8 +119,8 @@ export class SandboxSocket {
   listen(listener: SandboxSocketListener): void {
     this.#listener = listener;
     const early = this.#early;
-    this.#early = [];
-    for (const bytes of early) this.#received(bytes);
+    this.#early = undefined;
+    if (early !== undefined) for (const bytes of early) this.#received(bytes);
     if (this.#closed) listener.closed();
     else this.resume();
   }
@@ -99,27 +128,22 @@ export class SandboxSocket {
   /** Puts the listener off; `unread` is what it got but has no use for. */
   unlisten(unread: Buffer<ArrayBuffer>): void {
     this.#listener = undefined;
-    if (unread.length > 0) this.#early.unshift(unread);
+    if (unread.length > 0) this.#early = [unread, ...(this.#early ?? [])];
     this.pause();
   }
 
   write(bytes: Buffer): void {
-    if (this.#closed || this.#ending !== undefined) return;
-    this.#waiting.push(bytes);
-    this.#waitingBytes += bytes.length;
-    if (this.#waiting.length === 1) this.#send();
+    this.#write(bytes, undefined);
+  }
+
+  /** The same for bytes of a buffer of which nobody else holds any part: it is freed when it is sent. */
+  pass(bytes: Buffer<ArrayBuffer>): void {
+    this.#write(bytes, bytes);
   }
 
   /** For a connection that may be silent for long: it is asked now and then whether it is still there. */
   keepAlive(): void {
     if (!this.#closed) this.#socket?.setKeepAlive(true, EDGE_KEEPALIVE_MS);
-  }
-
-  /** Resolves when nothing waits to be sent any more, or never will be. */
-  async allSent(): Promise<void> {
-    if (this.#waitingBytes === 0 || this.#closed) return;
-    this.#allSent ??= Promise.withResolvers();
-    await this.#allSent.promise;
   }
 
   /** Stops reading, so that the sandbox is held back. */
@@ -138,9 +162,9 @@ export class SandboxSocket {
   /** Sends what waits, then closes. A sandbox that does not take it in time is cut off. */
   finish(): void {
     if (this.#closed || this.#ending !== undefined) return;
-    if (this.#waiting.length === 0) this.#socket?.end();
+    if (this.#waiting === undefined) this.#socket?.end();
     if (this.#closed) return;
-    this.#ending = setTimeout(this.#cut, EDGE_CLOSE_MS);
+    this.#ending = setTimeout(() => this.cut(), EDGE_CLOSE_MS);
     this.#ending.unref();
     // The far side's close must be seen even if the owner had stopped reading.
     this.resume();
@@ -150,21 +174,39 @@ export class SandboxSocket {
     if (!this.#closed) this.#socket?.terminate();
   }
 
+  /** Nobody wants it any more, made or in the making. */
+  cut(): void {
+    this.#isUnwanted = true;
+    this.#awaited()?.notOpened(new Error("the client or the sandbox left while the connection was made"));
+    this.terminate();
+  }
+
   /** From now on these signals cut the connection, and no longer those from before. */
   endWith(...until: AbortSignal[]): void {
     if (this.#closed) return;
     this.#release();
     this.#until = until;
-    for (const signal of until) signal.addEventListener("abort", this.#cut);
-    if (this.#isUnwanted) this.#cut();
-  }
-
-  get #isUnwanted(): boolean {
-    return this.#until.some(({ aborted }) => aborted);
+    for (const signal of until) {
+      if (signal.aborted) this.cut();
+      else endingOf(signal).sockets.add(this);
+    }
   }
 
   #release(): void {
-    for (const signal of this.#until) signal.removeEventListener("abort", this.#cut);
+    for (const signal of this.#until) {
+      const ending = endingWith.get(signal);
+      if (ending === undefined) continue;
+      ending.sockets.delete(this);
+      if (ending.sockets.size > 0) continue;
+      endingWith.delete(signal);
+      signal.removeEventListener("abort", ending.cut);
+    }
+  }
+
+  #awaited(): Awaiting | undefined {
+    const awaiting = this.#awaiting;
+    this.#awaiting = undefined;
+    return awaiting;
   }
 
   #made(socket: Socket<SandboxSocket>): void {
@@ -175,53 +217,84 @@ export class SandboxSocket {
 
   #opened(socket: Socket<SandboxSocket>): void {
     this.#made(socket);
-    this.#open = true;
-    this.#dialled.resolve(this);
+    if (!this.#closed) this.#awaited()?.opened(this);
   }
 
   #notOpened(failure: unknown): void {
-    this.#dialled.reject(failure);
+    this.#awaited()?.notOpened(failure);
     this.#ended();
   }
 
   #received(bytes: Buffer<ArrayBuffer>): void {
-    if (this.#listener === undefined) this.#early.push(bytes);
+    if (this.#listener === undefined) this.#early = [...(this.#early ?? []), bytes];
     else this.#listener.data(bytes);
   }
 
+  #write(bytes: Buffer, owned: Waiting["owned"]): void {
+    if (this.#closed || this.#ending !== undefined) return;
+    if (this.#waiting !== undefined) {
+      this.#waiting.push({ bytes, owned });
+      this.#waitingBytes += bytes.length;
+      return;
+    }
+    const sent = Math.max(this.#socket?.write(bytes) ?? 0, 0);
+    if (sent === bytes.length) releaseBufferOf(owned);
+    else {
+      this.#waiting = [{ bytes: bytes.subarray(sent), owned }];
+      this.#waitingBytes = bytes.length - sent;
+    }
+  }
+
   #flush(): void {
-    this.#send();
-    if (this.#waiting.length > 0) return;
-    this.#allSent?.resolve();
-    this.#allSent = undefined;
+    if (this.#waiting !== undefined && !this.#sendWaiting(this.#waiting)) return;
+    this.#waiting = undefined;
     if (this.#ending !== undefined) this.#socket?.end();
     else this.#listener?.drained();
   }
 
-  #send(): void {
+  /** True: all of it has been sent. */
+  #sendWaiting(waiting: Waiting[]): boolean {
     for (;;) {
-      const next = this.#waiting[0];
-      if (next === undefined) return;
-      const sent = this.#socket?.write(next) ?? -1;
-      if (sent < 0) return;
+      const [next] = waiting;
+      if (next === undefined) return true;
+      const { bytes, owned } = next;
+      const sent = Math.max(this.#socket?.write(bytes) ?? 0, 0);
       this.#waitingBytes -= sent;
-      if (sent < next.length) {
-        this.#waiting[0] = next.subarray(sent);
-        return;
+      if (sent < bytes.length) {
+        next.bytes = bytes.subarray(sent);
+        return false;
       }
-      this.#waiting.shift();
+      waiting.shift();
+      releaseBufferOf(owned);
     }
   }
 
   #ended(): void {
     if (this.#closed) return;
     this.#closed = true;
-    if (!this.#open) this.#dialled.reject(new Error("the service hung up before the connection was made"));
+    this.#awaited()?.notOpened(new Error("the service hung up before the connection was made"));
     if (this.#ending !== undefined) clearTimeout(this.#ending);
     this.#release();
-    this.#waiting = [];
+    this.#waiting = undefined;
     this.#waitingBytes = 0;
-    this.#allSent?.resolve();
     this.#listener?.closed();
   }
+}
+
+interface Ending {
+  sockets: Set<SandboxSocket>;
+  cut(): void;
+}
+
+function endingOf(signal: AbortSignal): Ending {
+  const known = endingWith.get(signal);
+  if (known !== undefined) return known;
+  const sockets = new Set<SandboxSocket>();
+  const cut = () => {
+    for (const socket of [...sockets]) socket.cut();
+  };
+  const ending = { sockets, cut };
+  endingWith.set(signal, ending);
+  signal.addEventListener("abort", cut);
+  return ending;
 }

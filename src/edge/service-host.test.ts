@@ -73,7 +73,7 @@ describe("a masked host", () => {
     shape({ maskRequestHost: "app.test" }, { runtimePort: service.port });
     await edge.fetch(RUNTIME_PORT, "/metrics");
     expect(hostLines(service.received[0])).toEqual([`host: ${hostOf(RUNTIME_PORT)}`]);
-    await fetch(edge.server.url, {
+    await fetch(edge.url, {
       headers: { "E2b-Sandbox-Id": SANDBOX, "E2b-Sandbox-Port": String(service.port) },
     });
     expect(hostLines(service.received[1])).toEqual(["host: app.test", `x-forwarded-host: 127.0.0.1:${edge.port}`]);

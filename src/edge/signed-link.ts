@@ -1,14 +1,22 @@
 /** A signed file link that names no sandbox: `/files?path=…&signature=…` on an address that all sandboxes share. */
 import type { FileOperation, SignedLink } from "../contract/runtime/file-signature.ts";
+import type { ReadHeaders } from "./front/header-lines.ts";
 
 const PATH = "/files";
 
+interface Asked {
+  method: string;
+  /** Path and query. */
+  target: string;
+  headers: ReadHeaders;
+}
+
 /** Undefined: the request is not such a link. */
-export function signedLinkOf(request: Request): SignedLink | undefined {
+export function signedLinkOf(request: Asked): SignedLink | undefined {
   // Cheap first: this is asked of every request to the management interface.
-  if (!request.url.includes("signature=")) return undefined;
+  if (!request.target.includes("signature=")) return undefined;
   const operation = operationOf(request);
-  const url = URL.parse(request.url);
+  const url = URL.parse(request.target, "http://localhost");
   const signature = url?.searchParams.get("signature");
   if (operation === undefined || url?.pathname !== PATH || signature === undefined || signature === null)
     return undefined;
@@ -24,7 +32,7 @@ export function signedLinkOf(request: Request): SignedLink | undefined {
 }
 
 /** A browser asks first whether it may; that question concerns the sandbox of the request that follows. */
-function operationOf(request: Request): FileOperation | undefined {
+function operationOf(request: Asked): FileOperation | undefined {
   const method = request.method === "OPTIONS" ? request.headers.get("access-control-request-method") : request.method;
   if (method === "GET") return "read";
   return method === "POST" ? "write" : undefined;

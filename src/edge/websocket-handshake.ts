@@ -5,7 +5,8 @@
  */
 
 import { gather, readAnswerHead } from "./answer-head.ts";
-import { headerLines, maskHost, towardsClient, towardsSandbox } from "./carried-headers.ts";
+import { linesTowardsClient, linesTowardsSandbox } from "./carried-headers.ts";
+import { HeaderLines } from "./front/header-lines.ts";
 import { EDGE_HANDSHAKE_BODY_MAX_BYTES } from "./limits.ts";
 import type { Way } from "./reach.ts";
 import { SandboxSocket } from "./sandbox-socket.ts";
@@ -24,7 +25,7 @@ const ACCEPT_SALT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 export async function shakeHands(request: Request, target: string, way: Way): Promise<Handshake> {
   const { host, port, tlsName, maskedHost, ended } = way;
   const asked = handshakeRequest(request, target, maskedHost);
-  const socket = await SandboxSocket.dial({ host, port, tlsName, until: [request.signal, ended] });
+  const socket = await SandboxSocket.dial({ to: { host, port }, tlsName, until: [request.signal, ended] });
   try {
     socket.write(asked);
     const { status, headers, rest } = await readAnswerHead(socket);
@@ -34,27 +35,27 @@ export async function shakeHands(request: Request, target: string, way: Way): Pr
     // The request is over once its connection is a WebSocket's.
     socket.endWith(ended);
     socket.keepAlive();
-    towardsClient(headers);
-    headers.delete("sec-websocket-accept");
-    return { socket, headers };
+    return { socket, headers: clientHeaders(headers, "sec-websocket-accept") };
   } catch (failure) {
     socket.terminate();
     throw failure;
   }
 }
 
-/** The client's upgrade request as the service gets it. Extensions are not offered: frames are relayed as messages. */
-function handshakeRequest(request: Request, target: string, maskedHost: string | null): Buffer {
-  const headers = new Headers(request.headers);
-  towardsSandbox(headers);
-  headers.delete("sec-websocket-extensions");
-  headers.delete("content-length");
-  if (maskedHost !== null) maskHost(headers, request.headers.get("host"), maskedHost);
-  const head = `GET ${target} HTTP/1.1\r\n${headerLines(headers)}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
-  return Buffer.from(head, "latin1");
+/** Extensions are not offered: frames are relayed as messages. A body is nobody's. */
+const NOT_OFFERED: ReadonlySet<string> = new Set(["sec-websocket-extensions", "content-length"]);
+
+/** The client's upgrade request as the service gets it. */
+function handshakeRequest(request: Request, target: string, maskedHost: string | null): Buffer<ArrayBuffer> {
+  const headers = new HeaderLines();
+  request.headers.forEach((value, name) => {
+    if (!NOT_OFFERED.has(name)) headers.append(name, value);
+  });
+  const lines = linesTowardsSandbox(headers, maskedHost);
+  return Buffer.from(`GET ${target} HTTP/1.1\r\n${lines}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`, "latin1");
 }
 
-function checkAgreement(headers: Headers, key: string): void {
+function checkAgreement(headers: HeaderLines, key: string): void {
   const expected = new Bun.CryptoHasher("sha1").update(key + ACCEPT_SALT).digest("base64");
   if (headers.get("sec-websocket-accept") !== expected) throw new Error("the service did not prove the handshake");
   if (headers.has("sec-websocket-extensions")) throw new Error("the service chose an extension that was not offered");
@@ -64,13 +65,11 @@ function checkAgreement(headers: Headers, key: string): void {
 async function declined(
   socket: SandboxSocket,
   status: number,
-  headers: Headers,
+  headers: HeaderLines,
   rest: Buffer<ArrayBuffer>,
 ): Promise<Response> {
   const plain = !headers.has("transfer-encoding");
   const length = Number(headers.get("content-length") ?? 0);
-  towardsClient(headers);
-  headers.delete("content-length");
   let body: Uint8Array<ArrayBuffer> | null = null;
   if (plain && length > 0 && length <= EDGE_HANDSHAKE_BODY_MAX_BYTES) {
     body = await gather(socket, rest, (bytes) =>
@@ -78,5 +77,16 @@ async function declined(
     );
   }
   socket.terminate();
-  return new Response(body, { status, headers });
+  return new Response(body, { status, headers: clientHeaders(headers, "content-length") });
+}
+
+/** What the client gets of them, but for this one. */
+function clientHeaders(headers: HeaderLines, dropped: string): Headers {
+  const lines = new Headers();
+  linesTowardsClient(headers)
+    .without(dropped)
+    .forEach((value, name) => {
+      lines.append(name, value);
+    });
+  return lines;
 }

@@ -3,6 +3,7 @@
  * nothing holds the other back; what cannot be held back is given up with code 1013.
  */
 import type { Server, ServerWebSocket, WebSocketHandler } from "bun";
+import type { ReadHeaders } from "./front/header-lines.ts";
 import {
   EDGE_WEBSOCKET_MESSAGE_MAX_BYTES,
   EDGE_WEBSOCKET_QUEUE_MAX_BYTES,
@@ -26,13 +27,12 @@ import {
 } from "./websocket-frame.ts";
 import { shakeHands } from "./websocket-handshake.ts";
 
-export function isWebSocketUpgrade({ method, headers }: Request): boolean {
+export function isWebSocketUpgrade({ method, headers }: { method: string; headers: ReadHeaders }): boolean {
   return method === "GET" && headers.get("upgrade")?.toLowerCase() === "websocket" && headers.has("sec-websocket-key");
 }
 
 /**
  * Connects to the service first, so that its refusal can still be an HTTP answer. Undefined: the client is upgraded.
- * `over` is called when it is gone, or was not.
  */
 export async function upgradeThrough(
   reach: Reach,
@@ -40,25 +40,17 @@ export async function upgradeThrough(
   target: string,
   request: Request,
   server: Server<Relay>,
-  over: () => void,
 ): Promise<Response | undefined> {
   const { headers: asking, signal } = request;
   const outcome = await reach.to(route, { headers: asking, signal, mayWake: true }, (way) =>
     shakeHands(request, target, way),
   );
-  if ("refusal" in outcome) {
-    over();
-    return refuse(outcome.refusal, request.headers);
-  }
-  if ("declined" in outcome.reached) {
-    over();
-    return outcome.reached.declined;
-  }
+  if ("refusal" in outcome) return refuse(outcome.refusal, request.headers);
+  if ("declined" in outcome.reached) return outcome.reached.declined;
   const { socket, headers } = outcome.reached;
   // Bun would choose the client's first subprotocol where the service chose none.
   request.headers.delete("sec-websocket-protocol");
-  if (server.upgrade(request, { data: new Relay(socket, over), headers })) return undefined;
-  over();
+  if (server.upgrade(request, { data: new Relay(socket), headers })) return undefined;
   socket.terminate();
   return refuse({ reason: "bad-request", status: 400, text: "Invalid WebSocket handshake" }, request.headers);
 }
@@ -72,11 +64,7 @@ export class Relay implements SandboxSocketListener, FrameSink {
   #pingsUnanswered = 0;
   #over = false;
 
-  /** `over` is called when the client is gone. */
-  constructor(
-    sandbox: SandboxSocket,
-    readonly over: () => void,
-  ) {
+  constructor(sandbox: SandboxSocket) {
     this.#sandbox = sandbox;
   }
 
@@ -105,7 +93,6 @@ export class Relay implements SandboxSocketListener, FrameSink {
   }
 
   clientClosed(code: number, reason: string): void {
-    this.over();
     if (this.#over) return;
     this.#over = true;
     if (code !== CloseCode.NoCode && !isSendable(code)) {

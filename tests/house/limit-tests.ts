@@ -284,7 +284,7 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "src/edge/http-volume.test.ts",
     "a client that takes nothing holds the service back",
   ],
-  "head of a service's answer": ["src/edge/own-exchange.test.ts", "an endless head"],
+  "head of a service's answer": ["src/edge/carriage.test.ts", "an endless head"],
   "message of a WebSocket": [
     "src/edge/websocket-pressure.test.ts",
     "a message above the limit closes the connection with 1009",

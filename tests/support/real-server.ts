@@ -11,7 +11,8 @@ import { createIds } from "../../src/control/access/ids.ts";
 import { createApiKey } from "../../src/control/access/keys.ts";
 import { type Control, createControl } from "../../src/control/control.ts";
 import { ensureFirstRun } from "../../src/control/first-run.ts";
-import { createEdge, type Relay } from "../../src/edge/edge.ts";
+import { createEdge } from "../../src/edge/edge.ts";
+import { Front } from "../../src/edge/front/front.ts";
 import { RouteTable } from "../../src/edge/route-table.ts";
 import type { Host } from "../../src/host/host.ts";
 import { Machine } from "../../src/host/machine.ts";
@@ -72,21 +73,15 @@ export class RealServer implements AsyncDisposable {
     const control = createControl({ store, host, blobs, clock: systemClock, ids, log });
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));
-    const edge = createEdge({ directory: control.directory, routes, log: () => undefined });
-    const server = Bun.serve<Relay>({
-      hostname: "127.0.0.1",
-      port: 0,
-      idleTimeout: 255,
-      fetch(request, server) {
-        const route = edge.route(request);
-        if (route !== undefined) return edge.handle(request, route, server);
-        return control.handle(request, { address: server.requestIP(request)?.address ?? "", fromTrustedProxy: false });
-      },
-      websocket: edge.websocket,
-    });
+    const management = control.handle;
+    const edge = createEdge({ directory: control.directory, routes, management, log: () => undefined });
+    const front = new Front({ hostname: "127.0.0.1", port: 0, handle: edge.handle });
     await control.start();
-    const url = `http://127.0.0.1:${server.port}`;
-    return new RealServer(data, machine, store, control, url, firstApiKey, lines, () => server.stop(true));
+    const url = `http://127.0.0.1:${front.port}`;
+    return new RealServer(data, machine, store, control, url, firstApiKey, lines, async () => {
+      await front.stop(true);
+      await edge.stop(true);
+    });
   }
 
   /** What the SDK takes as options. */

@@ -4,4 +4,6 @@ export interface Client {
   address: string;
   /** What the request says of where it comes from is a proxy's word, and the operator takes that. */
   fromTrustedProxy: boolean;
+  /** It came by TLS. */
+  isSecure?: boolean;
 }

@@ -205,7 +205,7 @@ async function serve<S>(
       json: route.body === undefined ? undefined : await readJson(request),
       caller,
       upload: uploadOf(request),
-      base: baseOf(request, exchange.client?.fromTrustedProxy === true),
+      base: baseOf(request, exchange.client),
     },
     options.services,
   );

@@ -12,7 +12,7 @@ test.each([
   ["http://api.test/", { "x-forwarded-prefix": "/..//evil?x" }, "http://api.test"],
   ["http://api.test/", { "x-forwarded-host": "a.test/b", "x-forwarded-proto": "javascript" }, "http://api.test"],
 ] as [string, Record<string, string>, string][])("%s with %j", (url, headers, base) => {
-  expect(baseOf(new Request(url, { headers }), true)).toBe(base);
+  expect(baseOf(new Request(url, { headers }), { fromTrustedProxy: true })).toBe(base);
 });
 
 test.each([
@@ -22,6 +22,10 @@ test.each([
 ] as [string, Record<string, string>, string][])(
   "from anybody else than a trusted proxy: %s with %j",
   (url, headers, base) => {
-    expect(baseOf({ url, headers: new Headers(headers) } as Request, false)).toBe(base);
+    expect(baseOf({ url, headers: new Headers(headers) } as Request, { fromTrustedProxy: false })).toBe(base);
   },
 );
+
+test("a client that came by TLS is sent back that way", () => {
+  expect(baseOf(new Request("http://a.test/x"), { isSecure: true })).toBe("https://a.test");
+});

@@ -2,14 +2,15 @@
  * A real server with the edge in it, a table with one sandbox at 127.0.0.1, and raw sockets to speak to it. For tests.
  */
 import net from "node:net";
-import type { Server } from "bun";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { Directory, RouteAccess } from "../../control/directory.ts";
 import { freePort } from "../../work/testing/free-port.ts";
 import { TrustedProxies } from "../client-address.ts";
-import { createEdge, type Relay } from "../edge.ts";
-import { type ConnectionLimits, EDGE_REQUEST_BODY_MAX_BYTES } from "../limits.ts";
+import { createEdge, type Edge } from "../edge.ts";
+import { Front } from "../front/front.ts";
+import type { ConnectionLimits } from "../limits.ts";
 import { type Destination, RouteTable } from "../route-table.ts";
+import { SELF_SIGNED } from "./self-signed.ts";
 
 export const SANDBOX = "i0123456789abcdefghij";
 
@@ -17,7 +18,9 @@ export const SANDBOX = "i0123456789abcdefghij";
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket;
 
 export class EdgeUnderTest implements AsyncDisposable {
-  readonly server: Server<Relay>;
+  readonly #edge: Edge;
+  readonly #front: Front;
+  readonly #tlsFront: Front;
   readonly logged: string[] = [];
   /** How often the directory and the sandbox's forwarder were asked. */
   lookups = 0;
@@ -32,27 +35,30 @@ export class EdgeUnderTest implements AsyncDisposable {
   constructor(trustedProxies = new TrustedProxies([]), limits?: ConnectionLimits) {
     const routes = { find: (id: string) => this.find(id) };
     const log = (message: string) => this.logged.push(message);
-    const edge = createEdge({ directory: this.#directory(), routes, log, trustedProxies, ...(limits && { limits }) });
+    const management = async () => new Response("management");
+    const services = { directory: this.#directory(), routes, management, log, trustedProxies };
+    this.#edge = createEdge({ ...services, ...(limits && { limits }) });
     this.place();
-    this.server = Bun.serve<Relay>({
-      port: 0,
-      hostname: "127.0.0.1",
-      development: false,
-      maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
-      websocket: edge.websocket,
-      fetch(request, server) {
-        const route = edge.route(request);
-        return route === undefined ? new Response("management") : edge.handle(request, route, server);
-      },
-    });
+    this.#front = new Front({ hostname: "127.0.0.1", port: 0, handle: this.#edge.handle });
+    this.#tlsFront = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: this.#edge.handle });
+  }
+
+  /** The same with TLS, over HTTP/1.1 and HTTP/2. */
+  get tlsPort(): number {
+    return this.#tlsFront.port;
   }
 
   get port(): number {
-    return this.server.port ?? 0;
+    return this.#front.port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}/`;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.server.stop(true);
+    await Promise.all([this.#front.stop(true), this.#tlsFront.stop(true)]);
+    await this.#edge.stop(true);
   }
 
   /** A request to a port of the sandbox, through the edge. */

@@ -1,3 +1,4 @@
+/** What a service gets of a request, what the client gets of its answer, and that an end reaches the other side. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { EdgeProcess, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
@@ -128,7 +129,7 @@ describe("the request reaches the service", () => {
 
   test("by the routing headers as by the host name", async () => {
     await using service = await answering(OK);
-    const response = await fetch(edge.server.url, {
+    const response = await fetch(edge.url, {
       headers: { "E2b-Sandbox-Id": SANDBOX, "E2b-Sandbox-Port": String(service.port) },
     });
     expect(await response.text()).toBe("ok");

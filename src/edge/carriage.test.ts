@@ -1,7 +1,4 @@
-/**
- * Exchanges over connections of the edge's own, with requests that fetch would change: they have neither Accept nor
- * User-Agent. What file-download.test.ts shows of answers is not shown again.
- */
+/** Exchanges on bare sockets, with all kinds of services. What file-download.test.ts shows is not shown again. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { EDGE_ANSWER_HEAD_MAX_BYTES } from "./limits.ts";

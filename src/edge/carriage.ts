@@ -1,0 +1,266 @@
+/**
+ * Carries one exchange between a client and a service: the request over a connection of its own, the answer back. No
+ * long body is gathered, each side is held back when the other does not keep up, and each side's end or failure reaches
+ * the other. An answer that is not framed as HTTP says, or ends before its end, breaks the client's, too.
+ */
+import { type AnswerHead, AnswerHeadReader } from "./answer-head.ts";
+import { linesTowardsClient } from "./carried-headers.ts";
+import { BodyUntilClose, ChunkedBody, CountedBody, type Framing } from "./front/body-framing.ts";
+import type { AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./front/client-request.ts";
+import type { HeaderLines } from "./front/header-lines.ts";
+import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_REQUEST_WAITING_MAX_BYTES } from "./limits.ts";
+import { type Dialled, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
+
+type Bytes = Buffer<ArrayBuffer>;
+
+/** What is asked, as the service gets it. */
+export interface Asked {
+  /** The first line and the headers, without what tells of chunks, and without the empty line behind them. */
+  head: string;
+  /** Our own runtime says how long its answers are; one that only ends may have been cut short. */
+  isGuest: boolean;
+  /** The connection may become a tunnel. */
+  mayUpgrade?: boolean;
+}
+
+const STATUS_MIN = 200;
+const STATUS_MAX = 599;
+const SWITCHING_PROTOCOLS = 101;
+const NO_CONTENT = 204;
+const RESET_CONTENT = 205;
+const NOT_MODIFIED = 304;
+const NOTHING: Bytes = Buffer.alloc(0);
+
+/** What becomes of an exchange before its answer has begun; what comes then goes on by itself. */
+interface Outcome {
+  /** The answer has begun. */
+  answered?(): void;
+  /**
+   * There is none. With code ECONNREFUSED nobody listens there: the request is untouched then, and may be carried
+   * elsewhere.
+   */
+  failed(failure: unknown): void;
+}
+
+export function beginCarrying(client: ClientRequest, asked: Asked, dialled: Dialled, outcome: Outcome): void {
+  new Carriage(client, asked, outcome).begin(dialled);
+}
+
+/** Resolves when the answer has begun. Rejects when there is none. */
+export function carry(client: ClientRequest, asked: Asked, dialled: Dialled): Promise<void> {
+  return new Promise((answered, failed) => beginCarrying(client, asked, dialled, { answered, failed }));
+}
+
+class Carriage implements SandboxSocketListener, BodySink {
+  readonly #client: ClientRequest;
+  readonly #asked: Asked;
+  readonly #outcome: Outcome;
+  #socket!: SandboxSocket;
+  #reader: AnswerHeadReader | undefined;
+  /** Of the answer. */
+  #framing: Framing | undefined;
+  #tunnel: ClientTunnel | undefined;
+  #isOver = false;
+  /** What stands before the next piece of the request's body. */
+  #before = NOTHING;
+  #chunks = 0;
+  #isHeld = false;
+
+  constructor(client: ClientRequest, asked: Asked, outcome: Outcome) {
+    this.#client = client;
+    this.#asked = asked;
+    this.#outcome = outcome;
+  }
+
+  begin(dialled: Dialled): void {
+    const client = this.#client;
+    const socket = SandboxSocket.begin(dialled, this);
+    this.#socket = socket;
+    client.onGone = () => socket.cut();
+    if (client.isGone) socket.cut();
+  }
+
+  opened(socket: SandboxSocket): void {
+    const client = this.#client;
+    this.#socket = socket;
+    const framing = this.#inChunks ? "transfer-encoding: chunked\r\n" : "";
+    this.#before = Buffer.from(`${this.#asked.head}${framing}\r\n`, "latin1");
+    socket.listen(this);
+    if (client.bodyBytes !== 0) client.sendBodyTo(this);
+    if (this.#before.length > 0) this.#send(NOTHING);
+  }
+
+  notOpened(failure: unknown): void {
+    this.#isOver = true;
+    this.#client.onGone = undefined;
+    this.#outcome.failed(failure);
+  }
+
+  get #inChunks(): boolean {
+    return this.#client.bodyBytes === undefined;
+  }
+
+  /** Of the request's body. */
+  piece(bytes: Bytes): void {
+    if (this.#isOver || this.#socket.isClosed) return;
+    if (this.#inChunks) {
+      const size = `${this.#chunks++ > 0 ? "\r\n" : ""}${bytes.length.toString(16)}\r\n`;
+      this.#before = Buffer.concat([this.#before, Buffer.from(size)]);
+    }
+    this.#send(bytes);
+    if (this.#socket.waitingBytes <= EDGE_REQUEST_WAITING_MAX_BYTES) return;
+    this.#isHeld = true;
+    this.#client.holdBody();
+  }
+
+  ended(): void {
+    if (this.#isOver || !this.#inChunks) return;
+    const last = this.#chunks > 0 ? "\r\n0\r\n\r\n" : "0\r\n\r\n";
+    this.#send(Buffer.from(last));
+  }
+
+  /** From the service. */
+  data(bytes: Bytes): void {
+    if (this.#isOver) return;
+    try {
+      if (this.#tunnel !== undefined) this.#pass(this.#tunnel.write(bytes));
+      else if (this.#framing !== undefined) this.#takeBody(this.#framing, bytes);
+      else {
+        this.#reader ??= new AnswerHeadReader();
+        const head = this.#reader.take(bytes);
+        if (head !== undefined) this.#begin(head);
+      }
+    } catch (failure) {
+      this.#fail(failure);
+    }
+  }
+
+  /** The service has taken what waited. */
+  drained(): void {
+    if (!this.#isHeld) return;
+    this.#isHeld = false;
+    if (this.#tunnel !== undefined) this.#tunnel.resume();
+    else this.#client.releaseBody();
+  }
+
+  closed(): void {
+    if (this.#isOver) return;
+    if (this.#tunnel !== undefined) {
+      this.#isOver = true;
+      this.#tunnel.end();
+      return;
+    }
+    // A connection that broke is no end: the client must not take a part for the whole.
+    if (this.#framing?.endsWithConnection && this.#socket.farEnded) this.#finish();
+    else this.#fail(new Error("the service hung up within its answer"));
+  }
+
+  #begin({ status, statusText, headers, rest }: AnswerHead): void {
+    const lines = { status, statusText, headers: linesTowardsClient(headers) };
+    if (status === SWITCHING_PROTOCOLS && this.#asked.mayUpgrade === true) {
+      this.#becomeTunnel({ status, statusText, headers }, rest);
+      return;
+    }
+    if (status < STATUS_MIN || status > STATUS_MAX) throw new Error("the service's answer has no status of HTTP");
+    if (this.#client.method === "HEAD" || status === NOT_MODIFIED) this.#answerWithout(lines);
+    else if (status === NO_CONTENT || status === RESET_CONTENT) this.#answerWithout(withoutLength(lines));
+    else {
+      const framing = framingOf(headers);
+      if (this.#asked.isGuest && framing.endsWithConnection) throw new Error("the runtime's answer has no length");
+      this.#framing = framing;
+      const first = framing.take(rest);
+      this.#outcome.answered?.();
+      if (!framing.ended) this.#socket.keepAlive();
+      this.#client.onDrained = () => this.#socket.resume();
+      this.#client.answer(lines, framing.ended ? "whole" : "follows", first);
+      if (framing.ended) this.#leave();
+    }
+  }
+
+  #answerWithout(lines: AnswerLines): void {
+    this.#outcome.answered?.();
+    this.#client.answer(lines, "none");
+    this.#leave();
+  }
+
+  #takeBody(framing: Framing, bytes: Bytes): void {
+    this.#pass(this.#client.write(framing.take(bytes)));
+    if (framing.ended) this.#finish();
+  }
+
+  #pass(hasRoom: boolean): void {
+    if (!hasRoom) this.#socket.pause();
+  }
+
+  #finish(): void {
+    this.#leave();
+    this.#client.end();
+  }
+
+  /** The service has nothing more to say that anybody wants to hear. */
+  #leave(): void {
+    this.#isOver = true;
+    this.#client.onGone = undefined;
+    this.#socket.finish();
+  }
+
+  #fail(failure: unknown): void {
+    this.#isOver = true;
+    const wasBegun = this.#framing !== undefined;
+    this.#client.onGone = undefined;
+    this.#socket.terminate();
+    if (wasBegun) this.#client.cut();
+    else this.#outcome.failed(failure);
+  }
+
+  #send(bytes: Bytes): void {
+    const before = this.#before;
+    this.#before = NOTHING;
+    if (before.length === 0) this.#socket.pass(bytes);
+    else if (bytes.length === 0) this.#socket.write(before);
+    else if (bytes.length <= EDGE_JOINED_PIECE_MAX_BYTES) this.#socket.write(Buffer.concat([before, bytes]));
+    else {
+      this.#socket.write(before);
+      this.#socket.pass(bytes);
+    }
+  }
+
+  #becomeTunnel(head: AnswerLines, rest: Bytes): void {
+    const tunnel = this.#client.tunnel?.(head);
+    if (tunnel === undefined) throw new Error("the client's protocol has no tunnels");
+    this.#tunnel = tunnel;
+    this.#outcome.answered?.();
+    this.#client.onGone = undefined;
+    this.#socket.keepAlive();
+    tunnel.onData = (bytes) => {
+      this.#socket.pass(bytes);
+      if (this.#socket.waitingBytes <= EDGE_REQUEST_WAITING_MAX_BYTES) return;
+      this.#isHeld = true;
+      tunnel.pause();
+    };
+    tunnel.onDrained = () => this.#socket.resume();
+    tunnel.onClosed = () => {
+      this.#isOver = true;
+      this.#socket.finish();
+    };
+    if (rest.length > 0) tunnel.write(Buffer.from(rest));
+  }
+}
+
+/** Throws when the headers leave any doubt about where the body ends. */
+function framingOf(headers: HeaderLines): Framing {
+  const coding = headers.get("transfer-encoding");
+  const length = headers.get("content-length");
+  if (coding !== null) {
+    if (length !== null || coding.toLowerCase() !== "chunked") throw new Error("the service's answer is framed twice");
+    return new ChunkedBody();
+  }
+  if (length === null) return new BodyUntilClose();
+  if (!/^\d{1,15}$/.test(length)) throw new Error("the service's answer has no clear length");
+  return new CountedBody(Number(length));
+}
+
+/** 204 has no body and tells no length; that of 205 is 0 whatever it says (RFC 9110, 8.6 and 15.3.6). */
+function withoutLength({ status, statusText, headers }: AnswerLines): AnswerLines {
+  return { status, statusText, headers: headers.without("content-length", status === RESET_CONTENT ? "0" : undefined) };
+}

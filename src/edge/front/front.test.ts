@@ -1,0 +1,262 @@
+/** Connections of clients, with a handler of the test's own behind them. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import net from "node:net";
+import type { Socket } from "bun";
+import {
+  EDGE_CLOSE_MS,
+  EDGE_EARLY_MAX_BYTES,
+  EDGE_IDLE_MS,
+  EDGE_REQUEST_HEAD_MAX_BYTES,
+  EDGE_REQUEST_HEAD_MS,
+  EDGE_UNWANTED_BODY_MAX_BYTES,
+} from "../limits.ts";
+import type { BodySink, ClientRequest } from "./client-request.ts";
+import { Front } from "./front.ts";
+import { HeaderLines } from "./header-lines.ts";
+import { Http1Connection } from "./http1-connection.ts";
+
+let front: Front;
+let handle: (request: ClientRequest) => void;
+beforeAll(() => {
+  front = new Front({ hostname: "127.0.0.1", port: 0, handle: (request) => handle(request) });
+});
+afterAll(() => front.stop(true));
+
+const HOST = "Host: a.test\r\n";
+const OK = { status: 200, statusText: "OK", headers: new HeaderLines() };
+const ok = (request: ClientRequest, text = request.target) => request.answer(OK, "whole", Buffer.from(text));
+/** Answers with the body, when it is whole. */
+const echo = (request: ClientRequest) => {
+  const pieces: Buffer[] = [];
+  const sink: BodySink = {
+    piece: (bytes) => void pieces.push(Buffer.from(bytes)),
+    ended: () => ok(request, `${request.target} ${Buffer.concat(pieces)}`),
+  };
+  if (request.bodyBytes === 0) ok(request);
+  else request.sendBodyTo(sink);
+};
+afterEach(() => {
+  handle = echo;
+});
+beforeAll(() => {
+  handle = echo;
+});
+
+class Client implements Disposable {
+  readonly #socket: net.Socket;
+  #received = "";
+  #wake = Promise.withResolvers<void>();
+  readonly closed: Promise<string>;
+
+  constructor(port = front.port) {
+    this.#socket = net.connect(port, "127.0.0.1");
+    this.#socket.on("data", (bytes) => {
+      this.#received += bytes.toString("latin1");
+      this.#wake.resolve();
+      this.#wake = Promise.withResolvers();
+    });
+    this.#socket.on("error", () => undefined);
+    this.closed = new Promise((resolve) => this.#socket.on("close", () => resolve(this.#received)));
+  }
+
+  send(text: string): this {
+    this.#socket.write(text, "latin1");
+    return this;
+  }
+
+  async until(pattern: RegExp): Promise<string> {
+    while (!pattern.test(this.#received)) await this.#wake.promise;
+    return this.#received;
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket.destroy();
+  }
+}
+
+describe("a connection", () => {
+  test("answers one request after the other, in their order, however early they come", async () => {
+    using client = new Client();
+    const held: ClientRequest[] = [];
+    handle = (request) => void held.push(request);
+    const asked = ["/1", "/2", "/3"].map((path) => `GET ${path} HTTP/1.1\r\n${HOST}\r\n`);
+    client.send(asked.join(""));
+    for (const [nth, path] of ["/1", "/2", "/3"].entries()) {
+      while (held.length === nth) await Bun.sleep(1);
+      expect(held.map(({ target }) => target)).toEqual(["/1", "/2", "/3"].slice(0, nth + 1));
+      ok(held[nth] as ClientRequest);
+      await client.until(new RegExp(`${path}$`));
+    }
+  });
+
+  test("is told to continue when somebody wants the body, and not before", async () => {
+    using client = new Client();
+    let asked: ClientRequest | undefined;
+    handle = (request) => {
+      asked = request;
+    };
+    client.send(`GET /c HTTP/1.1\r\n${HOST}Expect: 100-continue\r\nContent-Length: 3\r\n\r\n`);
+    while (asked === undefined) await Bun.sleep(1);
+    echo(asked);
+    expect(await client.until(/\r\n\r\n/)).toBe("HTTP/1.1 100 Continue\r\n\r\n");
+    client.send("abc");
+    expect(await client.until(/abc/)).toEndWith("/c abc");
+  });
+
+  test("that waits to be told so and is answered at once is closed: what comes next would be a guess", async () => {
+    using client = new Client();
+    handle = (request) => ok(request, "no");
+    const head = `GET /c HTTP/1.1\r\n${HOST}Expect: 100-continue\r\nContent-Length: 3\r\n\r\n`;
+    const received = await client.send(head).closed;
+    expect(received).toStartWith("HTTP/1.1 200 OK\r\n");
+    expect(received).toContain("connection: close\r\n");
+  });
+
+  test.each([
+    ["asks for that", `GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`],
+    ["speaks HTTP/1.0", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"],
+  ])("is closed behind its answer when it %s", async (_name, head) => {
+    using client = new Client();
+    expect(await client.send(head).closed).toEndWith("connection: close\r\n\r\n/");
+  });
+
+  test("of HTTP/1.0 gets a body of unknown length until its end, others in chunks", async () => {
+    handle = (request) => {
+      request.answer(OK, "follows", Buffer.from("one"));
+      request.write(Buffer.from("two"));
+      request.end();
+    };
+    using old = new Client();
+    expect(await old.send("GET / HTTP/1.0\r\n\r\n").closed).toEndWith("connection: close\r\n\r\nonetwo");
+    using client = new Client();
+    const received = await client.send(`GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`).closed;
+    expect(received).toEndWith("\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n");
+  });
+
+  test("reads over a short body that nobody wants, and goes on", async () => {
+    using client = new Client();
+    handle = (request) => ok(request);
+    client.send(`GET /1 HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\nabcGET /2 HTTP/1.1\r\n${HOST}\r\n`);
+    const received = await client.until(/\/2$/);
+    expect(received.match(/HTTP\/1\.1 200/g)).toHaveLength(2);
+  });
+
+  test("with a long one is closed, and has its answer all the same", async () => {
+    using client = new Client();
+    handle = (request) => ok(request, "no");
+    const head = `GET /1 HTTP/1.1\r\n${HOST}Content-Length: ${EDGE_UNWANTED_BODY_MAX_BYTES + 1}\r\n\r\n`;
+    client.send(`${head}${"x".repeat(EDGE_EARLY_MAX_BYTES / 2)}`);
+    expect(await client.until(/no$/)).toStartWith("HTTP/1.1 200 OK\r\n");
+    client[Symbol.dispose]();
+  });
+
+  test.each([
+    ["400", "GET / HTTP/1.1\r\nHost: a\n\r\n\r\n"],
+    ["431", `GET /${"x".repeat(EDGE_REQUEST_HEAD_MAX_BYTES)}`],
+    ["431", `GET / HTTP/1.1\r\n${HOST}A: ${"x".repeat(EDGE_REQUEST_HEAD_MAX_BYTES)}`],
+    ["501", `GET / HTTP/1.1\r\n${HOST}Transfer-Encoding: gzip\r\n\r\n`],
+    ["505", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
+  ])("that sends no request is told %s, and nothing behind it is read", async (status, bytes) => {
+    using client = new Client();
+    const asked: string[] = [];
+    handle = (request) => void asked.push(request.target);
+    client.send(`${bytes}GET /smuggled HTTP/1.1\r\n${HOST}\r\n`);
+    expect(await client.until(/close\r\n\r\n./)).toStartWith(`HTTP/1.1 ${status} `);
+    expect(asked).toEqual([]);
+  });
+
+  test("whose chunks are none is cut, and who reads them is told that it is gone", async () => {
+    using client = new Client();
+    const gone = Promise.withResolvers<void>();
+    handle = (request) => {
+      request.onGone = gone.resolve;
+      echo(request);
+    };
+    client.send(`GET / HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\nx\r\n`);
+    await gone.promise;
+    expect(await client.closed).toBe("");
+  });
+
+  test("that sends far more than its turn is held back", async () => {
+    using client = new Client();
+    let asked: ClientRequest | undefined;
+    handle = (request) => {
+      asked = request;
+    };
+    client.send(`GET /1 HTTP/1.1\r\n${HOST}\r\n`);
+    while (asked === undefined) await Bun.sleep(1);
+    const many = 2000;
+    client.send(`GET /2 HTTP/1.1\r\n${HOST}A: ${"x".repeat(100)}\r\n\r\n`.repeat(many));
+    handle = (request) => ok(request);
+    ok(asked);
+    client.send(`GET /last HTTP/1.1\r\n${HOST}\r\n`);
+    const received = await client.until(/\/last$/);
+    expect(received.match(/HTTP\/1\.1 200/g)).toHaveLength(many + 2);
+  });
+});
+
+test("to stop is to finish what has begun, and to take nothing more", async () => {
+  const held: ClientRequest[] = [];
+  const leaving = new Front({ hostname: "127.0.0.1", port: 0, handle: (request) => void held.push(request) });
+  using busy = new Client(leaving.port);
+  using idle = new Client(leaving.port);
+  idle.send(`GET /idle HTTP/1.1\r\n${HOST}\r\n`);
+  while (held.length === 0) await Bun.sleep(1);
+  ok(held.pop() as ClientRequest);
+  await idle.until(/idle$/);
+  busy.send(`GET /busy HTTP/1.1\r\n${HOST}\r\n`);
+  while (held.length === 0) await Bun.sleep(1);
+  expect(leaving.pendingRequests).toBe(1);
+  const stopped = leaving.stop(false);
+  expect(await idle.closed).toEndWith("/idle");
+  ok(held[0] as ClientRequest);
+  expect(await busy.closed).toEndWith("/busy");
+  await stopped;
+});
+
+describe("a connection that takes its time", () => {
+  /** One whose socket only remembers that it was cut. */
+  function connection(answer: (request: ClientRequest) => void) {
+    let isCut = false;
+    const socket = {
+      setKeepAlive: () => true,
+      terminate: () => {
+        isCut = true;
+      },
+      write: (bytes: Buffer) => bytes.length,
+    };
+    const owner = { handle: answer, isSecure: false, idleMs: EDGE_IDLE_MS, isStopping: false };
+    const own = new Http1Connection(socket as unknown as Socket<unknown>, owner);
+    const isCutAfter = (ms: number) => {
+      own.look(performance.now() + ms);
+      return isCut;
+    };
+    return { own, isCutAfter };
+  }
+  const SOON = 5000;
+
+  test("for a head is cut, also if it sends a byte now and then", () => {
+    const { own, isCutAfter } = connection(ok);
+    for (const byte of "GET / HT") own.data(Buffer.from(byte));
+    expect(isCutAfter(EDGE_REQUEST_HEAD_MS - SOON)).toBe(false);
+    own.data(Buffer.from("TP/1.1\r\nA: b"));
+    expect(isCutAfter(EDGE_REQUEST_HEAD_MS + SOON)).toBe(true);
+  });
+
+  test("between two requests has longer, and that ends, too", () => {
+    const { own, isCutAfter } = connection(ok);
+    own.data(Buffer.from(`GET / HTTP/1.1\r\n${HOST}\r\n`));
+    expect(isCutAfter(EDGE_REQUEST_HEAD_MS + SOON)).toBe(false);
+    expect(isCutAfter(EDGE_IDLE_MS + SOON)).toBe(true);
+  });
+
+  test("for a body or its answer has all the time there is, and not for a body that nobody wants", () => {
+    const request = Buffer.from(`GET / HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\n`);
+    const read = connection(echo);
+    read.own.data(request);
+    expect(read.isCutAfter(10 * EDGE_IDLE_MS)).toBe(false);
+    const unread = connection(ok);
+    unread.own.data(request);
+    expect(unread.isCutAfter(EDGE_CLOSE_MS + SOON)).toBe(true);
+  });
+});

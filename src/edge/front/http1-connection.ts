@@ -1,0 +1,260 @@
+/**
+ * A client's connection that speaks HTTP/1.1: one request after the other, each answered before the next is looked at.
+ * What comes early is kept, and the client held back. A connection that leaves any doubt about where a request ends is
+ * closed.
+ */
+import type { Socket } from "bun";
+import { EDGE_CLOSE_MS, EDGE_EARLY_MAX_BYTES, EDGE_KEEPALIVE_MS, EDGE_REQUEST_HEAD_MS } from "../limits.ts";
+import type { AnswerLines, ClientRequest, ClientTunnel } from "./client-request.ts";
+import { headText } from "./head-text.ts";
+import { Http1Request, type RequestConnection } from "./http1-request.ts";
+import { BadHead, readRequestHead } from "./request-head.ts";
+import { UnsentBytes } from "./unsent-bytes.ts";
+
+/** Whose connection it is. */
+export interface Http1Owner {
+  handle(request: ClientRequest): void;
+  readonly isSecure: boolean;
+  /** How long a connection may be silent between two requests. */
+  readonly idleMs: number;
+  readonly isStopping: boolean;
+}
+
+type Bytes = Buffer<ArrayBuffer>;
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+export class Http1Connection implements RequestConnection {
+  readonly #socket: Socket<unknown>;
+  readonly #owner: Http1Owner;
+  readonly #unsent = new UnsentBytes();
+  /** What came behind the request that is being answered, or of a head that is not whole. */
+  #early: Bytes | undefined;
+  #request: Http1Request | undefined;
+  #tunnel: Tunnel | undefined;
+  #deadlineMs: number;
+  #isPaused = false;
+  /** Nothing more is sent: it closes when the client has what waits, or takes too long for that. */
+  #ending: "end" | "linger" | undefined;
+  #closed = false;
+
+  constructor(socket: Socket<unknown>, owner: Http1Owner) {
+    this.#socket = socket;
+    this.#owner = owner;
+    this.#deadlineMs = performance.now() + this.#owner.idleMs;
+    // One that vanishes within a stream that is silent would be held for ever.
+    socket.setKeepAlive(true, EDGE_KEEPALIVE_MS);
+  }
+
+  get peer(): string {
+    return this.#socket.remoteAddress;
+  }
+
+  get isSecure(): boolean {
+    return this.#owner.isSecure;
+  }
+
+  /** A request is being answered, or the connection is a tunnel. */
+  get isBusy(): boolean {
+    return this.#request !== undefined || this.#tunnel !== undefined;
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
+  /** Cuts the connection if it has taken too long for what it is at. */
+  look(nowMs: number): void {
+    if (nowMs > this.#deadlineMs) this.cut();
+  }
+
+  /** No more requests; what is being answered is finished. */
+  finish(): void {
+    if (!this.isBusy) this.#close("end");
+  }
+
+  cut(): void {
+    if (!this.#closed) this.#socket.terminate();
+  }
+
+  data(bytes: Bytes): void {
+    if (this.#tunnel !== undefined) this.#tunnel.onData(bytes);
+    else if (this.#ending !== undefined) return;
+    else if (this.#request?.takesBody === true) this.#request.received(bytes);
+    else if (this.#request === undefined) this.#readHead(this.#withEarly(bytes));
+    else this.#keepEarly(this.#withEarly(bytes));
+  }
+
+  drained(): void {
+    const hasRoom = this.#unsent.flush(this.#socket);
+    if (this.#unsent.isEmpty && this.#ending !== undefined) this.#leave();
+    else if (hasRoom && this.#tunnel !== undefined) this.#tunnel.onDrained();
+    else if (hasRoom) this.#request?.onDrained?.();
+  }
+
+  closed(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#deadlineMs = NEVER;
+    this.#tunnel?.onClosed();
+    this.#tunnel?.over();
+    const request = this.#request;
+    this.#request = undefined;
+    request?.leave();
+  }
+
+  send(bytes: Bytes): boolean {
+    if (this.#closed || this.#ending !== undefined) return true;
+    return this.#unsent.send(this.#socket, bytes);
+  }
+
+  pause(): void {
+    if (this.#closed || this.#isPaused) return;
+    this.#isPaused = true;
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    if (this.#closed || !this.#isPaused) return;
+    this.#isPaused = false;
+    this.#socket.resume();
+  }
+
+  takeEarly(): Bytes | undefined {
+    const early = this.#early;
+    this.#early = undefined;
+    return early;
+  }
+
+  /** A copy, since the body's piece is somebody else's by then. */
+  keepBehind(bytes: Bytes): void {
+    this.#keepEarly(Buffer.from(bytes));
+  }
+
+  hurry(): void {
+    this.#deadlineMs = performance.now() + EDGE_CLOSE_MS;
+    this.resume();
+  }
+
+  requestOver(isKept: boolean, isRead: boolean): void {
+    this.#request = undefined;
+    if (this.#closed) return;
+    if (!isRead) this.#close("linger");
+    else if (!isKept || this.#owner.isStopping) this.#close("end");
+    else {
+      this.#deadlineMs = performance.now() + this.#owner.idleMs;
+      this.resume();
+      const early = this.takeEarly();
+      // Not at once: of many small requests in a row, each would stand on the last.
+      if (early !== undefined) queueMicrotask(() => this.data(early));
+    }
+  }
+
+  tunnel(head: AnswerLines, closed: () => void): ClientTunnel {
+    this.send(Buffer.from(`${headText(head)}\r\n`, "latin1"));
+    const tunnel = new Tunnel(this, closed);
+    this.#request = undefined;
+    this.#tunnel = tunnel;
+    const early = this.takeEarly();
+    this.resume();
+    if (early !== undefined) queueMicrotask(() => tunnel.onData(early));
+    return tunnel;
+  }
+
+  endTunnel(): void {
+    this.#close("end");
+  }
+
+  #withEarly(bytes: Bytes): Bytes {
+    const early = this.takeEarly();
+    return early === undefined ? bytes : Buffer.concat([early, bytes]);
+  }
+
+  #keepEarly(bytes: Bytes): void {
+    this.#early = bytes;
+    if (bytes.length > EDGE_EARLY_MAX_BYTES) this.pause();
+  }
+
+  #readHead(bytes: Bytes): void {
+    try {
+      const read = readRequestHead(bytes);
+      if (read === undefined) {
+        if (this.#early === undefined) this.#awaitHead();
+        this.#early = bytes;
+        return;
+      }
+      this.#deadlineMs = NEVER;
+      this.#isHeadAwaited = false;
+      if (read.end < bytes.length) this.#keepEarly(bytes.subarray(read.end));
+      const request = new Http1Request(this, read.head);
+      this.#request = request;
+      this.#owner.handle(request);
+    } catch (failure) {
+      if (!(failure instanceof BadHead)) throw failure;
+      this.#refuse(failure);
+    }
+  }
+
+  #isHeadAwaited = false;
+
+  /** From its first byte on: one that comes byte by byte has no more time than any other. */
+  #awaitHead(): void {
+    if (this.#isHeadAwaited) return;
+    this.#isHeadAwaited = true;
+    this.#deadlineMs = performance.now() + EDGE_REQUEST_HEAD_MS;
+  }
+
+  #refuse({ status, message }: BadHead): void {
+    const lines = ["content-type: text/plain; charset=utf-8", `content-length: ${message.length}`, "connection: close"];
+    this.send(Buffer.from(`HTTP/1.1 ${status} Refused\r\n${lines.join("\r\n")}\r\n\r\n${message}`, "latin1"));
+    this.#close("linger");
+  }
+
+  #close(how: "end" | "linger"): void {
+    if (this.#closed || this.#ending !== undefined) return;
+    this.#ending = how;
+    this.#deadlineMs = performance.now() + EDGE_CLOSE_MS;
+    this.resume();
+    if (this.#unsent.isEmpty) this.#leave();
+  }
+
+  /** One whose bytes have not all been read would be reset by the kernel, and the client lose what it was answered. */
+  #leave(): void {
+    if (this.#ending === "linger") this.#socket.shutdown();
+    else this.#socket.end();
+  }
+}
+
+class Tunnel implements ClientTunnel {
+  onData: (bytes: Bytes) => void = () => undefined;
+  onDrained: () => void = () => undefined;
+  onClosed: () => void = () => undefined;
+  readonly #connection: Http1Connection;
+
+  constructor(
+    connection: Http1Connection,
+    readonly over: () => void,
+  ) {
+    this.#connection = connection;
+  }
+
+  write(bytes: Bytes): boolean {
+    return this.#connection.send(bytes);
+  }
+
+  pause(): void {
+    this.#connection.pause();
+  }
+
+  resume(): void {
+    this.#connection.resume();
+  }
+
+  end(): void {
+    this.#connection.endTunnel();
+  }
+
+  cut(): void {
+    this.#connection.cut();
+  }
+}

@@ -1,0 +1,212 @@
+/** One request over HTTP/1.1 and its answer. */
+import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_UNWANTED_BODY_MAX_BYTES } from "../limits.ts";
+import { ChunkedBody, CountedBody, type Framing } from "./body-framing.ts";
+import type { AnswerBody, AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./client-request.ts";
+import { headText, joined } from "./head-text.ts";
+import type { RequestHead } from "./request-head.ts";
+
+type Bytes = Buffer<ArrayBuffer>;
+
+const CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n";
+const LAST_CHUNK = "0\r\n\r\n";
+
+/** What a request needs of its connection. */
+export interface RequestConnection {
+  readonly peer: string;
+  readonly isSecure: boolean;
+  /** False: the client does not keep up. */
+  send(bytes: Bytes): boolean;
+  pause(): void;
+  resume(): void;
+  cut(): void;
+  /** What has come of the body already. */
+  takeEarly(): Bytes | undefined;
+  /** What came behind the body. */
+  keepBehind(bytes: Bytes): void;
+  /** Nobody wants the rest of the body, which has little time to come. */
+  hurry(): void;
+  /** It is over, answered and read to its end, or else the connection is. */
+  requestOver(isKept: boolean, isRead: boolean): void;
+  /** `closed` is called when it is. */
+  tunnel(head: AnswerLines, closed: () => void): ClientTunnel;
+}
+
+export class Http1Request implements ClientRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: RequestHead["headers"];
+  readonly bodyBytes: number | undefined;
+  readonly #connection: RequestConnection;
+  readonly #head: RequestHead;
+  /** Undefined: there is no body, or it has been read to its end. */
+  #framing: Framing | undefined;
+  #sink: BodySink | undefined;
+  /** Of the answer. */
+  #state: "awaited" | "begun" | "over" = "awaited";
+  #inChunks = false;
+  #chunksBegun = false;
+  /** The end of the connection is the end of the answer. */
+  #untilClose = false;
+  #abort: AbortController | undefined;
+  onGone: (() => void) | undefined;
+  onDrained: (() => void) | undefined;
+  onOver: (() => void) | undefined;
+  isGone = false;
+
+  constructor(connection: RequestConnection, head: RequestHead) {
+    this.#connection = connection;
+    this.#head = head;
+    this.method = head.method;
+    this.target = head.target;
+    this.headers = head.headers;
+    this.bodyBytes = head.bodyBytes;
+    if (head.bodyBytes === undefined) this.#framing = new ChunkedBody();
+    else if (head.bodyBytes > 0) this.#framing = new CountedBody(head.bodyBytes);
+  }
+
+  get peer(): string {
+    return this.#connection.peer;
+  }
+
+  get isSecure(): boolean {
+    return this.#connection.isSecure;
+  }
+
+  get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.isGone) this.#abort.abort();
+    return this.#abort.signal;
+  }
+
+  /** What arrives is for `received`. */
+  get takesBody(): boolean {
+    return this.#sink !== undefined && this.#framing !== undefined;
+  }
+
+  sendBodyTo(sink: BodySink): void {
+    if (this.#framing === undefined) return;
+    if (this.#sink === undefined && this.#head.awaitsContinue) this.#connection.send(Buffer.from(CONTINUE));
+    this.#sink = sink;
+    const early = this.#connection.takeEarly();
+    this.#connection.resume();
+    if (early !== undefined) this.received(early);
+  }
+
+  holdBody(): void {
+    if (this.#framing !== undefined) this.#connection.pause();
+  }
+
+  releaseBody(): void {
+    this.#connection.resume();
+  }
+
+  received(bytes: Bytes): void {
+    const framing = this.#framing;
+    if (framing === undefined) return;
+    let content: Bytes;
+    try {
+      content = framing.take(bytes);
+    } catch {
+      // Nobody knows where the next request would begin.
+      this.#connection.cut();
+      return;
+    }
+    if (framing.surplus > 0) this.#connection.keepBehind(bytes.subarray(bytes.length - framing.surplus));
+    if (framing.ended) this.#framing = undefined;
+    const sink = this.#sink;
+    if (content.length > 0) sink?.piece(content);
+    if (framing.ended) sink?.ended();
+  }
+
+  answer(head: AnswerLines, body: AnswerBody, first?: Bytes): void {
+    if (this.#state !== "awaited" || this.isGone) return;
+    this.#state = "begun";
+    let text = headText(head);
+    const isCounted = head.headers.has("content-length");
+    if (body === "whole" && !isCounted) text += `content-length: ${first?.length ?? 0}\r\n`;
+    if (body === "follows" && !isCounted) {
+      if (this.#head.minorVersion === 0) this.#untilClose = true;
+      else {
+        this.#inChunks = true;
+        text += "transfer-encoding: chunked\r\n";
+      }
+    }
+    if (!this.#mayKeep()) text += "connection: close\r\n";
+    this.#sendHead(`${text}\r\n`, first);
+    if (body !== "follows") this.end();
+  }
+
+  write(bytes: Bytes): boolean {
+    if (this.#state !== "begun" || bytes.length === 0) return true;
+    if (!this.#inChunks) return this.#connection.send(bytes);
+    return this.#sendBoth(this.#chunkStart(bytes.length), bytes);
+  }
+
+  end(): void {
+    if (this.#state !== "begun") return;
+    this.#state = "over";
+    this.onOver?.();
+    if (this.#inChunks) this.#connection.send(Buffer.from(`${this.#chunksBegun ? "\r\n" : ""}${LAST_CHUNK}`));
+    if (this.#framing === undefined || !this.#mayDiscard()) {
+      this.#connection.requestOver(this.#mayKeep(), this.#framing === undefined);
+      return;
+    }
+    this.#connection.hurry();
+    this.sendBodyTo({
+      piece: () => undefined,
+      ended: () => this.#connection.requestOver(this.#mayKeep(), true),
+    });
+  }
+
+  cut(): void {
+    this.#connection.cut();
+  }
+
+  tunnel(head: AnswerLines): ClientTunnel {
+    this.#state = "over";
+    return this.#connection.tunnel(head, () => this.onOver?.());
+  }
+
+  /** The connection has ended. */
+  leave(): void {
+    if (this.#state === "over") return;
+    this.isGone = true;
+    this.onOver?.();
+    this.onGone?.();
+    this.#abort?.abort();
+  }
+
+  /** Who waits to be told to continue may send the body or not: what comes next would be a guess. */
+  #mayKeep(): boolean {
+    const isUnasked = this.#head.awaitsContinue && this.#sink === undefined;
+    return this.#head.isKept && !this.#untilClose && !isUnasked;
+  }
+
+  /** The rest of a body that nobody wants is read if it is short. One in chunks is bounded by the time it may take. */
+  #mayDiscard(): boolean {
+    return this.#mayKeep() && (this.bodyBytes ?? 0) <= EDGE_UNWANTED_BODY_MAX_BYTES;
+  }
+
+  #sendHead(text: string, first: Bytes | undefined): void {
+    if (first === undefined || first.length === 0) {
+      this.#connection.send(Buffer.from(text, "latin1"));
+      return;
+    }
+    const start = this.#inChunks ? text + this.#chunkStart(first.length) : text;
+    this.#sendBoth(start, first);
+  }
+
+  /** Small pieces go with what stands before them. */
+  #sendBoth(before: string, bytes: Bytes): boolean {
+    if (bytes.length <= EDGE_JOINED_PIECE_MAX_BYTES) return this.#connection.send(joined(before, bytes));
+    this.#connection.send(Buffer.from(before, "latin1"));
+    return this.#connection.send(bytes);
+  }
+
+  /** The end of a chunk goes with the start of the next, for a piece sent is a call of the kernel. */
+  #chunkStart(bytes: number): string {
+    const end = this.#chunksBegun ? "\r\n" : "";
+    this.#chunksBegun = true;
+    return `${end}${bytes.toString(16)}\r\n`;
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * The head of a request of HTTP/2, read as strictly as one of HTTP/1.1: its headers become lines of HTTP/1.1 behind us,
+ * and must not be read in another way there.
+ */
+import { HeaderLines, isToken } from "./header-lines.ts";
+
+/** They are about one connection, and HTTP/2 has its own ways for what they say (RFC 9113, 8.2.2). */
+const CONNECTION_ONLY: ReadonlySet<string> = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "transfer-encoding",
+  "upgrade",
+]);
+const METHOD_MAX_CHARS = 32;
+const TARGET = /^[!-~\x80-\xff]+$/;
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+const LENGTH = /^\d{1,15}$/;
+
+export interface Http2Head {
+  method: string;
+  target: string;
+  headers: HeaderLines;
+  bodyBytes: number | undefined;
+}
+
+/** Undefined: it is malformed, or can be read in two ways. `raw` are names and values in turns. */
+export function headOf(raw: readonly string[], hasEnded: boolean): Http2Head | undefined {
+  const pseudo = new Map<string, string>();
+  const headers = new HeaderLines();
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const [name = "", value = ""] = [raw[at], raw[at + 1]];
+    if (!VALUE.test(value)) return undefined;
+    if (name.startsWith(":")) {
+      if (pseudo.has(name) || headers.size > 0) return undefined;
+      pseudo.set(name, value);
+      continue;
+    }
+    if (!isToken(name) || name !== name.toLowerCase() || CONNECTION_ONLY.has(name)) return undefined;
+    if (name === "te" && value.toLowerCase() !== "trailers") return undefined;
+    headers.append(name, value);
+  }
+  const method = pseudo.get(":method") ?? "";
+  const target = pseudo.get(":path") ?? "";
+  if (!isToken(method) || method.length > METHOD_MAX_CHARS || method === "CONNECT" || !TARGET.test(target)) {
+    return undefined;
+  }
+  if (!withHost(headers, pseudo.get(":authority"))) return undefined;
+  const bodyBytes = bodyBytesOf(headers, hasEnded);
+  return bodyBytes === "unclear" ? undefined : { method, target, headers, bodyBytes };
+}
+
+/** As HTTP/1.1 has it: one Host. Of two that differ, nobody could say which is meant. */
+function withHost(headers: HeaderLines, authority: string | undefined): boolean {
+  const hosts = headers.count("host");
+  if (hosts > 1 || (authority === undefined && hosts === 0)) return false;
+  if (hosts === 1) return authority === undefined || headers.get("host") === authority;
+  headers.append("host", authority ?? "");
+  return true;
+}
+
+function bodyBytesOf(headers: HeaderLines, hasEnded: boolean): number | undefined | "unclear" {
+  const length = headers.get("content-length");
+  if (length === null) return hasEnded ? 0 : undefined;
+  if (!LENGTH.test(length)) return "unclear";
+  const bytes = Number(length);
+  return hasEnded && bytes > 0 ? "unclear" : bytes;
+}

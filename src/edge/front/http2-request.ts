@@ -1,0 +1,119 @@
+/** One request over HTTP/2, a stream of its own, and its answer. */
+import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import type { AnswerBody, AnswerLines, BodySink, ClientRequest } from "./client-request.ts";
+import type { Http2Head } from "./http2-head.ts";
+
+type Bytes = Buffer<ArrayBuffer>;
+
+export class Http2Request implements ClientRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: Http2Head["headers"];
+  readonly bodyBytes: number | undefined;
+  readonly isSecure = true;
+  readonly #stream: ServerHttp2Stream;
+  #state: "awaited" | "begun" | "over" = "awaited";
+  #abort: AbortController | undefined;
+  onGone: (() => void) | undefined;
+  onDrained: (() => void) | undefined;
+  onOver: (() => void) | undefined;
+  isGone = false;
+
+  constructor(
+    stream: ServerHttp2Stream,
+    { method, target, headers, bodyBytes }: Http2Head,
+    readonly peer: string,
+  ) {
+    this.#stream = stream;
+    this.method = method;
+    this.target = target;
+    this.headers = headers;
+    this.bodyBytes = bodyBytes;
+    stream.on("drain", () => this.onDrained?.());
+  }
+
+  get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.isGone) this.#abort.abort();
+    return this.#abort.signal;
+  }
+
+  /** A body that is not as long as announced ends the stream: behind us it would end in another place. */
+  sendBodyTo(sink: BodySink): void {
+    if (this.bodyBytes === 0) return;
+    let left = this.bodyBytes;
+    this.#stream.on("data", (bytes: Bytes) => {
+      if (left !== undefined) {
+        left -= bytes.length;
+        if (left < 0) this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
+        if (left < 0) return;
+      }
+      // The sink frees it when it is sent: of a part of something, somebody else may hold the other part.
+      sink.piece(bytes.length === bytes.buffer.byteLength ? bytes : Buffer.from(bytes));
+    });
+    this.#stream.on("end", () => {
+      if (left === undefined || left === 0) sink.ended();
+      else this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
+    });
+  }
+
+  holdBody(): void {
+    this.#stream.pause();
+  }
+
+  releaseBody(): void {
+    this.#stream.resume();
+  }
+
+  answer({ status, headers }: AnswerLines, body: AnswerBody, first?: Bytes): void {
+    if (this.#state !== "awaited" || this.isGone) return;
+    this.#state = "begun";
+    const lines: OutgoingHttpHeaders = { ":status": status };
+    headers.forEach((value, name) => {
+      const before = lines[name];
+      if (before === undefined) lines[name] = value;
+      else lines[name] = Array.isArray(before) ? [...before, value] : [String(before), value];
+    });
+    const hasNone = body === "none" || (body === "whole" && (first?.length ?? 0) === 0);
+    this.#stream.respond(lines, { endStream: hasNone });
+    if (hasNone) this.#over();
+    else if (first !== undefined && first.length > 0) this.write(first);
+    if (body === "whole") this.end();
+  }
+
+  write(bytes: Bytes): boolean {
+    if (this.#state !== "begun" || this.isGone) return true;
+    return this.#stream.write(bytes);
+  }
+
+  end(): void {
+    if (this.#state !== "begun") return;
+    this.#over();
+    if (!this.isGone) this.#stream.end();
+  }
+
+  cut(): void {
+    this.#reset(constants.NGHTTP2_INTERNAL_ERROR);
+  }
+
+  /** The stream is closed. */
+  leave(): void {
+    if (this.#state === "over" || this.isGone) return;
+    this.isGone = true;
+    this.onOver?.();
+    this.onGone?.();
+    this.#abort?.abort();
+  }
+
+  /** A client that has its answer need not send the rest of its body (RFC 9113, 8.1). */
+  #over(): void {
+    this.#state = "over";
+    this.onOver?.();
+    if (this.bodyBytes === 0 || this.#stream.readableEnded) return;
+    this.#stream.once("finish", () => this.#reset(constants.NGHTTP2_NO_ERROR));
+  }
+
+  #reset(code: number): void {
+    if (!this.#stream.closed) this.#stream.close(code);
+  }
+}

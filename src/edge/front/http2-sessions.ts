@@ -1,0 +1,82 @@
+/**
+ * Clients that speak HTTP/2. Node's interface to it does the frames; each stream is a request like those of HTTP/1.1,
+ * checked as strictly, since its headers become lines of HTTP/1.1 behind us.
+ */
+import { constants, createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import {
+  EDGE_HTTP2_STREAMS_MAX,
+  EDGE_HTTP2_WINDOW_BYTES,
+  EDGE_REQUEST_HEAD_MAX_BYTES,
+  EDGE_REQUEST_HEAD_MAX_LINES,
+} from "../limits.ts";
+import type { ClientRequest } from "./client-request.ts";
+import { headOf } from "./http2-head.ts";
+import { Http2Request } from "./http2-request.ts";
+import type { SocketDuplex } from "./socket-duplex.ts";
+
+/** No DATA follows. */
+const END_STREAM = 1;
+
+export class Http2Sessions {
+  readonly #server: Http2Server;
+  readonly #sessions = new Set<ServerHttp2Session>();
+  readonly #requests = new Set<Http2Request>();
+  readonly #handle: (request: ClientRequest) => void;
+
+  constructor(handle: (request: ClientRequest) => void) {
+    this.#handle = handle;
+    this.#server = createServer({
+      maxHeaderListPairs: EDGE_REQUEST_HEAD_MAX_LINES,
+      settings: {
+        maxConcurrentStreams: EDGE_HTTP2_STREAMS_MAX,
+        initialWindowSize: EDGE_HTTP2_WINDOW_BYTES,
+        maxHeaderListSize: EDGE_REQUEST_HEAD_MAX_BYTES,
+        enablePush: false,
+      },
+    });
+    this.#server.on("session", (session) => {
+      this.#sessions.add(session);
+      session.on("close", () => this.#sessions.delete(session));
+      session.on("error", () => session.destroy());
+    });
+    this.#server.on("sessionError", () => undefined);
+    this.#server.on("stream", (stream, _headers, flags, raw: unknown) => {
+      this.#begun(stream as ServerHttp2Stream, flags, raw as string[]);
+    });
+  }
+
+  get pending(): number {
+    return this.#requests.size;
+  }
+
+  begin(connection: SocketDuplex): void {
+    this.#server.emit("connection", connection);
+  }
+
+  /** No more requests; what is being answered is finished. */
+  finish(): void {
+    for (const session of this.#sessions) session.close();
+  }
+
+  cut(): void {
+    for (const session of this.#sessions) session.destroy();
+  }
+
+  #begun(stream: ServerHttp2Stream, flags: number, raw: readonly string[]): void {
+    // Nobody else may throw because of it.
+    stream.on("error", () => undefined);
+    const head = headOf(raw, (flags & END_STREAM) !== 0);
+    if (head === undefined) {
+      stream.close(constants.NGHTTP2_PROTOCOL_ERROR);
+      return;
+    }
+    const peer = (stream.session?.socket as { remoteAddress?: string } | undefined)?.remoteAddress ?? "";
+    const request = new Http2Request(stream, head, peer);
+    this.#requests.add(request);
+    stream.on("close", () => {
+      this.#requests.delete(request);
+      request.leave();
+    });
+    this.#handle(request);
+  }
+}

@@ -1,0 +1,13 @@
+/**
+ * A piece of a body that has been passed on would wait for JavaScript's collector, which lets tens of MiB gather before
+ * it comes.
+ */
+import { EDGE_RELEASED_PIECE_MIN_BYTES } from "../limits.ts";
+
+/**
+ * Frees the memory of a piece at once: of its whole buffer, of which nobody else may hold any part. Only for a piece
+ * that nobody reads any more: it is empty afterwards.
+ */
+export function releaseBufferOf(piece: Uint8Array<ArrayBuffer> | undefined): void {
+  if (piece !== undefined && piece.buffer.byteLength >= EDGE_RELEASED_PIECE_MIN_BYTES) piece.buffer.transfer(0);
+}

@@ -1,0 +1,83 @@
+/** A client's connection as a stream of Node, which is what speaks HTTP/2 takes. */
+import { Duplex } from "node:stream";
+import type { Socket } from "bun";
+import { EDGE_KEEPALIVE_MS } from "../limits.ts";
+
+export class SocketDuplex extends Duplex {
+  readonly #socket: Socket<unknown>;
+  #unsent: Buffer | undefined;
+  #sent: ((failure?: Error) => void) | undefined;
+  #isPaused = false;
+  #isClosed = false;
+
+  constructor(socket: Socket<unknown>) {
+    super();
+    this.#socket = socket;
+    socket.setKeepAlive(true, EDGE_KEEPALIVE_MS);
+    // Whoever owns the stream hears of the close that follows.
+    this.on("error", () => undefined);
+  }
+
+  get remoteAddress(): string {
+    return this.#socket.remoteAddress;
+  }
+
+  data(bytes: Buffer): void {
+    if (this.push(bytes) || this.#isClosed) return;
+    this.#isPaused = true;
+    this.#socket.pause();
+  }
+
+  drained(): void {
+    const { write, rest } = this.#pending();
+    if (write !== undefined && rest !== undefined) this.#send(rest, write);
+  }
+
+  socketClosed(): void {
+    this.#isClosed = true;
+    this.destroy();
+  }
+
+  cut(): void {
+    if (!this.#isClosed) this.#socket.terminate();
+  }
+
+  override _read(): void {
+    if (!this.#isPaused || this.#isClosed) return;
+    this.#isPaused = false;
+    this.#socket.resume();
+  }
+
+  override _write(bytes: Buffer, _encoding: string, sent: (failure?: Error) => void): void {
+    this.#send(bytes, sent);
+  }
+
+  override _final(done: () => void): void {
+    if (!this.#isClosed) this.#socket.end();
+    done();
+  }
+
+  override _destroy(failure: Error | null, done: (failure?: Error | null) => void): void {
+    this.cut();
+    const { write } = this.#pending();
+    write?.(new Error("the connection is closed"));
+    done(failure);
+  }
+
+  #pending() {
+    const pending = { write: this.#sent, rest: this.#unsent };
+    this.#sent = undefined;
+    this.#unsent = undefined;
+    return pending;
+  }
+
+  #send(bytes: Buffer, sent: (failure?: Error) => void): void {
+    const count = this.#isClosed ? -1 : this.#socket.write(bytes);
+    if (this.#isClosed) sent(new Error("the connection is closed"));
+    else if (count === bytes.length) sent();
+    else {
+      this.#unsent = bytes.subarray(Math.max(count, 0));
+      this.#sent = sent;
+    }
+  }
+}

@@ -1,0 +1,64 @@
+/**
+ * Bun's own server, behind the front, on a socket of this machine that has no file: it answers for the management
+ * interface, and it speaks WebSocket with clients. It trusts nothing that cannot have come from the front alone, which
+ * shows a secret: whoever else of this machine finds it is no better off than at the front.
+ */
+import { timingSafeEqual } from "node:crypto";
+import http from "node:http";
+import type { Server } from "bun";
+import { EDGE_IDLE_MS, EDGE_INNER_HEAD_MAX_BYTES, EDGE_REQUEST_BODY_MAX_BYTES } from "./limits.ts";
+import { type Relay, relayHandler } from "./websocket-relay.ts";
+
+/** The other end of the client's connection. */
+export interface Peer {
+  address: string;
+  isSecure: boolean;
+}
+
+/** Undefined: the connection has become a WebSocket. */
+type Answering = (request: Request, server: Server<Relay>, peer: Peer) => Promise<Response | undefined>;
+
+/** By which the front says who the peer is. */
+export const PEER_HEADER = "x-sandlot-peer";
+const STRANGER: Peer = { address: "", isSecure: false };
+
+export class InnerServer {
+  readonly #server: Server<Relay>;
+  readonly #secret = crypto.randomUUID();
+  /** Where it listens. */
+  readonly unix = `\0sandlot-${crypto.randomUUID()}`;
+
+  constructor(answer: Answering, idleSeconds = EDGE_IDLE_MS / 1000) {
+    // For all servers of the process, of which this is the one.
+    Object.assign(http, { maxHeaderSize: Math.max(http.maxHeaderSize, EDGE_INNER_HEAD_MAX_BYTES) });
+    this.#server = Bun.serve<Relay>({
+      unix: this.unix,
+      development: false,
+      // Bodies are bounded where they are read.
+      maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
+      fetch: (request, server) => {
+        server.timeout(request, idleSeconds);
+        const peer = this.#peerOf(request.headers.get(PEER_HEADER));
+        request.headers.delete(PEER_HEADER);
+        return answer(request, server, peer);
+      },
+      websocket: relayHandler,
+    });
+  }
+
+  /** A header line that says who sends a request, for this server alone. */
+  peerLine({ peer, isSecure }: { peer: string; isSecure: boolean }): string {
+    return `${PEER_HEADER}: ${this.#secret} ${isSecure ? "https" : "http"} ${peer}\r\n`;
+  }
+
+  async stop(force: boolean): Promise<void> {
+    await this.#server.stop(force);
+  }
+
+  #peerOf(told: string | null): Peer {
+    const [secret = "", scheme, address = ""] = told?.split(" ") ?? [];
+    const [given, right] = [Buffer.from(secret), Buffer.from(this.#secret)];
+    if (given.length !== right.length || !timingSafeEqual(given, right)) return STRANGER;
+    return { address, isSecure: scheme === "https" };
+  }
+}

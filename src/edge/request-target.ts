@@ -1,0 +1,53 @@
+/**
+ * Path and query of what a request asks for. A target in absolute form never names another machine here: whom the
+ * request is for is said by its Host. Dot segments are resolved, so that nobody behind us has to. What is not ASCII is
+ * escaped: cut to one byte on its way to a sandbox, a letter such as U+010A would be the end of a line.
+ */
+const ABSOLUTE = /^https?:\/\/[^/?#]*/i;
+const NOT_ASCII = /[^!-~]/;
+const EACH_NOT_ASCII = /[^!-~]/g;
+const MAY_HAVE_DOTS = /\/(?:\.|%2e)/i;
+const DOT = /^(?:\.|%2e)$/i;
+const TWO_DOTS = /^(?:\.|%2e){2}$/i;
+
+/** Of a target as it was sent, one letter for each byte. What is neither a path nor a URL is given back as it is. */
+export function targetOf(sent: string): string {
+  const absolute = sent.startsWith("/") ? null : ABSOLUTE.exec(sent);
+  let target = absolute === null ? sent : sent.slice(absolute[0].length);
+  const fragment = target.indexOf("#");
+  if (fragment >= 0) target = target.slice(0, fragment);
+  if (absolute !== null && !target.startsWith("/")) target = `/${target}`;
+  if (MAY_HAVE_DOTS.test(target)) target = withoutDots(target);
+  return NOT_ASCII.test(target) ? target.replace(EACH_NOT_ASCII, escaped) : target;
+}
+
+function withoutDots(target: string): string {
+  const query = target.indexOf("?");
+  const [path, rest] = query < 0 ? [target, ""] : [target.slice(0, query), target.slice(query)];
+  if (!path.startsWith("/")) return target;
+  const segments = path.slice(1).split("/");
+  const kept: string[] = [];
+  for (const [at, segment] of segments.entries()) {
+    const isUp = TWO_DOTS.test(segment);
+    if (isUp) kept.pop();
+    if (!isUp && !DOT.test(segment)) kept.push(segment);
+    else if (at === segments.length - 1) kept.push("");
+  }
+  return `/${kept.join("/")}${rest}`;
+}
+
+function escaped(letter: string): string {
+  return `%${letter.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`;
+}
+
+/**
+ * Of the URL of a request that Bun has read. Bun composes it from the Host header and the target; with no usable host
+ * it gives the bare target, and that undecoded.
+ */
+export function targetOfUrl(url: string): string {
+  const scheme = url.startsWith("/") ? -1 : url.indexOf("://");
+  const start = scheme < 0 ? 0 : url.indexOf("/", scheme + 3);
+  const fragment = url.indexOf("#", start);
+  const target = fragment < 0 ? url.slice(start) : url.slice(start, fragment);
+  return target.toWellFormed().replace(/[^!-~]+/g, encodeURIComponent);
+}

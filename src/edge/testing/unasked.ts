@@ -1,0 +1,8 @@
+/** Services of an edge that no request is for. For tests. */
+import type { Directory } from "../../control/directory.ts";
+
+export function unasked() {
+  const asked = () => Promise.reject(new Error("nobody asks"));
+  const directory: Directory = { follow: () => undefined, forward: asked, wake: asked, findSigned: asked };
+  return { directory, routes: { find: () => undefined }, log: () => undefined };
+}
