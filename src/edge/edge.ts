@@ -142,6 +142,9 @@ export function createEdge(services: EdgeServices): Edge {
     const full = enter(client, route);
     if (full !== undefined) return answerWith(client, refuse(full, headers));
     if (isWebSocketUpgrade(client) && client.tunnel !== undefined) {
+      if (client.bodyBytes !== 0) {
+        return answerWith(client, refuse(badRequest(400, "A WebSocket's handshake has no body"), headers));
+      }
       return handInside(client, target, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
     }
     const way = reach.atOnce(route, headers);

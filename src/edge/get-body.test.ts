@@ -309,3 +309,11 @@ test("a service on a loopback address gets the body whole, though it is refused 
   edge.forward = async () => undefined;
   expect(told).toBe(`GET counted ${MIB} ${digest(MIB)}`);
 });
+
+test("an answer that HTTP/2 may have no letters for ends, and the next is whole", async () => {
+  await using odd = await RawService.start((socket) => void socket.end("HTTP/1.1 204 No\r\nX-Odd: a\x01b\r\n\r\n"));
+  await using service = await Telling.start();
+  const asked = { method: "GET", framing: "counted", bytes: 1 } as const;
+  await overHttp2({ ...asked, headers: { Host: hostOf(odd.port) } }).catch(() => "broken");
+  expect(await overHttp2({ ...asked, headers: { Host: hostOf(service.port) } })).toStartWith("GET counted 1 ");
+});

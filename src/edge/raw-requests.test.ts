@@ -165,6 +165,20 @@ test.each(["/hidden?", "/hidden", "#", "\\x", "?x"])("a Host that ends in %s mak
   }
 });
 
+test("a WebSocket's handshake with a body is refused: what comes behind it would be a guess", async () => {
+  const upgrade =
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+  for (const framed of [
+    `Content-Length: ${SMUGGLED.length}\r\n\r\n${SMUGGLED}`,
+    "Transfer-Encoding: chunked\r\n\r\n",
+  ]) {
+    const request = `GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${upgrade}${framed}`;
+    expect(await edge.raw(request, headed)).toStartWith("HTTP/1.1 400 ");
+  }
+  expect(service.received).toEqual([]);
+});
+
 test.each([
   ["bad id", "3000-A_B.example.com", "Invalid sandbox ID"],
   ["port 0", `0-${SANDBOX}.example.com`, "Invalid sandbox port"],

@@ -1,6 +1,8 @@
 /** Connections of clients, with a handler of the test's own behind them. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { connect as connectHttp2 } from "node:http2";
 import net from "node:net";
+import { text } from "node:stream/consumers";
 import type { Socket } from "bun";
 import {
   EDGE_CLOSE_MS,
@@ -10,6 +12,7 @@ import {
   EDGE_REQUEST_HEAD_MS,
   EDGE_UNWANTED_BODY_MAX_BYTES,
 } from "../limits.ts";
+import { SELF_SIGNED } from "../testing/self-signed.ts";
 import type { BodySink, ClientRequest } from "./client-request.ts";
 import { Front } from "./front.ts";
 import { HeaderLines } from "./header-lines.ts";
@@ -212,6 +215,25 @@ test("to stop is to finish what has begun, and to take nothing more", async () =
   ok(held[0] as ClientRequest);
   expect(await busy.closed).toEndWith("/busy");
   await stopped;
+});
+
+test("over HTTP/2 each request has the peer's address, and is counted while it is under way", async () => {
+  const held: ClientRequest[] = [];
+  const options = { hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED };
+  const secure = new Front({ ...options, handle: (request) => void held.push(request) });
+  const session = connectHttp2(`https://127.0.0.1:${secure.port}`, { rejectUnauthorized: false });
+  const answered = Promise.all(["/1", "/2"].map((path) => text(session.request({ ":path": path }))));
+  while (held.length < 2) await Bun.sleep(1);
+  expect(held.map(({ peer, isSecure, bodyBytes }) => [peer, isSecure, bodyBytes])).toEqual([
+    ["127.0.0.1", true, 0],
+    ["127.0.0.1", true, 0],
+  ]);
+  expect(secure.pendingRequests).toBe(2);
+  for (const request of held) ok(request);
+  expect(await answered).toEqual(["/1", "/2"]);
+  const left = new Promise((resolve) => session.on("close", resolve));
+  await secure.stop(false);
+  await left;
 });
 
 describe("a connection that takes its time", () => {

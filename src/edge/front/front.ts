@@ -116,7 +116,7 @@ export class Front implements Http1Owner {
 
   #look(): void {
     const nowMs = performance.now();
-    for (const connection of this.#connections) connection.look(nowMs);
+    for (const connection of this.#connections) connection.look(nowMs, this.idleMs);
   }
 
   #leaveIfEmpty(): void {
@@ -152,9 +152,11 @@ class Connection {
     this.http2?.socketClosed();
   }
 
-  look(nowMs: number): void {
+  look(nowMs: number, idleMs: number): void {
     if (this.http1 !== undefined) this.http1.look(nowMs);
-    else if (this.http2 === undefined && nowMs > this.#openedMs + EDGE_REQUEST_HEAD_MS) this.cut();
+    else if (this.http2 === undefined) {
+      if (nowMs > this.#openedMs + EDGE_REQUEST_HEAD_MS) this.cut();
+    } else if (nowMs > (this.http2.silentSinceMs ?? nowMs) + idleMs) this.cut();
   }
 
   cut(): void {

@@ -75,7 +75,13 @@ export class Http2Request implements ClientRequest {
       else lines[name] = Array.isArray(before) ? [...before, value] : [String(before), value];
     });
     const hasNone = body === "none" || (body === "whole" && (first?.length ?? 0) === 0);
-    this.#stream.respond(lines, { endStream: hasNone });
+    try {
+      this.#stream.respond(lines, { endStream: hasNone });
+    } catch {
+      // HTTP/1.1 has letters in headers that HTTP/2 has not.
+      this.cut();
+      return;
+    }
     if (hasNone) this.#over();
     else if (first !== undefined && first.length > 0) this.write(first);
     if (body === "whole") this.end();

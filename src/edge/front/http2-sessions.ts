@@ -19,7 +19,9 @@ const END_STREAM = 1;
 
 export class Http2Sessions {
   readonly #server: Http2Server;
-  readonly #sessions = new Set<ServerHttp2Session>();
+  readonly #sessions = new Map<ServerHttp2Session, SocketDuplex | undefined>();
+  /** Whose session is the next that begins. */
+  #beginning: SocketDuplex | undefined;
   readonly #requests = new Set<Http2Request>();
   readonly #handle: (request: ClientRequest) => void;
 
@@ -35,7 +37,7 @@ export class Http2Sessions {
       },
     });
     this.#server.on("session", (session) => {
-      this.#sessions.add(session);
+      this.#sessions.set(session, this.#beginning);
       session.on("close", () => this.#sessions.delete(session));
       session.on("error", () => session.destroy());
     });
@@ -50,16 +52,14 @@ export class Http2Sessions {
   }
 
   begin(connection: SocketDuplex): void {
+    this.#beginning = connection;
     this.#server.emit("connection", connection);
+    this.#beginning = undefined;
   }
 
   /** No more requests; what is being answered is finished. */
   finish(): void {
-    for (const session of this.#sessions) session.close();
-  }
-
-  cut(): void {
-    for (const session of this.#sessions) session.destroy();
+    for (const session of this.#sessions.keys()) session.close();
   }
 
   #begun(stream: ServerHttp2Stream, flags: number, raw: readonly string[]): void {
@@ -70,11 +70,14 @@ export class Http2Sessions {
       stream.close(constants.NGHTTP2_PROTOCOL_ERROR);
       return;
     }
-    const peer = (stream.session?.socket as { remoteAddress?: string } | undefined)?.remoteAddress ?? "";
-    const request = new Http2Request(stream, head, peer);
+    const connection =
+      stream.session === undefined ? undefined : this.#sessions.get(stream.session as ServerHttp2Session);
+    const request = new Http2Request(stream, head, connection?.remoteAddress ?? "");
     this.#requests.add(request);
+    connection?.requestBegun();
     stream.on("close", () => {
       this.#requests.delete(request);
+      connection?.requestOver();
       request.leave();
     });
     this.#handle(request);

@@ -9,6 +9,8 @@ export class SocketDuplex extends Duplex {
   #sent: ((failure?: Error) => void) | undefined;
   #isPaused = false;
   #isClosed = false;
+  #requests = 0;
+  #heardMs = performance.now();
 
   constructor(socket: Socket<unknown>) {
     super();
@@ -22,7 +24,22 @@ export class SocketDuplex extends Duplex {
     return this.#socket.remoteAddress;
   }
 
+  requestBegun(): void {
+    this.#requests += 1;
+  }
+
+  requestOver(): void {
+    this.#requests -= 1;
+    this.#heardMs = performance.now();
+  }
+
+  /** Nothing is asked for on it, and has not been since then. Null: something is. */
+  get silentSinceMs(): number | null {
+    return this.#requests > 0 ? null : this.#heardMs;
+  }
+
   data(bytes: Buffer): void {
+    this.#heardMs = performance.now();
     if (this.push(bytes) || this.#isClosed) return;
     this.#isPaused = true;
     this.#socket.pause();
