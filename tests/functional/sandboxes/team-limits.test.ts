@@ -23,14 +23,16 @@ const visit = (id: string) =>
   fetch(`${server().url}/`, { headers: { "E2b-Sandbox-Id": id, "E2b-Sandbox-Port": "8000" } });
 
 afterEach(async () => {
-  await limits("default", "sandboxes=none", "hours=none", "blocked=no");
+  await limits("default", "sandboxes=none", "hours=none", "changes=usual", "blocked=no");
   for (const { sandboxId } of await Sandbox.list(server().options).nextItems()) {
     await Sandbox.kill(sandboxId, server().options);
   }
 });
 
 test("no more sandboxes at once than allowed: the client's RateLimitError, and 429 for traffic that would wake one", async () => {
-  expect(await limits("default", "sandboxes=2")).toBe("default  sandboxes=2  hours=none  blocked=no");
+  expect(await limits("default", "sandboxes=2")).toBe(
+    "default  sandboxes=2  hours=none  builds=usual  reads=usual  changes=usual  blocked=no",
+  );
   const asleep = await create({ lifecycle: { onTimeout: "pause", autoResume: true } });
   await asleep.pause();
   const [first] = [await create(), await create()];
@@ -67,6 +69,18 @@ test("a burst of creates: as many as allowed succeed, and nothing is left of the
   for (const error of errors) expect(error).toBeInstanceOf(RateLimitError);
   expect(await Sandbox.list(server().options).nextItems()).toHaveLength(3);
 }, 120_000);
+
+test("no more requests than allowed: the client's RateLimitError, and the others are answered", async () => {
+  await limits("default", "changes=1");
+  const kill = () => Sandbox.kill("iabsent", { ...server().options, retries: 0 });
+  const outcomes = await Promise.allSettled(Array.from({ length: 100 }, kill));
+  const errors = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
+  expect(errors.length).toBeGreaterThan(0);
+  expect(errors.length).toBeLessThan(100);
+  for (const error of errors) expect(error).toBeInstanceOf(RateLimitError);
+  await limits("default", "changes=usual");
+  expect(await kill()).toBe(false);
+});
 
 test("no run longer than allowed", async () => {
   await limits("default", "hours=0.05");
