@@ -82,7 +82,7 @@ export class Starting {
 
   /** What is in a checkpoint runs, under the id that is asked for. */
   async fromCheckpoint(request: ResumeSandbox, copy: boolean): Promise<void> {
-    const { checkpoints, walls, running, pages, guests, images } = this.#parts;
+    const { checkpoints, walls, pages, guests, images } = this.#parts;
     const { folder, manifest } = checkpoints.read(request.checkpoint);
     const { id, kind, egress } = request;
     const { memory } = manifest;
@@ -100,7 +100,7 @@ export class Starting {
     using _image = images.hold(kind.image);
     using _place = await this.#restores.enter();
     const restore = { id, kind, wall, runtime, checkpoint: folder, memory, egress, hostname, copy };
-    running.add(this.#limited(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore })));
+    await this.#add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
   }
 
   /** Makes a sandbox that runs the caller's: its walls first, then its settings. */
@@ -151,17 +151,22 @@ export class Starting {
     using _image = this.#parts.images.hold(kind.image);
     using _place = await this.#boots.enter();
     const record = await boot({ ...this.#parts, ...this.#places(id, kind), id, kind, origin, egress, volumeMounts });
-    this.#parts.running.add(this.#limited(record));
+    await this.#add(record);
   }
 
-  #limited(record: SandboxRecord): SandboxRecord {
-    const { disks } = this.#parts;
-    const device = disks.bytesPerSecond === undefined ? undefined : deviceOf(disks.imageOf(record.disk));
-    // One that has ended already has none.
-    if (disks.bytesPerSecond !== undefined && device !== undefined) {
-      limitThroughput(record.cgroup, device, disks.bytesPerSecond);
+  /** One that cannot be limited as the operator says does not run on. */
+  async #add(record: SandboxRecord): Promise<void> {
+    const { disks, running, unmake } = this.#parts;
+    const { bytesPerSecond } = disks;
+    try {
+      const device = bytesPerSecond === undefined ? undefined : deviceOf(disks.imageOf(record.disk));
+      // One that has ended already has none.
+      if (bytesPerSecond !== undefined && device !== undefined) limitThroughput(record.cgroup, device, bytesPerSecond);
+    } catch (cause) {
+      await unmake(record);
+      throw cause;
     }
-    return record;
+    running.add(record);
   }
 
   #places(id: string, kind: SandboxKind) {

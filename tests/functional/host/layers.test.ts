@@ -43,6 +43,18 @@ test("a disk is full at its number of files", async () => {
   await few.machine.destroy(id);
 }, 120_000);
 
+test("a sandbox whose disk cannot be limited as the operator says does not run, and nothing is left of it", async () => {
+  const { disks } = few.machine;
+  // What the kernel takes for no number.
+  disks.bytesPerSecond = Number.NaN;
+  try {
+    await expect(few.machine.create(request)).rejects.toThrow();
+  } finally {
+    disks.bytesPerSecond = undefined;
+  }
+  expect(await settledCensus(few.dataFolder, NOTHING)).toEqual(NOTHING);
+}, 120_000);
+
 describe("on a disk that is nearly full", () => {
   let disk: OwnFilesystem;
   beforeAll(async () => {
