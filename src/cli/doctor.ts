@@ -11,9 +11,9 @@ export async function doctor(config: Config): Promise<number> {
 
 /** Answers whether nothing is broken. */
 export async function examineAndPrint(config: Config, options: { onlyProblems: boolean }): Promise<boolean> {
-  const { dataFolder, cacheFolder } = config;
+  const { dataFolder, cacheFolder, wall, runsc } = config;
   const { domain, certificate } = config.addresses;
-  const about = { dataFolder, cacheFolder, guestFolder: currentGuestFolder(config), domain, certificate };
+  const about = { dataFolder, cacheFolder, guestFolder: currentGuestFolder(config), wall, runsc, domain, certificate };
   return await examine(about, (name, finding) => {
     if (options.onlyProblems && finding.status === "ok") return;
     for (const line of findingLines(name, finding)) console.log(line);

@@ -42,9 +42,11 @@ export async function up(config: Config): Promise<number> {
   replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);
 }
 
-/** The doctor's word holds for one kernel with its cgroups, and one guest with its tools. */
+/** The doctor's word holds for one kernel with its cgroups, one guest with its tools, and one wall. */
 async function examineOnce(config: Config): Promise<void> {
-  const about = Bun.hash(JSON.stringify([release(), cgroupTrees(), currentGuestFolder(config)])).toString(36);
+  const about = Bun.hash(
+    JSON.stringify([release(), cgroupTrees(), currentGuestFolder(config), config.wall, config.runsc]),
+  ).toString(36);
   const mark = join(EXAMINED_FOLDER, about);
   if (existsSync(mark)) return;
   console.error("sandlot: testing this machine");

@@ -65,6 +65,8 @@ export function createControlChannel(secretFile: string, controlled: Controlled)
           return configure(controlled, await readJson(request));
         case "POST renew":
           return renew(controlled);
+        case "POST replace":
+          return replace(controlled);
         case "POST forward":
           return forward(controlled.forwarders, await readJson(request));
         default:
@@ -102,8 +104,14 @@ function configure({ settings, journal, meminfoFile, variablesFolder }: Controll
  * becomes part of a template, another process takes its place. Its sandbox keeps its id, by which a copy knows that it
  * is one.
  */
-function renew({ settings, letGo, end }: Controlled): Response {
+function renew(controlled: Controlled): Response {
+  const { settings } = controlled;
   settings.replace({ ...settings.current, envVars: {}, accessTokens: [kernelUuid()] });
+  return replace(controlled);
+}
+
+/** Another process takes the place of this one, with the same settings. What this one has started goes on. */
+function replace({ letGo, end }: Controlled): Response {
   letGo();
   setTimeout(end, RENEWED_AFTER_MS);
   // Never closed: it breaks off when this process is gone, and who waits for that needs no other sign.

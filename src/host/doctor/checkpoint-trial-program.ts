@@ -3,6 +3,7 @@
  */
 import { connect } from "node:net";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
+import { isWall } from "../../contract/wall.ts";
 import { GuestClient } from "../guest-link/guest-client.ts";
 import type { SandboxKind } from "../host.ts";
 import { Machine, type MachineOptions } from "../machine.ts";
@@ -34,11 +35,18 @@ while True:
     client.close()
 `;
 
-const [dataPath = "", cacheFolder = "", guestFolder = ""] = process.argv.slice(2);
+const [dataPath = "", cacheFolder = "", guestFolder = "", wall = "", runsc = ""] = process.argv.slice(2);
 const data = new DataFolder(dataPath);
 data.lock();
 data.makeRunFolder();
-const options: MachineOptions = { data, cacheFolder, guestFolder, resolver: undefined };
+const options: MachineOptions = {
+  data,
+  cacheFolder,
+  guestFolder,
+  resolver: undefined,
+  ...(isWall(wall) ? { wall } : {}),
+  ...(runsc === "" ? {} : { runsc }),
+};
 const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE };
 
 try {

@@ -5,6 +5,7 @@
 import { mkdirSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import type { Wall } from "../../contract/wall.ts";
 import { MountNamespace } from "../mount/mount-namespace.ts";
 import { teardown } from "../setup/teardown.ts";
 import { attempt } from "../system/command.ts";
@@ -20,7 +21,7 @@ export interface TrialResult {
   restoreMs: number;
 }
 
-export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult> {
+export async function tryCheckpoint(options: DoctorOptions, wall: Wall): Promise<TrialResult> {
   mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   await removeStaleTrials(options.dataFolder, options.cacheFolder);
   const data = new DataFolder(mkdtempSync(join(options.dataFolder, TRIAL_PREFIX)));
@@ -35,6 +36,8 @@ export async function tryCheckpoint(options: DoctorOptions): Promise<TrialResult
       data.path,
       options.cacheFolder,
       options.guestFolder,
+      wall,
+      options.runsc ?? "",
     ];
     const result = await attempt(command, { timeoutMs: TRIAL_MS });
     if (result.exitCode !== 0) throw new Fault(500, result.stderr.trim() || "the trial ended without a word");

@@ -1,4 +1,6 @@
 /** What one check of the doctor is about, and what it found. */
+import type { Wall } from "../../contract/wall.ts";
+
 export type Finding =
   | { status: "ok"; detail: string }
   /** Works, but `lost` does not. */
@@ -10,6 +12,9 @@ export interface DoctorOptions {
   dataFolder: string;
   cacheFolder: string;
   guestFolder: string;
+  /** What sandboxes are kept behind, and the program runsc that the operator names, if any. */
+  wall?: Wall;
+  runsc?: string | undefined;
   /** What clients know the server by, and the operator's certificate for it, if any. */
   domain?: string;
   certificate?: { cert: string; key: string } | undefined;

@@ -7,6 +7,8 @@ import { tryCheckpoint } from "./checkpoint-trial.ts";
 import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
 
 const CRIU_MIN: [number, number] = [4, 2];
+/** Releases are named by their day. One before has no systrap, and ends what it is to write down. */
+const RUNSC_MIN_DATE = 20_240_729;
 const SET_UP = "run `npm start`, which sets it up";
 
 export function toolChecks(options: DoctorOptions): Check[] {
@@ -14,7 +16,7 @@ export function toolChecks(options: DoctorOptions): Check[] {
   return [
     { name: "commands", run: commands },
     { name: "crun", run: () => crun(toolbox) },
-    { name: "runsc", run: runsc },
+    { name: "runsc", run: () => runsc(toolbox, options) },
     { name: "CRIU", run: () => criu(toolbox, options) },
   ];
 }
@@ -35,14 +37,32 @@ async function crun(toolbox: Toolbox) {
   return ok(`version ${version} with seccomp`);
 }
 
-async function runsc() {
-  const result = Bun.which("runsc") === null ? undefined : await attempt(["runsc", "--version"]);
-  if (result?.exitCode === 0) return ok(result.stdout.split("\n")[0] ?? "");
-  return degraded(
-    "not installed",
-    "no second wall for untrusted tenants; nothing uses it yet",
-    "apt-get install runsc",
-  );
+/** Only those who choose it have it tried: it takes seconds. */
+async function runsc(toolbox: Toolbox, options: DoctorOptions) {
+  const program = options.runsc ?? toolbox.runsc;
+  const isChosen = options.wall === "runsc" || options.runsc !== undefined;
+  if (!isChosen && !existsSync(program)) return ok("not installed; whoever chooses it as a wall gets it");
+  const lost = "the wall runsc cannot be used";
+  const said = await attempt([program, "--version"]).catch(() => undefined);
+  const version = /^runsc version (\S+)/m.exec(said?.stdout ?? "")?.[1];
+  if (version === undefined) return unusable(isChosen, `${program} does not run`, lost);
+  const date = Number(/\d{8}/.exec(version)?.[0] ?? 0);
+  if (date < RUNSC_MIN_DATE) return unusable(isChosen, `version ${version} is older than ${RUNSC_MIN_DATE}`, lost);
+  if (!isChosen) return ok(`version ${version}; not tried, for no server uses it for all sandboxes`);
+  if (missingCommands().length > 0) return degraded("not tried, for commands are missing", lost, "see the line above");
+  try {
+    const { checkpointMs, restoreMs } = await tryCheckpoint(options, "runsc");
+    return ok(`version ${version}; a sandbox was written in ${checkpointMs} ms and brought back in ${restoreMs} ms`);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return unusable(isChosen, `version ${version} could not pause and resume a sandbox: ${reason.slice(0, 600)}`, lost);
+  }
+}
+
+/** Broken for those who want no other. */
+function unusable(isChosen: boolean, detail: string, lost: string) {
+  const fix = "leave out SANDLOT_RUNSC for the one that set-up brings, or choose SANDLOT_WALL=crun";
+  return isChosen ? broken(detail, fix) : degraded(detail, lost, fix);
 }
 
 async function criu(toolbox: Toolbox, options: DoctorOptions) {
@@ -59,7 +79,7 @@ async function criu(toolbox: Toolbox, options: DoctorOptions) {
   if (missingCommands().length > 0) return degraded("not tried, for commands are missing", lost, "see the line above");
   const fix = "use a kernel with CONFIG_CHECKPOINT_RESTORE; the message names what failed";
   try {
-    const { checkpointMs, restoreMs } = await tryCheckpoint(options);
+    const { checkpointMs, restoreMs } = await tryCheckpoint(options, "crun");
     return ok(
       `version ${major}.${minor}${version[3]}; a sandbox with a listening socket, an inotify watch and a terminal was ` +
         `written in ${checkpointMs} ms and brought back in ${restoreMs} ms`,

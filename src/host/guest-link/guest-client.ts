@@ -45,7 +45,16 @@ export class GuestClient {
    * get: whatever is asked of the guest before that is in its memory again.
    */
   async renew(alive: () => boolean): Promise<void> {
-    const response = await this.#call("POST", "renew", undefined, GUEST_CALL_MS).catch((cause: unknown) => {
+    await this.#anew("renew", alive);
+  }
+
+  /** A new guest in the place of this one, with the same settings. What this one has started goes on. */
+  async replace(alive: () => boolean): Promise<void> {
+    await this.#anew("replace", alive);
+  }
+
+  async #anew(how: "renew" | "replace", alive: () => boolean): Promise<void> {
+    const response = await this.#call("POST", how, undefined, GUEST_CALL_MS).catch((cause: unknown) => {
       throw new Fault(500, "the guest could not be told to renew itself", { cause });
     });
     if (response.status !== 200) {
