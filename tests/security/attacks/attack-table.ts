@@ -68,7 +68,8 @@ export function tableOf(results: Results): string {
 
 function stateOf(attack: Attack, wall: Wall, results: Results[Wall]): string {
   if (attack.notApplicable !== undefined) return `not applicable: ${attack.notApplicable}`;
-  if (attack.either !== true && results === undefined) return "not tried";
+  const isTried = attack.either === true || wall === "crun" || attack.inside === true;
+  if (!isTried || (attack.inside === true && results === undefined)) return "not tried";
   const found = LIVES.flatMap((life) =>
     (results?.[life]?.[attack.number] ?? []).map((attempt) => `${attempt} (${life})`),
   );

@@ -1,0 +1,72 @@
+/**
+ * The walls of sandboxes behind runsc. What attempts come to inside is gVisor's own; what is around that is looked at
+ * from the machine. SANDLOT_TEST_LONG=1 tries those that were resumed and forked as well.
+ */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync, readlinkSync } from "node:fs";
+import { Sandbox } from "e2b";
+import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
+import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
+import { freezerOf, processesBelow } from "../../src/host/cgroup/freezer.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { HOST_ID_FIRST } from "../../src/host/system/id-range.ts";
+import { recordOf } from "../support/inside.ts";
+import { LONG } from "../support/long.ts";
+import { sharedServer } from "../support/shared-server.ts";
+import { brought } from "./attacks/lives.ts";
+import { holdWalls } from "./walls.ts";
+
+const server = sharedServer("runsc");
+const MIB = 1024 * 1024;
+
+/** Somewhere in what it does first after a restore the guest ends, and is started again. It is asked for so long. */
+const GUEST_ENDS_WITHIN_MS = 20_000;
+const LIVES = LONG ? (["booted", "resumed", "forked"] as const) : (["booted"] as const);
+
+describe.each(LIVES)("a sandbox behind runsc, %s", (life) => {
+  let sandbox: Sandbox;
+  beforeAll(async () => {
+    const original = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+    sandbox = await brought(life, original, server().options);
+    if (life !== "booted") await untilGuestIsNew(sandbox);
+  });
+
+  test("attacks 9, 13, 14 and 16: gVisor's kernel is nobody on the machine, filtered, and held by its cgroup", async () => {
+    const { cgroup } = recordOf(new DataFolder(server().dataFolder), sandbox.sandboxId);
+    const pids = await processesBelow(freezerOf(cgroup));
+    expect(pids).not.toBeEmpty();
+    for (const pid of pids) {
+      const status = readFileSync(`/proc/${pid}/status`, "utf8");
+      const [, uid = "0"] = /^Uid:\s+(\d+)/m.exec(status) ?? [];
+      expect({ status, isNobody: Number(uid) >= HOST_ID_FIRST }).toEqual({ status, isNobody: true });
+      expect(status).toMatch(/^Seccomp:\s+2$/m);
+      expect(readlinkSync(`/proc/${pid}/ns/user`)).not.toBe(readlinkSync("/proc/self/ns/user"));
+    }
+    const limit = (...names: string[]) => {
+      const files = cgroupTrees().flatMap((tree) => names.map((name) => `${tree}/${cgroup}/${name}`));
+      const [text] = files.flatMap((file) => textOf(file));
+      return text?.trim().split(" ")[0];
+    };
+    expect(Number(limit("memory.max", "memory.limit_in_bytes"))).toBeLessThanOrEqual(2 * BASE_TEMPLATE.memoryMB * MIB);
+    expect(limit("cpu.max", "cpu.cfs_quota_us")).toBe(String(BASE_TEMPLATE.cpuCount * 100_000));
+    expect(Number(limit("pids.max"))).toBeGreaterThan(0);
+  });
+
+  holdWalls({ wall: "runsc", life, server, sandbox: () => sandbox });
+});
+
+async function untilGuestIsNew(sandbox: Sandbox): Promise<void> {
+  // Whoever starts root's commands is the guest.
+  const guest = async () => (await sandbox.commands.run("echo $PPID", { user: "root" })).stdout;
+  const first = await guest().catch(() => "");
+  const deadline = performance.now() + GUEST_ENDS_WITHIN_MS;
+  while (performance.now() < deadline && (await guest().catch(() => first)) === first) await Bun.sleep(20);
+}
+
+function textOf(file: string): string[] {
+  try {
+    return [readFileSync(file, "utf8")];
+  } catch {
+    return [];
+  }
+}
