@@ -9,6 +9,7 @@ test.each([
   ["one of an IPv6 socket", line("0000000000000000FFFF000002F012C6", "01"), true],
   ["one that is being closed", line("02F012C6", "04"), true],
   ["one that is over", line("02F012C6", "06"), false],
+  ["one on which the sandbox has hung up first", line("02F012C6", "09"), false],
   ["one to the neighbour", line("03F012C6", "01"), false],
   ["nothing", "", false],
 ])("%s leads to 198.18.240.2, or not", (_what, lines, expected) => {

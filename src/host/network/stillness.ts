@@ -8,8 +8,8 @@ import { SANDBOX_MAC } from "./address-plan.ts";
 
 /** Nobody has it. What is sent there is taken for another's, and sent again until it is answered. */
 const NOBODYS_MAC = "02:5a:00:00:00:23";
-/** Of connections that are over, and only remembered. */
-const TIME_WAIT = "06";
+/** Of connections that are over, and only remembered, or on which both have hung up, the sandbox first. */
+const OVER: readonly string[] = ["06", "09"];
 /** How an IPv6 socket shows an IPv4 address. */
 const MAPPED = "0000000000000000FFFF0000";
 
@@ -50,5 +50,7 @@ export function leadsTo(table: string, address: string): boolean {
   const bytes = address.split(".").map((part) => Number(part).toString(16).padStart(2, "0").toUpperCase());
   const shown = bytes.toReversed().join("");
   const found = [...table.matchAll(/^ *\d+: \S+ ([0-9A-F]+):[0-9A-F]{4} ([0-9A-F]{2}) /gm)];
-  return found.some(([, remote, state]) => (remote === shown || remote === MAPPED + shown) && state !== TIME_WAIT);
+  return found.some(
+    ([, remote, state]) => (remote === shown || remote === MAPPED + shown) && !OVER.includes(state ?? ""),
+  );
 }

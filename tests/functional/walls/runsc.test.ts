@@ -1,6 +1,8 @@
 /** A server whose sandboxes are behind runsc, through the SDK: all that a client does, and what outlives the server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type FilesystemEvent, Sandbox } from "e2b";
+import { serverEnv } from "../../../src/cli/testing/server-env.ts";
+import { run } from "../../../src/host/system/command.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
@@ -36,6 +38,18 @@ async function countOf(sandbox: Sandbox): Promise<string> {
 async function startCounter(sandbox: Sandbox): Promise<void> {
   await sandbox.commands.run(COUNTER, { background: true, timeoutMs: 0 });
   await until("the counter answers", async () => /^\d+$/.test(await countOf(sandbox)));
+}
+
+async function post(path: string, body: unknown): Promise<unknown> {
+  const headers = { "x-api-key": server.apiKey, "content-type": "application/json" };
+  const answer = await fetch(`${server.url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  return await answer.json();
+}
+
+/** Beside the server, as the operator does. */
+async function chooseWall(template: string, wall: string): Promise<void> {
+  const main = `${import.meta.dir}/../../../src/cli/main.ts`;
+  await run([process.execPath, main, "templates", "wall", template, wall], { env: serverEnv(data) });
 }
 
 describe("a sandbox behind runsc", () => {
@@ -103,13 +117,31 @@ test("a pause keeps processes, memory and files, and a resume goes on with them"
   await sandbox.kill();
 });
 
+test("what was paused behind one wall is not resumed behind the other, and is there when the wall is", async () => {
+  const sandbox = await create();
+  await sandbox.files.write("note", "kept");
+  await sandbox.pause();
+  await chooseWall("base", "crun");
+  const resuming = () => Sandbox.connect(sandbox.sandboxId, server.options);
+  const refusal = await refusalOf(resuming());
+  expect(refusal.message).toContain("written behind the wall runsc, and is to be behind crun now");
+  await chooseWall("base", "default");
+  await resuming();
+  expect(await sandbox.files.read("note")).toBe("kept");
+  await sandbox.kill();
+});
+
 test("a fork and sandboxes of a snapshot go on from there, each for itself", async () => {
   const sandbox = await create();
   await startCounter(sandbox);
   const before = Number(await countOf(sandbox));
   const { snapshotId } = await sandbox.createSnapshot();
+  const [fork] = (await post(`/sandboxes/${sandbox.sandboxId}/fork`, {})) as { sandbox: { sandboxID: string } }[];
   expect(Number(await countOf(sandbox))).toBe(before + 1);
-  const copies = await Promise.all([1, 2].map(() => Sandbox.create(snapshotId, server.options)));
+  const copies = await Promise.all([
+    Sandbox.create(snapshotId, server.options),
+    Sandbox.connect(fork?.sandbox.sandboxID ?? "", server.options),
+  ]);
   for (const copy of copies) expect(Number(await countOf(copy))).toBe(before + 1);
   expect(Number(await countOf(sandbox))).toBe(before + 2);
   for (const each of [sandbox, ...copies]) await each.kill();
