@@ -179,7 +179,7 @@ export class Machine implements Host {
       // From here on the checkpoint is the sandbox. What cannot be cleared away now is cleared by the next resume or
       // start.
       await this.#endings
-        .end(running.record)
+        .end({ ...running.record, comesBack: true })
         .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id));
     });
   }

@@ -34,6 +34,8 @@ export class Network {
   readonly table: string;
   readonly #interfacePrefix: string;
   readonly #slots = new Slots();
+  /** Of which sandbox the kernel may still know connections, by free slot. Unknown: of any. */
+  readonly #flows = new Map<number, string>();
   readonly #firewall = new Firewall();
   readonly #egress: EgressRules;
   readonly #onLink: OnLinkSet;
@@ -113,12 +115,12 @@ export class Network {
 
   /** A free slot. Fault 503 when there is none. */
   take(): number {
-    return this.#slots.take();
+    return this.#withoutFlows(this.#slots.take());
   }
 
   /** A free slot; if it can be had, the one with this address. */
-  takeFor(address: string): number {
-    return this.#slots.takeRather(this.#slotOf(address));
+  takeFor(address: string, id: string): number {
+    return this.#withoutFlows(this.#slots.takeRather(this.#slotOf(address)), id);
   }
 
   #slotOf(address: string): number | undefined {
@@ -207,18 +209,31 @@ export class Network {
     await attempt(["ip", "link", "delete", this.#interface(slot)]);
   }
 
-  /** Gives a slot back that is unplugged. */
-  async free(slot: number): Promise<void> {
+  /**
+   * Gives a slot back that is unplugged. A sandbox that comes back hangs up then on those that it was connected with,
+   * so the kernel goes on to know of these connections until the slot is another's.
+   */
+  async free(slot: number, comesBack?: string): Promise<void> {
     // Also what is only being said: a build that is cancelled gives its slot back while it opens a way.
     await this.#egress.forget(slot);
-    this.#forgetFlows(slot);
+    if (comesBack === undefined) this.#forgetFlows(slot);
+    else this.#flows.set(slot, comesBack);
     this.#slots.free(slot);
+  }
+
+  /** For a sandbox that is not `id`, which may have had it before. */
+  #withoutFlows(slot: number, id?: string): number {
+    const whose = this.#flows.get(slot);
+    if (whose !== "nobody" && (whose === undefined || whose !== id)) this.#forgetFlows(slot);
+    this.#flows.delete(slot);
+    return slot;
   }
 
   /** What a server still sends to the sandbox that had this slot would be led to the next one. */
   #forgetFlows(slot: number): void {
     try {
       forgetFlows(this.address(slot));
+      this.#flows.set(slot, "nobody");
     } catch (error) {
       const event = "connections of a sandbox that has ended could not be forgotten";
       stderrLog.write({ level: "error", event, address: this.address(slot), error: described(error) });

@@ -26,6 +26,8 @@ export interface Remains {
   slot?: number;
   firstId?: number;
   disk?: string;
+  /** It is in a checkpoint. What it is connected with is told that it hung up when it comes back. */
+  comesBack?: boolean;
 }
 
 /**
@@ -43,7 +45,7 @@ export async function unmake(parts: CleanupParts, remains: Remains, withinMs?: n
     takeAway(parts, id, disk, withinMs),
   ]);
   for (const each of done) if (each.status === "rejected") throw each.reason;
-  if (slot !== undefined) await network.free(slot);
+  if (slot !== undefined) await network.free(slot, remains.comesBack === true ? id : undefined);
   if (firstId !== undefined) ranges.free({ first: firstId });
 }
 

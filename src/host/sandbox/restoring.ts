@@ -57,7 +57,7 @@ interface RestoreRequest {
 /** Resolves when the guest has answered. That the memory fits this machine and is intact has been seen. */
 export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
   const { id, kind, checkpoint, memory, egress, hostname, copy, folder, cgroup, network, disks, runtime } = request;
-  const { slot, ids } = takePlaces(request.ranges, () => network.takeFor(memory.address));
+  const { slot, ids } = takePlaces(request.ranges, () => network.takeFor(memory.address, request.id));
   const diskName = Disks.newName();
   const connected = runtime.holdsConnections(Object.keys(memory.files));
   const sockets = { address: memory.address, connected };
