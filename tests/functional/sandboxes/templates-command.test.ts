@@ -22,7 +22,9 @@ test("shows what is built in, and a snapshot with what it takes on the disk", as
   const lines = await templates();
   expect(lines.find((line) => line.includes("  base  "))).toMatch(/team=\(built in\) {2}builds=1\/1 .* disk=0MB$/);
   const shown = lines.find((line) => line.includes("  default/shown  ")) ?? "";
-  expect(shown).toMatch(/team=default {2}builds=1\/1 {2}ready=0 {2}wall=\(setting\) {2}started=0 {2}last=never {2}disk=\d+MB$/);
+  expect(shown).toMatch(
+    /team=default {2}builds=1\/1 {2}ready=0 {2}wall=\(setting\) {2}started=0 {2}last=never {2}disk=\d+MB$/,
+  );
   expect(Number(/disk=(\d+)MB$/.exec(shown)?.[1])).toBeGreaterThanOrEqual(20);
   expect(lines.at(-1)).toMatch(/^all images \d+MB, checkpoints [1-9]\d*MB, layers \d+MB$/);
 
