@@ -49,6 +49,7 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "tests/functional/sandboxes/sdk-on-node.test.ts": 15,
   "tests/functional/templates/registry-images.test.ts": 12,
   "tests/functional/templates/templates-docs.test.ts": 15,
+  "tests/functional/walls/runsc-network.test.ts": 30,
   "tests/security/egress/addresses.test.ts": 14,
   "tests/security/egress/rules.test.ts": 14,
   "tests/security/egress/tightening.test.ts": 23,

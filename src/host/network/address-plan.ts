@@ -7,7 +7,7 @@
  */
 import { CLOSED_IPV4 } from "../../contract/closed-ranges.ts";
 
-/** What a sandbox sees on eth0. */
+/** What a sandbox sees on eth0; behind runsc, on lo (veth.ts). */
 export const SANDBOX_ADDRESS = "169.254.0.21";
 /**
  * Next hop and name server of every sandbox. No interface carries it: the neighbour entry is fixed, DNS is redirected.

@@ -29,6 +29,9 @@ const MTU_DEFAULT = 1500;
 /** Makes the relay of connections; `closed` is what no sandbox may reach. */
 type OpenRelay = (options: { gateway: string; closed: () => readonly string[] }) => Promise<ConnectionRelay>;
 
+/** What is connected to a slot; as in veth.ts. */
+type Plugged = Pick<OuterEnd, "namespace" | "slotAlone"> & { slot: number };
+
 export class Network {
   readonly net: number;
   readonly table: string;
@@ -149,13 +152,14 @@ export class Network {
     await this.#firewall.run(admitAll(this.table));
   }
 
-  /** Connects the network namespace of process `pid` to the slot. */
-  async plug(slot: number, pid: number): Promise<void> {
+  /** Connects the network namespace of process `pid` to the slot. `slotAlone` as in veth.ts. */
+  async plug(slot: number, pid: number, slotAlone = false): Promise<void> {
     const namespace = `/proc/${pid}/ns/net`;
-    await run(["ip", "-batch", "-"], { stdin: outerBatch(this.#outerEnd(slot, namespace)) });
+    const end = this.#outerEnd({ slot, namespace, slotAlone });
+    await run(["ip", "-batch", "-"], { stdin: outerBatch(end) });
     writeFileSync(`/proc/sys/net/ipv6/conf/${this.#interface(slot)}/disable_ipv6`, "1");
     const inside = ["nsenter", `--net=${namespace}`, "--"];
-    await run([...inside, "ip", "-batch", "-"], { stdin: innerBatch(this.address(slot)) });
+    await run([...inside, "ip", "-batch", "-"], { stdin: innerBatch(end) });
     if (this.bandwidthMbit === undefined) return;
     await run(["tc", ...shaping(this.#interface(slot), this.bandwidthMbit).split(" ")]);
     await run([...inside, "tc", ...shaping(INNER_INTERFACE, this.bandwidthMbit).split(" ")]);
@@ -164,8 +168,8 @@ export class Network {
   /**
    * The same as shell commands, for a sandbox that is being restored: the shell knows its namespace by this expression.
    */
-  plugCommands(slot: number, namespace: string, before: SocketsBefore, ids: IdRange): string {
-    return plugScript(this.#outerEnd(slot, namespace), before, ids);
+  plugCommands(plugged: Plugged, before: SocketsBefore, ids: IdRange): string {
+    return plugScript(this.#outerEnd(plugged), before, ids);
   }
 
   /** After a restore. With a name, the sandbox is called that from now on. */
@@ -244,10 +248,10 @@ export class Network {
     return `${this.#interfacePrefix}-${slot}`;
   }
 
-  #outerEnd(slot: number, namespace: string): OuterEnd {
+  #outerEnd({ slot, namespace, slotAlone }: Plugged): OuterEnd {
     const { gateway, bandwidthMbit } = this;
     const [name, address] = [this.#interface(slot), this.address(slot)];
-    return { name, address, gateway, mtu: this.#mtu, namespace, bandwidthMbit };
+    return { name, address, gateway, mtu: this.#mtu, namespace, bandwidthMbit, slotAlone };
   }
 }
 

@@ -8,6 +8,7 @@ const end = {
   mtu: 1500,
   namespace: "/proc/$P/ns/net",
   bandwidthMbit: undefined,
+  slotAlone: false,
 };
 const same = { address: end.address, connected: false };
 const elsewhere = { address: "198.18.0.9", connected: true };
@@ -21,6 +22,14 @@ test("a sandbox without connections that comes back to its address is only plugg
   expect(script).not.toContain("nft");
   expect(script).not.toContain("dev lo");
   expect(settleScript({ address: end.address, before: same, connectedUdp: false, name: undefined })).toBeUndefined();
+});
+
+test("where the slot's address is to be alone on eth0, the one before and the one that all see are on the loopback", () => {
+  const script = plugScript({ ...end, slotAlone: true }, elsewhere, ids);
+  const added = [...script.matchAll(/address add (\S+) dev (\S+)/g)].map(
+    ([, address, device]) => `${address} ${device}`,
+  );
+  expect(added).toEqual(["169.254.0.21/32 lo", "198.18.0.7/32 eth0", "198.18.0.9/32 lo"]);
 });
 
 test("where bandwidth is bounded both ends are, before there is a socket", () => {

@@ -39,7 +39,7 @@ export function plugScript(end: OuterEnd, before: SocketsBefore, ids: IdRange): 
     // The setting for new interfaces came too late for this one.
     `echo 1 > /proc/sys/net/ipv6/conf/${INNER_INTERFACE}/disable_ipv6`,
     ...(before.connected ? [hold] : []),
-    `ip -batch - <<INNER\n${[innerBatch(end.address), ...alsoBefore].join("\n")}\nINNER`,
+    `ip -batch - <<INNER\n${[innerBatch(end), ...alsoBefore].join("\n")}\nINNER`,
     ...shaped(INNER_INTERFACE),
     "END",
   ].join("\n");

@@ -9,6 +9,7 @@ test("the outer end makes both, leads to the one address, and needs nobody to as
     mtu: 1400,
     namespace: "/proc/5/ns/net",
     bandwidthMbit: undefined,
+    slotAlone: false,
   };
   expect(outerBatch(end).split("\n")).toEqual([
     "link add slotabcd-7 address 02:5a:00:00:00:22 mtu 1400 type veth " +
@@ -21,7 +22,9 @@ test("the outer end makes both, leads to the one address, and needs nobody to as
 });
 
 test("the inner end has the address that all see and its own, and one way out", () => {
-  expect(innerBatch("198.18.0.7").split("\n")).toEqual([
+  const end = { address: "198.18.0.7", slotAlone: false };
+  const lines = innerBatch(end).split("\n");
+  expect(lines).toEqual([
     "link set lo up",
     "address add 169.254.0.21/32 dev eth0",
     "address add 198.18.0.7/32 dev eth0",
@@ -30,6 +33,8 @@ test("the inner end has the address that all see and its own, and one way out", 
     "neighbor replace 169.254.0.22 lladdr 02:5a:00:00:00:22 dev eth0 nud permanent",
     "route add default via 169.254.0.22 dev eth0 src 198.18.0.7 onlink",
   ]);
+  const alone = lines.with(1, "address add 169.254.0.21/32 dev lo");
+  expect(innerBatch({ ...end, slotAlone: true }).split("\n")).toEqual(alone);
 });
 
 test.each([

@@ -23,6 +23,8 @@ export interface OuterEnd {
   namespace: string;
   /** What passes each way in a second; undefined: as much as can. */
   bandwidthMbit: number | undefined;
+  /** The inner end has the address of the slot alone; the one that all sandboxes see is on the loopback. */
+  slotAlone: boolean;
 }
 
 /** On the machine; makes both ends. */
@@ -38,10 +40,10 @@ export function outerBatch({ name, address, gateway, mtu, namespace }: OuterEnd)
 }
 
 /** In the sandbox's namespace. */
-export function innerBatch(address: string): string {
+export function innerBatch({ address, slotAlone }: Pick<OuterEnd, "address" | "slotAlone">): string {
   return [
     "link set lo up",
-    `address add ${SANDBOX_ADDRESS}/32 dev ${INNER_INTERFACE}`,
+    `address add ${SANDBOX_ADDRESS}/32 dev ${slotAlone ? "lo" : INNER_INTERFACE}`,
     `address add ${address}/32 dev ${INNER_INTERFACE}`,
     `link set ${INNER_INTERFACE} addrgenmode none`,
     `link set ${INNER_INTERFACE} up`,

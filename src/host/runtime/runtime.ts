@@ -92,6 +92,9 @@ export interface Runtime {
   /** Whether processes inside are processes of the machine, among which the guest's can be put first. */
   readonly showsProcesses: boolean;
 
+  /** Whether it chooses itself which address of an interface what is sent bears, whatever source the route names. */
+  readonly choosesSource: boolean;
+
   /**
    * Ends what a killed server had under way and nobody waits for, so that it makes no more processes; what it has made
    * so far is found and removed as that of any sandbox that nobody claims.

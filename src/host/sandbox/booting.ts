@@ -99,7 +99,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     });
     if (runtime.showsProcesses) putGuestFirst(pid);
     await network.setEgress(slot, egress);
-    await network.plug(slot, pid);
+    await network.plug(slot, pid, runtime.choosesSource);
     const pidStartTicks = startTicks(pid);
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended before it was started");
     const record: SandboxRecord = {

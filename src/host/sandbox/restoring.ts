@@ -88,7 +88,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       }),
       shared: volumeMounts.length > 0,
       grown,
-      plug: (namespace) => network.plugCommands(slot, namespace, sockets, ids),
+      plug: (namespace) => network.plugCommands({ slot, namespace, slotAlone: runtime.choosesSource }, sockets, ids),
     });
     const pidStartTicks = startTicks(pid);
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");

@@ -50,6 +50,7 @@ const CONNECTION_FILE = /^tcp-stream-/;
 export class CrunRuntime implements Runtime {
   readonly showsProcesses = true;
   readonly keepsConnections = true;
+  readonly choosesSource = false;
   readonly imageFacts: CriuFacts;
   readonly #data: DataFolder;
   readonly #mounts: Mounts;

@@ -42,6 +42,8 @@ const MIB = 1024 * 1024;
 
 export class RunscRuntime implements Runtime {
   readonly showsProcesses = false;
+  /** The one that shares most leading bits with where it goes. */
+  readonly choosesSource = true;
   /**
    * What is open is disconnected in the middle of the writing, and what comes in changes what is being written: either
    * may leave a program that waits for connections waiting for ever, or without end.

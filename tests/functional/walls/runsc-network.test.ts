@@ -1,0 +1,106 @@
+/**
+ * What leaves a sandbox behind runsc, in each of its lives. Not the machine's kernel but the network of runsc chooses
+ * the address that packets bear, and the firewall drops those with another than the slot's.
+ */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { ALL_TRAFFIC, Sandbox } from "e2b";
+import { SANDBOX_ADDRESS } from "../../../src/host/network/address-plan.ts";
+import {
+  INTERNET_PORTS,
+  MUST_BE_CLOSED,
+  OUTSIDE,
+  OUTSIDE_NAME,
+  SITES,
+} from "../../../src/host/testing/outer-network.ts";
+import { forked } from "../../security/attacks/lives.ts";
+import { exchange, expectReached, giveProbes, reached } from "../../support/egress/probing.ts";
+import { sharedServer } from "../../support/shared-server.ts";
+
+const LIFE = { timeoutMs: 600_000 };
+/** Sandboxes that are booted and written down, on a machine that may be busy. */
+const LIVES_MS = 300_000;
+const LIVES = ["booted", "forked", "resumed"] as const;
+
+const server = sharedServer("runsc");
+let booted: Sandbox;
+/** Where the booted one was before it was paused. */
+let before: string;
+
+const everyWay = (address: string) => [
+  `tcp ${address} ${INTERNET_PORTS.echo}`,
+  `udp ${address} ${INTERNET_PORTS.echo}`,
+  `icmp ${address} 0`,
+];
+
+/** The addresses that packets to all parts of the internet would bear; nothing is sent. */
+const SOURCES = `
+import socket
+found = set()
+for first in set(range(1, 224)) - {127}:
+    for rest in ("1.2.3", "254.0.22"):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.connect((f"{first}.{rest}", 9))
+            found.add(sender.getsockname()[0])
+print(*sorted(found))`;
+
+async function sourceOf(sandbox: Sandbox): Promise<string> {
+  return (await sandbox.commands.run(`python3 -c '${SOURCES}'`)).stdout.trim();
+}
+
+const lead: Record<(typeof LIVES)[number], () => Promise<Sandbox>> = {
+  async booted() {
+    booted = await Sandbox.create({ ...server().options, ...LIFE });
+    await giveProbes(booted);
+    before = await sourceOf(booted);
+    return booted;
+  },
+  forked: () => forked(booted),
+  /** At another address: what is made from its snapshot meanwhile has the one that it had. */
+  async resumed() {
+    const { snapshotId } = await booted.createSnapshot();
+    await booted.pause();
+    const heir = await Sandbox.create(snapshotId, { ...server().options, ...LIFE });
+    expect(await sourceOf(heir)).toBe(before);
+    return await booted.connect(LIFE);
+  },
+};
+
+describe.each(LIVES)("a sandbox behind runsc, %s", (life) => {
+  let sandbox: Sandbox;
+  beforeAll(async () => {
+    sandbox = await lead[life]();
+  }, LIVES_MS);
+
+  test("sends to all from the address of its slot, and answers itself at the one that all sandboxes see", async () => {
+    const source = await sourceOf(sandbox);
+    expect(source).toMatch(/^198\.1[89]\.\d+\.\d+$/);
+    expect(source === before).toBe(life === "booted");
+    const { stdout } = await sandbox.commands.run("getent ahostsv4 $(hostname) | head -1");
+    expect(stdout).toStartWith(SANDBOX_ADDRESS);
+    await expectReached(
+      sandbox,
+      [SANDBOX_ADDRESS, source].flatMap((own) => [`tcp ${own} 49983`, `icmp ${own} 0`]),
+    );
+  });
+
+  test("finds names, fetches pages, and reaches the outside over TCP, UDP and ICMP", async () => {
+    await expectReached(sandbox, [...everyWay(OUTSIDE), `name ${OUTSIDE_NAME} 0`]);
+    const { stdout } = await sandbox.commands.run(`curl -sS --connect-timeout 10 http://${OUTSIDE_NAME}/`);
+    expect(stdout).toBe("hello from outside");
+  });
+
+  test("reaches nothing that is closed to all", async () => {
+    expect(await reached(sandbox, MUST_BE_CLOSED.flatMap(everyWay))).toEqual([]);
+  });
+
+  test("is held by its rules", async () => {
+    await sandbox.updateNetwork({ denyOut: [ALL_TRAFFIC], allowOut: ["allowed.test", "1.1.1.1"] });
+    await expectReached(sandbox, [...everyWay("1.1.1.1"), "name allowed.test 0"]);
+    expect(await reached(sandbox, [...everyWay(OUTSIDE), "name other.test 0"])).toEqual([]);
+    const named = (name: string) => ({ address: SITES["other.test"], name, hosts: [name] });
+    const [allowed, other] = await exchange(sandbox, [named("allowed.test"), named("other.test")]);
+    expect(allowed).toEqual([`allowed.test@${SITES["allowed.test"]}`]);
+    expect(other?.join()).not.toContain("@");
+    await sandbox.updateNetwork({});
+  });
+});
