@@ -13,7 +13,8 @@ import { HOST_ID_FIRST } from "../../src/host/system/id-range.ts";
 import { recordOf } from "../support/inside.ts";
 import { LONG } from "../support/long.ts";
 import { sharedServer } from "../support/shared-server.ts";
-import { brought } from "./attacks/lives.ts";
+import { brought, forked, resumed } from "./attacks/lives.ts";
+import { holdNetworkWalls } from "./network-walls.ts";
 import { holdWalls } from "./walls.ts";
 
 const server = sharedServer("runsc");
@@ -53,6 +54,19 @@ describe.each(LIVES)("a sandbox behind runsc, %s", (life) => {
   });
 
   holdWalls({ wall: "runsc", life, server, sandbox: () => sandbox });
+});
+
+describe("the network of sandboxes behind runsc: one that was booted, one resumed, and a fork", () => {
+  const make = (more: { allowInternetAccess?: boolean } = {}) =>
+    Sandbox.create({ ...server().options, timeoutMs: 600_000, ...more });
+  holdNetworkWalls(
+    server,
+    async () => {
+      const [first, second, neighbour] = await Promise.all([make(), make({ allowInternetAccess: false }), make()]);
+      return { open: await forked(first), offline: await resumed(second), neighbour };
+    },
+    "runsc",
+  );
 });
 
 async function untilGuestIsNew(sandbox: Sandbox): Promise<void> {

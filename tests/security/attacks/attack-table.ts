@@ -68,8 +68,9 @@ export function tableOf(results: Results): string {
 
 function stateOf(attack: Attack, wall: Wall, results: Results[Wall]): string {
   if (attack.notApplicable !== undefined) return `not applicable: ${attack.notApplicable}`;
-  const isTried = attack.either === true || wall === "crun" || attack.inside === true;
-  if (!isTried || (attack.inside === true && results === undefined)) return "not tried";
+  const { either, inside, behindBoth } = attack;
+  const isTried = [either, inside, behindBoth].includes(true) || wall === "crun";
+  if (!isTried || (inside === true && results === undefined)) return "not tried";
   const found = LIVES.flatMap((life) =>
     (results?.[life]?.[attack.number] ?? []).map((attempt) => `${attempt} (${life})`),
   );

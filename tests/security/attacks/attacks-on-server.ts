@@ -88,6 +88,7 @@ const FILES: Attack[] = [
 const NET: Attack[] = [
   {
     number: 27,
+    behindBoth: true,
     name: "Metadata services of clouds: by address, by name, by IPv6, by a name that changes, from builds",
     tests: [
       [NETWORK, "private networks, metadata services and the machine's LAN are closed to all, over every protocol"],
@@ -99,6 +100,7 @@ const NET: Attack[] = [
   },
   {
     number: 28,
+    behindBoth: true,
     name: "The machine, its server, its loopback, its networks",
     tests: [
       [NETWORK, "this machine itself is closed under all its addresses, and so is the server"],
@@ -108,6 +110,7 @@ const NET: Attack[] = [
   },
   {
     number: 29,
+    behindBoth: true,
     name: "Neighbours: their addresses, spoofed sources, raw packets, IPv6, all connections of the machine",
     tests: [
       [NETWORK, "a neighbour is closed, though it listens and the server reaches it"],

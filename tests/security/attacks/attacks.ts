@@ -19,6 +19,8 @@ export interface Attack {
   tests?: readonly Reference[];
   /** It makes no difference what the sandbox is held by: it is on the server, or on what is around every sandbox. */
   either?: true;
+  /** Its tests of sandboxes are made behind both walls, as far as they are of tests/security/network-walls.ts. */
+  behindBoth?: true;
   /** What of it is not held, and why: for both walls. */
   open?: string;
   /** Why what comes to something under runsc is no attack on the machine. */
