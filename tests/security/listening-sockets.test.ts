@@ -16,7 +16,7 @@ import { newDataFolder, startServer, type TestServer, tearDownServer } from "../
 
 const DOMAIN = "sandboxes.localhost";
 const TLS_PORT = 8443;
-const GATEWAY = /^198\.18\.\d+\.1$/;
+const GATEWAY = /^198\.1[89]\.\d+\.1$/;
 
 const folder = newDataFolder("listening-sockets");
 let certificate: string;
