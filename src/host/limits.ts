@@ -190,6 +190,9 @@ export const DISK_SMALL_MB = 512;
 /** Of the kernel's table of them: read at once, and of one sandbox that has ended at most so many. */
 export const FLOWS_ANSWER_BYTES = 64 * 1024;
 export const FLOWS_FORGOTTEN_MAX = 65_536;
+/** The removal of a checkpoint waits so long for restores of it, which take less, and looks so often. */
+export const CHECKPOINT_HELD_MS = 60_000;
+export const CHECKPOINT_HELD_LOOK_MS = 50;
 /** Below this much free space no new sandbox is made: the running ones need it. */
 export const DISK_FREE_MIN_BYTES = 1024 ** 3;
 /** How many finished builds an image can be stacked from, each on the one before, besides the built-in one below. */

@@ -14,6 +14,7 @@ import { cp, open, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { eachOf } from "../../work/each-of.ts";
+import { CHECKPOINT_HELD_LOOK_MS, CHECKPOINT_HELD_MS } from "../limits.ts";
 import { type CheckpointFolder, checkpointFolder } from "./checkpoint-folder.ts";
 import { demandIntact } from "./image-files.ts";
 import { type ImageFiles, MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
@@ -94,10 +95,10 @@ export class Checkpoints {
     const leaving = join(this.folder, UNFINISHED + named(name));
     // What is half removed must not be taken for a checkpoint.
     if (existsSync(path)) {
-      await rm(leaving, { recursive: true, force: true });
+      await removeTree(leaving);
       renameSync(path, leaving);
     }
-    await rm(leaving, { recursive: true, force: true });
+    await removeTree(leaving);
   }
 
   async list(): Promise<string[]> {
@@ -141,7 +142,7 @@ export class Checkpoints {
   /** Removes what was begun and never finished. */
   async #removeUnfinished(): Promise<void> {
     for (const name of await readdir(this.folder)) {
-      if (name.startsWith(UNFINISHED)) await rm(join(this.folder, name), { recursive: true, force: true });
+      if (name.startsWith(UNFINISHED)) await removeTree(join(this.folder, name));
     }
   }
 }
@@ -167,4 +168,17 @@ function named(name: string): string {
   if (!/^[a-z0-9][a-z0-9-]{0,127}$/.test(name))
     throw new Fault(500, `${JSON.stringify(name)} cannot name a checkpoint`);
   return name;
+}
+
+/** A file of a memory image that is just being restored is held by the kernel until it is. */
+async function removeTree(path: string): Promise<void> {
+  const untilMs = performance.now() + CHECKPOINT_HELD_MS;
+  for (;;) {
+    try {
+      return await rm(path, { recursive: true, force: true });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EBUSY" || performance.now() > untilMs) throw error;
+      await Bun.sleep(CHECKPOINT_HELD_LOOK_MS);
+    }
+  }
 }

@@ -1,0 +1,28 @@
+import { afterAll, expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { run } from "../system/command.ts";
+import { Checkpoints } from "./checkpoints.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-checkpoints-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+// Seen to fail: EBUSY, for whoever removed a checkpoint of which a sandbox was just being made.
+test("a checkpoint that is removed while it is being restored goes when that is over", async () => {
+  const checkpoints = new Checkpoints(join(folder, "all"));
+  const { memory, path } = checkpoints.begin("one");
+  const [file, other] = [join(memory, "userns-10.img"), join(folder, "other")];
+  for (const each of [file, other]) writeFileSync(each, "");
+  await run(["mount", "--bind", other, file]);
+  const removal = checkpoints.remove("one");
+  let isOver = false;
+  void removal.then(() => {
+    isOver = true;
+  });
+  while (readdirSync(path).join() !== "memory") await Bun.sleep(5);
+  expect(isOver).toBe(false);
+  await run(["umount", file]);
+  await removal;
+  expect(readdirSync(checkpoints.folder)).toEqual([]);
+});
