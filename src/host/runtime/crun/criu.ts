@@ -16,6 +16,7 @@ import { CRIU_AFTERMATH_MS, DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_
 import { attempt, MINIMAL_ENV, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { TAKE_USUAL_SCORE } from "../../system/oom-score.ts";
+import { endTcpRepair } from "../../system/tcp-repair.ts";
 import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../../system/toolbox.ts";
 import type { OutsideMount } from "../runtime.ts";
 import { readToolLog } from "../tool-log.ts";
@@ -113,6 +114,8 @@ export class Criu {
       if (late !== undefined) throw late;
       return;
     }
+    // One that fails while it reads a connection leaves it unusable.
+    endTcpRepair(await processesBelow(freezerOf(dump.cgroup)));
     const lossAgain = await lossOf(dump, before, guests, second.exitCode);
     if (lossAgain !== undefined) throw lossAgain;
     if (second.exitCode >= SIGNALLED_MIN) throw killedTwice();
