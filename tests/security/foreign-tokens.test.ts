@@ -103,7 +103,7 @@ test("those of a sandbox for its copies, of copies for each other, and of copies
   }
 });
 
-test("those from before a resume that gave new ones, and those of a sandbox that is gone", async () => {
+test("those of a sandbox that is gone, which a resume had given new ones", async () => {
   const before = await create();
   expect((await call("POST", `/sandboxes/${before.sandboxID}/pause`)).status).toBe(204);
   const { status, body } = await call("POST", `/sandboxes/${before.sandboxID}/resume`, { timeout: 600 });
