@@ -25,6 +25,7 @@ test("without a setting the documented defaults hold", () => {
   expect(loadConfig(none)).toEqual({
     dataFolder: "/var/lib/sandlot",
     cacheFolder: "/var/cache/sandlot",
+    templates: [],
     listen: { hostname: "127.0.0.1", port: 3000 },
     addresses: {
       domain: "sandlot.localhost",

@@ -3,7 +3,9 @@
  * unknown one is refused, so that a misspelt name never passes for a setting that works. settings.ts has their names.
  */
 import { existsSync, readFileSync } from "node:fs";
+import { DEFINITIONS } from "../../templates/definitions.ts";
 import { Fault } from "../contract/fault.ts";
+import type { TemplateDefinition } from "../contract/template-definition.ts";
 import { isWall, WALLS, type Wall } from "../contract/wall.ts";
 import { REQUEST_RATES_DEFAULT, type RequestRates } from "../control/access/request-rates.ts";
 import type { BuildLimits } from "../control/builds/build-limits.ts";
@@ -21,6 +23,8 @@ type Value<Key> = (key: Key) => string | undefined;
 export interface Config {
   dataFolder: string;
   cacheFolder: string;
+  /** Made before the server starts. */
+  templates: readonly TemplateDefinition[];
   listen: Listen;
   addresses: Addresses;
   wall: Wall;
@@ -61,6 +65,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   return {
     dataFolder: absolute("data", value("data") ?? "/var/lib/sandlot"),
     cacheFolder: absolute("cache", value("cache") ?? "/var/cache/sandlot"),
+    templates: parseTemplates(value("with") ?? ""),
     listen: parseListen("listen", value("listen") ?? "127.0.0.1:3000"),
     addresses: parseAddresses(value),
     wall: parseWall(value("wall") ?? "crun"),
@@ -95,6 +100,18 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     localImages: parseLocalImages(value("images") ?? ""),
     registries: parseRegistries(value("registries") ?? ""),
   };
+}
+
+function parseTemplates(text: string): TemplateDefinition[] {
+  const names = text.split(",").map((name) => name.trim());
+  return names.filter((name) => name !== "").map(definitionOf);
+}
+
+function definitionOf(name: string): TemplateDefinition {
+  const found = DEFINITIONS.find((definition) => definition.name === name);
+  if (found !== undefined) return found;
+  const known = DEFINITIONS.map((definition) => definition.name).join(", ");
+  throw new Fault(400, `no template ${JSON.stringify(name)} comes with Sandlot. Those that do: ${known}`);
 }
 
 function readConfigFile(env: Record<string, string | undefined>): Record<string, string> {

@@ -4,6 +4,7 @@ import { guestFolder } from "../host/setup/guest-folder.ts";
 import { runscFolderStep } from "../host/setup/runsc-folder.ts";
 import { setUp } from "../host/setup/setup.ts";
 import type { SetupStep } from "../host/setup/step.ts";
+import { templateImageSteps } from "../host/setup/template-image.ts";
 import { Toolbox } from "../host/system/toolbox.ts";
 import type { Config } from "./config.ts";
 
@@ -18,6 +19,11 @@ export function demandRoot(): void {
 /** What the wall runsc needs, unless the operator names a program of his own. */
 export function runscSteps({ cacheFolder, debianMirror, runsc }: Config): SetupStep[] {
   return runsc === undefined ? [runscFolderStep(new Toolbox(cacheFolder), debianMirror)] : [];
+}
+
+/** The root filesystems of templates that come with Sandlot. */
+export function templateSteps({ cacheFolder, debianMirror, templates }: Config): SetupStep[] {
+  return templates.flatMap((definition) => templateImageSteps(cacheFolder, debianMirror, definition));
 }
 
 /** Answers whether anything had to be made. */

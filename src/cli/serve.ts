@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { FolderBlobs } from "../blobs/folder-blobs.ts";
 import { Fault } from "../contract/fault.ts";
 import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
+import type { TemplateDefinition } from "../contract/template-definition.ts";
 import { createIds } from "../control/access/ids.ts";
 import { createControl } from "../control/control.ts";
-import { ensureFirstRun } from "../control/first-run.ts";
+import { type BuiltinTemplate, ensureFirstRun } from "../control/first-run.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
 import { createEdge } from "../edge/edge.ts";
 import { RouteTable } from "../edge/route-table.ts";
@@ -16,6 +17,7 @@ import { MountNamespace } from "../host/mount/mount-namespace.ts";
 import { LocalImages } from "../host/registry/local-images.ts";
 import { BASE_IMAGE } from "../host/setup/base-image.ts";
 import { applySettings } from "../host/setup/host-changes.ts";
+import { templateImage } from "../host/setup/template-image.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { outliveOthers } from "../host/system/oom-score.ts";
 import { startTicks } from "../host/system/start-ticks.ts";
@@ -46,7 +48,10 @@ export async function serve(config: Config): Promise<number> {
   await prepareStoreFiles(data.storeFile);
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
-  const { firstApiKey: made } = await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, [base]);
+  const { firstApiKey: made } = await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, [
+    base,
+    ...config.templates.map(builtinOf),
+  ]);
   const apiKey = await firstApiKey(store, data.keyFile, made);
   const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
   const host = await Machine.open({
@@ -108,6 +113,23 @@ export async function serve(config: Config): Promise<number> {
   await store.close();
   console.log("sandlot: stopped. Sandboxes run on and are served again at the next start; `sandlot down` ends them.");
   return 0;
+}
+
+function builtinOf(definition: TemplateDefinition): BuiltinTemplate {
+  const { id, name: alias, cpuCount, memoryMB, diskSizeMB } = definition;
+  const { defaultUser, defaultWorkdir } = BASE_TEMPLATE;
+  const image = templateImage(definition);
+  return {
+    id,
+    buildId: crypto.randomUUID(),
+    alias,
+    image,
+    cpuCount,
+    memoryMB,
+    diskSizeMB,
+    defaultUser,
+    defaultWorkdir,
+  };
 }
 
 /** Made at the first start; links that were given out hold over a restart. */

@@ -26,6 +26,13 @@ export const SETTINGS = [
     description: "Folder with what set-up makes and can make again: tools, guest, images. Servers may share it.",
   },
   {
+    key: "with",
+    variable: "SANDLOT_WITH",
+    default: "none",
+    description:
+      "Templates that come with Sandlot and are made before the server starts, their names with commas between.",
+  },
+  {
     key: "listen",
     variable: "SANDLOT_LISTEN",
     default: "127.0.0.1:3000",

@@ -136,11 +136,14 @@ const TYPES_ONLY: ReadonlySet<string> = new Set([
   "blobs/blobs.ts",
 ]);
 
+/** Templates that come with Sandlot: data, which the command line hands to the rooms. */
+const DEFINITIONS = "templates/definitions.ts";
+
 const CONTRACT_PACKAGES: ReadonlySet<string> = new Set(["zod", "@bufbuild/protobuf"]);
 
 /** Starting programs and calling the kernel, by oneself or through the one file that loads the C library. */
 const PRIVILEGED = /\bbun:ffi\b|\bc-library\.ts\b|\bBun\.(?:spawn|spawnSync|\$)|\bchild_process\b/;
-const PRIVILEGED_ROOMS: ReadonlySet<string> = new Set(["host", "guest", "cli"]);
+const PRIVILEGED_ROOMS: ReadonlySet<string> = new Set(["host", "guest", "interpreter", "mcp", "cli"]);
 const LOADING = /\bdlopen\b/;
 const LOADER = "src/work/c-library.ts";
 
@@ -205,6 +208,7 @@ function circlesIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
 
 function fileProblem(path: string, specifier: string, typeOnly: boolean): string | undefined {
   const target = normalize(join(dirname(path), specifier));
+  if (target === DEFINITIONS && topOf(path) === "cli") return undefined;
   if (!target.startsWith("src/")) return "it lies outside of src";
   if (isTestCode(target)) return isTestCode(path) ? undefined : "code that runs must not need test code";
   const inner = target.slice("src/".length);

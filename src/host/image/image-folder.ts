@@ -1,6 +1,21 @@
 /** Where the root filesystems of images lie. */
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 export function imageFolder(cacheFolder: string, image: string): string {
   return join(cacheFolder, "images", image);
+}
+
+/** The file that names the image on which one of these is stacked; without it, it is whole by itself. */
+export function belowFile(cacheFolder: string, image: string): string {
+  return `${imageFolder(cacheFolder, image)}.below`;
+}
+
+export function imageBelow(cacheFolder: string, image: string): string | null {
+  try {
+    return readFileSync(belowFile(cacheFolder, image), "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
 }

@@ -1,6 +1,7 @@
 /**
  * Root filesystems by name. An image is a stack of read-only folders that all its sandboxes share. Built-in ones are
- * one folder of the cache; one that a build has made is what that build wrote, on top of the image it began with:
+ * a folder of the cache, or one on top of another; one that a build has made is what that build wrote, on top of the
+ * image it began with:
  *
  *   NAME/image.json   what it is, and which image is below
  *   NAME/layer/       the files, with the marks of what they hide
@@ -21,7 +22,7 @@ import { mountPoints } from "../mount/mount-namespace.ts";
 import { run } from "../system/command.ts";
 import type { IdForm } from "../system/id-range.ts";
 import { bytesOf, copyUpper } from "./image-copy.ts";
-import { imageFolder } from "./image-folder.ts";
+import { imageBelow, imageFolder } from "./image-folder.ts";
 
 const IMAGE_FORMAT = 1;
 /** Names of images have no dot. */
@@ -80,7 +81,11 @@ export class Images {
   lowersOf(name: string): Lower[] {
     const lowers: Lower[] = [];
     for (let at: string | null = name; at !== null; ) {
-      if (this.#isBuiltIn(at)) return [...lowers, { folder: imageFolder(this.#cacheFolder, at), ids: "shifted" }];
+      if (this.#isBuiltIn(at)) {
+        lowers.push({ folder: imageFolder(this.#cacheFolder, at), ids: "shifted" });
+        at = imageBelow(this.#cacheFolder, at);
+        continue;
+      }
       const facts = this.#factsOf(at);
       if (facts === undefined || lowers.length > IMAGE_LEVELS_MAX) throw missing(name, at);
       lowers.push({ folder: join(this.#folder, at, "layer"), ids: facts.ids });

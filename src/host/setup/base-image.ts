@@ -13,11 +13,12 @@ import { lines } from "./packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
 const SUITE = "trixie";
-const MAKE_MS = 1_200_000;
+const MAKE_MS = 2_400_000;
+const FINISH_MS = 300_000;
 /** Bumped when what is below changes. */
 const VERSION = 2;
 
-const PACKAGES = [
+export const BASE_PACKAGES = [
   "bash",
   "sudo",
   "git",
@@ -53,7 +54,7 @@ export function baseImageStep(cacheFolder: string, mirror: string | undefined): 
   return debianImageStep(cacheFolder, mirror, {
     image: BASE_IMAGE,
     title: "the template base (Debian, about a minute or two)",
-    packages: PACKAGES,
+    packages: BASE_PACKAGES,
   });
 }
 
@@ -63,13 +64,15 @@ interface DebianImage {
   title: string;
   /** What clients expect of every image needs bash, sudo, passwd and python3 among them. */
   packages: readonly string[];
+  /** Lines for the shell, run in it when its packages are there. */
+  finish?: readonly string[];
 }
 
 /** Makes a root filesystem of Debian packages, ready for sandboxes. */
 export function debianImageStep(
   cacheFolder: string,
   mirror: string | undefined,
-  { image, title, packages }: DebianImage,
+  { image, title, packages, finish = [] }: DebianImage,
 ): SetupStep {
   const target = imageFolder(cacheFolder, image);
   return {
@@ -93,6 +96,7 @@ export function debianImageStep(
         );
         progress("adding the user and the network files");
         await provision(folder);
+        for (const line of finish) await run(["chroot", folder, "sh", "-ec", line], { timeoutMs: FINISH_MS });
         progress("shifting owners into the sandbox range");
         shiftOwners(folder);
       }),

@@ -1,22 +1,26 @@
-/** What the guest is made of: its program, every file that it imports, directly or not, and the packages among them. */
+/** What a program is made of: itself, every file that it imports, directly or not, and the packages among them. */
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 
 export const GUEST_PROGRAM = "src/guest/main.ts";
 
-interface GuestSources {
+interface Sources {
   /** Whole paths, sorted. */
   files: string[];
   /** As `name@version`, sorted. */
   packages: string[];
 }
 
-export function guestSources(project: string): GuestSources {
+export function guestSources(project: string): Sources {
+  return sourcesOf(project, GUEST_PROGRAM);
+}
+
+export function sourcesOf(project: string, program: string): Sources {
   const transpiler = new Bun.Transpiler({ loader: "ts" });
   const files = new Set<string>();
   const packages = new Set<string>();
-  const waiting = [join(project, GUEST_PROGRAM)];
+  const waiting = [join(project, program)];
   for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
     if (files.has(file)) continue;
     files.add(file);
@@ -42,7 +46,7 @@ function lockedVersions(project: string): Record<string, { version?: string }> {
 
 function versionOf(name: string, versions: Record<string, { version?: string }>): string {
   const version = versions[`node_modules/${name}`]?.version;
-  if (version === undefined) throw new Fault(500, `the guest imports ${name}, which package-lock.json does not name`);
+  if (version === undefined) throw new Fault(500, `a program imports ${name}, which package-lock.json does not name`);
   return version;
 }
 

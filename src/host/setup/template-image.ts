@@ -1,0 +1,166 @@
+/**
+ * The root filesystem of a template that comes with Sandlot, in two folders: one of Debian packages, which takes
+ * minutes, and on top of it one of the files, npm packages and programs of the definition. Both are named by what goes
+ * into them, so that a changed definition makes new ones, and sandboxes of the one before keep theirs.
+ */
+import { chmodSync, chownSync, cpSync, existsSync, lchownSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { BUN_IN_TEMPLATE, FILES_OF_TEMPLATE, type TemplateDefinition } from "../../contract/template-definition.ts";
+import { belowFile, imageFolder } from "../image/image-folder.ts";
+import { run } from "../system/command.ts";
+import { BASE_PACKAGES, debianImageStep, shiftOwners } from "./base-image.ts";
+import { sourcesOf } from "./guest-sources.ts";
+import { lines } from "./packages.ts";
+import { makeWhole, type SetupStep } from "./step.ts";
+
+const PROJECT = join(import.meta.dir, "../../..");
+const BUNDLE_MS = 120_000;
+const NPM_MS = 600_000;
+const HASH_LENGTH = 16;
+/** Bumped when what is below makes another root filesystem of the same definition. */
+const VERSION = 1;
+const HOME = "home/user";
+const USER_ID = 1000;
+
+/** Names of images have no more than these. */
+export function templateImage(definition: TemplateDefinition): string {
+  return `${definition.name}-${hashOf(definition)}`;
+}
+
+export function templateImageSteps(
+  cacheFolder: string,
+  mirror: string | undefined,
+  definition: TemplateDefinition,
+): SetupStep[] {
+  const { name, finish } = definition;
+  const below = debianImage(definition);
+  const packages = packagesOf(definition);
+  return [
+    debianImageStep(cacheFolder, mirror, {
+      image: below,
+      title: `the packages of the template ${name} (Debian, some minutes)`,
+      packages,
+      finish,
+    }),
+    topStep(cacheFolder, definition, below),
+  ];
+}
+
+function packagesOf({ packages }: TemplateDefinition): string[] {
+  return [...new Set([...BASE_PACKAGES, ...packages])].sort();
+}
+
+function debianImage(definition: TemplateDefinition): string {
+  const hash = new Bun.CryptoHasher("sha256").update(
+    JSON.stringify([packagesOf(definition), definition.finish, VERSION]),
+  );
+  return `debian-${hash.digest("hex").slice(0, HASH_LENGTH)}`;
+}
+
+function hashOf(definition: TemplateDefinition): string {
+  const hash = new Bun.CryptoHasher("sha256").update(JSON.stringify([definition, VERSION, Bun.version]));
+  hash.update(debianImage(definition));
+  const sources = Object.values(definition.programs).map((program) => sourcesOf(PROJECT, program));
+  const files = [...new Set([...sources.flatMap((source) => source.files), ...ownFiles(definition)])].sort();
+  for (const file of files) hash.update(relative(PROJECT, file)).update(readFileSync(file));
+  for (const { packages } of sources) hash.update(packages.join());
+  return hash.digest("hex").slice(0, HASH_LENGTH);
+}
+
+function folderOf({ name }: TemplateDefinition): string {
+  return join(PROJECT, "templates", name);
+}
+
+/** Whole paths of what is copied into the root filesystem, and of what says which npm packages are. */
+function ownFiles(definition: TemplateDefinition): string[] {
+  const folder = folderOf(definition);
+  const npm = definition.npm;
+  const found = filesBelow(join(folder, FILES_OF_TEMPLATE));
+  if (npm !== undefined)
+    found.push(...["package.json", "package-lock.json"].map((name) => join(folder, npm.folder, name)));
+  return found;
+}
+
+function filesBelow(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+}
+
+function topStep(cacheFolder: string, definition: TemplateDefinition, below: string): SetupStep {
+  const image = templateImage(definition);
+  const target = imageFolder(cacheFolder, image);
+  return {
+    title: `the template ${definition.name}`,
+    done: () => existsSync(target),
+    make: (progress) =>
+      makeWhole(target, async (folder) => {
+        copyFiles(definition, folder);
+        if (definition.npm !== undefined) await installNpm(definition, definition.npm, folder, progress);
+        progress("bundling its programs");
+        await addPrograms(definition, folder);
+        giveHomeToUser(folder);
+        shiftOwners(folder);
+        // First: what has its name is whole.
+        await writeFile(belowFile(cacheFolder, image), below);
+      }),
+  };
+}
+
+function copyFiles(definition: TemplateDefinition, root: string): void {
+  const from = join(folderOf(definition), FILES_OF_TEMPLATE);
+  if (!existsSync(from)) return;
+  cpSync(from, root, { recursive: true, verbatimSymlinks: true });
+  // What was checked out has whatever owner and mode the one who did it had.
+  for (const path of ["", ...(readdirSync(root, { recursive: true }) as string[])].map((name) => join(root, name))) {
+    lchownSync(path, 0, 0);
+    const stat = statSync(path, { throwIfNoEntry: false });
+    if (stat?.isDirectory()) chmodSync(path, 0o755);
+    else if (stat?.isFile()) chmodSync(path, (stat.mode & 0o100) === 0 ? 0o644 : 0o755);
+  }
+}
+
+/** By the lock file, and nothing of them is run. */
+async function installNpm(
+  definition: TemplateDefinition,
+  { folder, target }: NonNullable<TemplateDefinition["npm"]>,
+  root: string,
+  progress: (line: string) => void,
+): Promise<void> {
+  const place = join(root, target);
+  await mkdir(place, { recursive: true });
+  for (const name of ["package.json", "package-lock.json"]) {
+    await copyFile(join(folderOf(definition), folder, name), join(place, name));
+  }
+  await run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"], {
+    timeoutMs: NPM_MS,
+    cwd: place,
+    onOutput: lines(progress),
+  });
+  await rm(join(place, "node_modules/.cache"), { recursive: true, force: true });
+}
+
+async function addPrograms({ programs }: TemplateDefinition, root: string): Promise<void> {
+  const entries = Object.entries(programs);
+  if (entries.length === 0) return;
+  const bun = join(root, BUN_IN_TEMPLATE);
+  await mkdir(dirname(bun), { recursive: true });
+  await copyFile(process.execPath, bun);
+  chmodSync(bun, 0o755);
+  for (const [path, source] of entries) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    const argv = [process.execPath, "build", "--target=bun", "--minify-syntax", join(PROJECT, source)];
+    await run([...argv, `--outfile=${join(root, path)}`], { timeoutMs: BUNDLE_MS, cwd: PROJECT });
+    chmodSync(join(root, path), 0o755);
+  }
+}
+
+function giveHomeToUser(root: string): void {
+  const home = join(root, HOME);
+  if (!existsSync(home)) return;
+  for (const name of ["", ...(readdirSync(home, { recursive: true }) as string[])]) {
+    lchownSync(join(home, name), USER_ID, USER_ID);
+  }
+  chownSync(home, USER_ID, USER_ID);
+}

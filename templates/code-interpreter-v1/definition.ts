@@ -1,0 +1,49 @@
+/** Runs code of several languages, cell by cell, for `@e2b/code-interpreter`. */
+import type { TemplateDefinition } from "../../src/contract/template-definition.ts";
+
+/** What nearly everybody imports, and what else the original has and Debian, too. */
+const PYTHON = [
+  "ipykernel",
+  "ipython",
+  "numpy",
+  "pandas",
+  "matplotlib",
+  "pil",
+  "orjson",
+  "nbformat",
+  "plotly",
+  "scipy",
+  "sklearn",
+  "skimage",
+  "seaborn",
+  "sympy",
+  "bs4",
+  "imageio",
+  "joblib",
+  "nltk",
+  "numba",
+  "opencv",
+  "openpyxl",
+  "docx",
+  "tz",
+  "requests",
+  "soundfile",
+  "xarray",
+  "xlrd",
+  "aiohttp",
+  "pytest",
+  "tornado",
+];
+
+export const codeInterpreter: TemplateDefinition = {
+  name: "code-interpreter-v1",
+  id: "sandlotinterpreter00",
+  description: "Python, JavaScript, TypeScript and bash, cell by cell",
+  packages: [...PYTHON.map((name) => `python3-${name}`), "fonts-noto-cjk"],
+  finish: [],
+  programs: {},
+  start: null,
+  cpuCount: 2,
+  memoryMB: 2048,
+  diskSizeMB: 10_240,
+};

@@ -1,0 +1,5 @@
+/** All templates that come with Sandlot, but `base`, without which there is no server. */
+import type { TemplateDefinition } from "../src/contract/template-definition.ts";
+import { codeInterpreter } from "./code-interpreter-v1/definition.ts";
+
+export const DEFINITIONS: readonly TemplateDefinition[] = [codeInterpreter];
