@@ -17,6 +17,7 @@ import { filesOfLane, filesWithTimedTests, LANES, type Lane, selectTests } from 
 import { printSummary } from "./summary.ts";
 import { LONG } from "./support/long.ts";
 import { newDataFolder, removeServersOf, removeStaleServers } from "./support/server.ts";
+import { templateStepsFor } from "./support/templates-of-tests.ts";
 import { imageSteps } from "./workloads/images.ts";
 
 /** What tests call on the machine itself, beyond what the server needs, with the Debian package of each. */
@@ -80,7 +81,7 @@ process.exit(isGood ? 0 : 1);
 
 async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   const config = loadConfig(settingsOfServer(process.env));
-  await prepare(config, [...runscSteps(config), ...imageSteps(config, files)]);
+  await prepare(config, [...runscSteps(config), ...imageSteps(config, files), ...templateStepsFor(config, files)]);
   await installPackages((line) => console.error(`  ${line}`), TOOLS_OF_TESTS);
   if (!isFound(await lookUp("api.sandlot.localhost"), "sandlot.localhost")) {
     await installPackages((line) => console.error(`  ${line}`), NAMES_OF_TESTS);

@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DEFINITIONS } from "../../templates/definitions.ts";
 import { REQUEST_RATES_DEFAULT } from "../control/access/request-rates.ts";
 import { BUILD_LIMITS_DEFAULT } from "../control/builds/build-limits.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.ts";
@@ -25,6 +26,7 @@ test("without a setting the documented defaults hold", () => {
   expect(loadConfig(none)).toEqual({
     dataFolder: "/var/lib/sandlot",
     cacheFolder: "/var/cache/sandlot",
+    definitions: DEFINITIONS,
     templates: [],
     listen: { hostname: "127.0.0.1", port: 3000 },
     addresses: {

@@ -23,7 +23,9 @@ type Value<Key> = (key: Key) => string | undefined;
 export interface Config {
   dataFolder: string;
   cacheFolder: string;
-  /** Made before the server starts. */
+  /** All that come with Sandlot. */
+  definitions: readonly TemplateDefinition[];
+  /** Those of them that are built before the server says that it is ready. */
   templates: readonly TemplateDefinition[];
   listen: Listen;
   addresses: Addresses;
@@ -65,6 +67,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   return {
     dataFolder: absolute("data", value("data") ?? "/var/lib/sandlot"),
     cacheFolder: absolute("cache", value("cache") ?? "/var/cache/sandlot"),
+    definitions: DEFINITIONS,
     templates: parseTemplates(value("with") ?? ""),
     listen: parseListen("listen", value("listen") ?? "127.0.0.1:3000"),
     addresses: parseAddresses(value),

@@ -7,7 +7,8 @@ import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
 import { createIds } from "../control/access/ids.ts";
 import { createControl } from "../control/control.ts";
-import { type BuiltinTemplate, ensureFirstRun } from "../control/first-run.ts";
+import { ensureFirstRun } from "../control/first-run.ts";
+import type { BuiltinDefinition } from "../control/templates/builtin-definition.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
 import { createEdge } from "../edge/edge.ts";
 import { RouteTable } from "../edge/route-table.ts";
@@ -17,7 +18,8 @@ import { MountNamespace } from "../host/mount/mount-namespace.ts";
 import { LocalImages } from "../host/registry/local-images.ts";
 import { BASE_IMAGE } from "../host/setup/base-image.ts";
 import { applySettings } from "../host/setup/host-changes.ts";
-import { templateImage } from "../host/setup/template-image.ts";
+import { firstBuildOf, templateVersion } from "../host/setup/template-image.ts";
+import { TemplateImages } from "../host/setup/template-images.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { outliveOthers } from "../host/system/oom-score.ts";
 import { startTicks } from "../host/system/start-ticks.ts";
@@ -25,6 +27,7 @@ import { openStore } from "../store/store.ts";
 import { systemClock } from "../work/clock.ts";
 import { described, type Log, stderrLog } from "../work/log.ts";
 import { banner } from "./banner.ts";
+import { buildAhead } from "./build-ahead.ts";
 import type { Config } from "./config.ts";
 import { serverFile } from "./down.ts";
 import { firstApiKey } from "./first-api-key.ts";
@@ -48,10 +51,8 @@ export async function serve(config: Config): Promise<number> {
   await prepareStoreFiles(data.storeFile);
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
-  const { firstApiKey: made } = await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, [
-    base,
-    ...config.templates.map(builtinOf),
-  ]);
+  const seeding = { store, ids: createIds(), clock: systemClock };
+  const { firstApiKey: made } = await ensureFirstRun(seeding, [base], config.definitions);
   const apiKey = await firstApiKey(store, data.keyFile, made);
   const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
   const host = await Machine.open({
@@ -63,6 +64,7 @@ export async function serve(config: Config): Promise<number> {
     runsc: config.runsc,
     files: blobs,
     builds: config.buildBounds,
+    builtinImages: new TemplateImages(config, config.definitions),
     quotas: config.quotas,
     fetching: {
       templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE },
@@ -82,6 +84,7 @@ export async function serve(config: Config): Promise<number> {
     log,
     chronicle,
     builtinsReady: config.readyPerKind,
+    definitions: config.definitions.map(builtinDefinition),
     builds: config.builds,
     requestRates: config.requestRates,
     templateOf: (image) => local.templateOf(image),
@@ -100,6 +103,7 @@ export async function serve(config: Config): Promise<number> {
   const edge = createEdge({ directory, routes, management, log: edgeLog(log), trustedProxies, limits });
   const listeners = await Listeners.open(config, { edge, log });
   await control.start();
+  await buildAhead(control, config.templates);
   const isTerminal = process.stdout.isTTY === true;
   console.log(banner(listeners, { secret: apiKey, file: data.keyFile, isTerminal }));
 
@@ -115,20 +119,19 @@ export async function serve(config: Config): Promise<number> {
   return 0;
 }
 
-function builtinOf(definition: TemplateDefinition): BuiltinTemplate {
-  const { id, name: alias, cpuCount, memoryMB, diskSizeMB } = definition;
-  const { defaultUser, defaultWorkdir } = BASE_TEMPLATE;
-  const image = templateImage(definition);
+/** Versions are found when somebody asks: the first start is to be quick. */
+function builtinDefinition(definition: TemplateDefinition): BuiltinDefinition {
+  const { id, name, start, cpuCount, memoryMB, diskSizeMB } = definition;
+  let version: string | undefined;
   return {
     id,
-    buildId: crypto.randomUUID(),
-    alias,
-    image,
+    name,
+    start,
     cpuCount,
     memoryMB,
     diskSizeMB,
-    defaultUser,
-    defaultWorkdir,
+    version: () => (version ??= templateVersion(definition)),
+    firstBuild: () => firstBuildOf(definition),
   };
 }
 

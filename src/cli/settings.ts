@@ -30,7 +30,7 @@ export const SETTINGS = [
     variable: "SANDLOT_WITH",
     default: "none",
     description:
-      "Templates that come with Sandlot and are made before the server starts, their names with commas between.",
+      "Templates that come with Sandlot and are built before the server says it is ready, with commas between.",
   },
   {
     key: "listen",

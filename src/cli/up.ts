@@ -10,7 +10,7 @@ import { replaceProcess } from "../host/system/syscalls.ts";
 import type { Config } from "./config.ts";
 import { examineAndPrint } from "./doctor.ts";
 import { REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
-import { currentGuestFolder, demandRoot, prepare, runscSteps, templateSteps } from "./prepare.ts";
+import { currentGuestFolder, demandRoot, prepare, runscSteps } from "./prepare.ts";
 
 /** In memory, so that the doctor looks again after a reboot: the kernel may be another. */
 const EXAMINED_FOLDER = "/run/sandlot/examined";
@@ -23,7 +23,7 @@ const PROXIES = /^(?:https?|all|no)_proxy$/i;
 
 export async function up(config: Config): Promise<number> {
   demandRoot();
-  await prepare(config, [...(config.wall === "runsc" ? runscSteps(config) : []), ...templateSteps(config)]);
+  await prepare(config, config.wall === "runsc" ? runscSteps(config) : []);
   await examineOnce(config);
   const data = new DataFolder(config.dataFolder);
   data.lock();

@@ -18,6 +18,7 @@ import { SignedLinks } from "./access/signed-links.ts";
 import { BUILD_LIMITS_DEFAULT, type BuildLimits } from "./builds/build-limits.ts";
 import type { TemplateOf } from "./builds/build-plan.ts";
 import { Builds } from "./builds/builds.ts";
+import { BuiltinBuilds } from "./builds/builtin-builds.ts";
 import { UploadSweep } from "./builds/upload-sweep.ts";
 import { Uploads } from "./builds/uploads.ts";
 import { Chronicle, type ChronicleOptions } from "./chronicle/chronicle.ts";
@@ -28,6 +29,7 @@ import { bothListeners, type LifecycleListener } from "./lifecycle/lifecycle-lis
 import { ABSENT_ROUTES } from "./routes/absent-routes.ts";
 import { routes } from "./routes/routes.ts";
 import { UNBUILT_ROUTES } from "./routes/unbuilt-routes.ts";
+import type { BuiltinDefinition } from "./templates/builtin-definition.ts";
 import { Housekeeping } from "./templates/housekeeping.ts";
 import { ReadyOrders } from "./templates/kept-ready.ts";
 import { deleteTemplate } from "./templates/template-deletion.ts";
@@ -43,6 +45,11 @@ export interface Control {
   directory: Directory;
   /** Takes back the sandboxes of the run before. Until it is done, requests are answered 503. */
   start(): Promise<void>;
+  /**
+   * Builds a template that comes with Sandlot, unless this version of it is built; it must have been started. Resolves
+   * when it is ready. Fault 404 when none has that name, 422 with the reason when the build failed.
+   */
+  buildTemplate(name: string, report: (line: string) => void): Promise<void>;
   /** Resolves once no background work, such as ending expired sandboxes, is under way. */
   settled(): Promise<void>;
   /** Takes no more requests and waits for those under way. Sandboxes run on; store and host stay open. */
@@ -64,6 +71,8 @@ interface ControlServices {
   chronicle?: ChronicleOptions;
   /** Sandboxes of each built-in template that the host keeps ready; none unless given. */
   builtinsReady?: number;
+  /** Templates that come with Sandlot, built when they are asked for; none unless given. */
+  definitions?: readonly BuiltinDefinition[];
   /** The template that the operator has put in the place of an image, if any. */
   templateOf?: TemplateOf;
   /** Bounds of builds, where they are not the usual ones. */
@@ -119,11 +128,13 @@ export function createControl(services: ControlServices): Control {
       background,
       uploads,
       templateOf: services.templateOf ?? (() => undefined),
+      unbuilt: (template, tag) => builtins.unbuilt(template, tag),
       discard: (checkpoints) => lifecycle.discard(checkpoints),
       becameReady: () => readyOrders.changed(),
     },
     buildLimits,
   );
+  const builtins = new BuiltinBuilds({ store, builds, clock, ids }, services.definitions ?? []);
   const uploadSweep = new UploadSweep({ clock: idleClock, background, uploads, builds });
   const volumes = new Volumes({ store, host, clock, ids, log, background }, services.volumeBounds);
   const signedLinks = new SignedLinks(services);
@@ -142,6 +153,7 @@ export function createControl(services: ControlServices): Control {
       store,
       readyOrders,
       builds,
+      unbuilt: (template, tag) => builtins.unbuilt(template, tag),
       uploads,
       deleteTemplate: (...args) =>
         deleteTemplate({ store, clock, builds, readyOrders, housekeeping, lifecycle }, ...args),
@@ -191,6 +203,7 @@ export function createControl(services: ControlServices): Control {
       housekeeping.soon();
       ready = true;
     },
+    buildTemplate: (name, report) => builtins.build(name, report),
     async settled() {
       await lifecycle.settled();
       await background.settled();

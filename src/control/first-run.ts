@@ -8,6 +8,7 @@ import { GLOBAL_NAMESPACE } from "../store/templates.ts";
 import type { Clock } from "../work/clock.ts";
 import type { Ids } from "./access/ids.ts";
 import { createApiKeyIn } from "./access/keys.ts";
+import type { BuiltinDefinition } from "./templates/builtin-definition.ts";
 import { kindOf } from "./templates/template-look-up.ts";
 import { DEFAULT_TAG } from "./templates/template-reference.ts";
 
@@ -30,10 +31,14 @@ export interface FirstRun {
   firstApiKey: string | undefined;
 }
 
-/** Idempotent: run it at every start. Built-in templates get a new build when what the caller gives has changed. */
+/**
+ * Idempotent: run it at every start. Built-in templates get a new build when what the caller gives has changed; of the
+ * definitions there are templates without one.
+ */
 export function ensureFirstRun(
   services: { store: Store; ids: Ids; clock: Clock },
   builtins: readonly BuiltinTemplate[],
+  definitions: readonly Pick<BuiltinDefinition, "id" | "name">[] = [],
 ): Promise<FirstRun> {
   const { ids, clock } = services;
   return services.store.transaction(async (store) => {
@@ -41,6 +46,7 @@ export function ensureFirstRun(
     const userId = await ensureOperator(seeding);
     const teamId = await ensureTeam(seeding, userId);
     for (const builtin of builtins) await ensureTemplate(seeding, builtin, userId);
+    for (const { id, name } of definitions) await ensureUnbuilt(seeding, { id, alias: name }, userId);
     const hasKey = (await store.keys.countApiKeys(teamId)) > 0;
     const first = hasKey ? undefined : await createApiKeyIn(seeding, { teamId, name: "first key", createdBy: userId });
     return { userId, teamId, firstApiKey: first?.secret };
@@ -87,7 +93,24 @@ async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTe
     await store.builds.addFinished(builtinBuild(ids.uuid(), known.id, resources, now));
     return;
   }
-  await store.templates.add({
+  await addTemplate(store, id, userId, now);
+  await store.templates.addAlias(GLOBAL_NAMESPACE, alias, id);
+  await store.builds.addFinished(builtinBuild(buildId, id, resources, now));
+}
+
+/** Where a team has published something under this name before, that keeps it, and this one is found by its id. */
+async function ensureUnbuilt(
+  { store, clock }: Seeding,
+  { id, alias }: { id: string; alias: string },
+  userId: string,
+): Promise<void> {
+  if ((await store.templates.everById(id)) !== undefined) return;
+  await addTemplate(store, id, userId, clock.now());
+  await store.templates.addAlias(GLOBAL_NAMESPACE, alias, id);
+}
+
+async function addTemplate({ templates }: Tables, id: string, userId: string, now: number): Promise<void> {
+  await templates.add({
     id,
     teamId: null,
     public: true,
@@ -100,8 +123,6 @@ async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTe
     lastSpawnedAt: null,
     buildCount: 0,
   });
-  await store.templates.addAlias(GLOBAL_NAMESPACE, alias, id);
-  await store.builds.addFinished(builtinBuild(buildId, id, resources, now));
 }
 
 /** But for the wall, which the operator chooses beside the server. */

@@ -83,6 +83,11 @@ export const STRANGER_REQUESTS_PER_SECOND = 50;
 /** A number that the operator has set beside the server is noticed after this at the latest. */
 export const KEPT_READY_LOOK_MS = 5_000;
 
+/** Who asks for a template that is being built is to come again after this. */
+export const BUILTIN_RETRY_AFTER_SECONDS = 5;
+/** Of what the build has said last, in the answer. */
+export const BUILTIN_SAID_MAX_CHARS = 200;
+
 /** Guesses at signed links: after so many misses in a window, a client waits. */
 export const LINK_MISSES_MAX = 30;
 export const LINK_MISSES_WINDOW_MS = 60_000;

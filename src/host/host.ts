@@ -245,6 +245,8 @@ export interface BuildRequest {
 
 export type BuildOrigin =
   | { kind: "registry"; image: string; credentials: RegistryCredentials | null }
+  /** One that comes with Sandlot, by its name. Its root filesystem is made on this machine unless it is there. */
+  | { kind: "builtin"; name: string }
   /** Another build, with the user, folder and variables that its sandboxes have. */
   | { kind: "template"; from: SandboxKind; checkpoint: string | null; envVars: Record<string, string> };
 

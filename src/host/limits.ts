@@ -293,6 +293,8 @@ export const BUILD_OUTPUT_BURST_BYTES = 16 * 1024 * 1024;
 export const BUILD_OUTPUT_BYTES_PER_SECOND = 4 * 1024 * 1024;
 /** Of the output of a step that failed, and of its command, in the message about it. */
 export const BUILD_TAIL_MAX_CHARS = 4096;
+/** Of a line that the program says which makes root filesystems of templates. */
+export const IMAGE_PROGRAM_LINE_MAX_CHARS = 4096;
 export const BUILD_COMMAND_SHOWN_CHARS = 1024;
 /** A sandbox of a build that the machine has no room for is tried so often, with pauses that double from this one. */
 export const BUILD_SANDBOX_TRIES_MAX = 6;

@@ -36,7 +36,11 @@ export function newDataFolder(name: string): string {
 }
 
 /** Starts a server on `dataFolder`, new or left by an earlier one, and waits for its banner. */
-export async function startServer(dataFolder: string, extra: Record<string, string> = {}): Promise<TestServer> {
+export async function startServer(
+  dataFolder: string,
+  extra: Record<string, string> = {},
+  readyMs = READY_MS,
+): Promise<TestServer> {
   mkdirSync(dataFolder, { recursive: true });
   const port = freePort();
   const env = serverEnv(dataFolder, { SANDLOT_LISTEN: `127.0.0.1:${port}`, ...extra });
@@ -59,8 +63,8 @@ export async function startServer(dataFolder: string, extra: Record<string, stri
     throw new Error(`the server ended with ${code} before it was ready:\n${output}`);
   });
   failed.catch(() => undefined);
-  const late = Bun.sleep(READY_MS).then(() => {
-    throw new Error(`the server was not ready within ${READY_MS} ms:\n${output}`);
+  const late = Bun.sleep(readyMs).then(() => {
+    throw new Error(`the server was not ready within ${readyMs} ms:\n${output}`);
   });
   late.catch(() => undefined);
   await Promise.race([ready.promise, failed, late]);

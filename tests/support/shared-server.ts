@@ -10,9 +10,16 @@ import { newDataFolder, startServer, type TestServer } from "./server.ts";
 
 const LEFT_MAX_PAGES = 50;
 
-/** Files run one after the other in one process, which keeps these: one for each wall that a file wants. */
-const current = new Map<Wall, TestServer>();
+/** Files run one after the other in one process, which keeps these: one for each name. */
+const current = new Map<string, TestServer>();
 let started = 0;
+
+interface SharedServer {
+  name: string;
+  settings: Record<string, string>;
+  /** How long its start may take; as long as is usual unless given. */
+  readyMs?: number;
+}
 
 /** Sandboxes behind runsc take their time to boot: none is made before it is asked for. */
 const SETTINGS: Readonly<Record<Wall, Record<string, string>>> = {
@@ -21,29 +28,34 @@ const SETTINGS: Readonly<Record<Wall, Record<string, string>>> = {
 };
 
 export function sharedServer(wall: Wall = "crun"): () => TestServer {
-  beforeAll(async () => {
-    await runningServer(wall);
-  });
+  return serverShared({ name: wall, settings: SETTINGS[wall] });
+}
+
+/** A server with these settings, by a name of its own. */
+export function serverShared(wanted: SharedServer): () => TestServer {
+  const { name, readyMs } = wanted;
+  beforeAll(() => runningServer(wanted), readyMs);
   afterAll(async () => {
-    const server = current.get(wall);
+    const server = current.get(name);
     if (server === undefined) return;
     if (!isRunning(server.pid)) throw new Error(`the shared server ended under this file:\n${server.output()}`);
     await endAllOn(server);
   });
   return () => {
-    const server = current.get(wall);
+    const server = current.get(name);
     if (server === undefined) throw new Error("the server runs only while tests do");
     return server;
   };
 }
 
-async function runningServer(wall: Wall): Promise<void> {
-  const before = current.get(wall);
+async function runningServer({ name, settings, readyMs }: SharedServer): Promise<void> {
+  const before = current.get(name);
   if (before !== undefined && isRunning(before.pid)) return;
   // The server of the lane before may still be about to stop.
-  const server = await startServer(newDataFolder(`shared-${wall}-${process.pid}-${++started}`), SETTINGS[wall]);
+  const folder = newDataFolder(`shared-${name}-${process.pid}-${++started}`);
+  const server = await startServer(folder, settings, readyMs);
   process.on("exit", () => void server.stop());
-  current.set(wall, server);
+  current.set(name, server);
 }
 
 async function endAllOn(server: TestServer): Promise<void> {

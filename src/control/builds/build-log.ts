@@ -13,6 +13,7 @@ export class BuildLog {
   readonly #turns = new OneAtATime();
   #pending: BuildLogEntry[] = [];
   #heardBytes = 0;
+  #last: BuildLogEntry | undefined;
   #isFull = false;
 
   constructor(store: Store, buildId: string, maxBytes: number) {
@@ -21,8 +22,14 @@ export class BuildLog {
     this.#maxBytes = maxBytes;
   }
 
+  /** What was said last. */
+  get last(): BuildLogEntry | undefined {
+    return this.#last;
+  }
+
   /** What waits for the store is never more than a whole log. */
   add(entries: readonly BuildLogEntry[]): void {
+    this.#last = entries.at(-1) ?? this.#last;
     for (const entry of entries) {
       if (this.#heardBytes > this.#maxBytes) return;
       this.#heardBytes += Buffer.byteLength(entry.message);

@@ -6,12 +6,12 @@ import type { BuildOrigin, BuildStep, RegistryCredentials, StartCommand } from "
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import { parseDockerfile } from "../dockerfile/dockerfile.ts";
-import { findStartable, kindOf } from "../templates/template-look-up.ts";
+import { findStartable, kindOf, type Unbuilt } from "../templates/template-look-up.ts";
 import { parseSteps, refuseTooMany } from "./build-steps.ts";
 
 /** Held in memory until the build is over, and nowhere else: there may be credentials in it. */
 export interface BuildPlan {
-  from: { template: string } | { image: string; credentials: RegistryCredentials | null };
+  from: { template: string } | { image: string; credentials: RegistryCredentials | null } | { builtin: string };
   steps: readonly BuildStep[];
   start: StartCommand | null;
   force: boolean;
@@ -52,15 +52,17 @@ export type TemplateOf = (image: string) => string | undefined;
 
 /** Fault 404 or 400 when there is no such template. */
 export async function resolveOrigin(
-  { store, templateOf }: { store: Store; templateOf: TemplateOf },
-  team: Team,
+  { store, templateOf, unbuilt }: { store: Store; templateOf: TemplateOf; unbuilt: Unbuilt },
+  team: Team | undefined,
   { from }: BuildPlan,
 ): Promise<BuildOrigin> {
+  if ("builtin" in from) return { kind: "builtin", name: from.builtin };
+  if (team === undefined) throw new Fault(500, "a build of no team begins with a template of one");
   const template = "image" in from ? templateOf(from.image) : from.template;
   if ("image" in from && template === undefined) {
     return { kind: "registry", image: from.image, credentials: from.credentials };
   }
-  const { build } = await findStartable(store, team, template ?? "");
+  const { build } = await findStartable(store, team, template ?? "", unbuilt);
   return { kind: "template", from: kindOf(build), checkpoint: build.checkpoint, envVars: build.envVars };
 }
 

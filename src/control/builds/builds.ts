@@ -8,7 +8,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
-import type { BuildOutcome, Host, HostEvent } from "../../host/host.ts";
+import type { BuildLogEntry, BuildOutcome, Host, HostEvent } from "../../host/host.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
@@ -17,6 +17,7 @@ import type { Clock } from "../../work/clock.ts";
 import { described, type Log } from "../../work/log.ts";
 import type { Ids } from "../access/ids.ts";
 import { BUILD_START_WITHIN_MS, IMAGE_IN_HAND_MS } from "../limits.ts";
+import { TEMPLATE_BUILDING, type Unbuilt } from "../templates/template-look-up.ts";
 import type { BuildLimits } from "./build-limits.ts";
 import { BuildLog } from "./build-log.ts";
 import { type BuildPlan, filesOf, resolveOrigin, type TemplateOf } from "./build-plan.ts";
@@ -33,6 +34,7 @@ interface BuildServices {
   background: Background;
   uploads: Uploads;
   templateOf: TemplateOf;
+  unbuilt: Unbuilt;
   /** Removes, in its own time, checkpoints that no row names. */
   discard(checkpoints: readonly string[]): void;
   /** Told when a build has become ready. */
@@ -42,17 +44,24 @@ interface BuildServices {
 /** A build from its start to its end. */
 interface Job {
   id: string;
-  team: Team;
+  /** Undefined: it is one of the server's own. */
+  team: Team | undefined;
   plan: BuildPlan;
   log: BuildLog;
   /** Why it is not to go on. */
   cancelled: string | undefined;
+  /** Resolved when nothing more becomes of it. */
+  over: PromiseWithResolvers<void>;
+  followers: Set<(entries: readonly BuildLogEntry[]) => void>;
 }
 
 const RESTARTED = "the server was restarted while the build was under way; start a new build";
 const STOPPED = "the server was stopped while the build was under way; start a new build";
 const NEWER_START = "cancelled: a newer build of the same template was started";
 const BROKEN = "the server could not do the build; its log has the details";
+
+/** In the place of a team: of builds of the server's own. */
+const OWN = "sandlot";
 
 export class Builds {
   readonly #services: BuildServices;
@@ -84,7 +93,10 @@ export class Builds {
   }
 
   heard(event: HostEvent): void {
-    if (event.kind === "build-log") this.#jobs.get(event.id)?.log.add(event.entries);
+    if (event.kind !== "build-log") return;
+    const job = this.#jobs.get(event.id);
+    job?.log.add(event.entries);
+    for (const follower of job?.followers ?? []) follower(event.entries);
   }
 
   /** A build that waits for its start. Fault 429 when too many do. */
@@ -103,12 +115,20 @@ export class Builds {
   }
 
   /** From now on it builds, or waits in line for a place; another one of its template that does is cancelled. */
-  async start(team: Team, { id, templateId }: Build, plan: BuildPlan): Promise<void> {
+  async start(team: Team, build: Build, plan: BuildPlan): Promise<void> {
     refuseBlocked(team);
-    if (this.#isClosing) throw new Fault(503, "the server is stopping; try again in a moment");
     await this.#refuseMissingFiles(plan);
+    await this.#begin(team, build, plan, team.limits.builds ?? (await this.#share()));
+  }
+
+  /** The same of a template of no team. One at a time: most of it waits for the lock of the cache anyway. */
+  async startOwn(build: Build, plan: BuildPlan): Promise<void> {
+    await this.#begin(undefined, build, plan, 1);
+  }
+
+  async #begin(team: Team | undefined, { id, templateId }: Build, plan: BuildPlan, share: number): Promise<void> {
+    if (this.#isClosing) throw new Fault(503, "the server is stopping; try again in a moment");
     const { store, clock } = this.#services;
-    const share = team.limits.builds ?? (await this.#share());
     const log = new BuildLog(store, id, this.#limits.logMaxBytes);
     const superseded = await store.transaction(async ({ builds }) => {
       const begun = await builds.begin(id, plan.start, clock.now());
@@ -118,13 +138,42 @@ export class Builds {
       return others;
     });
     for (const other of superseded) this.cancel(other.id, NEWER_START);
-    const job: Job = { id, team, plan, log, cancelled: undefined };
+    const job: Job = {
+      id,
+      team,
+      plan,
+      log,
+      cancelled: undefined,
+      over: Promise.withResolvers(),
+      followers: new Set(),
+    };
     this.#jobs.set(id, job);
-    const hasBegun = this.#queue.add(id, { team: team.id, share, work: () => this.#counted(this.#run(job)) });
+    const hasBegun = this.#queue.add(id, { team: ownerOf(job), share, work: () => this.#counted(this.#run(job)) });
     if (!hasBegun) {
       const message = `waiting for a place: this server does ${this.#limits.atOnce} builds at once, ${share} of one team`;
       log.add([{ at: clock.now(), level: "info", message, step: null }]);
     }
+  }
+
+  /** What it said last; undefined: nothing yet, or it is over. */
+  lastWords(id: string): BuildLogEntry | undefined {
+    return this.#jobs.get(id)?.log.last;
+  }
+
+  /** From now on, until it is disposed of, this hears what a build says that is under way. It must not throw. */
+  follow(id: string, follower: (entries: readonly BuildLogEntry[]) => void): Disposable {
+    const followers = this.#jobs.get(id)?.followers;
+    followers?.add(follower);
+    return { [Symbol.dispose]: () => void followers?.delete(follower) };
+  }
+
+  isUnderWay(id: string): boolean {
+    return this.#jobs.has(id);
+  }
+
+  /** Resolves once it is over, if it is under way. */
+  async over(id: string): Promise<void> {
+    await this.#jobs.get(id)?.over.promise;
   }
 
   /** Ends what there is of a build whose row says that it is over. Unknown ids are fine. */
@@ -132,7 +181,7 @@ export class Builds {
     const job = this.#jobs.get(id);
     // One that is on its way to the host finds this before it gets there.
     if (job !== undefined) job.cancelled ??= reason;
-    if (this.#queue.remove(id)) this.#jobs.delete(id);
+    if (job !== undefined && this.#queue.remove(id)) this.#forget(job);
     else
       this.#services.background.run("a build could not be cancelled", () =>
         this.#services.host.cancelBuild(id, reason),
@@ -163,6 +212,11 @@ export class Builds {
       this.cancel(id, STOPPED);
     }
     await Promise.all(this.#running);
+  }
+
+  #forget(job: Job): void {
+    this.#jobs.delete(job.id);
+    job.over.resolve();
   }
 
   async #counted(run: Promise<void>): Promise<void> {
@@ -225,7 +279,7 @@ export class Builds {
         });
       });
     } finally {
-      this.#jobs.delete(job.id);
+      this.#forget(job);
     }
   }
 
@@ -246,11 +300,11 @@ export class Builds {
     const [origin, build] = [await this.#originOf(job), await store.builds.byId(job.id)];
     if (origin instanceof Fault) return { isReady: false, step: "base", message: origin.message };
     if (build === undefined || job.cancelled !== undefined) return undefined;
-    const { plan, team } = job;
+    const { plan } = job;
     return await host.build({
       id: job.id,
       templateId: build.templateId,
-      owner: team.id,
+      owner: ownerOf(job),
       from: origin,
       steps: plan.steps,
       start: plan.start,
@@ -268,7 +322,7 @@ export class Builds {
       return await resolveOrigin(this.#services, team, plan);
     } catch (error) {
       const fault = Fault.from(error);
-      if (fault.status >= 500) throw error;
+      if (fault.status >= 500 && fault.errorCode !== TEMPLATE_BUILDING) throw error;
       return fault;
     }
   }
@@ -282,6 +336,10 @@ export class Builds {
     if (recorded !== undefined) becameReady();
     else if (checkpoint !== null) discard([checkpoint]);
   }
+}
+
+function ownerOf({ team }: Job): string {
+  return team?.id ?? OWN;
 }
 
 function refuseBlocked(team: Team): void {

@@ -234,14 +234,14 @@ export const sandboxRoutes: readonly Route[] = [
 ];
 
 async function create(
-  { store, lifecycle, volumes }: Services,
+  { store, lifecycle, volumes, unbuilt }: Services,
   team: Team,
   body: CreateSandboxV1 | CreateSandboxV2,
   decided: { secure: boolean; timeoutSeconds: number },
 ): Promise<Answer> {
   refuseUnbuilt(body);
   refuseForgetful(body);
-  const sandbox = await lifecycle.create(team, await findStartable(store, team, body.templateID), {
+  const sandbox = await lifecycle.create(team, await findStartable(store, team, body.templateID, unbuilt), {
     ...decided,
     metadata: body.metadata ?? {},
     envVars: body.envVars ?? {},

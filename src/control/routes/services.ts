@@ -12,12 +12,14 @@ import * as http from "../http/route.ts";
 import type { Lifecycle } from "../lifecycle/lifecycle.ts";
 import type { ReadyOrders } from "../templates/kept-ready.ts";
 import type { DeleteTemplate } from "../templates/template-deletion.ts";
+import type { Unbuilt } from "../templates/template-look-up.ts";
 import type { Volumes } from "../volumes/volumes.ts";
 
 export interface Services {
   store: Store;
   readyOrders: ReadyOrders;
   builds: Builds;
+  unbuilt: Unbuilt;
   uploads: Uploads;
   deleteTemplate: DeleteTemplate;
   lifecycle: Lifecycle;

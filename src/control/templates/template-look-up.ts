@@ -15,8 +15,19 @@ export interface StartableTemplate {
   alias: string;
 }
 
+/** The error code of an answer to one who asks for what is being built. */
+export const TEMPLATE_BUILDING = "template_building";
+
+/** What is said to one who asks for what comes with Sandlot and is not built yet; undefined: it does not come. */
+export type Unbuilt = (template: Template, tag: string) => Promise<Fault | undefined>;
+
 /** What a sandbox of this team can be started from, or a Fault 404 that says which part is missing. */
-export async function findStartable(store: Store, team: Team, written: string): Promise<StartableTemplate> {
+export async function findStartable(
+  store: Store,
+  team: Team,
+  written: string,
+  unbuilt: Unbuilt,
+): Promise<StartableTemplate> {
   const reference = parseTemplateReference(written);
   const template = await findVisible(store, team, reference);
   if (template === undefined) {
@@ -24,8 +35,10 @@ export async function findStartable(store: Store, team: Team, written: string): 
   }
   const tag = reference.tag ?? DEFAULT_TAG;
   const build = await findBuild(store, template, tag);
-  if (build === undefined)
-    throw new Fault(404, `template "${reference.name}" has no finished build with the tag "${tag}"`);
+  if (build === undefined) {
+    const missing = new Fault(404, `template "${reference.name}" has no finished build with the tag "${tag}"`);
+    throw (await unbuilt(template, tag)) ?? missing;
+  }
   const [alias = ""] = await store.templates.aliasesOf(template.id);
   return { template, build, alias };
 }

@@ -26,6 +26,7 @@ import { type Control, createControl } from "../control.ts";
 import { type BuiltinTemplate, ensureFirstRun, type FirstRun } from "../first-run.ts";
 import type { LifecycleListener } from "../lifecycle/lifecycle-listener.ts";
 import { routes } from "../routes/routes.ts";
+import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import type { Message } from "../webhooks/webhook-post.ts";
 import { type FollowedRoute, FollowedRoutes } from "./followed-routes.ts";
 
@@ -76,6 +77,8 @@ export class ControlFixture implements AsyncDisposable {
   blobs!: Blobs;
   /** Those of the next start. */
   buildLimits: Partial<BuildLimits> = {};
+  /** Templates that come with the server, from the next start on. */
+  definitions: readonly BuiltinDefinition[] = [];
   /** Templates that stand for images, by the images' names. */
   readonly templatesOf = new Map<string, string>();
   control!: Control;
@@ -110,7 +113,7 @@ export class ControlFixture implements AsyncDisposable {
       (line) => this.logLines.push(line),
       () => this.clock.now(),
     );
-    this.firstRun = await ensureFirstRun(this, builtins);
+    this.firstRun = await ensureFirstRun(this, builtins, this.definitions);
     const { store, clock, ids, listener } = this;
     const host: Host = serialised(this.host);
     const post = (message: Message) => {
@@ -133,6 +136,7 @@ export class ControlFixture implements AsyncDisposable {
       listener,
       chronicle,
       builtinsReady,
+      definitions: this.definitions,
       builds,
       requestRates,
       templateOf: (image: string) => this.templatesOf.get(image),

@@ -8,6 +8,7 @@ import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { BaseImages } from "./base-images.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { BuildLog } from "./build-log.ts";
+import type { BuiltinImages } from "./build-options.ts";
 import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
 import type { Layer, Layers } from "./layers.ts";
 import { pause } from "./pause.ts";
@@ -41,6 +42,8 @@ export interface BuildImages {
 export interface BuildParts {
   /** What fetches images. */
   bases: Pick<BaseImages, "fetch" | "collect">;
+  /** What makes those of templates that come with Sandlot. */
+  builtins: BuiltinImages;
   bounds: BuildBounds;
   sandboxes: SandboxSource;
   walls: Walls;

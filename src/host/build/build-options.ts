@@ -3,6 +3,12 @@ import type { Blobs } from "../../blobs/blobs.ts";
 import type { AllowedRegistry } from "../registry/allowed-registries.ts";
 import type { LocalImage } from "../registry/local-images.ts";
 
+/** Root filesystems of templates that come with Sandlot. */
+export interface BuiltinImages {
+  /** Answers the name of the image, once it is whole. Fault 404 when no such template comes with Sandlot. */
+  make(template: string, signal: AbortSignal, say: (message: string) => void): Promise<string>;
+}
+
 export interface FetchOptions {
   /** Images of built-in templates, by the templates' names. */
   templates: Readonly<Record<string, string>>;

@@ -31,6 +31,7 @@ async function findBase(job: BuildJob): Promise<Base> {
   const { request, parts } = job;
   const { from, owner, diskSizeMB } = request;
   if (from.kind === "registry") return await fetchBase(job, from);
+  if (from.kind === "builtin") return await makeBase(job, from.name);
   const { image, defaultUser: user, defaultWorkdir: workdir } = from.from;
   const context = { user, home: user === "root" ? "/root" : `/home/${user}`, workdir, envVars: from.envVars };
   const key = originKey(owner, [image, from.checkpoint, context], diskSizeMB);
@@ -44,6 +45,13 @@ async function fetchBase(job: BuildJob, from: FetchRequest): Promise<Base> {
   const { request, parts, signal } = job;
   const { image, envVars } = await parts.bases.fetch(from, signal, (message) => job.say("info", message));
   const context = { user: USER, home: `/home/${USER}`, workdir: `/home/${USER}`, envVars };
+  return { image, disk: undefined, context, key: originKey(request.owner, [image, context], request.diskSizeMB) };
+}
+
+async function makeBase(job: BuildJob, name: string): Promise<Base> {
+  const { request, parts, signal } = job;
+  const image = await parts.builtins.make(name, signal, (message) => job.say("info", message));
+  const context = { user: USER, home: `/home/${USER}`, workdir: `/home/${USER}`, envVars: {} };
   return { image, disk: undefined, context, key: originKey(request.owner, [image, context], request.diskSizeMB) };
 }
 

@@ -23,7 +23,7 @@ import type { DataFolder } from "../system/data-folder.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { BaseImages } from "./base-images.ts";
 import type { BuildBounds, BuildImages } from "./build-job.ts";
-import type { FetchOptions } from "./build-options.ts";
+import type { BuiltinImages, FetchOptions } from "./build-options.ts";
 import { Builds } from "./builds.ts";
 import { Layers } from "./layers.ts";
 import { BuildResults } from "./results.ts";
@@ -35,6 +35,8 @@ export interface BuildOptions {
   files?: Pick<Blobs, "open">;
   /** Where images are fetched from. */
   fetching?: Partial<FetchOptions>;
+  /** Absent: no template comes with this machine. */
+  builtinImages?: BuiltinImages;
   /** What a build may take; each has a default. */
   builds?: Partial<BuildBounds>;
 }
@@ -50,6 +52,10 @@ const BOUNDS: BuildBounds = {
 
 const NO_FILES: Pick<Blobs, "open"> = {
   open: (name) => Promise.reject(new Fault(404, `there is no file ${JSON.stringify(name)}`)),
+};
+
+const NO_BUILTINS: BuiltinImages = {
+  make: (template) => Promise.reject(new Fault(404, `no template ${JSON.stringify(template)} comes with this machine`)),
 };
 
 interface MachineParts extends BuildOptions {
@@ -82,7 +88,16 @@ export function openBuilds(parts: MachineParts): { sandboxes: TemplateSandboxes;
     options: parts.fetching ?? {},
   });
   const builds = new Builds(
-    { ...parts, bases, bounds, sandboxes, layers, results, files: parts.files ?? NO_FILES },
+    {
+      ...parts,
+      bases,
+      builtins: parts.builtinImages ?? NO_BUILTINS,
+      bounds,
+      sandboxes,
+      layers,
+      results,
+      files: parts.files ?? NO_FILES,
+    },
     (id, entries) => running.tell({ kind: "build-log", id, entries }),
   );
   return { sandboxes, layers, builds };

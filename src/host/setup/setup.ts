@@ -16,8 +16,10 @@ interface SetupOptions {
   /** Made after all that a server needs. */
   further?: readonly SetupStep[];
   /** Called when a step begins, with each line it prints, and when it is done. */
-  report: (event: { kind: "begin" | "line" | "end" | "wait"; text: string }) => void;
+  report: Report;
 }
+
+type Report = (event: { kind: "begin" | "line" | "end" | "wait"; text: string }) => void;
 
 const LOCK_RETRY_MS = 500;
 
@@ -33,25 +35,34 @@ export async function setUp(options: SetupOptions): Promise<boolean> {
     () => fetchImageStep(options.cacheFolder, options.debianMirror),
     ...(options.further ?? []).map((step) => () => step),
   ];
+  return await makeSteps(options.cacheFolder, steps, options.report);
+}
+
+/** Those that are not done, one after the other. Answers whether there were any. */
+export async function makeSteps(
+  cacheFolder: string,
+  steps: readonly (() => SetupStep)[],
+  report: Report,
+): Promise<boolean> {
   if (steps.every((step) => step().done())) return false;
-  using _lock = await holdCache(options);
+  using _lock = await holdCache(cacheFolder, report);
   for (const make of steps) {
     const step = make();
     if (step.done()) continue;
-    options.report({ kind: "begin", text: step.title });
-    await step.make((text) => options.report({ kind: "line", text }));
-    options.report({ kind: "end", text: step.title });
+    report({ kind: "begin", text: step.title });
+    await step.make((text) => report({ kind: "line", text }));
+    report({ kind: "end", text: step.title });
   }
   return true;
 }
 
 /** Two set-ups on one cache would undo each other's work; the second waits and then finds everything done. */
-async function holdCache(options: SetupOptions): Promise<FileLock> {
-  const path = join(options.cacheFolder, "lock");
+async function holdCache(cacheFolder: string, report: Report): Promise<FileLock> {
+  const path = join(cacheFolder, "lock");
   for (let waited = false; ; waited = true) {
     const lock = takeLock(path);
     if (lock !== undefined) return lock;
-    if (!waited) options.report({ kind: "wait", text: "another set-up is using the cache folder; waiting for it" });
+    if (!waited) report({ kind: "wait", text: "another set-up is using the cache folder; waiting for it" });
     await Bun.sleep(LOCK_RETRY_MS);
   }
 }

@@ -6,10 +6,11 @@
 import { chmodSync, chownSync, cpSync, existsSync, lchownSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
+import { buildFile } from "../../contract/runtime/image-files.ts";
 import { BUN_IN_TEMPLATE, FILES_OF_TEMPLATE, type TemplateDefinition } from "../../contract/template-definition.ts";
 import { belowFile, imageFolder } from "../image/image-folder.ts";
 import { run } from "../system/command.ts";
-import { BASE_PACKAGES, debianImageStep, shiftOwners } from "./base-image.ts";
+import { BASE_IMAGE, BASE_PACKAGES, baseImageStep, debianImageStep, shiftOwners } from "./base-image.ts";
 import { sourcesOf } from "./guest-sources.ts";
 import { lines } from "./packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
@@ -18,14 +19,15 @@ const PROJECT = join(import.meta.dir, "../../..");
 const BUNDLE_MS = 120_000;
 const NPM_MS = 600_000;
 const HASH_LENGTH = 16;
-/** Bumped when what is below makes another root filesystem of the same definition. */
-const VERSION = 1;
+/** Bumped when what is below makes another root filesystem of the same packages, or of the same definition. */
+const PACKAGES_VERSION = 1;
+const VERSION = 2;
 const HOME = "home/user";
 const USER_ID = 1000;
 
 /** Names of images have no more than these. */
 export function templateImage(definition: TemplateDefinition): string {
-  return `${definition.name}-${hashOf(definition)}`;
+  return `${definition.name}-${templateVersion(definition)}`;
 }
 
 export function templateImageSteps(
@@ -35,30 +37,28 @@ export function templateImageSteps(
 ): SetupStep[] {
   const { name, finish } = definition;
   const below = debianImage(definition);
+  const top = topStep(cacheFolder, definition, below);
+  if (below === BASE_IMAGE) return [baseImageStep(cacheFolder, mirror), top];
   const packages = packagesOf(definition);
-  return [
-    debianImageStep(cacheFolder, mirror, {
-      image: below,
-      title: `the packages of the template ${name} (Debian, some minutes)`,
-      packages,
-      finish,
-    }),
-    topStep(cacheFolder, definition, below),
-  ];
+  const title = `the packages of the template ${name} (Debian, some minutes)`;
+  return [debianImageStep(cacheFolder, mirror, { image: below, title, packages, finish }), top];
 }
 
 function packagesOf({ packages }: TemplateDefinition): string[] {
   return [...new Set([...BASE_PACKAGES, ...packages])].sort();
 }
 
+/** Without packages and lines of its own it lies on what `base` is. */
 function debianImage(definition: TemplateDefinition): string {
+  if (definition.packages.length === 0 && definition.finish.length === 0) return BASE_IMAGE;
   const hash = new Bun.CryptoHasher("sha256").update(
-    JSON.stringify([packagesOf(definition), definition.finish, VERSION]),
+    JSON.stringify([packagesOf(definition), definition.finish, PACKAGES_VERSION]),
   );
   return `debian-${hash.digest("hex").slice(0, HASH_LENGTH)}`;
 }
 
-function hashOf(definition: TemplateDefinition): string {
+/** The same wherever the definition, its files and its programs are. */
+export function templateVersion(definition: TemplateDefinition): string {
   const hash = new Bun.CryptoHasher("sha256").update(JSON.stringify([definition, VERSION, Bun.version]));
   hash.update(debianImage(definition));
   const sources = Object.values(definition.programs).map((program) => sourcesOf(PROJECT, program));
@@ -66,6 +66,19 @@ function hashOf(definition: TemplateDefinition): string {
   for (const file of files) hash.update(relative(PROJECT, file)).update(readFileSync(file));
   for (const { packages } of sources) hash.update(packages.join());
   return hash.digest("hex").slice(0, HASH_LENGTH);
+}
+
+/** The id of the first build of this version, the same on every server: the image names it. */
+export function firstBuildOf(definition: TemplateDefinition): string {
+  const hex = new Bun.CryptoHasher("sha256").update(definition.id + templateVersion(definition)).digest("hex");
+  const parts = [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `4${hex.slice(13, 16)}`,
+    `8${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ];
+  return parts.join("-");
 }
 
 function folderOf({ name }: TemplateDefinition): string {
@@ -100,6 +113,8 @@ function topStep(cacheFolder: string, definition: TemplateDefinition, below: str
         if (definition.npm !== undefined) await installNpm(definition, definition.npm, folder, progress);
         progress("bundling its programs");
         await addPrograms(definition, folder);
+        const ids = { templateId: definition.id, buildId: firstBuildOf(definition) };
+        await writeFile(join(folder, ".e2b"), buildFile(ids));
         giveHomeToUser(folder);
         shiftOwners(folder);
         // First: what has its name is whole.

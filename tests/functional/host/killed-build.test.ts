@@ -8,7 +8,7 @@ import { NOTHING, settledCensus } from "../../support/census.ts";
 import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
 
 const here = new MachineOfFile("killed-build");
-const PROGRAM = join(import.meta.dir, "../../support/build-program.ts");
+const PROGRAM = join(import.meta.dir, "../../support/programs/build-program.ts");
 
 const namesIn = (folder: string) => readdirSync(join(here.dataFolder, "disks", folder));
 const unfinished = () =>

@@ -61,7 +61,7 @@ describe("while it is paused", () => {
     await here.machine.close();
     // The machine has been up for longer than this in any test run that got here.
     const set = ["unshare", "--time", "--fork", "--monotonic", "-20", "--boottime", "-20", "--"];
-    const program = join(import.meta.dir, "../../support/resume-program.ts");
+    const program = join(import.meta.dir, "../../support/programs/resume-program.ts");
     const resumption = [process.execPath, program, here.dataFolder, CACHE, id, "behind", String(SERVICE_PORT)];
     const child = await attempt([...set, ...resumption], { timeoutMs: 60_000 });
     expect({ exitCode: child.exitCode, stderr: child.stderr }).toEqual({ exitCode: 0, stderr: "" });

@@ -1,0 +1,224 @@
+/** Templates that come with the server: built when somebody asks, one build for all who do. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import type { BuildOutcome, BuildRequest } from "../../host/host.ts";
+import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
+import { BuildCalls } from "../testing/build-calls.ts";
+import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
+
+let version = "v1";
+const DEFINITION: BuiltinDefinition = {
+  id: "sandlotpocket0000000",
+  name: "pocket",
+  start: { command: "serve", ready: "true" },
+  cpuCount: 1,
+  memoryMB: 512,
+  diskSizeMB: 1024,
+  version: () => version,
+  firstBuild: () => `00000000-0000-4000-8000-0000000000${version === "v1" ? "01" : "02"}`,
+};
+
+let f: ControlFixture;
+let outcome: PromiseWithResolvers<BuildOutcome>;
+let requests: BuildRequest[];
+let endings: number;
+
+beforeEach(async () => {
+  version = "v1";
+  f = await ControlFixture.open();
+  f.definitions = [DEFINITION];
+  await f.restart();
+  [requests, endings] = [[], 0];
+  next();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+/** From here on builds end when the test says so. */
+function next(): void {
+  outcome = Promise.withResolvers();
+  const { promise } = outcome;
+  f.host.buildAs = (request) => {
+    requests.push(request);
+    return promise;
+  };
+}
+
+const ready = (): BuildOutcome => ({
+  isReady: true,
+  image: `pocket-${version}`,
+  defaultUser: "user",
+  defaultWorkdir: "/home/user",
+  envVars: {},
+  checkpoint: `start-${version}`,
+});
+
+const create = (templateID = "pocket"): Promise<Reply> => f.call("POST", "/sandboxes", { templateID });
+
+/** What the last sandbox was made of. */
+const started = () => f.host.requestOf(f.host.running.at(-1) ?? "");
+
+/** The build of this number, once the host has it in hand. */
+async function begun(number: number): Promise<Partial<BuildRequest>> {
+  await f.until(() => requests.length >= number);
+  return requests[number - 1] ?? {};
+}
+
+async function ended(result: BuildOutcome): Promise<void> {
+  const { id = "" } = await begun(++endings);
+  outcome.resolve(result);
+  await f.until(async () => ["ready", "error"].includes((await f.store.builds.byId(id))?.status ?? ""));
+}
+
+describe("a create of one that is not built", () => {
+  test("starts the build and is told to come again, with the build and how far it is", async () => {
+    const reply = await create();
+    expect([reply.status, reply.body.error_code]).toEqual([503, "template_building"]);
+    expect(reply.headers.get("Retry-After")).toBe("5");
+    expect(reply.body.message).toContain("build 00000000-0000-4000-8000-000000000001, 0 s so far; it has just begun");
+    const { id = "" } = await begun(1);
+    f.host.logBuild(id, [{ at: f.clock.now(), level: "info", message: "Unpacking", step: "base" }]);
+    await f.advance(7_000);
+    expect((await create()).body.message).toContain("7 s so far; step base: Unpacking");
+    expect(requests).toMatchObject([
+      {
+        from: { kind: "builtin", name: "pocket" },
+        steps: [],
+        start: { command: "serve", ready: "true" },
+        memoryMB: 512,
+        templateId: DEFINITION.id,
+      },
+    ]);
+  });
+
+  test("and a hundred at once are one build, whatever they call it", async () => {
+    const names = ["pocket", "POCKET", DEFINITION.id, "pocket:default", "pocket:v1"];
+    const replies = await Promise.all(Array.from({ length: 100 }, (_, at) => create(names[at % names.length])));
+    expect(new Set(replies.map(({ status, body }) => `${status} ${body.error_code}`))).toEqual(
+      new Set(["503 template_building"]),
+    );
+    await begun(1);
+    expect(requests).toHaveLength(1);
+  });
+
+  test("finds it, as a copy of what runs in it, once the build is ready", async () => {
+    await create();
+    await ended(ready());
+    const reply = await create();
+    expect(reply.status).toBe(201);
+    expect(started()).toMatchObject({
+      checkpoint: "start-v1",
+      kind: { image: "pocket-v1", memoryMB: 512 },
+    });
+    expect((await create("pocket:v1")).status).toBe(201);
+    expect(requests).toHaveLength(1);
+  });
+
+  test("hears once why the build failed, and then another begins", async () => {
+    await create();
+    await ended({ isReady: false, step: "base", message: "no mirror can be reached" });
+    next();
+    const told = await create();
+    expect([told.status, told.body.error_code]).toEqual([503, "template_build_failed"]);
+    expect(told.body.message).toContain("no mirror can be reached");
+    expect(requests).toHaveLength(1);
+    expect((await create()).body.error_code).toBe("template_building");
+    expect((await begun(2)).id).not.toBe(requests[0]?.id as string);
+    await ended(ready());
+    expect((await create()).status).toBe(201);
+  });
+
+  test("of a tag that is none of its versions is refused, and nothing is built", async () => {
+    expect((await create("pocket:v0")).status).toBe(404);
+    expect(requests).toEqual([]);
+  });
+
+  test("begins anew after a restart in the middle", async () => {
+    await create();
+    await begun(1);
+    await f.restart();
+    next();
+    expect((await create()).body.error_code).toBe("template_building");
+    await begun(2);
+  });
+});
+
+describe("built ahead", () => {
+  const build = (report: (line: string) => void = () => undefined) => f.control.buildTemplate("pocket", report);
+
+  test("it is ready when that resolves, and what the build said was heard", async () => {
+    const heard: string[] = [];
+    const built = build((line) => heard.push(line));
+    const { id = "" } = await begun(1);
+    f.host.logBuild(id, [{ at: 0, level: "info", message: "Unpacking", step: "base" }]);
+    await ended(ready());
+    await built;
+    expect(heard).toEqual(["Unpacking"]);
+    expect((await create()).status).toBe(201);
+    await build();
+    expect(requests).toHaveLength(1);
+  });
+
+  test("it says why it failed, and the next who asks begins another", async () => {
+    const built = build();
+    built.catch(() => undefined);
+    await ended({ isReady: false, step: "base", message: "no mirror can be reached" });
+    await expect(built).rejects.toMatchObject({ status: 422, message: expect.stringContaining("no mirror") });
+    next();
+    expect((await create()).body.error_code).toBe("template_building");
+  });
+
+  test("there is none of another name", async () => {
+    await expect(f.control.buildTemplate("rocket", () => undefined)).rejects.toMatchObject({ status: 404 });
+  });
+
+  test("the version before serves until the new one is asked for and ready; and a way back takes the old one", async () => {
+    await create();
+    await ended(ready());
+    version = "v2";
+    expect((await create()).status).toBe(201);
+    expect(requests).toHaveLength(1);
+    next();
+    const built = build();
+    expect((await create()).status).toBe(201);
+    expect(started()?.kind.image).toBe("pocket-v1");
+    await ended(ready());
+    await built;
+    await create();
+    expect(started()?.kind.image).toBe("pocket-v2");
+    version = "v1";
+    await build();
+    await create();
+    expect([started()?.kind.image, requests.length]).toEqual(["pocket-v1", 2]);
+  });
+});
+
+test("a build from one that is not built begins with that one's, and says so", async () => {
+  const calls = new BuildCalls(f);
+  const mine = await calls.begin("mine", { fromTemplate: "pocket" });
+  expect(await begun(1)).toMatchObject({ from: { kind: "builtin" } });
+  expect(await calls.ended(mine)).toMatchObject({
+    status: "error",
+    reason: { message: expect.stringContaining('template "pocket" is being built') },
+  });
+});
+
+test("no team deletes, tags, publishes or builds it", async () => {
+  const refused = await Promise.all([
+    f.call("DELETE", "/templates/pocket"),
+    f.call("PATCH", "/v2/templates/pocket", { public: false }),
+    f.call("POST", "/templates/tags", { target: "pocket", tags: ["mine"] }),
+  ]);
+  expect(refused.map(({ status }) => status)).toEqual([403, 403, 403]);
+});
+
+test("a name that a team has published before is that team's", async () => {
+  await using other = await ControlFixture.open();
+  const reply = await other.call("POST", "/v3/templates", { name: "pocket" });
+  const { templateID } = reply.body as unknown as { templateID: string };
+  await other.call("PATCH", `/templates/${templateID}`, { public: true });
+  other.definitions = [DEFINITION];
+  await other.restart();
+  expect(await other.store.templates.byAlias("", "pocket")).toMatchObject({ id: templateID });
+  expect((await other.call("POST", "/sandboxes", { templateID: DEFINITION.id })).body.error_code).toBe(
+    "template_building",
+  );
+});

@@ -1,0 +1,19 @@
+/** The template of the interpreter, as anybody finds it. */
+import { expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { templateServer } from "../../support/template-server.ts";
+
+const server = templateServer("code-interpreter-v1");
+
+test("its sandboxes have the user of every sandbox, the packages, and say of which template they are", async () => {
+  await using sandbox = await sandboxOf("code-interpreter-v1");
+  const { stdout } = await sandbox.commands.run(
+    "id -un; pwd; grep TEMPLATE_ID /.e2b; python3 -c 'import numpy, pandas, matplotlib; print(numpy.arange(3).sum())'",
+  );
+  expect(stdout).toBe("user\n/home/user\nTEMPLATE_ID=sandlotinterpreter00\n3\n");
+});
+
+async function sandboxOf(template: string): Promise<Sandbox & AsyncDisposable> {
+  const sandbox = await Sandbox.create(template, server().options);
+  return Object.assign(sandbox, { [Symbol.asyncDispose]: async () => void (await sandbox.kill()) });
+}

@@ -1,0 +1,26 @@
+/** Which of the templates that come with Sandlot a file of tests needs: the folder that it is in says it. */
+import type { Config } from "../../src/cli/config.ts";
+import type { SetupStep } from "../../src/host/setup/step.ts";
+import { templateImageSteps } from "../../src/host/setup/template-image.ts";
+import { LONG } from "./long.ts";
+
+const ALL = ["code-interpreter-v1", "mcp-gateway", "desktop"];
+
+const NEEDED: Readonly<Record<string, readonly string[]>> = {
+  "tests/functional/interpreter/": ["code-interpreter-v1", ...(LONG ? ["code-interpreter-full"] : [])],
+  "tests/functional/mcp/": ["mcp-gateway"],
+  "tests/functional/desktop/": ["desktop"],
+  "tests/functional/examples/": ALL,
+  "examples/": ALL,
+};
+
+/** What the test run has to make first, given the files that it runs. */
+export function templateStepsFor(config: Config, files: readonly string[]): SetupStep[] {
+  const { cacheFolder, debianMirror, definitions } = config;
+  const needed = Object.entries(NEEDED).flatMap(([folder, templates]) => {
+    return files.some((file) => file.startsWith(folder)) ? templates : [];
+  });
+  return definitions
+    .filter(({ name }) => needed.includes(name))
+    .flatMap((definition) => templateImageSteps(cacheFolder, debianMirror, definition));
+}
