@@ -38,6 +38,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   "guest/programs": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
 
+  interpreter: list("contract work"),
+
   host: list(`
     contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/relay host/network
     host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/runtime/runsc host/sandbox host/build

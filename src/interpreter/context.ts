@@ -1,0 +1,215 @@
+/** One context: a kernel, and executions that take their turns in it. It outlives its kernels. */
+import { Fault } from "../contract/fault.ts";
+import type { ExecutionStream } from "./execution-stream.ts";
+import { type Kernel, KernelEnded, type Language } from "./kernel.ts";
+import { HOME_FOLDER, type Kernels } from "./kernels.ts";
+import { EXECUTIONS_WAITING_MAX, INTERRUPT_AGAIN_MS, INTERRUPT_KILL_MS } from "./limits.ts";
+import { logFailure } from "./log.ts";
+import { sandboxVariables, type Variables } from "./sandbox-facts.ts";
+
+interface Execution {
+  code: string;
+  /** For this one only. */
+  variables: Variables;
+  /** With which the sandbox tells its variables. */
+  accessToken: string | undefined;
+}
+
+export class Context {
+  readonly id: string;
+  readonly language: Language;
+  readonly folder: string;
+  readonly #kernels: Kernels;
+  #kernel: Promise<Kernel>;
+  /** The sandbox's variables as this kernel has them; undefined until they were told. */
+  #variables: { of: Kernel; are: Variables } | undefined;
+  #turns = Promise.resolve();
+  #waiting = 0;
+  /** Why the kernel under the running execution is ended, if it is by request. */
+  #isEndedByRequest = false;
+  #isRemoved = false;
+
+  private constructor(id: string, language: Language, folder: string, kernels: Kernels, kernel: Kernel) {
+    this.id = id;
+    this.language = language;
+    this.folder = folder;
+    this.#kernels = kernels;
+    this.#kernel = Promise.resolve(kernel);
+    this.#watch(kernel);
+  }
+
+  /** Fault 500 when its kernel does not start, or cannot work in that folder. */
+  static async open(id: string, language: Language, folder: string, kernels: Kernels): Promise<Context> {
+    const kernel = await kernels.take(language);
+    try {
+      if (folder !== HOME_FOLDER) await kernel.setFolder(folder);
+    } catch (error) {
+      await kernel.kill();
+      throw error instanceof KernelEnded ? new Fault(500, "the kernel ended while it started") : error;
+    }
+    return new Context(id, language, folder, kernels, kernel);
+  }
+
+  /** Fault 429 when too many wait already; asked before the answer begins. */
+  demandPlace(): void {
+    if (this.#waiting < EXECUTIONS_WAITING_MAX) return;
+    const bound = `${EXECUTIONS_WAITING_MAX} (EXECUTIONS_WAITING_MAX)`;
+    throw new Fault(429, `${bound} executions wait in the context ${this.id}; wait for some of them to end`);
+  }
+
+  /** In its turn; all that there is to say goes into the stream, up to its end. */
+  execute(execution: Execution, stream: ExecutionStream): void {
+    this.#waiting++;
+    this.#turns = this.#turns.then(async () => {
+      this.#waiting--;
+      if (stream.gone.aborted) return;
+      try {
+        await this.#kernels.whileRunning(() => this.#turn(execution, stream));
+      } catch (error) {
+        logFailure("execution", error);
+      } finally {
+        stream.end();
+      }
+    });
+  }
+
+  /** Resolves when the new kernel takes code. */
+  async restart(): Promise<void> {
+    await this.#endKernel();
+    this.#replaceKernel();
+    await this.#kernel;
+  }
+
+  async remove(): Promise<void> {
+    this.#isRemoved = true;
+    await this.#endKernel();
+  }
+
+  async #endKernel(): Promise<void> {
+    this.#isEndedByRequest = true;
+    // One that never started has nothing to be ended.
+    const kernel = await this.#kernel.catch(() => undefined);
+    await kernel?.kill();
+  }
+
+  async #turn(execution: Execution, stream: ExecutionStream): Promise<void> {
+    this.#isEndedByRequest = this.#isRemoved;
+    let kernel: Kernel | undefined;
+    try {
+      kernel = await this.#usableKernel();
+      await this.#prepare(kernel, execution);
+      await this.#run(kernel, execution.code, stream);
+      stream.end();
+      await this.#forget(kernel, execution.variables);
+    } catch (error) {
+      stream.tell(this.#failure(error));
+      stream.end();
+      // A kernel that cannot be trusted to have what the next execution expects.
+      if (kernel !== undefined && !(error instanceof Fault)) await kernel.kill();
+    }
+  }
+
+  async #usableKernel(): Promise<Kernel> {
+    if (this.#isRemoved) throw new KernelEnded("the context was removed");
+    try {
+      return await this.#kernel;
+    } catch {
+      // It did not start when it should have; perhaps it does now.
+      this.#replaceKernel();
+      return await this.#kernel;
+    }
+  }
+
+  async #prepare(kernel: Kernel, { variables, accessToken }: Execution): Promise<void> {
+    const isCopy = await this.#kernels.settle(kernel);
+    const had = this.#variables?.of === kernel ? this.#variables.are : undefined;
+    const told = had === undefined || isCopy ? await sandboxVariables(accessToken) : undefined;
+    const changes: Record<string, string | null> = {};
+    if (told !== undefined) {
+      for (const name of Object.keys(had ?? {})) changes[name] = null;
+      Object.assign(changes, told);
+    }
+    Object.assign(changes, variables);
+    if (Object.keys(changes).length > 0) await kernel.setVariables(changes);
+    if (told !== undefined) this.#variables = { of: kernel, are: told };
+  }
+
+  /** What was set for one execution has its value of before. */
+  async #forget(kernel: Kernel, variables: Variables): Promise<void> {
+    const names = Object.keys(variables);
+    if (names.length === 0) return;
+    const are = this.#variables?.of === kernel ? this.#variables.are : {};
+    await kernel.setVariables(Object.fromEntries(names.map((name) => [name, are[name] ?? null])));
+  }
+
+  async #run(kernel: Kernel, code: string, stream: ExecutionStream): Promise<void> {
+    const timers: Timer[] = [];
+    let isHeld = false;
+    const hold = (shouldBe: boolean) => {
+      isHeld = shouldBe;
+      signalGroup(kernel, shouldBe ? "SIGSTOP" : "SIGCONT");
+    };
+    const leave = () => {
+      if (isHeld) hold(false);
+      kernel.interrupt();
+      for (const again of INTERRUPT_AGAIN_MS) timers.push(setTimeout(() => kernel.interrupt(), again));
+      timers.push(setTimeout(() => void kernel.kill(), INTERRUPT_KILL_MS));
+    };
+    stream.onHold = hold;
+    stream.gone.addEventListener("abort", leave, { once: true });
+    try {
+      if (stream.gone.aborted) return;
+      await kernel.execute(code, { isSilent: false }, (output) => stream.tell(output));
+    } finally {
+      for (const timer of timers) clearTimeout(timer);
+      stream.gone.removeEventListener("abort", leave);
+      stream.onHold = () => undefined;
+      if (isHeld) hold(false);
+    }
+  }
+
+  #failure(error: unknown) {
+    const ended = (name: string, value: string) => ({ kind: "error", name, value, traceback: "" }) as const;
+    if (error instanceof KernelEnded && this.#isEndedByRequest) {
+      return ended("UnexpectedEndOfExecution", "The context was restarted or removed while the code ran or waited.");
+    }
+    if (error instanceof KernelEnded) {
+      return ended(
+        "ContextRestarting",
+        "The kernel ended while the code ran. The context has a new one: variables are gone.",
+      );
+    }
+    if (error instanceof Fault) return ended("KernelError", error.message);
+    logFailure("execution", error);
+    return ended("KernelError", "internal error");
+  }
+
+  #replaceKernel(): void {
+    const kernel = this.#kernels.take(this.language).then(async (started) => {
+      this.#watch(started);
+      // The folder may be gone by now: better another one than no kernel.
+      if (this.folder !== HOME_FOLDER)
+        await started.setFolder(this.folder).catch((error: unknown) => logFailure("folder", error));
+      return started;
+    });
+    // Who needs it finds out.
+    kernel.catch(() => undefined);
+    this.#kernel = kernel;
+  }
+
+  /** A kernel that ends by itself is replaced at once, so that the next execution does not have to wait for it. */
+  #watch(kernel: Kernel): void {
+    void kernel.ended.then(async () => {
+      const current = await this.#kernel.catch(() => undefined);
+      if (!this.#isRemoved && current === kernel) this.#replaceKernel();
+    });
+  }
+}
+
+function signalGroup({ pid }: Kernel, name: "SIGSTOP" | "SIGCONT"): void {
+  try {
+    process.kill(-pid, name);
+  } catch {
+    // It is gone.
+  }
+}

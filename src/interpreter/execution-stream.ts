@@ -1,0 +1,100 @@
+/** The answer to one execution: lines as they come, a keepalive when none do, no more in memory than the bounds say. */
+import type { ServerResponse } from "node:http";
+import type { KernelOutput } from "./kernel.ts";
+import { KEEPALIVE_MS, OUTPUT_HELD_FROM_BYTES, OUTPUT_HELD_TO_BYTES, OUTPUT_WAITING_MAX_BYTES } from "./limits.ts";
+import { END_LINE, KEEPALIVE_LINE, lineOf } from "./lines.ts";
+
+export class ExecutionStream {
+  /** Aborted when the client leaves before the end. */
+  readonly gone: AbortSignal;
+  readonly #answer: ServerResponse;
+  readonly #keepalive: Timer;
+  #isOver = false;
+  #hasFailed = false;
+  /** Of lines that the connection has not taken yet. */
+  #waiting: string[] = [];
+  #waitingBytes = 0;
+  #isBlocked = false;
+  #isHeld = false;
+  #leftOutBytes = 0;
+  #onHold: (isHeld: boolean) => void = () => undefined;
+
+  constructor(answer: ServerResponse, headers: Readonly<Record<string, string>>) {
+    this.#answer = answer;
+    const leaving = new AbortController();
+    this.gone = leaving.signal;
+    this.#keepalive = setInterval(() => this.#keepAlive(), KEEPALIVE_MS);
+    answer.on("close", () => {
+      clearInterval(this.#keepalive);
+      this.#waiting = [];
+      this.#waitingBytes = 0;
+      if (!this.#isOver) leaving.abort();
+    });
+    answer.on("drain", () => {
+      this.#isBlocked = false;
+      this.#flush();
+    });
+    answer.on("error", () => answer.destroy());
+    answer.writeHead(200, headers);
+    // Also while the execution waits for its turn.
+    answer.flushHeaders();
+  }
+
+  /** Called when more waits than should, and again when it does not: who makes the output is to pause. */
+  set onHold(listener: (isHeld: boolean) => void) {
+    this.#onHold = listener;
+  }
+
+  tell(output: KernelOutput): void {
+    if (this.#isOver || this.gone.aborted) return;
+    if (output.kind === "error") {
+      if (this.#hasFailed) return;
+      this.#hasFailed = true;
+    }
+    const line = lineOf(output);
+    if (this.#waitingBytes + line.length > OUTPUT_WAITING_MAX_BYTES && output.kind !== "error") {
+      this.#leftOutBytes += line.length;
+      return;
+    }
+    this.#write(line);
+  }
+
+  end(): void {
+    if (this.#isOver) return;
+    if (this.#leftOutBytes > 0) {
+      const text = `[${this.#leftOutBytes} bytes of output are left out: they were not read in time]\n`;
+      this.#write(lineOf({ kind: "stderr", text }));
+    }
+    this.#isOver = true;
+    clearInterval(this.#keepalive);
+    this.#write(END_LINE);
+  }
+
+  #write(line: string): void {
+    this.#waiting.push(line);
+    this.#waitingBytes += line.length;
+    this.#keepalive.refresh();
+    this.#flush();
+    if (!this.#isHeld && this.#waitingBytes > OUTPUT_HELD_FROM_BYTES) this.#hold(true);
+  }
+
+  #flush(): void {
+    while (!this.#isBlocked && this.#waiting.length > 0) {
+      const lines = this.#waiting;
+      this.#waiting = [];
+      this.#waitingBytes = 0;
+      this.#isBlocked = !this.#answer.write(lines.join(""));
+    }
+    if (this.#isHeld && this.#waitingBytes <= OUTPUT_HELD_TO_BYTES) this.#hold(false);
+    if (this.#isOver && this.#waiting.length === 0) this.#answer.end();
+  }
+
+  #hold(isHeld: boolean): void {
+    this.#isHeld = isHeld;
+    this.#onHold(isHeld);
+  }
+
+  #keepAlive(): void {
+    if (this.#waiting.length === 0 && !this.#isBlocked) this.#answer.write(KEEPALIVE_LINE);
+  }
+}

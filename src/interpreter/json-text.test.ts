@@ -1,0 +1,41 @@
+import { describe, expect, test } from "bun:test";
+import { asciiLine, membersOf } from "./json-text.ts";
+
+describe("members of an object", () => {
+  test.each<[string, Record<string, string>]>([
+    ["{}", {}],
+    [" { } ", {}],
+    ['{"a":1.0}', { a: "1.0" }],
+    ['{"a": 1e2 , "b" : [1.0, {"c": "}"}], "d": null}', { a: "1e2", b: '[1.0, {"c": "}"}]', d: "null" }],
+    ['{"a\\"b": "x\\\\", "c": "\\\\\\"}"}', { 'a"b': '"x\\\\"', c: '"\\\\\\"}"' }],
+    ['{"e": {}, "f": [], "": ""}', { e: "{}", f: "[]", "": '""' }],
+    ['{"a": "é, \u2028 {"}', { a: '"é, \u2028 {"' }],
+    ['{"a": 12345678901234567890}', { a: "12345678901234567890" }],
+    ["[1]", {}],
+    ["null", {}],
+    ['"{"', {}],
+  ])("of %s", (json, members) => {
+    expect(Object.fromEntries(membersOf(json))).toEqual(members);
+  });
+
+  test("are those that JSON.parse finds, whatever they are", () => {
+    const value = { "{": "}", "\\": ['"', { "\\\\": "\\" }], " ": { " ": [[], {}, [[{}]]] }, "\u2029": "\ud83d" };
+    for (const json of [JSON.stringify(value), JSON.stringify(value, null, 2)]) {
+      const found = [...membersOf(json)].map(([name, text]) => [name, JSON.parse(text) as unknown]);
+      expect(Object.fromEntries(found)).toEqual(value);
+    }
+  });
+
+  test("of what is no JSON are refused", () => {
+    for (const text of ["", "{", '{"a"}', '{"a":1', "{a:1}"]) expect(() => membersOf(text)).toThrow();
+  });
+});
+
+test("a line has nothing but ASCII, and is the same value", () => {
+  const value = { a: "é\u0085\u2028\u2029😀\u007f\n\r", é: [1] };
+  for (const json of [JSON.stringify(value), JSON.stringify(value, null, 1)]) {
+    const line = asciiLine(json);
+    expect(line).toMatch(/^[\x20-\x7e]*$/);
+    expect(JSON.parse(line)).toEqual(value);
+  }
+});

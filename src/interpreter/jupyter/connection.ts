@@ -1,0 +1,94 @@
+/** The three sockets of a kernel that a client without input needs, and requests over them. */
+import { writeFile } from "node:fs/promises";
+import { KERNEL_ASK_AGAIN_MS } from "../limits.ts";
+import { freshId } from "../random.ts";
+import { framesOf, type Received, received, type Session } from "./message.ts";
+import { KernelSocket } from "./socket.ts";
+import type { Message } from "./zmtp.ts";
+
+/** Sockets are files whose names end with these. */
+const PORTS = { shell: 1, iopub: 2, stdin: 3, control: 4, hb: 5 } as const;
+
+interface Listener {
+  /** Of an answer to a request, or of what the kernel says to all. */
+  onReceived(from: "shell" | "iopub", message: Received): void;
+  onLeftOut(bytes: number): void;
+  onLost(): void;
+}
+
+export class KernelConnection {
+  readonly #shell: KernelSocket;
+  readonly #iopub: KernelSocket;
+  readonly #session: Session;
+  #requests = 0;
+
+  private constructor(shell: KernelSocket, iopub: KernelSocket, session: Session) {
+    this.#shell = shell;
+    this.#iopub = iopub;
+    this.#session = session;
+  }
+
+  /** What the kernel is told by `file`; its sockets come to lie beside it. */
+  static async describe(file: string): Promise<Session> {
+    const session = { key: freshId(), id: freshId() };
+    const ports = Object.entries(PORTS).map(([name, port]) => [`${name}_port`, port]);
+    const content = {
+      transport: "ipc",
+      ip: prefixOf(file),
+      key: session.key,
+      signature_scheme: "hmac-sha256",
+      ...Object.fromEntries(ports),
+    };
+    await writeFile(file, JSON.stringify(content), { mode: 0o600 });
+    return session;
+  }
+
+  /** Resolves when the kernel hears and is heard: either can be before the other. */
+  static async open(
+    file: string,
+    session: Session,
+    signal: AbortSignal,
+    listener: Listener,
+  ): Promise<KernelConnection> {
+    let isHeard = false;
+    let hears = false;
+    const reader = (from: "shell" | "iopub") => (message: Message) => {
+      if ("leftOutBytes" in message) return listener.onLeftOut(message.leftOutBytes);
+      // What is published bears its topic in front.
+      const known = received(message.frames);
+      if (from === "iopub") isHeard = true;
+      else hears = true;
+      listener.onReceived(from, known);
+    };
+    const connect = (name: "shell" | "iopub") =>
+      KernelSocket.connect(`${prefixOf(file)}-${PORTS[name]}`, name === "shell" ? "DEALER" : "SUB", {
+        signal,
+        onMessage: reader(name),
+        onLost: listener.onLost,
+      });
+    const iopub = await connect("iopub");
+    const connection = new KernelConnection(await connect("shell"), iopub, session);
+    while (!isHeard || !hears) {
+      signal.throwIfAborted();
+      connection.request("kernel_info_request", {});
+      for (let waited = 0; waited < KERNEL_ASK_AGAIN_MS && !(isHeard && hears); waited += 5) await Bun.sleep(5);
+    }
+    return connection;
+  }
+
+  /** The id under which answers come. */
+  request(type: string, content: unknown): string {
+    const id = `${this.#session.id}-${++this.#requests}`;
+    this.#shell.send(framesOf(this.#session, id, type, content));
+    return id;
+  }
+
+  close(): void {
+    this.#shell.close();
+    this.#iopub.close();
+  }
+}
+
+function prefixOf(file: string): string {
+  return file.replace(/\.json$/, "");
+}

@@ -1,0 +1,170 @@
+/** A kernel of Jupyter's: a process of its own, reached through sockets in a folder that only root can enter. */
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { type Kernel, KernelEnded, type KernelOutput } from "../kernel.ts";
+import { KernelProcess } from "../kernel-process.ts";
+import { KERNEL_CHORE_MS, KERNEL_EXIT_MS, KERNEL_START_MS } from "../limits.ts";
+import { freshId } from "../random.ts";
+import { KernelConnection } from "./connection.ts";
+import type { Received } from "./message.ts";
+import { outputsOf } from "./outputs.ts";
+
+/** What differs from language to language. */
+export interface JupyterLanguage {
+  argv(connectionFile: string): string[];
+  variables: Readonly<Record<string, string>>;
+  /** Code for the kernel, which leaves nothing behind in the user's names. */
+  chores: {
+    setVariables(variables: Readonly<Record<string, string | null>>): string;
+    setFolder(path: string): string;
+    reseed(): string;
+  };
+}
+
+interface Cell {
+  id: string;
+  tell(output: KernelOutput): void;
+  isIdle: boolean;
+  reply: Reply | undefined;
+  over: PromiseWithResolvers<Reply>;
+}
+
+interface Reply {
+  status: string;
+  ename?: string;
+  evalue?: string;
+  payload?: { source?: string }[];
+}
+
+export class JupyterKernel implements Kernel {
+  readonly pid: number;
+  readonly ended: Promise<void>;
+  readonly #process: KernelProcess;
+  readonly #language: JupyterLanguage;
+  #connection: KernelConnection | undefined;
+  #cell: Cell | undefined;
+
+  private constructor(process: KernelProcess, language: JupyterLanguage) {
+    this.#process = process;
+    this.#language = language;
+    this.pid = process.pid;
+    this.ended = process.ended.then(() => this.#lose());
+  }
+
+  /** `runFolder` is root's alone: whoever opens a socket in it is the kernel's master. */
+  static async start(runFolder: string, language: JupyterLanguage, workFolder: string): Promise<JupyterKernel> {
+    await mkdir(runFolder, { recursive: true, mode: 0o700 });
+    // A new one each time: sockets that another kernel has left break a start.
+    const file = join(runFolder, `${freshId()}.json`);
+    const session = await KernelConnection.describe(file);
+    const process = KernelProcess.start(language.argv(file), workFolder, language.variables);
+    const kernel = new JupyterKernel(process, language);
+    kernel.ended.then(() => removeSockets(file)).catch(() => undefined);
+    const late = AbortSignal.timeout(KERNEL_START_MS);
+    const gone = new AbortController();
+    void process.ended.then(() => gone.abort(new Error("it ended")));
+    try {
+      kernel.#connection = await KernelConnection.open(file, session, AbortSignal.any([late, gone.signal]), {
+        onReceived: (from, message) => kernel.#receive(from, message),
+        onLeftOut: (bytes) => kernel.#tellLeftOut(bytes),
+        // Nothing is heard of it any more: as good as gone.
+        onLost: () => void kernel.kill(),
+      });
+    } catch (error) {
+      await kernel.kill();
+      throw new Fault(500, `the kernel did not start: ${String(error)}; it wrote: ${process.log()}`, { cause: error });
+    }
+    return kernel;
+  }
+
+  async execute(code: string, { isSilent }: { isSilent: boolean }, tell: Cell["tell"]): Promise<void> {
+    const { status, payload = [] } = await this.#run(code, isSilent, tell);
+    if (status === "aborted") {
+      tell({ kind: "error", name: "ExecutionAborted", value: "The kernel refused to run the code.", traceback: "" });
+    }
+    // `exit()` and `quit()`: the kernel says that it will end, and does so after it has said that it is idle.
+    if (payload.some(({ source }) => source === "ask_exit")) {
+      await Promise.race([this.ended, Bun.sleep(KERNEL_EXIT_MS)]);
+      await this.kill();
+      throw new KernelEnded("the code told the kernel to exit");
+    }
+  }
+
+  interrupt(): void {
+    this.#process.signal("SIGINT");
+  }
+
+  async setVariables(variables: Readonly<Record<string, string | null>>): Promise<void> {
+    await this.#chore("set variables", this.#language.chores.setVariables(variables));
+  }
+
+  async setFolder(path: string): Promise<void> {
+    await this.#chore(`use ${JSON.stringify(path)} as its working folder`, this.#language.chores.setFolder(path));
+  }
+
+  async reseed(): Promise<void> {
+    await this.#chore("draw new seeds", this.#language.chores.reseed());
+  }
+
+  async kill(): Promise<void> {
+    this.#process.signal("SIGKILL");
+    await this.ended;
+  }
+
+  async #chore(what: string, code: string): Promise<void> {
+    const late = AbortSignal.timeout(KERNEL_CHORE_MS);
+    const lateness = Promise.withResolvers<never>();
+    late.addEventListener("abort", () => lateness.reject(new Fault(500, `the kernel took too long to ${what}`)));
+    lateness.promise.catch(() => undefined);
+    const { status, ename, evalue } = await Promise.race([this.#run(code, true, () => undefined), lateness.promise]);
+    if (status !== "ok") throw new Fault(500, `the kernel could not ${what}: ${ename ?? status}: ${evalue ?? ""}`);
+  }
+
+  #run(code: string, isSilent: boolean, tell: Cell["tell"]): Promise<Reply> {
+    if (this.#connection === undefined) return Promise.reject(new KernelEnded("the kernel has ended"));
+    const id = this.#connection.request("execute_request", {
+      code,
+      silent: isSilent,
+      store_history: !isSilent,
+      user_expressions: {},
+      allow_stdin: false,
+      stop_on_error: true,
+    });
+    const over = Promise.withResolvers<Reply>();
+    this.#cell = { id, tell, isIdle: false, reply: undefined, over };
+    return over.promise;
+  }
+
+  #receive(from: "shell" | "iopub", message: Received): void {
+    const cell = this.#cell;
+    if (cell === undefined || message.parentId !== cell.id) return;
+    if (from === "shell") {
+      if (message.type === "execute_reply") cell.reply = JSON.parse(message.content) as Reply;
+    } else if (message.type === "status") {
+      const { execution_state: state } = JSON.parse(message.content) as { execution_state?: string };
+      if (state === "idle") cell.isIdle = true;
+    } else {
+      for (const output of outputsOf(message)) cell.tell(output);
+    }
+    if (!cell.isIdle || cell.reply === undefined) return;
+    this.#cell = undefined;
+    cell.over.resolve(cell.reply);
+  }
+
+  #tellLeftOut(bytes: number): void {
+    this.#cell?.tell({ kind: "stderr", text: `[an output of ${bytes} bytes is left out: it is too large]\n` });
+  }
+
+  #lose(): void {
+    this.#connection?.close();
+    this.#connection = undefined;
+    this.#cell?.over.reject(new KernelEnded("the kernel has ended"));
+    this.#cell = undefined;
+  }
+}
+
+async function removeSockets(file: string): Promise<void> {
+  const prefix = file.replace(/\.json$/, "");
+  for (const name of [file, ...[1, 2, 3, 4, 5].map((port) => `${prefix}-${port}`)]) await rm(name, { force: true });
+}

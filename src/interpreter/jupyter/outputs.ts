@@ -1,0 +1,46 @@
+/** What a Jupyter kernel publishes while a cell runs, as outputs of the cell. */
+import { membersOf } from "../json-text.ts";
+import type { KernelOutput } from "../kernel.ts";
+import type { Received } from "./message.ts";
+
+/** Of other types, such as updates of earlier displays: none. */
+export function outputsOf({ type, content }: Received): KernelOutput[] {
+  switch (type) {
+    case "execute_input":
+      return [{ kind: "count", count: Number((JSON.parse(content) as { execution_count?: unknown }).execution_count) }];
+    case "stream":
+      return streamed(JSON.parse(content) as Stream);
+    case "display_data":
+    case "execute_result": {
+      const data = membersOf(content).get("data") ?? "{}";
+      return [{ kind: "result", isMain: type === "execute_result", bundle: Object.fromEntries(membersOf(data)) }];
+    }
+    case "error":
+      return [failure(JSON.parse(content) as Failure)];
+    default:
+      return [];
+  }
+}
+
+interface Stream {
+  name: string;
+  text: string;
+  /** Our Python kernels say what was printed by which call; others send what has gathered as one text. */
+  parts?: string[];
+}
+
+function streamed({ name, text, parts }: Stream): KernelOutput[] {
+  const kind = name === "stderr" ? "stderr" : "stdout";
+  const texts = Array.isArray(parts) ? parts : [text];
+  return texts.map((part) => ({ kind, text: String(part) }));
+}
+
+interface Failure {
+  ename?: string;
+  evalue?: string;
+  traceback?: string[];
+}
+
+function failure({ ename = "", evalue = "", traceback = [] }: Failure): KernelOutput {
+  return { kind: "error", name: ename, value: evalue, traceback: traceback.join("\n") };
+}

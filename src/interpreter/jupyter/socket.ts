@@ -1,0 +1,72 @@
+/** One socket of a kernel: connected until it or the kernel ends. */
+import { createConnection, type Socket } from "node:net";
+import { KERNEL_CONNECT_AGAIN_MS } from "../limits.ts";
+import { logFailure } from "../log.ts";
+import { greeting, type Message, message, ready, type SocketType, ZmtpReader } from "./zmtp.ts";
+
+const SUBSCRIBE_TO_ALL = Buffer.from([1]);
+
+export class KernelSocket {
+  readonly #socket: Socket;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  /**
+   * Tries until the kernel listens there, or `signal` says that it never will. `onMessage` may throw: the connection is
+   * of no use then.
+   */
+  static async connect(
+    path: string,
+    type: SocketType,
+    { signal, onMessage, onLost }: { signal: AbortSignal; onMessage(message: Message): void; onLost(): void },
+  ): Promise<KernelSocket> {
+    for (;;) {
+      signal.throwIfAborted();
+      const opened = await open(path);
+      if (opened === undefined) {
+        await Bun.sleep(KERNEL_CONNECT_AGAIN_MS);
+        continue;
+      }
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      const reader = new ZmtpReader(resolve, onMessage);
+      opened.on("data", (piece: Buffer) => {
+        try {
+          reader.take(piece);
+        } catch (error) {
+          logFailure("kernel", error);
+          opened.destroy();
+        }
+      });
+      opened.on("close", () => {
+        reject(new Error(`the kernel closed ${path}`));
+        onLost();
+      });
+      opened.on("error", () => opened.destroy());
+      signal.addEventListener("abort", () => opened.destroy(), { once: true });
+      opened.write(Buffer.concat([greeting(), ready(type)]));
+      await promise;
+      const socket = new KernelSocket(opened);
+      if (type === "SUB") socket.send([SUBSCRIBE_TO_ALL]);
+      return socket;
+    }
+  }
+
+  send(frames: readonly Uint8Array[]): void {
+    this.#socket.write(message(frames));
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+}
+
+/** Undefined: nobody listens there yet. */
+async function open(path: string): Promise<Socket | undefined> {
+  const { promise, resolve } = Promise.withResolvers<Socket | undefined>();
+  const socket = createConnection({ path });
+  socket.once("connect", () => resolve(socket));
+  socket.once("error", () => resolve(undefined));
+  return promise;
+}

@@ -1,0 +1,71 @@
+/** The process of a kernel, in a session of its own. It goes when the server goes, however that ends. */
+import { writeFileSync } from "node:fs";
+import { KERNEL_LOG_MAX_CHARS } from "./limits.ts";
+
+/** When memory runs out, the system ends what has the highest score: a kernel, which can be replaced. */
+const OOM_SCORE = 800;
+
+const VARIABLES = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  HOME: "/root",
+  USER: "root",
+  LOGNAME: "root",
+  SHELL: "/bin/bash",
+  LANG: "C.UTF-8",
+} as const;
+
+export class KernelProcess {
+  readonly pid: number;
+  readonly ended: Promise<void>;
+  #log = "";
+  #hasEnded = false;
+
+  private constructor(child: Bun.Subprocess<"ignore", "ignore", "pipe">) {
+    this.pid = child.pid;
+    void this.#read(child.stderr);
+    this.ended = child.exited.then(() => {
+      this.#hasEnded = true;
+    });
+  }
+
+  static start(argv: readonly string[], folder: string, variables: Readonly<Record<string, string>>): KernelProcess {
+    const child = Bun.spawn(["setpriv", "--pdeathsig", "KILL", ...argv], {
+      cwd: folder,
+      env: Object.assign({}, VARIABLES, variables),
+      detached: true,
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    preferForOom(child.pid);
+    return new KernelProcess(child);
+  }
+
+  /** To it and what it has started, as far as that stayed in its process group. */
+  signal(name: "SIGINT" | "SIGKILL" | "SIGSTOP" | "SIGCONT"): void {
+    if (this.#hasEnded) return;
+    try {
+      process.kill(-this.pid, name);
+    } catch {
+      // It is gone, and says so in a moment.
+    }
+  }
+
+  /** The last that it wrote to its own error output. */
+  log(): string {
+    return this.#log.trim();
+  }
+
+  async #read(stream: ReadableStream<Uint8Array>): Promise<void> {
+    const decoder = new TextDecoder();
+    for await (const piece of stream) {
+      this.#log = (this.#log + decoder.decode(piece, { stream: true })).slice(-KERNEL_LOG_MAX_CHARS);
+    }
+  }
+}
+
+function preferForOom(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, String(OOM_SCORE));
+  } catch {
+    // It has gone already.
+  }
+}

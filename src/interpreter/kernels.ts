@@ -1,0 +1,95 @@
+/**
+ * Kernels for contexts: a spare one at once, or a new one. Spares run before anybody needs them, are in the snapshot of
+ * the template, and are replaced when no code runs, so that nobody waits for their start.
+ */
+import type { Kernel, Language } from "./kernel.ts";
+import { SPARE_REFILL_IDLE_MS, SPARE_REFILL_MAX_MS } from "./limits.ts";
+import { logFailure } from "./log.ts";
+import { identity } from "./sandbox-facts.ts";
+
+/** Where all kernels begin. */
+export const HOME_FOLDER = "/home/user";
+
+export class Kernels {
+  readonly #counts: ReadonlyMap<Language, number>;
+  readonly #spares = new Map<Language, Kernel[]>();
+  /** As which sandbox a kernel has drawn its random numbers last. */
+  readonly #seededAs = new WeakMap<Kernel, string>();
+  #running = 0;
+  #lastRun = 0;
+  #refilling: Promise<void> | undefined;
+
+  /** `counts`: how many spares of which language there should be. */
+  constructor(counts: ReadonlyMap<Language, number>) {
+    this.#counts = counts;
+  }
+
+  async take(language: Language): Promise<Kernel> {
+    const spare = this.#spares.get(language)?.shift();
+    if (spare === undefined) return await this.#start(language);
+    void this.refill(SPARE_REFILL_IDLE_MS);
+    return spare;
+  }
+
+  /** Before code runs in it: true when it is a copy of one in another sandbox, and has new seeds from now on. */
+  async settle(kernel: Kernel): Promise<boolean> {
+    const current = identity();
+    if (this.#seededAs.get(kernel) === current) return false;
+    await kernel.reseed();
+    this.#seededAs.set(kernel, current);
+    return true;
+  }
+
+  /** Counts what runs: spares wait for it. */
+  async whileRunning<T>(work: () => Promise<T>): Promise<T> {
+    this.#running++;
+    try {
+      return await work();
+    } finally {
+      this.#running--;
+      this.#lastRun = performance.now();
+    }
+  }
+
+  /** Starts what is missing, one after the other. */
+  refill(idleMs: number): Promise<void> {
+    this.#refilling ??= this.#refill(idleMs)
+      .catch((error: unknown) => logFailure("spare kernel", error))
+      .finally(() => {
+        this.#refilling = undefined;
+      });
+    return this.#refilling;
+  }
+
+  async #refill(idleMs: number): Promise<void> {
+    for (const [language, count] of this.#counts) {
+      const spares = this.#spares.get(language) ?? [];
+      this.#spares.set(language, spares);
+      while (spares.length < count) {
+        await this.#untilIdle(idleMs);
+        const spare = await this.#start(language);
+        spares.push(spare);
+        void spare.ended.then(() => {
+          const at = spares.indexOf(spare);
+          if (at !== -1) spares.splice(at, 1);
+        });
+      }
+    }
+  }
+
+  async #untilIdle(idleMs: number): Promise<void> {
+    const deadline = performance.now() + SPARE_REFILL_MAX_MS;
+    while (performance.now() < deadline) {
+      const idle = this.#running > 0 ? 0 : performance.now() - this.#lastRun;
+      if (idle >= idleMs) return;
+      await Bun.sleep(idleMs - idle);
+    }
+  }
+
+  async #start(language: Language): Promise<Kernel> {
+    const current = identity();
+    const kernel = await language.start(HOME_FOLDER);
+    this.#seededAs.set(kernel, current);
+    return kernel;
+  }
+}

@@ -1,0 +1,14 @@
+/** All languages, in the order in which their default contexts are made, and what of them runs before it is needed. */
+import { pythonLanguage } from "./jupyter/python.ts";
+import type { Language } from "./kernel.ts";
+
+interface Offer {
+  language: Language;
+  /** Its default context is there from the start. */
+  isOpen: boolean;
+  spares: number;
+}
+
+export function offers(runFolder: string): Offer[] {
+  return [{ language: pythonLanguage(runFolder), isOpen: true, spares: 1 }];
+}

@@ -1,0 +1,28 @@
+/** The server of the code interpreter, as it runs in a sandbox of the template code-interpreter-v1. */
+import { rmSync, writeFileSync } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Contexts } from "./contexts.ts";
+import { Kernels } from "./kernels.ts";
+import { offers } from "./languages.ts";
+import { interpreterServer } from "./server.ts";
+
+const PORT = 49_999;
+/** Nobody but root enters it. */
+const RUN_FOLDER = "/run/sandlot-interpreter";
+/** There when all that should run before anybody asks does: the moment for the template's snapshot. */
+const WARM_FILE = join(RUN_FOLDER, "warm");
+
+await rm(RUN_FOLDER, { recursive: true, force: true });
+await mkdir(RUN_FOLDER, { recursive: true, mode: 0o700 });
+const offered = offers(RUN_FOLDER);
+const kernels = new Kernels(new Map(offered.map(({ language, spares }) => [language, spares])));
+const contexts = new Contexts(
+  offered.map(({ language }) => language),
+  kernels,
+);
+interpreterServer(contexts).listen(PORT, "0.0.0.0");
+for (const { language, isOpen } of offered) if (isOpen) await contexts.defaultOf(language.name);
+await kernels.refill(0);
+writeFileSync(WARM_FILE, "");
+process.on("exit", () => rmSync(WARM_FILE, { force: true }));

@@ -1,0 +1,35 @@
+/** What the server asks of the sandbox it runs in: who it is, and its environment variables. */
+import { readFileSync } from "node:fs";
+import { SANDBOX_VARIABLES_MAX_BYTES, SANDBOX_VARIABLES_MS } from "./limits.ts";
+
+const IDENTITY_FILE = "/run/e2b/.E2B_SANDBOX_ID";
+const VARIABLES_URL = "http://127.0.0.1:49983/envs";
+
+export type Variables = Readonly<Record<string, string>>;
+
+/** Another one after the sandbox was copied; the same after it was paused and resumed. */
+export function identity(): string {
+  try {
+    return readFileSync(IDENTITY_FILE, "utf8").trim();
+  } catch {
+    return "";
+  }
+}
+
+/** Undefined when they cannot be had, such as without the token of a secured sandbox. */
+export async function sandboxVariables(accessToken: string | undefined): Promise<Variables | undefined> {
+  try {
+    const answer = await fetch(VARIABLES_URL, {
+      headers: accessToken === undefined ? {} : { "X-Access-Token": accessToken },
+      signal: AbortSignal.timeout(SANDBOX_VARIABLES_MS),
+      // A connection that is kept would be in every copy of the sandbox.
+      keepalive: false,
+    });
+    if (!answer.ok) return undefined;
+    const text = await answer.text();
+    if (text.length > SANDBOX_VARIABLES_MAX_BYTES) return undefined;
+    return JSON.parse(text) as Variables;
+  } catch {
+    return undefined;
+  }
+}
