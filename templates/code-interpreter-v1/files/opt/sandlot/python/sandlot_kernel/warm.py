@@ -1,0 +1,39 @@
+"""
+Imports what nearly every cell imports, before the template's memory is kept, and uses it once: clones have it at no
+cost. No name of it is put in the user's namespace.
+"""
+
+from __future__ import annotations
+
+import io
+
+FONTS = ["sans-serif", "Noto Sans CJK JP"]
+
+
+def load_matplotlib() -> None:
+    import matplotlib
+    import matplotlib.pyplot  # noqa: F401: makes the inline backend the one in use
+    from matplotlib.figure import Figure
+
+    from .charts import chart  # noqa: F401
+
+    matplotlib.rcParams["font.family"] = FONTS
+    # Not by pyplot, which would keep it as the current figure.
+    figure = Figure()
+    figure.subplots().plot([0, 1])
+    figure.savefig(io.BytesIO(), format="png", bbox_inches="tight")
+
+
+def load_pandas() -> None:
+    import numpy
+    import pandas
+
+    frame = pandas.DataFrame({"a": numpy.arange(2), "b": ["x", None]})
+    repr(frame)
+    frame.to_html()
+
+
+def load_network() -> None:
+    """For its generator of keys, too: it is there when new seeds are drawn."""
+    import ssl  # noqa: F401
+    import urllib.request  # noqa: F401
