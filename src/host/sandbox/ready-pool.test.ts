@@ -50,6 +50,12 @@ test("one that died while it waited is passed over", async () => {
   expect(pool.take(plain)).toBeUndefined();
 });
 
+test("what is to be behind another wall gets nothing of it", async () => {
+  await filled();
+  expect(pool.take({ kind: { ...kind, wall: "runsc" }, checkpoint: null })).toBeUndefined();
+  expect(pool.take(plain)).toBe("ahead 1");
+});
+
 test("another kind, or another checkpoint, gets nothing of it", async () => {
   await filled("c1");
   expect(pool.take({ kind: { ...kind, memoryMB: kind.memoryMB + 1 }, checkpoint: "c1" })).toBeUndefined();

@@ -130,7 +130,8 @@ export class ReadyPool {
   }
 }
 
-/** What differs in anything that the start depends on does not share what is ready. */
+/** What differs in anything that the start depends on, the wall first of all, does not share what is ready. */
 function keyOf({ kind, checkpoint }: Beginning): string {
-  return JSON.stringify([kind.image, kind.cpuCount, kind.memoryMB, kind.diskSizeMB, checkpoint]);
+  const { wall = null, image, cpuCount, memoryMB, diskSizeMB } = kind;
+  return JSON.stringify([wall, image, cpuCount, memoryMB, diskSizeMB, checkpoint]);
 }
