@@ -41,8 +41,12 @@ export const codeInterpreter: TemplateDefinition = {
   description: "Python, JavaScript, TypeScript and bash, cell by cell",
   packages: [...PYTHON.map((name) => `python3-${name}`), "fonts-noto-cjk"],
   finish: [],
-  programs: {},
-  start: null,
+  programs: { "/opt/sandlot/interpreter/server.js": "src/interpreter/main.ts" },
+  start: {
+    command: "sudo /opt/sandlot/interpreter/keep-server",
+    // Kernels that run in the snapshot are there for whoever asks first.
+    ready: "curl -sf http://localhost:49999/health && sudo test -e /run/sandlot-interpreter/warm",
+  },
   cpuCount: 2,
   memoryMB: 2048,
   diskSizeMB: 10_240,
