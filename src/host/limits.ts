@@ -155,9 +155,19 @@ export const NFT_MS = 180_000;
 export const NFT_BATCH_MAX_CHARS = 4 * 1024 * 1024;
 /** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
 export const CONNECTIONS_PER_SANDBOX_MAX = 8192;
+/**
+ * How often the kernel sends to a peer that does not answer, for a program inside that has closed its connection or is
+ * gone: for some 6 seconds.
+ */
+export const ORPHAN_RETRIES = 4;
 /** Of the machine's memory, this part is not for sandboxes, and at least so much. */
 export const MACHINE_MEMORY_PART = 1 / 16;
 export const MACHINE_MEMORY_MIN_BYTES = 512 * 1024 * 1024;
+/**
+ * Of the machine's memory, what may wait in TCP and UDP sockets of all sandboxes together, where cgroups count it
+ * apart: the kernel begins to hold back the whole machine at a sixteenth.
+ */
+export const SOCKET_MEMORY_PART = 3 / 64;
 /**
  * What may wait in the netlink and ping sockets of a sandbox, and unsent in its UDP sockets, in all: it is in nobody's
  * memory. And how many of the first two it may have. Those of a sandbox that has no more than a few are not looked at;

@@ -40,3 +40,20 @@ test(
   },
   2 * FLOWS_MS,
 );
+
+test("a table of neighbours that one fills keeps nobody from a place in it", async () => {
+  const flood = [
+    "import socket",
+    "sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
+    "for at in range(8192): sender.sendto(b'x', (f'224.1.{at >> 8}.{at & 255}', 9))",
+  ];
+  await sandbox.files.write("neighbours.py", flood.join("\n"));
+  const flooding = await sandbox.commands.run("while :; do python3 neighbours.py; done", { background: true });
+  // New ones each need entries at both ends of their cable, and the machine one on its way out.
+  for (const _ of [1, 2]) {
+    const made = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+    expect((await made.commands.run(`curl -sS -m 20 http://${OUTSIDE}/`)).stdout).toBe("hello from outside");
+    await made.kill();
+  }
+  await flooding.kill();
+});

@@ -7,7 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { described, stderrLog } from "../../work/log.ts";
-import { MACHINE_MEMORY_MIN_BYTES, MACHINE_MEMORY_PART } from "../limits.ts";
+import { MACHINE_MEMORY_MIN_BYTES, MACHINE_MEMORY_PART, SOCKET_MEMORY_PART } from "../limits.ts";
 import { CGROUP_ROOT } from "./cgroups.ts";
 
 /** Of a machine with so much memory. A small one is shared half and half. */
@@ -17,9 +17,28 @@ export function memoryForSandboxes(totalBytes: number): number {
 }
 
 /** Limits the cgroup above those of all servers: the first name in the path of one. */
+export function leaveToMachine(cgroup: string): void {
+  leaveMemoryToMachine(cgroup);
+  leaveSocketMemoryToMachine(cgroup);
+}
+
 export function leaveMemoryToMachine(cgroup: string, bytes = memoryForSandboxes(totalmem()), root = CGROUP_ROOT): void {
   const top = cgroup.split("/").find(Boolean) ?? "";
-  const files = [join(root, "memory", top, "memory.limit_in_bytes"), join(root, top, "memory.max")];
+  limit([join(root, "memory", top, "memory.limit_in_bytes"), join(root, top, "memory.max")], bytes);
+}
+
+/** What waits in sockets; with cgroup v2 it is a part of the memory. */
+export function leaveSocketMemoryToMachine(
+  cgroup: string,
+  bytes = Math.floor(totalmem() * SOCKET_MEMORY_PART),
+  root = CGROUP_ROOT,
+): void {
+  const top = cgroup.split("/").find(Boolean) ?? "";
+  limit([join(root, "memory", top, "memory.kmem.tcp.limit_in_bytes")], bytes);
+}
+
+/** Whichever of these files there is. */
+function limit(files: readonly string[], bytes: number): void {
   const file = files.find((path) => existsSync(path));
   if (file === undefined) return;
   try {

@@ -1,4 +1,5 @@
 /** Kernel settings of the network namespace of a sandbox. */
+import { ORPHAN_RETRIES } from "../limits.ts";
 import { ID_COUNT } from "../system/id-range.ts";
 
 /**
@@ -13,5 +14,7 @@ export function namespaceSettings(firstGroup: number): Record<string, string> {
     "net.ipv6.conf.default.disable_ipv6": "1",
     // A program that had bound an address of an earlier slot can be restored on another.
     "net.ipv4.ip_nonlocal_bind": "1",
+    // When a sandbox ends, nobody answers any more; its connections would keep namespace and cgroup for minutes.
+    "net.ipv4.tcp_orphan_retries": String(ORPHAN_RETRIES),
   };
 }

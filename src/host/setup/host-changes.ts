@@ -46,6 +46,12 @@ export const SETTINGS: readonly Setting[] = [
   // these out of the way, nobody uses up what others need.
   { name: "fs.file-max", atLeast: 1_000_000_000, perNetwork: false, why: "open files of all sandboxes count together" },
   { name: "fs.aio-max-nr", atLeast: 1_000_000_000, perNetwork: false, why: "one sandbox could take all of them" },
+  {
+    name: "net.ipv4.tcp_max_orphans",
+    atLeast: 1_000_000_000,
+    perNetwork: false,
+    why: "connections that programs have left count together",
+  },
   { name: "kernel.pty.max", atLeast: 1_048_576, perNetwork: false, why: "terminals of all sandboxes count together" },
 ];
 
@@ -61,7 +67,7 @@ export function applySettings(data: DataFolder): void {
   using _lock = lockOfAllServers(LOCK);
   const noted = readNote(data.runFolder) ?? { network: networkNamespace(), before: {} };
   for (const setting of SETTINGS) {
-    // A kernel without asynchronous I/O has no bound for it either.
+    // A kernel without asynchronous I/O has no bound for it either, and some are shown in the first network alone.
     if (!existsSync(settingFile(setting.name))) continue;
     const now = readSetting(setting.name);
     if (noted.before[setting.name] === undefined) noted.before[setting.name] = notedByOthers(data, setting) ?? now;
@@ -81,6 +87,7 @@ export function undoSettings(data: DataFolder): void {
   for (const setting of SETTINGS) {
     const before = noted.before[setting.name];
     if (before === undefined || notedByOthers(data, setting) !== undefined) continue;
+    if (!existsSync(settingFile(setting.name))) continue;
     if (setting.perNetwork && noted.network !== networkNamespace()) continue;
     if (readSetting(setting.name) !== before) writeSetting(setting.name, before);
   }

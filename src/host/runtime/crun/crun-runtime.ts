@@ -7,7 +7,7 @@ import { Fault } from "../../../contract/fault.ts";
 import { described, stderrLog } from "../../../work/log.ts";
 import { cgroupLayout, makeParentCgroup } from "../../cgroup/cgroups.ts";
 import { freeze, freezerOf, thaw } from "../../cgroup/freezer.ts";
-import { leaveMemoryToMachine } from "../../cgroup/machine-share.ts";
+import { leaveToMachine } from "../../cgroup/machine-share.ts";
 import { memoryInUse, memoryOfEach } from "../../cgroup/memory-in-use.ts";
 import { removeCgroups } from "../../cgroup/removal.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
@@ -158,11 +158,11 @@ export class CrunRuntime implements Runtime {
 
   #makeParent(): void {
     makeParentCgroup(this.#data.cgroup);
-    leaveMemoryToMachine(this.#data.cgroup);
+    leaveToMachine(this.#data.cgroup);
   }
 
   async recover(): Promise<void> {
-    leaveMemoryToMachine(this.#data.cgroup);
+    leaveToMachine(this.#data.cgroup);
     await endRestores(this.#data);
     removeRestoreFolders();
   }

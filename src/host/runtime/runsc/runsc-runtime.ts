@@ -11,7 +11,7 @@ import { dirname, join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { makeParentCgroup } from "../../cgroup/cgroups.ts";
 import { freeze, freezerOf, thaw } from "../../cgroup/freezer.ts";
-import { leaveMemoryToMachine } from "../../cgroup/machine-share.ts";
+import { leaveToMachine } from "../../cgroup/machine-share.ts";
 import { memoryInUse } from "../../cgroup/memory-in-use.ts";
 import { removeCgroups } from "../../cgroup/removal.ts";
 import { IMAGE_STOP_MS, RESTORE_MS } from "../../limits.ts";
@@ -180,7 +180,7 @@ export class RunscRuntime implements Runtime {
     // Several at once would each make the cgroup above them.
     if (!existsSync(freezerOf(this.data.cgroup))) {
       makeParentCgroup(this.data.cgroup);
-      leaveMemoryToMachine(this.data.cgroup);
+      leaveToMachine(this.data.cgroup);
     }
     return await this.#runsc.create(id, folder);
   }
