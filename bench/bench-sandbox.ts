@@ -8,12 +8,14 @@ import { serverFile } from "../src/cli/down.ts";
 import { Fault } from "../src/contract/fault.ts";
 import type { NetworkRequest } from "../src/contract/management/network.ts";
 import { RUNTIME_PORT } from "../src/contract/runtime/version.ts";
+import { memoryInUse } from "../src/host/cgroup/memory-in-use.ts";
 import { slotAddress } from "../src/host/network/address-plan.ts";
 import { serverNet } from "../src/host/network/server-net.ts";
 import { readRecord } from "../src/host/sandbox/sandbox-record.ts";
 import type { Context } from "./context.ts";
 
 const LIFE_SECONDS = 1800;
+const MIB = 1024 ** 2;
 
 export class BenchSandbox implements AsyncDisposable {
   /** Where the host reaches it, past the server. */
@@ -58,6 +60,12 @@ export class BenchSandbox implements AsyncDisposable {
     await this.context.call("DELETE", `/sandboxes/${this.id}`);
     await this.context.untilReady();
   }
+}
+
+/** What a sandbox has of the machine's memory, in MiB, as its cgroup counts it: what others have read is theirs. */
+export function memoryOf({ data }: Context, id: string): number {
+  const cgroup = readRecord(join(data.sandboxesFolder, id))?.cgroup ?? "";
+  return memoryInUse(cgroup) / MIB;
 }
 
 /** The first process has one child, which keeps the guest, and that one has one child, the guest. */

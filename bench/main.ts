@@ -10,11 +10,13 @@
  */
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
+import { prepare, runscSteps } from "../src/cli/prepare.ts";
 import { Fault } from "../src/contract/fault.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { BenchServer } from "./bench-server.ts";
 import type { Task } from "./context.ts";
 import { type Options, parseOptions } from "./options.ts";
+import { WALL_ROWS } from "./rows/walls.ts";
 import { ROW_NAMES } from "./rows.ts";
 
 const MEASURE = join(import.meta.dir, "measure.ts");
@@ -33,7 +35,10 @@ try {
 }
 
 async function stage(options: Options, interrupted: AbortSignal): Promise<number> {
-  const { cacheFolder } = loadConfig(process.env);
+  const config = loadConfig(process.env);
+  const { cacheFolder } = config;
+  // From where packages are fetched, which the network of the benchmark does not reach.
+  await prepare(config, needsRunsc(options) ? runscSteps(config) : []);
   await removeStaleNetworks();
   const network = await makeOuterNetwork();
   try {
@@ -48,6 +53,10 @@ async function stage(options: Options, interrupted: AbortSignal): Promise<number
   } finally {
     await network.remove();
   }
+}
+
+function needsRunsc({ rows }: Options): boolean {
+  return WALL_ROWS.some(({ name }) => rows.includes(name));
 }
 
 async function measure(server: BenchServer, options: Options, interrupted: AbortSignal): Promise<number> {

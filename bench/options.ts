@@ -15,20 +15,21 @@ export interface Options {
 
 const ROUNDS_DEFAULT = 20;
 const ROUNDS_MAX = 10_000;
-const USAGE = "sandlot bench takes --rounds N, --row NAME, --long and --json FILE";
+const USAGE = "sandlot bench takes --rounds N, --row NAME (once or more), --long and --json FILE";
 
 /** `rows`: the names of all there are. */
 export function parseOptions(args: readonly string[], rows: readonly string[]): Options {
   const options: Options = { rounds: ROUNDS_DEFAULT, rows: [...rows], long: false, jsonFile: undefined };
+  const chosen: string[] = [];
   const left = [...args];
   for (let name = left.shift(); name !== undefined; name = left.shift()) {
     if (name === "--long") options.long = true;
     else if (name === "--rounds") options.rounds = parseRounds(demandValue(name, left.shift()));
-    else if (name === "--row") options.rows = [demandRow(demandValue(name, left.shift()), rows)];
+    else if (name === "--row") chosen.push(demandRow(demandValue(name, left.shift()), rows));
     else if (name === "--json") options.jsonFile = resolve(demandValue(name, left.shift()));
     else throw new Fault(400, `"${name}" is not known; ${USAGE}`);
   }
-  return options;
+  return chosen.length === 0 ? options : { ...options, rows: chosen };
 }
 
 function demandValue(name: string, value: string | undefined): string {

@@ -17,6 +17,7 @@ import { resume } from "./rows/resume.ts";
 import { roundTrip } from "./rows/round-trip.ts";
 import { streams } from "./rows/streams.ts";
 import { upload } from "./rows/upload.ts";
+import { WALL_ROWS } from "./rows/walls.ts";
 
 export const ROWS: readonly Row[] = [
   create,
@@ -44,6 +45,7 @@ export const ROWS: readonly Row[] = [
   networkUpdateMany,
   edgeTls,
   edgeTlsLatency,
+  ...WALL_ROWS,
 ];
 
 export const ROW_NAMES: readonly string[] = ROWS.map(({ name }) => name);

@@ -2,18 +2,14 @@
  * What each further sandbox of one template costs in memory, after a program of the template has run in it: files of
  * the template are in the machine's memory once, for all of them.
  */
-import { join } from "node:path";
 import { Sandbox } from "e2b";
-import { memoryInUse } from "../../src/host/cgroup/memory-in-use.ts";
-import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
-import type { Context } from "../context.ts";
+import { memoryOf } from "../bench-sandbox.ts";
 import type { Row } from "../row.ts";
 import { summary } from "../samples.ts";
 
 const SANDBOXES = 20;
 const PROGRAM = "python3 -c 'import asyncio, json, ssl, sqlite3'";
 const LIFE_MS = 600_000;
-const MIB = 1024 ** 2;
 
 export const memory: Row = {
   name: "memory-20",
@@ -38,9 +34,3 @@ export const memory: Row = {
     }
   },
 };
-
-/** As its cgroup counts it: what others have read before is theirs. */
-function memoryOf({ data }: Context, id: string): number {
-  const cgroup = readRecord(join(data.sandboxesFolder, id))?.cgroup ?? "";
-  return memoryInUse(cgroup) / MIB;
-}

@@ -103,9 +103,10 @@ describe("samples", () => {
 describe("the command line", () => {
   const rows = [...ROW_NAMES];
 
-  test("names rounds, one row, the long run and a file", () => {
+  test("names rounds, rows, the long run and a file", () => {
     const options = parseOptions(["--rounds", "3", "--row", "create", "--long", "--json", "/tmp/figures.json"], rows);
     expect(options).toEqual({ rounds: 3, rows: ["create"], long: true, jsonFile: "/tmp/figures.json" });
+    expect(parseOptions(["--row", "wall-pause", "--row", "create"], rows).rows).toEqual(["wall-pause", "create"]);
     expect(parseOptions([], rows)).toEqual({ rounds: 20, rows, long: false, jsonFile: undefined });
   });
 
