@@ -19,7 +19,7 @@ import { newDataFolder } from "../support/server.ts";
 import { browsers } from "./browsers.ts";
 import { type Holding, holdingProgram, holdings } from "./holdings.ts";
 import { CHROMIUM_IMAGE, WORKLOADS_IMAGE } from "./images.ts";
-import { SHARING_PROGRAM, sharings } from "./sharings.ts";
+import { SHARING_BUN, SHARING_PROGRAM, sharings } from "./sharings.ts";
 import { Stage } from "./stage.ts";
 import type { Workload } from "./workload.ts";
 import { workloads } from "./workloads.ts";
@@ -106,6 +106,8 @@ describe("a copy", () => {
 
   beforeAll(async () => {
     await using stage = await Stage.open(machine, dataFolder, request(WORKLOADS_IMAGE));
+    await stage.sandbox.files.write(SHARING_BUN, Bun.file(process.execPath).stream());
+    await stage.sandbox.commands.run(`chmod +x ${SHARING_BUN}`);
     const program = await stage.python(SHARING_PROGRAM);
     await program.hear(/<ready>/);
     await using copy = await stage.copy();

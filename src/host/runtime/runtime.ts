@@ -69,6 +69,13 @@ export interface Runtime {
    */
   letGo(id: string, cgroup: string): Promise<void>;
 
+  /**
+   * For a memory image from which copies are made, before it has its digests: what programs want to be wiped in
+   * processes that are forked from them is wiped in it, so that copies of one program do not go on with the same seeds.
+   * Absent: the wall cannot.
+   */
+  wipeForCopies?(images: string): Promise<void>;
+
   /** What has to be kept beside a memory image, for `misfit` to judge it by. Plain data in the wall's own words. */
   readonly imageFacts: ImageFacts;
 

@@ -3,8 +3,9 @@
  *
  *   the runtime stops and writes the processes → disk flushed and cloned → frozen → digests → durable → named
  *
- * A sandbox that goes on is let go as soon as its disk is cloned. One that is being paused stands still until the
- * checkpoint has its name; whatever fails before that, it is let go and nothing has happened.
+ * A sandbox that goes on is let go as soon as its disk is cloned, and what must not be the same in copies is wiped from
+ * the image. One that is being paused stands still until the checkpoint has its name; whatever fails before that, it is
+ * let go and nothing has happened.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
@@ -78,6 +79,8 @@ export class Checkpointing {
       if (after === "goes on") await this.#letGo(record);
       options.onWritten?.();
       options.signal?.throwIfAborted();
+      // Who goes on is not in it: all that will be made of it are copies.
+      if (options.memory && after === "goes on") await walls.of(wallOf(record)).wipeForCopies?.(draft.memory);
       const lasting = !options.temporary;
       const [manifest] = await Promise.all([
         this.#describe(record, options, draft),

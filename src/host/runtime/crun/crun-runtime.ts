@@ -37,6 +37,7 @@ import { Crun } from "./crun.ts";
 import { type CriuFacts, criuFacts, misfit } from "./image-facts.ts";
 import { openFilesIn } from "./image-open-files.ts";
 import { ImageWatch, tooLarge } from "./image-watch.ts";
+import { wipeForCopies } from "./image-wiping.ts";
 import { areIpcBoundsOwn, boundIpc } from "./lasting-memory.ts";
 import { mountedFromOutside, ociSpec } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
@@ -132,6 +133,10 @@ export class CrunRuntime implements Runtime {
 
   async letGo(_id: string, cgroup: string): Promise<void> {
     thaw(cgroup);
+  }
+
+  wipeForCopies(images: string): Promise<void> {
+    return wipeForCopies(images);
   }
 
   misfit(written: ImageFacts): string | undefined {

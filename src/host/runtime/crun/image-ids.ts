@@ -1,17 +1,16 @@
 /**
- * The range of user ids in a memory image, as CRIU keeps it: `userns-N.img` is eight bytes and then one message behind
- * its length in four, with the lines of the two tables. It is the only file of an image that has ids of the machine; in
+ * The range of user ids in a memory image, as CRIU keeps it: `userns-N.img` is one message with the lines of the two
+ * tables. It is the only file of an image that has ids of the machine; in
  * all others they are as inside.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { ID_COUNT, type IdRange } from "../../system/id-range.ts";
+import { LENGTH_BYTES, MAGIC_BYTES } from "./image-messages.ts";
 import { encodeVarint, fieldsOf, withFields } from "./protobuf-fields.ts";
 
 const NAME = /^userns-\d+\.img$/;
-const MAGIC_BYTES = 8;
-const LENGTH_BYTES = 4;
 
 /** Numbers of the fields: the tables for users and for groups, and what a line of them says. */
 const TABLES = [1, 2];

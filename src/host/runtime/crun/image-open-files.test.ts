@@ -3,7 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openFilesIn, withSizes } from "./image-open-files.ts";
-import { encodeVarint, fieldsOf } from "./protobuf-fields.ts";
+import { fieldsOf } from "./protobuf-fields.ts";
+import { image as imageIn, nested, number } from "./testing/criu-image.ts";
 
 let images: string;
 beforeEach(() => {
@@ -11,20 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(images, { recursive: true }));
 
-const number = (field: number, value: number) => Buffer.concat([encodeVarint(field * 8), encodeVarint(value)]);
-const nested = (field: number, ...content: Buffer[]) => {
-  const bytes = Buffer.concat(content);
-  return Buffer.concat([encodeVarint(field * 8 + 2), encodeVarint(bytes.length), bytes]);
-};
-
-function image(name: string, messages: Buffer[]): void {
-  const parts = messages.flatMap((message) => {
-    const length = Buffer.alloc(4);
-    length.writeUInt32LE(message.length);
-    return [length, message];
-  });
-  writeFileSync(join(images, name), Buffer.concat([Buffer.from("magicnum"), ...parts]));
-}
+const image = (name: string, messages: Buffer[]) => imageIn(images, name, messages);
 
 /** As CRIU writes a regular file: with its flags, its position, its owner, its mount and its mode around the rest. */
 function file(id: number, path: string, size?: number): Buffer {

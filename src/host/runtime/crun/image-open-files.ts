@@ -1,17 +1,16 @@
 /**
- * The files that processes in a memory image have open, as CRIU keeps them: `files.img` is eight bytes and then
- * messages, each behind its length in four. CRIU refuses to restore a file of another size than it had, also one that
- * has grown meanwhile, which on a volume is nothing unusual; so the sizes in it can be replaced.
+ * The files that processes in a memory image have open, as CRIU keeps them. CRIU refuses to restore a file of another
+ * size than it had, also one that has grown meanwhile, which on a volume is nothing unusual; so the sizes in it can be
+ * replaced.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { OpenFile } from "../runtime.ts";
-import { encodeVarint, type Field, fieldsOf, withFields } from "./protobuf-fields.ts";
+import { LENGTH_BYTES, MAGIC_BYTES, messagesIn, numberIn } from "./image-messages.ts";
+import { encodeVarint, fieldsOf, withFields } from "./protobuf-fields.ts";
 
 export const FILES_IMAGE = "files.img";
 const REMAPS_IMAGE = "remap-fpath.img";
-const MAGIC_BYTES = 8;
-const LENGTH_BYTES = 4;
 
 /** Numbers of the fields in a message about a file, and in what it says of a regular one or a folder. */
 const REGULAR = 3;
@@ -57,16 +56,6 @@ function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(`${folder}/`);
 }
 
-function messagesIn(content: Buffer): Buffer[] {
-  const messages: Buffer[] = [];
-  for (let at = MAGIC_BYTES; at < content.length; ) {
-    const from = at + LENGTH_BYTES;
-    at = from + content.readUInt32LE(at);
-    messages.push(content.subarray(from, at));
-  }
-  return messages;
-}
-
 /** Undefined: it is about a pipe, a socket, or something else that has no path. */
 function regularFile(message: Buffer): RegularFile | undefined {
   const regular = fieldsOf(message).find(({ number }) => number === REGULAR)?.bytes;
@@ -83,10 +72,6 @@ function remapsIn(images: string): { from: number; to: number }[] {
     const fields = fieldsOf(message);
     return { from: numberIn(fields, REMAPPED) ?? 0, to: numberIn(fields, REMAPPED_TO) ?? 0 };
   });
-}
-
-function numberIn(fields: readonly Field[], wanted: number): number | undefined {
-  return fields.find(({ number }) => number === wanted)?.value;
 }
 
 function resized(message: Buffer, size: number): Buffer {

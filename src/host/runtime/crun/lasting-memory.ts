@@ -3,9 +3,10 @@
  * memory and what System V's calls keep. All of it counts as the sandbox's memory. Without bounds of its own it could
  * be all of that, and the guest would be the only one left to end, again and again.
  */
-import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, writeFileSync } from "node:fs";
 import { release as osRelease } from "node:os";
 import { RUN_MAX_MB, SHM_MAX_MB } from "../../limits.ts";
+import { pageSize } from "../../system/page-size.ts";
 import { setIpcNamespace } from "../../system/syscalls.ts";
 
 const MIB = 1024 * 1024;
@@ -68,10 +69,4 @@ export function boundIpc(pid: number, memoryMB: number): void {
 
 function settingFile(name: string): string {
   return `/proc/sys/${name.replaceAll(".", "/")}`;
-}
-
-/** 16 or 64 KiB on some arm64 machines. */
-function pageSize(): number {
-  const kib = /^KernelPageSize:\s*(\d+) kB$/m.exec(readFileSync("/proc/self/smaps", "utf8"))?.[1];
-  return Number(kib ?? 4) * 1024;
 }

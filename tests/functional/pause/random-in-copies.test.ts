@@ -1,0 +1,82 @@
+/** What copies of one checkpoint draw at random, when all of them are made at once. */
+import { expect, test } from "bun:test";
+import { Sandbox } from "e2b";
+import { sharedServer } from "../../support/shared-server.ts";
+import { until } from "../../support/until.ts";
+
+const server = sharedServer();
+
+const PORT = 8765;
+/**
+ * Draws from the kernel, by a library that keeps some in stock where the kernel lets it (MAP_DROPPABLE, "dp"), and
+ * shows what it has marked to be wiped in forks. The library draws next what it has in stock.
+ */
+const PROGRAM = `
+import http.server, json, mmap, os, re
+marked = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+marked.madvise(18)
+marked[:4] = b"mark"
+os.urandom(16)
+
+def stock():
+    with open("/proc/self/smaps") as maps, open("/proc/self/mem", "rb") as memory:
+        for mapping in re.split(r"\\n(?=[0-9a-f]+-)", maps.read()):
+            if re.search(r"^VmFlags:.* dp\\b", mapping, re.M):
+                memory.seek(int(mapping.split("-")[0], 16))
+                return memory.read(mmap.PAGESIZE).strip(b"\\0").hex()
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        said = {"stock": stock(), "drawn": os.urandom(16).hex(), "marked": marked[:4].strip(b"\\0").decode()}
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(said).encode())
+
+http.server.HTTPServer(("127.0.0.1", ${PORT}), Handler).serve_forever()
+`;
+
+interface Said {
+  /** Undefined where the kernel has no such thing, before Linux 6.11. */
+  stock: string | null;
+  drawn: string;
+  marked: string;
+}
+
+async function ask(sandbox: Sandbox): Promise<Said> {
+  const curl = `curl --silent --retry 60 --retry-delay 1 --retry-connrefused http://127.0.0.1:${PORT}/`;
+  return JSON.parse((await sandbox.commands.run(curl)).stdout) as Said;
+}
+
+async function forked({ sandboxId }: Sandbox, count: number): Promise<Sandbox[]> {
+  const headers = { "x-api-key": server().apiKey, "content-type": "application/json" };
+  const body = JSON.stringify({ count, timeout: 300 });
+  const response = await fetch(`${server().url}/sandboxes/${sandboxId}/fork`, { method: "POST", headers, body });
+  const entries = (await response.json()) as { sandbox: { sandboxID: string } }[];
+  return await Promise.all(entries.map(({ sandbox }) => Sandbox.connect(sandbox.sandboxID, server().options)));
+}
+
+test("each copy draws its own from the kernel, and finds empty what is to be wiped in forks; a resume keeps it", async () => {
+  const original = await Sandbox.create(server().options);
+  await original.files.write("/home/user/program.py", PROGRAM);
+  await original.commands.run("exec python3 program.py", { background: true, timeoutMs: 0 });
+  const before = await ask(original);
+
+  const { snapshotId } = await original.createSnapshot();
+  const snapshots = await Promise.all([1, 2, 3].map(() => Sandbox.create(snapshotId, server().options)));
+  const copies = [...snapshots, ...(await forked(original, 3))];
+  const said = await Promise.all(copies.map(ask));
+  let after = await ask(original);
+
+  expect(new Set([before, ...said, after].map(({ drawn }) => drawn)).size).toBe(copies.length + 2);
+  // Otherwise this shows nothing. Once in a minute, or where memory is short, the kernel has emptied the stock.
+  await until("what is drawn comes from the stock, where there is one", async () => {
+    after = await ask(original);
+    return after.stock === null || after.stock.includes(after.drawn);
+  });
+  for (const { stock } of said) expect(stock ?? "").toBe("");
+  expect(said.map(({ marked }) => marked)).toEqual(copies.map(() => ""));
+  expect(after.marked).toBe("mark");
+
+  await original.pause();
+  expect((await ask(await original.connect())).marked).toBe("mark");
+});
