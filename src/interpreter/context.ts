@@ -1,11 +1,12 @@
 /** One context: a kernel, and executions that take their turns in it. It outlives its kernels. */
+import { stat } from "node:fs/promises";
 import { Fault } from "../contract/fault.ts";
 import type { ExecutionStream } from "./execution-stream.ts";
 import { type Kernel, KernelEnded, type Language } from "./kernel.ts";
 import { HOME_FOLDER, type Kernels } from "./kernels.ts";
 import { EXECUTIONS_WAITING_MAX, INTERRUPT_AGAIN_MS, INTERRUPT_KILL_MS } from "./limits.ts";
 import { logFailure } from "./log.ts";
-import { sandboxVariables, type Variables } from "./sandbox-facts.ts";
+import type { Variables } from "./sandbox-facts.ts";
 
 interface Execution {
   code: string;
@@ -40,6 +41,8 @@ export class Context {
 
   /** Fault 500 when its kernel does not start, or cannot work in that folder. */
   static async open(id: string, language: Language, folder: string, kernels: Kernels): Promise<Context> {
+    // Asked before a kernel is spent on it.
+    if (folder !== HOME_FOLDER) await demandFolder(folder);
     const kernel = await kernels.take(language);
     try {
       if (folder !== HOME_FOLDER) await kernel.setFolder(folder);
@@ -75,21 +78,23 @@ export class Context {
 
   /** Resolves when the new kernel takes code. */
   async restart(): Promise<void> {
-    await this.#endKernel();
+    const old = this.#kernel;
     this.#replaceKernel();
-    await this.#kernel;
+    const replacement = this.#kernel;
+    await this.#end(old);
+    await replacement;
   }
 
   async remove(): Promise<void> {
     this.#isRemoved = true;
-    await this.#endKernel();
+    await this.#end(this.#kernel);
   }
 
-  async #endKernel(): Promise<void> {
+  async #end(kernel: Promise<Kernel>): Promise<void> {
     this.#isEndedByRequest = true;
     // One that never started has nothing to be ended.
-    const kernel = await this.#kernel.catch(() => undefined);
-    await kernel?.kill();
+    const started = await kernel.catch(() => undefined);
+    await started?.kill();
   }
 
   async #turn(execution: Execution, stream: ExecutionStream): Promise<void> {
@@ -123,7 +128,7 @@ export class Context {
   async #prepare(kernel: Kernel, { variables, accessToken }: Execution): Promise<void> {
     const isCopy = await this.#kernels.settle(kernel);
     const had = this.#variables?.of === kernel ? this.#variables.are : undefined;
-    const told = had === undefined || isCopy ? await sandboxVariables(accessToken) : undefined;
+    const told = had === undefined || isCopy ? await this.#kernels.facts.variables(accessToken) : undefined;
     const changes: Record<string, string | null> = {};
     if (told !== undefined) {
       for (const name of Object.keys(had ?? {})) changes[name] = null;
@@ -212,4 +217,10 @@ function signalGroup({ pid }: Kernel, name: "SIGSTOP" | "SIGCONT"): void {
   } catch {
     // It is gone.
   }
+}
+
+async function demandFolder(path: string): Promise<void> {
+  const status = await stat(path).catch(() => undefined);
+  if (status?.isDirectory() !== true)
+    throw new Fault(500, `cwd is ${JSON.stringify(path)}, which is no folder; make it first`);
 }

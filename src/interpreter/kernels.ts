@@ -5,12 +5,13 @@
 import type { Kernel, Language } from "./kernel.ts";
 import { SPARE_REFILL_IDLE_MS, SPARE_REFILL_MAX_MS } from "./limits.ts";
 import { logFailure } from "./log.ts";
-import { identity } from "./sandbox-facts.ts";
+import type { SandboxFacts } from "./sandbox-facts.ts";
 
 /** Where all kernels begin. */
 export const HOME_FOLDER = "/home/user";
 
 export class Kernels {
+  readonly facts: SandboxFacts;
   readonly #counts: ReadonlyMap<Language, number>;
   readonly #spares = new Map<Language, Kernel[]>();
   /** As which sandbox a kernel has drawn its random numbers last. */
@@ -20,20 +21,22 @@ export class Kernels {
   #refilling: Promise<void> | undefined;
 
   /** `counts`: how many spares of which language there should be. */
-  constructor(counts: ReadonlyMap<Language, number>) {
+  constructor(counts: ReadonlyMap<Language, number>, facts: SandboxFacts) {
     this.#counts = counts;
+    this.facts = facts;
   }
 
   async take(language: Language): Promise<Kernel> {
     const spare = this.#spares.get(language)?.shift();
     if (spare === undefined) return await this.#start(language);
+    this.#lastRun = performance.now();
     void this.refill(SPARE_REFILL_IDLE_MS);
     return spare;
   }
 
   /** Before code runs in it: true when it is a copy of one in another sandbox, and has new seeds from now on. */
   async settle(kernel: Kernel): Promise<boolean> {
-    const current = identity();
+    const current = this.facts.identity();
     if (this.#seededAs.get(kernel) === current) return false;
     await kernel.reseed();
     this.#seededAs.set(kernel, current);
@@ -62,19 +65,24 @@ export class Kernels {
   }
 
   async #refill(idleMs: number): Promise<void> {
-    for (const [language, count] of this.#counts) {
-      const spares = this.#spares.get(language) ?? [];
-      this.#spares.set(language, spares);
-      while (spares.length < count) {
-        await this.#untilIdle(idleMs);
-        const spare = await this.#start(language);
-        spares.push(spare);
-        void spare.ended.then(() => {
-          const at = spares.indexOf(spare);
-          if (at !== -1) spares.splice(at, 1);
-        });
-      }
+    for (let language = this.#lacking(); language !== undefined; language = this.#lacking()) {
+      await this.#untilIdle(idleMs);
+      this.#keep(language, await this.#start(language));
     }
+  }
+
+  #lacking(): Language | undefined {
+    return [...this.#counts].find(([language, count]) => (this.#spares.get(language)?.length ?? 0) < count)?.[0];
+  }
+
+  #keep(language: Language, spare: Kernel): void {
+    const spares = this.#spares.get(language) ?? [];
+    this.#spares.set(language, spares);
+    spares.push(spare);
+    void spare.ended.then(() => {
+      const at = spares.indexOf(spare);
+      if (at !== -1) spares.splice(at, 1);
+    });
   }
 
   async #untilIdle(idleMs: number): Promise<void> {
@@ -87,7 +95,7 @@ export class Kernels {
   }
 
   async #start(language: Language): Promise<Kernel> {
-    const current = identity();
+    const current = this.facts.identity();
     const kernel = await language.start(HOME_FOLDER);
     this.#seededAs.set(kernel, current);
     return kernel;

@@ -44,3 +44,5 @@ export const SANDBOX_VARIABLES_MAX_BYTES = 16 * 1024 * 1024;
 export const SPARE_REFILL_IDLE_MS = 1_000;
 /** or after this long, if some always runs. */
 export const SPARE_REFILL_MAX_MS = 20_000;
+/** Of the server's own log, until it is started anew: code in the sandbox can make it say things. */
+export const LOG_LINES_MAX = 10_000;

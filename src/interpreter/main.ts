@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { Contexts } from "./contexts.ts";
 import { Kernels } from "./kernels.ts";
 import { offers } from "./languages.ts";
+import { ownSandbox } from "./sandbox-facts.ts";
 import { interpreterServer } from "./server.ts";
 
 const PORT = 49_999;
@@ -16,7 +17,8 @@ const WARM_FILE = join(RUN_FOLDER, "warm");
 await rm(RUN_FOLDER, { recursive: true, force: true });
 await mkdir(RUN_FOLDER, { recursive: true, mode: 0o700 });
 const offered = offers(RUN_FOLDER);
-const kernels = new Kernels(new Map(offered.map(({ language, spares }) => [language, spares])));
+const spares = new Map(offered.map(({ language, spares }) => [language, spares]));
+const kernels = new Kernels(spares, ownSandbox);
 const contexts = new Contexts(
   offered.map(({ language }) => language),
   kernels,

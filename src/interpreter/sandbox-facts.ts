@@ -7,8 +7,16 @@ const VARIABLES_URL = "http://127.0.0.1:49983/envs";
 
 export type Variables = Readonly<Record<string, string>>;
 
-/** Another one after the sandbox was copied; the same after it was paused and resumed. */
-export function identity(): string {
+export interface SandboxFacts {
+  /** Another one after the sandbox was copied; the same after it was paused and resumed. */
+  identity(): string;
+  /** Undefined when they cannot be had, such as without the token of a secured sandbox. */
+  variables(accessToken: string | undefined): Promise<Variables | undefined>;
+}
+
+export const ownSandbox: SandboxFacts = { identity, variables: sandboxVariables };
+
+function identity(): string {
   try {
     return readFileSync(IDENTITY_FILE, "utf8").trim();
   } catch {
@@ -16,8 +24,7 @@ export function identity(): string {
   }
 }
 
-/** Undefined when they cannot be had, such as without the token of a secured sandbox. */
-export async function sandboxVariables(accessToken: string | undefined): Promise<Variables | undefined> {
+async function sandboxVariables(accessToken: string | undefined): Promise<Variables | undefined> {
   try {
     const answer = await fetch(VARIABLES_URL, {
       headers: accessToken === undefined ? {} : { "X-Access-Token": accessToken },

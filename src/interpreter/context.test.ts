@@ -1,0 +1,260 @@
+import { describe, expect, test } from "bun:test";
+import { createConnection } from "node:net";
+import { EXECUTIONS_WAITING_MAX } from "./limits.ts";
+import { type Line, linesOf, post, type ScriptedServer, scriptedServer } from "./testing/scripted-kernel.ts";
+
+type Fields = Record<string, unknown>;
+
+async function run(server: ScriptedServer, code: string, more: Fields = {}, headers = {}): Promise<Line[]> {
+  return await linesOf(await post(`${server.url}/execute`, Object.assign({ code }, more), { headers }));
+}
+
+async function contextOf(server: ScriptedServer): Promise<string> {
+  const answer = await post(`${server.url}/contexts`, {});
+  return ((await answer.json()) as { id: string }).id;
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await Bun.sleep(1);
+}
+
+function errorIn(lines: readonly Line[]): unknown {
+  return lines.find(({ type }) => type === "error")?.name;
+}
+
+function textOf(lines: readonly Line[]): unknown {
+  return lines.find(({ type }) => type === "stdout")?.text;
+}
+
+/** An execution that is under way, or waits; its client can leave. */
+async function begin(server: ScriptedServer, code: string, more: Fields = {}) {
+  const client = new AbortController();
+  const body = Object.assign({ code }, more);
+  const answer = await post(`${server.url}/execute`, body, { signal: client.signal });
+  return { leave: () => client.abort(), lines: linesOf(answer).catch(() => []) };
+}
+
+/** Over a connection of its own: `fetch` has no more than a few hundred at a time. Resolves when the answer begins. */
+async function plainly(server: ScriptedServer, code: string): Promise<{ end: Promise<void> }> {
+  const body = JSON.stringify({ code });
+  const began = Promise.withResolvers<void>();
+  const end = Promise.withResolvers<void>();
+  const socket = createConnection(Number(new URL(server.url).port), "127.0.0.1");
+  socket.write(`POST /execute HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  socket.on("data", (piece) => {
+    if (String(piece).startsWith("HTTP/1.1 200")) began.resolve();
+    if (String(piece).includes("end_of_execution")) end.resolve(void socket.destroy());
+  });
+  socket.on("error", began.reject);
+  await began.promise;
+  return { end: end.promise };
+}
+
+describe("executions in one context", () => {
+  test("wait for each other, in order, and their answers begin at once", async () => {
+    await using server = await scriptedServer();
+    const first = await begin(server, "wait");
+    const others = await Promise.all(["say a", "say b", "say c"].map((code) => begin(server, code)));
+    expect(server.kernels[0]?.cells).toEqual(["wait"]);
+    server.kernels[0]?.interrupt();
+    expect(errorIn(await first.lines)).toBe("Interrupted");
+    for (const { lines } of others) await lines;
+    expect(server.kernels[0]?.cells).toEqual(["wait", "say a", "say b", "say c"]);
+  });
+
+  test("do not wait for those in another", async () => {
+    await using server = await scriptedServer();
+    const first = await begin(server, "wait");
+    const other = await contextOf(server);
+    expect(textOf(await run(server, "say x", { context_id: other }))).toBe("x");
+    server.kernels[0]?.interrupt();
+    await first.lines;
+  });
+
+  test("end after an error, and the next one runs", async () => {
+    await using server = await scriptedServer();
+    expect((await run(server, "fail x")).map(({ type }) => type)).toEqual([
+      "number_of_executions",
+      "error",
+      "end_of_execution",
+    ]);
+    expect(textOf(await run(server, "say y"))).toBe("y");
+  });
+
+  test("are no more than the limit says", async () => {
+    await using server = await scriptedServer();
+    const first = await begin(server, "wait");
+    const waiting = await Promise.all(Array.from({ length: EXECUTIONS_WAITING_MAX }, () => plainly(server, "say x")));
+    const refused = await post(`${server.url}/execute`, { code: "say x" });
+    expect([refused.status, await refused.text()]).toEqual([429, expect.stringContaining("EXECUTIONS_WAITING_MAX")]);
+    server.kernels[0]?.interrupt();
+    await first.lines;
+    for (const { end } of waiting) await end;
+    expect(server.kernels[0]?.cells).toHaveLength(EXECUTIONS_WAITING_MAX + 1);
+  }, 30_000);
+});
+
+describe("a client that leaves", () => {
+  test("while it waits is dropped, and what runs goes on", async () => {
+    await using server = await scriptedServer();
+    const first = await begin(server, "wait");
+    const waiting = await begin(server, "say never");
+    const last = await begin(server, "say after");
+    waiting.leave();
+    await waiting.lines;
+    // The server hears of it after what it has heard before.
+    await fetch(`${server.url}/health`);
+    expect(server.kernels[0]?.interrupts).toBe(0);
+    server.kernels[0]?.interrupt();
+    await first.lines;
+    expect(textOf(await last.lines)).toBe("after");
+    expect(server.kernels[0]?.cells).toEqual(["wait", "say after"]);
+  });
+
+  test("while its code runs has it interrupted", async () => {
+    await using server = await scriptedServer();
+    const first = await begin(server, "wait");
+    await until(() => server.kernels[0]?.cells.length === 1);
+    first.leave();
+    expect(textOf(await run(server, "say next"))).toBe("next");
+    expect(server.kernels).toHaveLength(1);
+    expect(server.kernels[0]?.interrupts).toBe(1);
+  });
+
+  test("from code that hears no interrupt gets its context a new kernel", async () => {
+    await using server = await scriptedServer();
+    const first = await begin(server, "wait deaf");
+    await until(() => server.kernels[0]?.cells.length === 1);
+    first.leave();
+    expect(textOf(await run(server, "say next"))).toBe("next");
+    expect(server.kernels.map(({ isAlive }) => isAlive)).toEqual([false, true]);
+    expect(server.kernels[0]?.interrupts).toBeGreaterThan(1);
+  }, 30_000);
+});
+
+describe("a kernel", () => {
+  test("that ends under its code is replaced, in the same context", async () => {
+    await using server = await scriptedServer();
+    const id = await contextOf(server);
+    expect(errorIn(await run(server, "die", { context_id: id }))).toBe("ContextRestarting");
+    expect(textOf(await run(server, "say x", { context_id: id }))).toBe("x");
+    expect(server.kernels.map(({ isAlive }) => isAlive)).toEqual([false, true]);
+  });
+
+  test("that ends while nothing runs is replaced before anybody asks", async () => {
+    await using server = await scriptedServer();
+    await contextOf(server);
+    await server.kernels[0]?.kill();
+    await until(() => server.kernels.length === 2);
+  });
+
+  test("that cannot be replaced is told about, and tried again", async () => {
+    await using server = await scriptedServer();
+    const id = await contextOf(server);
+    server.breakStarts();
+    await run(server, "die", { context_id: id });
+    expect(errorIn(await run(server, "say x", { context_id: id }))).toBe("KernelError");
+  });
+
+  test.each([
+    ["restarted", "POST", "/restart", 2],
+    ["removed", "DELETE", "", 1],
+  ])("of a context that is %s ends what runs", async (_, method, path, kernels) => {
+    await using server = await scriptedServer();
+    const id = await contextOf(server);
+    const running = await begin(server, "wait", { context_id: id });
+    await until(() => server.kernels[0]?.cells.length === 1);
+    const answer = await fetch(`${server.url}/contexts/${id}${path}`, { method });
+    expect(answer.status).toBe(200);
+    expect(errorIn(await running.lines)).toBe("UnexpectedEndOfExecution");
+    expect(server.kernels).toHaveLength(kernels);
+  });
+
+  test("of a restarted context has its folder, and runs what waited", async () => {
+    await using server = await scriptedServer();
+    const answer = await post(`${server.url}/contexts`, { cwd: "/tmp" });
+    const { id } = (await answer.json()) as { id: string };
+    const running = await begin(server, "wait", { context_id: id });
+    const waiting = await begin(server, "say x", { context_id: id });
+    await until(() => server.kernels[0]?.cells.length === 1);
+    await fetch(`${server.url}/contexts/${id}/restart`, { method: "POST" });
+    await running.lines;
+    expect(textOf(await waiting.lines)).toBe("x");
+    expect(server.kernels.map(({ folder }) => folder)).toEqual(["/tmp", "/tmp"]);
+    expect(server.kernels[1]?.cells).toEqual(["say x"]);
+  });
+
+  test("is not spent on a folder that there is not", async () => {
+    await using server = await scriptedServer(1);
+    const answer = await post(`${server.url}/contexts`, { cwd: "/no/such" });
+    expect([answer.status, await answer.text()]).toEqual([500, expect.stringContaining("/no/such")]);
+    await contextOf(server);
+    expect(server.kernels).toHaveLength(1);
+  });
+
+  test("that is spare becomes a context's, and another is started when nothing runs", async () => {
+    await using server = await scriptedServer(1);
+    expect(server.kernels).toHaveLength(1);
+    await contextOf(server);
+    const running = await begin(server, "wait");
+    expect(server.kernels).toHaveLength(2);
+    server.kernels[1]?.interrupt();
+    await running.lines;
+    await until(() => server.kernels.length === 3);
+  }, 30_000);
+
+  test("draws new seeds before its first code in another sandbox, and not again", async () => {
+    await using server = await scriptedServer();
+    await run(server, "say x");
+    expect(server.kernels[0]?.reseeds).toBe(0);
+    server.sandbox.identity = "two";
+    await run(server, "say x");
+    await run(server, "say x");
+    expect(server.kernels[0]?.reseeds).toBe(1);
+  });
+});
+
+describe("variables", () => {
+  test("of the sandbox are asked for once, with the client's token, and again after a failure", async () => {
+    await using server = await scriptedServer();
+    server.sandbox.variables = undefined;
+    expect(textOf(await run(server, "show A", {}, { "X-Access-Token": "first" }))).toBe("(none)");
+    server.sandbox.variables = { A: "sandbox" };
+    for (let times = 0; times < 3; times++) {
+      expect(textOf(await run(server, "show A", {}, { "X-Access-Token": "next" }))).toBe("sandbox");
+    }
+    expect(server.sandbox.askedWith).toEqual(["first", "next"]);
+  });
+
+  test("of a call are gone before the next one", async () => {
+    await using server = await scriptedServer();
+    server.sandbox.variables = { A: "sandbox" };
+    const shown = await Promise.all([
+      run(server, "show A", { env_vars: { A: "call", B: "call" } }),
+      run(server, "show A"),
+      run(server, "show B"),
+    ]);
+    expect(shown.map(textOf)).toEqual(["call", "sandbox", "(none)"]);
+  });
+
+  test("of a call are gone also when its client has left", async () => {
+    await using server = await scriptedServer();
+    const first = await begin(server, "wait", { env_vars: { A: "call" } });
+    await until(() => server.kernels[0]?.cells.length === 1);
+    first.leave();
+    expect(textOf(await run(server, "show A"))).toBe("(none)");
+  });
+
+  test("of the sandbox are told to a new kernel, and to a copy of the sandbox", async () => {
+    await using server = await scriptedServer();
+    server.sandbox.variables = { A: "one", B: "one" };
+    const id = await contextOf(server);
+    await run(server, "show A", { context_id: id });
+    await run(server, "die", { context_id: id });
+    expect(textOf(await run(server, "show A", { context_id: id }))).toBe("one");
+    server.sandbox.identity = "two";
+    server.sandbox.variables = { A: "two" };
+    expect(textOf(await run(server, "show A", { context_id: id }))).toBe("two");
+    expect(textOf(await run(server, "show B", { context_id: id }))).toBe("(none)");
+  });
+});
