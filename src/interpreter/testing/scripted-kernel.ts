@@ -14,7 +14,7 @@ const NO_PID = 2 ** 30;
  * Cells: `say TEXT`, `fail`, `die`, `wait` (until it is interrupted, or for ever with `wait deaf`), `show NAME` of a
  * variable.
  */
-export class ScriptedKernel implements Kernel {
+class ScriptedKernel implements Kernel {
   readonly pid = NO_PID;
   readonly ended: Promise<void>;
   readonly variables = new Map<string, string>();
