@@ -21,11 +21,19 @@ def display_what_is_saved() -> None:
         plain_save(self, fp, format, **params)
         # A copy of this process (multiprocessing) has nobody to display it to.
         if isinstance(fp, (str, bytes, os.PathLike)) and os.getpid() == kernel:
-            display(self)
+            _display(self)
 
     def show(self: Image.Image, title: str | None = None) -> None:
         """Displays this image."""
-        display(self)
+        _display(self)
 
     Image.Image.save = save
     Image.Image.show = show
+
+
+def _display(image: Any) -> None:
+    """What was saved is saved, whether it can be shown or not."""
+    try:
+        display(image)
+    except Exception:  # noqa: BLE001: it may be of any class
+        return

@@ -1,80 +1,122 @@
 """
-What cells print. The kernel sends it on by a timer, which may strike between the text of a `print` and its newline:
-clients would get one line as two. Here what the timer finds unfinished waits for its next strike.
+What cells print. The kernel gathers it and sends it on by a timer. Clients get one line for each `print`: so here the
+texts of single prints are kept apart, and one that has just begun when the timer strikes waits for its newline.
 """
 
 from __future__ import annotations
 
-import io
+import os
 import sys
+import time
 from collections import defaultdict
 from typing import Any
 
+from ipykernel.iostream import OutStream
 
-class Buffer(io.StringIO):
-    """Knows how much of it was there when a write ended in a newline, and if the rest has waited before."""
 
-    whole = 0
-    has_waited = False
+class Prints:
+    """In the place of the plain text that the kernel gathers for one cell."""
 
-    def write(self, text: str) -> int:
-        count = super().write(text)
+    def __init__(self) -> None:
+        self._whole: list[str] = []
+        self._unfinished: list[str] = []
+        self._may_go_on = False
+        self._unfinished_since = 0.0
+
+    def write(self, text: str) -> None:
+        """`print` writes its newline by itself, also after a text that ends in one."""
+        if self._may_go_on and text == "\n":
+            self._whole[-1] += text
+            self._may_go_on = False
+            return
+        if not self._unfinished:
+            self._unfinished_since = time.monotonic()
+        self._unfinished.append(text)
+        self._may_go_on = False
         if text.endswith("\n"):
-            self.whole = self.tell()
-        return count
+            self._finish()
+            self._may_go_on = len(text) > 1
 
-    def cut_unfinished(self) -> str:
-        rest = self.getvalue()[self.whole :]
-        self.seek(self.whole)
-        self.truncate()
-        return rest
+    def take(self, unfinished_after: float) -> list[str]:
+        """The unfinished one, too, if it has been there for that many seconds."""
+        if self._unfinished and time.monotonic() - self._unfinished_since >= unfinished_after:
+            self._finish()
+        taken, self._whole = self._whole, []
+        self._may_go_on = False
+        return taken
+
+    def _finish(self) -> None:
+        text = "".join(self._unfinished)
+        self._unfinished = []
+        if text:
+            self._whole.append(text)
+
+    def __bool__(self) -> bool:
+        return bool(self._whole or self._unfinished)
 
 
-def keep_prints_whole() -> None:
-    from ipykernel.iostream import OutStream
+class PrintStream(OutStream):
+    """`sys.stdout` and `sys.stderr` of cells."""
 
-    OutStream._is_timed = False
-    OutStream._schedule_flush = _schedule_flush
-    OutStream._rotate_buffers = _rotate_buffers
+    def write(self, string: str) -> int | None:
+        is_part = isinstance(string, str) and not string.endswith("\n")
+        if self._is_master_process() or not is_part or self.pub_thread is None:
+            return super().write(string)
+        # A copy of this process has no timer, and sends with every write: here, when a print is whole or at a flush.
+        with self._buffer_lock:
+            self._buffers[frozenset(self.parent_header.items())].write(string)
+        return len(string)
+
+    def _schedule_flush(self) -> None:
+        if self._flush_pending:
+            return
+        self._flush_pending = True
+        self.pub_thread.schedule(lambda: self._io_loop.call_later(self.flush_interval, self._flush_by_timer))
+
+    def _flush_by_timer(self) -> None:
+        self._flush_pending = False
+        self._send(self.flush_interval)
+        if self._buffers:
+            self._schedule_flush()
+
+    def _flush(self) -> None:
+        """Called by the stream itself when all that is there is to be sent, at the end of a cell for one."""
+        self._flush_pending = False
+        self._subprocess_flush_pending = False
+        self._send(0)
+
+    def _send(self, unfinished_after: float) -> None:
+        """In the thread that sends, but for copies of this process, which have none."""
+        for parent, parts in self._take(unfinished_after):
+            self.session.pid = os.getpid()
+            content: dict[str, Any] = {"name": self.name, "text": "".join(parts)}
+            if len(parts) > 1:
+                content["parts"] = parts
+            message = self.session.msg("stream", content, parent=dict(parent))
+            for hook in self._hooks:
+                message = hook(message)
+                if message is None:
+                    return
+            self.session.send(self.pub_thread, message, ident=self.topic)
+
+    def _take(self, unfinished_after: float) -> list[tuple[Any, list[str]]]:
+        """What is to be sent, by the cell it belongs to: all of it, or what the timer may send."""
+        taken = []
+        with self._buffer_lock:
+            for parent, prints in list(self._buffers.items()):
+                parts = prints.take(unfinished_after)
+                if parts:
+                    taken.append((parent, parts))
+                if not prints:
+                    del self._buffers[parent]
+        return taken
+
+
+def keep_prints_apart() -> None:
+    """In messages, `parts` has the texts of single prints, beside the whole in `text`."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, OutStream):
+        if type(stream) is OutStream:
             stream.flush()
             with stream._buffer_lock:
-                stream._buffers = defaultdict(Buffer)
-
-
-def _schedule_flush(self: Any) -> None:
-    if self._flush_pending:
-        return
-    self._flush_pending = True
-    self.pub_thread.schedule(lambda: self._io_loop.call_later(self.flush_interval, _timed_flush, self))
-
-
-def _timed_flush(self: Any) -> None:
-    """In the thread that sends, as all flushes are."""
-    self._is_timed = True
-    try:
-        self._flush()
-    finally:
-        self._is_timed = False
-    if self._buffers:
-        self._schedule_flush()
-
-
-def _rotate_buffers(self: Any) -> dict[Any, Buffer]:
-    """Gives what is to be sent."""
-    with self._buffer_lock:
-        full, self._buffers = self._buffers, defaultdict(Buffer)
-        if self._is_timed:
-            for parent, buffer in full.items():
-                _keep_unfinished(buffer, self._buffers, parent)
-        return full
-
-
-def _keep_unfinished(buffer: Buffer, kept: dict[Any, Buffer], parent: Any) -> None:
-    if buffer.whole == 0 and buffer.has_waited:
-        return
-    rest = buffer.cut_unfinished()
-    if rest:
-        kept[parent].write(rest)
-        kept[parent].has_waited = True
+                stream._buffers = defaultdict(Prints)
+                stream.__class__ = PrintStream

@@ -23,7 +23,7 @@ def reseed() -> None:
         "multiprocessing.process": _renew_authkey,
         "multiprocessing.synchronize": lambda module: _renew_names(module.SemLock),
         "multiprocessing.heap": lambda module: _renew_names(module.Arena),
-        "uuid": _forget_node,
+        "uuid": _renew_node,
         "sqlite3": _reseed_sqlite,
     }
     for name, step in steps.items():
@@ -62,8 +62,13 @@ def _renew_authkey(process: Any) -> None:
         process.current_process().authkey = os.urandom(32)
 
 
-def _forget_node(uuid: Any) -> None:
-    uuid._node = None
+def _renew_node(uuid: Any) -> None:
+    """
+    `uuid1` is made of the time, the address of the network card, which is that of every sandbox, and a number that
+    libuuid draws once: a random address, and a number for each, by Python's own way.
+    """
+    uuid._generate_time_safe = None
+    uuid._node = uuid._random_getnode()
 
 
 def _reseed_sqlite(_sqlite: Any) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.formatters import BaseFormatter
 from traitlets import Unicode
 
-from . import charts, frames, plain_json
+from . import charts, frames, long_text, plain_json
 
 if TYPE_CHECKING:
-    from IPython.core.formatters import DisplayFormatter
     from IPython.core.interactiveshell import InteractiveShell
 
 
@@ -21,9 +19,9 @@ def register(shell: InteractiveShell) -> None:
     # The trait alone leaves tracebacks as they are.
     shell.run_line_magic("colors", "NoColor")
     formatter = shell.display_formatter
-    _keep_errors_apart(formatter)
     # Long sequences are shown whole.
     formatter.formatters["text/plain"].max_seq_length = 0
+    long_text.lay_out_quickly(formatter.formatters["text/plain"])
     for kind in (DataFormatter, ChartFormatter):
         formatter.formatters[kind.format_type.default_value] = kind(parent=formatter)
     formatter.active_types = formatter.format_types
@@ -77,33 +75,3 @@ def _quiet(show: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return None
 
     return quiet
-
-
-def _keep_errors_apart(formatter: DisplayFormatter) -> None:
-    """
-    A `_repr_html_` that raises is no error of the cell: its text is shown all the same, and the error is told on
-    stderr. For plain text it stays one, as there is nothing left to show.
-    """
-    for mime, one in formatter.formatters.items():
-        if mime != "text/plain":
-            formatter.formatters[mime] = _telling_on_stderr(type(one))(parent=formatter)
-    bundles = formatter.mimebundle_formatter
-    formatter.mimebundle_formatter = _telling_on_stderr(type(bundles))(parent=formatter)
-
-
-def _telling_on_stderr(kind: type[BaseFormatter]) -> type[BaseFormatter]:
-    plain_call = kind.__call__.__wrapped__
-
-    class Telling(kind):
-        def __call__(self, obj: Any, *args: Any, **named: Any) -> Any:
-            try:
-                shown = plain_call(self, obj, *args, **named)
-            except NotImplementedError:
-                shown = None
-            except Exception:  # noqa: BLE001: values may raise whatever they like
-                traceback.print_exc()
-                shown = None
-            return self._check_return(shown, obj)
-
-    Telling.__name__ = Telling.__qualname__ = kind.__name__
-    return Telling
