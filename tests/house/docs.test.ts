@@ -41,7 +41,7 @@ import { anchors, links, tableRows } from "./markdown.ts";
 import { PROJECT, projectFiles, readText } from "./source-files.ts";
 
 const files = projectFiles();
-const pages = files.filter(({ path }) => /^(?:[A-Z]+|docs\/.*)\.md$/.test(path));
+const pages = files.filter(({ path }) => /^(?:[A-Z]+|docs\/.*|examples\/.*)\.md$/.test(path));
 const api = readText("docs/api.md");
 
 describe("configuration.md", () => {
