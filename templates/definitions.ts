@@ -1,5 +1,6 @@
 /** All templates that come with Sandlot, but `base`, without which there is no server. */
 import type { TemplateDefinition } from "../src/contract/template-definition.ts";
 import { codeInterpreter } from "./code-interpreter-v1/definition.ts";
+import { desktop } from "./desktop/definition.ts";
 
-export const DEFINITIONS: readonly TemplateDefinition[] = [codeInterpreter];
+export const DEFINITIONS: readonly TemplateDefinition[] = [codeInterpreter, desktop];

@@ -31,6 +31,8 @@ const TOOLS_OF_TESTS = {
   microsocks: "microsocks",
   "ld-musl-config": "musl",
 };
+/** What streams of desktops are looked at with. */
+const BROWSER_OF_TESTS = { chromium: "chromium" };
 /** What has Node and Python find names below localhost. It brings no command, so there is none to look for. */
 const NAMES_OF_TESTS = { "names below localhost": "libnss-myhostname" };
 /**
@@ -83,6 +85,9 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   const config = loadConfig(settingsOfServer(process.env));
   await prepare(config, [...runscSteps(config), ...imageSteps(config, files), ...templateStepsFor(config, files)]);
   await installPackages((line) => console.error(`  ${line}`), TOOLS_OF_TESTS);
+  if (files.some((file) => file.startsWith("tests/functional/desktop/"))) {
+    await installPackages((line) => console.error(`  ${line}`), BROWSER_OF_TESTS);
+  }
   if (!isFound(await lookUp("api.sandlot.localhost"), "sandlot.localhost")) {
     await installPackages((line) => console.error(`  ${line}`), NAMES_OF_TESTS);
   }

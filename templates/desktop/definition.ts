@@ -1,0 +1,70 @@
+/** A screen with XFCE and a browser, looked at and worked on from outside, for `@e2b/desktop`. */
+import type { TemplateDefinition } from "../../src/contract/template-definition.ts";
+
+/** What the clients call. */
+const CALLED = [
+  "xvfb",
+  "x11-utils",
+  "x11-xserver-utils",
+  "xfce4-session",
+  "xdotool",
+  "scrot",
+  "x11vnc",
+  "novnc",
+  "websockify",
+  "net-tools",
+  "procps",
+  "libgtk-3-bin",
+  "xdg-utils",
+];
+
+/** What makes a session of it, and has files open in the program that fits. */
+const SESSION = [
+  "xfwm4",
+  "xfdesktop4",
+  "xfce4-panel",
+  "xfce4-settings",
+  "xfconf",
+  "dbus-daemon",
+  "dbus-x11",
+  "exo-utils",
+  "libglib2.0-bin",
+  "gsettings-desktop-schemas",
+  "dconf-gsettings-backend",
+  "shared-mime-info",
+  "desktop-file-utils",
+  "xdg-user-dirs",
+  "adwaita-icon-theme",
+  "librsvg2-common",
+  "fonts-dejavu-core",
+  "fonts-liberation",
+  "fonts-noto-color-emoji",
+];
+
+/** What there is to work with. Office programs would double the size. */
+const PROGRAMS = [
+  "chromium",
+  "mousepad",
+  "xfce4-terminal",
+  "thunar",
+  "ristretto",
+  "galculator",
+  "x11-apps",
+  "xclip",
+  "wmctrl",
+  "ffmpeg",
+  "python3-xlib",
+];
+
+export const desktop: TemplateDefinition = {
+  name: "desktop",
+  id: "sandlotdesktop000000",
+  description: "A screen with XFCE and Chromium, and a stream of it",
+  packages: [...CALLED, ...SESSION, ...PROGRAMS],
+  finish: [],
+  programs: {},
+  start: null,
+  cpuCount: 2,
+  memoryMB: 2048,
+  diskSizeMB: 10_240,
+};

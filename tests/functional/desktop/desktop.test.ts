@@ -1,0 +1,141 @@
+/** What users of `@e2b/desktop` do with a screen, through the unmodified client. */
+import { expect, test } from "bun:test";
+import type { Sandbox } from "@e2b/desktop";
+import {
+  currentTitle,
+  desktopOfFile,
+  desktopServer,
+  openColouredWindow,
+  pictureOf,
+} from "../../support/screen/desktop.ts";
+import { readPicture } from "../../support/screen/picture.ts";
+import { refusalOf, until } from "../../support/until.ts";
+
+const server = desktopServer();
+const desktop = desktopOfFile(server);
+
+const MIDDLE = { x: 512, y: 384 };
+
+test("the pointer is in the middle of the screen, which has the size that the client asked for", async () => {
+  expect(await desktop().getCursorPosition()).toEqual(MIDDLE);
+  expect(await desktop().getScreenSize()).toEqual({ width: 1024, height: 768 });
+});
+
+test("screenshots are PNG of that size, in every format", async () => {
+  const bytes = await desktop().screenshot();
+  const blob = await desktop().screenshot("blob");
+  const stream = await desktop().screenshot("stream");
+  for (const png of [bytes, await blob.bytes(), await new Response(stream).bytes()]) {
+    const { width, height } = readPicture(png);
+    expect([width, height]).toEqual([1024, 768]);
+  }
+});
+
+test("a machine id is there, as programs on the bus want it", async () => {
+  expect(await desktop().files.read("/etc/machine-id")).toMatch(/^[0-9a-f]{32}\n$/);
+});
+
+test.each([
+  [1, 1],
+  [1023, 767],
+  [333, 421],
+])("the pointer moves to exactly %p, %p", async (x, y) => {
+  await desktop().moveMouse(x, y);
+  expect(await desktop().getCursorPosition()).toEqual({ x, y });
+});
+
+test("a right click on the desktop brings its menu", async () => {
+  const before = await pictureOf(desktop());
+  await desktop().rightClick(700, 300);
+  const around = [...Array(100).keys()].map((step) => [720 + step, 310 + 2 * step] as const);
+  await until("the picture around the pointer changes", async () => {
+    const now = await pictureOf(desktop());
+    return around.filter(([x, y]) => now.at(x, y) !== before.at(x, y)).length > 50;
+  });
+  await desktop().press("esc");
+});
+
+test("a window of a colour is in the picture, and has a title and an id", async () => {
+  await openColouredWindow(desktop(), { colour: "#1fa34c", title: "green" });
+  const [id = ""] = await desktop().getApplicationWindows("xmessage");
+  expect(await desktop().getWindowTitle(id)).toBe("green");
+  // Where it lies, and nowhere else.
+  const picture = await pictureOf(desktop());
+  expect(picture.at(270, 400)).toBe("#1fa34c");
+  expect(picture.at(700, 400)).not.toBe("#1fa34c");
+  await desktop().commands.run("pkill -x xmessage");
+  expect((await refusalOf(desktop().getApplicationWindows("xmessage"))).message).toContain("exit status 1");
+});
+
+test("text reaches the window that has the keyboard, as it was given", async () => {
+  const text = `It's "25 characters" a call; so $HOME & \`this\` \\ take 3: Größe, 5 €.`;
+  await startInTerminal("typing", "cat > /home/user/typed");
+  await desktop().write(text);
+  await desktop().press("enter");
+  await desktop().press(["ctrl", "d"]);
+  await until("the text is written", async () => (await written("/home/user/typed")) === `${text}\n`);
+}, 60_000);
+
+test("buttons, the wheel, drags and keys reach a window", async () => {
+  await desktop().commands.run("xev -name events -geometry 300x200+120+240 > /tmp/events", { background: true });
+  await until("the window has the keyboard", async () => (await currentTitle(desktop())) === "events");
+  await desktop().leftClick(200, 350);
+  await desktop().middleClick(200, 350);
+  await desktop().doubleClick(200, 350);
+  await desktop().scroll("up", 2);
+  await desktop().scroll("down", 1);
+  await desktop().mousePress("right");
+  await desktop().mouseRelease("right");
+  await desktop().drag([210, 360], [310, 380]);
+  for (const key of ["enter", "f5", "page_down", "a"]) await desktop().press(key);
+  await desktop().press(["ctrl", "shift", "x"]);
+  const said = () => written("/tmp/events");
+  await until("the last key is there", async () => /KeyRelease event[\s\S]*keysym 0x58, X\)/.test(await said()));
+  const buttons = [...(await said()).matchAll(/ButtonPress event[\s\S]*?button (\d)/g)].map(([, button]) => button);
+  expect(buttons.join("")).toBe("121144531");
+  const keys = [...(await said()).matchAll(/KeyPress event[\s\S]*?keysym \w+, (\w+)\)/g)].map(([, key]) => key);
+  expect(keys).toEqual(["Return", "F5", "Next", "a", "Control_L", "Shift_L", "X"]);
+  // Pressed where the drag begins, released where it ends.
+  const places = [...(await said()).matchAll(/(Button\w+) event[\s\S]*?root:\((\d+,\d+)\)/g)].slice(-2);
+  expect(places.map(([, what, where]) => [what, where])).toEqual([
+    ["ButtonPress", "210,360"],
+    ["ButtonRelease", "310,380"],
+  ]);
+  await desktop().commands.run("pkill -x xev");
+}, 60_000);
+
+test("a text file opens in an editor, which leaves it as it is", async () => {
+  await desktop().files.write("/home/user/letter.txt", "Dear reader\n");
+  await desktop().open("/home/user/letter.txt");
+  await until("the editor has it", async () => (await currentTitle(desktop())) === "~/letter.txt - Mousepad");
+  expect((await desktop().getApplicationWindows("mousepad")).length).toBeGreaterThan(0);
+  expect(await written("/home/user/letter.txt")).toBe("Dear reader\n");
+}, 60_000);
+
+test("the browser starts by the names that examples have, and opens pages", async () => {
+  const page = (title: string, colour: string) => `<title>${title}</title><body style="background:${colour}">`;
+  await desktop().files.write("/home/user/first.html", page("first page", "#7b2d8e"));
+  await desktop().files.write("/home/user/second.html", page("second page", "#c98a12"));
+  await desktop().files.write("/home/user/third.html", page("third page", "#0f5fbf"));
+  await desktop().launch("google-chrome", "file:///home/user/first.html");
+  await isShown(desktop(), "first page", "#7b2d8e");
+  await desktop().launch("firefox", "file:///home/user/second.html");
+  await isShown(desktop(), "second page", "#c98a12");
+  await desktop().open("/home/user/third.html");
+  await isShown(desktop(), "third page", "#0f5fbf");
+}, 120_000);
+
+async function isShown(on: Sandbox, title: string, colour: string): Promise<void> {
+  await until(`the browser has ${title}`, async () => (await currentTitle(on)) === `${title} - Chromium`, 60_000);
+  await until(`${title} is drawn`, async () => (await pictureOf(on)).count(colour) > 100_000);
+}
+
+async function startInTerminal(title: string, command: string): Promise<void> {
+  const line = `xfce4-terminal --title=${title} --execute sh -c '${command}'`;
+  await desktop().commands.run(line, { background: true, timeoutMs: 0 });
+  await until("the terminal has the keyboard", async () => (await currentTitle(desktop())) === title);
+}
+
+function written(path: string): Promise<string> {
+  return desktop().files.read(path);
+}

@@ -1,0 +1,114 @@
+/** The stream of a desktop, as people see it: in a browser, through the server, over a WebSocket. */
+import { afterEach, beforeAll, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { browserOfFile } from "../../support/screen/browser.ts";
+import { desktopOfFile, desktopServer, isWindowIn, openColouredWindow } from "../../support/screen/desktop.ts";
+import { refusalOf, until } from "../../support/until.ts";
+
+const COLOUR = "#d0401b";
+
+const server = desktopServer();
+const desktop = desktopOfFile(server);
+const browser = browserOfFile();
+
+beforeAll(async () => {
+  await openColouredWindow(desktop(), { colour: COLOUR, title: "red" });
+}, 60_000);
+afterEach(async () => {
+  await Promise.all(
+    browser()
+      .contexts()
+      .map((context) => context.close()),
+  );
+  await stop();
+});
+
+test("shows what is on the screen and takes what is done there, until it is stopped", async () => {
+  await desktop().stream.start();
+  const url = desktop().stream.getUrl();
+  const { port } = new URL(server().url);
+  const host = `6080-${desktop().sandboxId}.localhost:${port}`;
+  expect(url).toBe(`https://${host}/vnc.html?autoconnect=true&resize=scale`);
+  expect((await refusalOf(desktop().stream.start())).message).toBe("Stream is already running");
+
+  const page = await open(url);
+  await until("the window is in the stream", () => hasWindow(page));
+  expect(await screenOf(page)).toEqual([1024, 768]);
+  await page.locator("canvas").click({ position: { x: 100, y: 50 } });
+  await until("the pointer is where the page has it", async () => (await desktop().getCursorPosition()).x < 512);
+
+  await stop();
+  await desktop().stream.start();
+  const again = await open(desktop().stream.getUrl());
+  await until("the window is in the next stream", () => hasWindow(again));
+}, 120_000);
+
+test("asks for its key, if there is one", async () => {
+  await desktop().stream.start({ requireAuth: true });
+  const authKey = desktop().stream.getAuthKey();
+  const stranger = await open(desktop().stream.getUrl());
+  await stranger.locator("#noVNC_credentials_dlg.noVNC_open").waitFor();
+  expect(await hasWindow(stranger)).toBe(false);
+  await stranger.close();
+  const wrong = await open(desktop().stream.getUrl({ authKey: "another1" }));
+  await wrong.locator("#noVNC_status.noVNC_open", { hasText: /failed/ }).waitFor();
+  expect(await hasWindow(wrong)).toBe(false);
+  await wrong.close();
+
+  const viewer = await open(desktop().stream.getUrl({ authKey, viewOnly: true }));
+  await until("the window is in the stream", () => hasWindow(viewer));
+  await desktop().moveMouse(600, 400);
+  await viewer.locator("canvas").click({ position: { x: 100, y: 50 } });
+  // What a click there did would be seen before the picture that follows it.
+  await desktop().moveMouse(601, 401);
+  expect(await desktop().getCursorPosition()).toEqual({ x: 601, y: 401 });
+}, 120_000);
+
+test("may be that of one window", async () => {
+  const [windowId = ""] = await desktop().getApplicationWindows("xmessage");
+  await desktop().stream.start({ windowId, requireAuth: false });
+  const page = await open(desktop().stream.getUrl({ resize: "off" }));
+  await until("the window is in the stream", () => hasWindow(page));
+  expect(await screenOf(page)).toEqual([300, 200]);
+}, 60_000);
+
+/** The server of a test speaks no TLS. */
+async function open(url: string): Promise<Page> {
+  const page = await (await browser().newContext()).newPage();
+  await page.goto(url.replace("https:", "http:"));
+  return page;
+}
+
+/** Also while pages are connected. */
+async function stop(): Promise<void> {
+  await desktop().stream.stop();
+  await until("both ports are free again", async () => {
+    const { stdout } = await desktop().commands.run("netstat -tln; pgrep -x x11vnc || true");
+    return !/:(?:6080|5900) /.test(stdout) && !/^\d+$/m.test(stdout);
+  });
+}
+
+function screenOf(page: Page): Promise<number[]> {
+  return page
+    .locator("canvas")
+    .evaluate((canvas) => [(canvas as HTMLCanvasElement).width, (canvas as HTMLCanvasElement).height]);
+}
+
+async function hasWindow(page: Page): Promise<boolean> {
+  const points = await page.evaluate(
+    (colour) => {
+      const canvas = document.querySelector("canvas");
+      // Before it is connected, the page has one without a size, or none.
+      if (canvas === null || canvas.width === 0) return 0;
+      const { data } = canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height) ?? { data: [] };
+      let found = 0;
+      for (let at = 0; at < data.length; at += 4) {
+        const [red = 0, green = 0, blue = 0] = [data[at], data[at + 1], data[at + 2]];
+        if ((red << 16) + (green << 8) + blue === colour) found++;
+      }
+      return found;
+    },
+    Number.parseInt(COLOUR.slice(1), 16),
+  );
+  return isWindowIn({ count: () => points }, COLOUR);
+}
