@@ -110,7 +110,8 @@ function parseTemplates(text: string): TemplateDefinition[] {
   return names.filter((name) => name !== "").map(definitionOf);
 }
 
-function definitionOf(name: string): TemplateDefinition {
+/** Fault 400, with those there are, when none has this name. */
+export function definitionOf(name: string): TemplateDefinition {
   const found = DEFINITIONS.find((definition) => definition.name === name);
   if (found !== undefined) return found;
   const known = DEFINITIONS.map((definition) => definition.name).join(", ");

@@ -33,15 +33,23 @@ export function serverFile(data: DataFolder): string {
   return join(data.runFolder, "server.pid");
 }
 
-async function stopServer(data: DataFolder): Promise<void> {
+/** The pid of the server on this data folder, if one runs. */
+export function runningServer(data: DataFolder): number | undefined {
+  const { pid, ticks } = notedServer(data);
+  return pid > 1 && startTicks(pid) === ticks ? pid : undefined;
+}
+
+function notedServer(data: DataFolder): { pid: number; ticks: string } {
   const file = serverFile(data);
-  if (!existsSync(file)) return;
-  const [pid = 0, ticks = ""] = readFileSync(file, "utf8")
-    .split(" ")
-    .map((part, at) => (at === 0 ? Number(part) : part));
-  if (typeof pid !== "number" || pid <= 1 || startTicks(pid) !== ticks) return;
+  const [pid = "0", ticks = ""] = existsSync(file) ? readFileSync(file, "utf8").split(" ") : [];
+  return { pid: Number(pid), ticks };
+}
+
+async function stopServer(data: DataFolder): Promise<void> {
+  const pid = runningServer(data);
+  if (pid === undefined) return;
   process.kill(pid, "SIGTERM");
-  for (const deadline = performance.now() + STOP_MS; startTicks(pid) === ticks; await Bun.sleep(POLL_MS)) {
+  for (const deadline = performance.now() + STOP_MS; runningServer(data) === pid; await Bun.sleep(POLL_MS)) {
     if (performance.now() > deadline) throw new Fault(500, `the server (pid ${pid}) did not stop within ${STOP_MS} ms`);
   }
 }

@@ -5,6 +5,9 @@
 
 /** Sandboxes of one template that are kept ready. */
 export const READY_MAX = 64;
+/** How often it is looked how far a build is that a running server does, and how long that server may take to begin. */
+export const BUILD_LOOK_MS = 250;
+export const BUILD_TAKEN_UP_MS = 60_000;
 /** How long a connection to the management interface may be silent, or its body slow. Bun takes no more. */
 export const IDLE_SECONDS = 255;
 /** Requests and streams to all sandboxes at once; the most that Bun takes. */

@@ -17,6 +17,7 @@ import { up } from "./up.ts";
 const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B interface
 
   sandlot up                   set up what is missing, then serve (this is what npm start does)
+  sandlot up --with NAME …     the same, with these templates that come with Sandlot built before it says it is ready
   sandlot down                 end all sandboxes and undo what start-up changed on this machine; data is kept
   sandlot doctor               test every prerequisite by doing it
   sandlot tls                  make a certificate for *.sandlot.localhost, for URLs that a browser opens, and say how to
@@ -31,6 +32,8 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
                                once, reads=N and changes=N requests each second, "usual" is what the server allows
                                any team; blocked=yes or blocked=no
   sandlot templates            show all templates, their builds and what they take on the disk
+  sandlot templates build NAME …
+                               build templates that come with Sandlot, before somebody asks for them
   sandlot templates ready NAME COUNT
                                keep so many sandboxes of a template booted, for creates that are fast
   sandlot templates wall NAME crun|runsc|default
@@ -40,11 +43,13 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
 
 Settings are environment variables; docs/configuration.md lists them.`;
 
+const WITH = "--with";
+
 async function main(args: readonly string[]): Promise<number> {
   const [command = "help", ...rest] = args;
   switch (command) {
     case "up":
-      takesNone(command, rest);
+      takeWith(rest);
       return await up(loadConfig(process.env));
     case "serve":
       takesNone(command, rest);
@@ -74,6 +79,17 @@ async function main(args: readonly string[]): Promise<number> {
     default:
       throw new Fault(400, `there is no command "${command}"; \`sandlot help\` lists them`);
   }
+}
+
+/** `--with NAME` is a setting that the server finds in its environment. */
+function takeWith(rest: readonly string[]): void {
+  const [option = "", ...names] = rest.flatMap((part) => part.split(/[=,]/)).filter((part) => part !== "");
+  if (rest.length === 0) return;
+  const wanted = names.filter((name) => name !== WITH);
+  if (option !== WITH || wanted.length === 0) {
+    throw new Fault(400, `sandlot up takes nothing, or ${WITH} NAME …, but got "${rest.join(" ")}"`);
+  }
+  process.env.SANDLOT_WITH = wanted.join(",");
 }
 
 function takesNone(command: string, rest: readonly string[]): void {

@@ -4,11 +4,9 @@ import { join } from "node:path";
 import { FolderBlobs } from "../blobs/folder-blobs.ts";
 import { Fault } from "../contract/fault.ts";
 import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
-import type { TemplateDefinition } from "../contract/template-definition.ts";
 import { createIds } from "../control/access/ids.ts";
 import { createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
-import type { BuiltinDefinition } from "../control/templates/builtin-definition.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
 import { createEdge } from "../edge/edge.ts";
 import { RouteTable } from "../edge/route-table.ts";
@@ -18,7 +16,6 @@ import { MountNamespace } from "../host/mount/mount-namespace.ts";
 import { LocalImages } from "../host/registry/local-images.ts";
 import { BASE_IMAGE } from "../host/setup/base-image.ts";
 import { applySettings } from "../host/setup/host-changes.ts";
-import { firstBuildOf, templateVersion } from "../host/setup/template-image.ts";
 import { TemplateImages } from "../host/setup/template-images.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { outliveOthers } from "../host/system/oom-score.ts";
@@ -27,7 +24,7 @@ import { openStore } from "../store/store.ts";
 import { systemClock } from "../work/clock.ts";
 import { described, type Log, stderrLog } from "../work/log.ts";
 import { banner } from "./banner.ts";
-import { buildAhead } from "./build-ahead.ts";
+import { buildAhead, builtinDefinition } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
 import { serverFile } from "./down.ts";
 import { firstApiKey } from "./first-api-key.ts";
@@ -117,22 +114,6 @@ export async function serve(config: Config): Promise<number> {
   await store.close();
   console.log("sandlot: stopped. Sandboxes run on and are served again at the next start; `sandlot down` ends them.");
   return 0;
-}
-
-/** Versions are found when somebody asks: the first start is to be quick. */
-function builtinDefinition(definition: TemplateDefinition): BuiltinDefinition {
-  const { id, name, start, cpuCount, memoryMB, diskSizeMB } = definition;
-  let version: string | undefined;
-  return {
-    id,
-    name,
-    start,
-    cpuCount,
-    memoryMB,
-    diskSizeMB,
-    version: () => (version ??= templateVersion(definition)),
-    firstBuild: () => firstBuildOf(definition),
-  };
 }
 
 /** Made at the first start; links that were given out hold over a restart. */

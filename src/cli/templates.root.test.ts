@@ -57,6 +57,10 @@ test("refuses what it does not understand and changes nothing", async () => {
     [["ready", "web"], "ready NAME COUNT"],
     [["ready", "web", "1", "2"], "ready NAME COUNT"],
     [["list"], "ready NAME COUNT"],
+    [["build"], "takes names. Those there are: code-interpreter-v1"],
+    [["build", "nothing"], 'no template "nothing" comes with Sandlot. Those that do: code-interpreter-v1'],
+    // Nothing is built when one of the names is none.
+    [["build", "code-interpreter-v1", "nothing"], 'no template "nothing"'],
     [["ready", "base", "1"], "SANDLOT_READY"],
     [["wall", "web", "docker"], 'crun or runsc, or default for what the setting says, not "docker"'],
     [["ready", "nothing", "1"], 'no template "nothing"'],

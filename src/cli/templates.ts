@@ -9,10 +9,12 @@ import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
 import { listTemplates, setKeptReady, setWall } from "../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../host/disk/stored-bytes.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
+import { templateVersion } from "../host/setup/template-image.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { replaceProcess } from "../host/system/syscalls.ts";
 import type { Store } from "../store/store.ts";
 import type { TemplateOverview } from "../store/templates.ts";
+import { buildTemplates, stateOf } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
 import { READY_MAX } from "./limits.ts";
 import { withStore } from "./own-store.ts";
@@ -20,13 +22,14 @@ import { demandRoot, prepare, runscSteps } from "./prepare.ts";
 
 const MIB = 1024 * 1024;
 const UNSEEN = "?";
-const USAGE = `sandlot templates takes nothing, ready NAME COUNT, or wall NAME ${WALLS.join("|")}|default`;
+const USAGE = `sandlot templates takes nothing, build NAME…, ready NAME COUNT, or wall NAME ${WALLS.join("|")}|default`;
 /** In the place of a wall: what the setting says. */
 const BY_SETTING = "default";
 
 export function templates(config: Config, args: readonly string[]): Promise<number> {
   const [action, name, value, ...rest] = args;
   if (action === undefined) return list(config);
+  if (action === "build") return buildTemplates(config, args.slice(1));
   const change = CHANGES[action];
   if (change === undefined || name === undefined || value === undefined || rest.length > 0) throw new Fault(400, USAGE);
   const changed = change(name, value);
@@ -60,7 +63,7 @@ function list(config: Config): Promise<number> {
   demandRoot();
   enterMounts(config, ["templates"]);
   return withStore(config, async (store) => {
-    for (const line of await listed(store, config.dataFolder)) console.log(line);
+    for (const line of await listed(store, config)) console.log(line);
     return 0;
   });
 }
@@ -76,10 +79,14 @@ function enterMounts(config: Config, args: readonly string[]): void {
   replaceProcess([program, ...enter, process.execPath, join(import.meta.dir, "main.ts"), ...args], env);
 }
 
-async function listed(store: Store, dataFolder: string): Promise<string[]> {
+async function listed(store: Store, { dataFolder, definitions }: Config): Promise<string[]> {
   const stored = await storedBytes(dataFolder);
   const all = await listTemplates(store);
-  const lines = all.map((template) => `${described(template)}  disk=${shown(stored && bytesOf(template, stored))}`);
+  const lines = all.map((template) => {
+    const definition = definitions.find(({ id }) => id === template.id);
+    const more = definition ? [`version=${templateVersion(definition)}`, `state=${stateOf(definition, template)}`] : [];
+    return [described(template), ...more, `disk=${shown(stored && bytesOf(template, stored))}`].join("  ");
+  });
   if (stored === undefined) return [...lines, "disk use is shown while the server runs"];
   const [images, checkpoints] = [sum(stored.images.values()), sum(stored.checkpoints.values())];
   return [...lines, `all images ${shown(images)}, checkpoints ${shown(checkpoints)}, layers ${shown(stored.layers)}`];

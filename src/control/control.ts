@@ -134,7 +134,7 @@ export function createControl(services: ControlServices): Control {
     },
     buildLimits,
   );
-  const builtins = new BuiltinBuilds({ store, builds, clock, ids }, services.definitions ?? []);
+  const builtins = new BuiltinBuilds({ store, builds, clock, ids, background, idleClock }, services.definitions ?? []);
   const uploadSweep = new UploadSweep({ clock: idleClock, background, uploads, builds });
   const volumes = new Volumes({ store, host, clock, ids, log, background }, services.volumeBounds);
   const signedLinks = new SignedLinks(services);
@@ -198,6 +198,7 @@ export function createControl(services: ControlServices): Control {
       await builds.recover();
       await volumes.start();
       await chronicle.start();
+      builtins.start();
       uploadSweep.start();
       readyOrders.start();
       housekeeping.soon();
@@ -211,6 +212,7 @@ export function createControl(services: ControlServices): Control {
     },
     async close() {
       ready = false;
+      builtins.close();
       readyOrders.close();
       housekeeping.close();
       lifecycle.beginClose();

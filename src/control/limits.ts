@@ -83,6 +83,8 @@ export const STRANGER_REQUESTS_PER_SECOND = 50;
 /** A number that the operator has set beside the server is noticed after this at the latest. */
 export const KEPT_READY_LOOK_MS = 5_000;
 
+/** A build that the operator asks for beside the server is begun after this at the latest. */
+export const BUILTIN_LOOK_MS = 2_000;
 /** Who asks for a template that is being built is to come again after this. */
 export const BUILTIN_RETRY_AFTER_SECONDS = 5;
 /** Of what the build has said last, in the answer. */

@@ -227,6 +227,14 @@ export function buildsIn(sql: Statement) {
       return rows.map(readBuild);
     },
 
+    /** Of templates that are built in, those that nobody has begun. The oldest first. */
+    async waitingOfNoTeam(): Promise<Build[]> {
+      const { rows } = await sql`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
+        WHERE builds.status = 'waiting' AND templates.team_id IS NULL
+        ORDER BY builds.created_at, builds.template_id, builds.number`;
+      return rows.map(readBuild);
+    },
+
     async countUnfinished(status: "waiting" | "building", teamId: string): Promise<number> {
       const { rows } =
         await sql`SELECT COUNT(*) AS builds FROM builds JOIN templates ON templates.id = builds.template_id

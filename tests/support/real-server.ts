@@ -6,7 +6,9 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { FolderBlobs } from "../../src/blobs/folder-blobs.ts";
+import { builtinDefinition } from "../../src/cli/builtin-templates.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
+import type { TemplateDefinition } from "../../src/contract/template-definition.ts";
 import { createIds } from "../../src/control/access/ids.ts";
 import { createApiKey } from "../../src/control/access/keys.ts";
 import { type Control, createControl } from "../../src/control/control.ts";
@@ -20,6 +22,7 @@ import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
 import { guestFolder } from "../../src/host/setup/guest-folder.ts";
 import { applySettings } from "../../src/host/setup/host-changes.ts";
 import { teardown } from "../../src/host/setup/teardown.ts";
+import { TemplateImages } from "../../src/host/setup/template-images.ts";
 import { attempt } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
 import { Toolbox } from "../../src/host/system/toolbox.ts";
@@ -33,6 +36,8 @@ const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 interface Listeners {
   store?(store: Store): void;
   host?(machine: Machine): Host;
+  /** Templates that come with it; none unless given. */
+  definitions?: readonly TemplateDefinition[];
 }
 
 export class RealServer implements AsyncDisposable {
@@ -53,24 +58,34 @@ export class RealServer implements AsyncDisposable {
     data.makeRunFolder();
     applySettings(data);
     const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
+    const { definitions = [] } = listeners;
     const machine = await Machine.open({
       data,
       cacheFolder: CACHE,
       guestFolder: guestFolder(new Toolbox(CACHE)),
       resolver: "9.9.9.9",
       files: blobs,
+      builtinImages: new TemplateImages({ cacheFolder: CACHE, debianMirror: undefined }, definitions),
       fetching: { templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE } },
     });
     const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
     const ids = createIds();
     const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
-    const { firstApiKey = "" } = await ensureFirstRun({ store, ids, clock: systemClock }, [base]);
+    const { firstApiKey = "" } = await ensureFirstRun({ store, ids, clock: systemClock }, [base], definitions);
     listeners.store?.(store);
     const lines: string[] = [];
     const log = jsonLog((line) => lines.push(line));
     // As on another machine: only what JSON carries passes between control and host.
     const host = serialised(listeners.host?.(machine) ?? machine);
-    const control = createControl({ store, host, blobs, clock: systemClock, ids, log });
+    const control = createControl({
+      store,
+      host,
+      blobs,
+      clock: systemClock,
+      ids,
+      log,
+      definitions: definitions.map(builtinDefinition),
+    });
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));
     const management = control.handle;

@@ -4,6 +4,7 @@ import type { BuildOutcome, BuildRequest } from "../../host/host.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
+import { builtinBuild } from "./builtin-request.ts";
 
 let version = "v1";
 const DEFINITION: BuiltinDefinition = {
@@ -188,6 +189,33 @@ describe("built ahead", () => {
     await build();
     await create();
     expect([started()?.kind.image, requests.length]).toEqual(["pocket-v1", 2]);
+  });
+});
+
+describe("asked for beside the server", () => {
+  test("it is begun soon, and who asks meanwhile joins", async () => {
+    const { id } = (await builtinBuild(f, DEFINITION)) ?? {};
+    expect((await builtinBuild(f, DEFINITION))?.id).toBe(id);
+    expect(requests).toEqual([]);
+    await f.idleClock.advance(2_000, () => f.control.settled());
+    expect((await begun(1)).id).toBe(id);
+    expect((await create()).body.message).toContain(`build ${id}`);
+    await ended(ready());
+    expect(await builtinBuild(f, DEFINITION)).toMatchObject({ id, status: "ready" });
+  });
+
+  test("while none runs, it is begun by the next start", async () => {
+    await builtinBuild(f, DEFINITION);
+    await f.restart();
+    await begun(1);
+  });
+
+  test("of another version than the server has, it is told so", async () => {
+    const { id = "" } = (await builtinBuild(f, { ...DEFINITION, version: () => "v9" })) ?? {};
+    await f.idleClock.advance(2_000, () => f.control.settled());
+    const { status, reason } = (await f.store.builds.byId(id)) ?? {};
+    expect([status, reason?.message]).toEqual(["error", expect.stringContaining("start the server again")]);
+    expect(requests).toEqual([]);
   });
 });
 

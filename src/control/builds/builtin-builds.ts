@@ -7,25 +7,31 @@ import { Fault } from "../../contract/fault.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Store } from "../../store/store.ts";
 import type { Template } from "../../store/templates.ts";
-import type { Clock } from "../../work/clock.ts";
+import type { Background } from "../../work/background.ts";
+import type { Clock, Timer } from "../../work/clock.ts";
 import { OneAtATimeByKey } from "../../work/one-at-a-time.ts";
 import type { Ids } from "../access/ids.ts";
-import { BUILTIN_RETRY_AFTER_SECONDS, BUILTIN_SAID_MAX_CHARS } from "../limits.ts";
+import { BUILTIN_LOOK_MS, BUILTIN_RETRY_AFTER_SECONDS, BUILTIN_SAID_MAX_CHARS } from "../limits.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import { TEMPLATE_BUILDING } from "../templates/template-look-up.ts";
 import { DEFAULT_TAG } from "../templates/template-reference.ts";
 import type { BuildPlan } from "./build-plan.ts";
 import type { Builds } from "./builds.ts";
+import { builtinBuild } from "./builtin-request.ts";
 
 interface BuiltinServices {
   store: Store;
   builds: Builds;
   clock: Clock;
   ids: Ids;
+  background: Background;
+  /** Of what nobody waits for. */
+  idleClock: Clock;
 }
 
-/** Of the row: what sandboxes of it start from comes with the server. */
-const OWN_GENERATION = 0;
+const FORGOTTEN = "the server did not go on with it";
+const OTHER_VERSION =
+  "the server that runs has another version of this template; start the server again, then ask for the build";
 const TEMPLATE_BUILD_FAILED = "template_build_failed";
 
 export class BuiltinBuilds {
@@ -34,10 +40,22 @@ export class BuiltinBuilds {
   readonly #turns = new OneAtATimeByKey();
   /** By template: the last build that was begun, until somebody who asks was told that it failed. */
   readonly #last = new Map<string, string>();
+  #timer: Timer | undefined;
 
   constructor(services: BuiltinServices, definitions: readonly BuiltinDefinition[]) {
     this.#services = services;
     this.#definitions = new Map(definitions.map((definition) => [definition.id, definition]));
+  }
+
+  /** From now on it also begins builds that the operator asks for beside the server. */
+  start(): void {
+    const { background, idleClock } = this.#services;
+    background.run("builds that the operator asked for were not begun", () => this.#beginWaiting());
+    this.#timer = idleClock.after(BUILTIN_LOOK_MS, () => this.start());
+  }
+
+  close(): void {
+    this.#timer?.cancel();
   }
 
   /** What is said to one who asks for a template that has no such build; undefined: nobody builds it. */
@@ -57,16 +75,9 @@ export class BuiltinBuilds {
   async build(name: string, report: (line: string) => void): Promise<void> {
     const definition = [...this.#definitions.values()].find((known) => known.name === name);
     if (definition === undefined) throw new Fault(404, `no template ${JSON.stringify(name)} comes with Sandlot`);
-    const { store, builds, clock } = this.#services;
-    const known = await store.builds.tagged(definition.id, definition.version());
-    if (known !== undefined) {
-      // After a way back to a version that was built before.
-      const current = await store.builds.tagged(definition.id, DEFAULT_TAG);
-      if (current?.id === known.id) return;
-      await store.transaction(({ builds: rows }) => rows.tag(definition.id, DEFAULT_TAG, known.id, clock.now()));
-      return;
-    }
-    const { id } = await this.#turns.run(definition.id, () => this.#begun(definition));
+    const { store, builds } = this.#services;
+    const { id, status } = await this.#turns.run(definition.id, () => this.#begun(definition));
+    if (status === "ready") return;
     using _follower = builds.follow(id, (entries) => {
       for (const { message } of entries) report(message);
     });
@@ -77,36 +88,30 @@ export class BuiltinBuilds {
     throw new Fault(422, `template "${name}" could not be built: ${reasonOf(over)}`);
   }
 
-  /** The one that is under way; begun now, unless somebody has. In its template's turn. */
+  /** The one that is ready or under way; begun now, unless somebody has. In its template's turn. */
   async #begun(definition: BuiltinDefinition): Promise<Build> {
-    const { store, builds } = this.#services;
-    const [building] = await store.builds.unfinished("building", definition.id);
-    if (building !== undefined && builds.isUnderWay(building.id)) return building;
-    const [waiting] = await store.builds.unfinished("waiting", definition.id);
-    const build = waiting ?? (await this.#request(definition));
+    const { store, builds, clock } = this.#services;
+    let build = await builtinBuild(this.#services, definition);
+    if (build?.status === "building" && !builds.isUnderWay(build.id)) {
+      await store.builds.fail(build.id, { message: FORGOTTEN, step: null }, clock.now());
+      build = await builtinBuild(this.#services, definition);
+    }
+    if (build === undefined) throw new Fault(500, `template "${definition.name}" is not in the store`);
+    if (build.status !== "waiting") return build;
     await builds.startOwn(build, planOf(definition));
     this.#last.set(definition.id, build.id);
     return build;
   }
 
-  async #request(definition: BuiltinDefinition): Promise<Build> {
-    const { store, clock, ids } = this.#services;
-    const { cpuCount, memoryMB, diskSizeMB } = definition;
-    return await store.transaction(async ({ builds }) => {
-      const first = definition.firstBuild();
-      const build = await builds.request({
-        id: (await builds.byId(first)) === undefined ? first : ids.uuid(),
-        templateId: definition.id,
-        generation: OWN_GENERATION,
-        tags: [DEFAULT_TAG, definition.version()],
-        cpuCount,
-        memoryMB,
-        diskSizeMB,
-        createdAt: clock.now(),
-      });
-      if (build === undefined) throw new Fault(500, `template "${definition.name}" is not in the store`);
-      return build;
-    });
+  /** Begins what was asked for beside the server. */
+  async #beginWaiting(): Promise<void> {
+    const { store, clock } = this.#services;
+    for (const { id, templateId, tags } of await store.builds.waitingOfNoTeam()) {
+      const definition = this.#definitions.get(templateId);
+      if (definition !== undefined && tags.includes(definition.version())) {
+        await this.#turns.run(templateId, () => this.#begun(definition));
+      } else await store.builds.fail(id, { message: OTHER_VERSION, step: null }, clock.now());
+    }
   }
 
   /** The last build, if it failed and nobody has been told. */

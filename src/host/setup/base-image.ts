@@ -9,6 +9,7 @@ import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../network/address-plan.ts"
 import { HOSTNAME } from "../network/hostname.ts";
 import { run } from "../system/command.ts";
 import { shiftedId } from "../system/id-range.ts";
+import { debianPlace, fetchFault } from "./fetch-faults.ts";
 import { lines } from "./packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
@@ -93,7 +94,9 @@ export function debianImageStep(
             ...(mirror === undefined ? [] : [mirror]),
           ],
           { timeoutMs: MAKE_MS, onOutput: lines(progress) },
-        );
+        ).catch((cause) => {
+          throw fetchFault(cause, debianPlace(cacheFolder, mirror));
+        });
         progress("adding the user and the network files");
         await provision(folder);
         for (const line of finish) await run(["chroot", folder, "sh", "-ec", line], { timeoutMs: FINISH_MS });

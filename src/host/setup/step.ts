@@ -18,7 +18,13 @@ export async function makeWhole(target: string, fill: (folder: string) => Promis
   await rm(unfinished, { recursive: true, force: true });
   await mkdir(dirname(target), { recursive: true });
   await mkdir(unfinished, { mode: 0o755 });
-  await fill(unfinished);
+  try {
+    await fill(unfinished);
+  } catch (cause) {
+    // It may be what has filled the disk. The reason counts, not whether this could be removed, too.
+    await rm(unfinished, { recursive: true, force: true }).catch(() => undefined);
+    throw cause;
+  }
   await rm(target, { recursive: true, force: true });
   await rename(unfinished, target);
 }

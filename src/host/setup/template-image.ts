@@ -11,6 +11,7 @@ import { BUN_IN_TEMPLATE, FILES_OF_TEMPLATE, type TemplateDefinition } from "../
 import { belowFile, imageFolder } from "../image/image-folder.ts";
 import { run } from "../system/command.ts";
 import { BASE_IMAGE, BASE_PACKAGES, baseImageStep, debianImageStep, shiftOwners } from "./base-image.ts";
+import { fetchFault, npmPlace } from "./fetch-faults.ts";
 import { sourcesOf } from "./guest-sources.ts";
 import { lines } from "./packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
@@ -110,7 +111,8 @@ function topStep(cacheFolder: string, definition: TemplateDefinition, below: str
     make: (progress) =>
       makeWhole(target, async (folder) => {
         copyFiles(definition, folder);
-        if (definition.npm !== undefined) await installNpm(definition, definition.npm, folder, progress);
+        if (definition.npm !== undefined)
+          await installNpm(definition, definition.npm, { root: folder, cacheFolder }, progress);
         progress("bundling its programs");
         await addPrograms(definition, folder);
         const ids = { templateId: definition.id, buildId: firstBuildOf(definition) };
@@ -140,7 +142,7 @@ function copyFiles(definition: TemplateDefinition, root: string): void {
 async function installNpm(
   definition: TemplateDefinition,
   { folder, target }: NonNullable<TemplateDefinition["npm"]>,
-  root: string,
+  { root, cacheFolder }: { root: string; cacheFolder: string },
   progress: (line: string) => void,
 ): Promise<void> {
   const place = join(root, target);
@@ -152,6 +154,8 @@ async function installNpm(
     timeoutMs: NPM_MS,
     cwd: place,
     onOutput: lines(progress),
+  }).catch((cause) => {
+    throw fetchFault(cause, npmPlace(cacheFolder));
   });
   await rm(join(place, "node_modules/.cache"), { recursive: true, force: true });
 }

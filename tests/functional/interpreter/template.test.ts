@@ -1,19 +1,26 @@
-/** The template of the interpreter, as anybody finds it. */
+/** The template of the interpreter, built by the command of the operator. */
 import { expect, test } from "bun:test";
-import { Sandbox } from "e2b";
-import { templateServer } from "../../support/template-server.ts";
+import { serverEnv } from "../../../src/cli/testing/server-env.ts";
+import { attempt } from "../../../src/host/system/command.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
 
-const server = templateServer("code-interpreter-v1");
+const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
+const NAME = "code-interpreter-v1";
+const BUILT_WITHIN_MS = 110_000;
 
-test("its sandboxes have the user of every sandbox, the packages, and say of which template they are", async () => {
-  await using sandbox = await sandboxOf("code-interpreter-v1");
-  const { stdout } = await sandbox.commands.run(
-    "id -un; pwd; grep TEMPLATE_ID /.e2b; python3 -c 'import numpy, pandas, matplotlib; print(numpy.arange(3).sum())'",
-  );
-  expect(stdout).toBe("user\n/home/user\nTEMPLATE_ID=sandlotinterpreter00\n3\n");
-});
+const server = serverOfFile("interpreter-template", { SANDLOT_READY: "0" });
 
-async function sandboxOf(template: string): Promise<Sandbox & AsyncDisposable> {
-  const sandbox = await Sandbox.create(template, server().options);
-  return Object.assign(sandbox, { [Symbol.asyncDispose]: async () => void (await sandbox.kill()) });
+async function templates(...args: string[]) {
+  const env = serverEnv(server().dataFolder);
+  return await attempt([process.execPath, MAIN, "templates", ...args], { env, timeoutMs: BUILT_WITHIN_MS });
 }
+
+test("a running server builds it when the operator asks, who sees how it goes", async () => {
+  expect((await templates()).stdout).toMatch(/code-interpreter-v1 .* version=[0-9a-f]{16} {2}state=not built /);
+  const { exitCode, stdout, stderr } = await templates("build", NAME);
+  expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/^code-interpreter-v1 [0-9a-f]{16} is built\n$/)]);
+  expect(stderr).toMatch(/^sandlot: building the template code-interpreter-v1\n(?:.*\n)* {2}done in \d+ s\n$/);
+  expect((await templates()).stdout).toContain("state=built ");
+  // There is nothing more to do.
+  expect(await templates("build", NAME)).toEqual({ exitCode: 0, stdout, stderr: "" });
+});

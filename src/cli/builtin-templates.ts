@@ -1,0 +1,134 @@
+/** Templates that come with Sandlot: as control knows them, built ahead at a start or by `sandlot templates build`. */
+import { existsSync } from "node:fs";
+import { Fault } from "../contract/fault.ts";
+import type { TemplateDefinition } from "../contract/template-definition.ts";
+import { createIds } from "../control/access/ids.ts";
+import { builtinBuild } from "../control/builds/builtin-request.ts";
+import type { Control } from "../control/control.ts";
+import type { BuiltinDefinition } from "../control/templates/builtin-definition.ts";
+import { firstBuildOf, templateImage, templateImageSteps, templateVersion } from "../host/setup/template-image.ts";
+import { DataFolder } from "../host/system/data-folder.ts";
+import type { Build } from "../store/builds.ts";
+import type { Store } from "../store/store.ts";
+import type { TemplateOverview } from "../store/templates.ts";
+import { systemClock } from "../work/clock.ts";
+import { type Config, definitionOf } from "./config.ts";
+import { runningServer } from "./down.ts";
+import { BUILD_LOOK_MS, BUILD_TAKEN_UP_MS } from "./limits.ts";
+import { withStore } from "./own-store.ts";
+import { demandRoot, prepare } from "./prepare.ts";
+import { Progress } from "./progress.ts";
+
+const LOG_PAGE = 100;
+
+/** Versions are found when somebody asks: the first start is to be quick. */
+export function builtinDefinition(definition: TemplateDefinition): BuiltinDefinition {
+  const { id, name, start, cpuCount, memoryMB, diskSizeMB } = definition;
+  let version: string | undefined;
+  return {
+    id,
+    name,
+    start,
+    cpuCount,
+    memoryMB,
+    diskSizeMB,
+    version: () => (version ??= templateVersion(definition)),
+    firstBuild: () => firstBuildOf(definition),
+  };
+}
+
+/** What cannot be built keeps no server from serving the rest: it is said, and tried again when it is asked for. */
+export async function buildAhead(control: Control, templates: readonly TemplateDefinition[]): Promise<void> {
+  using progress = new Progress();
+  for (const { name } of templates) {
+    let hasBegun = false;
+    try {
+      await control.buildTemplate(name, (line) => {
+        if (!hasBegun) progress.begin(building(name));
+        hasBegun = true;
+        progress.line(line);
+      });
+      if (hasBegun) progress.end();
+    } catch (error) {
+      console.error(`sandlot: ${Fault.from(error).message}`);
+    }
+  }
+}
+
+/** `sandlot templates build NAME…`: by the server that runs, or as far as it can be done without one. */
+export async function buildTemplates(config: Config, names: readonly string[]): Promise<number> {
+  demandRoot();
+  if (names.length === 0)
+    throw new Fault(400, `sandlot templates build takes names. Those there are: ${known(config)}`);
+  const definitions = names.map(definitionOf);
+  for (const definition of definitions) {
+    if (isServed(config)) await withStore(config, (store) => buildBesideServer(config, store, definition));
+    else await buildWithoutServer(config, definition);
+  }
+  return 0;
+}
+
+/** In what state it is, in a few words. */
+export function stateOf(definition: TemplateDefinition, { builds }: TemplateOverview): string {
+  const has = (wanted: (build: TemplateOverview["builds"][number]) => boolean) => builds.some(wanted);
+  if (has(({ status, image }) => status === "ready" && image === templateImage(definition))) return "built";
+  if (has(({ status }) => status === "building" || status === "waiting")) return "being built";
+  if (has(({ status }) => status === "ready")) return "an older version is built";
+  return has(({ status }) => status === "error") ? "not built (the last build failed)" : "not built";
+}
+
+async function buildBesideServer(config: Config, store: Store, definition: TemplateDefinition): Promise<void> {
+  const { name } = definition;
+  const services = { store, clock: systemClock, ids: createIds() };
+  const build = await builtinBuild(services, builtinDefinition(definition));
+  if (build === undefined) throw new Fault(409, `the server that runs does not know ${name}. FIX: start it again`);
+  if (build.status === "ready") return console.log(`${name} ${templateVersion(definition)} is built`);
+  using progress = new Progress();
+  progress.begin(building(name));
+  const { reason } = await over(config, store, build, progress);
+  if (reason !== null) throw new Fault(422, `${name} could not be built: ${reason.message}`);
+  progress.end();
+  console.log(`${name} ${templateVersion(definition)} is built`);
+}
+
+/** What it says meanwhile is shown. */
+async function over(config: Config, store: Store, { id }: Build, progress: Progress): Promise<Build> {
+  const begun = systemClock.now();
+  for (let offset = 0; ; await Bun.sleep(BUILD_LOOK_MS)) {
+    const build = await store.builds.byId(id);
+    for (const { message } of await store.buildLogs.read(id, { offset, limit: LOG_PAGE, level: undefined })) {
+      progress.line(message);
+      offset++;
+    }
+    if (build === undefined) throw new Fault(500, `the build ${id} is gone from the store`);
+    if (build.status === "ready" || build.status === "error") return build;
+    const isLeft = !isServed(config) || (build.status === "waiting" && systemClock.now() - begun > BUILD_TAKEN_UP_MS);
+    if (isLeft) throw new Fault(503, `the server does not go on with build ${id}. FIX: sandlot up, which begins it`);
+  }
+}
+
+/** The next start does the rest, which takes a sandbox. */
+async function buildWithoutServer(config: Config, definition: TemplateDefinition): Promise<void> {
+  const { name } = definition;
+  await prepare(config, templateImageSteps(config.cacheFolder, config.debianMirror, definition));
+  const services = { clock: systemClock, ids: createIds() };
+  const build = existsSync(new DataFolder(config.dataFolder).storeFile)
+    ? await withStore(config, (store) => builtinBuild({ ...services, store }, builtinDefinition(definition)))
+    : undefined;
+  if (build?.status === "ready") return console.log(`${name} ${templateVersion(definition)} is built`);
+  const rest =
+    build === undefined ? `\`sandlot up --with ${name}\` does the rest` : "the next `sandlot up` does the rest";
+  console.log(`the root filesystem of ${name} ${templateVersion(definition)} is made; no server runs, so ${rest}`);
+}
+
+function isServed(config: Config): boolean {
+  return existsSync(config.dataFolder) && runningServer(new DataFolder(config.dataFolder)) !== undefined;
+}
+
+function building(name: string): string {
+  return `building the template ${name}`;
+}
+
+function known({ definitions }: Config): string {
+  return definitions.map(({ name }) => name).join(", ");
+}
