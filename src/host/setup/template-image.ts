@@ -3,7 +3,17 @@
  * minutes, and on top of it one of the files, npm packages and programs of the definition. Both are named by what goes
  * into them, so that a changed definition makes new ones, and sandboxes of the one before keep theirs.
  */
-import { chmodSync, chownSync, cpSync, existsSync, lchownSync, readdirSync, readFileSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  lchownSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+} from "node:fs";
 import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { buildFile } from "../../contract/runtime/image-files.ts";
@@ -22,7 +32,7 @@ const NPM_MS = 600_000;
 const HASH_LENGTH = 16;
 /** Bumped when what is below makes another root filesystem of the same packages, or of the same definition. */
 const PACKAGES_VERSION = 1;
-const VERSION = 2;
+const VERSION = 3;
 const HOME = "home/user";
 const USER_ID = 1000;
 
@@ -64,7 +74,7 @@ export function templateVersion(definition: TemplateDefinition): string {
   hash.update(debianImage(definition));
   const sources = Object.values(definition.programs).map((program) => sourcesOf(PROJECT, program));
   const files = [...new Set([...sources.flatMap((source) => source.files), ...ownFiles(definition)])].sort();
-  for (const file of files) hash.update(relative(PROJECT, file)).update(readFileSync(file));
+  for (const file of files) hash.update(relative(PROJECT, file)).update(contentOf(file));
   for (const { packages } of sources) hash.update(packages.join());
   return hash.digest("hex").slice(0, HASH_LENGTH);
 }
@@ -99,7 +109,11 @@ function ownFiles(definition: TemplateDefinition): string[] {
 function filesBelow(folder: string): string[] {
   if (!existsSync(folder)) return [];
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  return entries.filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
+}
+
+function contentOf(file: string): Buffer | string {
+  return lstatSync(file).isSymbolicLink() ? readlinkSync(file) : readFileSync(file);
 }
 
 function topStep(cacheFolder: string, definition: TemplateDefinition, below: string): SetupStep {
@@ -119,6 +133,7 @@ function topStep(cacheFolder: string, definition: TemplateDefinition, below: str
         await writeFile(join(folder, ".e2b"), buildFile(ids));
         giveHomeToUser(folder);
         shiftOwners(folder);
+        keepFolders(folder, imageFolder(cacheFolder, below));
         // First: what has its name is whole.
         await writeFile(belowFile(cacheFolder, image), below);
       }),
@@ -132,9 +147,21 @@ function copyFiles(definition: TemplateDefinition, root: string): void {
   // What was checked out has whatever owner and mode the one who did it had.
   for (const path of ["", ...(readdirSync(root, { recursive: true }) as string[])].map((name) => join(root, name))) {
     lchownSync(path, 0, 0);
-    const stat = statSync(path, { throwIfNoEntry: false });
-    if (stat?.isDirectory()) chmodSync(path, 0o755);
-    else if (stat?.isFile()) chmodSync(path, (stat.mode & 0o100) === 0 ? 0o644 : 0o755);
+    // Not through links: they lead to where they would in a sandbox, which here is the machine.
+    const stat = lstatSync(path);
+    if (stat.isDirectory()) chmodSync(path, 0o755);
+    else if (stat.isFile()) chmodSync(path, (stat.mode & 0o100) === 0 ? 0o644 : 0o755);
+  }
+}
+
+/** Folders that are in both have one owner and mode in a sandbox, those of the upper one: they stay what they were. */
+function keepFolders(root: string, below: string): void {
+  const folders = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isDirectory());
+  for (const path of ["", ...folders.map((entry) => relative(root, join(entry.parentPath, entry.name)))]) {
+    const before = lstatSync(join(below, path), { throwIfNoEntry: false });
+    if (!before?.isDirectory()) continue;
+    lchownSync(join(root, path), before.uid, before.gid);
+    chmodSync(join(root, path), before.mode & 0o7777);
   }
 }
 

@@ -35,6 +35,11 @@ test("a machine id is there, as programs on the bus want it", async () => {
   expect(await desktop().files.read("/etc/machine-id")).toMatch(/^[0-9a-f]{32}\n$/);
 });
 
+test("folders in which the template has files are the user's as in base", async () => {
+  const { stdout } = await desktop().commands.run("stat -c '%A %U' /home/user /usr/local/bin; readlink /opt/noVNC");
+  expect(stdout.split("\n")).toEqual(["drwx------ user", "drwxrwxrwx root", "../usr/share/novnc", ""]);
+});
+
 test.each([
   [1, 1],
   [1023, 767],
