@@ -4,7 +4,8 @@ import { Fault } from "../../contract/fault.ts";
 const FULL = /No space left on device|ENOSPC|don't have enough free space/;
 const UNREACHED =
   /Could not connect|Could not resolve|Temporary failure resolving|Unable to connect|Failed to fetch|Connection (?:refused|timed out|failed)|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENETUNREACH/;
-const ABSENT = /Unable to locate package|has no installation candidate|does not have a Release file|\bE404\b|\bETARGET\b/;
+const ABSENT =
+  /Unable to locate package|has no installation candidate|does not have a Release file|\bE404\b|\bETARGET\b/;
 
 interface Place {
   cacheFolder: string;
