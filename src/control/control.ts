@@ -98,7 +98,7 @@ const NO_CONTENT: VolumeContent = {
 };
 
 export function createControl(services: ControlServices): Control {
-  const { store, host, clock, ids, log } = services;
+  const { store, host, clock, ids, log, definitions = [] } = services;
   const chronicle = new Chronicle(services, services.chronicle);
   const listener = services.listener === undefined ? chronicle : bothListeners(chronicle, services.listener);
   const background = new Background(log);
@@ -154,6 +154,7 @@ export function createControl(services: ControlServices): Control {
       readyOrders,
       builds,
       unbuilt: (template, tag) => builtins.unbuilt(template, tag),
+      definitions,
       uploads,
       deleteTemplate: (...args) =>
         deleteTemplate({ store, clock, builds, readyOrders, housekeeping, lifecycle }, ...args),

@@ -60,9 +60,12 @@ export function listedTemplatesIn(sql: Statement) {
       return (await completed(rows))[0];
     },
 
-    /** A team's, in the order of creation or the exact mirror of it. What was only ever a snapshot is not there. */
+    /**
+     * A team's, and those of no team that are named here, in the order of creation or the exact mirror of it. What was
+     * only ever a snapshot is not there.
+     */
     async page(
-      teamId: string,
+      { teamId, builtIn }: { teamId: string; builtIn: readonly string[] },
       order: "asc" | "desc",
       after: TemplatePosition | undefined,
       limit: number,
@@ -70,10 +73,10 @@ export function listedTemplatesIn(sql: Statement) {
       const from = after ?? { createdAt: order === "asc" ? -1 : Number.MAX_SAFE_INTEGER, id: "" };
       const { rows } =
         order === "desc"
-          ? await sql`SELECT ${shown()} WHERE ${listable(teamId)} AND templates.created_at <= ${from.createdAt}
+          ? await sql`SELECT ${shown()} WHERE ${listable(teamId, builtIn)} AND templates.created_at <= ${from.createdAt}
                 AND (templates.created_at < ${from.createdAt} OR templates.id > ${from.id})
               ORDER BY templates.created_at DESC, templates.id ASC LIMIT ${limit}`
-          : await sql`SELECT ${shown()} WHERE ${listable(teamId)} AND templates.created_at >= ${from.createdAt}
+          : await sql`SELECT ${shown()} WHERE ${listable(teamId, builtIn)} AND templates.created_at >= ${from.createdAt}
                 AND (templates.created_at > ${from.createdAt} OR templates.id < ${from.id})
               ORDER BY templates.created_at ASC, templates.id DESC LIMIT ${limit}`;
       return completed(rows);
@@ -87,9 +90,12 @@ function shown(): SqlPart {
       COALESCE(templates.created_by, (SELECT id FROM users ORDER BY created_at, id LIMIT 1))`;
 }
 
-function listable(teamId: string): SqlPart {
-  return sqlPart`templates.team_id = ${teamId} AND templates.deleted_at IS NULL AND EXISTS
+function listable(teamId: string, builtIn: readonly string[]): SqlPart {
+  const own = sqlPart`templates.team_id = ${teamId} AND EXISTS
     (SELECT 1 FROM builds WHERE builds.template_id = templates.id AND builds.source_sandbox IS NULL)`;
+  const all =
+    builtIn.length === 0 ? own : sqlPart`${own} OR (templates.team_id IS NULL AND templates.id IN (${oneOf(builtIn)}))`;
+  return sqlPart`templates.deleted_at IS NULL AND (${all})`;
 }
 
 function oneOf(values: readonly string[]): SqlPart {

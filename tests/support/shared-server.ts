@@ -6,9 +6,12 @@ import { afterAll, beforeAll } from "bun:test";
 import { Sandbox } from "e2b";
 import type { Wall } from "../../src/contract/wall.ts";
 import { isRunning } from "../../src/host/testing/outer-network.ts";
+import { DEFINITIONS } from "../../templates/definitions.ts";
 import { newDataFolder, startServer, type TestServer } from "./server.ts";
 
 const LEFT_MAX_PAGES = 50;
+/** What every server lists. */
+export const BUILT_IN: ReadonlySet<string> = new Set(DEFINITIONS.map(({ id }) => id));
 
 /** Files run one after the other in one process, which keeps these: one for each name. */
 const current = new Map<string, TestServer>();
@@ -75,7 +78,7 @@ interface Left {
   templates: string[];
 }
 
-/** Ids of whatever there is. */
+/** Ids of whatever there is, but for what comes with every server. */
 export async function leftOn({ options, url, apiKey }: TestServer): Promise<Left> {
   const sandboxes = await allOf(Sandbox.list({ ...options, query: { state: ["running", "paused"] } }));
   const snapshots = await allOf(Sandbox.listSnapshots(options));
@@ -84,7 +87,7 @@ export async function leftOn({ options, url, apiKey }: TestServer): Promise<Left
   return {
     sandboxes: sandboxes.map(({ sandboxId }) => sandboxId),
     snapshots: snapshots.map(({ snapshotId }) => snapshotId),
-    templates: templates.map(({ templateID }) => templateID),
+    templates: templates.map(({ templateID }) => templateID).filter((id) => !BUILT_IN.has(id)),
   };
 }
 

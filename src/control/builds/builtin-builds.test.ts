@@ -229,6 +229,48 @@ test("a build from one that is not built begins with that one's, and says so", a
   });
 });
 
+describe("in the lists of every team", () => {
+  const listed = async (path: string) => {
+    const found = (await f.call("GET", path)).body as unknown as { templateID: string }[];
+    return found.find(({ templateID }) => templateID === DEFINITION.id);
+  };
+
+  test("it is public, with its size and the version that it would be", async () => {
+    const shown = {
+      aliases: ["pocket"],
+      names: ["pocket", "pocket:v1"],
+      public: true,
+      buildStatus: "waiting",
+      buildID: "00000000-0000-0000-0000-000000000000",
+      memoryMB: 512,
+      createdBy: null,
+    };
+    expect(await listed("/templates")).toMatchObject(shown);
+    expect(await listed("/v2/templates")).toMatchObject(shown);
+    const { status, body } = await f.call("GET", `/templates/${DEFINITION.id}`);
+    expect([status, body]).toMatchObject([200, { names: ["pocket", "pocket:v1"], builds: [] }]);
+  });
+
+  test("it is of the version that is built, and nobody sees how often others start it", async () => {
+    await create();
+    await ended(ready());
+    await create();
+    version = "v2";
+    const shown = { names: ["pocket", "pocket:v1"], buildStatus: "ready", spawnCount: 0, lastSpawnedAt: null };
+    expect(await listed("/templates")).toMatchObject(shown);
+    expect((await f.call("GET", `/templates/${DEFINITION.id}`)).body).toMatchObject({ spawnCount: 0 });
+  });
+
+  test("pages go on behind it", async () => {
+    await new BuildCalls(f).request("mine");
+    const first = await f.call("GET", "/v2/templates?limit=1");
+    const rest = await f.call("GET", `/v2/templates?limit=1&nextToken=${first.headers.get("X-Next-Token")}`);
+    const names = [first, rest].flatMap(({ body }) => body as unknown as { aliases: string[] }[]);
+    expect(names.map(({ aliases }) => aliases[0]).sort()).toEqual(["mine", "pocket"]);
+    expect(rest.headers.get("X-Next-Token")).toBeNull();
+  });
+});
+
 test("no team deletes, tags, publishes or builds it", async () => {
   const refused = await Promise.all([
     f.call("DELETE", "/templates/pocket"),

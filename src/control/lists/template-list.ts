@@ -7,9 +7,10 @@ import type {
   Template,
   TemplateWithBuilds,
 } from "../../contract/management/template.ts";
-import type { TemplatePosition } from "../../store/listed-templates.ts";
+import type { ListedTemplate, TemplatePosition } from "../../store/listed-templates.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
+import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import { findOwnById } from "../templates/own-template.ts";
 import { readPageToken, writePageToken } from "./page-token.ts";
 import { asTemplate, withBuilds } from "./template-view.ts";
@@ -20,46 +21,68 @@ interface Page<T> {
   nextToken: string | undefined;
 }
 
+interface Shown {
+  store: Store;
+  /** Of templates that come with Sandlot: every team sees them. */
+  definitions: readonly BuiltinDefinition[];
+}
+
 /** All of them, the oldest first. */
-export async function listTemplates(store: Store, team: Team, teamID: string | undefined): Promise<Template[]> {
+export async function listTemplates(
+  { store, definitions }: Shown,
+  team: Team,
+  teamID: string | undefined,
+): Promise<Template[]> {
   refuseOtherTeam(team, teamID);
   const all: Template[] = [];
   for (let after: TemplatePosition | undefined; ; ) {
-    const some = await store.listedTemplates.page(team.id, "asc", after, PAGE_MAX);
-    all.push(...some.map(asTemplate));
+    const some = await store.listedTemplates.page(whose(team, definitions), "asc", after, PAGE_MAX);
+    all.push(...some.map((listed) => asTemplate(listed, definitionOf(listed, definitions))));
     after = some.at(-1)?.template;
     if (some.length < PAGE_MAX) return all;
   }
 }
 
 /** The newest first. */
-export async function pageTemplates(store: Store, team: Team, query: PageTemplatesQuery): Promise<Page<Template[]>> {
+export async function pageTemplates(
+  { store, definitions }: Shown,
+  team: Team,
+  query: PageTemplatesQuery,
+): Promise<Page<Template[]>> {
   refuseOtherTeam(team, query.teamID);
   const after = query.nextToken ? readPosition(query.nextToken) : undefined;
   // One more than asked for tells whether there is another page.
-  const found = await store.listedTemplates.page(team.id, "desc", after, query.limit + 1);
+  const found = await store.listedTemplates.page(whose(team, definitions), "desc", after, query.limit + 1);
   const shown = found.slice(0, query.limit);
   const last = shown.at(-1)?.template;
   const nextToken = found.length > query.limit && last ? writePageToken(`${last.createdAt} ${last.id}`) : undefined;
-  return { shown: shown.map(asTemplate), nextToken };
+  return { shown: shown.map((listed) => asTemplate(listed, definitionOf(listed, definitions))), nextToken };
 }
 
 /** With its builds, the newest first. */
 export async function readTemplate(
-  store: Store,
+  { store, definitions }: Shown,
   team: Team,
   id: string,
   query: PageBuildsQuery,
 ): Promise<Page<TemplateWithBuilds>> {
   const before = query.nextToken ? Number(readPageToken(query.nextToken, /^build (\d{1,9})$/)[0]) : undefined;
-  await findOwnById(store, team, id);
+  if (!definitions.some((definition) => definition.id === id)) await findOwnById(store, team, id);
   const listed = await store.listedTemplates.byId(id);
   if (listed === undefined) throw new Fault(404, `template "${id}" was deleted at this moment`);
   const found = await store.builds.ofTemplate(id, before, query.limit + 1);
   const shown = found.slice(0, query.limit);
   const last = shown.at(-1);
   const nextToken = found.length > query.limit && last ? writePageToken(`build ${last.number}`) : undefined;
-  return { shown: withBuilds(listed, shown), nextToken };
+  return { shown: withBuilds(listed, shown, definitionOf(listed, definitions)), nextToken };
+}
+
+function whose({ id: teamId }: Team, definitions: readonly BuiltinDefinition[]) {
+  return { teamId, builtIn: definitions.map(({ id }) => id) };
+}
+
+function definitionOf({ template }: ListedTemplate, definitions: readonly BuiltinDefinition[]) {
+  return definitions.find(({ id }) => id === template.id);
 }
 
 function refuseOtherTeam(team: Team, teamID: string | undefined): void {

@@ -8,45 +8,61 @@ import {
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
 import type { Build } from "../../store/builds.ts";
 import type { ListedTemplate } from "../../store/listed-templates.ts";
+import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
+import { DEFAULT_TAG } from "../templates/template-reference.ts";
 import { namesOf } from "../templates/template-visibility.ts";
 
 type Shared = Omit<TemplateWithBuilds, "builds">;
 
-export function asTemplate(listed: ListedTemplate): Template {
+/** With a definition it comes with Sandlot: nobody made it, and how often others start it is nobody's business. */
+export function asTemplate(listed: ListedTemplate, definition?: BuiltinDefinition): Template {
   const { template, creator, build, newest } = listed;
+  const size = build ?? definition;
   return {
-    ...shared(listed),
+    ...shared(listed, definition),
     buildID: build?.status === "ready" ? build.id : NO_BUILD_ID,
-    cpuCount: build?.cpuCount ?? 0,
-    memoryMB: build?.memoryMB ?? 0,
-    diskSizeMB: build?.diskSizeMB ?? 0,
-    createdBy: creator,
+    cpuCount: size?.cpuCount ?? 0,
+    memoryMB: size?.memoryMB ?? 0,
+    diskSizeMB: size?.diskSizeMB ?? 0,
+    createdBy: definition === undefined ? creator : null,
     buildCount: template.buildCount,
     envdVersion: build?.guestVersion ?? RUNTIME_VERSION,
     buildStatus: newest?.status ?? "waiting",
   };
 }
 
-export function withBuilds(listed: ListedTemplate, builds: readonly Build[]): TemplateWithBuilds {
-  return { ...shared(listed), builds: builds.map(asBuild) };
+export function withBuilds(
+  listed: ListedTemplate,
+  builds: readonly Build[],
+  definition?: BuiltinDefinition,
+): TemplateWithBuilds {
+  return { ...shared(listed, definition), builds: builds.map(asBuild) };
 }
 
 export function asTag({ tag, buildId, createdAt }: { tag: string; buildId: string; createdAt: number }): TemplateTag {
   return { tag, buildID: buildId, createdAt: new Date(createdAt).toISOString() };
 }
 
-function shared({ template, names }: ListedTemplate): Shared {
+function shared({ template, names, build }: ListedTemplate, definition: BuiltinDefinition | undefined): Shared {
   const { id, createdAt, updatedAt, lastSpawnedAt, spawnCount } = template;
+  const isOwn = definition === undefined;
   return {
     templateID: id,
     public: template.public,
     aliases: [...new Set(names.map(({ alias }) => alias))],
-    names: namesOf(names),
+    names: isOwn ? namesOf(names) : withVersion(namesOf(names), build, definition),
     createdAt: new Date(createdAt).toISOString(),
     updatedAt: new Date(updatedAt).toISOString(),
-    lastSpawnedAt: lastSpawnedAt === null ? null : new Date(lastSpawnedAt).toISOString(),
-    spawnCount,
+    lastSpawnedAt: lastSpawnedAt === null || !isOwn ? null : new Date(lastSpawnedAt).toISOString(),
+    spawnCount: isOwn ? spawnCount : 0,
   };
+}
+
+/** Each name also with the version that it means: the one that is built, else the one that would be. */
+function withVersion(names: readonly string[], build: Build | undefined, definition: BuiltinDefinition): string[] {
+  const built = build?.status === "ready" ? build.tags.find((tag) => tag !== DEFAULT_TAG) : undefined;
+  const version = built ?? definition.version();
+  return names.flatMap((name) => [name, `${name}:${version}`]);
 }
 
 function asBuild(build: Build): TemplateWithBuilds["builds"][number] {

@@ -10,6 +10,7 @@ import type { Uploads } from "../builds/uploads.ts";
 import type { Chronicle } from "../chronicle/chronicle.ts";
 import * as http from "../http/route.ts";
 import type { Lifecycle } from "../lifecycle/lifecycle.ts";
+import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import type { ReadyOrders } from "../templates/kept-ready.ts";
 import type { DeleteTemplate } from "../templates/template-deletion.ts";
 import type { Unbuilt } from "../templates/template-look-up.ts";
@@ -20,6 +21,8 @@ export interface Services {
   readyOrders: ReadyOrders;
   builds: Builds;
   unbuilt: Unbuilt;
+  /** Of templates that come with Sandlot. */
+  definitions: readonly BuiltinDefinition[];
   uploads: Uploads;
   deleteTemplate: DeleteTemplate;
   lifecycle: Lifecycle;

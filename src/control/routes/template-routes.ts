@@ -33,25 +33,25 @@ export const templateRoutes: readonly Route[] = [
     method: "GET",
     path: "/templates",
     auth: "key",
-    summary: "List the team's templates, oldest first",
+    summary: "List the team's templates and those that come with Sandlot, oldest first",
     deprecated: true,
     query: listTemplatesQuery,
     success: [{ status: 200, description: "All of them, without snapshots", schema: z.array(template) }],
-    async handle({ caller, query }, { store }) {
-      return { status: 200, body: await listTemplates(store, caller.team, query.teamID) };
+    async handle({ caller, query }, services) {
+      return { status: 200, body: await listTemplates(services, caller.team, query.teamID) };
     },
   }),
   route({
     method: "GET",
     path: "/v2/templates",
     auth: "key",
-    summary: "List the team's templates page by page, newest first",
+    summary: "List the same page by page, newest first",
     query: pageTemplatesQuery,
     success: [
       { status: 200, description: "One page, without snapshots", schema: z.array(template), headers: NEXT_TOKEN },
     ],
-    async handle({ caller, query }, { store }) {
-      const { shown, nextToken } = await pageTemplates(store, caller.team, query);
+    async handle({ caller, query }, services) {
+      const { shown, nextToken } = await pageTemplates(services, caller.team, query);
       return { status: 200, body: shown, headers: withToken(nextToken) };
     },
   }),
@@ -118,8 +118,8 @@ export const templateRoutes: readonly Route[] = [
     success: [
       { status: 200, description: "The template, one page of builds", schema: templateWithBuilds, headers: NEXT_TOKEN },
     ],
-    async handle({ caller, params, query }, { store }) {
-      const { shown, nextToken } = await readTemplate(store, caller.team, params.templateID ?? "", query);
+    async handle({ caller, params, query }, services) {
+      const { shown, nextToken } = await readTemplate(services, caller.team, params.templateID ?? "", query);
       return { status: 200, body: shown, headers: withToken(nextToken) };
     },
   }),
