@@ -1,0 +1,74 @@
+/** Contexts through the client of the code interpreter: made, listed, restarted, removed; and when they are in trouble. */
+import { expect, test } from "bun:test";
+import { ask, interpreterOfFile, interpreterServer } from "../../support/interpreter.ts";
+import { refusalOf, until } from "../../support/until.ts";
+
+const server = interpreterServer();
+const sandbox = interpreterOfFile(server);
+
+test("a new one is the last of the list, has its folder and its own variables, and runs beside others", async () => {
+  const before = await sandbox().listCodeContexts();
+  expect(before[0]).toMatchObject({ language: "python", cwd: "/home/user" });
+  const context = await sandbox().createCodeContext({ cwd: "/root" });
+  expect(context).toMatchObject({ language: "python", cwd: "/root" });
+  expect((await sandbox().listCodeContexts()).at(-1)).toEqual(context);
+
+  await sandbox().runCode("own = 1");
+  const meeting = "/tmp/side-by-side";
+  const [waited, shown] = await Promise.all([
+    sandbox().runCode(`import os, time\nwhile not os.path.exists('${meeting}'): time.sleep(0.01)\n'met'`),
+    sandbox().runCode(`open('${meeting}', 'w').close()\nimport os\nos.getcwd(), 'own' in globals()`, { context }),
+  ]);
+  expect([waited.text, shown.text]).toEqual(["met", "('/root', False)"]);
+  await sandbox().removeCodeContext(context);
+  expect(await sandbox().listCodeContexts()).toEqual(before);
+  expect((await refusalOf(sandbox().runCode("1", { context }))).message).toContain(context.id);
+});
+
+test("a folder that there is not, and a language, are refused", async () => {
+  expect((await refusalOf(sandbox().createCodeContext({ cwd: "/no/such" }))).message).toStartWith("500");
+  expect((await refusalOf(sandbox().createCodeContext({ language: "cobol" }))).message).toStartWith("500");
+  expect((await refusalOf(sandbox().restartCodeContext("nobody"))).message).toContain("nobody");
+});
+
+test("code whose client leaves is interrupted, and keeps what it has made", async () => {
+  const code = "x = 'kept'\nprint('runs')\nimport time\ntime.sleep(600)";
+  const client = new AbortController();
+  const init = { method: "POST", body: JSON.stringify({ code }), signal: client.signal };
+  const answer = await ask(server(), sandbox(), "/execute", init);
+  for await (const piece of answer.body ?? []) if (Buffer.from(piece).toString().includes("runs")) break;
+  client.abort();
+  expect((await sandbox().runCode("x")).text).toBe("kept");
+});
+
+test("a kernel that is ended under its code is replaced, in the same context and folder", async () => {
+  const context = await sandbox().createCodeContext({ cwd: "/tmp" });
+  const state = "import os; os.getcwd(), 'x' in globals()";
+  // By itself, by a signal, by a request.
+  for (const [code, error, end] of [
+    ["exit()", "ContextRestarting", undefined],
+    ["import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ContextRestarting", undefined],
+    ["print(1)\nimport time\ntime.sleep(600)", "UnexpectedEndOfExecution", () => sandbox().restartCodeContext(context)],
+  ] as const) {
+    await sandbox().runCode("x = 1", { context });
+    let ended: Promise<void> | undefined;
+    const onStdout = () => {
+      ended ??= end?.();
+    };
+    expect((await sandbox().runCode(code, { context, onStdout })).error?.name).toBe(error);
+    await ended;
+    expect((await sandbox().runCode(state, { context })).text).toBe("('/tmp', False)");
+  }
+  await sandbox().removeCodeContext(context);
+}, 120_000);
+
+test("a server that is killed is back, without its kernels, and Python works", async () => {
+  const kernels = async () => (await sandbox().commands.run("pgrep -f '[i]pykernel_launcher'")).stdout.split("\n");
+  const before = (await kernels()).filter((pid) => pid !== "");
+  await sandbox().commands.run("kill -9 $(pgrep -f '[i]nterpreter/server.js')", { user: "root" });
+  const health = "curl -s -o /dev/null -w '%{http_code}' http://0.0.0.0:49999/health || true";
+  await until("the server answers", async () => (await sandbox().commands.run(health)).stdout === "200");
+  expect((await sandbox().runCode("1 + 1")).text).toBe("2");
+  const after = await kernels();
+  expect(before.filter((pid) => after.includes(pid))).toEqual([]);
+}, 120_000);

@@ -1,0 +1,40 @@
+/** What kernels know is there after a pause, and in every copy of the sandbox; but no copy draws another's numbers. */
+import { expect, test } from "bun:test";
+import { Sandbox } from "@e2b/code-interpreter";
+import { interpreterOfFile, interpreterServer } from "../../support/interpreter.ts";
+
+const server = interpreterServer();
+const sandbox = interpreterOfFile(server);
+const DRAW = "import random, numpy\n(notes, random.random(), numpy.random.rand())";
+
+async function drawn(from: Sandbox): Promise<string[]> {
+  const { text = "", error } = await from.runCode(DRAW);
+  if (error !== undefined) throw new Error(error.traceback);
+  return text.replaceAll(/[()]/g, "").split(", ");
+}
+
+test("a pause keeps the variables of a kernel, and forks and snapshots go on from them each by itself", async () => {
+  await sandbox().runCode("notes = 'kept'");
+  await sandbox().pause();
+  const resumed = await Sandbox.connect(sandbox().sandboxId, server().options);
+  expect((await resumed.runCode("notes")).text).toBe("kept");
+  expect((await resumed.runCode("notes += ' on'")).executionCount).toBe(3);
+
+  const { snapshotId } = await resumed.createSnapshot();
+  const forks = await resumed.fork({ count: 2, timeoutMs: 300_000 });
+  const copies = forks.map((fork) => {
+    if (fork instanceof Error) throw fork;
+    return fork;
+  });
+  copies.push(await Sandbox.create(snapshotId, Object.assign({ envs: { OWN: "its own" } }, server().options)));
+  const all = await Promise.all([resumed, ...copies].map(drawn));
+  expect(all.map(([notes]) => notes)).toEqual(Array.from({ length: 4 }, () => "'kept on'"));
+  expect(new Set(all.flatMap(([, ...numbers]) => numbers)).size).toBe(8);
+
+  const who = "import os\nos.environ['E2B_SANDBOX_ID'], os.environ.get('OWN')";
+  for (const [at, copy] of copies.entries()) {
+    const own = at === 2 ? "'its own'" : "None";
+    expect((await copy.runCode(who)).text).toBe(`('${copy.sandboxId}', ${own})`);
+  }
+  await Promise.all(copies.map((copy) => copy.kill()));
+}, 120_000);

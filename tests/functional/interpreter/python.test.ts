@@ -1,0 +1,125 @@
+/** Python cells through the client of the code interpreter: values, streams, errors, variables, folders. */
+import { describe, expect, test } from "bun:test";
+import { ask, interpreterOfFile, interpreterServer, linesIn, streamOf } from "../../support/interpreter.ts";
+
+const server = interpreterServer();
+const sandbox = interpreterOfFile(server);
+
+describe("the stream", () => {
+  test("is pure ASCII, one JSON object a line, and keeps floats floats", async () => {
+    const code = "print('é\\x85\\u2028😀')\n{'é': [1.0, 2, 1e100, 12345678901234567890]}";
+    const stream = await streamOf(server(), sandbox(), { code });
+    expect(stream).toMatch(/^[\x20-\x7e\n]+$/);
+    expect(stream).not.toMatch(/\n\n|^\n/);
+    expect(stream).toContain('"json":{"\\u00e9": [1.0, 2, 1e+100, 12345678901234567890]}');
+    expect(linesIn(stream)).toEqual([
+      { type: "number_of_executions", execution_count: expect.any(Number) },
+      { type: "stdout", text: "é\x85\u2028😀\n", timestamp: expect.stringMatching(/^\d{4}-.*\+00:00$/) },
+      expect.objectContaining({ type: "result", is_main_result: true, extra: {} }),
+      { type: "end_of_execution" },
+    ]);
+  });
+
+  test("of an error has name, value and traceback, and ends", async () => {
+    const lines = linesIn(await streamOf(server(), sandbox(), { code: "def broken(:" }));
+    expect(lines.map(({ type }) => type)).toEqual(["number_of_executions", "error", "end_of_execution"]);
+    expect(lines[1]).toMatchObject({ name: "SyntaxError", value: expect.any(String), traceback: expect.any(String) });
+  });
+
+  test.each([{ code: 1 }, { code: null }, { code: ["1"] }, {}])("is refused for %j", async (body) => {
+    const answer = await ask(server(), sandbox(), "/execute", { method: "POST", body: JSON.stringify(body) });
+    expect(answer.status).toBe(422);
+    expect(await answer.json()).toMatchObject({ detail: [{ loc: ["body", "code"] }] });
+  });
+});
+
+describe("a cell", () => {
+  test("has its value, its prints and its errors, each where it belongs", async () => {
+    const told: string[] = [];
+    const { text, logs, results, error } = await sandbox().runCode(
+      "import sys\nprint('out')\nprint('more', 'words')\nprint('err', file=sys.stderr)\nx = 41\nx + 1",
+      {
+        onStdout: ({ line }) => void told.push(`out ${line}`),
+        onStderr: ({ line }) => void told.push(`err ${line}`),
+        onResult: (result) => void told.push(`result ${result.text}`),
+      },
+    );
+    expect([text, error]).toEqual(["42", undefined]);
+    expect(results).toHaveLength(1);
+    expect(logs).toEqual({ stdout: ["out\n", "more words\n"], stderr: ["err\n"] });
+    expect(told.toSorted()).toEqual(["err err\n", "out more words\n", "out out\n", "result 42"]);
+  });
+
+  test("prints each time what one call prints as one line", async () => {
+    const { logs } = await sandbox().runCode("print('a\\nb')\nprint()\nprint('c', end='')\nprint('d')");
+    expect(logs.stdout).toEqual(["a\nb\n", "\n", "cd\n"]);
+  });
+
+  test("finds what those before it have made", async () => {
+    await sandbox().runCode("kept = [1]");
+    await sandbox().runCode("kept.append(2)");
+    expect((await sandbox().runCode("kept")).text).toBe("[1, 2]");
+  });
+
+  test("counts, failed ones too", async () => {
+    const context = await sandbox().createCodeContext();
+    const counts: (number | undefined)[] = [];
+    for (const code of ["1", "1/0", "(", "2"]) {
+      counts.push((await sandbox().runCode(code, { context, envs: { A: "b" } })).executionCount);
+    }
+    expect(counts).toEqual([1, 2, 3, 4]);
+    await sandbox().removeCodeContext(context);
+  });
+
+  test.each([
+    ["1/0", "ZeroDivisionError", "division by zero"],
+    ["nobody", "NameError", "name 'nobody' is not defined"],
+    ["input()", "StdinNotImplementedError", expect.any(String)],
+  ])("%s fails with %s", async (code, name, value) => {
+    const { error } = await sandbox().runCode(code);
+    expect(error?.traceback).not.toContain("\x1b");
+    expect(error).toMatchObject({ name, value, traceback: expect.stringContaining(name) });
+  });
+
+  test("may be indented as a whole, use magics, and end in a string", async () => {
+    expect((await sandbox().runCode("    a = 1\n    if a:\n        a = 2\n    a")).text).toBe("2");
+    expect((await sandbox().runCode("!echo shell")).logs.stdout.join("")).toBe("shell\r\n");
+    expect((await sandbox().runCode("'abc'")).text).toBe("abc");
+  });
+
+  test("says what its child processes print", async () => {
+    const { logs } = await sandbox().runCode("import subprocess\n_ = subprocess.run(['echo', 'child'])");
+    expect(logs.stdout.join("")).toBe("child\n");
+  });
+});
+
+describe("variables and folders", () => {
+  test("a call's variables are its own", async () => {
+    const shown = "import os\nos.environ.get('CALL')";
+    const value = 'it\'s "quoted" \\ é😀\n$HOME';
+    const [first, second] = await Promise.all([
+      sandbox().runCode(`${shown} == ${JSON.stringify(value)}`, { envs: { CALL: value } }),
+      sandbox().runCode(shown),
+    ]);
+    expect([first?.text, second?.text]).toEqual(["True", undefined]);
+  });
+
+  test("set for one call leave a cell magic at the top of its cell", async () => {
+    const { logs } = await sandbox().runCode("%%bash\necho $CALL", { envs: { CALL: "magic" } });
+    expect(logs.stdout.join("")).toBe("magic\n");
+  });
+
+  test("nothing of the server's is among the user's names", async () => {
+    const context = await sandbox().createCodeContext({ cwd: "/tmp" });
+    const code =
+      "sorted(n for n in globals() if not n.startswith('_') and n not in ('In', 'Out', 'exit', 'quit', 'open'))";
+    expect((await sandbox().runCode(code, { context, envs: { A: "b" } })).text).toBe("['get_ipython']");
+    const outside = "import os\n[n for n in os.environ if 'SANDLOT' in n or n in ('PYTHONPATH', 'JPY_PARENT_PID')]";
+    expect((await sandbox().runCode(outside, { context })).text).toBe("[]");
+    await sandbox().removeCodeContext(context);
+  });
+
+  test("cells run as root in the user's home", async () => {
+    expect((await sandbox().runCode("import os; os.getcwd(), os.getuid()")).text).toBe("('/home/user', 0)");
+  });
+});
