@@ -11,6 +11,8 @@ from jupyter_client.jsonutil import json_default
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+_COMPACT = (",", ":")
+
 
 def make_ascii(shell: InteractiveShell) -> None:
     """Text may hold halves of characters (`"\\ud83d"`), which no UTF-8 has; escaped, they pass, and nothing is lost."""
@@ -21,9 +23,9 @@ def make_ascii(shell: InteractiveShell) -> None:
 
 def pack(content: Any) -> bytes:
     try:
-        text = json.dumps(content, default=json_default, allow_nan=False)
+        text = json.dumps(content, default=json_default, allow_nan=False, separators=_COMPACT)
     except (TypeError, ValueError):
-        text = json.dumps(_plain(content), default=str, allow_nan=False)
+        text = json.dumps(_plain(content), default=str, allow_nan=False, separators=_COMPACT)
     return text.encode("ascii")
 
 

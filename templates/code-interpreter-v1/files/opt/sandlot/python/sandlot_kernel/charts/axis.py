@@ -37,7 +37,8 @@ def scales(axes: Axes) -> dict[str, Any]:
 
 
 def tick_labels(axis: Axis) -> list[str]:
-    return [str(label.get_text()) for label in axis.get_majorticklabels()]
+    """From their formatter: the ticks themselves would have to be made first, and there may be thousands."""
+    return [str(label) for label in axis.major.formatter.format_ticks(axis.get_majorticklocs())]
 
 
 def tick_places(axis: Axis) -> list[float]:

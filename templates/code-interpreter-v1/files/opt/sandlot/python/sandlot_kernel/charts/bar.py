@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from typing import Any
 
@@ -56,15 +57,19 @@ def _labels(extents: list[tuple[float, float]], along: Axis) -> list[str]:
     of a histogram have ticks wherever they fall, and are told by their middle.
     """
     ticks = list(zip(axis.tick_places(along), axis.tick_labels(along)))
-    below = [_label_below(extent, ticks) for extent in extents]
+    in_order = sorted(ticks)
+    below = [_label_below(extent, in_order) for extent in extents]
     if None in below and len(ticks) == len(extents):
         return [label for _, label in ticks]
     return [f"{sum(extent) / 2:g}" if label is None else label for extent, label in zip(extents, below)]
 
 
 def _label_below(extent: tuple[float, float], ticks: list[tuple[float, str]]) -> str | None:
-    """Of the one that is nearest to the middle."""
+    """Of the tick that is nearest to the middle, if it is below the bar at all."""
     low, high = extent
-    slack = (high - low) * _TOLERANCE
-    inside = [(abs(place - (low + high) / 2), label) for place, label in ticks if low - slack <= place <= high + slack]
-    return min(inside)[1] if inside else None
+    middle = (low + high) / 2
+    after = bisect.bisect(ticks, (middle,))
+    near = min(ticks[max(0, after - 1) : after + 1], key=lambda tick: abs(tick[0] - middle), default=None)
+    if near is None or abs(near[0] - middle) > (high - low) * (0.5 + _TOLERANCE):
+        return None
+    return near[1]

@@ -1,0 +1,438 @@
+/** By which rules the data of a figure is found: its type, units, scales, ticks, labels and values. */
+import { beforeAll, expect, test } from "bun:test";
+import { interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";
+
+const interpreter = interpreterOfFile();
+
+interface Rule {
+  rule: string;
+  /** Python, with a figure and its one axes `ax`. */
+  draw: string;
+  /** What its chart has among others. */
+  chart: Record<string, unknown>;
+}
+
+const TYPES: readonly Rule[] = [
+  { rule: "lines alone are a line chart", draw: "ax.plot([1, 2, 3])", chart: { type: "line" } },
+  { rule: "also those of a threshold", draw: "ax.axhline(3)", chart: { type: "line", elements: [] } },
+  { rule: "also those of boxes without an area", draw: "ax.boxplot([[1, 2, 3]])", chart: { type: "line" } },
+  { rule: "text is left out", draw: "ax.plot([1, 2, 3]); ax.text(1, 1, 'x')", chart: { type: "line" } },
+  { rule: "so is a legend", draw: "ax.scatter([1], [2], label='a'); ax.legend()", chart: { type: "scatter" } },
+  {
+    rule: "points with a threshold are points",
+    draw: "ax.scatter([1], [2]); ax.axvline(1)",
+    chart: { type: "scatter" },
+  },
+  {
+    rule: "points with a slope are not known",
+    draw: "ax.scatter([1], [2]); ax.plot([1, 2], [1, 2])",
+    chart: { type: "unknown", elements: [] },
+  },
+  { rule: "bars with a threshold are bars", draw: "ax.bar(['a'], [2]); ax.axhline(1)", chart: { type: "bar" } },
+  { rule: "bars with errors are not known", draw: "ax.bar(['a'], [2], yerr=[1])", chart: { type: "unknown" } },
+  { rule: "a histogram is one of bars", draw: "ax.hist([1, 2, 2])", chart: { type: "bar" } },
+  { rule: "an area is not known", draw: "ax.fill_between([1, 2], [1, 2])", chart: { type: "unknown" } },
+  {
+    rule: "bars beside points are not known",
+    draw: "ax.bar(['a'], [2]); ax.scatter([0], [2])",
+    chart: { type: "unknown" },
+  },
+  {
+    rule: "axes without data do not count",
+    draw: "ax.remove(); axes = figure.subplots(1, 2); axes[1].plot([1, 2, 3])",
+    chart: { type: "line" },
+  },
+  {
+    rule: "two axes with data are a chart of charts",
+    draw: "ax.plot([1, 2, 3]); ax.twinx().bar(['a'], [2])",
+    chart: { type: "superchart", title: null, elements: [{ type: "line" }, { type: "bar" }] },
+  },
+  {
+    rule: "what is drawn in three dimensions is not known",
+    draw: "ax.remove(); figure.add_subplot(projection='3d').plot([1, 2], [1, 2], [1, 2])",
+    chart: { type: "unknown" },
+  },
+  { rule: "a figure without axes is empty", draw: "ax.remove()", chart: {} },
+];
+
+const UNITS: readonly Rule[] = [
+  ["Time (s)", "s"],
+  ["Speed [km/h]", "km/h"],
+  ["f(x)", null],
+  ["f(x) (m)", "m"],
+  ["Rate (a) [b]", "a"],
+  ["[b] of (a)", "b"],
+  ["Nothing ()", null],
+  ["", null],
+].map(([label, unit]) => ({
+  rule: `the unit of "${label}" is ${unit}`,
+  draw: `ax.plot([1, 2, 3]); ax.set_xlabel(${JSON.stringify(label)}); ax.set_ylabel(${JSON.stringify(label)})`,
+  chart: { x_label: label || null, x_unit: unit, y_label: label || null, y_unit: unit },
+}));
+
+const SCALES: readonly Rule[] = [
+  ...["log", "symlog", "logit", "asinh"].map((scale) => ({
+    rule: `a scale has its own name: ${scale}`,
+    draw: `ax.plot([0.1, 0.2], [0.1, 0.3]); ax.set_xscale("${scale}")`,
+    chart: { x_scale: scale, y_scale: "linear" },
+  })),
+  {
+    rule: "a scale of a function is called so",
+    draw: "ax.plot([1, 2], [1, 3]); ax.set_yscale('function', functions=(lambda x: x, lambda x: x))",
+    chart: { y_scale: "function" },
+  },
+  {
+    rule: "names in the place of numbers are categories",
+    draw: "ax.plot(['a', 'b'], [1, 2])",
+    chart: {
+      x_scale: "categorical",
+      x_ticks: [0, 1],
+      x_tick_labels: ["a", "b"],
+      elements: [
+        {
+          label: "Line 0",
+          points: [
+            ["a", 1],
+            ["b", 2],
+          ],
+        },
+      ],
+    },
+  },
+  {
+    rule: "so are ticks from 0 that have names",
+    draw: "ax.scatter([0, 1], [1, 2]); ax.set_xticks([0, 1], ['a', 'b'])",
+    chart: { x_scale: "categorical" },
+  },
+  {
+    rule: "ticks from 0 with their numbers are none",
+    draw: "ax.plot([0, 1, 2]); ax.set_xticks([0, 1, 2], ['0', '1.0', 'x']); ax.set_yticks([])",
+    chart: { x_scale: "linear", x_tick_labels: ["0", "1.0", "x"], y_scale: "linear", y_ticks: [], y_tick_labels: [] },
+  },
+  {
+    rule: "an axis of dates has them as ticks and as points",
+    draw: "days = [datetime.date(2023, 9, 1), datetime.date(2023, 9, 2)]; ax.plot(days, [1, 2]); ax.set_xticks(days)",
+    chart: {
+      x_scale: "datetime",
+      x_ticks: ["2023-09-01T00:00:00+00:00", "2023-09-02T00:00:00+00:00"],
+      elements: [
+        {
+          label: "Line 0",
+          points: [
+            ["2023-09-01", 1],
+            ["2023-09-02", 2],
+          ],
+        },
+      ],
+    },
+  },
+  {
+    rule: "times are points, too",
+    draw: "ax.plot([1, 2], [datetime.datetime(2023, 9, 1, 12, 30), datetime.datetime(2023, 9, 2)])",
+    chart: {
+      y_scale: "datetime",
+      elements: [
+        {
+          label: "Line 0",
+          points: [
+            [1, "2023-09-01T12:30:00"],
+            [2, "2023-09-02T00:00:00"],
+          ],
+        },
+      ],
+    },
+  },
+  {
+    rule: "times of numpy are told to the second",
+    draw: "ax.plot(np.array(['2023-09-01T01:02:03.456', 'NaT'], dtype='datetime64[ms]'), [1, 2])",
+    chart: {
+      x_scale: "datetime",
+      elements: [
+        {
+          label: "Line 0",
+          points: [
+            ["2023-09-01T01:02:03", 1],
+            [null, 2],
+          ],
+        },
+      ],
+    },
+  },
+  {
+    rule: "plots of pandas have dates, too",
+    draw: "pd.Series([1, 2], index=pd.date_range('2023-09-01', periods=2)).plot(ax=ax, label='s')",
+    chart: {
+      type: "line",
+      x_scale: "datetime",
+      elements: [
+        {
+          label: "s",
+          points: [
+            ["2023-09-01T00:00:00", 1],
+            ["2023-09-02T00:00:00", 2],
+          ],
+        },
+      ],
+    },
+  },
+  {
+    rule: "columns of pandas are drawn by their times",
+    draw: "ax.plot(pd.Series(pd.to_datetime(['2023-09-01', '2023-09-02'])), pd.Series([1.5, 2]))",
+    chart: {
+      x_scale: "datetime",
+      elements: [
+        {
+          points: [
+            ["2023-09-01T00:00:00", 1.5],
+            ["2023-09-02T00:00:00", 2],
+          ],
+        },
+      ],
+    },
+  },
+];
+
+const LINES: readonly Rule[] = [
+  {
+    rule: "lines of two points along an axis are left out, others not",
+    draw: "ax.plot([1, 1], [1, 2]); ax.plot([1, 2], [3, 3]); ax.plot([1, 2], [3, 4], label='kept')",
+    chart: {
+      elements: [
+        {
+          label: "kept",
+          points: [
+            [1, 3],
+            [2, 4],
+          ],
+        },
+      ],
+    },
+  },
+  {
+    rule: "a gap is null, and so is what no number can tell",
+    draw: "ax.plot([1, 2, 3], [1, float('nan'), float('inf')]); ax.plot([1, 2, 3], np.ma.masked_equal([1, 0, 2], 0))",
+    chart: {
+      elements: [
+        {
+          label: "Line 0",
+          points: [
+            [1, 1],
+            [2, null],
+            [3, null],
+          ],
+        },
+        {
+          label: "Line 1",
+          points: [
+            [1, 1],
+            [2, null],
+            [3, 2],
+          ],
+        },
+      ],
+    },
+  },
+  {
+    rule: "points that are hidden are null, and labels of collections stay",
+    draw: "ax.scatter(np.ma.masked_equal([1, 0], 0), [1, 2], label='_mine')",
+    chart: {
+      type: "scatter",
+      elements: [
+        {
+          label: "_mine",
+          points: [
+            [1, 1],
+            [null, null],
+          ],
+        },
+      ],
+    },
+  },
+  {
+    rule: "numbers of other kinds are floats",
+    draw: "import decimal; ax.plot([True, False, True], [decimal.Decimal('1.5'), 2, 3])",
+    chart: {
+      elements: [
+        {
+          label: "Line 0",
+          points: [
+            [1, 1.5],
+            [0, 2],
+            [1, 3],
+          ],
+        },
+      ],
+    },
+  },
+];
+
+const BARS: readonly Rule[] = [
+  {
+    rule: "lying bars have the labels of the other axis",
+    draw: "ax.barh(['a', 'b'], [1, 2]); ax.set_xlabel('Count (pieces)'); ax.set_ylabel('Who [name]')",
+    chart: {
+      x_label: "Who [name]",
+      x_unit: "name",
+      y_label: "Count (pieces)",
+      y_unit: "pieces",
+      elements: [
+        { label: "a", group: "Group 0", value: 1 },
+        { label: "b", group: "Group 0", value: 2 },
+      ],
+    },
+  },
+  {
+    rule: "bars of one height stand",
+    draw: "ax.bar(['a', 'b'], [1, 1]); ax.set_xlabel('x')",
+    chart: {
+      x_label: "x",
+      elements: [
+        { label: "a", value: 1 },
+        { label: "b", value: 1 },
+      ],
+    },
+  },
+  {
+    rule: "groups of bars beside their ticks have the labels of these",
+    draw: `
+x = np.arange(2)
+for i in range(3): ax.bar(x + (i - 1) * 0.25, [i, i + 1], 0.25, label=f"g{i}")
+ax.set_xticks(x, ["one", "two"])`,
+    chart: {
+      elements: [0, 1, 2].flatMap((group) => [
+        { label: "one", group: `g${group}`, value: group },
+        { label: "two", group: `g${group}`, value: group + 1 },
+      ]),
+    },
+  },
+  {
+    rule: "bars at numbers have the labels of the ticks below them",
+    draw: "ax.bar([2019, 2020, 2021, 2022], [1, 2, 3, 4]); ax.set_xticks([2018, 2020, 2022])",
+    chart: {
+      elements: [
+        { label: "2019", value: 1 },
+        { label: "2020", value: 2 },
+        { label: "2021", value: 3 },
+        { label: "2022", value: 4 },
+      ],
+    },
+  },
+  {
+    rule: "bars of pandas are grouped by column",
+    draw: "pd.DataFrame({'p': [1, 2], 'q': [3, 4]}, index=['i', 'j']).plot.bar(ax=ax)",
+    chart: {
+      elements: [
+        { label: "i", group: "p", value: 1 },
+        { label: "j", group: "p", value: 2 },
+        { label: "i", group: "q", value: 3 },
+        { label: "j", group: "q", value: 4 },
+      ],
+    },
+  },
+];
+
+const BOXES: readonly Rule[] = [
+  {
+    rule: "lying boxes are read along the other axis",
+    draw: "ax.boxplot([[1, 2, 3, 4, 100]], orientation='horizontal', patch_artist=True, tick_labels=['a'])",
+    chart: {
+      type: "box_and_whisker",
+      elements: [{ label: "a", min: 1, first_quartile: 2, median: 3, third_quartile: 4, max: 4, outliers: [100] }],
+    },
+  },
+  {
+    rule: "marks of the mean are no outliers, and its line no median",
+    draw: `
+ax.boxplot([[1, 2, 3, 4, 100]], patch_artist=True, showmeans=True)
+ax.boxplot([[1, 2, 4, 6, 7]], positions=[2], patch_artist=True, showmeans=True, meanline=True)`,
+    chart: {
+      elements: [
+        { label: "1", median: 3, outliers: [100] },
+        { label: "2", median: 4, outliers: [] },
+      ],
+    },
+  },
+  {
+    rule: "the median is found in a notch, where caps are as wide, and on an edge",
+    draw: `
+ax.boxplot([[1, 2, 3, 4, 100]], patch_artist=True, notch=True, conf_intervals=[[2.5, 3.5]])
+ax.boxplot([[1, 1, 1, 4, 6]], positions=[2], patch_artist=True, showmeans=True, meanline=True)`,
+    chart: {
+      elements: [
+        { median: 3, outliers: [100] },
+        { first_quartile: 1, median: 1, third_quartile: 4 },
+      ],
+    },
+  },
+  {
+    rule: "values are rounded",
+    draw: "ax.boxplot([[0.1 + 0.2] * 5], patch_artist=True)",
+    chart: { elements: [{ min: 0.3, first_quartile: 0.3, median: 0.3, third_quartile: 0.3, max: 0.3, outliers: [] }] },
+  },
+  {
+    rule: "the old name of labels is taken",
+    draw: "ax.boxplot([[1, 2, 3]], labels=['old'], patch_artist=True)",
+    chart: { elements: [{ label: "old", median: 2 }] },
+  },
+];
+
+const PIES: readonly Rule[] = [
+  {
+    rule: "angles are rounded",
+    draw: "ax.pie([1, 2], labels=['a', 'b'], radius=2, counterclock=False, explode=[0.1, 0])",
+    chart: {
+      type: "pie",
+      elements: [
+        { label: "a", angle: 120, radius: 2 },
+        { label: "b", angle: 240, radius: 2 },
+      ],
+    },
+  },
+  {
+    rule: "a pie may have no labels",
+    draw: "ax.pie([1])",
+    chart: { elements: [{ label: "", angle: 360, radius: 1 }] },
+  },
+];
+
+const RULES = [...TYPES, ...UNITS, ...SCALES, ...LINES, ...BARS, ...BOXES, ...PIES];
+const charts: Record<string, unknown> = {};
+
+// All in one cell, and without their pictures.
+beforeAll(async () => {
+  const draws = JSON.stringify(Object.fromEntries(RULES.map(({ rule, draw }) => [rule, draw])));
+  const { logs, error } = await interpreter().runCode(`
+import datetime, json, warnings
+import matplotlib.pyplot as plt, numpy as np, pandas as pd
+warnings.simplefilter("ignore")
+to_chart = get_ipython().display_formatter.formatters["e2b/chart"]
+found = {}
+for rule, draw in json.loads(${JSON.stringify(draws)}).items():
+    figure, ax = plt.subplots()
+    exec(draw)
+    found[rule] = to_chart(figure)
+    plt.close(figure)
+print(json.dumps(found, allow_nan=False))`);
+  expect(error).toBeUndefined();
+  Object.assign(charts, JSON.parse(logs.stdout.join("")));
+}, 120_000);
+
+test.each(RULES)("$rule", ({ rule, chart }) => {
+  if (Object.keys(chart).length === 0) expect(charts[rule]).toEqual({});
+  expect(charts[rule]).toMatchObject(chart);
+});
+
+test.each([
+  [324.000_01, 324],
+  [35.999_998_4, 36],
+  [12.345_678_9, 12.345_68],
+  [1_234.567_89, 1_234.6],
+  [123_456_789, 100_000_000],
+  [0, 0],
+  [-0.123_456_789_012, -0.123_456_789],
+])("%p is rounded to %p", async (value, rounded) => {
+  const round = "__import__('sandlot_kernel.charts.values', fromlist=['rounded']).rounded";
+  expect((await interpreter().runCode(`${round}(${value})`)).text).toBe(
+    rounded.toFixed(12).replace(/\.?0+$/, "") + (Number.isInteger(rounded) ? ".0" : ""),
+  );
+});

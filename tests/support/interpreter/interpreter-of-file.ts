@@ -1,0 +1,44 @@
+/** One sandbox of the code interpreter for all tests of a file, used through the client as it comes from npm. */
+import { afterAll, beforeAll } from "bun:test";
+import { Sandbox } from "@e2b/code-interpreter";
+import { templateServer } from "../template-server.ts";
+
+const INTERPRETER_PORT = "49999";
+const LIVES_MS = 900_000;
+const STARTED_WITHIN_MS = 120_000;
+
+/** Where sandboxes are reached. */
+const urls = new WeakMap<Sandbox, string>();
+
+export function interpreterOfFile(): () => Sandbox {
+  const server = templateServer("code-interpreter-v1");
+  let sandbox: Sandbox | undefined;
+  beforeAll(async () => {
+    const { options, url } = server();
+    sandbox = await Sandbox.create({ ...options, timeoutMs: LIVES_MS });
+    urls.set(sandbox, url);
+  }, STARTED_WITHIN_MS);
+  afterAll(async () => {
+    await sandbox?.kill();
+  });
+  return () => {
+    if (sandbox === undefined) throw new Error("the sandbox is there only while tests run");
+    return sandbox;
+  };
+}
+
+/** The lines of an execution as they are on the wire: the client turns 1.0 into 1, and drops what it does not know. */
+export async function rawLines(sandbox: Sandbox, code: string): Promise<string[]> {
+  const answer = await fetch(`${urls.get(sandbox)}/execute`, {
+    method: "POST",
+    headers: {
+      "Content-Type": "application/json",
+      "E2b-Sandbox-Id": sandbox.sandboxId,
+      "E2b-Sandbox-Port": INTERPRETER_PORT,
+    },
+    body: JSON.stringify({ code }),
+  });
+  const text = await answer.text();
+  if (answer.status !== 200) throw new Error(`${answer.status}: ${text}`);
+  return text.trimEnd().split("\n");
+}
