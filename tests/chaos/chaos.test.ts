@@ -9,7 +9,8 @@
  * never ended after CRIU was killed, another after the guest was, and a snapshot that kept silent about a process that
  * was lost with CRIU.
  */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
+import { WALLS, type Wall } from "../../src/contract/wall.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
 import { SEED } from "../../src/work/testing/seed.ts";
 import { LONG } from "../support/long.ts";
@@ -22,8 +23,13 @@ import type { Victim } from "./victims.ts";
 /** Only scenarios with these words in their title, all of them. */
 const ONLY = process.env.SANDLOT_TEST_CHAOS_ONLY ?? "";
 const SAMPLE = 45;
-/** Spread over what crun takes to make a sandbox, or to remove one. */
-const CRUN_MS = [0, 1, 3, 6, 10, 15];
+/** Spread over what the tool takes to make a sandbox, to remove one, or to write one down. */
+const TOOL_MS = { crun: [0, 1, 3, 6, 10, 15], runsc: [0, 10, 30, 60, 120, 240] };
+const VICTIMS: Readonly<Record<Wall, readonly Victim[]>> = {
+  crun: ["server", "crun", "criu", "guest"],
+  // Its kernel has all processes of the sandbox in it, the guest too.
+  runsc: ["server", "runsc"],
+};
 /** Into how many moments the work of CRIU is divided. */
 const CRIU_MOMENTS = Number(process.env.SANDLOT_TEST_CHAOS_MOMENTS ?? 12);
 const LATER_MS = 12;
@@ -31,14 +37,18 @@ const LATER_MS = 12;
 const random = seededRandom(SEED);
 const folder = foldersOfFile();
 
-function allScenarios(): Scenario[] {
+function allScenarios(wall: Wall): Scenario[] {
   return OPERATIONS.flatMap((operation) =>
-    operation.victims.flatMap((victim) => scenariosOf(operation, victim)),
+    operation.victims
+      .filter((victim) => VICTIMS[wall].includes(victim))
+      .flatMap((victim) => scenariosOf(operation, victim)),
   ).filter((scenario) => titleOf(scenario).includes(ONLY));
 }
 
 function scenariosOf(operation: Operation, victim: Victim): Scenario[] {
-  if (victim === "crun") return CRUN_MS.map((ms) => ({ operation, victim, step: 0, after: { ms } }));
+  if (victim === "crun" || victim === "runsc") {
+    return TOOL_MS[victim].map((ms) => ({ operation, victim, step: 0, after: { ms } }));
+  }
   if (victim === "criu") {
     const shares = (step: number): Scenario[] =>
       Array.from({ length: CRIU_MOMENTS }, (_, nth) => ({
@@ -56,9 +66,9 @@ function scenariosOf(operation: Operation, victim: Victim): Scenario[] {
   });
 }
 
-function chosen(): Scenario[] {
-  const all = allScenarios();
-  if (LONG || ONLY !== "") return all;
+function chosen(wall: Wall): Scenario[] {
+  const all = allScenarios(wall);
+  if ((LONG && wall === "crun") || ONLY !== "") return all;
   return Array.from({ length: SAMPLE }, () => all.splice(Math.floor(random() * all.length), 1)).flat();
 }
 
@@ -67,36 +77,39 @@ async function replace(stage: Stage, hero: Hero): Promise<Hero> {
   return await newHero(stage);
 }
 
-const scenarios = chosen();
+// Behind runsc: a sample, in the long run of the tests.
+describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
+  const scenarios = chosen(wall);
 
-test(
-  `${scenarios.length} accidents: nothing lost without a word, nothing left (SANDLOT_TEST_SEED=${SEED})`,
-  async () => {
-    const stage = await Stage.open(folder("chaos"));
-    let hero = await newHero(stage);
-    const pace = await measurePace(stage, hero);
-    const faults: string[] = [];
-    let missed = 0;
-    for (const scenario of scenarios) {
-      const begun = performance.now();
-      // crun has a part in the end of what it made, and none in the end of what CRIU has made.
-      if (scenario.victim === "crun") hero = await replace(stage, hero);
-      const outcome = await play(stage, hero, pace, scenario);
-      if (!outcome.struck) missed++;
-      const title = titleOf(scenario);
-      if (process.env.SANDLOT_TEST_CHAOS_TOLD === "1") {
-        const said = `${outcome.answer?.status ?? "-"} ${outcome.struck ? "" : "(missed) "}${outcome.faults.join("; ")}`;
-        console.log(`${(performance.now() - begun).toFixed(0)} ms ${title}: ${said}`);
+  test(
+    `${scenarios.length} accidents: nothing lost without a word, nothing left (SANDLOT_TEST_SEED=${SEED})`,
+    async () => {
+      const stage = await Stage.open(folder(`chaos-${wall}`), { SANDLOT_WALL: wall });
+      let hero = await newHero(stage);
+      const pace = await measurePace(stage, hero);
+      const faults: string[] = [];
+      let missed = 0;
+      for (const scenario of scenarios) {
+        const begun = performance.now();
+        // crun has a part in the end of what it made, and none in the end of what CRIU has made.
+        if (scenario.victim === "crun") hero = await replace(stage, hero);
+        const outcome = await play(stage, hero, pace, scenario);
+        if (!outcome.struck) missed++;
+        const title = titleOf(scenario);
+        if (process.env.SANDLOT_TEST_CHAOS_TOLD === "1") {
+          const said = `${outcome.answer?.status ?? "-"} ${outcome.struck ? "" : "(missed) "}${outcome.faults.join("; ")}`;
+          console.log(`${(performance.now() - begun).toFixed(0)} ms ${title}: ${said}`);
+        }
+        faults.push(...outcome.faults.map((fault) => `${title}: ${fault}`));
+        if (!outcome.alive || outcome.faults.length > 0) hero = await replace(stage, hero);
       }
-      faults.push(...outcome.faults.map((fault) => `${title}: ${fault}`));
-      if (!outcome.alive || outcome.faults.length > 0) hero = await replace(stage, hero);
-    }
-    expect(faults).toEqual([]);
-    // Moments that never come would prove nothing.
-    expect(missed).toBeLessThan(scenarios.length / 2);
-    expect((await stage.ask("DELETE", `/sandboxes/${hero.id}`))?.status).toBe(204);
-    expect(await leaks(stage, [])).toEqual([]);
-    await stage.close();
-  },
-  LONG ? 3_600_000 : 300_000,
-);
+      expect(faults).toEqual([]);
+      // Moments that never come would prove nothing.
+      expect(missed).toBeLessThan(scenarios.length / 2);
+      expect((await stage.ask("DELETE", `/sandboxes/${hero.id}`))?.status).toBe(204);
+      expect(await leaks(stage, [])).toEqual([]);
+      await stage.close();
+    },
+    LONG ? 3_600_000 : 300_000,
+  );
+});

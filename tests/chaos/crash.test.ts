@@ -3,32 +3,37 @@
  * a copy of that file, made while it is mounted, holds what has reached the disk, and nothing of what waits in memory
  * for its turn. Seen to fail without the sync of the pack, and without that of the large files.
  */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync, renameSync } from "node:fs";
 import { join } from "node:path";
+import { WALLS } from "../../src/contract/wall.ts";
 import { run } from "../../src/host/system/command.ts";
+import { LONG } from "../support/long.ts";
 import { MachineOfFile, request } from "../support/machine-of-file.ts";
 import { askService, startService } from "../support/memory-service.ts";
 
-const here = new MachineOfFile("crash");
+// Behind runsc it writes the memory, and all else is the same: in the long run of the tests.
+describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
+  const here = new MachineOfFile(`crash-${wall}`, { wall });
 
-test("a pause that was answered outlasts a crash of the machine in the same moment", async () => {
-  const pool = join(here.dataFolder, "disks.btrfs");
-  const remains = `${pool}.remains`;
-  // A data folder that can share blocks itself has no such file to copy.
-  if (!existsSync(pool)) return;
-  const { id } = await here.machine.create(request);
-  const setup = "word = os.urandom(16).hex(); open('/home/user/word', 'w').write(word)";
-  const word = await startService(here.machine, id, setup, "return word + open('/home/user/word').read()");
-  await here.machine.pause(id, "crash", { memory: true });
-  await run(["cp", "--sparse=always", pool, remains]);
-  await here.teardown({ keepData: true });
-  renameSync(remains, pool);
+  test("a pause that was answered outlasts a crash of the machine in the same moment", async () => {
+    const pool = join(here.dataFolder, "disks.btrfs");
+    const remains = `${pool}.remains`;
+    // A data folder that can share blocks itself has no such file to copy.
+    if (!existsSync(pool)) return;
+    const { id } = await here.machine.create(request);
+    const setup = "word = os.urandom(16).hex(); open('/home/user/word', 'w').write(word)";
+    const word = await startService(here.machine, id, setup, "return word + open('/home/user/word').read()");
+    await here.machine.pause(id, "crash", { memory: true });
+    await run(["cp", "--sparse=always", pool, remains]);
+    await here.teardown({ keepData: true });
+    renameSync(remains, pool);
 
-  await here.open();
-  await here.machine.adopt({ sandboxes: [id], checkpoints: ["crash"] });
-  await here.machine.resume({ ...request, id, checkpoint: "crash", memory: true });
-  expect(await askService(here.machine, id)).toBe(word);
-  await here.machine.destroy(id);
-  await here.machine.removeCheckpoint("crash");
+    await here.open();
+    await here.machine.adopt({ sandboxes: [id], checkpoints: ["crash"] });
+    await here.machine.resume({ ...request, id, checkpoint: "crash", memory: true });
+    expect(await askService(here.machine, id)).toBe(word);
+    await here.machine.destroy(id);
+    await here.machine.removeCheckpoint("crash");
+  });
 });

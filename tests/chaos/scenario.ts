@@ -9,6 +9,8 @@ import { plantWitness, testimony } from "./witness.ts";
 
 /** The first of its kind takes longer than the others. */
 const PACES = 3;
+/** What runsc keeps of one sandbox. */
+const RUNSC_FILES = 3;
 
 export interface Scenario {
   operation: Operation;
@@ -27,7 +29,8 @@ interface Pace {
 
 export function titleOf({ operation, victim, step, after }: Scenario): string {
   const seen = `"${operation.steps[step]?.name}"`;
-  if (victim === "crun" && "ms" in after) return `crun killed during ${operation.name}, ${after.ms} ms after its start`;
+  if ((victim === "crun" || victim === "runsc") && "ms" in after)
+    return `${victim} killed during ${operation.name}, ${after.ms} ms after its start`;
   if ("ms" in after) return `${victim} killed during ${operation.name}, ${after.ms} ms after ${seen}`;
   const from = step > 0 ? ` that follows ${seen}` : "";
   return `${victim} killed during ${operation.name}, at ${Math.round(after.share * 100)} % of its work${from}`;
@@ -97,7 +100,7 @@ export async function play(stage: Stage, hero: Hero, pace: Pace, scenario: Scena
   const came = await moment(scenario, sight, pace, () => over);
   const struck = (came || victim === "server") && (await strike(stage, victim));
   const answer = await answered;
-  const loss = victim === "criu" || victim === "guest" ? toldLoss(answer) : undefined;
+  const loss = victim === "criu" || victim === "guest" || victim === "runsc" ? toldLoss(answer) : undefined;
   if (loss === "sandbox") await until("the loss is known", async () => !(await stage.listed()).has(hero.id));
   const { faults, alive } = await judge(stage, hero, { operation, answer, loss });
   return { answer, struck: struck && came, faults, alive: alive && loss === undefined };
@@ -238,6 +241,7 @@ export async function leaks(stage: Stage, running: readonly string[]): Promise<s
     found = Object.entries(each).flatMap(([what, count]) => (count === running.length ? [] : [`${count} ${what}`]));
     if (now.mounts > 0) found.push(`${now.mounts} mounts`);
     if (now.crunRecords > running.length) found.push(`${now.crunRecords} records of crun`);
+    if (now.runscRecords > running.length * RUNSC_FILES) found.push(`${now.runscRecords} records of runsc`);
     if (running.length === 0) {
       const { loopDevices: _shared, ...rest } = now;
       const { loopDevices: _none, ...nothing } = NOTHING;

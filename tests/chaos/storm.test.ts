@@ -7,12 +7,14 @@
  * SANDLOT_TEST_SEED chooses what clients do (not how it falls out: the machine has its own mind); SANDLOT_TEST_LONG=1
  * lets it blow for minutes.
  */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
+import { WALLS, type Wall } from "../../src/contract/wall.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
 import { type CallRecord, StormModel } from "../../src/control/testing/storm-model.ts";
 import type { Host } from "../../src/host/host.ts";
 import type { Machine } from "../../src/host/machine.ts";
 import type { Sandbox } from "../../src/store/sandboxes.ts";
+import type { Store } from "../../src/store/store.ts";
 import { SEED } from "../../src/work/testing/seed.ts";
 import { census } from "../support/census.ts";
 import { LONG } from "../support/long.ts";
@@ -42,12 +44,13 @@ class Storm {
   readonly #until = performance.now() + BLOW_MS;
   #server!: RealServer;
 
-  static async blow(dataFolder: string): Promise<Storm> {
+  static async blow(dataFolder: string, wall: Wall): Promise<Storm> {
     const storm = new Storm();
-    await using server = await RealServer.open(dataFolder, {
-      store: (store) => storm.model.listenTo(store, async () => Bun.sleep(storm.#upTo(3))),
-      host: (machine) => storm.#listenTo(machine),
-    });
+    const listeners = {
+      store: (store: Store) => storm.model.listenTo(store, async () => Bun.sleep(storm.#upTo(3))),
+      host: (machine: Machine) => storm.#listenTo(machine),
+    };
+    await using server = await RealServer.open(dataFolder, listeners, wall);
     storm.#server = server;
     await Promise.all(Array.from({ length: CLIENTS }, () => storm.#client()));
     await storm.#settle();
@@ -249,17 +252,20 @@ class Storm {
   }
 }
 
-test(
-  `a storm on the real machine: every answer allowed, nothing stuck, lost or leaked (SANDLOT_TEST_SEED=${SEED})`,
-  async () => {
-    const storm = await Storm.blow(newDataFolder("storm"));
-    const counts = storm.calls.reduce<Record<string, number>>((sum, { op, status }) => {
-      sum[`${op} ${status}`] = (sum[`${op} ${status}`] ?? 0) + 1;
-      return sum;
-    }, {});
-    console.log(`the storm: ${storm.calls.length} calls, ${JSON.stringify(counts)}`);
-    expect(storm.model.faults.slice(0, 20)).toEqual([]);
-    for (const success of SUCCESSES) expect(counts[success], success).toBeGreaterThan(0);
-  },
-  BLOW_MS + LONGER_MS + 180_000,
-);
+// Behind runsc: in the long run of the tests.
+describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
+  test(
+    `a storm on the real machine: every answer allowed, nothing stuck, lost or leaked (SANDLOT_TEST_SEED=${SEED})`,
+    async () => {
+      const storm = await Storm.blow(newDataFolder(`storm-${wall}`), wall);
+      const counts = storm.calls.reduce<Record<string, number>>((sum, { op, status }) => {
+        sum[`${op} ${status}`] = (sum[`${op} ${status}`] ?? 0) + 1;
+        return sum;
+      }, {});
+      console.log(`the storm: ${storm.calls.length} calls, ${JSON.stringify(counts)}`);
+      expect(storm.model.faults.slice(0, 20)).toEqual([]);
+      for (const success of SUCCESSES) expect(counts[success], success).toBeGreaterThan(0);
+    },
+    BLOW_MS + LONGER_MS + 180_000,
+  );
+});

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { Stage } from "./stage.ts";
 
-export type Victim = "server" | "crun" | "criu" | "guest";
+export type Victim = "server" | "crun" | "criu" | "guest" | "runsc";
 
 /** Kills it. False: there is no such process at this moment. */
 export async function strike(stage: Stage, victim: Victim): Promise<boolean> {
@@ -15,11 +15,12 @@ export async function strike(stage: Stage, victim: Victim): Promise<boolean> {
   return pids.length > 0;
 }
 
-function find(stage: Stage, victim: "crun" | "criu" | "guest"): number[] {
+function find(stage: Stage, victim: Exclude<Victim, "server">): number[] {
   switch (victim) {
     case "crun":
+    case "runsc":
       return childrenOf(stage.server.pid).filter((pid) =>
-        commandOf(pid).includes(`--root /run/sandlot/${stage.tag}/crun`),
+        commandOf(pid).includes(`--root /run/sandlot/${stage.tag}/${victim}`),
       );
     case "criu":
       // CRIU itself, not what it has forked: whoever kills it by its name or for its memory leaves those.

@@ -20,8 +20,8 @@ test("each is tried: from inside, by a test that is there, or it says why it can
 });
 
 test("every test that it names exists under that title", () => {
-  const missing = ATTACKS.flatMap(({ number, tests = [] }) =>
-    tests
+  const missing = ATTACKS.flatMap(({ number, tests = [], behindRunsc = [] }) =>
+    [...tests, ...behindRunsc]
       .filter(([file, title]) => !existsSync(join(PROJECT, file)) || !hasTitle(readText(file), title))
       .map(([file, title]) => `${number}: ${file} has no "${title}"`),
   );

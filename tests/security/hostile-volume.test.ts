@@ -6,8 +6,8 @@ import { Sandbox, type Volume } from "e2b";
 import { timed } from "../../src/work/testing/timed.ts";
 import { sharedServer } from "../support/shared-server.ts";
 import { VolumesOfServer } from "../support/volumes.ts";
+import { holdAgainstSwaps, statusOf } from "./swapped-places.ts";
 
-const ROUNDS = 60;
 const server = sharedServer();
 const volumes = new VolumesOfServer(server);
 let volume: Volume;
@@ -20,13 +20,6 @@ beforeAll(async () => {
 
 const root = async (command: string) => await sandbox.commands.run(command, { user: "root" });
 const output = async (command: string, user = "root") => (await sandbox.commands.run(command, { user })).stdout.trim();
-
-async function statusOf(call: Promise<unknown>): Promise<string> {
-  return await call.then(
-    (value) => String(value),
-    (error: Error) => /^(\d{3})/.exec(error.message)?.[1] ?? error.constructor.name,
-  );
-}
 
 describe("the walls of a mount", () => {
   const walls = async () => {
@@ -54,71 +47,7 @@ describe("the walls of a mount", () => {
 });
 
 describe("who looks into a volume", () => {
-  test("is led nowhere else by folders and links that change places", async () => {
-    await root("mkdir /v/real && echo mine > /v/real/server.json && chmod 777 /v/real");
-    await root(`ln -s ${server().dataFolder} /v/link`);
-    const swap = `import ctypes, os
-os.chdir("/v")
-swap = ctypes.CDLL(None).renameat2
-while True: swap(-100, b"real", -100, b"link", 2)`;
-    await sandbox.files.write("/tmp/swap.py", swap);
-    const swapper = await sandbox.commands.run("python3 /tmp/swap.py", {
-      user: "root",
-      background: true,
-      timeoutMs: 0,
-    });
-    const own = join(server().dataFolder, "server.json");
-    const before = await Bun.file(own).text();
-    const seen = new Set<string>();
-    for (let round = 0; round < ROUNDS; round++) {
-      const at = volumes.at;
-      seen.add(await statusOf(volume.readFile("/real/server.json", at)));
-      await statusOf(volume.writeFile("/real/server.json", "mine\\n", { ...at, force: true }));
-      await statusOf(volume.updateMetadata("/real/server.json", { mode: 0o666 }, at));
-      for (const { path } of await volume.list("/", { ...at, depth: 3 }).catch(() => []))
-        expect(path).not.toMatch(/store/);
-      await statusOf(volume.remove("/real/api-key", at));
-    }
-    await swapper.kill();
-    expect([...seen].filter((each) => !/^mine|^404|NotFound/.test(each))).toEqual([]);
-    expect(seen.size).toBeGreaterThan(1);
-    expect(await Bun.file(own).text()).toBe(before);
-    expect(statSync(own).mode & 0o777).toBe(0o600);
-    expect(statSync(join(server().dataFolder, "api-key")).isFile()).toBe(true);
-  });
-
-  test("opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it", async () => {
-    await root("echo file > /v/file && mkfifo /v/pipe");
-    const swap = `import ctypes, os
-os.chdir("/v")
-swap = ctypes.CDLL(None).renameat2
-while True: swap(-100, b"file", -100, b"pipe", 2)`;
-    await sandbox.files.write("/tmp/pipes.py", swap);
-    const swapper = await sandbox.commands.run("python3 /tmp/pipes.py", {
-      user: "root",
-      background: true,
-      timeoutMs: 0,
-    });
-    // Would be let go by whoever opens the other end.
-    const writer = await sandbox.commands.run(
-      "for n in 1 2; do echo x > /v/$(ls -F /v | grep -o '.*|' | tr -d '|'); done",
-      {
-        user: "root",
-        background: true,
-        timeoutMs: 0,
-      },
-    );
-    const seen = new Set<string>();
-    for (let round = 0; round < ROUNDS; round++) {
-      seen.add(await statusOf(volume.readFile("/file", volumes.at)));
-      await statusOf(volume.writeFile("/file", "file\\n", { ...volumes.at, force: true }));
-      expect((await fetch(`${server().url}/health`)).status).toBe(200);
-    }
-    await swapper.kill();
-    await writer.kill();
-    expect([...seen].filter((each) => !/^file|^x|^400|^404|NotFound|^$/.test(each))).toEqual([]);
-    await root("rm -f /v/file /v/pipe");
-  });
+  holdAgainstSwaps({ server, volumes, volume: () => volume, sandbox: () => sandbox, rounds: 60 });
 
   timed("is not kept busy by one who hammers another volume", async () => {
     const quiet = await volumes.make("quiet");

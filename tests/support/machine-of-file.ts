@@ -33,7 +33,7 @@ export class MachineOfFile {
 
   constructor(
     name: string,
-    readonly options: Pick<MachineOptions, "files" | "builds" | "fetching" | "endWithinMs"> = {},
+    readonly options: Pick<MachineOptions, "files" | "builds" | "fetching" | "endWithinMs" | "wall"> = {},
   ) {
     this.dataFolder = newDataFolder(name);
     beforeAll(async () => {

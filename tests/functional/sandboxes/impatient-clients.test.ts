@@ -4,6 +4,7 @@
  */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
+import { leaveAndFollow } from "../../support/left-command.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
@@ -71,20 +72,7 @@ test("copies that nobody waits for are there, are listed, and end with their tim
 
 test("who stops waiting for a command leaves it running, and can follow it again", async () => {
   const sandbox = await create();
-  const impatience = new AbortController();
-  const running = sandbox.commands.run("read -r _; echo still here", {
-    stdin: true,
-    signal: impatience.signal,
-    timeoutMs: 0,
-  });
-  const given = refusalOf(running);
-  const listed = async () => (await sandbox.commands.list()).at(0);
-  await until("it is listed", async () => (await listed()) !== undefined);
-  impatience.abort();
-  await given;
-  const again = await sandbox.commands.connect((await listed())?.pid ?? 0);
-  await again.sendStdin("\n");
-  expect((await again.wait()).stdout).toBe("still here\n");
+  await leaveAndFollow(sandbox);
   await sandbox.kill();
 });
 

@@ -1,9 +1,12 @@
 /** A server whose sandboxes are behind runsc, through the SDK: all that a client does, and what outlives the server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { type FilesystemEvent, Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { run } from "../../../src/host/system/command.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
+import { leaveAndFollow } from "../../support/left-command.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { refusalOf, until } from "../../support/until.ts";
@@ -46,10 +49,39 @@ async function post(path: string, body: unknown): Promise<unknown> {
   return await answer.json();
 }
 
+/** Attack 38: nothing that opens one of these opens another. */
+async function expectOwnSecrets(all: readonly Sandbox[]): Promise<void> {
+  const secrets = all.map((each) => each.commands.run("cat /.sandlot/secret", { user: "root" }));
+  expect(new Set((await Promise.all(secrets)).map(({ stdout }) => stdout)).size).toBe(all.length);
+  const tokens = await Promise.all(all.map(async (each) => new URL(await each.downloadUrl("/etc/hostname"))));
+  for (const [at, each] of all.entries()) {
+    for (const [whose, { searchParams }] of tokens.entries()) {
+      const headers = { "E2b-Sandbox-Id": each.sandboxId, "E2b-Sandbox-Port": "49983" };
+      const { status } = await fetch(`${server.url}/files?${searchParams}`, { headers });
+      expect({ at, whose, status }).toEqual({ at, whose, status: at === whose ? 200 : 401 });
+    }
+  }
+}
+
 /** Beside the server, as the operator does. */
 async function chooseWall(template: string, wall: string): Promise<void> {
   const main = `${import.meta.dir}/../../../src/cli/main.ts`;
   await run([process.execPath, main, "templates", "wall", template, wall], { env: serverEnv(data) });
+}
+
+/** The memory of the one sandbox that is paused. It lies where the server's own view has it. */
+function checkpointOf({ pid }: TestServer): string {
+  const folder = `/proc/${pid}/root${data}/disks/checkpoints`;
+  const [name = ""] = readdirSync(folder).filter((each) => !each.startsWith("."));
+  const files = readdirSync(join(folder, name, "memory")).map((each) => join(folder, name, "memory", each));
+  return files.toSorted((a, b) => statSync(b).size - statSync(a).size)[0] ?? "";
+}
+
+function changeABit(file: string): void {
+  const bytes = readFileSync(file);
+  const at = Math.floor(bytes.length / 2);
+  bytes[at] = (bytes[at] ?? 0) ^ 1;
+  writeFileSync(file, bytes);
 }
 
 describe("a sandbox behind runsc", () => {
@@ -93,6 +125,10 @@ describe("a sandbox behind runsc", () => {
     );
     expect(seen).toContain("24 80");
     await terminal.kill();
+  });
+
+  test("leaves a command running that nobody waits for, to be followed again", async () => {
+    await leaveAndFollow(sandbox);
   });
 
   test("is measured", async () => {
@@ -143,6 +179,7 @@ test("a fork and sandboxes of a snapshot go on from there, each for itself", asy
     Sandbox.connect(fork?.sandbox.sandboxID ?? "", server.options),
   ]);
   for (const copy of copies) expect(Number(await countOf(copy))).toBe(before + 1);
+  await expectOwnSecrets([sandbox, ...copies]);
   expect(Number(await countOf(sandbox))).toBe(before + 2);
   for (const each of [sandbox, ...copies]) await each.kill();
   await Sandbox.deleteSnapshot(snapshotId, server.options);
@@ -158,11 +195,17 @@ test("a deleted file that is open is refused by its name, and the sandbox runs o
 });
 
 test("a sandbox outlives a server that is killed; the next one serves it, and leaves nothing of it", async () => {
-  const sandbox = await create();
+  const [sandbox, decayed] = [await create(), await create()];
   await startCounter(sandbox);
   const before = Number(await countOf(sandbox));
+  await decayed.pause();
+  changeABit(checkpointOf(server));
   await server.crash();
   server = await startServer(data, SETTINGS);
+  expect((await refusalOf(Sandbox.connect(decayed.sandboxId, server.options))).message).toMatch(
+    /^422.*damaged on disk/,
+  );
+  await Sandbox.kill(decayed.sandboxId, server.options);
   expect(Number(await countOf(sandbox))).toBe(before + 1);
   const again = await Sandbox.connect(sandbox.sandboxId, server.options);
   expect(await again.pause()).toBe(true);

@@ -68,8 +68,8 @@ export function tableOf(results: Results): string {
 
 function stateOf(attack: Attack, wall: Wall, results: Results[Wall]): string {
   if (attack.notApplicable !== undefined) return `not applicable: ${attack.notApplicable}`;
-  const { either, inside, behindBoth } = attack;
-  const isTried = [either, inside, behindBoth].includes(true) || wall === "crun";
+  const { either, inside, behindBoth, behindRunsc } = attack;
+  const isTried = [either, inside, behindBoth].includes(true) || wall === "crun" || behindRunsc !== undefined;
   if (!isTried || (inside === true && results === undefined)) return "not tried";
   const found = LIVES.flatMap((life) =>
     (results?.[life]?.[attack.number] ?? []).map((attempt) => `${attempt} (${life})`),
@@ -81,7 +81,7 @@ function stateOf(attack: Attack, wall: Wall, results: Results[Wall]): string {
   return attack.open === undefined ? "held" : `held; open: ${attack.open}`;
 }
 
-function filesOf({ inside, tests = [] }: Attack): string[] {
+function filesOf({ inside, tests = [], behindRunsc = [] }: Attack): string[] {
   const own = inside === true ? ["tests/security/walls.ts"] : [];
-  return [...new Set([...own, ...tests.map(([file]) => file)])].map((file) => `\`${file}\``);
+  return [...new Set([...own, ...[...tests, ...behindRunsc].map(([file]) => file)])].map((file) => `\`${file}\``);
 }

@@ -7,6 +7,8 @@ const NETWORK = "tests/security/network-walls.ts";
 const NAMES = "tests/security/egress/names.test.ts";
 const FETCH = "tests/functional/host/fetch-image.test.ts";
 const ARCHIVES = "src/guest/programs/hostile-archives.root.test.ts";
+const SWAPS = "tests/security/swapped-places.ts";
+const RUNSC = "tests/functional/walls/runsc.test.ts";
 const COPIES = "tests/functional/host/fresh-copies.test.ts";
 
 const FILES: Attack[] = [
@@ -23,12 +25,11 @@ const FILES: Attack[] = [
     number: 21,
     name: "Links and folders that change places while somebody works on them",
     tests: [
-      ["tests/security/hostile-volume.test.ts", "is led nowhere else by folders and links that change places"],
-      [
-        "tests/security/hostile-volume.test.ts",
-        "opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it",
-      ],
+      [SWAPS, "is led nowhere else by folders and links that change places"],
+      [SWAPS, "opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it"],
+      ["tests/security/hostile-volume.test.ts", "who looks into a volume"],
     ],
+    behindRunsc: [["tests/functional/walls/runsc-volumes.test.ts", "who looks into a volume of theirs"]],
   },
   {
     number: 22,
@@ -80,6 +81,9 @@ const FILES: Attack[] = [
     tests: [
       ["src/host/checkpoint/image-files.test.ts", "%s is refused when a bit of it is another"],
       ["tests/functional/host/pause.test.ts", "of a checkpoint that has decayed on disk is refused"],
+    ],
+    behindRunsc: [
+      [RUNSC, "a sandbox outlives a server that is killed; the next one serves it, and leaves nothing of it"],
     ],
     open: "a checkpoint is hashed against decay, not signed: whoever can write to the data folder is root already",
   },
@@ -134,6 +138,7 @@ const NET: Attack[] = [
       [RESTORED, "a fork, and a sandbox resumed twice, without internet access have none"],
       ["src/host/relay/program/smuggling.test.ts", "no request for a host that is not allowed gets through"],
     ],
+    behindRunsc: [["tests/functional/walls/runsc-network.test.ts", "is held by its rules"]],
   },
   {
     number: 31,
@@ -263,6 +268,7 @@ const TENANCY: Attack[] = [
         "of a copy is its own; who makes one of a snapshot says whether it is private",
       ],
     ],
+    behindRunsc: [[RUNSC, "a fork and sandboxes of a snapshot go on from there, each for itself"]],
   },
   {
     number: 39,
@@ -302,6 +308,7 @@ const RELIABILITY: Attack[] = [
         "a server killed while it creates sandboxes leaves none behind but those it had answered for",
       ],
     ],
+    behindRunsc: [["tests/chaos/chaos.test.ts", "accidents: nothing lost without a word, nothing left"]],
   },
   {
     number: 42,
@@ -309,9 +316,13 @@ const RELIABILITY: Attack[] = [
     tests: [
       ["tests/chaos/crash.test.ts", "a pause that was answered outlasts a crash of the machine in the same moment"],
     ],
+    behindRunsc: [
+      ["tests/chaos/crash.test.ts", "a pause that was answered outlasts a crash of the machine in the same moment"],
+    ],
   },
   {
     number: 43,
+    either: true,
     name: "A full disk, a clock that jumps, a registry or name server that is away, two servers on one data folder",
     tests: [
       ["tests/chaos/full-disk.test.ts", "a sandbox goes on changing its state"],
@@ -328,6 +339,7 @@ const RELIABILITY: Attack[] = [
     number: 44,
     name: "Memory or files that differ after one of many pauses",
     tests: [["tests/chaos/memory-proof.test.ts", "memory and files are the same after each of"]],
+    behindRunsc: [["tests/chaos/memory-proof.test.ts", "memory and files are the same after each of"]],
   },
   {
     number: 45,
@@ -335,6 +347,9 @@ const RELIABILITY: Attack[] = [
     tests: [
       ["tests/chaos/storm.test.ts", "a storm on the real machine: every answer allowed, nothing stuck, lost or leaked"],
       ["src/control/lifecycle/storm.test.ts", "one winner each, nothing stuck, lost or leaked"],
+    ],
+    behindRunsc: [
+      ["tests/chaos/storm.test.ts", "a storm on the real machine: every answer allowed, nothing stuck, lost or leaked"],
     ],
   },
   {
@@ -360,6 +375,7 @@ const RELIABILITY: Attack[] = [
       ],
       ["src/cli/slow-clients.test.ts", "who sends no whole head in time is cut, however it trickles"],
     ],
+    behindRunsc: [[RUNSC, "leaves a command running that nobody waits for, to be followed again"]],
     open: "ten GiB over hours are not played",
   },
   {

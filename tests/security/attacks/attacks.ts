@@ -21,6 +21,8 @@ export interface Attack {
   either?: true;
   /** Its tests of sandboxes are made behind both walls, as far as they are of tests/security/network-walls.ts. */
   behindBoth?: true;
+  /** Its tests behind runsc, where the others are of sandboxes behind crun. */
+  behindRunsc?: readonly Reference[];
   /** What of it is not held, and why: for both walls. */
   open?: string;
   /** Why what comes to something under runsc is no attack on the machine. */

@@ -1,0 +1,96 @@
+/**
+ * Attack 21, behind any wall: a sandbox that has a volume lets files, folders, links and pipes on it change places, while
+ * the server works on its files for a client.
+ */
+import { expect, test } from "bun:test";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import type { Sandbox, Volume } from "e2b";
+import type { TestServer } from "../support/server.ts";
+import type { VolumesOfServer } from "../support/volumes.ts";
+
+interface Attacked {
+  server(): TestServer;
+  volumes: VolumesOfServer;
+  volume(): Volume;
+  /** The volume is at /v in it. */
+  sandbox(): Sandbox;
+  /** How often everything is tried. */
+  rounds: number;
+}
+
+/** What it gave, or the status that it was refused with. */
+export async function statusOf(call: Promise<unknown>): Promise<string> {
+  return await call.then(
+    (value) => String(value),
+    (error: Error) => /^(\d{3})/.exec(error.message)?.[1] ?? error.constructor.name,
+  );
+}
+
+/** For ever. In one step, or in three where the kernel inside cannot do that. */
+function swapping(one: string, other: string): string {
+  return `import ctypes, os
+os.chdir("/v")
+swap = ctypes.CDLL(None).renameat2
+while swap(-100, b"${one}", -100, b"${other}", 2) == 0: pass
+while True:
+    for old, new in (("${one}", "${one}-away"), ("${other}", "${one}"), ("${one}-away", "${other}")):
+        try: os.rename(old, new)
+        except OSError: pass`;
+}
+
+export function holdAgainstSwaps({ server, volumes, volume, sandbox, rounds }: Attacked): void {
+  const root = async (command: string) => await sandbox().commands.run(command, { user: "root" });
+
+  async function whileSwapping(one: string, other: string, attack: () => Promise<void>): Promise<void> {
+    await sandbox().files.write("/tmp/swap.py", swapping(one, other));
+    const options = { user: "root", background: true, timeoutMs: 0 } as const;
+    const swapper = await sandbox().commands.run("python3 /tmp/swap.py", options);
+    await attack();
+    await swapper.kill();
+  }
+
+  test("is led nowhere else by folders and links that change places", async () => {
+    await root("mkdir /v/real && echo mine > /v/real/server.json && chmod 777 /v/real");
+    await root(`ln -s ${server().dataFolder} /v/link`);
+    const own = join(server().dataFolder, "server.json");
+    const before = await Bun.file(own).text();
+    const seen = new Set<string>();
+    await whileSwapping("real", "link", async () => {
+      for (let round = 0; round < rounds; round++) {
+        const at = volumes.at;
+        seen.add(await statusOf(volume().readFile("/real/server.json", at)));
+        await statusOf(volume().writeFile("/real/server.json", "mine\\n", { ...at, force: true }));
+        await statusOf(volume().updateMetadata("/real/server.json", { mode: 0o666 }, at));
+        const listed = await volume()
+          .list("/", { ...at, depth: 3 })
+          .catch(() => []);
+        for (const { path } of listed) expect(path).not.toMatch(/store/);
+        await statusOf(volume().remove("/real/api-key", at));
+      }
+    });
+    expect([...seen].filter((each) => !/^mine|^404|NotFound/.test(each))).toEqual([]);
+    expect(seen.size).toBeGreaterThan(1);
+    expect(await Bun.file(own).text()).toBe(before);
+    expect(statSync(own).mode & 0o777).toBe(0o600);
+    expect(statSync(join(server().dataFolder, "api-key")).isFile()).toBe(true);
+  });
+
+  test("opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it", async () => {
+    await root("echo file > /v/file && mkfifo /v/pipe");
+    // Would be let go by whoever opens the other end.
+    const open = "for n in 1 2; do echo x > /v/$(ls -F /v | grep -o '.*|' | tr -d '|'); done";
+    const seen = new Set<string>();
+    await whileSwapping("file", "pipe", async () => {
+      const writer = await sandbox().commands.run(open, { user: "root", background: true, timeoutMs: 0 });
+      for (let round = 0; round < rounds; round++) {
+        seen.add(await statusOf(volume().readFile("/file", volumes.at)));
+        await statusOf(volume().writeFile("/file", "file\\n", { ...volumes.at, force: true }));
+        expect((await fetch(`${server().url}/health`)).status).toBe(200);
+      }
+      await writer.kill();
+    });
+    expect([...seen].filter((each) => !/^file|^x|^400|^404|NotFound|^$/.test(each))).toEqual([]);
+    await root("rm -f /v/file* /v/pipe");
+  });
+}
