@@ -6,7 +6,7 @@ import { Sandbox, type Volume } from "e2b";
 import { timed } from "../../src/work/testing/timed.ts";
 import { sharedServer } from "../support/shared-server.ts";
 import { VolumesOfServer } from "../support/volumes.ts";
-import { holdAgainstSwaps, statusOf } from "./swapped-places.ts";
+import { holdAgainstSwaps, statusOf } from "./attacks/swapped-places.ts";
 
 const server = sharedServer();
 const volumes = new VolumesOfServer(server);

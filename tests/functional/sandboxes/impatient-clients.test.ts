@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { leaveAndFollow } from "../../support/left-command.ts";
+import { leaveAndFollow } from "../../support/processes/left-command.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 

@@ -1,7 +1,7 @@
 /** Volumes of sandboxes behind runsc, through the official client; and what such a sandbox tries with one. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox, type Volume } from "e2b";
-import { holdAgainstSwaps } from "../../security/swapped-places.ts";
+import { holdAgainstSwaps } from "../../security/attacks/swapped-places.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { VolumesOfServer } from "../../support/volumes.ts";
 

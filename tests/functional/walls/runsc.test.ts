@@ -6,7 +6,7 @@ import { type FilesystemEvent, Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { run } from "../../../src/host/system/command.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
-import { leaveAndFollow } from "../../support/left-command.ts";
+import { leaveAndFollow } from "../../support/processes/left-command.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { refusalOf, until } from "../../support/until.ts";

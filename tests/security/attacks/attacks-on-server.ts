@@ -7,7 +7,7 @@ const NETWORK = "tests/security/network-walls.ts";
 const NAMES = "tests/security/egress/names.test.ts";
 const FETCH = "tests/functional/host/fetch-image.test.ts";
 const ARCHIVES = "src/guest/programs/hostile-archives.root.test.ts";
-const SWAPS = "tests/security/swapped-places.ts";
+const SWAPS = "tests/security/attacks/swapped-places.ts";
 const RUNSC = "tests/functional/walls/runsc.test.ts";
 const COPIES = "tests/functional/host/fresh-copies.test.ts";
 

@@ -1,7 +1,7 @@
 /** A client that stops waiting for a command, and comes back to it. */
 import { expect } from "bun:test";
 import type { Sandbox } from "e2b";
-import { refusalOf, until } from "./until.ts";
+import { refusalOf, until } from "../until.ts";
 
 /** The command runs on meanwhile, and is followed to its end. The sandbox has no other. */
 export async function leaveAndFollow(sandbox: Sandbox): Promise<void> {

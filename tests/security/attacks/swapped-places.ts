@@ -1,13 +1,13 @@
 /**
- * Attack 21, behind any wall: a sandbox that has a volume lets files, folders, links and pipes on it change places, while
- * the server works on its files for a client.
+ * Attack 21, behind any wall: a sandbox that has a volume lets files, folders, links and pipes on it change places,
+ * while the server works on its files for a client.
  */
 import { expect, test } from "bun:test";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Sandbox, Volume } from "e2b";
-import type { TestServer } from "../support/server.ts";
-import type { VolumesOfServer } from "../support/volumes.ts";
+import type { TestServer } from "../../support/server.ts";
+import type { VolumesOfServer } from "../../support/volumes.ts";
 
 interface Attacked {
   server(): TestServer;
