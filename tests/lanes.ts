@@ -34,6 +34,7 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "src/store/builds.test.ts": 10,
   "src/store/store.test.ts": 10,
   "tests/functional/cli/cli.test.ts": 30,
+  "tests/functional/examples/browser-task.test.ts": 20,
   "tests/functional/examples/interpreter.test.ts": 30,
   "tests/functional/host/build.test.ts": 12,
   "tests/functional/host/fetch-image.test.ts": 32,
