@@ -1,10 +1,10 @@
-/** Sandboxes of the template code-interpreter-v1, by its own client; and what the client hides: the lines themselves. */
+/** Sandboxes of the template code-interpreter-v1, by its own client, and what that hides: the lines themselves. */
 import { afterAll, beforeAll } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
 import type { TestServer } from "./server.ts";
 import { templateServer } from "./template-server.ts";
 
-export type Line = Record<string, unknown> & { type: string };
+type Line = Record<string, unknown> & { type: string };
 
 const PORT = "49999";
 

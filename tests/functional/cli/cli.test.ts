@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { cliOfFile } from "../../support/e2b-cli.ts";
-import { LocalTerminal } from "../../support/local-terminal.ts";
+import { LocalTerminal } from "../../support/programs/local-terminal.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 

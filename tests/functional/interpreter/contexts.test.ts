@@ -1,4 +1,4 @@
-/** Contexts through the client of the code interpreter: made, listed, restarted, removed; and when they are in trouble. */
+/** Contexts through the client of the code interpreter: made, listed, restarted, removed; and in trouble. */
 import { expect, test } from "bun:test";
 import { ask, interpreterOfFile, interpreterServer } from "../../support/interpreter.ts";
 import { refusalOf, until } from "../../support/until.ts";

@@ -1,6 +1,6 @@
 /** A terminal of this machine with a program in it: what a person sees and types. */
 import { stripVTControlCharacters } from "node:util";
-import { until } from "./until.ts";
+import { until } from "../until.ts";
 
 const READ_MS = 30_000;
 

@@ -5,11 +5,11 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { GUEST_MOUNT, guestProgram } from "../../src/contract/runtime/guest-programs.ts";
-import { guestFolder } from "../../src/host/setup/guest-folder.ts";
-import { attempt } from "../../src/host/system/command.ts";
-import { Toolbox } from "../../src/host/system/toolbox.ts";
-import { CACHE } from "./machine-of-file.ts";
+import { GUEST_MOUNT, guestProgram } from "../../../src/contract/runtime/guest-programs.ts";
+import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
+import { attempt } from "../../../src/host/system/command.ts";
+import { Toolbox } from "../../../src/host/system/toolbox.ts";
+import { CACHE } from "../machine-of-file.ts";
 
 const ENTER = [
   `mkdir -p "$0/proc" "$0${GUEST_MOUNT}"`,
