@@ -61,11 +61,11 @@ export class JupyterKernel implements Kernel {
     const process = KernelProcess.start(language.argv(file), workFolder, language.variables);
     const kernel = new JupyterKernel(process, language);
     kernel.ended.then(() => removeSockets(file)).catch(() => undefined);
-    const late = AbortSignal.timeout(KERNEL_START_MS);
-    const gone = new AbortController();
-    void process.ended.then(() => gone.abort(new Error("it ended")));
+    const giveUp = new AbortController();
+    const late = setTimeout(() => giveUp.abort(new Error(`not within ${KERNEL_START_MS} ms`)), KERNEL_START_MS);
+    void process.ended.then(() => giveUp.abort(new Error("it ended")));
     try {
-      kernel.#connection = await KernelConnection.open(file, session, AbortSignal.any([late, gone.signal]), {
+      kernel.#connection = await KernelConnection.open(file, session, giveUp.signal, {
         onReceived: (from, message) => kernel.#receive(from, message),
         onLeftOut: (bytes) => kernel.#tellLeftOut(bytes),
         // Nothing is heard of it any more: as good as gone.
@@ -74,6 +74,8 @@ export class JupyterKernel implements Kernel {
     } catch (error) {
       await kernel.kill();
       throw new Fault(500, `the kernel did not start: ${String(error)}; it wrote: ${process.log()}`, { cause: error });
+    } finally {
+      clearTimeout(late);
     }
     return kernel;
   }
@@ -113,11 +115,10 @@ export class JupyterKernel implements Kernel {
   }
 
   async #chore(what: string, code: string): Promise<void> {
-    const late = AbortSignal.timeout(KERNEL_CHORE_MS);
-    const lateness = Promise.withResolvers<never>();
-    late.addEventListener("abort", () => lateness.reject(new Fault(500, `the kernel took too long to ${what}`)));
-    lateness.promise.catch(() => undefined);
-    const { status, ename, evalue } = await Promise.race([this.#run(code, true, () => undefined), lateness.promise]);
+    const done = this.#run(code, true, () => undefined);
+    // One that does not answer is of no use to anybody; what waits for it hears that it has ended.
+    const late = setTimeout(() => void this.kill(), KERNEL_CHORE_MS);
+    const { status, ename, evalue } = await done.finally(() => clearTimeout(late));
     if (status !== "ok") throw new Fault(500, `the kernel could not ${what}: ${ename ?? status}: ${evalue ?? ""}`);
   }
 

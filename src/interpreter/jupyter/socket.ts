@@ -44,9 +44,12 @@ export class KernelSocket {
         onLost();
       });
       opened.on("error", () => opened.destroy());
-      signal.addEventListener("abort", () => opened.destroy(), { once: true });
+      const giveUp = () => opened.destroy();
+      signal.addEventListener("abort", giveUp, { once: true });
       opened.write(Buffer.concat([greeting(), ready(type)]));
       await promise;
+      // It is about the start only, and the kernel has answered.
+      signal.removeEventListener("abort", giveUp);
       const socket = new KernelSocket(opened);
       if (type === "SUB") socket.send([SUBSCRIBE_TO_ALL]);
       return socket;

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import { KERNEL_MESSAGE_MAX_BYTES, KERNEL_MESSAGE_MAX_FRAMES } from "../limits.ts";
+import { KERNEL_MESSAGE_MAX_FRAMES } from "../limits.ts";
 import { greeting, type Message, message, ready, ZmtpReader } from "./zmtp.ts";
+
+const MAX_BYTES = 1024 * 1024;
 
 interface Read {
   messages: string[][];
@@ -16,9 +18,13 @@ function read(bytes: Buffer, pieceBytes = bytes.length): Read {
     if ("leftOutBytes" in message) found.leftOut.push(message.leftOutBytes);
     else found.messages.push(message.frames.map((frame) => frame.toString()));
   };
-  const reader = new ZmtpReader(() => {
-    found.isReady = true;
-  }, take);
+  const reader = new ZmtpReader(
+    () => {
+      found.isReady = true;
+    },
+    take,
+    MAX_BYTES,
+  );
   for (let at = 0; at < bytes.length; at += pieceBytes) reader.take(bytes.subarray(at, at + pieceBytes));
   return found;
 }
@@ -48,18 +54,18 @@ describe("a reader", () => {
   });
 
   test("leaves a message out that is too large, and reads on behind it", () => {
-    const size = KERNEL_MESSAGE_MAX_BYTES + 1;
+    const size = MAX_BYTES + 1;
     const huge = Buffer.concat([longHead(3, BigInt(size)), Buffer.alloc(size), frames("tail")]);
-    const found = read(Buffer.concat([begin, frames("a"), huge, frames("b")]), 1024 * 1024);
+    const found = read(Buffer.concat([begin, frames("a"), huge, frames("b")]), 64 * 1024);
     expect(found.messages).toEqual([["a"], ["b"]]);
     expect(found.leftOut).toEqual([size + 4]);
   });
 
   test("counts all frames of a message against its bound", () => {
-    const half = Buffer.alloc(KERNEL_MESSAGE_MAX_BYTES / 2);
+    const half = Buffer.alloc(MAX_BYTES / 2);
     const huge = message([half, half, Buffer.from("x")]);
-    const found = read(Buffer.concat([begin, huge, frames("b")]), 1024 * 1024);
-    expect(found).toEqual({ messages: [["b"]], leftOut: [KERNEL_MESSAGE_MAX_BYTES + 1], isReady: true });
+    const found = read(Buffer.concat([begin, huge, frames("b")]), 64 * 1024);
+    expect(found).toEqual({ messages: [["b"]], leftOut: [MAX_BYTES + 1], isReady: true });
   });
 
   const { 0: tooMany } = [frames(...Array.from({ length: KERNEL_MESSAGE_MAX_FRAMES + 1 }, String))];

@@ -62,6 +62,7 @@ function frame(body: Uint8Array, flags: number): Buffer {
 
 /** Reads what the other side sends, in whichever pieces it comes. Fault 500 when it is no ZMTP. */
 export class ZmtpReader {
+  readonly #maxBytes: number;
   readonly #onReady: () => void;
   readonly #onMessage: (message: Message) => void;
   #isGreeted = false;
@@ -77,7 +78,8 @@ export class ZmtpReader {
   #leftOutBytes = 0;
   #isLast = true;
 
-  constructor(onReady: () => void, onMessage: (message: Message) => void) {
+  constructor(onReady: () => void, onMessage: (message: Message) => void, maxBytes = KERNEL_MESSAGE_MAX_BYTES) {
+    this.#maxBytes = maxBytes;
     this.#onReady = onReady;
     this.#onMessage = onMessage;
   }
@@ -128,7 +130,7 @@ export class ZmtpReader {
     const length = Number(long);
     if ((flags & COMMAND) !== 0) return this.#command(bytes, head, length);
     const isLast = (flags & MORE) === 0;
-    if (this.#leftOutBytes > 0 || this.#framesBytes + length > KERNEL_MESSAGE_MAX_BYTES) {
+    if (this.#leftOutBytes > 0 || this.#framesBytes + length > this.#maxBytes) {
       return this.#leaveOut(bytes, head, length, isLast);
     }
     this.#needs = head + length;
@@ -144,7 +146,7 @@ export class ZmtpReader {
   }
 
   #command(bytes: Buffer, head: number, length: number): number {
-    if (length > KERNEL_MESSAGE_MAX_BYTES) throw new Fault(500, `a command of the kernel has ${length} bytes`);
+    if (length > this.#maxBytes) throw new Fault(500, `a command of the kernel has ${length} bytes`);
     this.#needs = head + length;
     if (bytes.length < head + length) return 0;
     if (bytes.toString("latin1", head, head + 6) === "\x05READY") this.#onReady();

@@ -1,0 +1,73 @@
+import { afterAll, afterEach, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { KernelSocket } from "./socket.ts";
+import { greeting, type Message, message, ready } from "./zmtp.ts";
+
+const root = mkdtempSync(join(tmpdir(), "sandlot-zmtp-"));
+const servers: Server[] = [];
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close();
+});
+
+/** The other end: what it is sent, and a way to send. */
+function peer(path: string, first: Buffer) {
+  let sent = Buffer.alloc(0);
+  let socket: Socket | undefined;
+  const server = createServer((opened) => {
+    socket = opened;
+    opened.write(first);
+    opened.on("data", (piece: Buffer) => {
+      sent = Buffer.concat([sent, piece]);
+    });
+    opened.on("error", () => undefined);
+  });
+  server.listen(path);
+  servers.push(server);
+  return { sent: () => sent, send: (bytes: Buffer) => socket?.write(bytes), close: () => socket?.destroy() };
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await Bun.sleep(1);
+}
+
+test("a socket waits for its kernel, and what ends the wait does not end the socket", async () => {
+  const path = join(mkdtempSync(join(root, "x")), "kernel");
+  const start = new AbortController();
+  const heard: Message[] = [];
+  let isLost = false;
+  const connecting = KernelSocket.connect(path, "SUB", {
+    signal: start.signal,
+    onMessage: (one) => heard.push(one),
+    onLost: () => {
+      isLost = true;
+    },
+  });
+  const kernel = peer(path, Buffer.concat([greeting(), ready("DEALER")]));
+  await connecting;
+  start.abort();
+  kernel.send(message([Buffer.from("topic"), Buffer.from("x")]));
+  await until(() => heard.length === 1);
+  expect(heard).toEqual([{ frames: [Buffer.from("topic"), Buffer.from("x")] }]);
+  const subscription = Buffer.from([0, 1, 1]);
+  await until(() => kernel.sent().includes(subscription));
+  expect(isLost).toBe(false);
+  kernel.close();
+  await until(() => isLost);
+});
+
+test.each([
+  ["what is no ZMTP", Buffer.from("HTTP/1.1 200 OK\r\n".repeat(8))],
+  ["a frame that cannot be", Buffer.concat([greeting(), Buffer.from([0xff, 0])])],
+])("a socket on which the other side says %s is closed", async (_, first) => {
+  const path = join(mkdtempSync(join(root, "x")), "kernel");
+  peer(path, first);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const { signal } = new AbortController();
+  const connecting = KernelSocket.connect(path, "DEALER", { signal, onMessage: () => undefined, onLost: resolve });
+  await expect(connecting).rejects.toThrow("closed");
+  await promise;
+});
