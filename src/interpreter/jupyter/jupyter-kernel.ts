@@ -5,6 +5,7 @@ import { Fault } from "../../contract/fault.ts";
 import { type Kernel, KernelEnded, type KernelOutput } from "../kernel.ts";
 import { KernelProcess } from "../kernel-process.ts";
 import { KERNEL_CHORE_MS, KERNEL_EXIT_MS, KERNEL_START_MS } from "../limits.ts";
+import { logFailure } from "../log.ts";
 import { freshId } from "../random.ts";
 import { KernelConnection } from "./connection.ts";
 import type { Received } from "./message.ts";
@@ -77,7 +78,16 @@ export class JupyterKernel implements Kernel {
     } finally {
       clearTimeout(late);
     }
+    // Without it everything works, later.
+    await kernel.#warmUp().catch((error: unknown) => logFailure("warm-up", error));
     return kernel;
+  }
+
+  /** Takes the ways that the first cell will take, so that they are loaded; in a snapshot for all who begin with it. */
+  async #warmUp(): Promise<void> {
+    await this.setVariables({});
+    await this.reseed();
+    await this.#run("1 + 1", true, () => undefined);
   }
 
   async execute(code: string, { isSilent }: { isSilent: boolean }, tell: Cell["tell"]): Promise<void> {

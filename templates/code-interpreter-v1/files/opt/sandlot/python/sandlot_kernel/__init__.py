@@ -36,6 +36,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         warm.load_matplotlib,
         warm.load_pandas,
         warm.load_network,
+        lambda: warm.load_tracebacks(shell),
     )
     for step in steps:
         try:

@@ -6,6 +6,10 @@ cost. No name of it is put in the user's namespace.
 from __future__ import annotations
 
 import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 FONTS = ["sans-serif", "Noto Sans CJK JP"]
 
@@ -31,6 +35,14 @@ def load_pandas() -> None:
     frame = pandas.DataFrame({"a": numpy.arange(2), "b": ["x", None]})
     repr(frame)
     frame.to_html()
+
+
+def load_tracebacks(shell: InteractiveShell) -> None:
+    """What lays them out is large, and otherwise loaded by the first cell that fails."""
+    try:
+        raise ValueError
+    except ValueError as error:
+        shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
 
 
 def load_network() -> None:
