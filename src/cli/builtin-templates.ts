@@ -6,7 +6,13 @@ import { createIds } from "../control/access/ids.ts";
 import { builtinBuild } from "../control/builds/builtin-request.ts";
 import type { Control } from "../control/control.ts";
 import type { BuiltinDefinition } from "../control/templates/builtin-definition.ts";
-import { firstBuildOf, templateImage, templateImageSteps, templateVersion } from "../host/setup/template-image.ts";
+import {
+  firstBuildOf,
+  hasTemplateImage,
+  templateImage,
+  templateImageSteps,
+  templateVersion,
+} from "../host/setup/template-image.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import type { Build } from "../store/builds.ts";
 import type { Store } from "../store/store.ts";
@@ -22,7 +28,7 @@ import { Progress } from "./progress.ts";
 const LOG_PAGE = 100;
 
 /** Versions are found when somebody asks: the first start is to be quick. */
-export function builtinDefinition(definition: TemplateDefinition): BuiltinDefinition {
+export function builtinDefinition(cacheFolder: string, definition: TemplateDefinition): BuiltinDefinition {
   const { id, name, start, cpuCount, memoryMB, diskSizeMB } = definition;
   let version: string | undefined;
   return {
@@ -33,6 +39,7 @@ export function builtinDefinition(definition: TemplateDefinition): BuiltinDefini
     memoryMB,
     diskSizeMB,
     version: () => (version ??= templateVersion(definition)),
+    hasImage: (image) => hasTemplateImage(cacheFolder, image),
     firstBuild: () => firstBuildOf(definition),
   };
 }
@@ -80,7 +87,7 @@ export function stateOf(definition: TemplateDefinition, { builds }: TemplateOver
 async function buildBesideServer(config: Config, store: Store, definition: TemplateDefinition): Promise<void> {
   const { name } = definition;
   const services = { store, clock: systemClock, ids: createIds() };
-  const build = await builtinBuild(services, builtinDefinition(definition));
+  const build = await builtinBuild(services, builtinDefinition(config.cacheFolder, definition));
   if (build === undefined) throw new Fault(409, `the server that runs does not know ${name}. FIX: start it again`);
   if (build.status === "ready") return console.log(`${name} ${templateVersion(definition)} is built`);
   using progress = new Progress();
@@ -113,7 +120,9 @@ async function buildWithoutServer(config: Config, definition: TemplateDefinition
   await prepare(config, templateImageSteps(config.cacheFolder, config.debianMirror, definition));
   const services = { clock: systemClock, ids: createIds() };
   const build = existsSync(new DataFolder(config.dataFolder).storeFile)
-    ? await withStore(config, (store) => builtinBuild({ ...services, store }, builtinDefinition(definition)))
+    ? await withStore(config, (store) =>
+        builtinBuild({ ...services, store }, builtinDefinition(config.cacheFolder, definition)),
+      )
     : undefined;
   if (build?.status === "ready") return console.log(`${name} ${templateVersion(definition)} is built`);
   const rest =

@@ -49,7 +49,8 @@ export async function serve(config: Config): Promise<number> {
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
   const seeding = { store, ids: createIds(), clock: systemClock };
-  const { firstApiKey: made } = await ensureFirstRun(seeding, [base], config.definitions);
+  const definitions = config.definitions.map((definition) => builtinDefinition(config.cacheFolder, definition));
+  const { firstApiKey: made } = await ensureFirstRun(seeding, [base], definitions);
   const apiKey = await firstApiKey(store, data.keyFile, made);
   const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
   const host = await Machine.open({
@@ -81,7 +82,7 @@ export async function serve(config: Config): Promise<number> {
     log,
     chronicle,
     builtinsReady: config.readyPerKind,
-    definitions: config.definitions.map(builtinDefinition),
+    definitions,
     builds: config.builds,
     requestRates: config.requestRates,
     templateOf: (image) => local.templateOf(image),

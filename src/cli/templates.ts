@@ -34,7 +34,7 @@ export function templates(config: Config, args: readonly string[]): Promise<numb
   if (change === undefined || name === undefined || value === undefined || rest.length > 0) throw new Fault(400, USAGE);
   const changed = change(name, value);
   return withStore(config, async (store) => {
-    console.log(described(await changed(store)));
+    console.log(described(await changed(store, config), config));
     if (action === "wall" && value === "runsc") await haveRunsc(config);
     return 0;
   });
@@ -45,13 +45,13 @@ async function haveRunsc(config: Config): Promise<void> {
   if (runscSteps(config).some((step) => !step.done())) await prepare(config, runscSteps(config));
 }
 
-type Change = (store: Store) => Promise<TemplateOverview>;
+type Change = (store: Store, config: Config) => Promise<TemplateOverview>;
 
 /** What was written is understood before the store is opened. */
 const CHANGES: Readonly<Record<string, (name: string, value: string) => Change>> = {
   ready(name, value) {
     const count = parseCount(value);
-    return (store) => setKeptReady(store, DEFAULT_TEAM_SLUG, name, count);
+    return (store, { definitions }) => setKeptReady(store, DEFAULT_TEAM_SLUG, { written: name, count }, definitions);
   },
   wall(name, value) {
     const wall = parseWall(value);
@@ -85,23 +85,26 @@ async function listed(store: Store, { dataFolder, definitions }: Config): Promis
   const lines = all.map((template) => {
     const definition = definitions.find(({ id }) => id === template.id);
     const more = definition ? [`version=${templateVersion(definition)}`, `state=${stateOf(definition, template)}`] : [];
-    return [described(template), ...more, `disk=${shown(stored && bytesOf(template, stored))}`].join("  ");
+    return [described(template, { definitions }), ...more, `disk=${shown(stored && bytesOf(template, stored))}`].join(
+      "  ",
+    );
   });
   if (stored === undefined) return [...lines, "disk use is shown while the server runs"];
   const [images, checkpoints] = [sum(stored.images.values()), sum(stored.checkpoints.values())];
   return [...lines, `all images ${shown(images)}, checkpoints ${shown(checkpoints)}, layers ${shown(stored.layers)}`];
 }
 
-function described(template: TemplateOverview): string {
+function described(template: TemplateOverview, { definitions }: Pick<Config, "definitions">): string {
   const { id, names, teamSlug, builds, spawnCount, lastSpawnedAt, keptReady, wall } = template;
   const ready = builds.filter(({ status }) => status === "ready").length;
+  const isDefined = definitions.some((definition) => definition.id === id);
   return [
     id,
     names.length === 0 ? "(no name)" : names.join(","),
     `team=${teamSlug ?? "(built in)"}`,
     `builds=${ready}/${builds.length}`,
-    // Of what is built in, the setting says it.
-    `ready=${teamSlug === null ? "(setting)" : keptReady}`,
+    // Of base, the setting says it.
+    `ready=${teamSlug === null && !isDefined ? "(setting)" : keptReady}`,
     `wall=${wall ?? "(setting)"}`,
     `started=${spawnCount}`,
     `last=${lastSpawnedAt === null ? "never" : new Date(lastSpawnedAt).toISOString()}`,

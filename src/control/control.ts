@@ -103,7 +103,7 @@ export function createControl(services: ControlServices): Control {
   const listener = services.listener === undefined ? chronicle : bothListeners(chronicle, services.listener);
   const background = new Background(log);
   const { idleClock = clock } = services.chronicle ?? {};
-  const readyOrders = new ReadyOrders({ store, host, background, idleClock }, services.builtinsReady ?? 0);
+  const readyOrders = new ReadyOrders({ store, host, background, idleClock }, services.builtinsReady ?? 0, definitions);
   const lifecycle = new Lifecycle({ ...services, listener, checkpointReplaced: () => readyOrders.changed() });
   const housekeeping = new Housekeeping({
     store,

@@ -15,6 +15,10 @@ import { DEFAULT_TAG } from "./templates/template-reference.ts";
 export const OPERATOR_EMAIL = "operator@localhost";
 export const DEFAULT_TEAM_SLUG = "default";
 
+/** Of a template that is built when it is asked for: its started processes take memory as long as they are kept. */
+const DEFINED_READY = 1;
+const LOST = "its root filesystem was removed from the cache folder";
+
 /** A template that comes with the server, under a name that every team can use. */
 export interface BuiltinTemplate extends Omit<SandboxKind, "templateId"> {
   /** The same on every server. */
@@ -38,7 +42,7 @@ export interface FirstRun {
 export function ensureFirstRun(
   services: { store: Store; ids: Ids; clock: Clock },
   builtins: readonly BuiltinTemplate[],
-  definitions: readonly Pick<BuiltinDefinition, "id" | "name">[] = [],
+  definitions: readonly Pick<BuiltinDefinition, "id" | "name" | "hasImage">[] = [],
 ): Promise<FirstRun> {
   const { ids, clock } = services;
   return services.store.transaction(async (store) => {
@@ -46,7 +50,7 @@ export function ensureFirstRun(
     const userId = await ensureOperator(seeding);
     const teamId = await ensureTeam(seeding, userId);
     for (const builtin of builtins) await ensureTemplate(seeding, builtin, userId);
-    for (const { id, name } of definitions) await ensureUnbuilt(seeding, { id, alias: name }, userId);
+    for (const definition of definitions) await ensureDefined(seeding, definition, userId);
     const hasKey = (await store.keys.countApiKeys(teamId)) > 0;
     const first = hasKey ? undefined : await createApiKeyIn(seeding, { teamId, name: "first key", createdBy: userId });
     return { userId, teamId, firstApiKey: first?.secret };
@@ -93,28 +97,41 @@ async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTe
     await store.builds.addFinished(builtinBuild(ids.uuid(), known.id, resources, now));
     return;
   }
-  await addTemplate(store, id, userId, now);
+  await addTemplate(store, id, userId, { now, keptReady: 0 });
   await store.templates.addAlias(GLOBAL_NAMESPACE, alias, id);
   await store.builds.addFinished(builtinBuild(buildId, id, resources, now));
 }
 
-/** Where a team has published something under this name before, that keeps it, and this one is found by its id. */
-async function ensureUnbuilt(
+/**
+ * Where a team has published something under this name before, that keeps it, and this one is found by its id. Builds
+ * whose root filesystem somebody has removed from the cache are over: it is built again when it is asked for.
+ */
+async function ensureDefined(
   { store, clock }: Seeding,
-  { id, alias }: { id: string; alias: string },
+  { id, name, hasImage }: Pick<BuiltinDefinition, "id" | "name" | "hasImage">,
   userId: string,
 ): Promise<void> {
-  if ((await store.templates.everById(id)) !== undefined) return;
-  await addTemplate(store, id, userId, clock.now());
-  await store.templates.addAlias(GLOBAL_NAMESPACE, alias, id);
+  const now = clock.now();
+  if ((await store.templates.everById(id)) === undefined) {
+    await addTemplate(store, id, userId, { now, keptReady: DEFINED_READY });
+    await store.templates.addAlias(GLOBAL_NAMESPACE, name, id);
+  }
+  for (const { id: build, image } of await store.builds.readyOf(id)) {
+    if (image !== null && !hasImage(image)) await store.builds.lose(build, { message: LOST, step: null }, now);
+  }
 }
 
-async function addTemplate({ templates }: Tables, id: string, userId: string, now: number): Promise<void> {
+async function addTemplate(
+  { templates }: Tables,
+  id: string,
+  userId: string,
+  { now, keptReady }: { now: number; keptReady: number },
+): Promise<void> {
   await templates.add({
     id,
     teamId: null,
     public: true,
-    keptReady: 0,
+    keptReady,
     wall: null,
     createdAt: now,
     updatedAt: now,

@@ -242,6 +242,18 @@ export function buildsIn(sql: Statement) {
       return integer(rows[0]?.builds);
     },
 
+    async readyOf(templateId: string): Promise<Build[]> {
+      const { rows } = await sql`SELECT * FROM builds WHERE template_id = ${templateId} AND status = 'ready'
+        ORDER BY number`;
+      return rows.map(readBuild);
+    },
+
+    /** `ready` → `error`: what sandboxes of it would start from is gone. Its tags mean nothing from now on. */
+    async lose(id: string, reason: BuildReason, at: number): Promise<void> {
+      await sql`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)}, checkpoint = NULL,
+        updated_at = ${at} WHERE id = ${id} AND status = 'ready'`;
+    },
+
     async ready(templateId: string, buildId: string): Promise<Build | undefined> {
       const { rows } = await sql`SELECT * FROM builds
         WHERE template_id = ${templateId} AND id = ${buildId} AND status = 'ready'`;

@@ -59,14 +59,14 @@ export class RealServer implements AsyncDisposable {
     data.makeRunFolder();
     applySettings(data);
     const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
-    const { definitions = [] } = listeners;
+    const definitions = (listeners.definitions ?? []).map((definition) => builtinDefinition(CACHE, definition));
     const machine = await Machine.open({
       data,
       cacheFolder: CACHE,
       guestFolder: guestFolder(new Toolbox(CACHE)),
       resolver: "9.9.9.9",
       files: blobs,
-      builtinImages: new TemplateImages({ cacheFolder: CACHE, debianMirror: undefined }, definitions),
+      builtinImages: new TemplateImages({ cacheFolder: CACHE, debianMirror: undefined }, listeners.definitions ?? []),
       wall,
       fetching: { templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE } },
     });
@@ -86,7 +86,7 @@ export class RealServer implements AsyncDisposable {
       clock: systemClock,
       ids,
       log,
-      definitions: definitions.map(builtinDefinition),
+      definitions,
     });
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));

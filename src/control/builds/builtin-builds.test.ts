@@ -2,11 +2,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { BuildOutcome, BuildRequest } from "../../host/host.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
+import { setKeptReady } from "../templates/operator-templates.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
 import { builtinBuild } from "./builtin-request.ts";
 
 let version = "v1";
+/** From the cache, by whoever has a disk that is full. */
+const removed = new Set<string>();
 const DEFINITION: BuiltinDefinition = {
   id: "sandlotpocket0000000",
   name: "pocket",
@@ -15,6 +18,7 @@ const DEFINITION: BuiltinDefinition = {
   memoryMB: 512,
   diskSizeMB: 1024,
   version: () => version,
+  hasImage: (image) => !removed.has(image),
   firstBuild: () => `00000000-0000-4000-8000-0000000000${version === "v1" ? "01" : "02"}`,
 };
 
@@ -25,6 +29,7 @@ let endings: number;
 
 beforeEach(async () => {
   version = "v1";
+  removed.clear();
   f = await ControlFixture.open();
   f.definitions = [DEFINITION];
   await f.restart();
@@ -125,6 +130,30 @@ describe("a create of one that is not built", () => {
     expect((await begun(2)).id).not.toBe(requests[0]?.id as string);
     await ended(ready());
     expect((await create()).status).toBe(201);
+  });
+
+  test("finds it as if it had never been, once its root filesystem was removed and the server started again", async () => {
+    await create();
+    await ended(ready());
+    removed.add("pocket-v1");
+    await f.restart();
+    next();
+    expect((await create()).body.error_code).toBe("template_building");
+    removed.clear();
+    await ended(ready());
+    expect((await create("pocket:v1")).status).toBe(201);
+    expect((await create()).status).toBe(201);
+  });
+
+  test("leaves one of it ready from then on, unless none of what is built in is to be", async () => {
+    const kept = () => f.host.kept.find(({ kind }) => kind.templateId === DEFINITION.id);
+    await create();
+    await ended(ready());
+    await f.until(() => kept() !== undefined);
+    expect(kept()).toMatchObject({ count: 1, checkpoint: "start-v1" });
+    await setKeptReady(f.store, "default", { written: "pocket", count: 3 }, [DEFINITION]);
+    await f.restart();
+    await f.until(() => kept()?.count === 3);
   });
 
   test("of a tag that is none of its versions is refused, and nothing is built", async () => {

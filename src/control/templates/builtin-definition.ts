@@ -11,6 +11,8 @@ export interface BuiltinDefinition {
   diskSizeMB: number;
   /** Named by all that goes into it; a tag of its builds. Not known until somebody asks, because that takes reading. */
   version(): string;
+  /** Whether the root filesystem of this name is on the machine, of whatever version. */
+  hasImage(image: string): boolean;
   /** The id of the first build of this version on any server. */
   firstBuild(): string;
 }

@@ -5,6 +5,7 @@ import type { Background } from "../../work/background.ts";
 import type { Clock, Timer } from "../../work/clock.ts";
 import { OneAtATime } from "../../work/one-at-a-time.ts";
 import { KEPT_READY_LOOK_MS } from "../limits.ts";
+import type { BuiltinDefinition } from "./builtin-definition.ts";
 import { kindOf } from "./template-look-up.ts";
 
 interface ReadyServices {
@@ -19,6 +20,8 @@ export class ReadyOrders {
   readonly #services: ReadyServices;
   /** Of each template that is built in. */
   readonly #builtinCount: number;
+  /** Those that are built when they are asked for: they have numbers of their own. */
+  readonly #defined: ReadonlySet<string>;
   readonly #turns = new OneAtATime();
   /** Set while one waits that has not looked yet: it sees whatever was changed meanwhile. */
   #waits = false;
@@ -26,9 +29,10 @@ export class ReadyOrders {
   #told: readonly KeptReady[] | undefined;
   #timer: Timer | undefined;
 
-  constructor(services: ReadyServices, builtinCount: number) {
+  constructor(services: ReadyServices, builtinCount: number, definitions: readonly BuiltinDefinition[]) {
     this.#services = services;
     this.#builtinCount = builtinCount;
+    this.#defined = new Set(definitions.map(({ id }) => id));
   }
 
   /** From now on it also looks for numbers that the operator has set beside the server. */
@@ -50,12 +54,18 @@ export class ReadyOrders {
     );
   }
 
+  /** Of what comes with Sandlot its own number, unless none of what is built in is to be kept. */
+  #countOf(templateId: string, own: number): number {
+    return this.#builtinCount > 0 && this.#defined.has(templateId) ? own : this.#builtinCount;
+  }
+
   async #tell(): Promise<void> {
     this.#waits = false;
     const { store, host } = this.#services;
     const kept: KeptReady[] = [];
     for (const { build, isBuiltIn, count } of await store.builds.keptReady()) {
-      kept.push({ kind: kindOf(build), count: isBuiltIn ? this.#builtinCount : count, checkpoint: build.checkpoint });
+      const wanted = isBuiltIn ? this.#countOf(build.templateId, count) : count;
+      kept.push({ kind: kindOf(build), count: wanted, checkpoint: build.checkpoint });
     }
     if (Bun.deepEquals(kept, this.#told)) return;
     // Unless it has heard all of it, it is told again.

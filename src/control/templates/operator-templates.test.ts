@@ -25,7 +25,7 @@ async function snapshot(name: string): Promise<void> {
   expect((await f.call("POST", `/sandboxes/${id}/snapshots`, { name })).status).toBe(201);
 }
 
-const set = (written: string, count: number) => setKeptReady(f.store, "default", written, count);
+const set = (written: string, count: number) => setKeptReady(f.store, "default", { written, count }, []);
 
 test("a number that is set beside the server reaches the host within seconds, and once", async () => {
   await snapshot("web");

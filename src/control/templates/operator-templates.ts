@@ -10,18 +10,19 @@ export function listTemplates(store: Store): Promise<TemplateOverview[]> {
 }
 
 /**
- * How many sandboxes of a template's default build are kept ready. A name without a namespace is one of `homeTeam`. A
- * server that runs notices by itself.
+ * How many sandboxes of a template's default build are kept ready: of a team's, or of one of the `definitions`, which
+ * come with Sandlot and are built when they are asked for. A name without a namespace is one of `homeTeam`. A server
+ * that runs notices by itself.
  */
 export function setKeptReady(
   store: Store,
   homeTeam: string,
-  written: string,
-  count: number,
+  { written, count }: { written: string; count: number },
+  definitions: readonly { id: string }[],
 ): Promise<TemplateOverview> {
   return store.transaction(async (tables) => {
     const { id, teamId } = await find(tables, homeTeam, written);
-    if (teamId === null) {
+    if (teamId === null && !definitions.some((definition) => definition.id === id)) {
       throw new Fault(400, `"${written}" is built in; the setting SANDLOT_READY says how many of it are kept ready`);
     }
     await tables.templates.setKeptReady(id, count);

@@ -9,17 +9,20 @@ import {
   cpSync,
   existsSync,
   lchownSync,
+  linkSync,
   lstatSync,
   readdirSync,
   readFileSync,
   readlinkSync,
+  renameSync,
 } from "node:fs";
 import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { buildFile } from "../../contract/runtime/image-files.ts";
 import { BUN_IN_TEMPLATE, FILES_OF_TEMPLATE, type TemplateDefinition } from "../../contract/template-definition.ts";
-import { belowFile, imageFolder } from "../image/image-folder.ts";
+import { belowFile, imageBelow, imageFolder } from "../image/image-folder.ts";
 import { run } from "../system/command.ts";
+import { shiftedId } from "../system/id-range.ts";
 import { BASE_IMAGE, BASE_PACKAGES, baseImageStep, debianImageStep, shiftOwners } from "./base-image.ts";
 import { fetchFault, npmPlace } from "./fetch-faults.ts";
 import { sourcesOf } from "./guest-sources.ts";
@@ -39,6 +42,12 @@ const USER_ID = 1000;
 /** Names of images have no more than these. */
 export function templateImage(definition: TemplateDefinition): string {
   return `${definition.name}-${templateVersion(definition)}`;
+}
+
+/** Whether an image of any version is there, with what it lies on. */
+export function hasTemplateImage(cacheFolder: string, image: string): boolean {
+  const below = imageBelow(cacheFolder, image);
+  return [image, ...(below === null ? [] : [below])].every((name) => existsSync(imageFolder(cacheFolder, name)));
 }
 
 export function templateImageSteps(
@@ -133,6 +142,7 @@ function topStep(cacheFolder: string, definition: TemplateDefinition, below: str
         await writeFile(join(folder, ".e2b"), buildFile(ids));
         giveHomeToUser(folder);
         shiftOwners(folder);
+        if (Object.keys(definition.programs).length > 0) await addBun(cacheFolder, folder);
         keepFolders(folder, imageFolder(cacheFolder, below));
         // First: what has its name is whole.
         await writeFile(belowFile(cacheFolder, image), below);
@@ -189,17 +199,29 @@ async function installNpm(
 
 async function addPrograms({ programs }: TemplateDefinition, root: string): Promise<void> {
   const entries = Object.entries(programs);
-  if (entries.length === 0) return;
-  const bun = join(root, BUN_IN_TEMPLATE);
-  await mkdir(dirname(bun), { recursive: true });
-  await copyFile(process.execPath, bun);
-  chmodSync(bun, 0o755);
+  if (entries.length > 0) await mkdir(dirname(join(root, BUN_IN_TEMPLATE)), { recursive: true });
   for (const [path, source] of entries) {
     await mkdir(dirname(join(root, path)), { recursive: true });
     const argv = [process.execPath, "build", "--target=bun", "--minify-syntax", join(PROJECT, source)];
     await run([...argv, `--outfile=${join(root, path)}`], { timeoutMs: BUNDLE_MS, cwd: PROJECT });
     chmodSync(join(root, path), 0o755);
   }
+}
+
+/**
+ * A link to the one that all of them have: so it is on the disk and in memory once, whatever there is of templates and
+ * their versions. It has its owner already.
+ */
+async function addBun(cacheFolder: string, root: string): Promise<void> {
+  const common = join(cacheFolder, `bun-${Bun.version}-${Bun.revision.slice(0, HASH_LENGTH)}`);
+  if (!existsSync(common)) {
+    const unfinished = `${common}.unfinished`;
+    await copyFile(process.execPath, unfinished);
+    chownSync(unfinished, shiftedId(0), shiftedId(0));
+    chmodSync(unfinished, 0o755);
+    renameSync(unfinished, common);
+  }
+  linkSync(common, join(root, BUN_IN_TEMPLATE));
 }
 
 function giveHomeToUser(root: string): void {

@@ -1,14 +1,15 @@
 /** Root filesystems of templates, made beside a server: by a process that ends with it, and is not missed. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { TemplateDefinition } from "../../contract/template-definition.ts";
+import { BUN_IN_TEMPLATE, type TemplateDefinition } from "../../contract/template-definition.ts";
 import { imageBelow, imageFolder } from "../image/image-folder.ts";
+import { shiftedId } from "../system/id-range.ts";
 import { takeLock } from "../system/syscalls.ts";
 import { BASE_IMAGE } from "./base-image.ts";
-import { firstBuildOf, templateImage } from "./template-image.ts";
+import { firstBuildOf, hasTemplateImage, templateImage } from "./template-image.ts";
 import { TemplateImages } from "./template-images.ts";
 
 const definition: TemplateDefinition = {
@@ -65,6 +66,34 @@ test("one without packages lies on base and says of which template and build it 
   const again: string[] = [];
   expect(await images().make("pocket", never(), (line) => again.push(line))).toBe(image);
   expect(again).toEqual([]);
+});
+
+test("those with programs share one Bun, which is root's in a sandbox", async () => {
+  const bunOf = async (program: TemplateDefinition) => {
+    const made = await new TemplateImages({ cacheFolder, debianMirror: undefined }, [program]).make(
+      program.name,
+      never(),
+      () => undefined,
+    );
+    expect(hasTemplateImage(cacheFolder, made)).toBe(true);
+    expect(statSync(join(imageFolder(cacheFolder, made), "opt/program.js")).uid).toBe(shiftedId(0));
+    return statSync(join(imageFolder(cacheFolder, made), BUN_IN_TEMPLATE));
+  };
+  const programs = { "/opt/program.js": "src/contract/fault.ts" };
+  const [one, other] = [
+    await bunOf({ ...definition, programs }),
+    await bunOf({ ...definition, name: "other", programs }),
+  ];
+  expect([one.uid, one.mode & 0o7777, other.ino]).toEqual([shiftedId(0), 0o755, one.ino]);
+});
+
+test("it is not there without what it lies on", async () => {
+  const image = templateImage(definition);
+  expect(hasTemplateImage(cacheFolder, image)).toBe(true);
+  renameSync(imageFolder(cacheFolder, BASE_IMAGE), imageFolder(cacheFolder, "elsewhere"));
+  expect(hasTemplateImage(cacheFolder, image)).toBe(false);
+  renameSync(imageFolder(cacheFolder, "elsewhere"), imageFolder(cacheFolder, BASE_IMAGE));
+  expect(hasTemplateImage(cacheFolder, `${image}0`)).toBe(false);
 });
 
 test("two at once make it once, the second waits for the lock", async () => {
