@@ -85,7 +85,8 @@ export const SETTINGS = [
     key: "ready",
     variable: "SANDLOT_READY",
     default: "2",
-    description: "How many sandboxes of each built-in template are kept booted, so that a create is fast. 0 to 64.",
+    description:
+      "How many sandboxes of base are kept booted, so that a create is fast; 0: of no built-in one. 0 to 64.",
   },
   {
     key: "resolver",
