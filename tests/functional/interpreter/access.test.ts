@@ -1,10 +1,10 @@
 /** The interpreter in sandboxes that are secured, private or neither; and when one is killed under its code. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
-import { interpreterServer } from "../../support/interpreter.ts";
+import { templateServer } from "../../support/template-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
-const server = interpreterServer();
+const server = templateServer("code-interpreter-v1");
 
 test.each([
   ["secured and private", { secure: true, network: { allowPublicTraffic: false } }],

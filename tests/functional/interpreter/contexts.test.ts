@@ -1,10 +1,9 @@
 /** Contexts through the client of the code interpreter: made, listed, restarted, removed; and in trouble. */
 import { expect, test } from "bun:test";
-import { ask, interpreterOfFile, interpreterServer } from "../../support/interpreter.ts";
+import { ask, interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
-const server = interpreterServer();
-const sandbox = interpreterOfFile(server);
+const sandbox = interpreterOfFile();
 
 test("a new one is the last of the list, has its folder and its own variables, and runs beside others", async () => {
   const before = await sandbox().listCodeContexts();
@@ -35,7 +34,7 @@ test("code whose client leaves is interrupted, and keeps what it has made", asyn
   const code = "x = 'kept'\nprint('runs')\nimport time\ntime.sleep(600)";
   const client = new AbortController();
   const init = { method: "POST", body: JSON.stringify({ code }), signal: client.signal };
-  const answer = await ask(server(), sandbox(), "/execute", init);
+  const answer = await ask(sandbox(), "/execute", init);
   for await (const piece of answer.body ?? []) if (Buffer.from(piece).toString().includes("runs")) break;
   client.abort();
   expect((await sandbox().runCode("x")).text).toBe("kept");

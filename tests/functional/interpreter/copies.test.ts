@@ -1,10 +1,11 @@
 /** What kernels know is there after a pause, and in every copy of the sandbox; but no copy draws another's numbers. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
-import { interpreterOfFile, interpreterServer } from "../../support/interpreter.ts";
+import { interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";
+import { templateServer } from "../../support/template-server.ts";
 
-const server = interpreterServer();
-const sandbox = interpreterOfFile(server);
+const server = templateServer("code-interpreter-v1");
+const sandbox = interpreterOfFile();
 const DRAW = "import random, numpy\n(notes, random.random(), numpy.random.rand())";
 
 async function drawn(from: Sandbox): Promise<string[]> {

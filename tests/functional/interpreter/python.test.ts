@@ -1,18 +1,16 @@
 /** Python cells through the client of the code interpreter: values, streams, errors, variables, folders. */
 import { describe, expect, test } from "bun:test";
-import { ask, interpreterOfFile, interpreterServer, linesIn, streamOf } from "../../support/interpreter.ts";
+import { ask, interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";
 
-const server = interpreterServer();
-const sandbox = interpreterOfFile(server);
+const sandbox = interpreterOfFile();
 
 describe("the stream", () => {
   test("is pure ASCII, one JSON object a line, and keeps floats floats", async () => {
     const code = "print('é\\x85\\u2028😀')\n{'é': [1.0, 2, 1e100, 12345678901234567890]}";
-    const stream = await streamOf(server(), sandbox(), { code });
-    expect(stream).toMatch(/^[\x20-\x7e\n]+$/);
-    expect(stream).not.toMatch(/\n\n|^\n/);
-    expect(stream).toContain('"json":{"\\u00e9": [1.0, 2, 1e+100, 12345678901234567890]}');
-    expect(linesIn(stream)).toEqual([
+    const lines = await rawLines(sandbox(), code);
+    for (const line of lines) expect(line).toMatch(/^\{[\x20-\x7e]+\}$/);
+    expect(lines[2]).toContain('"json":{"\\u00e9": [1.0, 2, 1e+100, 12345678901234567890]}');
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
       { type: "number_of_executions", execution_count: expect.any(Number) },
       { type: "stdout", text: "é\x85\u2028😀\n", timestamp: expect.stringMatching(/^\d{4}-.*\+00:00$/) },
       expect.objectContaining({ type: "result", is_main_result: true, extra: {} }),
@@ -21,13 +19,16 @@ describe("the stream", () => {
   });
 
   test("of an error has name, value and traceback, and ends", async () => {
-    const lines = linesIn(await streamOf(server(), sandbox(), { code: "def broken(:" }));
-    expect(lines.map(({ type }) => type)).toEqual(["number_of_executions", "error", "end_of_execution"]);
-    expect(lines[1]).toMatchObject({ name: "SyntaxError", value: expect.any(String), traceback: expect.any(String) });
+    const lines = await rawLines(sandbox(), "def broken(:");
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+      { type: "number_of_executions", execution_count: expect.any(Number) },
+      { type: "error", name: "SyntaxError", value: expect.any(String), traceback: expect.any(String) },
+      { type: "end_of_execution" },
+    ]);
   });
 
   test.each([{ code: 1 }, { code: null }, { code: ["1"] }, {}])("is refused for %j", async (body) => {
-    const answer = await ask(server(), sandbox(), "/execute", { method: "POST", body: JSON.stringify(body) });
+    const answer = await ask(sandbox(), "/execute", { method: "POST", body: JSON.stringify(body) });
     expect(answer.status).toBe(422);
     expect(await answer.json()).toMatchObject({ detail: [{ loc: ["body", "code"] }] });
   });

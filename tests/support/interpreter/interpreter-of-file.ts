@@ -27,17 +27,19 @@ export function interpreterOfFile(): () => Sandbox {
   };
 }
 
+/** A request of one's own to the server in the sandbox. */
+export async function ask(sandbox: Sandbox, path: string, init: RequestInit): Promise<Response> {
+  const headers = {
+    "Content-Type": "application/json",
+    "E2b-Sandbox-Id": sandbox.sandboxId,
+    "E2b-Sandbox-Port": INTERPRETER_PORT,
+  };
+  return await fetch(`${urls.get(sandbox)}${path}`, Object.assign({}, init, { headers }));
+}
+
 /** The lines of an execution as they are on the wire: the client turns 1.0 into 1, and drops what it does not know. */
 export async function rawLines(sandbox: Sandbox, code: string): Promise<string[]> {
-  const answer = await fetch(`${urls.get(sandbox)}/execute`, {
-    method: "POST",
-    headers: {
-      "Content-Type": "application/json",
-      "E2b-Sandbox-Id": sandbox.sandboxId,
-      "E2b-Sandbox-Port": INTERPRETER_PORT,
-    },
-    body: JSON.stringify({ code }),
-  });
+  const answer = await ask(sandbox, "/execute", { method: "POST", body: JSON.stringify({ code }) });
   const text = await answer.text();
   if (answer.status !== 200) throw new Error(`${answer.status}: ${text}`);
   return text.trimEnd().split("\n");
