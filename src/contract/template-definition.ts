@@ -16,8 +16,8 @@ export interface TemplateDefinition {
   /** npm packages by `package.json` and `package-lock.json` in this folder of the definition. */
   npm?: NpmPackages;
   /**
-   * Programs of this project, bundled for Bun, by the path at which they are in the sandbox. With any, Bun is there, at
-   * `BUN_IN_TEMPLATE`.
+   * Programs of this project, bundled, by the path at which they are in the sandbox: for Node where the name ends in
+   * `.mjs`, for Bun otherwise. With any, Bun is there, at `BUN_IN_TEMPLATE`.
    */
   programs: Readonly<Record<string, string>>;
   /** Null: sandboxes boot. */

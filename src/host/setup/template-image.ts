@@ -30,6 +30,8 @@ import { lines } from "./packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
+/** Programs whose names end so are for Node, which is in every template; all others are for Bun. */
+const FOR_NODE = ".mjs";
 const BUNDLE_MS = 120_000;
 const NPM_MS = 600_000;
 const HASH_LENGTH = 16;
@@ -202,7 +204,8 @@ async function addPrograms({ programs }: TemplateDefinition, root: string): Prom
   if (entries.length > 0) await mkdir(dirname(join(root, BUN_IN_TEMPLATE)), { recursive: true });
   for (const [path, source] of entries) {
     await mkdir(dirname(join(root, path)), { recursive: true });
-    const argv = [process.execPath, "build", "--target=bun", "--minify-syntax", join(PROJECT, source)];
+    const target = path.endsWith(FOR_NODE) ? "node" : "bun";
+    const argv = [process.execPath, "build", `--target=${target}`, "--minify-syntax", join(PROJECT, source)];
     await run([...argv, `--outfile=${join(root, path)}`], { timeoutMs: BUNDLE_MS, cwd: PROJECT });
     chmodSync(join(root, path), 0o755);
   }
