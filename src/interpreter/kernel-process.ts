@@ -5,7 +5,8 @@ import { KERNEL_LOG_MAX_CHARS } from "./limits.ts";
 /** When memory runs out, the system ends what has the highest score: a kernel, which can be replaced. */
 const OOM_SCORE = 800;
 
-const VARIABLES = {
+/** The environment that every kernel begins with. */
+export const KERNEL_VARIABLES = {
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   HOME: "/root",
   USER: "root",
@@ -31,7 +32,7 @@ export class KernelProcess {
   static start(argv: readonly string[], folder: string, variables: Readonly<Record<string, string>>): KernelProcess {
     const child = Bun.spawn(["setpriv", "--pdeathsig", "KILL", ...argv], {
       cwd: folder,
-      env: Object.assign({}, VARIABLES, variables),
+      env: Object.assign({}, KERNEL_VARIABLES, variables),
       detached: true,
       stdio: ["ignore", "ignore", "pipe"],
     });
@@ -62,7 +63,7 @@ export class KernelProcess {
   }
 }
 
-function preferForOom(pid: number): void {
+export function preferForOom(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(OOM_SCORE));
   } catch {

@@ -41,7 +41,11 @@ export const codeInterpreter: TemplateDefinition = {
   description: "Python, JavaScript, TypeScript and bash, cell by cell",
   packages: [...PYTHON.map((name) => `python3-${name}`), "fonts-noto-cjk"],
   finish: [],
-  programs: { "/opt/sandlot/interpreter/server.js": "src/interpreter/main.ts" },
+  npm: { folder: "npm", target: "/opt/sandlot/javascript" },
+  programs: {
+    "/opt/sandlot/interpreter/server.js": "src/interpreter/main.ts",
+    "/opt/sandlot/javascript/runner.mjs": "src/interpreter/runners/javascript/node/main.ts",
+  },
   start: {
     command: "sudo /opt/sandlot/interpreter/keep-server",
     // Kernels that run in the snapshot are there for whoever asks first.

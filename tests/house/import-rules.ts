@@ -38,7 +38,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   "guest/programs": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
 
-  interpreter: list("contract work"),
+  interpreter: list("contract work interpreter/runners"),
+  "interpreter/runners": list(`
+    contract work interpreter/kernel.ts interpreter/kernel-process.ts interpreter/random.ts
+  `),
 
   host: list(`
     contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/relay host/network

@@ -1,0 +1,115 @@
+/** bash: one shell for all cells. What a cell ends with is its error unless it is 0, as in a script. */
+import { rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Fault } from "../../../contract/fault.ts";
+import type { Kernel, KernelOutput, Language } from "../../kernel.ts";
+import { KERNEL_VARIABLES } from "../../kernel-process.ts";
+import { freshId } from "../../random.ts";
+import { RUNNER_CHORE_MS } from "../limits.ts";
+import { Runner, type RunnerEars } from "../runner.ts";
+import { linePieces } from "../text.ts";
+import { BASH_PROGRAM } from "./program.ts";
+
+/** Others cannot be variables of a shell. */
+const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const DIRECT_MAX_CHARS = 4_096;
+
+export function bash(): Language {
+  return {
+    name: "bash",
+    start: async (folder) => {
+      const program = {
+        argv: ["bash", "--norc", "--noprofile", "-c", BASH_PROGRAM, "bash"],
+        variables: KERNEL_VARIABLES,
+        pieces: linePieces,
+      };
+      return new BashKernel(await Runner.start(freshId(), program, folder));
+    },
+  };
+}
+
+class BashKernel implements Kernel {
+  readonly pid: number;
+  readonly ended: Promise<void>;
+  readonly #runner: Runner;
+  #count = 0;
+
+  constructor(runner: Runner) {
+    this.#runner = runner;
+    this.pid = runner.pid;
+    this.ended = runner.ended;
+  }
+
+  async execute(
+    code: string,
+    { isSilent }: { isSilent: boolean },
+    tell: (output: KernelOutput) => void,
+  ): Promise<void> {
+    if (!isSilent) tell({ kind: "count", count: ++this.#count });
+    const text: RunnerEars["text"] = (kind, said) => tell({ kind, text: said });
+    const status = await (isSilent ? this.#run("chore", code, text) : this.#runCell(code, text));
+    if (status !== 0) tell({ kind: "error", name: "", value: String(status), traceback: `exit status ${status}` });
+  }
+
+  interrupt(): void {
+    this.#runner.signal("SIGINT");
+  }
+
+  async setVariables(variables: Readonly<Record<string, string | null>>): Promise<void> {
+    const lines = Object.entries(variables)
+      .filter(([name]) => NAME.test(name))
+      .map(([name, value]) => (value === null ? `unset ${name}` : `export ${name}=${quoted(value)}`));
+    await this.#chore(lines.join("\n"));
+  }
+
+  async setFolder(path: string): Promise<void> {
+    const { status, said } = await this.#chore(`cd -- ${quoted(path)}`);
+    if (status !== 0) throw new Fault(500, `${JSON.stringify(path)} cannot be the working folder: ${said.trim()}`);
+  }
+
+  /** To assign to it is to seed it. Nothing else in a shell draws random numbers and keeps them. */
+  async reseed(): Promise<void> {
+    await this.#chore("RANDOM=$SRANDOM");
+  }
+
+  async kill(): Promise<void> {
+    this.#runner.signal("SIGKILL");
+    await this.ended;
+  }
+
+  async #chore(code: string): Promise<{ status: number; said: string }> {
+    let said = "";
+    const status = await this.#run("chore", code, (_stream, text) => (said += text), RUNNER_CHORE_MS);
+    return { status, said };
+  }
+
+  /** bash reads what is not a file byte by byte. */
+  async #runCell(code: string, text: RunnerEars["text"]): Promise<number> {
+    if (code.length <= DIRECT_MAX_CHARS) return this.#run("cell", code, text);
+    const file = join(tmpdir(), `.cell-${freshId()}`);
+    writeFileSync(file, code.replaceAll("\0", ""), { mode: 0o600, flag: "wx" });
+    try {
+      return await this.#run("file", file, text);
+    } finally {
+      rmSync(file, { force: true });
+    }
+  }
+
+  /** A chore leaves the status of the last cell, `$?`, as it is. */
+  async #run(
+    kind: "cell" | "chore" | "file",
+    code: string,
+    text: RunnerEars["text"],
+    timeoutMs?: number,
+  ): Promise<number> {
+    // A shell has no NUL, neither in its code nor in its variables.
+    const body = (number: number) => `${number}\0${kind}\0${code.replaceAll("\0", "")}\0`;
+    const { status } = await this.#runner.ask(body, { text, message: () => undefined }, timeoutMs);
+    return Number(status);
+  }
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

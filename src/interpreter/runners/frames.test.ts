@@ -1,0 +1,52 @@
+import { expect, test } from "bun:test";
+import { Frames } from "./frames.ts";
+import { FRAME_MAX_BYTES } from "./limits.ts";
+
+const TOKEN = "0123-token";
+
+function heard(chunks: readonly (string | Uint8Array)[]): string[] {
+  const all: string[] = [];
+  let text = "";
+  const frames = new Frames(
+    TOKEN,
+    (bytes) => {
+      text += Buffer.from(bytes).toString("latin1");
+    },
+    (json) => {
+      all.push(text, `<${json}>`);
+      text = "";
+    },
+  );
+  for (const chunk of chunks) frames.take(typeof chunk === "string" ? Buffer.from(chunk) : chunk);
+  frames.end();
+  return [...all, text];
+}
+
+const frame = (json: string, kind = ":") => `\x1e${TOKEN}${kind}${json}\x1f`;
+
+test("messages are told apart from text around them", () => {
+  expect(heard([`a${frame("1")}b${frame("2")}${frame("3")}c`])).toEqual(["a", "<1>", "b", "<2>", "", "<3>", "c"]);
+});
+
+test("it makes no difference where the bytes are cut", () => {
+  const whole = `text\x1e\x1enone${frame('{"a":', "<")}between${frame('"\\u001f"', "+")}${frame("}", ">")}end\x1e`;
+  const expected = heard([whole]);
+  expect(expected).toEqual(["text\x1e\x1enonebetween", '<{"a":"\\u001f"}>', "end\x1e"]);
+  for (let cut = 1; cut < whole.length; cut++) expect(heard([whole.slice(0, cut), whole.slice(cut)])).toEqual(expected);
+  expect(heard([...whole])).toEqual(expected);
+});
+
+test("who prints the token without a message prints it", () => {
+  const text = `\x1e${TOKEN}${"x".repeat(FRAME_MAX_BYTES)}`;
+  expect(heard([text, frame("1")])).toEqual([text, "<1>", ""]);
+});
+
+test("a message that somebody has cut off is dropped", () => {
+  expect(heard([frame("[1,", "<"), frame("2]"), frame("[3,", "<"), frame("[4,", "<"), frame("5]", ">")])).toEqual([
+    "",
+    "<2]>",
+    "",
+    "<[4,5]>",
+    "",
+  ]);
+});

@@ -1,0 +1,129 @@
+/**
+ * JavaScript and TypeScript, in Node. The server makes the cells into scripts; the runner in `node/` runs them. Node
+ * and not Bun, which is there anyway: packages of npm with native parts, `process.version` and the texts of errors are
+ * those that users of the original know, and Node can be stopped in the middle of a loop.
+ */
+import { Fault } from "../../../contract/fault.ts";
+import type { Kernel, KernelOutput, Language } from "../../kernel.ts";
+import { KERNEL_VARIABLES } from "../../kernel-process.ts";
+import { freshId } from "../../random.ts";
+import { RUNNER_CHORE_MS } from "../limits.ts";
+import { Runner, type RunnerEars, type RunnerMessage } from "../runner.ts";
+import { chunkPieces } from "../text.ts";
+import { CellSyntaxError, type Script, scriptOf } from "./cell.ts";
+import { INSPECTABLE, LoopBreaker } from "./loop-breaker.ts";
+
+interface Place {
+  node: string;
+  /** The runner, bundled, with the package koffi beside it. */
+  runner: string;
+}
+
+const IN_TEMPLATE: Place = { node: "node", runner: "/opt/sandlot/javascript/runner.mjs" };
+
+const NO_EARS: RunnerEars = { text: () => undefined, message: () => undefined };
+
+export function javascript(
+  name: "javascript" | "typescript",
+  { node, runner: runnerFile }: Place = IN_TEMPLATE,
+): Language {
+  return {
+    name,
+    start: async (folder) => {
+      const runner = await Runner.start(
+        freshId(),
+        {
+          argv: [node, "--disable-warning=ExperimentalWarning", ...INSPECTABLE, runnerFile],
+          variables: KERNEL_VARIABLES,
+          pieces: chunkPieces,
+        },
+        folder,
+      );
+      return new JavascriptKernel(runner, name);
+    },
+  };
+}
+
+class JavascriptKernel implements Kernel {
+  readonly pid: number;
+  readonly ended: Promise<void>;
+  readonly #runner: Runner;
+  readonly #language: "javascript" | "typescript";
+  readonly #breaker: LoopBreaker;
+  #count = 0;
+
+  constructor(runner: Runner, language: "javascript" | "typescript") {
+    this.#runner = runner;
+    this.#language = language;
+    this.#breaker = new LoopBreaker(runner.pid, () => runner.signal("SIGINT"));
+    this.pid = runner.pid;
+    this.ended = runner.ended;
+  }
+
+  async execute(
+    code: string,
+    { isSilent }: { isSilent: boolean },
+    tell: (output: KernelOutput) => void,
+  ): Promise<void> {
+    if (!isSilent) tell({ kind: "count", count: ++this.#count });
+    const name = isSilent ? "[silent]" : `[cell ${this.#count}]`;
+    let script: Script;
+    try {
+      script = scriptOf(code, this.#language);
+    } catch (thrown) {
+      if (!(thrown instanceof CellSyntaxError)) throw thrown;
+      tell(syntaxError(thrown, code, name));
+      return;
+    }
+    try {
+      await this.#runner.ask((number) => line(Object.assign({ number, kind: "cell", name }, script)), {
+        text: (kind, text) => {
+          const users = kind === "stderr" ? this.#breaker.withoutNotices(text) : text;
+          if (users !== "") tell({ kind, text: users });
+        },
+        // The runner makes outputs as they are told.
+        message: (message) => tell(message as unknown as KernelOutput),
+      });
+    } finally {
+      this.#breaker.disarm();
+    }
+  }
+
+  interrupt(): void {
+    this.#runner.signal("SIGINT");
+    this.#breaker.arm();
+  }
+
+  async setVariables(variables: Readonly<Record<string, string | null>>): Promise<void> {
+    await this.#chore({ kind: "variables", variables });
+  }
+
+  async setFolder(path: string): Promise<void> {
+    const { fault } = await this.#chore({ kind: "folder", folder: path });
+    if (fault !== undefined) throw new Fault(500, `${JSON.stringify(path)} cannot be the working folder: ${fault}`);
+  }
+
+  async reseed(): Promise<void> {
+    const { fault } = await this.#chore({ kind: "reseed" });
+    if (fault !== undefined) throw new Fault(500, `the kernel's random numbers cannot be seeded again: ${fault}`);
+  }
+
+  async kill(): Promise<void> {
+    this.#runner.signal("SIGKILL");
+    await this.ended;
+  }
+
+  #chore(body: object): Promise<RunnerMessage> {
+    return this.#runner.ask((number) => line(Object.assign({ number }, body)), NO_EARS, RUNNER_CHORE_MS);
+  }
+}
+
+function line(request: object): string {
+  return `${JSON.stringify(request)}\n`;
+}
+
+function syntaxError({ message, line, column }: CellSyntaxError, code: string, name: string): KernelOutput {
+  const text = code.split("\n")[line - 1] ?? "";
+  const traceback = `${name}:${line}\n${text}\n${" ".repeat(column)}^\n\nSyntaxError: ${message}`;
+  return { kind: "error", name: "SyntaxError", value: message, traceback };
+}

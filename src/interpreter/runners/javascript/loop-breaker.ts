@@ -1,0 +1,74 @@
+/**
+ * Stops a cell that runs in a loop behind an `await`: there Node does not look at signals. Its inspector can be
+ * switched on by a signal, has a thread of its own, and knows how to end whatever runs. It is switched on for that
+ * alone, at an address that only the sandbox itself reaches. Node does that once, so the connection is kept.
+ */
+import { BREAK_LOOP_AFTER_MS } from "../limits.ts";
+
+export const INSPECTABLE = ["--inspect-port=127.0.0.1:0"] as const;
+
+const ADDRESS = /^Debugger listening on (ws:\/\/127\.0\.0\.1:\S+)/m;
+const AT_EXIT = "Waiting for the debugger to disconnect...";
+const NOTICES = /^(?:Debugger (?:listening on|ending on|attached)|Waiting for the debugger|For help, see: ).*\n/gm;
+
+export class LoopBreaker {
+  readonly #pid: number;
+  readonly #interruptAgain: () => void;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #wasOn = false;
+  #inspector: WebSocket | undefined;
+
+  /** `interruptAgain`: Node may lose an interrupt that comes at the moment when a script ends. */
+  constructor(pid: number, interruptAgain: () => void) {
+    this.#pid = pid;
+    this.#interruptAgain = interruptAgain;
+  }
+
+  /** If the cell has not ended in a moment. */
+  arm(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#interruptAgain();
+      this.#timer = setTimeout(() => this.#stop(), BREAK_LOOP_AFTER_MS);
+    }, BREAK_LOOP_AFTER_MS);
+  }
+
+  /** The cell is over. */
+  disarm(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** What Node prints about its inspector tells where it is, and is not for the user. */
+  withoutNotices(text: string): string {
+    if (!this.#wasOn) return text;
+    const address = ADDRESS.exec(text)?.[1];
+    if (address !== undefined) this.#connect(address);
+    if (text.includes(AT_EXIT)) this.#inspector?.close();
+    return text.replaceAll(NOTICES, "");
+  }
+
+  #stop(): void {
+    if (this.#inspector !== undefined) {
+      terminate(this.#inspector);
+      return;
+    }
+    this.#wasOn = true;
+    try {
+      process.kill(this.#pid, "SIGUSR1");
+    } catch {
+      // It has ended.
+    }
+  }
+
+  #connect(address: string): void {
+    const socket = new WebSocket(address);
+    this.#inspector = socket;
+    // Too late, when the cell has ended by itself: the next one is not meant.
+    socket.onopen = () => this.#timer !== undefined && terminate(socket);
+    socket.onerror = () => undefined;
+  }
+}
+
+function terminate(inspector: WebSocket): void {
+  inspector.send(JSON.stringify({ id: 1, method: "Runtime.terminateExecution" }));
+}

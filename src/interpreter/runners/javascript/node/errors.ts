@@ -1,0 +1,76 @@
+/** What a cell has thrown, as it is told: without the frames of the runner and of Node itself. */
+import { inspect } from "node:util";
+import { say } from "./messages.ts";
+
+const FRAME_OF_NODE = /^\s+at .*(?:\(|at |async )node:/;
+
+/** Stacks end where this program, or Node on its behalf, calls the cell. */
+export function hideOwnFrames(): void {
+  Error.prepareStackTrace = (error, frames) => {
+    const own = frames.findIndex((frame) => frame.getFileName() === import.meta.url);
+    let end = own === -1 ? frames.length : own;
+    while (own !== -1 && end > 0 && frames[end - 1]?.getFileName()?.startsWith("node:vm") === true) end--;
+    return [headOf(error), ...frames.slice(0, end).map((frame) => `    at ${frame}`)].join("\n");
+  };
+}
+
+function headOf(error: unknown): string {
+  try {
+    return Error.prototype.toString.call(error);
+  } catch {
+    return "Error";
+  }
+}
+
+export class Interrupted extends Error {
+  override readonly name = "Interrupted";
+  constructor() {
+    super("the cell was interrupted");
+  }
+}
+
+export function sayError(thrown: unknown): void {
+  say(Object.assign({ kind: "error" }, describe(thrown)));
+}
+
+/** For `stderr`: something failed that no cell waits for. */
+export function uncaughtText(thrown: unknown): string {
+  return `Uncaught ${describe(thrown).traceback}\n`;
+}
+
+function describe(given: unknown): { name: string; value: string; traceback: string } {
+  try {
+    const thrown = interruptedOr(given);
+    if (!isErrorLike(thrown)) {
+      const value = typeof thrown === "string" ? thrown : inspect(thrown);
+      return { name: "Error", value, traceback: `Uncaught ${inspect(thrown)}` };
+    }
+    const traceback = thrown instanceof Interrupted ? String(thrown) : userFrames(inspect(thrown));
+    return { name: String(thrown.name), value: String(thrown.message), traceback };
+  } catch {
+    // It does not even let itself be looked at.
+    return { name: "Error", value: "the value that was thrown cannot be shown", traceback: "Error" };
+  }
+}
+
+function isErrorLike(thrown: unknown): thrown is Error {
+  if (thrown instanceof Error) return true;
+  if (typeof thrown !== "object" || thrown === null) return false;
+  const { name, message } = thrown as Partial<Error>;
+  return typeof name === "string" && typeof message === "string";
+}
+
+function interruptedOr(thrown: unknown): unknown {
+  const code = (thrown as { code?: unknown } | null | undefined)?.code;
+  return code === "ERR_SCRIPT_EXECUTION_INTERRUPTED" ? new Interrupted() : thrown;
+}
+
+function userFrames(stack: string): string {
+  const kept: string[] = [];
+  for (const line of stack.split("\n")) {
+    if (!FRAME_OF_NODE.test(line)) kept.push(line);
+    // Where the members of the error begin.
+    else if (line.endsWith(" {")) kept.push(`${kept.pop() ?? ""} {`);
+  }
+  return kept.join("\n");
+}

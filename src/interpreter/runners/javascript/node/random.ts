@@ -1,0 +1,76 @@
+/**
+ * New seeds for all that draws random numbers in this process. Copies of a snapshot begin with the same state, so each
+ * of them calls this before its first cell.
+ *
+ * V8 has no way to seed `Math.random` again, so it is replaced, from the start: who keeps the function keeps one that
+ * can be seeded. OpenSSL has: `RAND_poll` seeds its first generator from the system, and with that all others, of every
+ * thread, at their next use. What Node keeps in stock of it is used up.
+ */
+import { Buffer } from "node:buffer";
+import { randomInt, randomUUID } from "node:crypto";
+import { closeSync, openSync, readSync } from "node:fs";
+import { createRequire } from "node:module";
+
+/** Node draws for so many at once. */
+const UUIDS_IN_STOCK = 128;
+const INTEGERS_IN_STOCK = 1024;
+const WORDS = 4;
+/** With 53 bits, as in V8: 27 of one word, 26 of the next. */
+const HIGH_BITS = 26;
+const HIGH_SHIFT = 32 - 27;
+const LOW_SHIFT = 32 - HIGH_BITS;
+
+const state = new Uint32Array(WORDS);
+let poll: () => number = () => {
+  throw new Error("OpenSSL cannot be reached: the package koffi is not where the runner is");
+};
+
+export function replaceMathRandom(): void {
+  seedMathRandom();
+  const { random } = {
+    random: (): number => ((next() >>> HIGH_SHIFT) * 2 ** HIGH_BITS + (next() >>> LOW_SHIFT)) / 2 ** 53,
+  };
+  Object.defineProperty(Math, "random", { configurable: true, writable: true, enumerable: false, value: random });
+}
+
+export function reseed(): void {
+  if (poll() !== 1) throw new Error("OpenSSL could not be seeded again");
+  for (let count = 0; count < UUIDS_IN_STOCK; count++) randomUUID();
+  for (let count = 0; count < INTEGERS_IN_STOCK; count++) randomInt(2);
+  seedMathRandom();
+}
+
+/** From the system itself: what this process has in stock, its copies have, too. */
+function seedMathRandom(): void {
+  const bytes = Buffer.from(state.buffer);
+  const fd = openSync("/dev/urandom", "r");
+  try {
+    for (let at = 0; at < bytes.length; ) at += readSync(fd, bytes, at, bytes.length - at, null);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** xoshiro128**: all 32 bits are good, and it has 2^128 states. */
+function next(): number {
+  const [a = 0, b = 0, c = 0, d = 0] = state;
+  const product = Math.imul(b, 5);
+  const result = Math.imul((product << 7) | (product >>> 25), 9);
+  const third = c ^ a;
+  const fourth = d ^ b;
+  state[0] = a ^ fourth;
+  state[1] = b ^ third;
+  state[2] = third ^ (b << 9);
+  state[3] = (fourth << 11) | (fourth >>> 21);
+  return result;
+}
+
+/** Finds the OpenSSL that this very process has loaded. */
+export function prepareReseed(): void {
+  try {
+    const koffi = createRequire(import.meta.url)("koffi");
+    poll = koffi.load(null).func("int RAND_poll()");
+  } catch {
+    // Whoever wants new seeds is told.
+  }
+}

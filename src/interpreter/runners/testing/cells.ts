@@ -1,0 +1,55 @@
+/** Cells in a kernel of a test, and what they say. */
+import type { Kernel, KernelOutput } from "../../kernel.ts";
+import { INTERRUPT_AGAIN_MS } from "../../limits.ts";
+
+interface CellSaid {
+  stdout: string[];
+  stderr: string[];
+  /** Values of the results, as text. */
+  results: string[];
+  bundles: Record<string, unknown>[];
+  error: { name: string; value: string; traceback: string } | undefined;
+  count: number | undefined;
+}
+
+export async function run(kernel: Kernel, code: string, isSilent = false): Promise<CellSaid> {
+  const said: CellSaid = { stdout: [], stderr: [], results: [], bundles: [], error: undefined, count: undefined };
+  await kernel.execute(code, { isSilent }, (output) => note(said, output));
+  return said;
+}
+
+/** Interrupts as soon as the cell has said something, and again like the server when that was not heard. */
+export async function runInterrupted(kernel: Kernel, code: string): Promise<CellSaid> {
+  const said: CellSaid = { stdout: [], stderr: [], results: [], bundles: [], error: undefined, count: undefined };
+  let again: ReturnType<typeof setInterval> | undefined;
+  await kernel.execute(code, { isSilent: false }, (output) => {
+    note(said, output);
+    if (output.kind !== "stdout") return;
+    kernel.interrupt();
+    again ??= setInterval(() => kernel.interrupt(), INTERRUPT_AGAIN_MS[0]);
+  });
+  clearInterval(again);
+  return said;
+}
+
+function note(said: CellSaid, output: KernelOutput): void {
+  switch (output.kind) {
+    case "count":
+      said.count = output.count;
+      break;
+    case "stdout":
+    case "stderr":
+      said[output.kind].push(output.text);
+      break;
+    case "error": {
+      const { name, value, traceback } = output;
+      said.error = { name, value, traceback };
+      break;
+    }
+    case "result": {
+      const bundle = Object.fromEntries(Object.entries(output.bundle).map(([type, json]) => [type, JSON.parse(json)]));
+      said.bundles.push(bundle);
+      said.results.push(String(bundle["text/plain"]));
+    }
+  }
+}

@@ -1,0 +1,37 @@
+import { expect, test } from "bun:test";
+import { LINE_MAX_CHARS } from "./limits.ts";
+import { chunkPieces, linePieces } from "./text.ts";
+
+test("lines are told one by one, however they come", () => {
+  const told: string[] = [];
+  const pieces = linePieces((text) => told.push(text));
+  for (const part of ["a\nb", "c\n\n", "d"]) pieces.take(Buffer.from(part));
+  expect(told).toEqual(["a\n", "bc\n", "\n"]);
+  pieces.flush();
+  expect(told).toEqual(["a\n", "bc\n", "\n", "d"]);
+});
+
+test("a line without an end is told after a moment", async () => {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  linePieces(resolve).take(Buffer.from("50 %"));
+  expect(await promise).toBe("50 %");
+});
+
+test("a line of any length is told", () => {
+  const told: string[] = [];
+  const pieces = linePieces((text) => told.push(text));
+  pieces.take(Buffer.from("x".repeat(LINE_MAX_CHARS + 1)));
+  expect(told.join("")).toHaveLength(LINE_MAX_CHARS + 1);
+  pieces.flush();
+});
+
+test("characters stay whole, and what is none is shown as such", () => {
+  const told: string[] = [];
+  const pieces = chunkPieces((text) => told.push(text));
+  const bytes = Buffer.from("é€");
+  pieces.take(bytes.subarray(0, 3));
+  pieces.take(bytes.subarray(3));
+  pieces.take(Uint8Array.of(0xff, 0xe2));
+  pieces.flush();
+  expect(told).toEqual(["é", "€", "\ufffd", "\ufffd"]);
+});
