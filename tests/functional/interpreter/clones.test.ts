@@ -3,7 +3,7 @@
  * already; what they share all the same is in docs/security.md.
  */
 import { expect, test } from "bun:test";
-import { Sandbox } from "@e2b/code-interpreter";
+import { type Execution, Sandbox } from "@e2b/code-interpreter";
 import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("code-interpreter-v1");
@@ -38,10 +38,43 @@ print(json.dumps({
     "tempfile": tempfile.mktemp(),
 }))`;
 
+const JAVASCRIPT = `
+import { randomBytes, randomInt, generateKeyPairSync } from "node:crypto";
+import { once } from "node:events";
+import net from "node:net";
+import tls from "node:tls";
+
+const listener = net.createServer().listen(0, "127.0.0.1");
+await once(listener, "listening");
+const client = tls.connect({ port: listener.address().port, host: "127.0.0.1" }).on("error", () => undefined);
+const [socket] = await once(listener, "connection");
+const [sent] = await once(socket, "data");
+client.destroy();
+socket.destroy();
+listener.close();
+console.log(JSON.stringify({
+  "Math.random": Math.random(),
+  randomUUID: crypto.randomUUID(),
+  getRandomValues: Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("hex"),
+  randomBytes: randomBytes(16).toString("hex"),
+  randomInt: [randomInt(2 ** 47), randomInt(2 ** 47)].join(),
+  "key pair": generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" }).x,
+  "random bytes of TLS": sent.subarray(11, 43).toString("hex"),
+  "key of TLS": sent.subarray(-32).toString("hex"),
+}))`;
+
 type Drawn = Record<string, string | number>;
 
 async function drawnBy(sandbox: Sandbox, code: string, language: string): Promise<Drawn> {
-  const { logs, error } = await sandbox.runCode(code, { language });
+  return drawn(await sandbox.runCode(code, { language }));
+}
+
+/** By a kernel that runs in the snapshot as well, for whoever asks for it. */
+async function drawnInNewContext(sandbox: Sandbox, code: string, language: string): Promise<Drawn> {
+  return drawn(await sandbox.runCode(code, { context: await sandbox.createCodeContext({ language }) }));
+}
+
+function drawn({ logs, error }: Execution): Drawn {
   if (error !== undefined) throw new Error(`${error.name}: ${error.value}\n${error.traceback}`);
   return JSON.parse(logs.stdout.join("")) as Drawn;
 }
@@ -54,14 +87,17 @@ function drawnTwice(all: readonly Drawn[]): string[] {
 interface Draws {
   python: Drawn;
   pythonOfNewContext: Drawn;
+  javascript: Drawn;
+  javascriptOfNewContext: Drawn;
 }
 
 async function drawsOf(sandbox: Sandbox): Promise<Draws> {
-  const python = await drawnBy(sandbox, PYTHON, "python");
-  // From a kernel that runs in the snapshot as well, for whoever asks for it.
-  const context = await sandbox.createCodeContext({ language: "python" });
-  const { logs } = await sandbox.runCode(PYTHON, { context });
-  return { python, pythonOfNewContext: JSON.parse(logs.stdout.join("")) as Drawn };
+  return {
+    python: await drawnBy(sandbox, PYTHON, "python"),
+    pythonOfNewContext: await drawnInNewContext(sandbox, PYTHON, "python"),
+    javascript: await drawnBy(sandbox, JAVASCRIPT, "javascript"),
+    javascriptOfNewContext: await drawnInNewContext(sandbox, JAVASCRIPT, "javascript"),
+  };
 }
 
 test(`in ${CLONES} sandboxes of the template all generators differ, also in a context that is new`, async () => {
@@ -74,15 +110,24 @@ test(`in ${CLONES} sandboxes of the template all generators differ, also in a co
   const python = draws.flatMap((each) => [each.python, each.pythonOfNewContext]);
   expect(Object.keys(python[0] ?? {}).length).toBe(9);
   expect(drawnTwice(python)).toEqual([]);
+  const javascript = draws.flatMap((each) => [each.javascript, each.javascriptOfNewContext]);
+  expect(Object.keys(javascript[0] ?? {}).length).toBe(8);
+  expect(drawnTwice(javascript)).toEqual([]);
 });
 
 test("in copies of a notebook they differ, too; a generator that the user has made goes on the same", async () => {
   const original = await Sandbox.create(server().options);
-  await drawnBy(original, PYTHON, "python");
+  const languages = [
+    { language: "python", code: PYTHON },
+    { language: "javascript", code: JAVASCRIPT },
+  ];
+  for (const { language, code } of languages) await drawnBy(original, code, language);
   await original.runCode("own = np.random.default_rng(1); own.random()");
   const copies = (await original.fork({ count: 3 })).filter((fork) => fork instanceof Sandbox);
   const all = [original, ...copies];
-  expect(drawnTwice(await Promise.all(all.map((sandbox) => drawnBy(sandbox, PYTHON, "python"))))).toEqual([]);
+  for (const { language, code } of languages) {
+    expect(drawnTwice(await Promise.all(all.map((sandbox) => drawnBy(sandbox, code, language))))).toEqual([]);
+  }
   const own = await Promise.all(all.map(async (sandbox) => (await sandbox.runCode("own.random()")).text));
   expect(new Set(own).size).toBe(1);
   await Promise.all(all.map((sandbox) => sandbox.kill()));
