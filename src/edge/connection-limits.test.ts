@@ -79,6 +79,7 @@ test("one too many to the sandboxes of a team is refused", async () => {
     429,
     "The sandbox's team has 1 requests and streams open, and may have no more; close some of them",
   ]);
+  expect(refused.headers.has("retry-after")).toBe(false);
   held?.();
 });
 

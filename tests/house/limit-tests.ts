@@ -1,7 +1,10 @@
 /** For each limit of docs/limits.md the test that reaches it: the file, and the words by which it is found there. */
 
 export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: string]>> = {
-  processors: ["tests/security/resource-limits.test.ts", "a sandbox gets the processors of its template and no more"],
+  processors: [
+    "tests/functional/host/host-contract.test.ts",
+    "a sandbox with fewer processors than the machine counts just those, and gets no more",
+  ],
   memory: [
     "tests/security/resource-limits.test.ts",
     "a process that takes more memory than the template has is ended, the sandbox is not",
@@ -118,7 +121,7 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "are for two builds at once; the others wait, and say so",
   ],
   "steps of a build": ["src/control/builds/build-steps.test.ts", "more steps than the bound"],
-  "argument of a step": ["src/control/builds/build-steps.test.ts", "STEP_ARGUMENT_MAX_BYTES"],
+  "argument of a step": ["src/control/builds/build-steps.test.ts", "STEP_ARGUMENT_MAX_BYTES + 1"],
   "log of a build": ["src/control/builds/build-log.test.ts", "has a bound, and says when it is reached"],
   "one upload for a build": ["src/control/builds/uploads.test.ts", "what is too large without having said so"],
   "size of a Dockerfile": ["src/control/dockerfile/dockerfile-refusals.test.ts", "DOCKERFILE_MAX_BYTES} are taken"],
@@ -127,22 +130,25 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "DOCKERFILE_INSTRUCTIONS_MAX} are taken",
   ],
   "processes and threads": [
-    "tests/security/attacked-guest.test.ts",
-    "a fork bomb of root's: commands are refused for what they are refused for",
+    "tests/security/machine-limits.test.ts",
+    "beyond each bound a program of %s gets the error that is published",
   ],
   "open files": [
     "tests/security/machine-limits.test.ts",
-    "open files are paid for with the sandbox's own memory, and the machine has more of them than memory",
+    "beyond each bound a program of %s gets the error that is published",
   ],
   "files on the disk": ["tests/functional/host/layers.test.ts", "a disk is full at its number of files"],
-  terminals: ["tests/security/machine-limits.test.ts", "has so many terminals and no more, and others have theirs"],
+  terminals: [
+    "tests/security/machine-limits.test.ts",
+    "beyond each bound a program of %s gets the error that is published",
+  ],
   "files in memory: `/dev/shm` and `/run`": [
-    "tests/security/lasting-memory.test.ts",
-    "a sandbox has memory left for the guest and for more, whatever somebody has put there",
+    "tests/security/machine-limits.test.ts",
+    "beyond each bound a program of %s gets the error that is published",
   ],
   "memory of System V segments": [
-    "tests/security/lasting-memory.test.ts",
-    "a sandbox has memory left for the guest and for more, whatever somebody has put there",
+    "tests/security/machine-limits.test.ts",
+    "beyond each bound a program of %s gets the error that is published",
   ],
   "what waits in netlink and ping sockets, unsent in UDP": [
     "tests/security/uncounted-memory.test.ts",
@@ -201,7 +207,7 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "a build that has no room for what it wrote fails, says so, and leaves nothing",
   ],
   "time of a build": ["tests/functional/host/build.test.ts", "a build that takes too long is ended"],
-  "time until a start command is ready": ["tests/functional/host/start-command.test.ts", "readyMaxMs: 3_000"],
+  "time until a start command is ready": ["tests/functional/host/start-command.test.ts", "when it never is ready"],
   "variables of a build": ["src/host/build/build-context.test.ts", "all variables together are bounded"],
   "layers of an image": [
     "src/host/registry/manifest.test.ts",
@@ -219,7 +225,10 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "src/host/volume/content.root.test.ts",
     "with more than can be told are refused, and so are removed as any",
   ],
-  "processes of ordinary users": ["tests/security/attacked-guest.test.ts", "a fork bomb"],
+  "processes of ordinary users": [
+    "tests/security/machine-limits.test.ts",
+    "beyond each bound a program of %s gets the error that is published",
+  ],
   "clients that listen to one process": [
     "src/guest/process/listening.root.test.ts",
     "are so many and no more; one that leaves makes room",

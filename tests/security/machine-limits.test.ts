@@ -3,11 +3,14 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { SANDBOX_PIDS_MAX } from "../../src/contract/runtime/limits.ts";
+import { SANDBOX_PIDS_FOR_ROOT } from "../../src/guest/limits.ts";
 import { CGROUP_ROOT } from "../../src/host/cgroup/cgroups.ts";
 import { memoryForSandboxes } from "../../src/host/cgroup/machine-share.ts";
 import { memoryInUse } from "../../src/host/cgroup/memory-in-use.ts";
 import { TERMINALS_PER_SANDBOX_MAX } from "../../src/host/limits.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { OPEN_FILES_WANTED } from "../../src/host/system/open-files.ts";
 import { recordOf } from "../support/inside.ts";
 import { sharedServer } from "../support/shared-server.ts";
 
@@ -37,6 +40,68 @@ try:
 except OSError: pass
 print(len(held), flush=True)
 time.sleep(600)`;
+
+/** Reaches one bound after the other, lets go again, and tells how far it came and with which error. */
+const REACH_ALL = `
+import ctypes, errno, json, os, threading
+libc = ctypes.CDLL(None, use_errno=True)
+reached = {}
+def reach(name, take, give):
+  held = []
+  while len(held) < 1 << 21:
+    try: held.append(take())
+    except OSError as error:
+      reached[name] = [len(held), errno.errorcode[error.errno]]
+      break
+  for each in held: give(each)
+over = threading.Event()
+threading.stack_size(1 << 18)
+def place():
+  # Threads take the same places as processes, and less memory; which error it is, only fork tells.
+  thread = threading.Thread(target=over.wait)
+  try: thread.start()
+  except RuntimeError: os._exit(0) if os.fork() == 0 else None
+  return thread
+def leave(thread):
+  over.set()
+  if thread.ident: thread.join()
+def segment():
+  id = libc.shmget(0, 8 << 20, 0o1600)
+  if id < 0: raise OSError(ctypes.get_errno(), "")
+  return id
+def grow():
+  if memory.write(bytes(1 << 20)) < 1 << 20: raise OSError(errno.ENOSPC, "")
+reach("processes", place, leave)
+reach("files", lambda: os.dup(0), os.close)
+reach("terminals", os.openpty, lambda ends: (os.close(ends[0]), os.close(ends[1])))
+reach("segments", segment, lambda id: libc.shmctl(id, 0, None))
+memory = open("/dev/shm/big", "wb", buffering=0)
+reach("memory", grow, lambda _: None)
+os.unlink("/dev/shm/big")
+print(json.dumps(reached))`;
+
+test.each([
+  ["user", SANDBOX_PIDS_MAX - SANDBOX_PIDS_FOR_ROOT],
+  ["root", SANDBOX_PIDS_MAX],
+])("beyond each bound a program of %s gets the error that is published", async (user, processesMax) => {
+  const sandbox = await create();
+  await sandbox.files.write("/tmp/reach.py", REACH_ALL);
+  const { stdout } = await sandbox.commands.run("python3 /tmp/reach.py", { user, timeoutMs: 110_000 });
+  const { files, terminals, segments, memory, processes } = JSON.parse(stdout);
+  expect(files).toEqual([expect.any(Number), "EMFILE"]);
+  // It has three from the start.
+  const allowed = await sandbox.commands.run("ulimit -n", { user });
+  expect(files[0]).toBe(Number(allowed.stdout) - 3);
+  expect(Number(allowed.stdout)).toBeLessThanOrEqual(OPEN_FILES_WANTED);
+  expect(terminals).toEqual([TERMINALS_PER_SANDBOX_MAX, "ENOSPC"]);
+  expect(segments).toEqual([16, "ENOSPC"]);
+  expect(memory).toEqual([256, "ENOSPC"]);
+  expect(processes).toEqual([expect.any(Number), "EAGAIN"]);
+  // Some places are taken by what is there already.
+  expect(processes[0]).toBeLessThan(processesMax);
+  expect(processes[0]).toBeGreaterThan(processesMax - 100);
+  await sandbox.kill();
+});
 
 describe.each(["booted", "resumed"])("a sandbox that was %s", (how) => {
   let sandbox: Sandbox;

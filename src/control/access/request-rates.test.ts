@@ -49,6 +49,7 @@ describe("a team", () => {
     await statuses(REQUEST_BURST_SECONDS, "DELETE", "/sandboxes/iabsent");
     const refused = await f.call("DELETE", "/sandboxes/iabsent");
     expect([refused.status, refused.body.message]).toEqual([429, expect.stringContaining("that change something")]);
+    expect(refused.headers.get("retry-after")).toBe("1");
     expect(await statuses(1, "GET", "/v2/sandboxes")).toEqual([200]);
     const headers = { "X-API-Key": await f.anotherTeam("other") };
     expect(await statuses(2, "DELETE", "/sandboxes/iabsent", headers)).toEqual([404, 404]);
@@ -82,7 +83,13 @@ describe("a team", () => {
     const budgets = new RequestBudgets(new ManualClock(0), { reads: 1, changes: 1, files: 1 });
     const owner = { id: "team", name: "the team of this volume", rates: {} };
     for (let sent = 0; sent < REQUEST_BURST_SECONDS; sent++) budgets.take(owner, "files");
-    expect(() => budgets.take(owner, "files")).toThrow("may send 1 requests about files of volumes each second");
+    expect(() => budgets.take(owner, "files")).toThrow(
+      expect.objectContaining({
+        status: 429,
+        message: expect.stringContaining("may send 1 requests about files of volumes each second"),
+        headers: expect.objectContaining({ "Retry-After": "1" }),
+      }),
+    );
     expect(budgets.take(owner, "changes")["RateLimit-Remaining"]).toBe(String(REQUEST_BURST_SECONDS - 1));
   });
 });

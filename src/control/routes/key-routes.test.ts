@@ -214,6 +214,7 @@ describe("an API key", () => {
     const replies = await Promise.all(Array.from({ length: 6 }, () => as(me, "POST", "/api-keys", { name: "race" })));
     expect(replies.map(({ status }) => status).toSorted()).toEqual([201, 201, 429, 429, 429, 429]);
     const refused = replies.find(({ status }) => status === 429);
+    expect(refused?.headers.has("retry-after")).toBe(false);
     expect(refused?.body.message).toContain(`${API_KEYS_PER_TEAM_MAX} API keys`);
     expect(refused?.body.message).toContain("DELETE /api-keys/{apiKeyID}");
     expect(await keysOf(me)).toHaveLength(API_KEYS_PER_TEAM_MAX);
@@ -303,7 +304,9 @@ describe("an access token", () => {
     });
     const replies = await Promise.all([1, 2, 3].map(() => as(me, "POST", "/access-tokens", { name: "race" })));
     expect(replies.map(({ status }) => status).toSorted()).toEqual([201, 429, 429]);
-    expect(replies.find(({ status }) => status === 429)?.body.message).toContain(`${ACCESS_TOKENS_PER_USER_MAX}`);
+    const refused = replies.find(({ status }) => status === 429);
+    expect(refused?.headers.has("retry-after")).toBe(false);
+    expect(refused?.body.message).toContain(`${ACCESS_TOKENS_PER_USER_MAX}`);
   });
 });
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { VOLUME_CONTENTS_PER_TEAM_MAX } from "../limits.ts";
+import { VOLUME_CONTENT_RETRY_AFTER_SECONDS, VOLUME_CONTENTS_PER_TEAM_MAX } from "../limits.ts";
 import { ContentPlaces, withPlace } from "./content-places.ts";
 
 const volume = (number: number, teamId = "team-1") => ({ id: `volume-${number}`, teamId });
@@ -12,7 +12,13 @@ function full(): { places: ContentPlaces; held: Disposable[] } {
 
 test("a team works on so many volumes at once, on each as often as it likes, and keeps no other team out", () => {
   const { places, held } = full();
-  expect(() => places.take(volume(99))).toThrow(`at most ${VOLUME_CONTENTS_PER_TEAM_MAX}`);
+  expect(() => places.take(volume(99))).toThrow(
+    expect.objectContaining({
+      status: 429,
+      message: expect.stringContaining(`at most ${VOLUME_CONTENTS_PER_TEAM_MAX}`),
+      headers: { "retry-after": String(VOLUME_CONTENT_RETRY_AFTER_SECONDS) },
+    }),
+  );
   places.take(volume(99, "team-2"));
   const again = places.take(volume(0));
   held[0]?.[Symbol.dispose]();

@@ -56,6 +56,7 @@ describe("volumes", () => {
     for (let count = 1; count < 100; count++) await make(`volume-${count}`);
     const reply = await f.call("POST", "/volumes", { name: "one-too-many" });
     expect([reply.status, reply.body.message]).toEqual([429, expect.stringContaining("100 volumes")]);
+    expect(reply.headers.has("retry-after")).toBe(false);
     await make("taken", {}, { "X-API-Key": await f.anotherTeam("others") });
   });
 

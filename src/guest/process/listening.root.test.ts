@@ -101,7 +101,13 @@ describe("the listeners of one process", () => {
   test("are so many and no more; one that leaves makes room", async () => {
     const heard = new GuestProcess((sink) => spawnOnPipes(command("cat"), true, sink));
     const listeners = Array.from({ length: SUBSCRIBERS_PER_PROCESS_MAX }, () => heard.subscribe());
-    expect(() => heard.subscribe()).toThrow(`a process has at most ${SUBSCRIBERS_PER_PROCESS_MAX} listeners`);
+    expect(() => heard.subscribe()).toThrow(
+      expect.objectContaining({
+        status: 429,
+        errorCode: "resource_exhausted",
+        message: expect.stringContaining(`a process has at most ${SUBSCRIBERS_PER_PROCESS_MAX} listeners`),
+      }),
+    );
     listeners[0]?.close();
     heard.subscribe();
     await heard.closeStdin();

@@ -26,7 +26,11 @@ test("more entries than can be told are refused", async () => {
   try {
     const { exitCode } = Bun.spawnSync(["sh", "-c", `seq 0 ${LIST_ENTRIES_MAX} | xargs touch`], { cwd: crowd });
     expect(exitCode).toBe(0);
-    await expect(list(crowd, 1, new Accounts())).rejects.toThrow(`more than ${LIST_ENTRIES_MAX} entries`);
+    await expect(list(crowd, 1, new Accounts())).rejects.toMatchObject({
+      status: 429,
+      errorCode: "resource_exhausted",
+      message: expect.stringContaining(`more than ${LIST_ENTRIES_MAX} entries`),
+    });
   } finally {
     rmSync(crowd, { recursive: true });
   }

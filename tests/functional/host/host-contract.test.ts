@@ -21,6 +21,7 @@ import { FakeHost } from "../../../src/host/testing/fake-host.ts";
 import { serialised } from "../../../src/host/testing/serialised-host.ts";
 import { demandReady, requestOf, run } from "../../support/building.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
+import { ask, startPython } from "../../support/inside.ts";
 import { newDataFolder } from "../../support/server.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
@@ -103,6 +104,20 @@ for (const [name, make] of Object.entries(bare)) {
     return { host: serialised(host), lose };
   };
 }
+
+/** Tells how many processors two programs get in a second that each want one. A busy machine gives less, none more. */
+const PROCESSOR_SHARE = `
+import os, socket, time
+begun = time.time()
+for _ in range(2):
+    if os.fork() == 0:
+        while time.time() < begun + 1: pass
+        os._exit(0)
+for _ in range(2): os.wait()
+share = sum(os.times()[:4]) / (time.time() - begun)
+client, _ = socket.create_server(("0.0.0.0", 4567)).accept()
+client.makefile().readline()
+client.sendall(str(share).encode())`;
 
 describe.each(Object.keys(subjects))("%s", (name) => {
   const subject = (): Subject & { heard: Heard } => {
@@ -365,11 +380,16 @@ describe("the machine alone", () => {
     expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
   });
 
-  test("a sandbox with fewer processors than the machine counts just those", async () => {
+  test("a sandbox with fewer processors than the machine counts just those, and gets no more", async () => {
     const { id } = await machine.create({ ...request, kind: { ...kind, cpuCount: 1 } });
     const { pid } = await Bun.file(`${data.sandboxesFolder}/${id}/record.json`).json();
     const allowed = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "";
     expect(parseList(allowed)).toHaveLength(1);
+    if (!(machine instanceof Machine)) throw new Error("a fake has no processors");
+    await startPython(machine, id, PROCESSOR_SHARE);
+    const share = Number(await ask(machine, id, 4567));
+    expect(share).toBeGreaterThan(0);
+    expect(share).toBeLessThan(1.2);
     await machine.destroy(id);
   });
 
