@@ -1,0 +1,31 @@
+/**
+ * Whether the kernel lets the server have its score depends on CAP_SYS_RESOURCE, which machines of tests may not have.
+ * So this holds what is asked for, and that what came of it is told truly.
+ */
+import { expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { outliveOthers, TAKE_USUAL_SCORE } from "./oom-score.ts";
+
+test("the server asks for a score below all others, and says so when it may not have it", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-score-"));
+  const file = join(folder, "oom_score_adj");
+  expect(outliveOthers(file)).toBe(true);
+  expect(readFileSync(file, "utf8")).toBe("-900");
+  rmSync(folder, { recursive: true });
+  expect(outliveOthers(file)).toBe(false);
+});
+
+test("it has that score exactly when it says so", () => {
+  const program = `import { outliveOthers } from "${join(import.meta.dir, "oom-score.ts")}";
+console.log(outliveOthers(), (await Bun.file("/proc/self/oom_score_adj").text()).trim());`;
+  const { stdout } = Bun.spawnSync([process.execPath, "-e", program]);
+  const [isSaid, score] = stdout.toString().trim().split(" ");
+  expect(isSaid).toBe(String(score === "-900"));
+});
+
+test("what it starts for others takes the usual score, from whatever it had", () => {
+  const shell = `echo 500 > /proc/self/oom_score_adj; ${TAKE_USUAL_SCORE} cat /proc/self/oom_score_adj`;
+  expect(Bun.spawnSync(["/bin/sh", "-c", shell]).stdout.toString()).toBe("0\n");
+});
