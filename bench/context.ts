@@ -37,6 +37,10 @@ export class Context {
   readonly toolbox: Toolbox;
   /** The root filesystem that all sandboxes and all peers have. */
   readonly image: string;
+  /** With the root filesystems of all templates. */
+  readonly cacheFolder: string;
+  /** Of how many templates the server keeps sandboxes ready: `base`, and what rows have had built. */
+  templatesKeptReady = 1;
   /** A small image, and the layout that the server takes in its place. */
   readonly smallImage = SMALL_IMAGE;
   readonly smallImageLayout: string;
@@ -55,6 +59,7 @@ export class Context {
     this.data = new DataFolder(task.dataFolder);
     this.toolbox = new Toolbox(task.cacheFolder);
     this.smallImageLayout = layoutIn(task.dataFolder);
+    this.cacheFolder = task.cacheFolder;
     this.image = imageFolder(task.cacheFolder, BASE_IMAGE);
     this.outerNetwork = task.outerNetwork;
     this.authority = authorityFile(task.outerNetwork);
@@ -80,7 +85,7 @@ export class Context {
   async untilReady(): Promise<void> {
     const running = (await this.call("GET", "/v2/sandboxes")) as unknown[];
     const deadline = performance.now() + READY_MS;
-    while (!this.#allBooted(running.length + READY_SANDBOXES)) {
+    while (!this.#allBooted(running.length + READY_SANDBOXES * this.templatesKeptReady)) {
       if (performance.now() > deadline) throw new Fault(500, `no ready sandbox within ${READY_MS} ms`);
       await Bun.sleep(POLL_MS);
     }

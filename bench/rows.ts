@@ -4,10 +4,12 @@ import { buildCached, buildCold } from "./rows/build.ts";
 import { create } from "./rows/create.ts";
 import { createMiss, createMissMany } from "./rows/create-miss.ts";
 import { createServed } from "./rows/create-served.ts";
+import { desktopFirst } from "./rows/desktop.ts";
 import { download } from "./rows/download.ts";
 import { edgeTls, edgeTlsLatency } from "./rows/edge-tls.ts";
 import { firstOutput } from "./rows/first-output.ts";
 import { fork, forkMany } from "./rows/fork.ts";
+import { INTERPRETER_ROWS } from "./rows/interpreter.ts";
 import { memory } from "./rows/memory.ts";
 import { networkUpdate, networkUpdateMany } from "./rows/network-update.ts";
 import { output } from "./rows/output.ts";
@@ -46,6 +48,9 @@ export const ROWS: readonly Row[] = [
   edgeTls,
   edgeTlsLatency,
   ...WALL_ROWS,
+  // Last: of these templates, too, sandboxes are kept ready from then on.
+  ...INTERPRETER_ROWS,
+  desktopFirst,
 ];
 
 export const ROW_NAMES: readonly string[] = ROWS.map(({ name }) => name);

@@ -5,7 +5,7 @@
  * Everything lies below the server's own run folder, state folder and cgroup, so that taking the server down removes
  * it.
  */
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../src/contract/fault.ts";
@@ -16,19 +16,26 @@ import { runBare } from "./program.ts";
 
 const ID = "bench-floor";
 
+interface PlainProgram extends AsyncDisposable {
+  child: Bun.Subprocess<"pipe", "pipe", "ignore">;
+  /** Rejects when it ends by itself. */
+  failure: Promise<never>;
+}
+
 export class PlainContainer implements AsyncDisposable {
   private constructor(
     readonly context: Context,
     readonly folder: string,
   ) {}
 
-  static async make(context: Context): Promise<PlainContainer> {
+  /** On these folders, the topmost first. */
+  static async make(context: Context, layers: readonly string[] = [context.image]): Promise<PlainContainer> {
     const folder = join(context.data.runFolder, ID);
     const [root, upper, work] = ["root", "upper", "work"].map((name) => join(folder, name));
     // For the mapped root of the container to pass through.
     for (const path of [folder, root, upper, work]) mkdirSync(`${path}`, { recursive: true, mode: 0o711 });
-    const layers = `lowerdir=${context.image},upperdir=${upper},workdir=${work}`;
-    await run(["mount", "-t", "overlay", "overlay", "-o", layers, `${root}`]);
+    const options = `lowerdir=${layers.join(":")},upperdir=${upper},workdir=${work}`;
+    await run(["mount", "-t", "overlay", "overlay", "-o", options, `${root}`]);
     return new PlainContainer(context, folder);
   }
 
@@ -47,34 +54,46 @@ export class PlainContainer implements AsyncDisposable {
    * without the end of the container.
    */
   async runUntil(args: readonly string[], answered: () => Promise<void>): Promise<number> {
+    const begun = performance.now();
+    await using program = this.start(args);
+    await Promise.race([answered(), program.failure]);
+    return performance.now() - begun;
+  }
+
+  /** Starts a program in the network of the benchmark. It is ended when it is let go. */
+  start(args: readonly string[]): PlainProgram {
     const { toolbox, data } = this.context;
     const id = `${ID}-open`;
     const crun = [...toolbox.crun, "--root", data.crunFolder];
-    const bundle = this.#bundle(id, (config) => withoutNetwork(config, args));
-    const begun = performance.now();
-    // What it says of each request is nobody's business.
-    const child = Bun.spawn([...crun, "run", "--bundle", bundle, id], {
-      stdio: ["ignore", "ignore", "ignore"],
+    const child = Bun.spawn([...crun, "run", "--bundle", this.#openBundle(id, args), id], {
+      stdio: ["pipe", "pipe", "ignore"],
       env: { ...MINIMAL_ENV },
     });
-    const ended = child.exited.then((code) => {
-      throw new Fault(500, `crun run of ${args.join(" ")} ended with ${code} before it answered`);
+    const failure = child.exited.then((code) => {
+      throw new Fault(500, `crun run of ${args[0]} ended with ${code} before it answered`);
     });
-    try {
-      await Promise.race([answered(), ended]);
-      return performance.now() - begun;
-    } finally {
-      ended.catch(() => undefined);
-      // It may have ended by itself; whoever ran it removes it.
-      await attempt([...crun, "kill", id, "KILL"]);
-      await child.exited;
-    }
+    failure.catch(() => undefined);
+    return {
+      child,
+      failure,
+      async [Symbol.asyncDispose]() {
+        // It may have ended by itself; whoever ran it removes it.
+        await attempt([...crun, "kill", id, "KILL"]);
+        await child.exited;
+      },
+    };
   }
 
   async #run(id: string): Promise<void> {
     const { toolbox, data } = this.context;
     const bundle = this.#bundle(id, (config) => config);
     await runBare([...toolbox.crun, "--root", data.crunFolder, "run", "--bundle", bundle, id]);
+  }
+
+  /** Written anew for each program. */
+  #openBundle(id: string, args: readonly string[]): string {
+    rmSync(join(this.folder, "bundles", id), { recursive: true, force: true });
+    return this.#bundle(id, (config) => withoutNetwork(config, args));
   }
 
   #bundle(id: string, change: (config: PlainConfig) => PlainConfig): string {
