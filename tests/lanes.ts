@@ -31,6 +31,7 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "src/guest/filesystem/watching/watching-limits.root.test.ts": 25,
   "src/guest/filesystem/watching/watching-races.test.ts": 10,
   "src/guest/process/output-bytes.root.test.ts": 10,
+  "src/host/setup/template-images.root.test.ts": 10,
   "src/store/builds.test.ts": 10,
   "src/store/store.test.ts": 10,
   "tests/functional/cli/cli.test.ts": 30,

@@ -156,6 +156,12 @@ describe("a create of one that is not built", () => {
     await f.until(() => kept()?.count === 3);
   });
 
+  test("of a team that is blocked starts nothing", async () => {
+    await f.store.people.setLimits(f.firstRun.teamId, { blocked: true });
+    expect((await create()).status).toBe(404);
+    expect(await f.store.builds.unfinished("building", DEFINITION.id)).toEqual([]);
+  });
+
   test("of a tag that is none of its versions is refused, and nothing is built", async () => {
     expect((await create("pocket:v0")).status).toBe(404);
     expect(requests).toEqual([]);

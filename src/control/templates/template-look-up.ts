@@ -37,7 +37,8 @@ export async function findStartable(
   const build = await findBuild(store, template, tag);
   if (build === undefined) {
     const missing = new Fault(404, `template "${reference.name}" has no finished build with the tag "${tag}"`);
-    throw (await unbuilt(template, tag)) ?? missing;
+    // Who may start nothing has nothing built for him, either.
+    throw (team.limits.blocked ? undefined : await unbuilt(template, tag)) ?? missing;
   }
   const [alias = ""] = await store.templates.aliasesOf(template.id);
   return { template, build, alias };
