@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections import defaultdict
 from typing import Any
@@ -67,6 +68,11 @@ class PrintStream(OutStream):
             self._buffers[frozenset(self.parent_header.items())].write(string)
         return len(string)
 
+    def begin_anew(self) -> None:
+        """In a copy of this process: the original sends what is here, and its threads may hold the lock for ever."""
+        self._buffer_lock = threading.RLock()
+        self._buffers = defaultdict(Prints)
+
     def _schedule_flush(self) -> None:
         if self._flush_pending:
             return
@@ -120,3 +126,4 @@ def keep_prints_apart() -> None:
             with stream._buffer_lock:
                 stream._buffers = defaultdict(Prints)
                 stream.__class__ = PrintStream
+            os.register_at_fork(after_in_child=stream.begin_anew)

@@ -1,0 +1,213 @@
+/** What Python cells print and display beside their value: lines, pictures, MIME types; and objects that resist. */
+import { expect, test } from "bun:test";
+import type { Execution } from "@e2b/code-interpreter";
+import { interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";
+
+const interpreter = interpreterOfFile();
+
+test("each print is one line of output, whatever is in it", async () => {
+  const { logs } = await run(`
+import sys
+print("a"); print("b", 1); print("two\\nlines"); print("with its own\\n"); print()
+print("x", end=""); print("y")
+sys.stdout.write("written\\n")
+print("\\ud83d half a character")
+print("error", file=sys.stderr)`);
+  expect(logs.stdout).toEqual([
+    "a\n",
+    "b 1\n",
+    "two\nlines\n",
+    "with its own\n\n",
+    "\n",
+    "xy\n",
+    "written\n",
+    "\ud83d half a character\n",
+  ]);
+  expect(logs.stderr).toEqual(["error\n"]);
+});
+
+test("however fast they come, and from another process", async () => {
+  const { logs } = await run(`
+import os
+for i in range(50_000): print(i)
+if os.fork() == 0:
+    print("child", 1); os._exit(0)
+os.wait()`);
+  const numbers = logs.stdout.filter((line) => !line.startsWith("child"));
+  expect(numbers.length).toBe(50_000);
+  expect(numbers.findIndex((line, at) => line !== `${at}\n`)).toBe(-1);
+  expect(logs.stdout).toContain("child 1\n");
+});
+
+test("what is printed without a newline does not wait for one", async () => {
+  const seen = "/tmp/seen";
+  const parts: string[] = [];
+  const code = `
+import os, time
+print("begun", end="")
+while not os.path.exists("${seen}"): time.sleep(0.05)
+print(" and done")`;
+  const writing: Promise<unknown>[] = [];
+  await interpreter().runCode(code, {
+    onStdout: ({ line }) => {
+      parts.push(line);
+      writing.push(interpreter().files.write(seen, ""));
+    },
+  });
+  await Promise.all(writing);
+  expect(parts).toEqual(["begun", " and done\n"]);
+});
+
+test("an image is displayed when it is saved to a path, when it is shown, and as a value", async () => {
+  const { results } = await run(`
+import io, pathlib
+from PIL import Image
+image = Image.new("RGB", (3, 2), "red")
+image.save("red.png")
+image.save(pathlib.Path("red.jpg"))
+image.save(io.BytesIO(), "png")
+with open("red2.png", "wb") as file: image.save(file, "png")
+image.show()
+Image.new("RGBA", (3, 2)).show()
+image`);
+  expect(results.map(({ png, jpeg, isMainResult }) => [isPng(png), jpeg !== undefined, isMainResult])).toEqual([
+    [true, true, false],
+    [true, true, false],
+    [true, true, false],
+    [true, false, false],
+    [true, true, true],
+  ]);
+  expect(results[0]?.text).toBe("<PIL.Image.Image image mode=RGB size=3x2>");
+});
+
+test("an image that cannot be saved is an error, and nothing is displayed", async () => {
+  const { results, error } = await interpreter().runCode("image.save('/nowhere/red.png')");
+  expect([results, error?.name]).toEqual([[], "FileNotFoundError"]);
+});
+
+test("a figure that is saved to a path is displayed, too", async () => {
+  const { results } = await run(`
+import io
+import matplotlib.pyplot as plt
+plt.plot([1, 2, 4]); plt.savefig("plot.png"); plt.savefig(io.BytesIO()); plt.savefig("plot.pdf"); plt.close()`);
+  expect(results.map(({ png, chart }) => [isPng(png), chart])).toEqual([[true, undefined]]);
+});
+
+test("pictures have Japanese characters", async () => {
+  const { results } = await run(`
+import matplotlib.pyplot as plt
+plt.plot([1, 2, 4]); plt.title("日本語"); plt.show()
+plt.rcParams["font.family"]`);
+  expect(results.map(({ png, text }) => png !== undefined || text)).toEqual([
+    true,
+    "['sans-serif', 'Noto Sans CJK JP']",
+  ]);
+});
+
+test("a figure of plotly is HTML, and its own data", async () => {
+  const lines = await rawLines(interpreter(), "import plotly.graph_objects as go\ngo.Figure(go.Bar(y=[1.0, 2]))");
+  const last = lines.findLast((line) => line.startsWith('{"type":"result"'));
+  const result = JSON.parse(last ?? "{}") as { html?: string; extra: Record<string, { data: unknown }> };
+  expect(result.html).toContain("plotly");
+  expect(result.extra["application/vnd.plotly.v1+json"]?.data).toMatchObject([{ y: [1, 2], type: "bar" }]);
+});
+
+test("every MIME type has its member, and others are extra", async () => {
+  const shown = { "text/html": "<b>", "text/markdown": "*m*", "image/svg+xml": "<svg/>", "text/latex": "$x$" };
+  const bundle = { ...shown, "application/pdf": "cGRm", "application/javascript": "1", "application/x-own": { a: 1 } };
+  const code = `from IPython.display import display\ndisplay(${JSON.stringify(bundle)}, raw=True)`;
+  const lines = await rawLines(interpreter(), code);
+  expect(JSON.parse(lines.find((line) => line.startsWith('{"type":"result"')) ?? "{}")).toEqual({
+    type: "result",
+    is_main_result: false,
+    extra: { "application/x-own": { a: 1 } },
+    html: "<b>",
+    markdown: "*m*",
+    svg: "<svg/>",
+    latex: "$x$",
+    pdf: "cGRm",
+    javascript: "1",
+  });
+  const { results } = await run('display({"text/latex": "$y$"}, raw=True)');
+  expect(results.map((result) => [result.formats(), result.text])).toEqual([[["latex"], undefined]]);
+});
+
+test("what a display is given is made JSON that everybody reads", async () => {
+  const { results } = await run('display({"application/json": {1: float("nan"), "s": {2}}}, raw=True)');
+  expect(results[0]?.json as unknown).toEqual({ 1: null, s: [2] });
+});
+
+test("tracebacks have no colours, and input says that there is none", async () => {
+  const { error } = await interpreter().runCode("def f():\n  return 1 / 0\nf()");
+  expect([error?.name, error?.value]).toEqual(["ZeroDivisionError", "division by zero"]);
+  expect(error?.traceback).toContain("----> 3 f()");
+  expect(error?.traceback).not.toContain("\u001b");
+  expect((await interpreter().runCode("input('name? ')")).error?.name).toBe("StdinNotImplementedError");
+});
+
+const RESISTING = [
+  {
+    object: "whose HTML raises",
+    body: "def _repr_html_(self): raise ValueError('no')",
+    text: "<__main__.Odd",
+    error: "ValueError",
+  },
+  {
+    object: "whose bundle raises",
+    body: "def _repr_mimebundle_(self, **_): raise ValueError('no')",
+    text: "<__main__.Odd",
+    error: "ValueError",
+  },
+  {
+    object: "whose text raises",
+    body: "def __repr__(self): raise ValueError('no')",
+    text: undefined,
+    error: "ValueError",
+  },
+  {
+    object: "whose HTML is a number",
+    body: "def _repr_html_(self): return 1",
+    text: "<__main__.Odd",
+    error: undefined,
+  },
+  {
+    object: "that says to be of another class",
+    body: "__class__ = property(lambda self: __import__('pandas').DataFrame)\n  def __repr__(self): return 'odd'",
+    text: "odd",
+    error: undefined,
+  },
+  {
+    object: "that has an answer to everything",
+    body: "def __getattr__(self, name): return lambda *_, **__: 1\n  def __repr__(self): return 'odd'",
+    text: "odd",
+    error: undefined,
+  },
+];
+
+test.each(RESISTING)("an object $object ends in a result or an error", async ({ body, text, error }) => {
+  const got = await interpreter().runCode(`class Odd:\n  ${body}\nOdd()`);
+  expect(got.error?.name).toBe(error);
+  if (text === undefined) expect(got.results).toEqual([]);
+  else expect(got.text).toStartWith(text);
+  expect((await interpreter().runCode("1 + 1")).text).toBe("2");
+});
+
+test("a list without an end to its depth is an error, and the kernel lives on", async () => {
+  const { error } = await interpreter().runCode("deep = []\nfor _ in range(100_000): deep = [deep]\ndeep");
+  expect(error?.name).toBe("RecursionError");
+  expect((await interpreter().runCode("len(deep)")).text).toBe("1");
+});
+
+async function run(code: string): Promise<Execution> {
+  const execution = await interpreter().runCode(code);
+  expect(execution.error).toBeUndefined();
+  return execution;
+}
+
+function isPng(base64: string | undefined): boolean {
+  return (
+    Buffer.from(base64 ?? "", "base64")
+      .subarray(1, 4)
+      .toString() === "PNG"
+  );
+}
