@@ -50,6 +50,8 @@ export class Runner {
   readonly pid: number;
   readonly ended: Promise<void>;
   readonly #requests: Bun.FileSink;
+  readonly #ends: Ends;
+  readonly #readers: ReadableStreamDefaultReader<Uint8Array>[] = [];
   readonly #streamsEnded: Promise<unknown>;
   #number = 0;
   #running: Request | undefined;
@@ -57,6 +59,7 @@ export class Runner {
 
   private constructor(child: Bun.Subprocess, token: string, program: RunnerProgram, ends: Ends) {
     this.pid = child.pid;
+    this.#ends = ends;
     this.#requests = Bun.file(ends.requests).writer();
     this.#streamsEnded = Promise.all([
       this.#listen("stdout", ends.stdout, token, program),
@@ -151,15 +154,17 @@ export class Runner {
       (bytes) => pieces.take(bytes),
       (json) => {
         pieces.flush();
-        this.#hear(stream, JSON.parse(json));
+        const message = messageOf(json);
+        if (message !== undefined) this.#hear(stream, message);
       },
     );
-    try {
-      for await (const chunk of Bun.file(fd).stream()) frames.take(chunk);
-    } finally {
-      frames.end();
-      pieces.flush();
+    const reader = Bun.file(fd).stream().getReader();
+    this.#readers.push(reader);
+    for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
+      if (value !== undefined) frames.take(value);
     }
+    frames.end();
+    pieces.flush();
   }
 
   #hear(stream: "stdout" | "stderr", message: RunnerMessage): void {
@@ -189,7 +194,18 @@ export class Runner {
 
   async #afterEnd(): Promise<void> {
     await Promise.race([this.#streamsEnded, Bun.sleep(RUNNER_LAST_WORDS_MS)]);
-    await Promise.resolve(this.#requests.end()).catch(() => undefined);
     this.#settle()?.reject(new KernelEnded("the kernel's process has ended"));
+    await Promise.allSettled([this.#requests.end(), ...this.#readers.map((reader) => reader.cancel())]);
+    for (const fd of Object.values(this.#ends)) closeSync(fd);
+  }
+}
+
+/** Undefined for what no runner has said: anybody in the sandbox may have written it. */
+function messageOf(json: string): RunnerMessage | undefined {
+  try {
+    const message: unknown = JSON.parse(json);
+    return typeof message === "object" && message !== null ? (message as RunnerMessage) : undefined;
+  } catch {
+    return undefined;
   }
 }

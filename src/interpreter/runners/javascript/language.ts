@@ -8,6 +8,7 @@ import type { Kernel, KernelOutput, Language } from "../../kernel.ts";
 import { KERNEL_VARIABLES } from "../../kernel-process.ts";
 import { freshId } from "../../random.ts";
 import { RUNNER_CHORE_MS } from "../limits.ts";
+import { tellOutput } from "../outputs.ts";
 import { Runner, type RunnerEars, type RunnerMessage } from "../runner.ts";
 import { chunkPieces } from "../text.ts";
 import { CellSyntaxError, type Script, scriptOf } from "./cell.ts";
@@ -81,8 +82,7 @@ class JavascriptKernel implements Kernel {
           const users = kind === "stderr" ? this.#breaker.withoutNotices(text) : text;
           if (users !== "") tell({ kind, text: users });
         },
-        // The runner makes outputs as they are told.
-        message: (message) => tell(message as unknown as KernelOutput),
+        message: (message) => tellOutput(message, tell),
       });
     } finally {
       this.#breaker.disarm();

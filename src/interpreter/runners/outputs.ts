@@ -1,0 +1,27 @@
+/** Messages of runners that make outputs as they are told. What is none is dropped: a cell may have written it. */
+import type { KernelOutput } from "../kernel.ts";
+import type { RunnerMessage } from "./runner.ts";
+
+export function tellOutput(message: RunnerMessage, tell: (output: KernelOutput) => void): void {
+  const { kind, text, isMain, bundle, name, value, traceback } = message;
+  if ((kind === "stdout" || kind === "stderr") && typeof text === "string") tell({ kind, text });
+  else if (kind === "result" && typeof isMain === "boolean" && isBundle(bundle)) tell({ kind, isMain, bundle });
+  else if (kind === "error" && typeof name === "string" && typeof value === "string" && typeof traceback === "string") {
+    tell({ kind, name, value, traceback });
+  }
+}
+
+/** Of JSON by MIME type. */
+function isBundle(bundle: unknown): bundle is Record<string, string> {
+  if (typeof bundle !== "object" || bundle === null || Array.isArray(bundle)) return false;
+  return Object.values(bundle).every((json) => typeof json === "string" && isJson(json));
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,47 @@
+import { expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { KernelEnded, type KernelOutput } from "../kernel.ts";
+import { bash } from "./bash/language.ts";
+import { RUNNER_LAST_WORDS_MS } from "./limits.ts";
+import { tellOutput } from "./outputs.ts";
+import { Runner, type RunnerMessage } from "./runner.ts";
+import { run } from "./testing/cells.ts";
+import { chunkPieces } from "./text.ts";
+
+const openFiles = () => readdirSync("/proc/self/fd").length;
+
+test("a kernel that has ended leaves no descriptor open, also when others hold its pipes", async () => {
+  const start = async (code: string) => {
+    const kernel = await bash().start("/tmp");
+    const over = run(kernel, code).catch((error: unknown) => error);
+    expect(await over).toBeInstanceOf(KernelEnded);
+  };
+  await start("kill -9 $$");
+  const before = openFiles();
+  await Promise.all([start("kill -9 $$"), start(`setsid sleep ${RUNNER_LAST_WORDS_MS / 1000 + 60} & kill -9 $$`)]);
+  while (openFiles() > before) await Bun.sleep(20);
+});
+
+test("what does not start says why, and takes no folder that is none", async () => {
+  const program = { argv: ["sh", "-c", "echo the reason >&2; exit 1"], variables: {}, pieces: chunkPieces };
+  await expect(Runner.start("token", program, "/tmp")).rejects.toThrow(/did not start.*the reason/s);
+  await expect(Runner.start("token", program, "/no/such/folder")).rejects.toMatchObject({ status: 500 });
+});
+
+test("messages that no runner makes are dropped", () => {
+  const told: KernelOutput[] = [];
+  const messages: RunnerMessage[] = [
+    { kind: "stdout" },
+    { kind: "stdout", text: 1 },
+    { kind: "result", isMain: true, bundle: { "text/plain": "not JSON" } },
+    { kind: "result", isMain: true, bundle: null },
+    { kind: "result", bundle: {} },
+    { kind: "error", name: "E", value: "v" },
+    { kind: "count", count: 7 },
+    {},
+  ];
+  for (const message of messages) tellOutput(message, (output) => told.push(output));
+  expect(told).toEqual([]);
+  tellOutput({ kind: "result", isMain: true, bundle: { "text/plain": '"x"' } }, (output) => told.push(output));
+  expect(told).toHaveLength(1);
+});
