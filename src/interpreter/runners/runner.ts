@@ -112,9 +112,7 @@ export class Runner {
           );
         }, timeoutMs);
       }
-      this.#requests.write(body(number));
-      // One that does not read any more has ended, and says so.
-      void Promise.resolve(this.#requests.flush()).catch(() => undefined);
+      void this.#write(body(number));
     });
   }
 
@@ -124,6 +122,15 @@ export class Runner {
       process.kill(-this.pid, name);
     } catch {
       // All of them are gone.
+    }
+  }
+
+  async #write(request: string): Promise<void> {
+    try {
+      await this.#requests.write(request);
+      await this.#requests.flush();
+    } catch {
+      // One that does not read any more has ended, and says so.
     }
   }
 
