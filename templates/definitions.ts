@@ -2,5 +2,6 @@
 import type { TemplateDefinition } from "../src/contract/template-definition.ts";
 import { codeInterpreter } from "./code-interpreter-v1/definition.ts";
 import { desktop } from "./desktop/definition.ts";
+import { mcpGateway } from "./mcp-gateway/definition.ts";
 
-export const DEFINITIONS: readonly TemplateDefinition[] = [codeInterpreter, desktop];
+export const DEFINITIONS: readonly TemplateDefinition[] = [codeInterpreter, desktop, mcpGateway];

@@ -43,6 +43,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     contract work interpreter/kernel.ts interpreter/kernel-process.ts interpreter/random.ts
   `),
 
+  mcp: list("contract"),
+
   host: list(`
     contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/relay host/network
     host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/runtime/runsc host/sandbox host/build

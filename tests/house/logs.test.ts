@@ -4,7 +4,8 @@ import { isTestCode } from "./import-rules.ts";
 import { sourceFiles } from "./source-files.ts";
 
 /** Commands, and programs whose output another part of the project reads. */
-const PRINTS = /^src\/(?:cli|host\/setup|host\/doctor|host\/volume\/program|host\/relay\/program|guest\/programs)\//;
+const PRINTS =
+  /^src\/(?:cli|host\/setup|host\/doctor|host\/volume\/program|host\/relay\/program|guest\/programs)\/|^src\/mcp\/main\.ts$/;
 /** The guest has a log of its own, on the standard error of its sandbox. */
 const GUEST_LOG = "src/guest/system/log.ts";
 

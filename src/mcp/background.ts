@@ -1,0 +1,91 @@
+/**
+ * The gateway itself, in the background. Its configuration and token come on standard input, so that nobody reads them
+ * off its command line; whether it is ready, or why not, goes to standard output as one line of JSON.
+ */
+import { mkdir } from "node:fs/promises";
+import { Fault } from "../contract/fault.ts";
+import { accessToken, checkToken, writeTokenFile } from "./access-token.ts";
+import { STATE_FOLDER } from "./catalogue.ts";
+import { parseConfig, type ServerPlan } from "./config.ts";
+import { endFormerGateway, recordGateway } from "./former-gateway.ts";
+import { FrontDoor, MCP_PORT } from "./front-door.ts";
+import { Gateway } from "./gateway.ts";
+import { REQUEST_MAX_BYTES, START_ALL_MS } from "./limits.ts";
+import { LOG_FILE, LogFile } from "./log-file.ts";
+import { fetchRepository, installRepository } from "./servers/repository.ts";
+import { giveToUser, USER } from "./servers/run-as-user.ts";
+
+/** What the process that starts it sends. */
+export interface Settings {
+  config: string;
+  token: string;
+}
+
+/** What it hears. */
+export type Report = { ready: true } | { ready: false; message: string };
+
+export async function runInBackground(report: (report: Report) => void): Promise<void> {
+  const log = new LogFile(LOG_FILE);
+  const { config, token } = (await Bun.stdin.json()) as Settings;
+  try {
+    await serve(parseConfig(config), checkToken(token), log);
+  } catch (error) {
+    if (!(error instanceof Fault)) log.write(String((error as Error)?.stack ?? error));
+    const { message } = error instanceof Fault ? error : new Fault(500, `${(error as Error)?.message ?? error}`);
+    log.write(message);
+    report({ ready: false, message });
+    process.exit(1);
+  }
+  report({ ready: true });
+}
+
+async function serve(plans: readonly ServerPlan[], token: string, log: LogFile): Promise<void> {
+  const signal = AbortSignal.timeout(START_ALL_MS);
+  await prepare(plans, signal);
+  const gateway = new Gateway(plans, USER, (line) => log.write(line));
+  await gateway.start(signal);
+  const door = new FrontDoor(gateway, accessToken(token));
+  try {
+    await endFormerGateway();
+    const server = listen(door);
+    endOnSignal(async () => {
+      server.stop();
+      await Promise.all([door.close(), gateway.close()]);
+    });
+    await writeTokenFile(token);
+    await recordGateway();
+  } catch (error) {
+    await gateway.close();
+    throw error;
+  }
+}
+
+async function prepare(plans: readonly ServerPlan[], signal: AbortSignal): Promise<void> {
+  await mkdir(STATE_FOLDER, { recursive: true });
+  await giveToUser(STATE_FOLDER);
+  await Promise.all(
+    plans.map(async ({ repository, variables }) => {
+      if (repository === undefined) return;
+      await fetchRepository(repository, signal);
+      await installRepository(repository, variables, signal);
+    }),
+  );
+}
+
+function listen(door: FrontDoor): Bun.Server<undefined> {
+  return Bun.serve({
+    port: MCP_PORT,
+    hostname: "0.0.0.0",
+    // A call may take its time, and a stream be silent between signs of life.
+    idleTimeout: 0,
+    maxRequestBodySize: REQUEST_MAX_BYTES,
+    fetch: (request) => door.answer(request),
+    error: () => new Response("internal error of the gateway", { status: 500 }),
+  });
+}
+
+function endOnSignal(close: () => Promise<void>): void {
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.once(signal, () => void close().finally(() => process.exit(0)));
+  }
+}

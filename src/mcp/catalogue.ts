@@ -1,0 +1,101 @@
+/**
+ * The servers that the gateway has by name: which npm package each is, which settings it takes, and how it hears of
+ * them. Secrets go into variables, never into arguments: everybody in the sandbox can read those of a process.
+ */
+
+/** Where the npm packages of the template are. */
+const PACKAGES_FOLDER = "/opt/mcp";
+/** Where servers keep what they know; the one who runs them may write there. */
+export const STATE_FOLDER = "/var/lib/mcp-gateway";
+
+/** How a server hears of a setting: by a variable; of paths, which are always required, by an argument for each. */
+export type Setting = { type: "text" | "number"; variable: string; required: boolean } | { type: "paths" };
+
+export interface CatalogueServer {
+  package: string;
+  /** Relative to the package. */
+  program: string;
+  settings: Readonly<Record<string, Setting>>;
+  variables?: Readonly<Record<string, string>>;
+}
+
+const secret = (variable: string): Setting => ({ type: "text", variable, required: true });
+const text = (variable: string): Setting => ({ type: "text", variable, required: false });
+const number = (variable: string): Setting => ({ type: "number", variable, required: false });
+
+export const CATALOGUE: Readonly<Record<string, CatalogueServer>> = {
+  airtable: {
+    package: "airtable-mcp-server",
+    program: "dist/main.js",
+    settings: { airtableApiKey: secret("AIRTABLE_API_KEY"), nodeenv: text("NODE_ENV") },
+  },
+  brave: {
+    package: "@brave/brave-search-mcp-server",
+    program: "dist/index.js",
+    settings: { apiKey: secret("BRAVE_API_KEY") },
+    variables: { BRAVE_MCP_TRANSPORT: "stdio" },
+  },
+  context7: {
+    package: "@upstash/context7-mcp",
+    program: "dist/index.js",
+    settings: { apiKey: secret("CONTEXT7_API_KEY") },
+  },
+  exa: { package: "exa-mcp-server", program: "dist/stdio.cjs", settings: { apiKey: secret("EXA_API_KEY") } },
+  filesystem: {
+    package: "@modelcontextprotocol/server-filesystem",
+    program: "dist/index.js",
+    settings: { paths: { type: "paths" } },
+  },
+  firecrawl: {
+    package: "firecrawl-mcp",
+    program: "dist/index.js",
+    settings: {
+      apiKey: secret("FIRECRAWL_API_KEY"),
+      url: text("FIRECRAWL_API_URL"),
+      retryMax: number("FIRECRAWL_RETRY_MAX_ATTEMPTS"),
+      retryDelay: number("FIRECRAWL_RETRY_INITIAL_DELAY"),
+      retryMaxDelay: number("FIRECRAWL_RETRY_MAX_DELAY"),
+      retryBackoffFactor: number("FIRECRAWL_RETRY_BACKOFF_FACTOR"),
+      creditWarningThreshold: number("FIRECRAWL_CREDIT_WARNING_THRESHOLD"),
+      creditCriticalThreshold: number("FIRECRAWL_CREDIT_CRITICAL_THRESHOLD"),
+    },
+  },
+  memory: {
+    package: "@modelcontextprotocol/server-memory",
+    program: "dist/index.js",
+    settings: {},
+    variables: { MEMORY_FILE_PATH: `${STATE_FOLDER}/memory.jsonl` },
+  },
+  notion: {
+    package: "@notionhq/notion-mcp-server",
+    program: "bin/cli.mjs",
+    settings: { internalIntegrationToken: secret("NOTION_TOKEN") },
+  },
+  sequentialthinking: {
+    package: "@modelcontextprotocol/server-sequential-thinking",
+    program: "dist/index.js",
+    settings: {},
+  },
+  stripe: { package: "@stripe/mcp", program: "dist/index.js", settings: { secretKey: secret("STRIPE_SECRET_KEY") } },
+  tavily: { package: "tavily-mcp", program: "build/index.js", settings: { apiKey: secret("TAVILY_API_KEY") } },
+};
+
+/** Of a server of the catalogue, in the template. */
+export function programOf(name: string): string {
+  const server = CATALOGUE[name];
+  return `${PACKAGES_FOLDER}/node_modules/${server?.package}/${server?.program}`;
+}
+
+const NEEDS_BROWSER = "it needs a browser, which this template leaves out for its size; the template `desktop` has one";
+const PYTHON_ONLY = "there is no npm package of it";
+
+/** Names that somebody may well try, and why they are not served. */
+export const NOT_SERVED: Readonly<Record<string, string>> = {
+  desktopCommander: "its npm package needs a version of another one that npm does not have",
+  fetch: PYTHON_ONLY,
+  git: PYTHON_ONLY,
+  playwright: NEEDS_BROWSER,
+  puppeteer: NEEDS_BROWSER,
+  sqlite: PYTHON_ONLY,
+  time: PYTHON_ONLY,
+};

@@ -1,0 +1,38 @@
+/** A sandbox has one gateway: another configuration takes the place of the one before. */
+import { readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { Fault } from "../contract/fault.ts";
+import { FORMER_GATEWAY_END_MS, FORMER_GATEWAY_LOOK_MS } from "./limits.ts";
+
+const PID_FILE = "/run/mcp-gateway.pid";
+/** How the background process of a gateway is called on its command line. */
+export const BACKGROUND = "background";
+
+export async function recordGateway(): Promise<void> {
+  await writeFile(PID_FILE, `${process.pid}`, { mode: 0o600 });
+}
+
+export async function endFormerGateway(): Promise<void> {
+  const pid = Number(readText(PID_FILE));
+  if (!isGateway(pid)) return;
+  process.kill(pid, "SIGTERM");
+  for (let waitedMs = 0; isGateway(pid); waitedMs += FORMER_GATEWAY_LOOK_MS) {
+    if (waitedMs > FORMER_GATEWAY_END_MS) throw new Fault(503, `the gateway before this one, ${pid}, does not end`);
+    await Bun.sleep(FORMER_GATEWAY_LOOK_MS);
+  }
+}
+
+/** The number may be another process's by now. */
+function isGateway(pid: number): boolean {
+  if (!Number.isInteger(pid) || pid <= 1 || pid === process.pid) return false;
+  const [, ...args] = (readText(`/proc/${pid}/cmdline`) ?? "").split("\0");
+  return args.includes(BACKGROUND) && args.some((arg) => arg.endsWith("mcp-gateway.js"));
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}

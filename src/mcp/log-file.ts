@@ -1,0 +1,30 @@
+/** What the gateway and its servers have to say while nobody listens: the last of it, in a file. */
+import { appendFileSync, renameSync, statSync } from "node:fs";
+import { LOG_MAX_BYTES } from "./limits.ts";
+
+export const LOG_FILE = "/var/log/mcp-gateway.log";
+
+export class LogFile {
+  readonly #path: string;
+  #bytes: number;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  }
+
+  /** Never fails: a full disk is no reason to answer no calls. */
+  write(line: string): void {
+    const text = `${new Date().toISOString()} ${line}\n`;
+    try {
+      if (this.#bytes > LOG_MAX_BYTES) {
+        renameSync(this.#path, `${this.#path}.1`);
+        this.#bytes = 0;
+      }
+      appendFileSync(this.#path, text, { mode: 0o600 });
+      this.#bytes += Buffer.byteLength(text);
+    } catch {
+      // There is nobody to tell.
+    }
+  }
+}

@@ -1,0 +1,58 @@
+/**
+ * `mcp-gateway`, the command of the template of that name: serves MCP servers, each a process that speaks over its
+ * standard input and output, to clients that speak streamable HTTP. It returns when they can be called.
+ */
+import { existsSync } from "node:fs";
+import { Fault } from "../contract/fault.ts";
+import { checkToken } from "./access-token.ts";
+import { type Report, runInBackground } from "./background.ts";
+import { CATALOGUE, programOf } from "./catalogue.ts";
+import { checkNames, isRepository, parseConfig } from "./config.ts";
+import { BACKGROUND } from "./former-gateway.ts";
+import { launch } from "./launch.ts";
+import { TEMPLATE_PULL_MS } from "./limits.ts";
+import { fetchRepository, repositoryOf } from "./servers/repository.ts";
+import { TOKEN_VARIABLE } from "./servers/run-as-user.ts";
+
+const USAGE = `Usage:
+  mcp-gateway --config JSON   serve these servers on port 50005, with the token in ${TOKEN_VARIABLE}
+  mcp-gateway pull NAME…      have these servers in a template; fails for those that cannot be served
+`;
+
+async function main([command, ...rest]: readonly string[]): Promise<void> {
+  if (command === BACKGROUND) return await runInBackground(report);
+  if (process.getuid?.() !== 0) throw new Fault(403, "mcp-gateway has to be run by root");
+  if (command === "pull" && rest.length > 0) return await pull(rest);
+  const config = command === "--config" && rest.length === 1 ? rest[0] : command?.match(/^--config=(.*)$/s)?.[1];
+  if (config === undefined) throw new Fault(400, USAGE);
+  // What is wrong with it is known before anything is started.
+  parseConfig(config);
+  await launch({ config, token: checkToken(process.env[TOKEN_VARIABLE]) });
+  // The gateway goes on by itself.
+  process.exit(0);
+}
+
+/** Whatever the catalogue has is in the template; repositories are fetched. */
+async function pull(names: readonly string[]): Promise<void> {
+  checkNames(names);
+  const signal = AbortSignal.timeout(TEMPLATE_PULL_MS);
+  for (const name of names) {
+    if (isRepository(name)) {
+      await fetchRepository(repositoryOf(name), signal);
+    } else if (!existsSync(programOf(name))) {
+      throw new Fault(500, `${name} is not in this template: ${programOf(name)} is missing`);
+    }
+    const what = isRepository(name) ? "fetched" : CATALOGUE[name]?.package;
+    process.stdout.write(`${name}: ${what}\n`);
+  }
+}
+
+function report(said: Report): void {
+  process.stdout.write(`${JSON.stringify(said)}\n`);
+}
+
+main(process.argv.slice(2)).catch((error: unknown) => {
+  const message = error instanceof Fault ? error.message : String((error as Error)?.stack ?? error);
+  process.stderr.write(`${message.trimEnd()}\n`);
+  process.exit(1);
+});

@@ -1,0 +1,74 @@
+/** Servers that end, say too much or stay silent: the gateway says what happened, and the others do not notice. */
+import { describe, expect, test } from "bun:test";
+import { Gateway } from "./gateway.ts";
+import { MESSAGE_MAX_BYTES, RESTARTS_MAX, UNREAD_NOTIFICATIONS_MAX } from "./limits.ts";
+import { callText, gatewayOfFile, rawSession, stub } from "./testing/gateway-of-file.ts";
+
+const gateway = gatewayOfFile([stub("ann"), stub("bob")]);
+const START_MS = 30_000;
+const greeted = { name: "you" };
+
+test("a server that ends during a call: the caller hears its last words, the next call reaches it again", async () => {
+  const client = await gateway().connect();
+  await expect(client.callTool({ name: "ann__die" })).rejects.toThrow(
+    "the server ann ended during the call: exit code 3; on its standard error: ann was told to end",
+  );
+  expect(await callText(client, "ann__greet", greeted)).toBe("ann, you");
+  expect(gateway().log.join("\n")).toContain("ann ended: exit code 3");
+});
+
+test("one that ends again and again rests, and says so; others answer", async () => {
+  const client = await gateway().connect();
+  for (let times = 0; times < RESTARTS_MAX; times++) {
+    await client.callTool({ name: "ann__die" }).catch(() => undefined);
+  }
+  await expect(client.callTool({ name: "ann__greet" })).rejects.toThrow(
+    /the server ann ends again and again; a call in \d+ s starts it anew. Last: exit code 3; .*ann was told to end/,
+  );
+  expect(await callText(client, "bob__greet", greeted)).toBe("bob, you");
+}, 60_000);
+
+test("a message of more bytes than allowed ends its server, not the gateway", async () => {
+  const client = await gateway().connect();
+  const big = await callText(client, "bob__grow", { bytes: MESSAGE_MAX_BYTES / 4 });
+  expect(big).toHaveLength(MESSAGE_MAX_BYTES / 4);
+  await expect(client.callTool({ name: "bob__grow", arguments: { bytes: MESSAGE_MAX_BYTES } })).rejects.toThrow(
+    `ended by the gateway, for a message of more than ${MESSAGE_MAX_BYTES} bytes`,
+  );
+  expect(await callText(client, "bob__greet", greeted)).toBe("bob, you");
+}, 60_000);
+
+test("of a server that floods, a client that does not read gets what there is room for; others are answered", async () => {
+  const COUNT = 3_000;
+  const deaf = await rawSession(gateway());
+  const stream = await deaf.send("GET");
+  const client = await gateway().connect();
+  expect(await callText(client, "bob__flood", { count: COUNT })).toBe("done");
+  expect(await callText(client, "bob__greet", greeted)).toBe("bob, you");
+  await deaf.send("DELETE");
+  const arrived = (await stream.text()).match(/notifications\/message/g)?.length ?? 0;
+  expect(arrived).toBeGreaterThanOrEqual(UNREAD_NOTIFICATIONS_MAX);
+  expect(arrived).toBeLessThan(COUNT);
+}, 60_000);
+
+describe("a gateway does not start, and leaves no process, when a server", () => {
+  const start = (argv: readonly string[]) =>
+    new Gateway([stub("ann"), { name: "bad", argv, variables: {} }], undefined, () => undefined).start(
+      AbortSignal.timeout(START_MS),
+    );
+
+  test("ends at once: what it says is why", async () => {
+    await expect(start(["sh", "-c", "echo no key >&2; exit 7"])).rejects.toThrow(
+      "the server bad does not start: Connection closed (exit code 7; on its standard error: no key)",
+    );
+  });
+
+  test("is not there", async () => {
+    await expect(start(["/nowhere/server"])).rejects.toThrow(/the server bad does not start: .*\/nowhere\/server/);
+  });
+
+  test("answers nothing in time", async () => {
+    const silent = new Gateway([{ name: "bad", argv: ["sleep", "1000"], variables: {} }], undefined, () => undefined);
+    await expect(silent.start(AbortSignal.timeout(300))).rejects.toThrow("bad had no time left to start");
+  });
+});

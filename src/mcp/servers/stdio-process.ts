@@ -1,0 +1,127 @@
+/** One process of a server: messages as lines of JSON on its standard input and output. */
+import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
+import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
+import { Fault } from "../../contract/fault.ts";
+import { INPUT_WAITING_MAX_BYTES, LAST_WORDS_MS, MESSAGE_MAX_BYTES, SERVER_END_MS } from "../limits.ts";
+import { endGroup, LastWords, type Program, type RunOptions, startAsUser } from "./run-as-user.ts";
+
+const NEWLINE = 10;
+
+export class StdioProcess implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  readonly #argv: readonly string[];
+  readonly #options: RunOptions & { log: (piece: Uint8Array) => void };
+  #program: Program | undefined;
+  #stderr: LastWords | undefined;
+  /** Of the message that is still arriving. */
+  #pieces: Uint8Array[] = [];
+  #arrivedBytes = 0;
+  /** Of requests that it has not read yet. */
+  #waitingBytes = 0;
+  #end: string | undefined;
+  readonly #ended = Promise.withResolvers<void>();
+
+  constructor(argv: readonly string[], options: RunOptions & { log: (piece: Uint8Array) => void }) {
+    this.#argv = argv;
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {
+    const program = startAsUser(this.#argv, this.#options, (end) => void this.#close(end));
+    this.#program = program;
+    this.#stderr = new LastWords(program.stderr, this.#options.log);
+    this.#readAll(program).catch((error: Error) => this.onerror?.(error));
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    if (this.#program === undefined || this.#end !== undefined) throw new Fault(503, "the server has ended");
+    if (this.#waitingBytes > INPUT_WAITING_MAX_BYTES) {
+      throw new Fault(503, "the server does not read what it is sent; call again later");
+    }
+    const line = Buffer.from(`${JSON.stringify(message)}\n`);
+    const { stdin } = this.#program;
+    this.#waitingBytes += line.length;
+    // Nobody waits for it: a server may well read its next request only after others were answered.
+    Promise.try(async () => {
+      stdin.write(line);
+      await stdin.flush();
+      this.#waitingBytes -= line.length;
+    }).catch(() => this.#kill());
+  }
+
+  async close(): Promise<void> {
+    if (this.#program === undefined || this.#end !== undefined) return;
+    this.#program.stdin.end();
+    endGroup(this.#program, "SIGTERM");
+    const timer = setTimeout(() => this.#kill(), SERVER_END_MS);
+    await this.#ended.promise;
+    clearTimeout(timer);
+  }
+
+  /** Why it is no more, with what it said last. */
+  lastWords(): string {
+    const said = this.#stderr?.text() ?? "";
+    const end = this.#end ?? "still running";
+    return said === "" ? `${end}; nothing on its standard error` : `${end}; on its standard error: ${said}`;
+  }
+
+  /** Also of one that does not read any more: its end is what the caller hears of. */
+  #kill(): void {
+    if (this.#program !== undefined) endGroup(this.#program, "SIGKILL");
+  }
+
+  async #close(end: string): Promise<void> {
+    if (this.#end !== undefined) return;
+    this.#end = end;
+    // Others of its session have nobody to talk to.
+    this.#kill();
+    await Promise.race([this.#stderr?.over, Bun.sleep(LAST_WORDS_MS)]);
+    this.#ended.resolve();
+    this.onclose?.();
+  }
+
+  /** A server that talks faster than it is heard waits. */
+  async #readAll({ stdout }: Program): Promise<void> {
+    for await (const piece of stdout) await this.#read(piece);
+  }
+
+  async #read(piece: Uint8Array): Promise<void> {
+    let from = 0;
+    for (let to = piece.indexOf(NEWLINE); to !== -1; to = piece.indexOf(NEWLINE, from)) {
+      this.#keep(piece.subarray(from, to));
+      from = to + 1;
+      const line = Buffer.concat(this.#pieces).toString("utf8").trim();
+      this.#pieces = [];
+      this.#arrivedBytes = 0;
+      if (line === "") continue;
+      this.#receive(line);
+      // The protocol hears notifications a moment later than answers: progress would be lost behind the result.
+      await undefined;
+    }
+    this.#keep(piece.subarray(from));
+  }
+
+  #keep(piece: Uint8Array): void {
+    this.#arrivedBytes += piece.length;
+    if (this.#arrivedBytes <= MESSAGE_MAX_BYTES) {
+      if (piece.length > 0) this.#pieces.push(piece);
+      return;
+    }
+    this.#pieces = [];
+    void this.#close(`ended by the gateway, for a message of more than ${MESSAGE_MAX_BYTES} bytes`);
+  }
+
+  /** Servers that print to standard output besides are common; what is no message is passed over. */
+  #receive(line: string): void {
+    if (this.#end !== undefined) return;
+    let message: unknown;
+    try {
+      message = JSON.parse(line);
+    } catch {
+      return;
+    }
+    if (typeof message === "object" && message !== null) this.onmessage?.(message as JSONRPCMessage);
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * A server of the configuration: one process at a time, started again when it ends. One that ends again and again rests
+ * until somebody calls it after a pause, so that it does not take the whole sandbox.
+ */
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import type { RequestOptions } from "@modelcontextprotocol/sdk/shared/protocol.js";
+import {
+  ErrorCode,
+  type Notification,
+  type Request,
+  type Result,
+  ResultSchema,
+  type ServerCapabilities,
+} from "@modelcontextprotocol/sdk/types.js";
+import { Fault } from "../../contract/fault.ts";
+import type { ServerPlan } from "../config.ts";
+import { RESTART_DELAY_MS, RESTART_PAUSE_MS, RESTART_WINDOW_MS, RESTARTS_MAX, SERVER_START_MS } from "../limits.ts";
+import { RpcError } from "../rpc-error.ts";
+import type { Account } from "./run-as-user.ts";
+import { StdioProcess } from "./stdio-process.ts";
+
+export const GATEWAY = { name: "mcp-gateway", version: "1.0.0" };
+
+interface Running {
+  client: Client;
+  process: StdioProcess;
+}
+
+export interface ServerListener {
+  /** It is there, for the first time or again. */
+  started(server: StdioServer): void;
+  notified(server: StdioServer, notification: Notification): void;
+  log(line: string): void;
+}
+
+export class StdioServer {
+  readonly name: string;
+  readonly #plan: ServerPlan;
+  readonly #account: Account | undefined;
+  readonly #listener: ServerListener;
+  /** The one that runs, or starts, or ran last. */
+  #process: StdioProcess | undefined;
+  #running: Promise<Running> | undefined;
+  #capabilities: ServerCapabilities = {};
+  #instructions: string | undefined;
+  /** When it ended lately, and why at last. */
+  #ends: number[] = [];
+  #lastEnd = "";
+  /** One that never was there is not started again: its configuration is wrong. */
+  #wasThere = false;
+  #isClosed = false;
+
+  constructor(plan: ServerPlan, account: Account | undefined, listener: ServerListener) {
+    this.name = plan.name;
+    this.#plan = plan;
+    this.#account = account;
+    this.#listener = listener;
+  }
+
+  get capabilities(): ServerCapabilities {
+    return this.#capabilities;
+  }
+
+  get instructions(): string | undefined {
+    return this.#instructions;
+  }
+
+  /** The first start; fails with what the server says. */
+  async start(signal: AbortSignal): Promise<void> {
+    const running = this.#begin();
+    running.catch(() => undefined);
+    const outOfTime = Promise.withResolvers<never>();
+    const onAbort = () => outOfTime.reject(new Fault(504, `${this.name} had no time left to start`));
+    signal.addEventListener("abort", onAbort);
+    try {
+      await Promise.race([running, outOfTime.promise]);
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  async request(request: Request, options: RequestOptions): Promise<Result> {
+    const { client, process } = await this.#reached();
+    try {
+      return await client.request(request, ResultSchema, options);
+    } catch (error) {
+      const refusal = RpcError.from(error);
+      if (refusal.code !== ErrorCode.ConnectionClosed) throw refusal;
+      throw new RpcError(refusal.code, `the server ${this.name} ended during the call: ${process.lastWords()}`);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#process?.close();
+  }
+
+  async #reached(): Promise<Running> {
+    if (this.#running === undefined) {
+      const waitMs = (this.#ends.at(-1) ?? 0) + RESTART_PAUSE_MS - performance.now();
+      if (waitMs > 0) throw new RpcError(ErrorCode.InternalError, this.#resting(waitMs));
+      this.#ends = [];
+      this.#restart();
+    }
+    try {
+      return await (this.#running as Promise<Running>);
+    } catch (error) {
+      throw new RpcError(ErrorCode.InternalError, Fault.from(error).message);
+    }
+  }
+
+  #resting(waitMs: number): string {
+    const seconds = Math.ceil(waitMs / 1000);
+    return `the server ${this.name} ends again and again; a call in ${seconds} s starts it anew. Last: ${this.#lastEnd}`;
+  }
+
+  #begin(afterMs = 0): Promise<Running> {
+    const { argv, variables, repository } = this.#plan;
+    const process = new StdioProcess(argv, {
+      account: this.#account,
+      cwd: repository?.folder ?? this.#account?.home ?? "/",
+      variables,
+      log: (piece) => this.#listener.log(`${this.name}: ${Buffer.from(piece).toString("utf8").trimEnd()}`),
+    });
+    this.#process = process;
+    const client = new Client(GATEWAY, { capabilities: {} });
+    client.fallbackNotificationHandler = async (notification) => this.#listener.notified(this, notification);
+    client.onclose = () => this.#ended(running, process);
+    const connected = async (): Promise<Running> => {
+      if (afterMs > 0) await Bun.sleep(afterMs);
+      if (this.#isClosed) throw new Fault(503, `the server ${this.name} is not needed any more`);
+      try {
+        await client.connect(process, { timeout: SERVER_START_MS });
+      } catch (error) {
+        const { code, message } = RpcError.from(error);
+        if (code === ErrorCode.ConnectionClosed) await process.close();
+        const why = process.lastWords();
+        await process.close();
+        throw new Fault(502, `the server ${this.name} does not start: ${message} (${why})`, { cause: error });
+      }
+      this.#capabilities = client.getServerCapabilities() ?? {};
+      this.#instructions = client.getInstructions();
+      this.#wasThere = true;
+      return { client, process };
+    };
+    const running = connected();
+    this.#running = running;
+    return running;
+  }
+
+  #restart(afterMs = 0): void {
+    this.#begin(afterMs).then(
+      () => this.#listener.started(this),
+      (error) => this.#listener.log(Fault.from(error).message),
+    );
+  }
+
+  #ended(running: Promise<Running>, process: StdioProcess): void {
+    if (this.#isClosed || !this.#wasThere || this.#running !== running) return;
+    this.#running = undefined;
+    this.#lastEnd = process.lastWords();
+    const now = performance.now();
+    this.#ends = [...this.#ends.filter((at) => at > now - RESTART_WINDOW_MS), now];
+    this.#listener.log(`${this.name} ended: ${this.#lastEnd}`);
+    if (this.#ends.length > RESTARTS_MAX) return;
+    this.#restart(RESTART_DELAY_MS * (2 ** (this.#ends.length - 1) - 1));
+  }
+}

@@ -1,0 +1,168 @@
+/** One client's session: its end of the streamable HTTP transport, and what it has not read yet. */
+import { Server } from "@modelcontextprotocol/sdk/server/index.js";
+import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
+import type { RequestHandlerExtra } from "@modelcontextprotocol/sdk/shared/protocol.js";
+import {
+  type JSONRPCRequest,
+  type LoggingLevel,
+  LoggingLevelSchema,
+  type Request as McpRequest,
+  type Notification,
+  type RequestId,
+  type Result,
+  type ServerCapabilities,
+  SetLevelRequestSchema,
+} from "@modelcontextprotocol/sdk/types.js";
+import { REQUEST_MAX_BYTES, UNREAD_NOTIFICATIONS_MAX } from "./limits.ts";
+import { RpcError } from "./rpc-error.ts";
+import { GATEWAY } from "./servers/stdio-server.ts";
+
+/** What the client sees of all servers together when the session begins. */
+export interface Greeting {
+  capabilities: ServerCapabilities;
+  instructions: string;
+}
+
+export interface Call {
+  request: JSONRPCRequest;
+  signal: AbortSignal;
+  /** Does not wait for a client that reads slowly: what it has no room for is dropped. */
+  notify(notification: Notification): void;
+}
+
+interface SessionListener {
+  call(session: Session, call: Call): Promise<Result>;
+  levelChanged(session: Session): void;
+  closed(session: Session): void;
+}
+
+/** Streams of the session: one for each POST, under the ids of its requests, and one that the client opens by GET. */
+const BY_GET: unique symbol = Symbol("GET");
+/** A comment. Nothing of an answer is sent before its first byte, not even that there is one. */
+const FIRST = Buffer.from(": here\n\n");
+type StreamKey = RequestId | typeof BY_GET;
+
+export class Session {
+  readonly id: string;
+  /** Undefined: everything. */
+  level: LoggingLevel | undefined;
+  lastUsed = 0;
+  readonly #listener: SessionListener;
+  readonly #server: Server;
+  readonly #transport: WebStandardStreamableHTTPServerTransport;
+  /** How many notifications wait in each stream. */
+  readonly #unread = new Map<StreamKey, number>();
+
+  constructor(id: string, { capabilities, instructions }: Greeting, listener: SessionListener) {
+    this.id = id;
+    this.#listener = listener;
+    this.#transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: () => id,
+      maxRequestBodySize: REQUEST_MAX_BYTES,
+    });
+    this.#server = new Server(GATEWAY, { capabilities, ...(instructions === "" ? {} : { instructions }) });
+    this.#server.onclose = () => listener.closed(this);
+    this.#server.fallbackRequestHandler = (request, extra) => this.#call(request, extra);
+    if (capabilities.logging !== undefined) {
+      this.#server.setRequestHandler(SetLevelRequestSchema, ({ params }) => {
+        this.level = params.level;
+        listener.levelChanged(this);
+        return {};
+      });
+    }
+  }
+
+  /** With the body as it was parsed, of a POST. */
+  async handle(request: Request, body: unknown): Promise<Response> {
+    if (this.#server.transport === undefined) await this.#server.connect(this.#transport);
+    const keys: StreamKey[] = request.method === "GET" ? [BY_GET] : requestIds(body);
+    if (request.method !== "GET") for (const key of keys) this.#unread.set(key, 0);
+    const answer = await this.#transport.handleRequest(request, body === undefined ? {} : { parsedBody: body });
+    const isStream = answer.headers.get("content-type") === "text/event-stream";
+    if (answer.body === null || !isStream) {
+      if (request.method !== "GET") for (const key of keys) this.#unread.delete(key);
+      return answer;
+    }
+    if (request.method === "GET") this.#unread.set(BY_GET, 0);
+    return new Response(this.#counted(answer.body, keys), answer);
+  }
+
+  /** Something that concerns no call of the client. */
+  notify(notification: Notification): void {
+    if (notification.method === "notifications/message" && !this.#hears(notification)) return;
+    if (this.#takesRoom(BY_GET)) void this.#send(this.#server.notification(notification));
+  }
+
+  close(): Promise<void> {
+    return this.#transport.close();
+  }
+
+  async #call(request: JSONRPCRequest, extra: RequestHandlerExtra<McpRequest, Notification>): Promise<Result> {
+    let sent: Promise<unknown> = Promise.resolve();
+    const notify = (notification: Notification) => {
+      if (this.#takesRoom(request.id)) sent = Promise.all([sent, this.#send(extra.sendNotification(notification))]);
+    };
+    try {
+      const result = await this.#listener.call(this, { request, signal: extra.signal, notify });
+      // Nothing comes after the result: what was to come before is on its way.
+      await sent;
+      return result;
+    } catch (error) {
+      throw RpcError.from(error);
+    }
+  }
+
+  #hears({ params }: Notification): boolean {
+    const levels: readonly unknown[] = LoggingLevelSchema.options;
+    return this.level === undefined || levels.indexOf(params?.level) >= levels.indexOf(this.level);
+  }
+
+  #takesRoom(key: StreamKey): boolean {
+    const unread = this.#unread.get(key);
+    if (unread === undefined || unread >= UNREAD_NOTIFICATIONS_MAX) return false;
+    this.#unread.set(key, unread + 1);
+    return true;
+  }
+
+  /** A client that went away meanwhile hears nothing. */
+  #send(sent: Promise<void>): Promise<void> {
+    return sent.catch(() => undefined);
+  }
+
+  /** The same stream; each piece is one event, and is counted when the client has taken it. */
+  #counted(body: ReadableStream<Uint8Array>, keys: readonly StreamKey[]): ReadableStream<Uint8Array> {
+    const reader = body.getReader();
+    const over = () => {
+      for (const key of keys) this.#unread.delete(key);
+    };
+    return new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => controller.enqueue(FIRST),
+        pull: async (controller) => {
+          const { done, value } = await reader.read();
+          if (done) {
+            over();
+            controller.close();
+            return;
+          }
+          for (const key of keys) this.#unread.set(key, Math.max(0, (this.#unread.get(key) ?? 0) - 1));
+          controller.enqueue(value);
+        },
+        cancel: async (reason) => {
+          over();
+          await reader.cancel(reason);
+        },
+      },
+      { highWaterMark: 0 },
+    );
+  }
+}
+
+function requestIds(body: unknown): RequestId[] {
+  const messages = Array.isArray(body) ? (body as unknown[]) : [body];
+  return messages.flatMap((message) => {
+    const id = (message as { id?: unknown } | null)?.id;
+    const isRequest = typeof (message as { method?: unknown } | null)?.method === "string";
+    return isRequest && (typeof id === "string" || typeof id === "number") ? [id] : [];
+  });
+}

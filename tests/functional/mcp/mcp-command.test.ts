@@ -1,0 +1,146 @@
+/** `mcp-gateway` by hand: repositories, another configuration, names for templates, and its end. */
+import { beforeAll, expect, test } from "bun:test";
+import { CommandExitError, Sandbox } from "e2b";
+import { CATALOGUE } from "../../../src/mcp/catalogue.ts";
+import { LONG } from "../../support/long.ts";
+import { callText, fetchMcp, mcpClient } from "../../support/mcp/client.ts";
+import { templateServer } from "../../support/template-server.ts";
+import { until } from "../../support/until.ts";
+
+const server = templateServer("mcp-gateway");
+const TRAFFIC = "e2b-traffic-access-token";
+
+let sandbox: Sandbox;
+beforeAll(async () => {
+  const network = { allowPublicTraffic: false };
+  const options = { ...server().options, network, allowInternetAccess: false, timeoutMs: 600_000 };
+  sandbox = await Sandbox.create("mcp-gateway", options);
+}, 120_000);
+
+const asRoot = (command: string) =>
+  sandbox.commands.run(command, { user: "root", envs: { GATEWAY_ACCESS_TOKEN: "by-hand" } });
+const serve = (config: object) => asRoot(`mcp-gateway --config '${JSON.stringify(config)}'`);
+const connect = () => mcpClient(server(), sandbox, { [TRAFFIC]: sandbox.trafficAccessToken ?? "" });
+
+async function failure(run: Promise<unknown>): Promise<CommandExitError> {
+  const error = await run.then(
+    () => undefined,
+    (thrown) => thrown,
+  );
+  if (!(error instanceof CommandExitError)) throw new Error(`should have failed with an exit code: ${error}`);
+  return error;
+}
+
+test("a sandbox whose URLs are private wants its token besides", async () => {
+  await serve({ memory: {} });
+  const client = await connect();
+  expect((await client.listTools()).tools.length).toBeGreaterThan(0);
+  await client.close();
+  const headers = { authorization: "Bearer by-hand" };
+  const answer = await fetchMcp(server(), sandbox.getMcpUrl(), { method: "POST", headers, body: "{}" });
+  expect(answer.status).toBe(403);
+});
+
+test("another configuration takes the place of the one before; one that fails does not", async () => {
+  await serve({ memory: {} });
+  expect((await failure(serve({ filesystem: { paths: ["/nowhere"] } }))).exitCode).toBe(1);
+  const before = await connect();
+  expect((await before.listTools()).tools.map(({ name }) => name)).toContain("read_graph");
+  await before.close();
+  await serve({ sequentialthinking: {} });
+  const after = await connect();
+  expect((await after.listTools()).tools.map(({ name }) => name)).toEqual(["sequentialthinking"]);
+  await after.close();
+});
+
+/** Answers one tool, and says with it what the test wants to know. */
+const REPOSITORY_SERVER = `
+const { Server } = require("/opt/mcp/node_modules/@modelcontextprotocol/sdk/dist/cjs/server/index.js");
+const { StdioServerTransport } = require("/opt/mcp/node_modules/@modelcontextprotocol/sdk/dist/cjs/server/stdio.js");
+const types = require("/opt/mcp/node_modules/@modelcontextprotocol/sdk/dist/cjs/types.js");
+const server = new Server({ name: "own", version: "1" }, { capabilities: { tools: {} } });
+server.setRequestHandler(types.ListToolsRequestSchema, () => ({
+  tools: [{ name: "look", inputSchema: { type: "object" } }],
+}));
+server.setRequestHandler(types.CallToolRequestSchema, () => {
+  const installed = require("node:fs").readFileSync("installed", "utf8").trim();
+  const said = [process.cwd(), installed, process.env.WORD, require("node:os").userInfo().username].join(" ");
+  return { content: [{ type: "text", text: said }] };
+});
+server.connect(new StdioServerTransport());
+`;
+
+test("a repository is cloned, installed and run in its root, with its variables", async () => {
+  await sandbox.files.write("/srv/git/own/repo/server.js", REPOSITORY_SERVER, { user: "root" });
+  await asRoot(`cd /srv/git/own/repo && git init -q && git add . &&
+    git -c user.name=x -c user.email=x@x.test commit -qm x &&
+    git config --system url.file:///srv/git/.insteadOf https://github.com/ &&
+    git config --system safe.directory '*'`);
+  const settings = { runCmd: "node server.js", installCmd: "echo $WORD > installed", envs: { WORD: "given" } };
+  await serve({ "github/own/repo": settings });
+  const client = await connect();
+  expect(await callText(client, "look")).toBe("/var/lib/mcp-gateway/repositories/own/repo given given user");
+  await client.close();
+  const failed = await failure(serve({ "github/own/repo": { runCmd: "true", installCmd: "echo no >&2; false" } }));
+  expect(failed.stderr).toBe("https://github.com/own/repo: its installCmd failed: no (exit code 1)\n");
+});
+
+test("one that cannot be reached: the command says so, with what git says", async () => {
+  await asRoot("git config --system --unset-all url.file:///srv/git/.insteadOf || true");
+  const { stderr, exitCode } = await failure(serve({ "github/no/repo": { runCmd: "true" } }));
+  expect([exitCode, stderr]).toEqual([1, expect.stringContaining("https://github.com/no/repo cannot be cloned; ")]);
+}, 120_000);
+
+test("pull: names that are served, and others", async () => {
+  const { stdout } = await asRoot("mcp-gateway pull memory filesystem");
+  expect(stdout).toBe(
+    "memory: @modelcontextprotocol/server-memory\nfilesystem: @modelcontextprotocol/server-filesystem\n",
+  );
+  await asRoot(`mcp-gateway pull ${Object.keys(CATALOGUE).join(" ")}`);
+  const { stderr } = await failure(asRoot("mcp-gateway pull memory puppeteer"));
+  expect(stderr).toStartWith('"puppeteer" cannot be served: it needs a browser');
+});
+
+test("without root, token or arguments it says what it needs", async () => {
+  expect((await failure(sandbox.commands.run("mcp-gateway --config '{}'"))).stderr).toContain("run by root");
+  const noToken = sandbox.commands.run(`mcp-gateway --config '{"memory":{}}'`, { user: "root" });
+  expect((await failure(noToken)).stderr).toContain("GATEWAY_ACCESS_TOKEN is not set");
+  expect((await failure(asRoot("mcp-gateway"))).stderr).toStartWith("Usage:");
+});
+
+test("servers end with the gateway, also when it is killed", async () => {
+  await serve({ memory: {} });
+  const servers = async () => (await asRoot("pgrep -fc [s]erver-memory/dist || true")).stdout.trim();
+  expect(await servers()).toBe("1");
+  await asRoot("kill -9 $(cat /run/mcp-gateway.pid)");
+  await until("the server has ended", async () => (await servers()) === "0");
+});
+
+test.if(LONG)(
+  "every server of the catalogue that needs no network to start, starts",
+  async () => {
+    const config = Object.fromEntries(
+      Object.entries(CATALOGUE)
+        .filter(([name]) => name !== "stripe")
+        .map(([name, { settings }]) => [
+          name,
+          Object.fromEntries(
+            Object.entries(settings).map(([key, { type }]) => [
+              key,
+              { text: "x", number: 1, paths: ["/home/user"] }[type],
+            ]),
+          ),
+        ]),
+    );
+    await serve(config);
+    const client = await connect();
+    const { tools } = await client.listTools();
+    const names = tools.map(({ name }) => name);
+    expect(names).toContain("read_text_file");
+    expect(names).toContain("brave_web_search");
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.length).toBeGreaterThan(80);
+    await client.close();
+  },
+  120_000,
+);

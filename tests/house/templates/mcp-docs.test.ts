@@ -1,0 +1,59 @@
+/** docs/mcp.md has the servers, settings, packages and bounds that the gateway has. */
+import { expect, test } from "bun:test";
+import { CATALOGUE, NOT_SERVED, programOf } from "../../../src/mcp/catalogue.ts";
+import {
+  CALL_MS,
+  CALLS_MAX,
+  MESSAGE_MAX_BYTES,
+  REQUEST_MAX_BYTES,
+  RESTART_PAUSE_MS,
+  RESTART_WINDOW_MS,
+  RESTARTS_MAX,
+  SESSIONS_MAX,
+  START_ALL_MS,
+  UNREAD_NOTIFICATIONS_MAX,
+} from "../../../src/mcp/limits.ts";
+import { mcpGateway } from "../../../templates/mcp-gateway/definition.ts";
+import { tableRows } from "../markdown.ts";
+import { readText } from "../source-files.ts";
+
+const page = readText("docs/mcp.md");
+const { dependencies } = JSON.parse(readText("templates/mcp-gateway/npm/package.json")) as {
+  dependencies: Record<string, string>;
+};
+
+test("has every server with its settings and the version that is installed", () => {
+  const documented = tableRows(page, ["Name", "Settings", "npm package"]).map((row) => Object.values(row));
+  const served = Object.entries(CATALOGUE).map(([name, { package: npm, settings }]) => {
+    const shown = Object.entries(settings).map(([key, setting]) =>
+      setting.type === "paths" || setting.required ? key : `${key} (optional)`,
+    );
+    return [name, shown.length === 0 ? "none" : shown.join(", "), `${npm} ${dependencies[npm]}`];
+  });
+  expect(documented.map((cells) => cells.map((cell) => cell.replaceAll("`", "")))).toEqual(served);
+});
+
+test("every package of the template is a server's, of one version, and where the gateway looks for it", () => {
+  const used = Object.values(CATALOGUE).map((server) => server.package);
+  expect(Object.keys(dependencies).toSorted()).toEqual(used.toSorted());
+  expect(Object.values(dependencies).filter((version) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([]);
+  expect(programOf("memory")).toStartWith(`${mcpGateway.npm?.target}/node_modules/`);
+});
+
+test("says why others are not served", () => {
+  const named = tableRows(page, ["Not served", "Why"]).flatMap((row) => (row["Not served"] ?? "").split(", "));
+  for (const name of Object.keys(NOT_SERVED)) expect(named).toContain(name);
+});
+
+test.each([
+  `all within ${START_ALL_MS / 1000} seconds`,
+  `${RESTARTS_MAX} times within a minute, then it rests ${RESTART_PAUSE_MS / 1000} s`,
+  `${SESSIONS_MAX} at most: the one that was idle for longest is closed`,
+  `${MESSAGE_MAX_BYTES / 1024 ** 2} MiB at most, to a server and from it`,
+  `${CALL_MS / 3_600_000} h from the last sign of progress; ${CALLS_MAX} at once`,
+  `has ${UNREAD_NOTIFICATIONS_MAX} notifications kept for it`,
+  `Sandboxes have ${mcpGateway.cpuCount} processors and ${mcpGateway.memoryMB} MiB of memory`,
+])("says so: %s", (sentence) => {
+  expect(page.replaceAll(/\s+/g, " ")).toContain(sentence);
+  expect([RESTART_WINDOW_MS, REQUEST_MAX_BYTES]).toEqual([60_000, MESSAGE_MAX_BYTES]);
+});
