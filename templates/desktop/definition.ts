@@ -63,7 +63,7 @@ export const desktop: TemplateDefinition = {
   packages: [...CALLED, ...SESSION, ...PROGRAMS],
   finish: [],
   programs: {},
-  start: null,
+  start: { command: "/opt/sandlot/desktop/start-offer", ready: "/opt/sandlot/desktop/offer-ready" },
   cpuCount: 2,
   memoryMB: 2048,
   diskSizeMB: 10_240,

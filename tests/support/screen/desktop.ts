@@ -11,7 +11,7 @@ const LIFE_MS = 600_000;
 export const desktopServer = () => templateServer("desktop");
 
 /** What the client is told. Its domain has sandboxes' host names lead to the server. */
-function optionsOf({ options, url }: TestServer): SandboxOpts {
+export function optionsOf({ options, url }: TestServer): SandboxOpts {
   return { ...options, domain: `localhost:${new URL(url).port}`, timeoutMs: LIFE_MS };
 }
 

@@ -1,0 +1,78 @@
+/**
+ * Screen and session run in the template's snapshot. A client that asks for just these gets them; one that asks for
+ * others gets those, and nothing is left of the first.
+ */
+import { expect, test } from "bun:test";
+import { Sandbox } from "@e2b/desktop";
+import { LONG } from "../../support/long.ts";
+import { desktopServer, optionsOf, pictureOf } from "../../support/screen/desktop.ts";
+import { refusalOf, until } from "../../support/until.ts";
+
+const server = desktopServer();
+const CLONES = LONG ? 20 : 3;
+
+test("the first client takes them over, with a machine id of its own", async () => {
+  const machines = new Set<string>();
+  for (let clone = 0; clone < CLONES; clone++) {
+    const desktop = await Sandbox.create(optionsOf(server()));
+    expect(await running(desktop)).toEqual({ Xvfb: ["offered"], "xfce4-session": ["offered"], xfwm4: ["offered"] });
+    expect(await desktop.getCursorPosition()).toEqual({ x: 512, y: 384 });
+    const picture = await pictureOf(desktop);
+    // The panel is drawn, and so is what is behind it all.
+    expect([picture.width, picture.height, picture.at(750, 2)]).toEqual([1024, 768, "#f6f5f4"]);
+    expect(picture.count("#000000")).toBeLessThan(10_000);
+    machines.add(await desktop.files.read("/etc/machine-id"));
+    await desktop.kill();
+  }
+  expect(machines.size).toBe(CLONES);
+}, 300_000);
+
+test("they are taken once, and other screens leave them alone", async () => {
+  const desktop = await Sandbox.create(optionsOf(server()));
+  const again = desktop.commands.run("Xvfb :0 -ac -screen 0 1024x768x24 -retro -dpi 96 -nolisten tcp -nolisten unix");
+  expect((await refusalOf(again)).message).toBe("exit status 1");
+  await desktop.commands.run("Xvfb :1 -ac -screen 0 640x480x24 -nolisten unix", { background: true, timeoutMs: 0 });
+  await until("there is a second screen", async () => {
+    const { stdout } = await desktop.commands.run("xrandr --display :1 || true");
+    return stdout.includes("640x480");
+  });
+  expect((await running(desktop)).Xvfb).toEqual(["offered", "own"]);
+  expect(await desktop.getScreenSize()).toEqual({ width: 1024, height: 768 });
+}, 60_000);
+
+test.each([
+  { what: "another size and density", display: ":0", resolution: [800, 600] as [number, number], dpi: 120 },
+  { what: "another display", display: ":7", resolution: [1024, 768] as [number, number], dpi: 96 },
+])(
+  "who asks for $what has that, and no other",
+  async ({ display, resolution: [width, height], dpi }) => {
+    const wanted = { display, resolution: [width, height] as [number, number], dpi };
+    const desktop = await Sandbox.create("desktop", { ...optionsOf(server()), ...wanted });
+    expect(await desktop.getScreenSize()).toEqual({ width, height });
+    expect(await desktop.getCursorPosition()).toEqual({ x: width / 2, y: height / 2 });
+    // What X says of it is changed by the session's settings.
+    const screen = `Xvfb ${display} -ac -screen 0 ${width}x${height}x24 -retro -dpi ${dpi} -nolisten tcp -nolisten unix`;
+    expect((await desktop.commands.run("pgrep -xa Xvfb")).stdout).toEndWith(`${screen}\n`);
+    expect(await running(desktop)).toEqual({ Xvfb: ["own"], "xfce4-session": ["own"], xfwm4: ["own"] });
+    const picture = await pictureOf(desktop);
+    expect([picture.width, picture.height]).toEqual([width, height]);
+  },
+  90_000,
+);
+
+/** Of each program, whether it is of the snapshot. */
+async function running(desktop: Sandbox): Promise<Record<string, string[]>> {
+  const { stdout } = await desktop.commands.run(
+    `for name in Xvfb xfce4-session xfwm4; do
+      for pid in $(pgrep -x $name); do
+        if grep -sxzq SANDLOT_DESKTOP_OFFER=1 /proc/$pid/environ; then echo $name offered; else echo $name own; fi
+      done
+    done`,
+  );
+  const found: Record<string, string[]> = {};
+  for (const line of stdout.trim().split("\n")) {
+    const [name = "", whose = ""] = line.split(" ");
+    found[name] = [...(found[name] ?? []), whose];
+  }
+  return found;
+}
