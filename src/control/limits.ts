@@ -133,6 +133,8 @@ export const EVENTS_PER_WRITE = 64;
  */
 export const EVENT_METADATA_MAX_CHARS = 16 * 1024;
 export const WEBHOOKS_PER_TEAM_MAX = 20;
+/** Each is a disk, and most have a memory. */
+export const SNAPSHOTS_PER_TEAM_MAX = 1_000;
 /** Deliveries under way: of all, of one team, to one webhook. A slow receiver holds up nobody but itself. */
 export const DELIVERIES_AT_ONCE = 64;
 export const DELIVERIES_PER_TEAM_AT_ONCE = 8;

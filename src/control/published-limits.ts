@@ -35,6 +35,7 @@ import {
   REQUEST_BODY_MAX_BYTES,
   REQUEST_BURST_SECONDS,
   REQUEST_VALUES_MAX,
+  SNAPSHOTS_PER_TEAM_MAX,
   STEP_ARGUMENT_MAX_BYTES,
   STRANGER_REQUESTS_BURST,
   STRANGER_REQUESTS_PER_SECOND,
@@ -159,6 +160,7 @@ const OF_TEAMS: readonly Limit[] = [
   },
   { name: "API keys", scope: "team", value: String(API_KEYS_PER_TEAM_MAX), error: NOT_LATER },
   { name: "access tokens", scope: "user", value: String(ACCESS_TOKENS_PER_USER_MAX), error: NOT_LATER },
+  { name: "snapshots", scope: "team", value: String(SNAPSHOTS_PER_TEAM_MAX), error: NOT_LATER },
   { name: "webhooks", scope: "team", value: String(WEBHOOKS_PER_TEAM_MAX), error: NOT_LATER },
   {
     name: "deliveries of a webhook that wait",

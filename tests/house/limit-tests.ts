@@ -68,6 +68,10 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "src/control/routes/key-routes.test.ts",
     "beyond as many as a user may have is refused, also of many at once",
   ],
+  snapshots: [
+    "src/control/templates/snapshot.test.ts",
+    "beyond as many as a team may have is refused before anything stands still; one that is deleted makes room",
+  ],
   webhooks: ["src/control/chronicle/events.test.ts", "are the team's own, and bounded in number"],
   "deliveries of a webhook that wait": [
     "src/control/chronicle/events.test.ts",

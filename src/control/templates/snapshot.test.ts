@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { ForkAnswer } from "../../contract/management/fork.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
-import { FORKS_AT_ONCE } from "../limits.ts";
+import { FORKS_AT_ONCE, SNAPSHOTS_PER_TEAM_MAX } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
 let f: ControlFixture;
@@ -168,6 +168,31 @@ describe("a snapshot", () => {
     expect((await f.call("POST", `/sandboxes/${id}/snapshots`, {})).status).toBe(500);
     await f.control.settled();
     expect(f.host.checkpoints).toEqual([]);
+  });
+
+  test("beyond as many as a team may have is refused before anything stands still; one that is deleted makes room", async () => {
+    await snapshot({ name: "crowd" });
+    await snapshot({ name: "last" });
+    // Each tag of a template is one that clients see.
+    const { templateID: templateId } = (await f.call("GET", "/templates/aliases/crowd")).body as { templateID: string };
+    const build = await f.store.builds.tagged(templateId, "default");
+    for (let nth = 2; nth < SNAPSHOTS_PER_TEAM_MAX; nth++) {
+      await f.store.builds.tag(templateId, `t${nth}`, build?.id ?? "", f.clock.now());
+    }
+    const ask = (body: unknown) => f.call("POST", `/sandboxes/${id}/snapshots`, body);
+    const kept = [...f.host.checkpoints];
+    for (const body of [{}, { name: "another" }]) {
+      const refused = await ask(body);
+      expect([refused.status, refused.body.message]).toEqual([429, expect.stringContaining("at most 1000 snapshots")]);
+      expect(refused.headers.has("retry-after")).toBe(false);
+    }
+    await f.control.settled();
+    expect(f.host.checkpoints).toEqual(kept);
+    expect(f.eventsOf(id).filter((event) => event === "checkpointed")).toHaveLength(2);
+    // What takes the place of another is no more than there were.
+    expect((await ask({ name: "last" })).status).toBe(201);
+    expect((await f.call("DELETE", "/templates/last")).status).toBe(204);
+    expect((await ask({})).status).toBe(201);
   });
 
   test("in the making: the sandbox reads as running, and cannot be resumed", async () => {

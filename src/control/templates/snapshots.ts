@@ -11,6 +11,7 @@ import type { Store, Tables } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
 import type { Callers } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
+import { SNAPSHOTS_PER_TEAM_MAX } from "../limits.ts";
 import { demandVolumes } from "../volumes/volume-mounts.ts";
 import { type OwnName, parseOwnName, refuseKnownId } from "./own-template.ts";
 import { kindOfSandbox } from "./template-look-up.ts";
@@ -47,6 +48,8 @@ export async function makeSnapshot(
 ): Promise<Snapshot> {
   const name = request.name === undefined ? undefined : parseOwnName(team, request.name);
   if (name !== undefined) await refuseKnownId(store, team, name.alias);
+  // Before anything stands still. One with a name may take the place of another.
+  else await demandRoom(store, team, SNAPSHOTS_PER_TEAM_MAX - 1);
   return lifecycle.snapshot(team, sandboxId, request.memory, async (sandbox, checkpoint) => {
     const made = await record(store, team, sandbox, {
       name,
@@ -112,10 +115,18 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
       createdAt: now,
     });
     if (added === undefined) throw new Fault(404, `template "${templateId}" was deleted while the snapshot was made`);
+    await demandRoom(tables, team, SNAPSHOTS_PER_TEAM_MAX);
     const { snapshotID } = await asSnapshot(tables, team, templateId, tag);
     const names = name === undefined ? [] : [`${team.slug}/${name.alias}`];
     return { snapshotID: name === undefined ? snapshotID : `${names[0]}:${tag}`, names };
   });
+}
+
+/** The team has no more than so many. */
+async function demandRoom({ templates }: Tables, { id: teamId }: Team, most: number): Promise<void> {
+  const all = { teamId, sandboxId: undefined, templateId: undefined, tag: undefined };
+  if ((await templates.snapshots(all, undefined, most + 1)).length <= most) return;
+  throw new Fault(429, `a team has at most ${SNAPSHOTS_PER_TEAM_MAX} snapshots; delete one first`);
 }
 
 /** The one that has the name already, or a new one. */
