@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { SANDBOX_PIDS_MAX } from "../../../src/contract/runtime/limits.ts";
 import { freezerOf, processesBelow } from "../../../src/host/cgroup/freezer.ts";
 import { memoryInUse } from "../../../src/host/cgroup/memory-in-use.ts";
 import { DataFolder } from "../../../src/host/system/data-folder.ts";
@@ -54,7 +55,7 @@ describe.if(LONG)("a bomb behind runsc", () => {
       console.log(`${name}: ${(most.memory / MIB).toFixed(0)} MiB, ${most.threads} threads; it runs: ${runs}`);
       await bomb.catch(() => undefined);
       expect(most.memory).toBeLessThan(MEMORY_MAX);
-      expect(most.threads).toBeLessThanOrEqual(4096);
+      expect(most.threads).toBeLessThanOrEqual(2 * SANDBOX_PIDS_MAX);
       await Sandbox.kill(sandbox.sandboxId, server().options);
       await until("nothing of it is left", async () => (await threadsOf(cgroup)) === 0);
       expect((await neighbour.commands.run("echo fine")).stdout).toBe("fine\n");

@@ -7,8 +7,7 @@ import { EMPTY_IN_PROC, HIDDEN_IN_PROC } from "../../image/guest-layout.ts";
 import { TERMINALS_PER_SANDBOX_MAX } from "../../limits.ts";
 import { namespaceSettings } from "../../network/namespace-settings.ts";
 import { ID_COUNT } from "../../system/id-range.ts";
-import { USUAL_SCORE } from "../../system/oom-score.ts";
-import { CAPABILITIES, CPU_PERIOD_US, GUEST_COMMAND, guestEnvironment } from "../guest-process.ts";
+import { CPU_PERIOD_US, firstProcess, GUEST_COMMAND, guestEnvironment } from "../guest-process.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
 import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./lasting-memory.ts";
 import { seccompProfile } from "./seccomp.ts";
@@ -40,24 +39,10 @@ export function ociSpec(input: SpecInput) {
     ociVersion: "1.0.2",
     hostname: input.hostname,
     root: { path: input.root, readonly: false },
-    process: {
-      terminal: false,
-      user: { uid: 0, gid: 0 },
-      cwd: "/",
-      args: GUEST_COMMAND,
-      env: [
-        ...guestEnvironment(input),
-        ...(input.meminfoFile === undefined ? [] : [`SANDLOT_MEMORY_FILE=${MEMINFO_FILE}`]),
-      ],
-      // sudo must work inside; the user namespace is what makes that safe.
-      noNewPrivileges: false,
-      oomScoreAdj: USUAL_SCORE,
-      capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES },
-      rlimits: [
-        { type: "RLIMIT_NOFILE", hard: input.openFilesMax, soft: input.openFilesMax },
-        { type: "RLIMIT_CORE", hard: 0, soft: 0 },
-      ],
-    },
+    process: firstProcess(input, GUEST_COMMAND, [
+      ...guestEnvironment(input),
+      ...(input.meminfoFile === undefined ? [] : [`SANDLOT_MEMORY_FILE=${MEMINFO_FILE}`]),
+    ]),
     mounts: [
       mountPoint("/proc", "proc", ["nosuid", "noexec", "nodev"]),
       ...(input.meminfoFile === undefined ? [] : [writableBindMount(input.meminfoFile, MEMINFO_FILE)]),

@@ -6,8 +6,7 @@ import { CONTROL_SECRET_FILE } from "../../../contract/runtime/guest-control.ts"
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
 import { ID_COUNT, type IdRange } from "../../system/id-range.ts";
-import { USUAL_SCORE } from "../../system/oom-score.ts";
-import { CAPABILITIES, CPU_PERIOD_US, GUEST_COMMAND, guestEnvironment, RUN_MAX, SHM_MAX } from "../guest-process.ts";
+import { CPU_PERIOD_US, firstProcess, GUEST_COMMAND, guestEnvironment, RUN_MAX, SHM_MAX } from "../guest-process.ts";
 import type { NewSandbox, OutsideMount, RestoreRequest, SandboxSize } from "../runtime.ts";
 
 /**
@@ -26,20 +25,11 @@ export function runscSpec(input: Omit<NewSandbox, "id" | "folder">) {
     ociVersion: "1.0.2",
     hostname: input.hostname,
     root: { path: input.root, readonly: false },
-    process: {
-      terminal: false,
-      user: { uid: 0, gid: 0 },
-      cwd: "/",
-      args: [`${GUEST_MOUNT}/bin/busybox`, "sh", "-c", `rm -f ${TMP_MARK}; exec "$0" "$@"`, ...GUEST_COMMAND],
-      env: guestEnvironment(input),
-      noNewPrivileges: false,
-      oomScoreAdj: USUAL_SCORE,
-      capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES },
-      rlimits: [
-        { type: "RLIMIT_NOFILE", hard: input.openFilesMax, soft: input.openFilesMax },
-        { type: "RLIMIT_CORE", hard: 0, soft: 0 },
-      ],
-    },
+    process: firstProcess(
+      input,
+      [`${GUEST_MOUNT}/bin/busybox`, "sh", "-c", `rm -f ${TMP_MARK}; exec "$0" "$@"`, ...GUEST_COMMAND],
+      guestEnvironment(input),
+    ),
     mounts: [
       own("/proc", "proc", ["nosuid", "noexec", "nodev"]),
       own("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
