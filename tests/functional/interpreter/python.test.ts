@@ -9,7 +9,7 @@ describe("the stream", () => {
     const code = "print('é\\x85\\u2028😀')\n{'é': [1.0, 2, 1e100, 12345678901234567890]}";
     const lines = await rawLines(sandbox(), code);
     for (const line of lines) expect(line).toMatch(/^\{[\x20-\x7e]+\}$/);
-    expect(lines[2]).toContain('"json":{"\\u00e9": [1.0, 2, 1e+100, 12345678901234567890]}');
+    expect(lines[2]).toContain('"json":{"\\u00e9":[1.0,2,1e+100,12345678901234567890]}');
     expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
       { type: "number_of_executions", execution_count: expect.any(Number) },
       { type: "stdout", text: "é\x85\u2028😀\n", timestamp: expect.stringMatching(/^\d{4}-.*\+00:00$/) },
