@@ -1,13 +1,21 @@
 /** Contexts through the client of the code interpreter: made, listed, restarted, removed; and in trouble. */
 import { expect, test } from "bun:test";
+import { createConnection } from "node:net";
 import { ask, interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";
+import { templateServer } from "../../support/template-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
+const server = templateServer("code-interpreter-v1");
 const sandbox = interpreterOfFile();
+/** The end of a stream is among these. */
+const LAST_CHARS = 200;
 
 test("a new one is the last of the list, has its folder and its own variables, and runs beside others", async () => {
   const before = await sandbox().listCodeContexts();
-  expect(before[0]).toMatchObject({ language: "python", cwd: "/home/user" });
+  expect(before.map(({ language, cwd }) => [language, cwd])).toEqual([
+    ["python", "/home/user"],
+    ["javascript", "/home/user"],
+  ]);
   const context = await sandbox().createCodeContext({ cwd: "/root" });
   expect(context).toMatchObject({ language: "python", cwd: "/root" });
   expect((await sandbox().listCodeContexts()).at(-1)).toEqual(context);
@@ -40,6 +48,30 @@ test("code whose client leaves is interrupted, and keeps what it has made", asyn
   expect((await sandbox().runCode("x")).text).toBe("kept");
 });
 
+test("a kernel whose client does not read is stopped, and not a line is lost", async () => {
+  const { hostname, port } = new URL(server().url);
+  const body = JSON.stringify({ code: "for at in range(30_000): print(f'{at:>999}')" });
+  const client = createConnection(Number(port), hostname);
+  client.write(
+    `POST /execute HTTP/1.1\r\nHost: ${hostname}\r\nE2b-Sandbox-Id: ${sandbox().sandboxId}\r\nE2b-Sandbox-Port: 49999\r\n` +
+      `Content-Length: ${body.length}\r\n\r\n${body}`,
+  );
+  client.pause();
+  const states = "ps -o stat= -C python3";
+  await until("the kernel is stopped", async () => (await sandbox().commands.run(states)).stdout.includes("T"));
+  let answer = "";
+  for await (const piece of client as AsyncIterable<Buffer>) {
+    answer += piece.toString("latin1");
+    if (answer.slice(-LAST_CHARS).includes("end_of_execution")) break;
+  }
+  client.destroy();
+  // Without the marks of HTTP's chunks, which stand anywhere.
+  const printed = answer.replaceAll(/\r\n[0-9a-f]+\r\n/g, "").matchAll(/"stdout","text":" *(\d+)\\n"/g);
+  const numbers = [...printed].map(([, number]) => Number(number));
+  expect(numbers).toEqual(Array.from({ length: 30_000 }, (_, at) => at));
+  expect((await sandbox().commands.run(states)).stdout).not.toContain("T");
+}, 120_000);
+
 test("a kernel that is ended under its code is replaced, in the same context and folder", async () => {
   const context = await sandbox().createCodeContext({ cwd: "/tmp" });
   const state = "import os; os.getcwd(), 'x' in globals()";
@@ -59,7 +91,7 @@ test("a kernel that is ended under its code is replaced, in the same context and
     expect((await sandbox().runCode(state, { context })).text).toBe("('/tmp', False)");
   }
   await sandbox().removeCodeContext(context);
-}, 120_000);
+}, 300_000);
 
 test("a server that is killed is back, without its kernels, and Python works", async () => {
   const kernels = async () => (await sandbox().commands.run("pgrep -f '[i]pykernel_launcher'")).stdout.split("\n");
