@@ -46,10 +46,12 @@ function notedServer(data: DataFolder): { pid: number; ticks: string } {
 }
 
 async function stopServer(data: DataFolder): Promise<void> {
-  const pid = runningServer(data);
-  if (pid === undefined) return;
-  process.kill(pid, "SIGTERM");
-  for (const deadline = performance.now() + STOP_MS; runningServer(data) === pid; await Bun.sleep(POLL_MS)) {
+  const { pid } = notedServer(data);
+  if (pid === 0) return;
+  if (runningServer(data) !== undefined) process.kill(pid, "SIGTERM");
+  // When its first thread is gone another may still wait for the disk, and holds the folder until it is done.
+  const isThere = () => runningServer(data) === pid || data.inUse;
+  for (const deadline = performance.now() + STOP_MS; isThere(); await Bun.sleep(POLL_MS)) {
     if (performance.now() > deadline) throw new Fault(500, `the server (pid ${pid}) did not stop within ${STOP_MS} ms`);
   }
 }
