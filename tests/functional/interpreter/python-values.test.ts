@@ -141,6 +141,13 @@ display([object] + [1] * 1500)`);
   expect(results[2]?.text?.split("\n").length).toBe(1501);
 });
 
+test("variables of a call are set as they are given, and a time zone is in effect", async () => {
+  const code = "import os, time; (ascii(os.environ.get('FACE')), time.strftime('%Z'))";
+  const during = await interpreter().runCode(code, { envs: { FACE: "\u{1f600} '\n", TZ: "Asia/Tokyo" } });
+  const after = await interpreter().runCode(code);
+  expect([during.text, after.text]).toEqual([`('"\\\\U0001f600 \\'\\\\n"', 'JST')`, "('None', 'UTC')"]);
+});
+
 test("nothing that was loaded ahead is in the user's namespace, and what was is there at once", async () => {
   const { logs } = await interpreter().runCode(
     `

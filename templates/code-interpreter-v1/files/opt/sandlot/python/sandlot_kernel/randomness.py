@@ -45,7 +45,7 @@ def _reseed_openssl(ssl: Any) -> None:
 
 
 def _forget_names(tempfile: Any) -> None:
-    """It has a generator of its own, and takes a new one when the process has another id: that of a copy is the same."""
+    """It has a generator of its own, and takes a new one when the process has another id. A copy has the same."""
     with tempfile._once_lock:
         tempfile._name_sequence = None
 

@@ -35,10 +35,19 @@ def load_pandas() -> None:
     frame = pandas.DataFrame({"a": numpy.arange(2), "b": ["x", None]})
     repr(frame)
     frame.to_html()
+    # What nearly every first look at a file does.
+    pandas.read_csv(io.StringIO("a,b\n1,x")).describe()
 
 
 def load_tracebacks(shell: InteractiveShell) -> None:
-    """What lays them out is large, and otherwise loaded by the first cell that fails."""
+    """
+    What lays them out is large, and otherwise loaded by the first cell that fails. It also parses the files of all
+    frames, and each traceback of a cell has one of IPython's shell, which takes half a second the first time.
+    """
+    import executing
+    from IPython.core import interactiveshell
+
+    executing.Source.for_filename(interactiveshell.__file__, vars(interactiveshell))
     try:
         raise ValueError
     except ValueError as error:

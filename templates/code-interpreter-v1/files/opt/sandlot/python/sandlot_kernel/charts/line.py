@@ -21,7 +21,7 @@ def chart(axes: Axes) -> dict[str, Any]:
 
 
 def is_straight(artist: Artist) -> bool:
-    """Two points, exactly above or beside each other: a mark in the chart, such as a threshold, and none of its data."""
+    """Two points, exactly above or beside each other: a mark, such as a threshold, and none of the data."""
     if not isinstance(artist, Line2D):
         return False
     xs, ys = artist.get_data(orig=False)
