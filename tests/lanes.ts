@@ -41,6 +41,8 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "tests/functional/host/fetch-image.test.ts": 32,
   "tests/functional/host/start-command.test.ts": 18,
   "tests/functional/interpreter/clones.test.ts": 40,
+  "tests/functional/mcp/mcp-command.test.ts": 20,
+  "tests/functional/mcp/mcp-gateway.test.ts": 14,
   "tests/functional/pause/pause-and-wake.test.ts": 15,
   "tests/functional/pause/pause-trouble.test.ts": 33,
   "tests/functional/pause/pause.test.ts": 12,

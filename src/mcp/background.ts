@@ -10,7 +10,7 @@ import { parseConfig, type ServerPlan } from "./config.ts";
 import { endFormerGateway, recordGateway } from "./former-gateway.ts";
 import { FrontDoor, MCP_PORT } from "./front-door.ts";
 import { Gateway } from "./gateway.ts";
-import { REQUEST_MAX_BYTES, START_ALL_MS } from "./limits.ts";
+import { IDLE_CONNECTION_SECONDS, REQUEST_MAX_BYTES, START_ALL_MS } from "./limits.ts";
 import { LOG_FILE, LogFile } from "./log-file.ts";
 import { fetchRepository, installRepository } from "./servers/repository.ts";
 import { giveToUser, USER } from "./servers/run-as-user.ts";
@@ -76,8 +76,8 @@ function listen(door: FrontDoor): Bun.Server<undefined> {
   return Bun.serve({
     port: MCP_PORT,
     hostname: "0.0.0.0",
-    // A call may take its time, and a stream be silent between signs of life.
-    idleTimeout: 0,
+    // Streams have signs of life, however long a call takes.
+    idleTimeout: IDLE_CONNECTION_SECONDS,
     maxRequestBodySize: REQUEST_MAX_BYTES,
     fetch: (request) => door.answer(request),
     error: () => new Response("internal error of the gateway", { status: 500 }),

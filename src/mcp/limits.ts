@@ -48,6 +48,7 @@ export const LIST_PAGES_MAX = 100;
 export const LIST_ENTRIES_MAX = 10_000;
 export const INSTRUCTIONS_MAX_CHARS = 16_384;
 
+export const IDLE_CONNECTION_SECONDS = 120;
 /** The one that was idle for longest makes room for another. */
 export const SESSIONS_MAX = 256;
 /** Notifications that a client has not read yet; more are dropped. */

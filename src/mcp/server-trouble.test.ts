@@ -1,7 +1,11 @@
 /** Servers that end, say too much or stay silent: the gateway says what happened, and the others do not notice. */
 import { describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Gateway } from "./gateway.ts";
 import { MESSAGE_MAX_BYTES, RESTARTS_MAX, UNREAD_NOTIFICATIONS_MAX } from "./limits.ts";
+import { Session } from "./session.ts";
 import { callText, gatewayOfFile, rawSession, stub } from "./testing/gateway-of-file.ts";
 
 const gateway = gatewayOfFile([stub("ann"), stub("bob")]);
@@ -28,6 +32,29 @@ test("one that ends again and again rests, and says so; others answer", async ()
   expect(await callText(client, "bob__greet", greeted)).toBe("bob, you");
 }, 60_000);
 
+test("one whose folder is gone when it should be started again rests, too", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-mcp-"));
+  const plan = { ...stub("cid"), repository: { url: "", folder } };
+  const own = new Gateway([plan], undefined, () => undefined);
+  await own.start(AbortSignal.timeout(START_MS));
+  const session = new Session("x", own.greeting(), {
+    call: (by, call) => own.call(by, call),
+    levelChanged: () => undefined,
+    closed: () => undefined,
+  });
+  const call = async (name: string): Promise<string> => {
+    const request = { jsonrpc: "2.0" as const, id: 1, method: "tools/call", params: { name } };
+    const signal = AbortSignal.timeout(START_MS);
+    return await own.call(session, { request, signal, notify: () => undefined }).then(JSON.stringify, String);
+  };
+  rmSync(folder, { recursive: true });
+  expect(await call("die")).toContain("exit code 3");
+  let said = "";
+  while (!said.includes("again and again")) said = await call("greet");
+  expect(said).toContain("Last: not begun: ENOENT");
+  await own.close();
+}, 60_000);
+
 test("a message of more bytes than allowed ends its server, not the gateway", async () => {
   const client = await gateway().connect();
   const big = await callText(client, "bob__grow", { bytes: MESSAGE_MAX_BYTES / 4 });
@@ -39,7 +66,7 @@ test("a message of more bytes than allowed ends its server, not the gateway", as
 }, 60_000);
 
 test("of a server that floods, a client that does not read gets what there is room for; others are answered", async () => {
-  const COUNT = 3_000;
+  const COUNT = 2_000;
   const deaf = await rawSession(gateway());
   const stream = await deaf.send("GET");
   const client = await gateway().connect();

@@ -29,7 +29,7 @@ export class StdioProcess implements Transport {
   }
 
   async start(): Promise<void> {
-    const program = startAsUser(this.#argv, this.#options, (end) => void this.#close(end));
+    const program = this.#begin();
     this.#program = program;
     this.#stderr = new LastWords(program.stderr, this.#options.log);
     this.#readAll(program).catch((error: Error) => this.onerror?.(error));
@@ -65,6 +65,15 @@ export class StdioProcess implements Transport {
     const said = this.#stderr?.text() ?? "";
     const end = this.#end ?? "still running";
     return said === "" ? `${end}; nothing on its standard error` : `${end}; on its standard error: ${said}`;
+  }
+
+  #begin(): Program {
+    try {
+      return startAsUser(this.#argv, this.#options, (end) => void this.#close(end));
+    } catch (cause) {
+      this.#end = `not begun: ${(cause as Error).message}`;
+      throw new Fault(500, `is there a folder ${this.#options.cwd}?`, { cause });
+    }
   }
 
   /** Also of one that does not read any more: its end is what the caller hears of. */

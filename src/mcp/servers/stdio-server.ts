@@ -136,6 +136,8 @@ export class StdioServer {
         if (code === ErrorCode.ConnectionClosed) await process.close();
         const why = process.lastWords();
         await process.close();
+        // Of one that could not even be begun, no process ends.
+        this.#ended(running, process);
         throw new Fault(502, `the server ${this.name} does not start: ${message} (${why})`, { cause: error });
       }
       this.#capabilities = client.getServerCapabilities() ?? {};

@@ -1,5 +1,5 @@
 /** A gateway in the test's own process, in front of stub servers that are real processes. */
-import { afterAll, beforeAll } from "bun:test";
+import { afterAll, afterEach, beforeAll } from "bun:test";
 import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
@@ -26,31 +26,33 @@ interface TestGateway {
 
 export function gatewayOfFile(plans: readonly ServerPlan[]): () => TestGateway {
   let running: TestGateway | undefined;
-  const ends: (() => Promise<unknown>)[] = [];
+  const clients: Client[] = [];
+  let close = async () => undefined as unknown;
   beforeAll(async () => {
     const log: string[] = [];
     const gateway = new Gateway(plans, undefined, (line) => log.push(line));
     await gateway.start(AbortSignal.timeout(START_MS));
     const door = new FrontDoor(gateway, accessToken(TOKEN));
     const server = Bun.serve({ port: 0, hostname: "127.0.0.1", idleTimeout: 0, fetch: (asked) => door.answer(asked) });
-    ends.push(async () => {
+    close = async () => {
       await door.close();
       await server.stop(true);
       await gateway.close();
-    });
+    };
     const url = `http://127.0.0.1:${server.port}/mcp`;
     const headers = { authorization: `Bearer ${TOKEN}` };
     const connect = async () => {
       const client = new Client({ name: "test", version: "1" });
       await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
-      ends.unshift(() => client.close());
+      clients.push(client);
       return client;
     };
     running = { url, headers, log, connect };
   });
-  afterAll(async () => {
-    for (const end of ends) await end();
+  afterEach(async () => {
+    for (const client of clients.splice(0)) await client.close();
   });
+  afterAll(() => close());
   return () => {
     if (running === undefined) throw new Error("the gateway runs only while tests do");
     return running;

@@ -1,0 +1,29 @@
+/** A template of one's own on `mcp-gateway`: servers are added by name while it is built. */
+import { expect, test } from "bun:test";
+import { Sandbox, Template } from "e2b";
+import { callText, mcpClient } from "../../support/mcp/client.ts";
+import { templateServer } from "../../support/template-server.ts";
+import { refusalOf } from "../../support/until.ts";
+
+const server = templateServer("mcp-gateway");
+
+test("addMcpServer: its sandboxes serve what was added, and have what was put beside", async () => {
+  const template = Template()
+    .fromTemplate("mcp-gateway")
+    .addMcpServer(["memory", "filesystem"])
+    .runCmd("echo from the template > note.txt");
+  await Template.build(template, "with-servers", server().options);
+  const mcp = { filesystem: { paths: ["/home/user"] } };
+  const sandbox = await Sandbox.create("with-servers", { ...server().options, mcp });
+  const client = await mcpClient(server(), sandbox);
+  expect(await callText(client, "read_text_file", { path: "/home/user/note.txt" })).toBe("from the template\n");
+  await client.close();
+}, 300_000);
+
+test("a name that is not served fails the build, and says which are", async () => {
+  const template = Template().fromTemplate("mcp-gateway").addMcpServer("grafana");
+  const said: string[] = [];
+  const onBuildLogs = ({ message }: { message: string }) => said.push(message);
+  await refusalOf(Template.build(template, "without-servers", { ...server().options, onBuildLogs }));
+  expect(said.join("\n")).toContain('"grafana" cannot be served: no server of this name is in this template');
+}, 300_000);
