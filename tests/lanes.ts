@@ -43,6 +43,8 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "tests/functional/interpreter/clones.test.ts": 40,
   "tests/functional/mcp/mcp-command.test.ts": 20,
   "tests/functional/mcp/mcp-gateway.test.ts": 14,
+  "tests/functional/interpreter/contexts.test.ts": 40,
+  "tests/functional/interpreter/copies.test.ts": 20,
   "tests/functional/pause/pause-and-wake.test.ts": 15,
   "tests/functional/pause/pause-trouble.test.ts": 33,
   "tests/functional/pause/pause.test.ts": 12,

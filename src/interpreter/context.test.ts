@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { createConnection } from "node:net";
-import { EXECUTIONS_WAITING_MAX } from "./limits.ts";
+import { EXECUTIONS_WAITING_MAX, KEEPALIVE_MS } from "./limits.ts";
 import { type Line, linesOf, post, type ScriptedServer, scriptedServer } from "./testing/scripted-kernel.ts";
 
 type Fields = Record<string, unknown>;
@@ -94,6 +94,18 @@ describe("executions in one context", () => {
   }, 30_000);
 });
 
+test("an execution that says nothing has keepalives, while it runs and while it waits", async () => {
+  await using server = await scriptedServer();
+  const running = await begin(server, "wait");
+  const waiting = await begin(server, "say x");
+  await Bun.sleep(KEEPALIVE_MS * 1.1);
+  server.kernels[0]?.interrupt();
+  const types = (lines: Line[]) => lines.map(({ type }) => type);
+  const [first, second] = [types(await running.lines), types(await waiting.lines)];
+  expect(first).toContain("keepalive");
+  expect(second[0]).toBe("keepalive");
+}, 30_000);
+
 describe("a client that leaves", () => {
   test("while it waits is dropped, and what runs goes on", async () => {
     await using server = await scriptedServer();
@@ -102,8 +114,8 @@ describe("a client that leaves", () => {
     const last = await begin(server, "say after");
     waiting.leave();
     await waiting.lines;
-    // The server hears of it after what it has heard before.
-    await fetch(`${server.url}/health`);
+    // The server has heard of it when it has answered what came after it, and what came after that.
+    for (let times = 0; times < 3; times++) await fetch(`${server.url}/health`);
     expect(server.kernels[0]?.interrupts).toBe(0);
     server.kernels[0]?.interrupt();
     await first.lines;

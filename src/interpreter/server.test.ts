@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { REQUEST_MAX_BYTES } from "./limits.ts";
+import { CONTEXTS_MAX, REQUEST_MAX_BYTES } from "./limits.ts";
 import { linesOf, post, scriptedServer } from "./testing/scripted-kernel.ts";
 
 describe("requests", () => {
@@ -92,6 +92,19 @@ describe("requests", () => {
     expect([answer.status, await answer.text()]).toEqual([status, expect.stringContaining(text)]);
     expect(answer.headers.get("Content-Type")).toStartWith("text/plain");
   });
+});
+
+test("there are no more contexts than the limit says, and one that is removed makes place", async () => {
+  await using server = await scriptedServer();
+  const ids: string[] = [];
+  for (let count = 0; count < CONTEXTS_MAX; count++) {
+    ids.push(((await (await post(`${server.url}/contexts`, {})).json()) as { id: string }).id);
+  }
+  expect(new Set(ids).size).toBe(CONTEXTS_MAX);
+  const refused = await post(`${server.url}/contexts`, {});
+  expect([refused.status, await refused.text()]).toEqual([429, expect.stringContaining("CONTEXTS_MAX")]);
+  await fetch(`${server.url}/contexts/${ids[0]}`, { method: "DELETE" });
+  expect((await post(`${server.url}/contexts`, {})).status).toBe(200);
 });
 
 describe("a language", () => {
