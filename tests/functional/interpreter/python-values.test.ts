@@ -1,6 +1,9 @@
 /** Values of Python cells as results: lists and dicts as JSON, data frames as columns, and all of them as text. */
 import { beforeAll, expect, test } from "bun:test";
 import type { Result } from "@e2b/code-interpreter";
+import { inBytes } from "../../../src/contract/limit.ts";
+import { tableRows } from "../../house/markdown.ts";
+import { readText } from "../../house/source-files.ts";
 import { interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";
 
 const interpreter = interpreterOfFile();
@@ -128,6 +131,18 @@ test("a data frame of too many cells is text and HTML alone", async () => {
   expect(results.map(({ data, html, text }) => [data, typeof html, text?.slice(-24)])).toEqual([
     [undefined, "string", "[1000001 rows x 1 columns]".slice(-24)],
   ] as never);
+});
+
+test("the page has the bounds of what is told beside the text", () => {
+  const source = readText("templates/code-interpreter-v1/files/opt/sandlot/python/sandlot_kernel/limits.py");
+  const rows = tableRows(readText("docs/interpreter.md"), ["Beside the text", "Largest", "In", "Beyond it"]);
+  const told = rows.map(({ Largest: value, In: name }) => [name, value]);
+  const held = [...source.matchAll(/^(\w+) = ([\d_* ]+)$/gm)].map(([, name = "", text = ""]) => {
+    const value = text.split("*").reduce((product, factor) => product * Number(factor.replaceAll("_", "")), 1);
+    return [name, name.endsWith("_BYTES") ? inBytes(value) : value.toLocaleString("en").replaceAll(",", " ")];
+  });
+  expect(held.length).toBe(3);
+  expect(told).toEqual(held);
 });
 
 test("long sequences are shown whole, and quickly", async () => {
