@@ -13,6 +13,8 @@ export interface TemplateDefinition {
   packages: readonly string[];
   /** Lines for the shell, run by root in the root filesystem of these packages, without a network. */
   finish: readonly string[];
+  /** Another template, whose files are in this one, too; of two at the same path, this one's is. */
+  filesAlsoOf?: string;
   /** npm packages by `package.json` and `package-lock.json` in this folder of the definition. */
   npm?: NpmPackages;
   /**

@@ -111,14 +111,19 @@ function folderOf({ name }: TemplateDefinition): string {
 function ownFiles(definition: TemplateDefinition): string[] {
   const folder = folderOf(definition);
   const npm = definition.npm;
-  const found = filesBelow(join(folder, FILES_OF_TEMPLATE));
+  const found = fileFolders(definition).flatMap(filesBelow);
   if (npm !== undefined)
     found.push(...["package.json", "package-lock.json"].map((name) => join(folder, npm.folder, name)));
   return found;
 }
 
+/** Those of the other template first. */
+function fileFolders({ name, filesAlsoOf }: TemplateDefinition): string[] {
+  const templates = filesAlsoOf === undefined ? [name] : [filesAlsoOf, name];
+  return templates.map((template) => join(PROJECT, "templates", template, FILES_OF_TEMPLATE)).filter(existsSync);
+}
+
 function filesBelow(folder: string): string[] {
-  if (!existsSync(folder)) return [];
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
 }
@@ -153,9 +158,9 @@ function topStep(cacheFolder: string, definition: TemplateDefinition, below: str
 }
 
 function copyFiles(definition: TemplateDefinition, root: string): void {
-  const from = join(folderOf(definition), FILES_OF_TEMPLATE);
-  if (!existsSync(from)) return;
-  cpSync(from, root, { recursive: true, verbatimSymlinks: true });
+  const folders = fileFolders(definition);
+  if (folders.length === 0) return;
+  for (const from of folders) cpSync(from, root, { recursive: true, verbatimSymlinks: true });
   // What was checked out has whatever owner and mode the one who did it had.
   for (const path of ["", ...(readdirSync(root, { recursive: true }) as string[])].map((name) => join(root, name))) {
     lchownSync(path, 0, 0);
