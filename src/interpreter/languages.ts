@@ -1,7 +1,9 @@
 /** All languages, in the order in which their default contexts are made, and what of them runs before it is needed. */
 import { pythonLanguage } from "./jupyter/python.ts";
+import { rLanguage } from "./jupyter/r.ts";
 import type { Language } from "./kernel.ts";
 import { bash } from "./runners/bash/language.ts";
+import { java } from "./runners/java/language.ts";
 import { javascript } from "./runners/javascript/language.ts";
 
 interface Offer {
@@ -12,10 +14,12 @@ interface Offer {
 }
 
 export function offers(runFolder: string): Offer[] {
+  const installed = [rLanguage(runFolder), java()].filter((language) => language !== undefined);
   return [
     { language: pythonLanguage(runFolder), isOpen: true, spares: 1 },
     { language: javascript("javascript"), isOpen: true, spares: 1 },
     { language: javascript("typescript"), isOpen: false, spares: 0 },
     { language: bash(), isOpen: false, spares: 0 },
+    ...installed.map((language) => ({ language, isOpen: false, spares: 0 })),
   ];
 }
