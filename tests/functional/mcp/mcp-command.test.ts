@@ -116,30 +116,15 @@ test("servers end with the gateway, also when it is killed", async () => {
   await until("the server has ended", async () => (await servers()) === "0");
 });
 
-test.if(LONG)(
-  "every server of the catalogue that needs no network to start, starts",
-  async () => {
-    const config = Object.fromEntries(
-      Object.entries(CATALOGUE)
-        .filter(([name]) => name !== "stripe")
-        .map(([name, { settings }]) => [
-          name,
-          Object.fromEntries(
-            Object.entries(settings).map(([key, { type }]) => [
-              key,
-              { text: "x", number: 1, paths: ["/home/user"] }[type],
-            ]),
-          ),
-        ]),
-    );
-    await serve(config);
+const ANY_VALUE = { text: "x", number: 1, paths: ["/home/user"] };
+
+test.if(LONG).each(Object.keys(CATALOGUE).filter((name) => name !== "stripe"))(
+  "%s starts without a network, and has tools",
+  async (name) => {
+    const settings = Object.entries(CATALOGUE[name]?.settings ?? {});
+    await serve({ [name]: Object.fromEntries(settings.map(([key, { type }]) => [key, ANY_VALUE[type]])) });
     const client = await connect();
-    const { tools } = await client.listTools();
-    const names = tools.map(({ name }) => name);
-    expect(names).toContain("read_text_file");
-    expect(names).toContain("brave_web_search");
-    expect(new Set(names).size).toBe(names.length);
-    expect(names.length).toBeGreaterThan(80);
+    expect((await client.listTools()).tools.length).toBeGreaterThan(0);
     await client.close();
   },
   120_000,
