@@ -15,12 +15,8 @@ beforeAll(async () => {
   await openColouredWindow(desktop(), { colour: COLOUR, title: "red" });
 }, 60_000);
 afterEach(async () => {
-  await Promise.all(
-    browser()
-      .contexts()
-      .map((context) => context.close()),
-  );
   await stop();
+  for (const page of browser().pages()) await page.close();
 });
 
 test("shows what is on the screen and takes what is done there, until it is stopped", async () => {
@@ -77,7 +73,7 @@ test("may be that of one window, and ends when it is told to, whatever it does",
 
 /** The server of a test speaks no TLS. */
 async function open(url: string): Promise<Page> {
-  const page = await (await browser().newContext()).newPage();
+  const page = await browser().newPage();
   await page.goto(url.replace("https:", "http:"));
   return page;
 }

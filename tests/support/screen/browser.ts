@@ -1,6 +1,6 @@
 /** Chromium of the machine, without a screen, for pages that only a browser can judge. Set-up installs it. */
 import { afterAll, beforeAll } from "bun:test";
-import { type Browser, chromium } from "playwright-core";
+import { type BrowserContext, chromium } from "playwright-core";
 
 const START_MS = 60_000;
 /** It runs as root, on a machine without a graphics card, and has nobody to call. */
@@ -14,17 +14,19 @@ const FLAGS = [
   "--disable-sync",
 ];
 
-export function browserOfFile(): () => Browser {
-  let browser: Browser | undefined;
+/** One for all tests of a file; what pages load is kept for those that come later. */
+export function browserOfFile(): () => BrowserContext {
+  let pages: BrowserContext | undefined;
   beforeAll(async () => {
     const executablePath = Bun.which("chromium") ?? "chromium";
-    browser = await chromium.launch({ executablePath, args: FLAGS, timeout: START_MS });
+    const browser = await chromium.launch({ executablePath, args: FLAGS, timeout: START_MS });
+    pages = await browser.newContext();
   }, START_MS);
   afterAll(async () => {
-    await browser?.close();
+    await pages?.browser()?.close();
   });
   return () => {
-    if (browser === undefined) throw new Error("there is no browser");
-    return browser;
+    if (pages === undefined) throw new Error("there is no browser");
+    return pages;
   };
 }
