@@ -11,7 +11,7 @@ import { interleave, timed } from "../samples.ts";
 const ROUNDS_MIN = 3;
 const WARM_UP_ROUNDS = 1;
 const PNG = [0x89, 0x50, 0x4e, 0x47];
-/** Beside what the template or the client may have started. */
+/** Another than what runs in the template's snapshot, which is ended first. */
 const DISPLAY = ":9";
 const PICTURE = "/tmp/plain.png";
 
@@ -20,6 +20,7 @@ const PLAINLY = [
   `Xvfb ${DISPLAY} -ac -screen 0 1024x768x24 -retro -dpi 96 -nolisten tcp > /dev/null 2>&1 &`,
   `until xdpyinfo -display ${DISPLAY} > /dev/null 2>&1; do sleep 0.02; done`,
   `DISPLAY=${DISPLAY} startxfce4 > /dev/null 2>&1 &`,
+  `until pgrep -x xfce4-session && pgrep -x xfwm4 && pgrep -x xfdesktop; do sleep 0.02; done > /dev/null`,
   `DISPLAY=${DISPLAY} scrot --pointer ${PICTURE}`,
 ].join("\n");
 
