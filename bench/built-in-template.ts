@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { Fault } from "../src/contract/fault.ts";
 import type { TemplateDefinition } from "../src/contract/template-definition.ts";
+import { DEFINED_READY } from "../src/control/first-run.ts";
 import { imageBelow, imageFolder } from "../src/host/image/image-folder.ts";
 import { templateImage } from "../src/host/setup/template-image.ts";
 import type { Context } from "./context.ts";
@@ -49,7 +50,7 @@ async function build(context: Context, name: string, layers: string[]): Promise<
     const made = await context.call("POST", "/v2/sandboxes", { templateID: name }).catch((refused: Fault) => refused);
     if (!(made instanceof Fault)) {
       await context.call("DELETE", `/sandboxes/${sandboxId(made)}`);
-      context.templatesKeptReady++;
+      context.keptReady += DEFINED_READY;
       return { name, layers };
     }
     if (!made.message.includes("template_building") || performance.now() > deadline) throw made;

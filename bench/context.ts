@@ -39,8 +39,8 @@ export class Context {
   readonly image: string;
   /** With the root filesystems of all templates. */
   readonly cacheFolder: string;
-  /** Of how many templates the server keeps sandboxes ready: `base`, and what rows have had built. */
-  templatesKeptReady = 1;
+  /** How many sandboxes the server keeps ready: of `base`, and of what rows have had built. */
+  keptReady = READY_SANDBOXES;
   /** A small image, and the layout that the server takes in its place. */
   readonly smallImage = SMALL_IMAGE;
   readonly smallImageLayout: string;
@@ -85,7 +85,7 @@ export class Context {
   async untilReady(): Promise<void> {
     const running = (await this.call("GET", "/v2/sandboxes")) as unknown[];
     const deadline = performance.now() + READY_MS;
-    while (!this.#allBooted(running.length + READY_SANDBOXES * this.templatesKeptReady)) {
+    while (!this.#allBooted(running.length + this.keptReady)) {
       if (performance.now() > deadline) throw new Fault(500, `no ready sandbox within ${READY_MS} ms`);
       await Bun.sleep(POLL_MS);
     }

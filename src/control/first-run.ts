@@ -16,7 +16,7 @@ export const OPERATOR_EMAIL = "operator@localhost";
 export const DEFAULT_TEAM_SLUG = "default";
 
 /** Of a template that is built when it is asked for: its started processes take memory as long as they are kept. */
-const DEFINED_READY = 1;
+export const DEFINED_READY = 1;
 const LOST = "its root filesystem was removed from the cache folder";
 
 /** A template that comes with the server, under a name that every team can use. */

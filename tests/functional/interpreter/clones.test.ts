@@ -138,3 +138,17 @@ test("in copies of a notebook they differ, too; a generator that the user has ma
   expect(new Set(own).size).toBe(1);
   await Promise.all(all.map((sandbox) => sandbox.kill()));
 });
+
+test("what the kernels drew when they started is the same in all, and processes that they start draw their own", async () => {
+  const clones = await Promise.all([1, 2].map(() => Sandbox.create(server().options)));
+  const asked = "import subprocess, sys\nown = [sys.executable, '-c', 'print(hash(\"word\"))']\n";
+  const print = "print(hash('word'), id(sys), subprocess.check_output(own, text=True))";
+  const seen = await Promise.all(
+    clones.map(async (clone) => (await clone.runCode(asked + print)).logs.stdout.join("")),
+  );
+  const [one = [], other = []] = seen.map((line) => line.trim().split(" "));
+  expect(one).toHaveLength(3);
+  expect([one[0], one[1]]).toEqual([other[0], other[1]]);
+  expect(one[2]).not.toBe(other[2]);
+  await Promise.all(clones.map((clone) => clone.kill()));
+});
