@@ -30,7 +30,7 @@ test("a new one is the last of the list, has its folder and its own variables, a
   await sandbox().removeCodeContext(context);
   expect(await sandbox().listCodeContexts()).toEqual(before);
   expect((await refusalOf(sandbox().runCode("1", { context }))).message).toContain(context.id);
-});
+}, 60_000);
 
 test("a folder that there is not, and a language, are refused", async () => {
   expect((await refusalOf(sandbox().createCodeContext({ cwd: "/no/such" }))).message).toStartWith("500");
@@ -46,7 +46,7 @@ test("code whose client leaves is interrupted, and keeps what it has made", asyn
   for await (const piece of answer.body ?? []) if (Buffer.from(piece).toString().includes("runs")) break;
   client.abort();
   expect((await sandbox().runCode("x")).text).toBe("kept");
-});
+}, 60_000);
 
 test("a kernel whose client does not read is stopped, and not a line is lost", async () => {
   const { hostname, port } = new URL(server().url);

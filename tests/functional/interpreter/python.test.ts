@@ -70,7 +70,7 @@ describe("a cell", () => {
     }
     expect(counts).toEqual([1, 2, 3, 4]);
     await sandbox().removeCodeContext(context);
-  });
+  }, 60_000);
 
   test.each([
     ["1/0", "ZeroDivisionError", "division by zero"],
@@ -118,7 +118,7 @@ describe("variables and folders", () => {
     const outside = "import os\n[n for n in os.environ if 'SANDLOT' in n or n in ('PYTHONPATH', 'JPY_PARENT_PID')]";
     expect((await sandbox().runCode(outside, { context })).text).toBe("[]");
     await sandbox().removeCodeContext(context);
-  });
+  }, 60_000);
 
   test("cells run as root in the user's home", async () => {
     expect((await sandbox().runCode("import os; os.getcwd(), os.getuid()")).text).toBe("('/home/user', 0)");
