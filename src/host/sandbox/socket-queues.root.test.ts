@@ -24,20 +24,31 @@ for line in sys.stdin:
 const ENTER = 'ip link set lo up; echo "0 0" > /proc/sys/net/ipv4/ping_group_range; exec python3 -c "$0"';
 
 let holder: Bun.Subprocess<"pipe", "pipe", "inherit">;
-let answers: AsyncIterator<Uint8Array>;
+let answers: AsyncIterator<string>;
 beforeAll(() => {
   holder = Bun.spawn(["unshare", "--net", "sh", "-c", ENTER, FLOOD], { stdin: "pipe", stdout: "pipe" });
-  answers = holder.stdout[Symbol.asyncIterator]();
+  answers = linesOf(holder.stdout);
 });
 afterAll(async () => {
   holder.kill();
   await holder.exited;
 });
 
+/** Each when it is whole: what comes at once may be less, or nothing. */
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  let text = "";
+  for await (const piece of stream) {
+    text += Buffer.from(piece).toString();
+    const lines = text.split("\n");
+    text = lines.pop() ?? "";
+    yield* lines;
+  }
+}
+
 async function tenMore(kind: "netlink" | "ping" | "udp") {
   holder.stdin.write(`${kind}\n`);
   await holder.stdin.flush();
-  await answers.next();
+  expect(await answers.next()).toMatchObject({ done: false });
   return queuedIn(holder.pid);
 }
 
