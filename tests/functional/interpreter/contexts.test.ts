@@ -56,14 +56,21 @@ test("a kernel whose client does not read is stopped, and not a line is lost", a
     `POST /execute HTTP/1.1\r\nHost: ${hostname}\r\nE2b-Sandbox-Id: ${sandbox().sandboxId}\r\nE2b-Sandbox-Port: 49999\r\n` +
       `Content-Length: ${body.length}\r\n\r\n${body}`,
   );
-  client.pause();
+  let answer = "";
+  const begun = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  client.on("data", (piece: Buffer) => {
+    // A socket that is not connected yet cannot be told to wait.
+    if (answer === "") begun.resolve(void client.pause());
+    answer += piece.toString("latin1");
+    if (answer.slice(-LAST_CHARS).includes("end_of_execution")) ended.resolve();
+  });
+  client.on("close", () => ended.resolve());
+  await begun.promise;
   const states = "ps -o stat= -C python3";
   await until("the kernel is stopped", async () => (await sandbox().commands.run(states)).stdout.includes("T"));
-  let answer = "";
-  for await (const piece of client as AsyncIterable<Buffer>) {
-    answer += piece.toString("latin1");
-    if (answer.slice(-LAST_CHARS).includes("end_of_execution")) break;
-  }
+  client.resume();
+  await ended.promise;
   client.destroy();
   // Without the marks of HTTP's chunks, which stand anywhere.
   const printed = answer.replaceAll(/\r\n[0-9a-f]+\r\n/g, "").matchAll(/"stdout","text":" *(\d+)\\n"/g);
@@ -75,20 +82,22 @@ test("a kernel whose client does not read is stopped, and not a line is lost", a
 test("a kernel that is ended under its code is replaced, in the same context and folder", async () => {
   const context = await sandbox().createCodeContext({ cwd: "/tmp" });
   const state = "import os; os.getcwd(), 'x' in globals()";
+  // Each waits for a kernel to start: some seconds, or a minute on a busy machine.
+  const patient = { context, timeoutMs: 240_000 };
   // By itself, by a signal, by a request.
   for (const [code, error, end] of [
     ["exit()", "ContextRestarting", undefined],
     ["import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ContextRestarting", undefined],
     ["print(1)\nimport time\ntime.sleep(600)", "UnexpectedEndOfExecution", () => sandbox().restartCodeContext(context)],
   ] as const) {
-    await sandbox().runCode("x = 1", { context });
+    await sandbox().runCode("x = 1", patient);
     let ended: Promise<void> | undefined;
     const onStdout = () => {
       ended ??= end?.();
     };
-    expect((await sandbox().runCode(code, { context, onStdout })).error?.name).toBe(error);
+    expect((await sandbox().runCode(code, Object.assign({ onStdout }, patient))).error?.name).toBe(error);
     await ended;
-    expect((await sandbox().runCode(state, { context })).text).toBe("('/tmp', False)");
+    expect((await sandbox().runCode(state, patient)).text).toBe("('/tmp', False)");
   }
   await sandbox().removeCodeContext(context);
 }, 300_000);
@@ -99,7 +108,7 @@ test("a server that is killed is back, without its kernels, and Python works", a
   await sandbox().commands.run("kill -9 $(pgrep -f '[i]nterpreter/server.js')", { user: "root" });
   const health = "curl -s -o /dev/null -w '%{http_code}' http://0.0.0.0:49999/health || true";
   await until("the server answers", async () => (await sandbox().commands.run(health)).stdout === "200");
-  expect((await sandbox().runCode("1 + 1")).text).toBe("2");
+  expect((await sandbox().runCode("1 + 1", { requestTimeoutMs: 100_000 })).text).toBe("2");
   const after = await kernels();
   expect(before.filter((pid) => after.includes(pid))).toEqual([]);
 }, 120_000);
