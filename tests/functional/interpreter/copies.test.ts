@@ -8,14 +8,27 @@ const server = templateServer("code-interpreter-v1");
 const sandbox = interpreterOfFile();
 const DRAW = "import random, numpy\n(notes, random.random(), numpy.random.rand())";
 
+/** A cell that keeps something, and one that prints it. */
+const KEPT: Readonly<Record<string, readonly [keep: string, print: string]>> = {
+  javascript: ["let notes = 'kept in JavaScript'", "console.log(notes)"],
+  typescript: ["let notes: string = 'kept in TypeScript'", "console.log(notes)"],
+  bash: ["notes='kept in bash'", "echo $notes"],
+};
+
+async function printed(from: Sandbox): Promise<string[]> {
+  const all = Object.entries(KEPT).map(([language, [, print]]) => from.runCode(print, { language }));
+  return (await Promise.all(all)).map(({ logs }) => logs.stdout.join(""));
+}
+
 async function drawn(from: Sandbox): Promise<string[]> {
   const { text = "", error } = await from.runCode(DRAW);
   if (error !== undefined) throw new Error(error.traceback);
   return text.replaceAll(/[()]/g, "").split(", ");
 }
 
-test("a pause keeps the variables of a kernel, and forks and snapshots go on from them each by itself", async () => {
+test("a pause keeps the variables of every kernel, and forks and snapshots go on from them each by itself", async () => {
   await sandbox().runCode("notes = 'kept'");
+  for (const [language, [keep]] of Object.entries(KEPT)) await sandbox().runCode(keep, { language });
   await sandbox().pause();
   const resumed = await Sandbox.connect(sandbox().sandboxId, server().options);
   expect((await resumed.runCode("notes")).text).toBe("kept");
@@ -28,6 +41,9 @@ test("a pause keeps the variables of a kernel, and forks and snapshots go on fro
     return fork;
   });
   copies.push(await Sandbox.create(snapshotId, Object.assign({ envs: { OWN: "its own" } }, server().options)));
+  for (const copy of [resumed, ...copies]) {
+    expect(await printed(copy)).toEqual(["kept in JavaScript\n", "kept in TypeScript\n", "kept in bash\n"]);
+  }
   const all = await Promise.all([resumed, ...copies].map(drawn));
   expect(all.map(([notes]) => notes)).toEqual(Array.from({ length: 4 }, () => "'kept on'"));
   expect(new Set(all.flatMap(([, ...numbers]) => numbers)).size).toBe(8);
@@ -38,4 +54,4 @@ test("a pause keeps the variables of a kernel, and forks and snapshots go on fro
     expect((await copy.runCode(who)).text).toBe(`('${copy.sandboxId}', ${own})`);
   }
   await Promise.all(copies.map((copy) => copy.kill()));
-}, 120_000);
+}, 300_000);
