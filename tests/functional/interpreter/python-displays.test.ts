@@ -26,6 +26,16 @@ print("error", file=sys.stderr)`);
   expect(logs.stderr).toEqual(["error\n"]);
 });
 
+test("also after a timer that was set before prints were kept apart", async () => {
+  const { logs } = await run(`
+import sys
+from ipykernel.iostream import OutStream
+print("before", file=sys.stderr)
+OutStream._flush(sys.stderr)
+print("error", file=sys.stderr)`);
+  expect(logs.stderr).toEqual(["before\n", "error\n"]);
+});
+
 test("however fast they come, and from another process", async () => {
   const { logs } = await run(`
 import os

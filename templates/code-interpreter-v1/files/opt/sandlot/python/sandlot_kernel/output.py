@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 from ipykernel.iostream import OutStream
@@ -90,6 +91,11 @@ class PrintStream(OutStream):
         self._flush_pending = False
         self._subprocess_flush_pending = False
         self._send(0)
+
+    def _flush_buffers(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """For a timer that was set before the stream became one of these: it calls the flush of then."""
+        for parent, parts in self._take(0):
+            yield dict(parent), "".join(parts)
 
     def _send(self, unfinished_after: float) -> None:
         """In the thread that sends, but for copies of this process, which have none."""
