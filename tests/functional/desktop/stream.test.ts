@@ -6,8 +6,6 @@ import { desktopOfFile, desktopServer, isWindowIn, openColouredWindow } from "..
 import { refusalOf, until } from "../../support/until.ts";
 
 const COLOUR = "#d0401b";
-/** A page of a stream is a hundred small files, each of which a process of its own sends. */
-const SHOWN_MS = 120_000;
 
 const server = desktopServer();
 const desktop = desktopOfFile(server);
@@ -30,7 +28,7 @@ test("shows what is on the screen and takes what is done there, until it is stop
   expect((await refusalOf(desktop().stream.start())).message).toBe("Stream is already running");
 
   const page = await open(url);
-  await until("the window is in the stream", () => hasWindow(page), SHOWN_MS);
+  await until("the window is in the stream", () => hasWindow(page));
   expect(await screenOf(page)).toEqual([1024, 768]);
   await page.locator("canvas").click({ position: { x: 100, y: 50 } });
   await until("the pointer is where the page has it", async () => (await desktop().getCursorPosition()).x < 512);
@@ -38,8 +36,8 @@ test("shows what is on the screen and takes what is done there, until it is stop
   await stop();
   await desktop().stream.start();
   const again = await open(desktop().stream.getUrl());
-  await until("the window is in the next stream", () => hasWindow(again), SHOWN_MS);
-}, 300_000);
+  await until("the window is in the next stream", () => hasWindow(again));
+}, 120_000);
 
 test("asks for its key, if there is one", async () => {
   await desktop().stream.start({ requireAuth: true });
@@ -54,24 +52,24 @@ test("asks for its key, if there is one", async () => {
   await wrong.close();
 
   const viewer = await open(desktop().stream.getUrl({ authKey, viewOnly: true }));
-  await until("the window is in the stream", () => hasWindow(viewer), SHOWN_MS);
+  await until("the window is in the stream", () => hasWindow(viewer));
   await desktop().moveMouse(600, 400);
   await viewer.locator("canvas").click({ position: { x: 100, y: 50 } });
   // What a click there did would be seen before the picture that follows it.
   await desktop().moveMouse(601, 401);
   expect(await desktop().getCursorPosition()).toEqual({ x: 601, y: 401 });
-}, 300_000);
+}, 120_000);
 
 test("may be that of one window, and ends when it is told to, whatever it does", async () => {
   const [windowId = ""] = await desktop().getApplicationWindows("xmessage");
   await desktop().stream.start({ windowId, requireAuth: false });
   const page = await open(desktop().stream.getUrl({ resize: "off" }));
-  await until("the window is in the stream", () => hasWindow(page), SHOWN_MS);
+  await until("the window is in the stream", () => hasWindow(page));
   expect(await screenOf(page)).toEqual([300, 200]);
   // As it sometimes is when it is told to end: waiting for itself. What is stopped heeds no other signal, either.
   await desktop().commands.run("pkill -STOP -f '^/usr/bin/x11vnc '");
   await stop();
-}, 300_000);
+}, 60_000);
 
 /** The server of a test speaks no TLS. */
 async function open(url: string): Promise<Page> {
