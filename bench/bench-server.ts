@@ -10,7 +10,7 @@ import { DataFolder } from "../src/host/system/data-folder.ts";
 import { Toolbox } from "../src/host/system/toolbox.ts";
 import { isRunning } from "../src/host/testing/outer-network.ts";
 import { LocalAuthority } from "../src/host/tls/local-authority.ts";
-import { layoutIn, SMALL_IMAGE, writeSmallImage } from "./small-image.ts";
+import { layoutIn, SMALL_IMAGE, writeSmallImage } from "./sandboxes/small-image.ts";
 
 /** Not in memory: disks of sandboxes lie here. */
 const ROOT = "/var/tmp";

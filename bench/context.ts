@@ -9,7 +9,7 @@ import { Toolbox } from "../src/host/system/toolbox.ts";
 import { authorityFile } from "../src/host/testing/outer-network.ts";
 import { type Address, READY_SANDBOXES } from "./bench-server.ts";
 import type { Options } from "./options.ts";
-import { layoutIn, SMALL_IMAGE } from "./small-image.ts";
+import { layoutIn, SMALL_IMAGE } from "./sandboxes/small-image.ts";
 
 /** Handed over by main.ts. */
 export interface Task extends Options, Address {

@@ -6,7 +6,11 @@
  *   main.ts      the stage: a network that leads to web sites of our own alone, a server on a folder of its own, and
  *                the end of both
  *   measure.ts   the measuring itself, inside that network and the server's mount namespace
- *   rows.ts      what is measured; one file for each row in rows/
+ *   rows.ts      what is measured; the files of the rows are in rows/, by subject
+ *   peers/       what stands beside them
+ *   sandboxes/   what rows make on the server: sandboxes, copies, templates
+ *   clients/     what rows ask it with
+ *   figures/     samples, what is read of the machine, and the report
  */
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
@@ -16,7 +20,7 @@ import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer
 import { BenchServer } from "./bench-server.ts";
 import type { Task } from "./context.ts";
 import { type Options, parseOptions } from "./options.ts";
-import { WALL_ROWS } from "./rows/walls.ts";
+import { WALL_ROWS } from "./rows/templates/walls.ts";
 import { ROW_NAMES } from "./rows.ts";
 
 const MEASURE = join(import.meta.dir, "measure.ts");

@@ -2,8 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { Fault } from "../src/contract/fault.ts";
 import { Context, type Task } from "./context.ts";
-import { machineFacts } from "./machine-facts.ts";
-import { figuresOf, type Report, table } from "./report.ts";
+import { machineFacts } from "./figures/machine-facts.ts";
+import { figuresOf, type Report, table } from "./figures/report.ts";
 import { ROWS } from "./rows.ts";
 
 const MISSED = 1;

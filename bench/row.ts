@@ -1,7 +1,7 @@
 /** One row of the benchmark: what is measured, against what, and how good is good enough. */
 import type { Context } from "./context.ts";
-import type { Pairs } from "./samples.ts";
-import { summary } from "./samples.ts";
+import type { Pairs } from "./figures/samples.ts";
+import { summary } from "./figures/samples.ts";
 
 export interface Row {
   /** For `--row`. */

@@ -1,25 +1,25 @@
 /** Every row of the benchmark, in the order in which they are run and shown. */
 import type { Row } from "./row.ts";
-import { buildCached, buildCold } from "./rows/build.ts";
-import { create } from "./rows/create.ts";
-import { createMiss, createMissMany } from "./rows/create-miss.ts";
-import { createServed } from "./rows/create-served.ts";
-import { desktopFirst } from "./rows/desktop.ts";
-import { download } from "./rows/download.ts";
-import { edgeTls, edgeTlsLatency } from "./rows/edge-tls.ts";
-import { firstOutput } from "./rows/first-output.ts";
-import { fork, forkMany } from "./rows/fork.ts";
-import { INTERPRETER_ROWS } from "./rows/interpreter.ts";
-import { memory } from "./rows/memory.ts";
-import { networkUpdate, networkUpdateMany } from "./rows/network-update.ts";
-import { output } from "./rows/output.ts";
-import { pause, pauseDirty } from "./rows/pause.ts";
-import { relayConnections, relayFirstByte, relayThroughput } from "./rows/relay.ts";
-import { resume } from "./rows/resume.ts";
-import { roundTrip } from "./rows/round-trip.ts";
-import { streams } from "./rows/streams.ts";
-import { upload } from "./rows/upload.ts";
-import { WALL_ROWS } from "./rows/walls.ts";
+import { create } from "./rows/creates/create.ts";
+import { createMiss, createMissMany } from "./rows/creates/create-miss.ts";
+import { createServed } from "./rows/creates/create-served.ts";
+import { firstOutput } from "./rows/creates/first-output.ts";
+import { download } from "./rows/data/download.ts";
+import { output } from "./rows/data/output.ts";
+import { roundTrip } from "./rows/data/round-trip.ts";
+import { streams } from "./rows/data/streams.ts";
+import { upload } from "./rows/data/upload.ts";
+import { edgeTls, edgeTlsLatency } from "./rows/network/edge-tls.ts";
+import { networkUpdate, networkUpdateMany } from "./rows/network/network-update.ts";
+import { relayConnections, relayFirstByte, relayThroughput } from "./rows/network/relay.ts";
+import { fork, forkMany } from "./rows/states/fork.ts";
+import { memory } from "./rows/states/memory.ts";
+import { pause, pauseDirty } from "./rows/states/pause.ts";
+import { resume } from "./rows/states/resume.ts";
+import { buildCached, buildCold } from "./rows/templates/build.ts";
+import { desktopFirst } from "./rows/templates/desktop.ts";
+import { INTERPRETER_ROWS } from "./rows/templates/interpreter.ts";
+import { WALL_ROWS } from "./rows/templates/walls.ts";
 
 export const ROWS: readonly Row[] = [
   create,

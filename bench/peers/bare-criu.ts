@@ -20,7 +20,7 @@ import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
 import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
 import { HOST_ID_FIRST, SHARED_IDS } from "../../src/host/system/id-range.ts";
 import type { Context } from "../context.ts";
-import { timed } from "../samples.ts";
+import { timed } from "../figures/samples.ts";
 import { runBare } from "./program.ts";
 
 const ID = "bench-criu";

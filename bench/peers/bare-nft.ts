@@ -9,7 +9,7 @@ import { serverNet } from "../../src/host/network/server-net.ts";
 import { fillChains, makeSets, removeSets, type SlotState, verdictMaps } from "../../src/host/network/slot-chains.ts";
 import { run } from "../../src/host/system/command.ts";
 import type { Context } from "../context.ts";
-import { timed } from "../samples.ts";
+import { timed } from "../figures/samples.ts";
 import { runBare } from "./program.ts";
 
 const TABLE = "bench_floor";

@@ -3,8 +3,8 @@
  * and prints how long every one of them took and how long all did. It costs less than curl, which reads its authorities
  * anew for each, so that more of what is measured is the way. Standard input: a `ConnectTask`.
  */
-import { KeptConnections, type Target } from "../kept-connections.ts";
-import { timed } from "../samples.ts";
+import { KeptConnections, type Target } from "../clients/kept-connections.ts";
+import { timed } from "../figures/samples.ts";
 
 export interface ConnectTask {
   target: Target;

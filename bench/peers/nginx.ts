@@ -9,8 +9,8 @@ import { Fault } from "../../src/contract/fault.ts";
 import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
 import { MINIMAL_ENV } from "../../src/host/system/command.ts";
 import type { CertificateFiles } from "../../src/host/tls/certificate.ts";
-import type { BenchSandbox } from "../bench-sandbox.ts";
 import type { Context } from "../context.ts";
+import type { BenchSandbox } from "../sandboxes/bench-sandbox.ts";
 
 /** The sandbox is our own, so any port is free. */
 const FILES_PORT = 8080;

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { Fault } from "../../src/contract/fault.ts";
 import { run } from "../../src/host/system/command.ts";
 import { INTERNET_PORTS, SITES } from "../../src/host/testing/outer-network.ts";
-import type { BenchSandbox } from "../bench-sandbox.ts";
-import { summary } from "../samples.ts";
+import { summary } from "../figures/samples.ts";
+import type { BenchSandbox } from "../sandboxes/bench-sandbox.ts";
 import type { Connected, ConnectTask } from "./connect-program.ts";
 import { transferMs } from "./curl.ts";
 

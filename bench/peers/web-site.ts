@@ -6,8 +6,8 @@ import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { run } from "../../src/host/system/command.ts";
 import { enterInternet, SITES } from "../../src/host/testing/outer-network.ts";
+import { makeFile } from "../clients/file-transfer.ts";
 import type { Context } from "../context.ts";
-import { makeFile } from "../file-transfer.ts";
 import { Nginx, speaksTls } from "./nginx.ts";
 import type { Site } from "./web-client.ts";
 

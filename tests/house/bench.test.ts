@@ -1,11 +1,11 @@
 /** How rows are judged and chosen; and that the documentation has the same rows. */
 import { describe, expect, test } from "bun:test";
+import { EnvelopeCounter } from "../../bench/clients/start-stream.ts";
+import { figuresOf } from "../../bench/figures/report.ts";
+import { interleave, quantile } from "../../bench/figures/samples.ts";
 import { parseOptions } from "../../bench/options.ts";
-import { figuresOf } from "../../bench/report.ts";
 import { type Beside, type Row, ratioOf, verdictOn } from "../../bench/row.ts";
 import { ROW_NAMES, ROWS } from "../../bench/rows.ts";
-import { interleave, quantile } from "../../bench/samples.ts";
-import { EnvelopeCounter } from "../../bench/start-stream.ts";
 import { tableRows } from "./markdown.ts";
 import { readText } from "./source-files.ts";
 

@@ -1,0 +1,73 @@
+/** What `download` and `upload` have in common: a file, a sandbox with nginx beside its guest, and an eye on memory. */
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
+import { run } from "../../src/host/system/command.ts";
+import type { Context } from "../context.ts";
+import { PeakGrowth } from "../figures/resident-memory.ts";
+import { interleave, type Pairs, summary } from "../figures/samples.ts";
+import { type Transfer, transferMs } from "../peers/curl.ts";
+import { findNginx, NGINX_MISSING, Nginx } from "../peers/nginx.ts";
+import type { Beside, Outcome } from "../row.ts";
+import { BenchSandbox } from "../sandboxes/bench-sandbox.ts";
+
+const WARM_UP_ROUNDS = 1;
+const MEMORY_GROWTH_MAX_BYTES = 40 * 1024 ** 2;
+const MIB = 1024 ** 2;
+
+export const BESIDE_NGINX: Beside = {
+  peer: "curl to nginx in the same sandbox's network, on its disk",
+  ratio: "speed",
+  bounds: { atLeast: 0.4, aim: 0.8 },
+};
+
+interface Sides {
+  ours: Transfer;
+  peer: Transfer;
+  /** Between two transfers, untimed. */
+  clear?(): Promise<void>;
+}
+
+/** Names of the file in the sandbox, and of the same on the host. */
+interface Place {
+  name: string;
+  inSandbox: string;
+  hostView: string;
+  source: string;
+}
+
+export async function compareWithNginx(
+  context: Context,
+  sides: (sandbox: BenchSandbox, nginx: Nginx, place: Place) => Promise<Sides>,
+): Promise<Outcome> {
+  const program = findNginx();
+  if (program === undefined) return { notMeasured: NGINX_MISSING };
+  await using sandbox = await BenchSandbox.make(context);
+  await using nginx = await Nginx.startInSandbox(program, sandbox, BASE_TEMPLATE.defaultWorkdir);
+  const name = "bench.bin";
+  const inSandbox = join(BASE_TEMPLATE.defaultWorkdir, name);
+  const place = { name, inSandbox, hostView: join(sandbox.root, inSandbox), source: join(context.data.path, name) };
+  try {
+    const { ours, peer, clear } = await sides(sandbox, nginx, place);
+    const memory = new PeakGrowth(sandbox.pids);
+    const carry = (transfer: Transfer) => async () => {
+      await clear?.();
+      return await transferMs(transfer);
+    };
+    const pairs = await interleave(context.heavyRounds, carry(ours), carry(peer), WARM_UP_ROUNDS);
+    const { note, broken } = memory.judge(MEMORY_GROWTH_MAX_BYTES);
+    return { pairs, notes: [throughput(pairs, context.heavyBytes), note], broken };
+  } finally {
+    await rm(place.source, { force: true });
+  }
+}
+
+/** Bytes that nothing on the way can shorten. */
+export async function makeFile(path: string, bytes: number): Promise<void> {
+  await run(["dd", "if=/dev/urandom", `of=${path}`, "bs=1M", `count=${bytes / MIB}`, "status=none"]);
+}
+
+export function throughput({ ours, peer }: Pairs, bytes: number): string {
+  const perSecond = (samples: number[]) => `${(bytes / MIB / (summary(samples).median / 1000)).toFixed(0)} MiB/s`;
+  return `${bytes / MIB} MiB: ${perSecond(ours)}, peer ${perSecond(peer)}`;
+}

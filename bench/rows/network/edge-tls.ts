@@ -1,0 +1,101 @@
+/**
+ * The way of a small request from a client with TLS to a service in a sandbox, through the edge and through nginx as
+ * the same proxy: with the same certificate, to the same service, over a new connection for each request.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
+import type { CertificateFiles } from "../../../src/host/tls/certificate.ts";
+import { LocalAuthority } from "../../../src/host/tls/local-authority.ts";
+import { LOCAL_DOMAIN } from "../../bench-server.ts";
+import { KeptConnections, type Target } from "../../clients/kept-connections.ts";
+import type { Context } from "../../context.ts";
+import { interleave, perSecond, summary } from "../../figures/samples.ts";
+import { findNginx, NGINX_MISSING, Nginx, speaksTls } from "../../peers/nginx.ts";
+import type { Outcome, Row } from "../../row.ts";
+import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
+
+const FILE = "small.txt";
+const EDGE = { hostname: "127.0.0.1", port: 443 };
+const PROXY = { hostname: "127.0.0.1", port: 8443 };
+const CONNECTIONS = 32;
+const REQUESTS = 1000;
+/** So many answers make one sample. */
+const ANSWERS = 50;
+const PEER = "the same through nginx with TLS, with the same certificate";
+
+export const edgeTls: Row = {
+  name: "edge-tls",
+  what: "1000 small requests with TLS over 32 connections to a service in a sandbox, through the server",
+  beside: { peer: PEER, ratio: "speed", bounds: { atLeast: 0.4, aim: 0.7 } },
+  run: (context) =>
+    compare(context, CONNECTIONS, async (edge, nginx, direct) => {
+      const pairs = await interleave(
+        context.heavyRounds,
+        () => edge.askMs(REQUESTS),
+        () => nginx.askMs(REQUESTS),
+      );
+      const rate = (ms: number) => perSecond(REQUESTS, ms).toFixed(0);
+      const [ours, peer] = [summary(pairs.ours).median, summary(pairs.peer).median];
+      const without = rate(await direct.askMs(REQUESTS));
+      return { pairs, notes: [`${rate(ours)} requests/s, peer ${rate(peer)}; the service itself answers ${without}`] };
+    }),
+};
+
+export const edgeTlsLatency: Row = {
+  name: "edge-tls-latency",
+  what: "one small request with TLS to a service in a sandbox, through the server, over a kept connection",
+  beside: { peer: PEER, ratio: "cost", bounds: { atLeast: 2.8, aim: 1.8 } },
+  run: (context) =>
+    compare(context, 1, async (edge, nginx, direct) => {
+      const alone: number[] = [];
+      const pairs = await interleave(
+        context.rounds,
+        async () => {
+          alone.push((await direct.askMs(ANSWERS)) / ANSWERS);
+          return (await edge.askMs(ANSWERS)) / ANSWERS;
+        },
+        async () => (await nginx.askMs(ANSWERS)) / ANSWERS,
+      );
+      const without = summary(alone).median;
+      const added = (samples: readonly number[]) => (summary(samples).median - without).toFixed(2);
+      const note = `adds ${added(pairs.ours)} ms, peer ${added(pairs.peer)} ms`;
+      return { pairs, notes: [`${note}; the service itself takes ${without.toFixed(2)} ms`] };
+    }),
+};
+
+type Measure = (edge: KeptConnections, nginx: KeptConnections, direct: KeptConnections) => Promise<Outcome>;
+
+async function compare(context: Context, connections: number, measure: Measure): Promise<Outcome> {
+  const program = findNginx();
+  if (program === undefined) return { notMeasured: NGINX_MISSING };
+  const authority = LocalAuthority.find(context.data.path);
+  if (authority === undefined) return { notMeasured: "openssl is missing. To measure it: apt-get install openssl" };
+  await using sandbox = await BenchSandbox.make(context);
+  const folder = BASE_TEMPLATE.defaultWorkdir;
+  writeFileSync(join(sandbox.root, folder, FILE), "a small answer\n");
+  await using service = await Nginx.startInSandbox(program, sandbox, folder);
+  await using _proxy = await startProxy(program, context, authority.files, service.url);
+  const servicePort = Number(new URL(service.url).port);
+  const host = `${servicePort}-${sandbox.id}.${LOCAL_DOMAIN}`;
+  const secure = { host, path: `/${FILE}`, ca: readFileSync(authority.trustFile, "utf8") };
+  const direct: Target = { hostname: sandbox.address, port: servicePort, host, path: `/${FILE}` };
+  using edge = await KeptConnections.open({ ...secure, ...EDGE }, connections);
+  using nginx = await KeptConnections.open({ ...secure, ...PROXY }, connections);
+  using without = await KeptConnections.open(direct, connections);
+  return await measure(edge, nginx, without);
+}
+
+/** As nginx is set up to pass on what comes. Like the edge it keeps no connection to the service. */
+async function startProxy(
+  program: string,
+  context: Context,
+  files: CertificateFiles,
+  upstream: string,
+): Promise<Nginx> {
+  const { hostname, port } = PROXY;
+  const listens = speaksTls(`${hostname}:${port}`, files);
+  const pass = ["proxy_http_version 1.1;", "proxy_set_header Host $host;", `proxy_pass ${upstream};`];
+  const http = [`server { ${listens.join(" ")} location / { ${pass.join(" ")} } }`];
+  return await Nginx.start(program, context, { name: "proxy", url: `https://${hostname}:${port}`, http });
+}

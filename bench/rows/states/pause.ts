@@ -1,0 +1,55 @@
+/**
+ * What a pause costs beyond CRIU's own work and the disk's, for a sandbox that does nothing and for one full of memory.
+ */
+
+import { startStream } from "../../clients/start-stream.ts";
+import type { Context } from "../../context.ts";
+import { interleave, timed } from "../../figures/samples.ts";
+import { BareCriu } from "../../peers/bare-criu.ts";
+import type { Row } from "../../row.ts";
+import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
+
+const DIRTY_BYTES = 256 * 1024 ** 2;
+/** Takes memory that is like no other, says so, and keeps it. */
+const HOLD = `import os, time
+held = bytearray(os.urandom(1 << 20)) * ${DIRTY_BYTES >> 20}
+print("held", flush=True)
+time.sleep(3600)`;
+
+export const pause: Row = {
+  name: "pause",
+  what: "pause of an idle sandbox through the API",
+  beside: { peer: "bare criu dump of the like, and fsync", ratio: "cost", bounds: { atLeast: 2, aim: 1.2 } },
+  run: (context) => compare(context, context.rounds, async () => undefined),
+};
+
+export const pauseDirty: Row = {
+  name: "pause-dirty",
+  what: "pause of a sandbox with 256 MiB of its own memory",
+  beside: { peer: "bare criu dump of the like, and fsync", ratio: "cost", bounds: { atLeast: 2, aim: 1.2 } },
+  run: (context) => compare(context, context.heavyRounds, holdMemory),
+};
+
+async function compare(context: Context, rounds: number, prepare: (sandbox: BenchSandbox) => Promise<void>) {
+  await using criu = await BareCriu.make(context);
+  const withSandbox = async (measure: (sandbox: BenchSandbox) => Promise<number>) => {
+    await using sandbox = await BenchSandbox.make(context);
+    await prepare(sandbox);
+    return await measure(sandbox);
+  };
+  const ours = () => withSandbox(({ id }) => timed(() => context.call("POST", `/sandboxes/${id}/pause`, {})));
+  const peer = () => withSandbox(({ id }) => criu.dump(id));
+  return { pairs: await interleave(rounds, ours, peer) };
+}
+
+async function holdMemory(sandbox: BenchSandbox): Promise<void> {
+  const stream = await startStream(sandbox, ["/usr/bin/python3", "-c", HOLD], {});
+  const reader = stream.getReader();
+  let text = "";
+  while (!text.includes(btoa("held\n"))) {
+    const { done, value } = await reader.read();
+    if (done) throw new Error(`the process that was to hold memory ended: ${text}`);
+    text += new TextDecoder().decode(value);
+  }
+  await reader.cancel();
+}

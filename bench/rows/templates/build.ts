@@ -1,0 +1,48 @@
+/** What a build of ten small steps takes: with nothing to do, beside a create; with all to do, beside buildah. */
+
+import type { Context } from "../../context.ts";
+import { interleave, timed } from "../../figures/samples.ts";
+import { BUILDAH_MISSING, Buildah, findBuildah } from "../../peers/buildah.ts";
+import type { Row } from "../../row.ts";
+import { build, removeTemplate, TEN_COMMANDS } from "../../sandboxes/bench-build.ts";
+import { sandboxId } from "../creates/create.ts";
+
+export const buildCached: Row = {
+  name: "build-cached",
+  what: "build of ten steps that are all cached, until it is ready",
+  beside: { peer: "one create of the same template, of which none is ready", ratio: "cost" },
+  async run(context) {
+    const ten = { name: "bench-cached", from: { fromTemplate: "base" }, commands: TEN_COMMANDS };
+    const again = () => timed(() => build(context, ten));
+    await again();
+    const pairs = await interleave(context.heavyRounds, again, () => createdMs(context, ten.name));
+    await removeTemplate(context, ten.name);
+    return { pairs };
+  },
+};
+
+export const buildCold: Row = {
+  name: "build-cold",
+  what: "build of ten steps on a small image of a local layout, nothing cached but the image",
+  beside: { peer: "buildah bud --no-cache --layers of the same Dockerfile, on the same layout", ratio: "cost" },
+  async run(context) {
+    const program = findBuildah();
+    if (program === undefined) return { notMeasured: BUILDAH_MISSING };
+    const peer = new Buildah(context, program);
+    const ten = { name: "bench-cold", from: { fromImage: context.smallImage }, commands: TEN_COMMANDS, force: true };
+    const ours = () => timed(() => build(context, ten));
+    const pairs = await interleave(context.heavyRounds, ours, () => timed(() => peer.build(TEN_COMMANDS, true)));
+    const plainMs = await timed(() => peer.build(TEN_COMMANDS, false));
+    await removeTemplate(context, ten.name);
+    return { pairs, notes: [`buildah without --layers, once: ${plainMs.toFixed(0)} ms`] };
+  },
+};
+
+async function createdMs(context: Context, templateID: string): Promise<number> {
+  let id = "";
+  const ms = await timed(async () => {
+    id = sandboxId(await context.call("POST", "/v2/sandboxes", { templateID }));
+  });
+  await context.call("DELETE", `/sandboxes/${id}`);
+  return ms;
+}

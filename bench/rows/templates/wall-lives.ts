@@ -1,0 +1,91 @@
+/**
+ * The same life behind each wall, in turns: a sandbox is created, runs its first command, another one, a hundred
+ * processes and Python, is paused, resumed and ended. All rows about walls read from these lives, so that they are led
+ * once.
+ */
+import { join } from "node:path";
+import { Sandbox } from "e2b";
+import { serverEnv } from "../../../src/cli/testing/server-env.ts";
+import { Fault } from "../../../src/contract/fault.ts";
+import { WALLS, type Wall } from "../../../src/contract/wall.ts";
+import { run } from "../../../src/host/system/command.ts";
+import type { Context } from "../../context.ts";
+import { type Pairs, timed } from "../../figures/samples.ts";
+import { build, removeTemplate } from "../../sandboxes/bench-build.ts";
+import { memoryOf } from "../../sandboxes/bench-sandbox.ts";
+
+/** In milliseconds, but for the memory. */
+const MOMENTS = ["create", "firstOutput", "command", "processes", "python", "memoryMiB", "pause", "resume"] as const;
+export type Moment = (typeof MOMENTS)[number];
+type Life = Record<Moment, number>;
+
+const MAIN = join(import.meta.dir, "../../../src/cli/main.ts");
+const CHOICE_MS = 60_000;
+const LIFE_MS = 600_000;
+/** The first fills caches, and the guest that it takes along. */
+const WARM_UP_LIVES = 1;
+/** What a shell starts one after the other. */
+export const PROCESSES = 100;
+const MANY = `for i in $(seq ${PROCESSES}); do /bin/true; done`;
+const PYTHON = "python3 -c 'import asyncio, json, ssl, sqlite3'";
+
+const led = new WeakMap<Context, Promise<Record<Wall, Life[]>>>();
+
+/** What a moment took behind runsc (ours) and behind crun (peer). */
+export async function momentBehindBoth(context: Context, moment: Moment): Promise<Pairs> {
+  const lives = led.get(context) ?? lead(context);
+  led.set(context, lives);
+  const { crun, runsc } = await lives;
+  return { ours: runsc.map((life) => life[moment]), peer: crun.map((life) => life[moment]) };
+}
+
+async function lead(context: Context): Promise<Record<Wall, Life[]>> {
+  const lives: Record<Wall, Life[]> = { crun: [], runsc: [] };
+  for (const wall of WALLS) await makeTemplate(context, wall);
+  for (let round = -WARM_UP_LIVES; round < context.rounds; round++) {
+    for (const wall of WALLS) {
+      const life = await leadOne(context, wall);
+      if (round >= 0) lives[wall].push(life);
+    }
+  }
+  for (const wall of WALLS) await removeTemplate(context, templateOf(wall));
+  return lives;
+}
+
+function templateOf(wall: Wall): string {
+  return `wall-${wall}`;
+}
+
+/** None of it is kept ready, so each create is a boot. */
+async function makeTemplate(context: Context, wall: Wall): Promise<void> {
+  const name = templateOf(wall);
+  await build(context, { name, from: { fromTemplate: "base" }, commands: [] });
+  const env = serverEnv(context.data.path, { SANDLOT_CACHE: context.toolbox.cacheFolder });
+  await run([process.execPath, MAIN, "templates", "wall", name, wall], { env, timeoutMs: CHOICE_MS });
+}
+
+async function leadOne(context: Context, wall: Wall): Promise<Life> {
+  await context.untilReady();
+  let made: Sandbox | undefined;
+  const create = await timed(async () => {
+    made = await Sandbox.create(templateOf(wall), { ...context.sdk, timeoutMs: LIFE_MS });
+  });
+  if (made === undefined) throw new Fault(500, "a create answered nothing");
+  const sandbox = made;
+  const firstOutput = create + (await timed(() => say(sandbox)));
+  const command = await timed(() => sandbox.commands.run("true"));
+  const memoryMiB = memoryOf(context, sandbox.sandboxId);
+  const processes = await timed(() => sandbox.commands.run(MANY));
+  const python = await timed(() => sandbox.commands.run(PYTHON));
+  const pause = await timed(() => sandbox.pause());
+  const resume = await timed(() => sandbox.connect({ timeoutMs: LIFE_MS }));
+  await say(sandbox);
+  await sandbox.kill();
+  await context.untilReady();
+  return { create, firstOutput, command, processes, python, memoryMiB, pause, resume };
+}
+
+async function say(sandbox: Sandbox): Promise<void> {
+  const { stdout } = await sandbox.commands.run("echo hi");
+  if (stdout !== "hi\n") throw new Fault(500, `echo hi printed ${JSON.stringify(stdout)}`);
+}

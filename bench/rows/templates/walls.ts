@@ -1,0 +1,37 @@
+/** What the second wall costs: the same life of a sandbox behind runsc, beside one behind crun. */
+
+import { summary } from "../../figures/samples.ts";
+import type { Row } from "../../row.ts";
+import { type Moment, momentBehindBoth, PROCESSES } from "./wall-lives.ts";
+
+const PEER = "the same behind crun";
+
+export const WALL_ROWS: readonly Row[] = [
+  rowOf("wall-create", "create", "create through the SDK behind runsc, of a template of which none is ready"),
+  rowOf("wall-first-output", "firstOutput", "the same create → first command's output behind runsc"),
+  rowOf("wall-command", "command", 'commands.run("true") through the SDK behind runsc'),
+  rowOf("wall-processes", "processes", `a shell that starts ${PROCESSES} processes one by one, behind runsc`),
+  rowOf("wall-python", "python", "a start of Python with some libraries, behind runsc"),
+  rowOf("wall-pause", "pause", "pause behind runsc, of a sandbox that has run these and is idle"),
+  rowOf("wall-resume", "resume", "resume of the same behind runsc, until its runtime has answered"),
+  {
+    name: "wall-memory",
+    what: "memory of a sandbox behind runsc, after two commands, and of one behind crun",
+    async run(context) {
+      const { ours, peer } = await momentBehindBoth(context, "memoryMiB");
+      const [runsc, crun] = [summary(ours), summary(peer)];
+      const spread = ({ median, p10, p90 }: typeof runsc) =>
+        `${median.toFixed(1)} MiB [${p10.toFixed(1)}–${p90.toFixed(1)}]`;
+      return { notes: [`runsc ${spread(runsc)}, crun ${spread(crun)}: ${(runsc.median / crun.median).toFixed(2)} ×`] };
+    },
+  },
+];
+
+function rowOf(name: string, moment: Moment, what: string): Row {
+  return {
+    name,
+    what,
+    beside: { peer: PEER, ratio: "cost" },
+    run: async (context) => ({ pairs: await momentBehindBoth(context, moment) }),
+  };
+}

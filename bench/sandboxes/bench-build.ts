@@ -1,0 +1,39 @@
+/** Builds of templates as any HTTP client makes them, and the ten steps that rows about builds have. */
+import { Fault } from "../../src/contract/fault.ts";
+import type { Context } from "../context.ts";
+
+const BUILD_MS = 60_000;
+const POLL_MS = 5;
+
+/** Small, so that what is measured is the work around them. */
+export const TEN_COMMANDS: readonly string[] = Array.from({ length: 10 }, (_, at) => `echo ${at} > /step-${at}`);
+
+interface BenchBuild {
+  name: string;
+  from: { fromTemplate: string } | { fromImage: string };
+  commands: readonly string[];
+  force?: boolean;
+  start?: { startCmd: string; readyCmd: string };
+}
+
+/** Until it is ready. */
+export async function build(context: Context, { name, from, commands, force = false, start }: BenchBuild) {
+  const wanted = (await context.call("POST", "/v3/templates", { name })) as { templateID: string; buildID: string };
+  const path = `/templates/${wanted.templateID}/builds/${wanted.buildID}`;
+  const steps = commands.map((command) => ({ type: "RUN", args: [command, "root"], force: false }));
+  await context.call("POST", `/v2${path}`, { ...from, ...start, steps, force });
+  const deadline = performance.now() + BUILD_MS;
+  for (;;) {
+    const said = (await context.call("GET", `${path}/status`)) as { status: string; reason?: { message: string } };
+    if (said.status === "ready") return;
+    if (said.status === "error" || performance.now() > deadline) {
+      throw new Fault(500, `the build of ${name} is ${said.status}: ${said.reason?.message ?? "it takes too long"}`);
+    }
+    await Bun.sleep(POLL_MS);
+  }
+}
+
+/** The team is the benchmark's own. */
+export async function removeTemplate(context: Context, name: string): Promise<void> {
+  await context.call("DELETE", `/templates/${name}`);
+}

@@ -1,0 +1,83 @@
+/**
+ * A sandbox to measure: made through the API, and looked at from the host's side, where its address and processes are
+ * known.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { serverFile } from "../../src/cli/down.ts";
+import { Fault } from "../../src/contract/fault.ts";
+import type { NetworkRequest } from "../../src/contract/management/network.ts";
+import { RUNTIME_PORT } from "../../src/contract/runtime/version.ts";
+import { memoryInUse } from "../../src/host/cgroup/memory-in-use.ts";
+import { slotAddress } from "../../src/host/network/address-plan.ts";
+import { serverNet } from "../../src/host/network/server-net.ts";
+import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
+import type { Context } from "../context.ts";
+
+const LIFE_SECONDS = 1800;
+const MIB = 1024 ** 2;
+
+export class BenchSandbox implements AsyncDisposable {
+  /** Where the host reaches it, past the server. */
+  readonly address: string;
+  /** Its root filesystem, as it sees it, for the host. */
+  readonly root: string;
+  readonly pids: { server: number; guest: number };
+
+  private constructor(
+    readonly context: Context,
+    readonly id: string,
+    token: string | null,
+    pid: number,
+    slot: number,
+  ) {
+    const { data } = context;
+    this.address = slotAddress(serverNet(data), slot);
+    this.root = `/proc/${pid}/root`;
+    this.pids = { server: Number.parseInt(readFileSync(serverFile(data), "utf8"), 10), guest: guestOf(pid) };
+    this.headers = {
+      "E2b-Sandbox-Id": id,
+      "E2b-Sandbox-Port": String(RUNTIME_PORT),
+      ...(token === null ? {} : { "X-Access-Token": token }),
+    };
+  }
+
+  /** What a request to its runtime port through the server carries. */
+  readonly headers: Record<string, string>;
+
+  /** `network`: its rules, if it is to have any. */
+  static async make(context: Context, network?: NetworkRequest): Promise<BenchSandbox> {
+    const request = { templateID: "base", timeout: LIFE_SECONDS, network };
+    const created = await context.call("POST", "/v2/sandboxes", request);
+    const { sandboxID: id, envdAccessToken: token } = created as { sandboxID: string; envdAccessToken: string | null };
+    const record = readRecord(join(context.data.sandboxesFolder, id));
+    if (record === undefined) throw new Fault(500, `the sandbox ${id} has no record`);
+    await context.untilReady();
+    return new BenchSandbox(context, id, token, record.pid, record.slot);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.context.call("DELETE", `/sandboxes/${this.id}`);
+    await this.context.untilReady();
+  }
+}
+
+/** What a sandbox has of the machine's memory, in MiB, as its cgroup counts it: what others have read is theirs. */
+export function memoryOf({ data }: Context, id: string): number {
+  const cgroup = readRecord(join(data.sandboxesFolder, id))?.cgroup ?? "";
+  return memoryInUse(cgroup) / MIB;
+}
+
+/** The first process has one child, which keeps the guest, and that one has one child, the guest. */
+function guestOf(pid: number): number {
+  return onlyChildOf(onlyChildOf(pid));
+}
+
+function onlyChildOf(pid: number): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
+  const [child] = children;
+  if (child === undefined || child === 0 || children.length > 1) {
+    throw new Fault(500, `process ${pid} has the children ${children.join(", ")}; one was expected`);
+  }
+  return child;
+}
