@@ -19,7 +19,9 @@ export interface Task extends Options, Address {
   outerNetwork: string;
 }
 
-const READY_MS = 30_000;
+const READY_MS = 60_000;
+/** Longer than the server waits before it begins to boot the next. */
+const SETTLED_MS = 300;
 const POLL_MS = 5;
 /** A heavy round takes about as long as so many others. */
 const HEAVY = 5;
@@ -80,20 +82,27 @@ export class Context {
 
   /**
    * Waits until the server has all its sandboxes ready, and so nothing more to do. It tells nobody, so this looks at
-   * its run folder: a sandbox that is ready has a record and no longer any disk in the host's view.
+   * its run folder: a sandbox that is ready has a record and no longer any disk in the host's view. It may keep more
+   * than it must; then it has nothing more to do when they stay as many.
    */
   async untilReady(): Promise<void> {
     const running = (await this.call("GET", "/v2/sandboxes")) as unknown[];
+    const least = running.length + this.keptReady;
     const deadline = performance.now() + READY_MS;
-    while (!this.#allBooted(running.length + this.keptReady)) {
+    let seen = { all: 0, sinceMs: 0 };
+    for (;;) {
+      const { all, booted } = this.#counted();
+      if (all === booted && all === least) return;
+      if (all !== booted || all !== seen.all) seen = { all, sinceMs: performance.now() };
+      if (all > least && performance.now() - seen.sinceMs > SETTLED_MS) return;
       if (performance.now() > deadline) throw new Fault(500, `no ready sandbox within ${READY_MS} ms`);
       await Bun.sleep(POLL_MS);
     }
   }
 
-  #allBooted(count: number): boolean {
+  #counted(): { all: number; booted: number } {
     const folders = readdirSync(this.data.sandboxesFolder).map((id) => join(this.data.sandboxesFolder, id));
     const booted = folders.filter((path) => existsSync(join(path, "record.json")) && !existsSync(join(path, "disk")));
-    return folders.length === count && booted.length === count;
+    return { all: folders.length, booted: booted.length };
   }
 }

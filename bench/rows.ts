@@ -1,5 +1,7 @@
 /** Every row of the benchmark, in the order in which they are run and shown. */
 import type { Row } from "./row.ts";
+import { bootProcessor } from "./rows/creates/boot-processor.ts";
+import { burst, burstMany, sustained } from "./rows/creates/burst.ts";
 import { create } from "./rows/creates/create.ts";
 import { createMiss, createMissMany } from "./rows/creates/create-miss.ts";
 import { createServed } from "./rows/creates/create-served.ts";
@@ -25,6 +27,10 @@ export const ROWS: readonly Row[] = [
   create,
   createMiss,
   createMissMany,
+  burst,
+  burstMany,
+  sustained,
+  bootProcessor,
   createServed,
   firstOutput,
   roundTrip,

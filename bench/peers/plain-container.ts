@@ -44,9 +44,18 @@ export class PlainContainer implements AsyncDisposable {
     await this.#run(ID);
   }
 
-  /** As many of them, each at once. */
-  async runTogether(count: number): Promise<void> {
-    await Promise.all(Array.from({ length: count }, (_, nth) => this.#run(`${ID}-${nth}`)));
+  /** As many of them, so many at a time; all at once by default. */
+  async runTogether(count: number, atOnce = count): Promise<void> {
+    let begun = 0;
+    const worker = async (nth: number) => {
+      while (begun++ < count) await this.#run(`${ID}-${nth}`);
+    };
+    await Promise.all(Array.from({ length: atOnce }, (_, nth) => worker(nth)));
+  }
+
+  /** The processor time of a run, in milliseconds: of crun and of all that it has started. */
+  async runProcessorMs(): Promise<number> {
+    return await this.#run(ID);
   }
 
   /**
@@ -84,10 +93,10 @@ export class PlainContainer implements AsyncDisposable {
     };
   }
 
-  async #run(id: string): Promise<void> {
+  async #run(id: string): Promise<number> {
     const { toolbox, data } = this.context;
     const bundle = this.#bundle(id, (config) => config);
-    await runBare([...toolbox.crun, "--root", data.crunFolder, "run", "--bundle", bundle, id]);
+    return await runBare([...toolbox.crun, "--root", data.crunFolder, "run", "--bundle", bundle, id]);
   }
 
   /** Written anew for each program. */

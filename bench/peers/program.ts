@@ -3,9 +3,10 @@ import { Fault } from "../../src/contract/fault.ts";
 import { MINIMAL_ENV } from "../../src/host/system/command.ts";
 
 const PROGRAM_MS = 20_000;
+const MICROSECONDS_OF_MS = 1000;
 
-/** Runs a program that must succeed. Its errors go to this one's. */
-export async function runBare(argv: string[]): Promise<void> {
+/** Runs a program that must succeed. Its errors go to this one's. Answers its processor time in milliseconds. */
+export async function runBare(argv: string[]): Promise<number> {
   const child = Bun.spawn(argv, {
     stdio: ["ignore", "ignore", "inherit"],
     env: { ...MINIMAL_ENV },
@@ -14,4 +15,5 @@ export async function runBare(argv: string[]): Promise<void> {
   });
   const exitCode = await child.exited;
   if (exitCode !== 0) throw new Fault(500, `${argv.join(" ")} ended with ${child.signalCode ?? exitCode}`);
+  return Number(child.resourceUsage()?.cpuTime.total ?? 0) / MICROSECONDS_OF_MS;
 }

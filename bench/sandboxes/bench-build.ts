@@ -13,12 +13,18 @@ interface BenchBuild {
   from: { fromTemplate: string } | { fromImage: string };
   commands: readonly string[];
   force?: boolean;
+  /** That of base by default. */
+  memoryMB?: number;
   start?: { startCmd: string; readyCmd: string };
 }
 
 /** Until it is ready. */
-export async function build(context: Context, { name, from, commands, force = false, start }: BenchBuild) {
-  const wanted = (await context.call("POST", "/v3/templates", { name })) as { templateID: string; buildID: string };
+export async function build(context: Context, options: BenchBuild): Promise<void> {
+  const { name, from, commands, force = false, start, memoryMB } = options;
+  const wanted = (await context.call("POST", "/v3/templates", { name, memoryMB })) as {
+    templateID: string;
+    buildID: string;
+  };
   const path = `/templates/${wanted.templateID}/builds/${wanted.buildID}`;
   const steps = commands.map((command) => ({ type: "RUN", args: [command, "root"], force: false }));
   await context.call("POST", `/v2${path}`, { ...from, ...start, steps, force });

@@ -6,7 +6,7 @@ import { DEFINED_READY } from "../../src/control/first-run.ts";
 import { imageBelow, imageFolder } from "../../src/host/image/image-folder.ts";
 import { templateImage } from "../../src/host/setup/template-image.ts";
 import type { Context } from "../context.ts";
-import { sandboxId } from "../rows/creates/create.ts";
+import { sandboxId } from "./creating.ts";
 
 const BUILD_MS = 300_000;
 const ASK_MS = 500;

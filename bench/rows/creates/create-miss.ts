@@ -7,11 +7,10 @@ import type { Context } from "../../context.ts";
 import { interleave, secondTimed, timed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
-import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
-import { sandboxId } from "./create.ts";
+import { ColdTemplate } from "../../sandboxes/cold-template.ts";
+import { createTogether, killAll } from "../../sandboxes/creating.ts";
 
 const TOGETHER = 100;
-const LIFE_SECONDS = 600;
 /** Each is a hundred boots, of which every one fills the caches for the next. */
 const FEW_ROUNDS = 2;
 
@@ -35,36 +34,11 @@ async function measure(context: Context, count: number, rounds: number) {
   const ours = async () => {
     let ids: string[] = [];
     const ms = await timed(async () => {
-      const created = Array.from({ length: count }, () => template.create());
-      ids = await Promise.all(created);
+      ids = await createTogether(context, count, template.id);
     });
-    await Promise.all(ids.map((id) => context.call("DELETE", `/sandboxes/${id}`)));
-    await context.untilReady();
+    await killAll(context, ids);
     return ms;
   };
   const peer = () => (count === 1 ? secondTimed(() => floor.run()) : timed(() => floor.runTogether(count)));
   return { pairs: await interleave(rounds, ours, peer, count === 1 ? undefined : 0) };
-}
-
-/** A snapshot of files alone: what starts from it boots, and none is kept ready. */
-class ColdTemplate implements AsyncDisposable {
-  private constructor(
-    readonly context: Context,
-    readonly id: string,
-  ) {}
-
-  static async make(context: Context): Promise<ColdTemplate> {
-    await using sandbox = await BenchSandbox.make(context);
-    const made = await context.call("POST", `/sandboxes/${sandbox.id}/snapshots`, { memory: false });
-    return new ColdTemplate(context, (made as { snapshotID: string }).snapshotID);
-  }
-
-  async create(): Promise<string> {
-    const request = { templateID: this.id, timeout: LIFE_SECONDS };
-    return sandboxId(await this.context.call("POST", "/v2/sandboxes", request));
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.context.call("DELETE", `/templates/${encodeURIComponent(this.id)}`);
-  }
 }

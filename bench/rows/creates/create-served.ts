@@ -5,7 +5,7 @@ import { interleave, timed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
 import { build, removeTemplate } from "../../sandboxes/bench-build.ts";
-import { sandboxId } from "./create.ts";
+import { sandboxId } from "../../sandboxes/creating.ts";
 
 const NAME = "bench-served";
 /** In the sandbox, and in the network of the benchmark. */

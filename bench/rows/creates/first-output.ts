@@ -11,7 +11,7 @@ export const firstOutput: Row = {
   beside: {
     peer: "podman run --rm --network=none, same root, to its output",
     ratio: "speed",
-    bounds: { atLeast: 3, aim: 8 },
+    bounds: { atLeast: 5, aim: 10 },
   },
   async run(context) {
     const program = findPodman();

@@ -14,7 +14,11 @@ const MIB = 1024 ** 2;
 export const output: Row = {
   name: "output",
   what: "stdout of one process, 128 MiB (512 MiB with --long), through Start as the SDK reads it",
-  beside: { peer: "the same command on the host, through a pipe to the same reader", ratio: "speed" },
+  beside: {
+    peer: "the same command on the host, through a pipe to the same reader",
+    ratio: "speed",
+    bounds: { atLeast: 0.2, aim: 0.4 },
+  },
   async run(context) {
     await using sandbox = await BenchSandbox.make(context);
     const bytes = context.heavyBytes / 2;

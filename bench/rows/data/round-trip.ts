@@ -10,7 +10,7 @@ export const roundTrip: Row = {
   beside: {
     peer: "crun exec … /bin/bash -l -c true in the same sandbox",
     ratio: "cost",
-    bounds: { atLeast: 1.5, aim: 0.8 },
+    bounds: { atLeast: 1.2, aim: 0.8 },
   },
   async run(context) {
     const sandbox = await Sandbox.create(context.sdk);

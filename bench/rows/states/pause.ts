@@ -19,14 +19,14 @@ time.sleep(3600)`;
 export const pause: Row = {
   name: "pause",
   what: "pause of an idle sandbox through the API",
-  beside: { peer: "bare criu dump of the like, and fsync", ratio: "cost", bounds: { atLeast: 2, aim: 1.2 } },
+  beside: { peer: "bare criu dump of the like, and fsync", ratio: "cost", bounds: { atLeast: 1.4, aim: 1.1 } },
   run: (context) => compare(context, context.rounds, async () => undefined),
 };
 
 export const pauseDirty: Row = {
   name: "pause-dirty",
   what: "pause of a sandbox with 256 MiB of its own memory",
-  beside: { peer: "bare criu dump of the like, and fsync", ratio: "cost", bounds: { atLeast: 2, aim: 1.2 } },
+  beside: { peer: "bare criu dump of the like, and fsync", ratio: "cost", bounds: { atLeast: 1.4, aim: 1.1 } },
   run: (context) => compare(context, context.heavyRounds, holdMemory),
 };
 

@@ -8,7 +8,7 @@ import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
 export const resume: Row = {
   name: "resume",
   what: "resume of an idle sandbox through the API, until its runtime has answered",
-  beside: { peer: "bare criu restore of the same image", ratio: "cost", bounds: { atLeast: 2.5, aim: 1.3 } },
+  beside: { peer: "bare criu restore of the same image", ratio: "cost", bounds: { atLeast: 1.6, aim: 1.2 } },
   async run(context) {
     await using criu = await BareCriu.make(context);
     await using sandbox = await BenchSandbox.make(context);

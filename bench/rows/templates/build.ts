@@ -5,7 +5,7 @@ import { interleave, timed } from "../../figures/samples.ts";
 import { BUILDAH_MISSING, Buildah, findBuildah } from "../../peers/buildah.ts";
 import type { Row } from "../../row.ts";
 import { build, removeTemplate, TEN_COMMANDS } from "../../sandboxes/bench-build.ts";
-import { sandboxId } from "../creates/create.ts";
+import { sandboxId } from "../../sandboxes/creating.ts";
 
 export const buildCached: Row = {
   name: "build-cached",

@@ -1,0 +1,83 @@
+/** What a boot takes of the processors, which is what counts when many are asked for. */
+import { readdirSync } from "node:fs";
+import { runningServer } from "../../../src/cli/down.ts";
+import { Fault } from "../../../src/contract/fault.ts";
+import type { Context } from "../../context.ts";
+import { type ProcessorTime, processorTimeIn, processorTimeOf } from "../../figures/processor-time.ts";
+import { interleave, summary } from "../../figures/samples.ts";
+import { PlainContainer } from "../../peers/plain-container.ts";
+import type { Row } from "../../row.ts";
+import { ColdTemplate } from "../../sandboxes/cold-template.ts";
+import { createSandbox, killAll } from "../../sandboxes/creating.ts";
+
+/** So many make one sample: the kernel counts time in steps of ten milliseconds. */
+const BOOTS = 5;
+/** After a create has been answered, a guest may still get itself ready. */
+const AFTER_MS = 500;
+
+interface Boot {
+  server: number;
+  helpers: number;
+  guest: number;
+}
+
+export const bootProcessor: Row = {
+  name: "boot-processor",
+  what: "processor time of one boot: of the server, of the programs that it starts, and of the guest",
+  beside: {
+    peer: "processor time of one crun run of true on the same root",
+    ratio: "cost",
+    bounds: { atLeast: 4, aim: 2.5 },
+  },
+  async run(context) {
+    await using template = await ColdTemplate.make(context);
+    await using floor = await PlainContainer.make(context);
+    const boots: Boot[] = [];
+    const ours = async () => {
+      const boot = await measure(context, template);
+      boots.push(boot);
+      return boot.server + boot.helpers + boot.guest;
+    };
+    const peer = async () => {
+      let ms = 0;
+      for (let nth = 0; nth < BOOTS; nth++) ms += await floor.runProcessorMs();
+      return ms / BOOTS;
+    };
+    const pairs = await interleave(context.heavyRounds, ours, peer, 1);
+    const part = (name: keyof Boot) => `${name} ${summary(boots.map((boot) => boot[name])).median.toFixed(1)} ms`;
+    return { pairs, notes: [`${part("server")}, ${part("helpers")}, ${part("guest")}`] };
+  },
+};
+
+/** Whatever boots meanwhile counts, also what the server makes ready ahead. */
+async function measure(context: Context, template: ColdTemplate): Promise<Boot> {
+  await context.untilReady();
+  const pid = runningServer(context.data);
+  if (pid === undefined) throw new Fault(500, "the server does not run");
+  const known = new Set(sandboxesOf(context));
+  const idle = processorTimeOf(pid);
+  await Bun.sleep(AFTER_MS);
+  const before = processorTimeOf(pid);
+  const begun = performance.now();
+  const ids: string[] = [];
+  while (ids.length < BOOTS) ids.push(await createSandbox(context, template.id));
+  await Bun.sleep(AFTER_MS);
+  const after = processorTimeOf(pid);
+  const booted = sandboxesOf(context).filter((id) => !known.has(id));
+  if (booted.length === 0) throw new Fault(500, "no create was a boot: all came from what was ready");
+  const guests = booted.map((id) => processorTimeIn(`${context.data.cgroup}/${id}`));
+  // What the server does anyway while time passes is not the boots'.
+  const passed = (performance.now() - begun) / AFTER_MS;
+  const anyway = (name: keyof ProcessorTime) => (before[name] - idle[name]) * passed;
+  const each = (name: keyof ProcessorTime) => (after[name] - before[name] - anyway(name)) / booted.length;
+  await killAll(context, ids);
+  return {
+    server: each("own"),
+    helpers: each("ended"),
+    guest: guests.reduce((sum, ms) => sum + ms, 0) / booted.length,
+  };
+}
+
+function sandboxesOf({ data }: Context): string[] {
+  return readdirSync(data.sandboxesFolder);
+}

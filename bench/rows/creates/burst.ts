@@ -1,0 +1,66 @@
+/**
+ * Many creates at once, of the template of which the server keeps some ready: what is beyond these is booted. And the
+ * same without a pause between one and the next, for which nothing can be made ready ahead.
+ */
+import { interleave, timed } from "../../figures/samples.ts";
+import { PlainContainer } from "../../peers/plain-container.ts";
+import type { Row } from "../../row.ts";
+import { createSandbox, createTogether, killAll } from "../../sandboxes/creating.ts";
+
+/** Of crun, which would only be slower with more. */
+const AT_ONCE = 8;
+const IN_A_ROW = 30;
+const ROUNDS_MIN = 3;
+/** Each is a hundred boots, of which every one fills the caches for the next. */
+const FEW_ROUNDS = 2;
+const BOUNDS = { atLeast: 3, aim: 2 };
+
+export const burst: Row = burstOf("burst-20", 20, BOUNDS);
+export const burstMany: Row = burstOf("burst-100", 100, BOUNDS);
+
+function burstOf(name: string, count: number, bounds: { atLeast: number; aim: number }): Row {
+  return {
+    name,
+    what: `${count} creates at once through the API, until the last is there`,
+    beside: { peer: `${count} crun runs of true on the same root, ${AT_ONCE} at a time`, ratio: "cost", bounds },
+    async run(context) {
+      await using floor = await PlainContainer.make(context);
+      const ours = async () => {
+        await context.untilReady();
+        let ids: string[] = [];
+        const ms = await timed(async () => {
+          ids = await createTogether(context, count);
+        });
+        await killAll(context, ids);
+        return ms;
+      };
+      const few = count > IN_A_ROW ? FEW_ROUNDS : ROUNDS_MIN;
+      const rounds = context.long ? context.heavyRounds : Math.min(context.heavyRounds, few);
+      return { pairs: await interleave(rounds, ours, () => timed(() => floor.runTogether(count, AT_ONCE)), 1) };
+    },
+  };
+}
+
+export const sustained: Row = {
+  name: "sustained",
+  what: `one create of ${IN_A_ROW} that are made one after another without a pause`,
+  beside: {
+    peer: "one crun run of true on the same root, of as many one after another",
+    ratio: "cost",
+    bounds: { atLeast: 3, aim: 1.5 },
+  },
+  async run(context) {
+    await using floor = await PlainContainer.make(context);
+    const ours = async () => {
+      await context.untilReady();
+      const ids: string[] = [];
+      const ms = await timed(async () => {
+        while (ids.length < IN_A_ROW) ids.push(await createSandbox(context));
+      });
+      await killAll(context, ids);
+      return ms / IN_A_ROW;
+    };
+    const peer = async () => (await timed(() => floor.runTogether(IN_A_ROW, 1))) / IN_A_ROW;
+    return { pairs: await interleave(Math.min(context.heavyRounds, ROUNDS_MIN), ours, peer, 1) };
+  },
+};

@@ -1,0 +1,26 @@
+/** Creates and kills through the management interface, as any HTTP client makes them. */
+import { Fault } from "../../src/contract/fault.ts";
+import type { Context } from "../context.ts";
+
+const LIFE_SECONDS = 1800;
+
+/** Answers its id. */
+export async function createSandbox(context: Context, templateID = "base"): Promise<string> {
+  return sandboxId(await context.call("POST", "/v2/sandboxes", { templateID, timeout: LIFE_SECONDS }));
+}
+
+export async function createTogether(context: Context, count: number, templateID = "base"): Promise<string[]> {
+  return await Promise.all(Array.from({ length: count }, () => createSandbox(context, templateID)));
+}
+
+/** Until the server is as idle as before they were. */
+export async function killAll(context: Context, ids: readonly string[]): Promise<void> {
+  await Promise.all(ids.map((id) => context.call("DELETE", `/sandboxes/${id}`)));
+  await context.untilReady();
+}
+
+export function sandboxId(created: unknown): string {
+  const { sandboxID } = created as { sandboxID?: unknown };
+  if (typeof sandboxID !== "string") throw new Fault(500, "the answer to a create has no sandboxID");
+  return sandboxID;
+}
