@@ -40,6 +40,8 @@ export class BenchServer {
     /** A command line prefix that leads into the network. */
     readonly network: readonly string[],
     readonly cacheFolder: string,
+    /** Settings besides the usual ones. */
+    readonly settings: Record<string, string> = {},
   ) {}
 
   async start(interrupted: AbortSignal): Promise<void> {
@@ -48,7 +50,7 @@ export class BenchServer {
     if (Bun.which("openssl") !== null) await new LocalAuthority(this.folder).renew(LOCAL_DOMAIN, Date.now());
     const log = join(this.folder, "server.log");
     this.#child = Bun.spawn([...this.network, ...COMMAND, "up"], {
-      env: environment(this.folder, this.cacheFolder),
+      env: environment(this.folder, this.cacheFolder, this.settings),
       stdin: "ignore",
       stdout: "pipe",
       stderr: Bun.file(log),
@@ -102,12 +104,17 @@ async function teardown(folder: string, network: readonly string[], cacheFolder:
   for (const path of [folder, `${folder}-trust`]) await rm(path, { recursive: true, force: true, maxRetries: 10 });
 }
 
-function environment(folder: string, cacheFolder: string): Record<string, string> {
+function environment(
+  folder: string,
+  cacheFolder: string,
+  settings: Record<string, string> = {},
+): Record<string, string> {
   return serverEnv(folder, {
     SANDLOT_CACHE: cacheFolder,
     SANDLOT_LISTEN: LISTEN,
     SANDLOT_READY: String(READY_SANDBOXES),
     SANDLOT_IMAGES: `${SMALL_IMAGE}=layout:${layoutIn(folder)}`,
+    ...settings,
   });
 }
 

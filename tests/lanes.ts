@@ -36,6 +36,7 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "src/store/builds.test.ts": 10,
   "src/store/store.test.ts": 10,
   "tests/functional/cli/cli.test.ts": 30,
+  "tests/functional/cli/trace.test.ts": 20,
   "tests/functional/examples/browser-task.test.ts": 20,
   "tests/functional/examples/interpreter.test.ts": 30,
   "tests/functional/desktop/desktop-pause.test.ts": 20,

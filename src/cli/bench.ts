@@ -1,16 +1,25 @@
 /**
- * `sandlot bench`: make sure that everything is there, then hand over to the benchmark, which is a program of its own.
+ * `sandlot bench` and `sandlot trace`: make sure that everything is there, then hand over to a program that measures on
+ * a server of its own.
  */
 import { join } from "node:path";
 import type { Config } from "./config.ts";
 import { demandRoot, prepare } from "./prepare.ts";
 
-const PROGRAM = join(import.meta.dir, "../../bench/main.ts");
+const PROGRAMS = join(import.meta.dir, "../../bench");
 
 export async function bench(config: Config, args: readonly string[]): Promise<number> {
+  return await handOver(config, "main.ts", args);
+}
+
+export async function trace(config: Config, args: readonly string[]): Promise<number> {
+  return await handOver(config, "trace/main.ts", args);
+}
+
+async function handOver(config: Config, program: string, args: readonly string[]): Promise<number> {
   demandRoot();
   await prepare(config);
-  const child = Bun.spawn([process.execPath, PROGRAM, ...args], {
+  const child = Bun.spawn([process.execPath, join(PROGRAMS, program), ...args], {
     env: { ...process.env, SANDLOT_CACHE: config.cacheFolder },
     stdio: ["ignore", "inherit", "inherit"],
   });

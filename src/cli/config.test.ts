@@ -49,6 +49,7 @@ test("without a setting the documented defaults hold", () => {
     volumes: { sizeMB: 10_240, sizeMaxMB: 102_400, perTeam: 100, mountsPerSandbox: 16 },
     localImages: {},
     registries: [],
+    stepsFile: undefined,
   });
 });
 

@@ -45,6 +45,8 @@ export interface Config {
   volumes: { sizeMB: number; sizeMaxMB: number; perTeam: number; mountsPerSandbox: number };
   localImages: Record<string, LocalImage>;
   registries: AllowedRegistry[];
+  /** File to which steps are written. */
+  stepsFile: string | undefined;
 }
 
 const RATE_MAX = 1_000_000;
@@ -72,7 +74,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     listen: parseListen("listen", value("listen") ?? "127.0.0.1:3000"),
     addresses: parseAddresses(value),
     wall: parseWall(value("wall") ?? "crun"),
-    runsc: parseProgram("runsc", value("runsc")),
+    runsc: parsePath("runsc", value("runsc")),
     readyPerKind: parseCount("ready", value("ready") ?? "2", 0, READY_MAX),
     resolver: parseResolver(value("resolver")),
     debianMirror: value("debianMirror"),
@@ -102,6 +104,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     volumes: parseVolumes(value),
     localImages: parseLocalImages(value("images") ?? ""),
     registries: parseRegistries(value("registries") ?? ""),
+    stepsFile: parsePath("stepsFile", value("stepsFile")),
   };
 }
 
@@ -219,7 +222,7 @@ function parseWall(text: string): Wall {
   return text;
 }
 
-function parseProgram(key: string, path: string | undefined): string | undefined {
+function parsePath(key: string, path: string | undefined): string | undefined {
   return path === undefined ? undefined : absolute(key, path);
 }
 

@@ -23,3 +23,5 @@ export const CERTIFICATE_LOOK_EVERY_MS = 5_000;
 export const LEAVING_LISTENER_MS = 30_000;
 /** How often it is looked whether the certificate of `sandlot tls` comes to its end. */
 export const RENEW_LOOK_EVERY_MS = 12 * 3_600_000;
+/** Steps of what the server does, where the operator has them written to a file: how often, and how much at most. */
+export const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;

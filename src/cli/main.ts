@@ -1,9 +1,9 @@
 /**
- * The `sandlot` command: up, down, doctor, tls, keys, limits, templates, bench. Each command is a file of its own; this
+ * The `sandlot` command: up, down, doctor, tls, keys, limits, templates, bench, trace. Each command has a file; this
  * one picks it and turns what went wrong into a message and an exit code.
  */
 import { Fault } from "../contract/fault.ts";
-import { bench } from "./bench.ts";
+import { bench, trace } from "./bench.ts";
 import { loadConfig } from "./config.ts";
 import { doctor } from "./doctor.ts";
 import { down } from "./down.ts";
@@ -39,6 +39,9 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
   sandlot templates wall NAME crun|runsc|default
                                what sandboxes of a template are kept behind; "default": what the setting says
   sandlot bench                measure, each figure beside its floor or peer
+  sandlot trace create|exec|fork|pause|resume …
+                               do a real one on a server of its own, and show every step with its wall time and its
+                               processor time; --ready: with a sandbox booted ahead
   sandlot help
 
 Settings are environment variables; docs/configuration.md lists them.`;
@@ -71,6 +74,8 @@ async function main(args: readonly string[]): Promise<number> {
       return await templates(loadConfig(process.env), rest);
     case "bench":
       return await bench(loadConfig(process.env), rest);
+    case "trace":
+      return await trace(loadConfig(process.env), rest);
     case "help":
     case "--help":
     case "-h":

@@ -7,6 +7,7 @@ import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
 import { createIds } from "../control/access/ids.ts";
 import { createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
+import { traceControl } from "../control/tracing.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
 import { createEdge } from "../edge/edge.ts";
 import { RouteTable } from "../edge/route-table.ts";
@@ -20,14 +21,17 @@ import { TemplateImages } from "../host/setup/template-images.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { outliveOthers } from "../host/system/oom-score.ts";
 import { startTicks } from "../host/system/start-ticks.ts";
+import { traceHost } from "../host/tracing.ts";
 import { openStore } from "../store/store.ts";
 import { systemClock } from "../work/clock.ts";
 import { described, type Log, stderrLog } from "../work/log.ts";
+import { stepsInto } from "../work/step-file.ts";
 import { banner } from "./banner.ts";
 import { buildAhead, builtinDefinition } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
 import { serverFile } from "./down.ts";
 import { firstApiKey } from "./first-api-key.ts";
+import { STEPS_FILE } from "./limits.ts";
 import { Listeners } from "./listeners.ts";
 import { currentGuestFolder, demandRoot } from "./prepare.ts";
 
@@ -43,6 +47,7 @@ export async function serve(config: Config): Promise<number> {
   writeFileSync(serverFile(data), `${process.pid} ${startTicks(process.pid)}`);
   applySettings(data);
 
+  if (config.stepsFile !== undefined) traceHost(data.cgroup, stepsInto(config.stepsFile, STEPS_FILE));
   const log = stderrLog;
   outliveOthers();
   await prepareStoreFiles(data.storeFile);
@@ -90,6 +95,7 @@ export async function serve(config: Config): Promise<number> {
     volumeContent: host.content,
     volumeBounds: config.volumes,
   });
+  if (config.stepsFile !== undefined) traceControl(control, store);
   await store.makeRoom().catch((error: unknown) => {
     log.write({ level: "error", event: "the disk has no room for the store", error: described(error) });
   });

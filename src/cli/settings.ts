@@ -227,6 +227,12 @@ export const SETTINGS = [
     description:
       "Registries in private networks that images may be fetched from, as HOST:PORT. With http://: without TLS.",
   },
+  {
+    key: "stepsFile",
+    variable: "SANDLOT_STEPS_FILE",
+    default: "none",
+    description: "File to which the server writes every step of what it does, with its times; for sandlot trace.",
+  },
 ] as const satisfies readonly Setting[];
 
 export type SettingKey = (typeof SETTINGS)[number]["key"];

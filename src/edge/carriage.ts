@@ -3,6 +3,7 @@
  * long body is gathered, each side is held back when the other does not keep up, and each side's end or failure reaches
  * the other. An answer that is not framed as HTTP says, or ends before its end, breaks the client's, too.
  */
+import { beginStep } from "../work/steps.ts";
 import { type AnswerHead, AnswerHeadReader } from "./answer-head.ts";
 import { linesTowardsClient } from "./carried-headers.ts";
 import { BodyUntilClose, ChunkedBody, CountedBody, type Framing } from "./front/body-framing.ts";
@@ -65,6 +66,7 @@ class Carriage implements SandboxSocketListener, BodySink {
   #before = NOTHING;
   #chunks = 0;
   #isHeld = false;
+  #endStep = beginStep("edge: connect");
 
   constructor(client: ClientRequest, asked: Asked, outcome: Outcome) {
     this.#client = client;
@@ -83,6 +85,7 @@ class Carriage implements SandboxSocketListener, BodySink {
   opened(socket: SandboxSocket): void {
     const client = this.#client;
     this.#socket = socket;
+    this.#nextStep("edge: until the answer begins");
     const framing = this.#inChunks ? "transfer-encoding: chunked\r\n" : "";
     this.#before = Buffer.from(`${this.#asked.head}${framing}\r\n`, "latin1");
     socket.listen(this);
@@ -155,7 +158,13 @@ class Carriage implements SandboxSocketListener, BodySink {
     else this.#fail(new Error("the service hung up within its answer"));
   }
 
+  #nextStep(name: string): void {
+    this.#endStep();
+    this.#endStep = beginStep(name);
+  }
+
   #begin({ status, statusText, headers, rest }: AnswerHead): void {
+    this.#nextStep("edge: carry the answer");
     const lines = { status, statusText, headers: linesTowardsClient(headers) };
     if (status === SWITCHING_PROTOCOLS && this.#asked.mayUpgrade === true) {
       this.#becomeTunnel({ status, statusText, headers }, rest);
@@ -200,12 +209,14 @@ class Carriage implements SandboxSocketListener, BodySink {
   /** The service has nothing more to say that anybody wants to hear. */
   #leave(): void {
     this.#isOver = true;
+    this.#endStep();
     this.#client.onGone = undefined;
     this.#socket.finish();
   }
 
   #fail(failure: unknown): void {
     this.#isOver = true;
+    this.#endStep();
     const wasBegun = this.#framing !== undefined;
     this.#client.onGone = undefined;
     this.#socket.terminate();

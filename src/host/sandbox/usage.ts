@@ -46,7 +46,7 @@ export class UsageMeter {
   /** Undefined: it ended. */
   async read({ cgroup, pid, rootPid = pid }: Measured): Promise<Usage | undefined> {
     try {
-      const cpuUsedMs = this.#cpuUsedMs(cgroup);
+      const cpuUsedMs = this.cpuUsedMs(cgroup);
       const memory = this.#memory(cgroup);
       return { cpuUsedMs, ...memory, ...(await this.#disk(rootPid)) };
     } catch (thrown) {
@@ -55,7 +55,7 @@ export class UsageMeter {
     }
   }
 
-  #cpuUsedMs(cgroup: string): number {
+  cpuUsedMs(cgroup: string): number {
     const folder = join(this.#cpuFolder, cgroup);
     return this.#isV2
       ? counter(readFileSync(join(folder, "cpu.stat"), "utf8"), "usage_usec") / 1000

@@ -4,7 +4,9 @@
  */
 import { basename } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { step } from "../../work/steps.ts";
 import { COMMAND_DEFAULT_MS, COMMAND_OUTPUT_MAX_BYTES } from "../limits.ts";
+import { noteProcess } from "./noted-process.ts";
 import { overloaded, shortageOf } from "./overload.ts";
 
 interface CommandOptions {
@@ -39,6 +41,10 @@ export const MINIMAL_ENV: Readonly<Record<string, string>> = {
 
 /** Runs a command to its end and answers how it went, whatever the exit code. */
 export async function attempt(argv: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
+  return await step(`program ${options.name ?? basename(argv[0] ?? "")}`, () => attemptNow(argv, options));
+}
+
+async function attemptNow(argv: readonly string[], options: CommandOptions): Promise<CommandResult> {
   const timeoutMs = options.timeoutMs ?? COMMAND_DEFAULT_MS;
   let child: ReturnType<typeof spawnPiped>;
   try {
@@ -66,6 +72,7 @@ export async function attempt(argv: readonly string[], options: CommandOptions =
     }
     return { exitCode, stdout, stderr };
   } finally {
+    noteProcess(child);
     clearTimeout(timer);
   }
 }

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { CRUN_REMOVE_MS, CRUN_REMOVE_TRIES_MAX, CRUN_START_LOOK_EVERY_MS, CRUN_START_MS } from "../../limits.ts";
 import { attempt, cannotStart, MINIMAL_ENV } from "../../system/command.ts";
+import { noteProcess } from "../../system/noted-process.ts";
 import { overloaded } from "../../system/overload.ts";
 import { startTicks } from "../../system/start-ticks.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
@@ -84,6 +85,7 @@ export class Crun {
       child.kill("SIGKILL");
     }, timeoutMs);
     const exitCode = await child.exited.finally(() => clearTimeout(timer));
+    noteProcess(child);
     if (timedOut) throw overloaded(`${name} did not end within ${timeoutMs} ms`);
     const stderr = exitCode === 0 ? "" : await readFile(log, "utf8").catch(() => "(no log)");
     return { exitCode, stdout: "", stderr };

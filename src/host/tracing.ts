@@ -1,0 +1,128 @@
+/**
+ * For `sandlot trace`: which calls of this room are steps, and what they use of the processors. A class that is not
+ * named here is as it was; without a call of `traceHost`, all are.
+ */
+import { recordSteps, type Step, stepsOf, type Uses } from "../work/steps.ts";
+import { TemplateSandboxes } from "./build/template-sandboxes.ts";
+import { Checkpoints } from "./checkpoint/checkpoints.ts";
+import { Disks } from "./disk/disks.ts";
+import { GuestClient } from "./guest-link/guest-client.ts";
+import { GuestPages } from "./guest-link/guest-pages.ts";
+import { Machine } from "./machine.ts";
+import type { MountJob } from "./mount/mount-job.ts";
+import { Mounts } from "./mount/mounts.ts";
+import { Firewall } from "./network/firewall.ts";
+import { Network } from "./network/network.ts";
+import { Criu } from "./runtime/crun/criu.ts";
+import { Crun } from "./runtime/crun/crun.ts";
+import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
+import { Checkpointing } from "./sandbox/checkpointing.ts";
+import { Endings } from "./sandbox/endings.ts";
+import { Starting } from "./sandbox/starting.ts";
+import { UsageMeter } from "./sandbox/usage.ts";
+import { VolumeMounts } from "./sandbox/volume-mounts.ts";
+import { type Thread, threadMs, threads } from "./system/thread-times.ts";
+
+/** As Bun calls the threads that are programs of ours. */
+const WORKER_THREAD = "Worker";
+const THREADS_KNOWN_MS = 1_000;
+
+/** Once in the life of a process. `cgroup` is that of all sandboxes; `write` is given each step when it is over. */
+export function traceHost(cgroup: string, write: (step: Step) => void): void {
+  nameSteps();
+  recordSteps({ read: processorTimes(cgroup), write });
+}
+
+function nameSteps(): void {
+  stepsOf(Machine.prototype, {
+    create: "host: create",
+    pause: "host: pause",
+    resume: "host: resume",
+    snapshot: "host: snapshot",
+    destroy: "host: destroy",
+    removeCheckpoint: "host: remove the checkpoint",
+  });
+  stepsOf(TemplateSandboxes.prototype, { create: "of its template" });
+  stepsOf(Starting.prototype, {
+    boot: "boot",
+    startAhead: "start one ahead",
+    fromCheckpoint: "start from the checkpoint",
+    handOver: "hand over",
+  });
+  stepsOf(Checkpointing.prototype, { write: "write the checkpoint" });
+  stepsOf(Checkpoints.prototype, {
+    makeLasting: "fsync of the checkpoint",
+    commit: "name the checkpoint",
+    demandIntact: "check that the image is whole",
+    remove: "remove a checkpoint",
+  });
+  stepsOf(Endings.prototype, { end: "clear away", endById: "end" });
+  stepsOf(VolumeMounts.prototype, { mapTo: "volumes" });
+  stepsOf(Disks.prototype, {
+    attach: "disk",
+    attachCopy: "disk: a copy",
+    releaseMounts: "disk: release",
+    remove: "disk: remove",
+  });
+  stepsOf(Mounts.prototype, { do: ({ kind }: MountJob) => `mount worker: ${kind}` });
+  stepsOf(GuestPages.prototype, { hold: "pages of the guest" });
+  stepsOf(GuestClient.prototype, {
+    ready: "guest: until it answers",
+    configure: "guest: settings",
+    rehearse: "guest: rehearse a command",
+  });
+  stepsOf(Network.prototype, {
+    setEgress: "network: rules",
+    plug: "network: plug in",
+    settle: "network: settle",
+    unplug: "network: unplug",
+    free: "network: free the slot",
+  });
+  stepsOf(Firewall.prototype, { run: "network: firewall" });
+  stepsOf(CrunRuntime.prototype, {
+    create: "runtime: create",
+    start: "runtime: start",
+    checkpoint: "runtime: checkpoint",
+    wipeForCopies: "runtime: wipe for copies",
+    restore: "runtime: restore",
+    remove: "runtime: remove",
+  });
+  stepsOf(Crun.prototype, { create: "crun create", start: "crun start", remove: "crun delete" });
+  stepsOf(Criu.prototype, { dump: "CRIU dump", restore: "CRIU restore" });
+}
+
+/**
+ * The server's own thread, its workers, what Bun does beside them (collector, compiler, file access), and all
+ * sandboxes. Programs that the server runs are noted by who runs them.
+ */
+function processorTimes(cgroup: string): () => Uses {
+  const sandboxes = new UsageMeter();
+  let known = ownThreads();
+  let knownAt = performance.now();
+  return () => {
+    // Looking for new ones takes longer than some steps do.
+    if (performance.now() - knownAt > THREADS_KNOWN_MS) {
+      known = ownThreads();
+      knownAt = performance.now();
+    }
+    const uses = { server: 0, workers: 0, runtime: 0, sandboxes: sandboxesMs(sandboxes, cgroup) };
+    const { user, system } = process.cpuUsage();
+    for (const thread of known) uses[thread.isFirst ? "server" : "workers"] += threadMs(thread);
+    uses.runtime = (user + system) / 1000 - uses.server - uses.workers;
+    return uses;
+  };
+}
+
+/** Those on which our programs run. */
+function ownThreads(): Thread[] {
+  return threads().filter(({ isFirst, name }) => isFirst || name === WORKER_THREAD);
+}
+
+function sandboxesMs(meter: UsageMeter, cgroup: string): number {
+  try {
+    return meter.cpuUsedMs(cgroup);
+  } catch {
+    // There has been none.
+    return 0;
+  }
+}

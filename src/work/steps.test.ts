@@ -1,0 +1,96 @@
+/** Steps are recorded with what they are within, and only when somebody asked for it. */
+import { afterEach, describe, expect, test } from "bun:test";
+import { beginStep, isRecording, noteUse, recordSteps, type Step, step, stepsOf } from "./steps.ts";
+
+afterEach(() => recordSteps(undefined));
+
+/** Each look at the counters finds one millisecond more. */
+function recorded(): Step[] {
+  const steps: Step[] = [];
+  let used = 0;
+  recordSteps({ read: () => ({ server: used++ }), write: (each) => steps.push(each) });
+  return steps;
+}
+
+/** `parent > child` for each, in the order in which they ended. */
+function places(steps: readonly Step[]): string[] {
+  const nameOf = (number: number | null) => steps.find((each) => each.number === number)?.name ?? "";
+  return steps.map(({ name, within }) => `${nameOf(within)} > ${name}`);
+}
+
+describe("steps", () => {
+  test("are within those that began them, side by side or not", async () => {
+    const steps = recorded();
+    await step("whole", async () => {
+      await Bun.sleep(1);
+      await Promise.all(["left", "right"].map((side) => step(side, () => step(`in ${side}`, () => Bun.sleep(1)))));
+      step("at once", () => 1);
+    });
+    expect(places(steps).sort()).toEqual(
+      [" > whole", "left > in left", "right > in right", "whole > at once", "whole > left", "whole > right"].sort(),
+    );
+  });
+
+  test("say how long they took and what was used meanwhile", async () => {
+    const steps = recorded();
+    await step("whole", async () => step("part", () => Bun.sleep(5)));
+    const [part, whole] = steps;
+    expect([part?.uses, whole?.uses]).toEqual([{ server: 1 }, { server: 3 }]);
+    expect(part?.wallMs).toBeGreaterThan(3);
+    expect(whole?.wallMs).toBeGreaterThanOrEqual(part?.wallMs ?? Number.NaN);
+    expect(whole?.beganAt).toBeLessThanOrEqual(part?.beganAt ?? Number.NaN);
+  });
+
+  test("hold what is noted within them", async () => {
+    const steps = recorded();
+    await step("whole", async () => {
+      await step("a", async () => noteUse("helpers", 2));
+      await step("b", async () => noteUse("helpers", 3));
+    });
+    expect(steps.map(({ name, uses }) => [name, uses.helpers])).toEqual([
+      ["a", 2],
+      ["b", 3],
+      ["whole", 5],
+    ]);
+  });
+
+  test("that fail are told as such, and the failure goes on", async () => {
+    const steps = recorded();
+    const fail = () => {
+      throw new Error("no");
+    };
+    expect(() => step("at once", fail)).toThrow("no");
+    await expect(step("later", async () => fail())).rejects.toThrow("no");
+    expect(steps.map(({ name, failed }) => [name, failed])).toEqual([
+      ["at once", true],
+      ["later", true],
+    ]);
+  });
+
+  test("can be the calls of a class, with what it keeps to itself", async () => {
+    class Disk {
+      readonly #size = 7;
+      async attach(name: string): Promise<string> {
+        return `${name} of ${this.#size}`;
+      }
+    }
+    stepsOf(Disk.prototype, { attach: (name: string) => `attach ${name}` });
+    expect(await new Disk().attach("a")).toBe("a of 7");
+    const steps = recorded();
+    expect(await new Disk().attach("b")).toBe("b of 7");
+    expect(steps.map(({ name }) => name)).toEqual(["attach b"]);
+  });
+
+  test("are none when nobody records", () => {
+    expect(isRecording()).toBe(false);
+    const steps = recorded();
+    const end = beginStep("begun");
+    recordSteps(undefined);
+    end();
+    end();
+    beginStep("nothing")();
+    noteUse("helpers", 1);
+    expect(step("nothing", () => 3)).toBe(3);
+    expect(steps.map(({ name }) => name)).toEqual(["begun"]);
+  });
+});

@@ -1,0 +1,57 @@
+/** `sandlot trace` does each of what it can trace, and shows where the time went. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { TRACED } from "../../../bench/trace/options.ts";
+import { serverEnv } from "../../../src/cli/testing/server-env.ts";
+import { run } from "../../../src/host/system/command.ts";
+
+const PROGRAM = join(import.meta.dir, "../../../src/cli/main.ts");
+const TRACE_MS = 240_000;
+const HEAD = ["server", "workers", "runtime", "helpers", "sandboxes"];
+
+/** One table for each, in the order of `TRACED`. */
+let tables: string[] = [];
+
+beforeAll(async () => {
+  const { SANDLOT_DATA: _, ...env } = serverEnv("");
+  const said = await run([process.execPath, PROGRAM, "trace", ...TRACED], { timeoutMs: TRACE_MS, env });
+  tables = said.trim().split("\n\n");
+}, TRACE_MS);
+
+/** The figures of the first line with this name, by their column. */
+function figuresOf(table: string, name: string): Record<string, number> {
+  const lines = table.split("\n");
+  const head = lines[1] ?? "";
+  const line = lines.find((each) => each.trim().startsWith(name)) ?? "";
+  const cell = (title: string) => {
+    const end = head.indexOf(title) + title.length;
+    return Number(line.slice(end - "wall ms".length - 1, end));
+  };
+  return Object.fromEntries(["wall ms", ...HEAD].map((title) => [title, cell(title)]));
+}
+
+describe("the steps of", () => {
+  const steps: Record<(typeof TRACED)[number], string[]> = {
+    create: ["POST /v2/sandboxes", "host: create", "boot", "disk", "mount worker: overlay", "guest: until it answers"],
+    exec: ["edge: connect", "edge: until the answer begins", "edge: carry the answer"],
+    fork: ["host: snapshot", "CRIU dump", "host: create", "CRIU restore"],
+    pause: ["host: pause", "CRIU dump", "fsync of the checkpoint", "clear away"],
+    resume: ["host: resume", "disk: a copy", "CRIU restore", "hand over"],
+  };
+  for (const [at, kind] of TRACED.entries()) {
+    test(`${kind} are shown with their times`, () => {
+      const table = tables[at] ?? "";
+      const found = steps[kind].filter((name) => table.includes(`  ${name} `));
+      expect(found).toEqual(steps[kind]);
+      const whole = figuresOf(table, "the client");
+      const sum = figuresOf(table, "sum of the steps");
+      expect(sum["wall ms"]).toBeGreaterThan(0);
+      expect(sum["wall ms"]).toBeLessThanOrEqual((whole["wall ms"] ?? 0) + 5);
+      expect(sum.server).toBeGreaterThan(0);
+      // Bash, or a guest that boots or is copied.
+      if (kind !== "pause") expect(sum.sandboxes).toBeGreaterThan(1);
+      if (kind !== "exec") expect(sum.helpers).toBeGreaterThan(1);
+      expect(table).toMatch(/processor time: [\d.]+ ms in steps, [\d.]+ ms of the client; [\d.]+ ms elsewhere/);
+    });
+  }
+});
