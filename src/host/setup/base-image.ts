@@ -10,7 +10,7 @@ import { HOSTNAME } from "../network/hostname.ts";
 import { run } from "../system/command.ts";
 import { shiftedId } from "../system/id-range.ts";
 import { debianPlace, fetchFault } from "./fetch-faults.ts";
-import { lines } from "./packages.ts";
+import { fetchDebian } from "./fetching.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
 const SUITE = "trixie";
@@ -81,20 +81,15 @@ export function debianImageStep(
     done: () => existsSync(target),
     make: (progress) =>
       makeWhole(target, async (folder) => {
-        await run(
-          [
-            "mmdebstrap",
-            "--variant=apt",
-            `--include=${packages.join(",")}`,
-            '--aptopt=Apt::Install-Recommends "false"',
-            // Nothing here needs to survive a crash half-way: an image is seen only when it is whole.
-            "--dpkgopt=force-unsafe-io",
-            SUITE,
-            folder,
-            ...(mirror === undefined ? [] : [mirror]),
-          ],
-          { timeoutMs: MAKE_MS, onOutput: lines(progress) },
-        ).catch((cause) => {
+        const options = [
+          "--variant=apt",
+          `--include=${packages.join(",")}`,
+          '--aptopt=Apt::Install-Recommends "false"',
+          // Nothing here needs to survive a crash half-way: an image is seen only when it is whole.
+          "--dpkgopt=force-unsafe-io",
+        ];
+        const debian = { suite: SUITE, mirror, options, timeoutMs: MAKE_MS };
+        await fetchDebian(folder, debian, progress).catch((cause) => {
           throw fetchFault(cause, debianPlace(cacheFolder, mirror));
         });
         progress("adding the user and the network files");

@@ -1,6 +1,5 @@
 /** Debian packages unpacked into a folder, with all that they need, and nothing of them run. */
-import { run } from "../system/command.ts";
-import { lines } from "./packages.ts";
+import { fetchDebian } from "./fetching.ts";
 
 /** The oldest Debian suite whose CRIU (≥ 4.2) can checkpoint TCP sockets on kernels from 6.16 on. */
 const SUITE = "forky";
@@ -13,17 +12,11 @@ export async function extractPackages(
   progress: (line: string) => void,
   suite = SUITE,
 ): Promise<void> {
-  await run(
-    [
-      "mmdebstrap",
-      "--variant=extract",
-      `--include=${packages.join(",")}`,
-      // Mirrors lag behind; this relaxes the date check for this folder only. Signatures are still checked.
-      '--aptopt=Acquire::Check-Valid-Until "false"',
-      suite,
-      folder,
-      ...(mirror === undefined ? [] : [mirror]),
-    ],
-    { timeoutMs: MAKE_MS, onOutput: lines(progress) },
-  );
+  const options = [
+    "--variant=extract",
+    `--include=${packages.join(",")}`,
+    // Mirrors lag behind; this relaxes the date check for this folder only. Signatures are still checked.
+    '--aptopt=Acquire::Check-Valid-Until "false"',
+  ];
+  await fetchDebian(folder, { suite, mirror, options, timeoutMs: MAKE_MS }, progress);
 }

@@ -24,6 +24,12 @@ export function npmPlace(cacheFolder: string): Place {
   return { cacheFolder, source: "npm's registry", reach: "let root's npm on this machine reach a registry" };
 }
 
+/** Another try may find what this one did not. */
+export function isUnreached(cause: unknown): boolean {
+  const said = cause instanceof Error ? cause.message : String(cause);
+  return UNREACHED.test(said) && !FULL.test(said) && !ABSENT.test(said);
+}
+
 /** Of what a tool has said. What nobody knows stays what it is: the server's log has it. */
 export function fetchFault(cause: unknown, { cacheFolder, source, reach }: Place): unknown {
   const said = cause instanceof Error ? cause.message : String(cause);
@@ -34,7 +40,7 @@ export function fetchFault(cause: unknown, { cacheFolder, source, reach }: Place
   if (ABSENT.test(said)) {
     return new Fault(422, `not all that is needed is on ${source}. FIX: ${reach}`, { cause });
   }
-  if (UNREACHED.test(said)) {
+  if (isUnreached(cause)) {
     return new Fault(503, `this machine does not reach ${source}. FIX: ${reach}; then try again`, { cause });
   }
   return cause;

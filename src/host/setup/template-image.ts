@@ -25,6 +25,7 @@ import { run } from "../system/command.ts";
 import { shiftedId } from "../system/id-range.ts";
 import { BASE_IMAGE, BASE_PACKAGES, baseImageStep, debianImageStep, shiftOwners } from "./base-image.ts";
 import { fetchFault, npmPlace } from "./fetch-faults.ts";
+import { fetching } from "./fetching.ts";
 import { sourcesOf } from "./guest-sources.ts";
 import { lines } from "./packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
@@ -194,11 +195,9 @@ async function installNpm(
   for (const name of ["package.json", "package-lock.json"]) {
     await copyFile(join(folderOf(definition), folder, name), join(place, name));
   }
-  await run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"], {
-    timeoutMs: NPM_MS,
-    cwd: place,
-    onOutput: lines(progress),
-  }).catch((cause) => {
+  const options = { timeoutMs: NPM_MS, cwd: place, onOutput: lines(progress) };
+  const install = () => run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"], options);
+  await fetching(install, progress).catch((cause) => {
     throw fetchFault(cause, npmPlace(cacheFolder));
   });
   await rm(join(place, "node_modules/.cache"), { recursive: true, force: true });

@@ -1,0 +1,34 @@
+import { expect, test } from "bun:test";
+import { fetching } from "./fetching.ts";
+
+const AWAY = new Error("Temporary failure resolving 'mirror.test'");
+
+/** Fails so many times with this, then answers. */
+function failing(times: number, cause: Error): { fetch: () => Promise<string>; tries: () => number } {
+  let tries = 0;
+  const fetch = async () => {
+    if (tries++ < times) throw cause;
+    return "fetched";
+  };
+  return { fetch, tries: () => tries };
+}
+
+test("a mirror that is away for a moment is asked again, and it is said", async () => {
+  const said: string[] = [];
+  const { fetch } = failing(2, AWAY);
+  expect(await fetching(fetch, (line) => said.push(line), [0, 0])).toBe("fetched");
+  expect(said).toHaveLength(2);
+});
+
+test("one that stays away is given up", async () => {
+  const { fetch, tries } = failing(9, AWAY);
+  await expect(fetching(fetch, () => undefined, [0, 0])).rejects.toBe(AWAY);
+  expect(tries()).toBe(3);
+});
+
+test("what no further try would cure is tried once", async () => {
+  const absent = new Error("E: Unable to locate package nonsense");
+  const { fetch, tries } = failing(9, absent);
+  await expect(fetching(fetch, () => undefined, [0, 0])).rejects.toBe(absent);
+  expect(tries()).toBe(1);
+});
