@@ -199,8 +199,7 @@ export const TERMINALS_PER_SANDBOX_MAX = 256;
 /** A sandbox's disk has room for one file in each of these pieces; a small one for as many as mke2fs thinks right. */
 export const DISK_BYTES_PER_FILE = 16 * 1024;
 export const DISK_SMALL_MB = 512;
-/** Of the kernel's table of them: read at once, and of one sandbox that has ended at most so many. */
-export const FLOWS_ANSWER_BYTES = 64 * 1024;
+/** Of the kernel's table of connections: of one sandbox that has ended at most so many. */
 export const FLOWS_FORGOTTEN_MAX = 65_536;
 /** The removal of a checkpoint waits so long for restores of it, which take less, and looks so often. */
 export const CHECKPOINT_HELD_MS = 60_000;

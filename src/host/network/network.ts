@@ -2,7 +2,7 @@
  * Network of sandboxes: a slot for each, one nftables table for all. A slot is an address (address-plan.ts) and a veth
  * pair (veth.ts); the table (ruleset.ts) closes everything that is not plainly the outside.
  */
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { described, stderrLog } from "../../work/log.ts";
 import type { Egress } from "../host.ts";
 import type { EgressJudge } from "../relay/egress-judge.ts";
@@ -14,6 +14,7 @@ import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } fro
 import { hasConnectedUdp } from "./connected-udp.ts";
 import { type ConnectionRelay, EgressRules } from "./egress-rules.ts";
 import { Firewall } from "./firewall.ts";
+import { Links } from "./links.ts";
 import { defaultRouteDevice } from "./on-link.ts";
 import { OnLinkSet } from "./on-link-set.ts";
 import { plugScript, type SocketsBefore, settleScript } from "./restored-plug.ts";
@@ -22,7 +23,7 @@ import { serverNet } from "./server-net.ts";
 import { ANY_INTERFACE, type Way } from "./slot-chains.ts";
 import { Slots } from "./slots.ts";
 import { Stillness } from "./stillness.ts";
-import { INNER_INTERFACE, innerBatch, type OuterEnd, outerBatch, shaping } from "./veth.ts";
+import { INNER_INTERFACE, type OuterEnd, shaping } from "./veth.ts";
 
 const MTU_DEFAULT = 1500;
 
@@ -40,6 +41,7 @@ export class Network {
   /** Of which sandbox the kernel may still know connections, by free slot. Unknown: of any. */
   readonly #flows = new Map<number, string>();
   readonly #firewall = new Firewall();
+  readonly #links: Links;
   readonly #egress: EgressRules;
   readonly #onLink: OnLinkSet;
   /** Slots of sandboxes that were found running. */
@@ -53,6 +55,7 @@ export class Network {
     readonly bandwidthMbit?: number,
   ) {
     this.net = serverNet(data);
+    this.#links = new Links(this.net);
     this.table = `sandlot_${data.tag}`;
     this.#interfacePrefix = `${ANY_INTERFACE}${data.tag}`;
     const { net, table } = this;
@@ -96,24 +99,23 @@ export class Network {
     this.#onLink.close();
     await this.#egress.settled();
     await this.#egress.relay?.close();
+    this.#links.close();
   }
 
   /** Takes away all that `open` and `plug` made on this machine. */
   async remove(): Promise<void> {
-    await this.close();
     await attempt(["nft", "delete", "table", "inet", this.table]);
     await attempt(["ip", "address", "del", `${this.gateway}/32`, "dev", "lo"]);
     await this.removeInterfaces(new Set());
+    await this.close();
   }
 
   /** Interfaces of this server that belong to no slot in `keep` are removed. */
   async removeInterfaces(keep: ReadonlySet<number>): Promise<void> {
     const links = JSON.parse(await run(["ip", "-json", "link", "show", "type", "veth"])) as { ifname?: string }[];
-    for (const { ifname } of links) {
-      if (ifname === undefined || !ifname.startsWith(this.#interfacePrefix)) continue;
-      if (keep.has(Number(ifname.slice(this.#interfacePrefix.length + 1)))) continue;
-      await attempt(["ip", "link", "delete", ifname]);
-    }
+    const names = links.flatMap(({ ifname }) => (ifname?.startsWith(this.#interfacePrefix) ? [ifname] : []));
+    const over = names.filter((name) => !keep.has(Number(name.slice(this.#interfacePrefix.length + 1))));
+    await Promise.all(over.map((name) => this.#removeInterface(name)));
   }
 
   /** A free slot. Fault 503 when there is none. */
@@ -155,13 +157,11 @@ export class Network {
   /** Connects the network namespace of process `pid` to the slot. `slotAlone` as in veth.ts. */
   async plug(slot: number, pid: number, slotAlone = false): Promise<void> {
     const namespace = `/proc/${pid}/ns/net`;
-    const end = this.#outerEnd({ slot, namespace, slotAlone });
-    await run(["ip", "-batch", "-"], { stdin: outerBatch(end) });
-    writeFileSync(`/proc/sys/net/ipv6/conf/${this.#interface(slot)}/disable_ipv6`, "1");
-    const inside = ["nsenter", `--net=${namespace}`, "--"];
-    await run([...inside, "ip", "-batch", "-"], { stdin: innerBatch(end) });
+    const { bandwidthMbit: _, ...end } = this.#outerEnd({ slot, namespace, slotAlone });
+    await this.#links.plug(end);
     if (this.bandwidthMbit === undefined) return;
     await run(["tc", ...shaping(this.#interface(slot), this.bandwidthMbit).split(" ")]);
+    const inside = ["nsenter", `--net=${namespace}`, "--"];
     await run([...inside, "tc", ...shaping(INNER_INTERFACE, this.bandwidthMbit).split(" ")]);
   }
 
@@ -210,7 +210,17 @@ export class Network {
 
   /** The veth pair goes with the sandbox's namespace, but not at once; one that was never plugged has none. */
   async unplug(slot: number): Promise<void> {
-    await attempt(["ip", "link", "delete", this.#interface(slot)]);
+    await this.#removeInterface(this.#interface(slot));
+  }
+
+  /** One that stays is in nobody's way but that of the next sandbox with its slot, which is told. */
+  async #removeInterface(name: string): Promise<void> {
+    try {
+      await this.#links.unplug(name);
+    } catch (error) {
+      const event = "the interface of a sandbox that has ended could not be removed";
+      stderrLog.write({ level: "error", event, name, error: described(error) });
+    }
   }
 
   /**

@@ -1,0 +1,59 @@
+/** Interfaces of sandboxes, asynchronously: they are made and removed on a thread of their own, in order. */
+import { JobThread } from "../system/job-thread.ts";
+import { LINK_JOB_MS } from "../system/limits.ts";
+import type { LinkJob } from "./plugging.ts";
+
+/** Of links that are about to go; each server of a machine has its own. */
+const GROUP_FIRST = 0x5a_1d_07_00;
+
+export class Links {
+  readonly #group: number;
+  readonly #thread = new JobThread<LinkJob>({
+    program: new URL("./link-worker.ts", import.meta.url),
+    what: "the network of a sandbox could not be made ready",
+    withinMs: LINK_JOB_MS,
+  });
+  /** At most one for each slot. */
+  #leaving: { name: string; done: PromiseWithResolvers<void> }[] = [];
+  #isBusy = false;
+
+  constructor(net: number) {
+    this.#group = GROUP_FIRST + net;
+  }
+
+  async plug(end: Extract<LinkJob, { kind: "plug" }>["end"]): Promise<void> {
+    await this.#thread.do({ kind: "plug", end });
+  }
+
+  /**
+   * Resolves when there is no such interface. The kernel waits a while before it lets go of one, and nobody can make
+   * one meanwhile: while some go, the next gather, and go together.
+   */
+  async unplug(name: string): Promise<void> {
+    const done = Promise.withResolvers<void>();
+    this.#leaving.push({ name, done });
+    if (!this.#isBusy) void this.#work();
+    await done.promise;
+  }
+
+  /** With the next job there is a thread again. */
+  close(): void {
+    this.#thread.close();
+  }
+
+  async #work(): Promise<void> {
+    this.#isBusy = true;
+    while (this.#leaving.length > 0) {
+      const together = this.#leaving;
+      this.#leaving = [];
+      try {
+        const names = together.map(({ name }) => name);
+        await this.#thread.do({ kind: "unplug", names, group: this.#group });
+        for (const { done } of together) done.resolve();
+      } catch (cause) {
+        for (const { done } of together) done.reject(cause);
+      }
+    }
+    this.#isBusy = false;
+  }
+}

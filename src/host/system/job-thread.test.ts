@@ -1,0 +1,48 @@
+import { afterEach, expect, test } from "bun:test";
+import { JobThread } from "./job-thread.ts";
+import type { OddJob } from "./testing/odd-jobs.ts";
+
+const threads: JobThread<OddJob>[] = [];
+afterEach(() => {
+  for (const thread of threads.splice(0)) thread.close();
+});
+
+function newThread(withinMs = 60_000): JobThread<OddJob> {
+  const program = new URL("./testing/odd-jobs.ts", import.meta.url);
+  const thread = new JobThread<OddJob>({ program, what: "the job could not be done", withinMs });
+  threads.push(thread);
+  return thread;
+}
+
+test("jobs are answered, each with its own", async () => {
+  const thread = newThread();
+  expect(await Promise.all([thread.do("done"), thread.do("slow"), thread.do("done")])).toEqual([true, false, true]);
+});
+
+test("a failure comes with its status and its words, and the next job is done", async () => {
+  const thread = newThread();
+  await expect(thread.do("refused")).rejects.toMatchObject({ status: 404, message: "there is none" });
+  expect(await thread.do("done")).toBe(true);
+});
+
+test("a shortage says when to come again, and names no path", async () => {
+  await expect(newThread().do("short")).rejects.toMatchObject({
+    status: 503,
+    message: "the job could not be done (EMFILE); the machine may be overloaded",
+    headers: { "retry-after": "5" },
+  });
+});
+
+test("whoever has waited long enough is told to come again; the thread goes on", async () => {
+  const thread = newThread(1);
+  await expect(thread.do("slow")).rejects.toMatchObject({ status: 503 });
+  await expect(thread.do("slow")).rejects.toThrow("the job could not be done within 1 ms");
+});
+
+test("a thread that must not go on is replaced, and all that wait for it are told", async () => {
+  const thread = newThread();
+  const [fatal, next] = await Promise.allSettled([thread.do("fatal"), thread.do("done")]);
+  expect([fatal, next]).toMatchObject([{ status: "rejected" }, { status: "rejected" }]);
+  expect(fatal).toMatchObject({ reason: { message: "the job could not be done: the thread for it has ended" } });
+  expect(await thread.do("done")).toBe(true);
+});
