@@ -38,6 +38,7 @@ test("without a setting the documented defaults hold", () => {
     wall: "crun",
     runsc: undefined,
     readyPerKind: 2,
+    readyMax: 128,
     resolver: undefined,
     debianMirror: undefined,
     allowWebhooksInside: false,
@@ -100,6 +101,13 @@ test("a variable wins over the file, and an empty one counts as unset", () => {
   });
 });
 
+test("what follows demand is off with what is kept ready, unless it is said", () => {
+  const readyMax = (env: Record<string, string>) => loadConfig({ ...none, ...env }).readyMax;
+  expect(readyMax({ SANDLOT_READY: "0" })).toBe(0);
+  expect(readyMax({ SANDLOT_READY: "0", SANDLOT_READY_MAX: "5" })).toBe(5);
+  expect(readyMax({ SANDLOT_READY: "3" })).toBe(128);
+});
+
 test("bounds of builds are read in their units", () => {
   const env = { SANDLOT_BUILD_MINUTES: "2", SANDLOT_BUILD_LOG_MB: "3", SANDLOT_UPLOAD_MB: "4", SANDLOT_BUILDS: "5" };
   expect(loadConfig({ ...none, ...env })).toMatchObject({
@@ -137,6 +145,7 @@ describe("what is wrong is refused, with the value and what would be right", () 
     [{ SANDLOT_READY: "-1" }, 'not "-1"'],
     [{ SANDLOT_READY: "65" }, "from 0 to 64"],
     [{ SANDLOT_READY: "two" }, 'not "two"'],
+    [{ SANDLOT_READY_MAX: "1025" }, "from 0 to 1024"],
     [{ SANDLOT_BUILDS: "0" }, 'builds must be a whole number from 1 to 64, not "0"'],
     [{ SANDLOT_BUILDS_WAITING: "1001" }, "buildsWaiting must be a whole number from 1 to 1000"],
     [{ SANDLOT_BUILD_MINUTES: "1.5" }, "buildMinutes must be a whole number from 1 to 1440"],

@@ -14,7 +14,7 @@ import type { SandboxQuotas } from "../host/machine-parts.ts";
 import { type AllowedRegistry, parseRegistries } from "../host/registry/allowed-registries.ts";
 import { type LocalImage, parseLocalImages } from "../host/registry/local-images.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
-import { READY_MAX, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
+import { READY_ALL_MAX, READY_MAX, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS, type SettingKey } from "./settings.ts";
 
 type VolumeKey = Extract<SettingKey, `volume${string}`>;
@@ -32,6 +32,8 @@ export interface Config {
   wall: Wall;
   runsc: string | undefined;
   readyPerKind: number;
+  /** Of all kinds together, as they are asked for. */
+  readyMax: number;
   resolver: string | undefined;
   debianMirror: string | undefined;
   allowWebhooksInside: boolean;
@@ -65,6 +67,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     const fromEnv = setting === undefined ? undefined : env[setting.variable];
     return fromEnv === undefined || fromEnv === "" ? file[key] : fromEnv;
   };
+  const readyPerKind = parseCount("ready", value("ready") ?? "2", 0, READY_MAX);
   const logMaxBytes = parseCount("buildLogMB", value("buildLogMB") ?? "10", 1, 100) * 1024 ** 2;
   return {
     dataFolder: absolute("data", value("data") ?? "/var/lib/sandlot"),
@@ -75,7 +78,8 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     addresses: parseAddresses(value),
     wall: parseWall(value("wall") ?? "crun"),
     runsc: parsePath("runsc", value("runsc")),
-    readyPerKind: parseCount("ready", value("ready") ?? "2", 0, READY_MAX),
+    readyPerKind,
+    readyMax: parseCount("readyMax", value("readyMax") ?? (readyPerKind === 0 ? "0" : "128"), 0, READY_ALL_MAX),
     resolver: parseResolver(value("resolver")),
     debianMirror: value("debianMirror"),
     allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside") ?? "refuse", "allow", "refuse"),

@@ -3,8 +3,9 @@
  * Units come last in a name.
  */
 
-/** Sandboxes of one template that are kept ready. */
+/** Sandboxes of one template that are kept ready in any case, and of all templates as they are asked for. */
 export const READY_MAX = 64;
+export const READY_ALL_MAX = 1024;
 /** How often it is looked how far a build is that a running server does, and how long that server may take to begin. */
 export const BUILD_LOOK_MS = 250;
 export const BUILD_TAKEN_UP_MS = 60_000;

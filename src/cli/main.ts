@@ -35,7 +35,8 @@ const HELP = `sandlot: isolated Linux sandboxes for AI agents, through the E2B i
   sandlot templates build NAME …
                                build templates that come with Sandlot, before somebody asks for them
   sandlot templates ready NAME COUNT
-                               keep so many sandboxes of a template booted, for creates that are fast
+                               keep at least so many sandboxes of a template ready, for creates that are fast
+  sandlot templates metrics    show what a running server keeps ready and how creates were served, for Prometheus
   sandlot templates wall NAME crun|runsc|default
                                what sandboxes of a template are kept behind; "default": what the setting says
   sandlot bench                measure, each figure beside its floor or peer

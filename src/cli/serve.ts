@@ -65,6 +65,7 @@ export async function serve(config: Config): Promise<number> {
     resolver: config.resolver,
     wall: config.wall,
     runsc: config.runsc,
+    readyMax: config.readyMax,
     files: blobs,
     builds: config.buildBounds,
     builtinImages: new TemplateImages(config, config.definitions),

@@ -86,7 +86,13 @@ export const SETTINGS = [
     variable: "SANDLOT_READY",
     default: "2",
     description:
-      "How many sandboxes of base are kept booted, so that a create is fast; 0: of no built-in one. 0 to 64.",
+      "How many sandboxes of base are kept booted at least, so that a create is fast; 0: of no built-in one. 0 to 64.",
+  },
+  {
+    key: "readyMax",
+    variable: "SANDLOT_READY_MAX",
+    default: "128; 0 if SANDLOT_READY is 0",
+    description: "How many sandboxes of all templates are kept ready at most, as they are asked for. 0 to 1024.",
   },
   {
     key: "resolver",

@@ -10,6 +10,8 @@ import { listTemplates, setKeptReady, setWall } from "../control/templates/opera
 import { type StoredBytes, storedBytes } from "../host/disk/stored-bytes.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
 import { templateVersion } from "../host/setup/template-image.ts";
+import { shelfMetrics } from "../host/shelf/shelf-metrics.ts";
+import { readShelfReport, type ShelfReport } from "../host/shelf/shelf-report.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { replaceProcess } from "../host/system/syscalls.ts";
 import type { Store } from "../store/store.ts";
@@ -22,7 +24,7 @@ import { demandRoot, prepare, runscSteps } from "./prepare.ts";
 
 const MIB = 1024 * 1024;
 const UNSEEN = "?";
-const USAGE = `sandlot templates takes nothing, build NAME…, ready NAME COUNT, or wall NAME ${WALLS.join("|")}|default`;
+const USAGE = `sandlot templates takes nothing, build NAME…, ready NAME COUNT, metrics, or wall NAME ${WALLS.join("|")}|default`;
 /** In the place of a wall: what the setting says. */
 const BY_SETTING = "default";
 
@@ -30,6 +32,7 @@ export function templates(config: Config, args: readonly string[]): Promise<numb
   const [action, name, value, ...rest] = args;
   if (action === undefined) return list(config);
   if (action === "build") return buildTemplates(config, args.slice(1));
+  if (action === "metrics" && args.length === 1) return metrics(config);
   const change = CHANGES[action];
   if (change === undefined || name === undefined || value === undefined || rest.length > 0) throw new Fault(400, USAGE);
   const changed = change(name, value);
@@ -68,6 +71,13 @@ function list(config: Config): Promise<number> {
   });
 }
 
+async function metrics({ dataFolder }: Config): Promise<number> {
+  const report = readShelfReport(new DataFolder(dataFolder));
+  if (report === undefined) throw new Fault(404, `no server runs on ${dataFolder}. FIX: start it with \`sandlot up\``);
+  console.log(shelfMetrics(report));
+  return 0;
+}
+
 /** What the server has mounted is seen in its mount namespace alone. */
 function enterMounts(config: Config, args: readonly string[]): void {
   const namespace = new MountNamespace(new DataFolder(config.dataFolder));
@@ -81,10 +91,12 @@ function enterMounts(config: Config, args: readonly string[]): void {
 
 async function listed(store: Store, { dataFolder, definitions }: Config): Promise<string[]> {
   const stored = await storedBytes(dataFolder);
+  const shelf = readShelfReport(new DataFolder(dataFolder));
   const all = await listTemplates(store);
   const lines = all.map((template) => {
     const definition = definitions.find(({ id }) => id === template.id);
     const more = definition ? [`version=${templateVersion(definition)}`, `state=${stateOf(definition, template)}`] : [];
+    more.push(...shelved(template, shelf));
     return [described(template, { definitions }), ...more, `disk=${shown(stored && bytesOf(template, stored))}`].join(
       "  ",
     );
@@ -109,6 +121,14 @@ function described(template: TemplateOverview, { definitions }: Pick<Config, "de
     `started=${spawnCount}`,
     `last=${lastSpawnedAt === null ? "never" : new Date(lastSpawnedAt).toISOString()}`,
   ].join("  ");
+}
+
+/** Of a server that runs: how many are ready of how many there should be, and how many creates were served by one. */
+function shelved({ id }: TemplateOverview, shelf: ShelfReport | undefined): string[] {
+  const own = shelf?.templates.find(({ templateId }) => templateId === id);
+  if (own === undefined) return [];
+  const served = own.hits + own.joined;
+  return [`shelf=${own.ready}/${own.target}`, `hits=${served}/${served + own.misses}`];
 }
 
 /** Builds may share an image or a checkpoint. */

@@ -137,7 +137,10 @@ export interface Host {
   /** Removes a volume that no sandbox has, and all that is in it. Idempotent; an unknown name is success. */
   removeVolume(name: string): Promise<void>;
 
-  /** Keeps sandboxes ready for creates that ask for just this. Replaces the previous request. */
+  /**
+   * Keeps at least so many sandboxes ready for creates that ask for just this, whatever was asked for. Replaces the
+   * previous request.
+   */
   keepReady(kept: readonly KeptReady[]): Promise<void>;
 
   /** Stops background work. Sandboxes that were handed out run on. */
@@ -179,6 +182,11 @@ export interface CreateSandbox {
   /** Tokens that open the runtime; empty means that it answers without one. */
   accessTokens: string[];
   egress: Egress;
+  /**
+   * Who asks. What several ask for, or one more than once, is kept ready for the next as far as there is room, of which
+   * each owner has a share. Absent: it is no reason to keep any.
+   */
+  owner?: string;
   /** Absent: none. A checkpoint with memory has the ones it was written with, and takes no others: Fault 422. */
   volumes?: readonly VolumeMount[];
 }

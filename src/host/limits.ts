@@ -87,7 +87,6 @@ export const RELAY_ACKNOWLEDGED_MS = 30_000;
 export const RELAY_RESTART_MIN_MS = 20;
 export const RELAY_RESTART_MAX_MS = 5_000;
 export const BOOTS_AT_ONCE_MAX = 8;
-export const READY_REFILL_DELAY_MS = 100;
 export const LIVENESS_CHECK_MS = 500;
 export const FREEZE_MS = 10_000;
 export const CHECKPOINT_MS = 300_000;
@@ -147,8 +146,6 @@ export const JOURNAL_RETRY_MAX_MS = 5_000;
 export const METRIC_TURN = 16;
 export const MEASURE_DISK_MS = 1_000;
 
-/** How long the ready pool rests after a boot ahead that failed. */
-export const READY_RETRY_MS = 5_000;
 /** How often the networks that the machine is on are looked at. */
 export const ON_LINK_REFRESH_MS = 5_000;
 /** How long nft may take: a table with the rules of hundreds of sandboxes, with long lists, takes half a minute. */

@@ -37,6 +37,8 @@ export interface MachineOptions extends BuildOptions {
   wall?: Wall;
   /** What each sandbox may use of what all share, where there is a bound. */
   quotas?: SandboxQuotas;
+  /** How many may be kept ready because of what is asked for; none unless given. */
+  readyMax?: number;
   /** How long the end of a sandbox is waited for; absent: as long as is usual. */
   endWithinMs?: number;
   /** The program runsc to use instead of the one in the cache folder. */

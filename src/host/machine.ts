@@ -47,12 +47,13 @@ import { Checkpointing } from "./sandbox/checkpointing.ts";
 import type { Remains } from "./sandbox/cleanup.ts";
 import { Endings } from "./sandbox/endings.ts";
 import { QueueWatch } from "./sandbox/queue-watch.ts";
-import { ReadyPool } from "./sandbox/ready-pool.ts";
 import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
 import { isAlive, recordsIn, type SandboxRecord } from "./sandbox/sandbox-record.ts";
 import { withSecondTry } from "./sandbox/second-try.ts";
 import { Starting } from "./sandbox/starting.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
+import { openShelf } from "./shelf/open-shelf.ts";
+import type { ReadyPool } from "./shelf/ready-pool.ts";
 import type { IdRanges } from "./system/id-ranges.ts";
 import type { ProcessedContent } from "./volume/content.ts";
 import type { Volumes } from "./volume/volumes.ts";
@@ -110,23 +111,15 @@ export class Machine implements Host {
       cgroup: data.cgroup,
       unmake: (remains) => this.#unmake(remains),
     });
-    this.#pool = new ReadyPool(
-      ({ kind, checkpoint }) => this.#starting.startAhead(kind, checkpoint),
-      (id) => this.destroy(id),
-      (id) => this.#running.isAlive(id),
-    );
+    const makers = { ...options, ...places, running: this.#running, starting: this.#starting };
+    this.#pool = openShelf({ ...makers, discard: (id) => this.destroy(id) });
     const { sandboxes, layers, builds } = openBuilds({
-      ...options,
-      network,
-      disks,
-      walls,
+      ...makers,
       checkpoints,
       checkpointing: this.#checkpointing,
-      starting: this.#starting,
-      running: this.#running,
       images,
       volumes,
-      takeReady: (kind, checkpoint) => this.#pool.take({ kind, checkpoint }),
+      shelf: this.#pool,
       destroy: (id) => this.#discard(id),
     });
     this.#sandboxes = sandboxes;
@@ -191,7 +184,7 @@ export class Machine implements Host {
       if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
       if (existsSync(this.#running.folderOf(id))) await this.#endings.endById(id);
       try {
-        await this.#starting.fromCheckpoint(request, false);
+        await this.#pool.during(() => this.#starting.fromCheckpoint(request, false));
         await this.#starting.handOver(id, request);
         this.#journals.follow(id, this.#running.welcome(id).guest);
       } catch (cause) {
@@ -217,6 +210,7 @@ export class Machine implements Host {
   }
 
   async removeCheckpoint(name: string): Promise<void> {
+    this.#pool.forget(({ checkpoint }) => checkpoint === name);
     await this.checkpoints.remove(name);
   }
 
@@ -307,6 +301,7 @@ export class Machine implements Host {
   }
 
   async collectImages(keep: readonly string[]): Promise<StoredImages> {
+    this.#pool.forget(({ kind }) => !keep.includes(kind.image));
     await this.images.collect(keep, async () => {
       // In this order: what is being paused has a record until its checkpoint is there.
       const records = recordsIn(this.options.data.sandboxesFolder);
@@ -377,6 +372,7 @@ export class Machine implements Host {
   #lose(id: string, reason: string): void {
     const isTold = this.#running.get(id)?.isTold;
     stderrLog.write({ level: "warn", event: "a sandbox is over", sandbox: id, reason });
+    this.#pool.lost(id);
     this.destroy(id).catch((error) => complain("a lost sandbox could not be removed", error, id));
     if (isTold) this.#running.tell({ kind: "lost", id, reason });
   }

@@ -47,8 +47,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   host: list(`
     contract contract/runtime work blobs/blobs.ts host/system host/cgroup host/mount host/image host/relay host/network
-    host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/runtime/runsc host/sandbox host/build
-    host/volume
+    host/disk host/checkpoint host/guest-link host/runtime host/runtime/crun host/runtime/runsc host/sandbox host/shelf
+    host/build host/volume
   `),
   "host/system": list("contract work host/limits.ts"),
   "host/cgroup": list("contract work host/limits.ts"),
@@ -72,6 +72,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     contract contract/runtime work host/limits.ts host/host.ts host/system host/cgroup host/mount
     host/network host/disk host/checkpoint host/guest-link host/runtime host/image host/volume
   `),
+  "host/shelf": list("contract work host/limits.ts host/host.ts host/system host/cgroup host/network host/sandbox"),
   "host/registry": list("contract work blobs/blobs.ts host/limits.ts host/host.ts host/system host/guest-link"),
   "host/build": list(`
     contract contract/runtime work blobs/blobs.ts host/limits.ts host/host.ts host/system
@@ -127,7 +128,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cli: list(`
     contract contract/management work store blobs control control/access control/templates control/builds edge guest/published-limits.ts
     host host/system
-    host/cgroup host/mount host/disk host/registry host/sandbox host/setup host/doctor host/tls
+    host/cgroup host/mount host/disk host/registry host/sandbox host/shelf host/setup host/doctor host/tls
   `),
 };
 

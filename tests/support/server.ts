@@ -43,7 +43,8 @@ export async function startServer(
 ): Promise<TestServer> {
   mkdirSync(dataFolder, { recursive: true });
   const port = freePort();
-  const env = serverEnv(dataFolder, { SANDLOT_LISTEN: `127.0.0.1:${port}`, ...extra });
+  // What files ask for on a server that they share would be kept ready for others that never come.
+  const env = serverEnv(dataFolder, { SANDLOT_LISTEN: `127.0.0.1:${port}`, SANDLOT_READY_MAX: "0", ...extra });
   const child = Bun.spawn([process.execPath, join(PROJECT, "src/cli/main.ts"), "up"], {
     env,
     stdio: ["ignore", "pipe", "pipe"],

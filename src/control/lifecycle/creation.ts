@@ -103,6 +103,8 @@ async function make(
     kind,
     ...(checkpoint === null ? {} : { checkpoint }),
     ...(build?.start ? { start: build.start } : {}),
+    // Nobody else starts from the checkpoint of a copy.
+    ...(build === undefined ? {} : { owner: origin.teamId }),
     envVars,
     accessTokens: tokens,
     egress: egressOf(origin),

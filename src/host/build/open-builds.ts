@@ -5,7 +5,6 @@ import type { Blobs } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
 import { Checkpoints } from "../checkpoint/checkpoints.ts";
 import type { Disks } from "../disk/disks.ts";
-import type { SandboxKind } from "../host.ts";
 import {
   BUILD_LOG_MAX_BYTES,
   BUILD_MAX_MS,
@@ -27,7 +26,7 @@ import type { BuiltinImages, FetchOptions } from "./build-options.ts";
 import { Builds } from "./builds.ts";
 import { Layers } from "./layers.ts";
 import { BuildResults } from "./results.ts";
-import { TemplateSandboxes } from "./template-sandboxes.ts";
+import { type Shelf, TemplateSandboxes } from "./template-sandboxes.ts";
 
 /** What the operator says about builds. */
 export interface BuildOptions {
@@ -70,7 +69,7 @@ interface MachineParts extends BuildOptions {
   running: RunningSandboxes;
   images: BuildImages;
   volumes: Volumes;
-  takeReady(kind: SandboxKind, checkpoint: string | null): string | undefined;
+  shelf: Shelf;
   destroy(id: string): Promise<void>;
 }
 

@@ -13,11 +13,21 @@ import { silentOutput } from "./build-log.ts";
 import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
 import { type ReadyBounds, startUntilReady } from "./start-command.ts";
 
+/** What was started before anybody asked. */
+export interface Shelf {
+  /** One that begins with this: one that is ready or about to be, else what `make` makes. */
+  serve(
+    wanted: { kind: SandboxKind; checkpoint: string | null; owner?: string | undefined },
+    make: () => Promise<string>,
+  ): Promise<string>;
+  /** Work that somebody waits for, which nothing on the shelf can be in the place of. */
+  during<Result>(work: () => Promise<Result>): Promise<Result>;
+}
+
 interface TemplateSandboxesParts {
   starting: Starting;
   running: RunningSandboxes;
-  /** One that was started before anybody asked, if there is one. */
-  takeReady(kind: SandboxKind, checkpoint: string | null): string | undefined;
+  shelf: Shelf;
   destroy(id: string): Promise<void>;
   bounds: ReadyBounds;
 }
@@ -66,22 +76,27 @@ export class TemplateSandboxes implements SandboxSource {
   }
 
   async #fresh(request: CreateSandbox): Promise<string> {
-    const { start, kind, volumes = [] } = request;
+    const { start, kind, owner, volumes = [] } = request;
+    const { shelf, starting } = this.#parts;
+    const boot = () => starting.boot(kind, undefined, volumes);
     // What is ready has no volumes.
-    const ready = () => (volumes.length === 0 ? this.#parts.takeReady(kind, null) : undefined);
-    const take = async () => ready() ?? (await this.#parts.starting.boot(kind, undefined, volumes));
+    const isPlain = volumes.length === 0;
+    const take = () => (isPlain ? shelf.serve({ kind, checkpoint: null, owner }, boot) : shelf.during(boot));
     if (start === undefined) return await this.#handedOver(request, take);
     return await this.#handedOver(request, () => this.#started(request, start, take));
   }
 
   async #restored(request: CreateSandbox & { checkpoint: string }): Promise<string> {
-    const { kind, checkpoint, egress, volumes = [] } = request;
+    const { kind, checkpoint, owner, egress, volumes = [] } = request;
+    const { shelf, starting } = this.#parts;
+    const restore = async () => {
+      const id = newSandboxId();
+      await starting.fromCheckpoint({ ...request, id, memory: true }, true);
+      return id;
+    };
     // What runs in one that was ready may have opened ways out already, which stay open for some.
-    const ready = egress === "open" && volumes.length === 0 ? this.#parts.takeReady(kind, checkpoint) : undefined;
-    if (ready !== undefined) return ready;
-    const id = newSandboxId();
-    await this.#parts.starting.fromCheckpoint({ ...request, id, memory: true }, true);
-    return id;
+    if (egress !== "open" || volumes.length > 0) return await shelf.during(restore);
+    return await shelf.serve({ kind, checkpoint, owner }, restore);
   }
 
   /** The start command runs before anybody else can reach the sandbox. */

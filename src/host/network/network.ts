@@ -118,6 +118,10 @@ export class Network {
     await Promise.all(over.map((name) => this.#removeInterface(name)));
   }
 
+  get freeSlots(): number {
+    return this.#slots.freeCount;
+  }
+
   /** A free slot. Fault 503 when there is none. */
   take(): number {
     return this.#withoutFlows(this.#slots.take());

@@ -6,6 +6,10 @@ export class Slots {
   readonly #taken = new Set<number>();
   #next = SLOT_FIRST;
 
+  get freeCount(): number {
+    return SLOT_LAST - SLOT_FIRST + 1 - this.#taken.size;
+  }
+
   /** A free one, round robin, so that a freed address rests before it is used again. Fault 503 when there is none. */
   take(): number {
     for (let tried = SLOT_FIRST; tried <= SLOT_LAST; tried++) {

@@ -1,6 +1,6 @@
 /**
  * The sandboxes that run on this machine, the way to the guest of each, and the one listener that is told of them. What
- * waits in the ready pool runs, too, but is nobody's yet and not told of; from `welcome` on it is.
+ * waits on the shelf is among them, but is nobody's yet and not told of; from `welcome` on it is.
  */
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";

@@ -73,7 +73,7 @@ export class Starting {
 
   /** One that nobody has asked for yet, from a checkpoint or booted. */
   async startAhead(kind: SandboxKind, checkpoint: string | null): Promise<string> {
-    if (checkpoint === null) return await this.#bootAhead(kind);
+    if (checkpoint === null) return await this.boot(kind);
     const id = newSandboxId();
     const nobodys = { envVars: {}, accessTokens: [], egress: "open" as const };
     await this.fromCheckpoint({ ...nobodys, id, kind, checkpoint, memory: true }, true);
@@ -122,17 +122,6 @@ export class Starting {
     });
     // It may have ended meanwhile.
     this.#demandStarted(id);
-  }
-
-  /** The first command of a guest takes longest; one that nobody waits for goes first. */
-  async #bootAhead(kind: SandboxKind): Promise<string> {
-    const id = await this.boot(kind);
-    // It is as good a sandbox without; under load a rehearsal may take too long.
-    await this.#parts.running
-      .get(id)
-      ?.guest.rehearse(kind.defaultUser)
-      .catch(() => undefined);
-    return id;
   }
 
   #demandStarted(id: string): RunningSandbox {

@@ -1,0 +1,71 @@
+/** The shelf of ready sandboxes on this machine. */
+import { availableParallelism, loadavg } from "node:os";
+import { systemClock } from "../../work/clock.ts";
+import { described, stderrLog } from "../../work/log.ts";
+import { freeze, thaw } from "../cgroup/freezer.ts";
+import { memoryInUse } from "../cgroup/memory-in-use.ts";
+import type { Network } from "../network/network.ts";
+import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
+import type { Starting } from "../sandbox/starting.ts";
+import type { DataFolder } from "../system/data-folder.ts";
+import { READY_LOAD_MAX, READY_SLOTS_PART } from "./limits.ts";
+import { MemoryRoom, memoryLeft } from "./memory-room.ts";
+import { ReadyPool } from "./ready-pool.ts";
+import type { Room } from "./shares.ts";
+import { ShelfReports } from "./shelf-report.ts";
+
+interface ShelfOptions {
+  data: DataFolder;
+  readyMax?: number;
+  network: Pick<Network, "freeSlots">;
+  running: RunningSandboxes;
+  starting: Starting;
+  discard(id: string): Promise<void>;
+}
+
+export function openShelf({ data, readyMax = 0, network, running, starting, discard }: ShelfOptions): ReadyPool {
+  const memory = new MemoryRoom(() => memoryLeft(data.cgroup), systemClock);
+  const reports = new ShelfReports(data);
+  const processors = availableParallelism();
+  const room = (ready: number, heldBytes: number): Room => {
+    const places = Math.min(readyMax, Math.floor((network.freeSlots + ready) * READY_SLOTS_PART));
+    return { places, bytes: places === 0 ? 0 : memory.bytes(heldBytes) };
+  };
+  return new ReadyPool({
+    startAhead: ({ kind, checkpoint }) => starting.startAhead(kind, checkpoint),
+    async rehearse(id) {
+      const { guest, record } = running.demand(id);
+      await guest.rehearse(record.kind.defaultUser);
+    },
+    stop: (id) => freeze(running.demand(id).record.cgroup),
+    letGo(id) {
+      if (!running.isAlive(id)) return false;
+      try {
+        thaw(running.demand(id).record.cgroup);
+        return true;
+      } catch {
+        // It ended in this moment, and its cgroup with it.
+        return false;
+      }
+    },
+    discard,
+    bytesOf: (id) => memoryInUse(running.demand(id).record.cgroup),
+    followsDemand: readyMax > 0,
+    room,
+    isBusy: () => (loadavg()[0] ?? 0) > READY_LOAD_MAX * processors,
+    processors,
+    clock: systemClock,
+    log: stderrLog,
+    report(now) {
+      try {
+        reports.write(now);
+      } catch (error) {
+        stderrLog.write({
+          level: "warn",
+          event: "the report of ready sandboxes is not written",
+          error: described(error),
+        });
+      }
+    },
+  });
+}

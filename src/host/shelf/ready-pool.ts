@@ -1,0 +1,331 @@
+/**
+ * Sandboxes that were started before anybody asked, so that a create is only a hand-over: booted, or made from the
+ * checkpoint of a template. They have their final id from the start and hold no secret of anybody; one is given out
+ * once and never comes back. Nothing in them runs while they wait.
+ *
+ * How many there are follows what is asked for (demand.ts) and what room there is (shares.ts, memory-room.ts). They are
+ * made when clients leave the processors alone: what a client waits for goes first.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { Background } from "../../work/background.ts";
+import type { Clock, Timer } from "../../work/clock.ts";
+import { Gate } from "../../work/gate.ts";
+import { described, type Log } from "../../work/log.ts";
+import type { KeptReady } from "../host.ts";
+import {
+  READY_DISCARDS_AT_ONCE,
+  READY_LOOK_MS,
+  READY_QUIET_MS,
+  READY_REFILL_DELAY_MS,
+  READY_RETRY_MS,
+  READY_STARTS_AT_ONCE_MAX,
+  READY_STOCKS_MAX,
+} from "./limits.ts";
+import { type Room, shareOut } from "./shares.ts";
+import { byTemplate, type ShelfReport } from "./shelf-report.ts";
+import { type Beginning, floorsOf, keyOf, Making, type Ready, Stock } from "./stock.ts";
+
+/** After so many a further one makes the next command hardly faster. */
+const REHEARSALS = 3;
+
+export interface ReadyPoolParts {
+  /** Nobody waits for it. */
+  startAhead(wanted: Beginning): Promise<string>;
+  /** Has one command run: the first ones of a guest take longest, so some go first that nobody waits for. */
+  rehearse(id: string): Promise<void>;
+  /** Nothing in it goes on until it is let go. */
+  stop(id: string): Promise<void>;
+  /** False: it has ended. */
+  letGo(id: string): boolean;
+  discard(id: string): Promise<void>;
+  /** What it takes of the memory. */
+  bytesOf(id: string): number;
+  /** False: what the operator has set is kept, and nothing else. */
+  followsDemand: boolean;
+  /** For all ready ones, of which there are so many, with so much memory. */
+  room(ready: number, heldBytes: number): Room;
+  /** Whether so much is to be done on the machine that nothing is to be added without need. */
+  isBusy(): boolean;
+  processors: number;
+  clock: Clock;
+  log: Log;
+  report(now: ShelfReport): void;
+}
+
+export class ReadyPool {
+  readonly #parts: ReadyPoolParts;
+  readonly #stocks = new Map<string, Stock>();
+  readonly #background: Background;
+  readonly #discards = new Gate(READY_DISCARDS_AT_ONCE);
+  /** Of all that was asked for, also where nothing was kept. */
+  readonly #counts = { hits: 0, joined: 0, misses: 0 };
+  /** Starts that a client waits for. */
+  #served = 0;
+  #takenAt = Number.NEGATIVE_INFINITY;
+  /** Whoever took one after a while is about to use the processor: nothing is made until then. */
+  #restsUntil = 0;
+  #next: { at: number; timer: Timer } | undefined;
+  #closed = false;
+
+  constructor(parts: ReadyPoolParts) {
+    this.#parts = parts;
+    this.#background = new Background(parts.log);
+  }
+
+  /** Keeps so many of these in any case, and of others none but for demand. */
+  keep(kept: readonly KeptReady[]): void {
+    const floors = floorsOf(kept);
+    for (const [key, stock] of this.#stocks) if (!floors.has(key)) stock.floor = 0;
+    for (const [key, each] of floors) {
+      const stock = this.#stocks.get(key) ?? new Stock(each);
+      this.#stocks.set(key, stock);
+      if (stock.floor !== each.count) stock.isUnfit = false;
+      stock.floor = each.count;
+    }
+    this.#lookSafely();
+  }
+
+  /** It has ended. */
+  lost(id: string): void {
+    for (const { ready } of this.#stocks.values()) {
+      const at = ready.findIndex((each) => each.id === id);
+      if (at >= 0) ready.splice(at, 1);
+    }
+    this.#lookIn(READY_REFILL_DELAY_MS);
+  }
+
+  /** Nobody can ask for these any more. */
+  forget(isGone: (beginning: Beginning) => boolean): void {
+    for (const stock of this.#stocks.values()) if (isGone(stock)) stock.forgetDemand();
+    this.#lookIn(0);
+  }
+
+  /** A running sandbox that begins with this: a ready one, one that is about to be, or what `make` makes. */
+  async serve(wanted: Beginning & { owner?: string | undefined }, make: () => Promise<string>): Promise<string> {
+    const stock = this.#asked(wanted);
+    const counted = [this.#counts, ...(stock === undefined ? [] : [stock.counts])];
+    const ready = stock && this.#take(stock);
+    if (ready !== undefined) {
+      for (const counts of counted) counts.hits++;
+      return ready;
+    }
+    const joined = await stock?.unclaimed[0]?.claim();
+    if (joined !== undefined) {
+      for (const counts of counted) counts.joined++;
+      return joined;
+    }
+    for (const counts of counted) counts.misses++;
+    return await this.during(make);
+  }
+
+  /** Work that a client waits for: nothing else is begun in its way. */
+  async during<Result>(work: () => Promise<Result>): Promise<Result> {
+    this.#served++;
+    try {
+      return await work();
+    } finally {
+      this.#served--;
+      this.#lookIn(0);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#next?.timer.cancel();
+    for (const stock of this.#stocks.values()) this.#trim(stock, 0);
+    this.#stocks.clear();
+    await this.#background.settled();
+  }
+
+  #asked(wanted: Beginning & { owner?: string | undefined }): Stock | undefined {
+    const key = keyOf(wanted);
+    const { owner } = wanted;
+    if (owner === undefined || !this.#parts.followsDemand || this.#closed) return this.#stocks.get(key);
+    const stock = this.#stocks.get(key) ?? this.#newStock(wanted);
+    if (stock === undefined) return undefined;
+    stock.demand.note(owner, this.#parts.clock.now());
+    // Whoever was asked for last comes last.
+    this.#stocks.delete(key);
+    this.#stocks.set(key, stock);
+    this.#lookIn(READY_LOOK_MS);
+    return stock;
+  }
+
+  /** In the place of the one that was asked for least lately, where there are many. */
+  #newStock(wanted: Beginning): Stock | undefined {
+    if (this.#stocks.size >= READY_STOCKS_MAX) {
+      const idle = [...this.#stocks].find(([, { floor, ready, making }]) => floor + ready.length + making.size === 0);
+      if (idle === undefined) return undefined;
+      this.#stocks.delete(idle[0]);
+    }
+    return new Stock(wanted);
+  }
+
+  #take(stock: Stock): string | undefined {
+    // Those that were rehearsed come first.
+    stock.ready.sort((one, other) => Number(other.isRehearsed) - Number(one.isRehearsed));
+    for (let ready = stock.ready.shift(); ready !== undefined; ready = stock.ready.shift()) {
+      const now = this.#parts.clock.now();
+      if (now - this.#takenAt > READY_QUIET_MS) this.#restsUntil = now + READY_REFILL_DELAY_MS;
+      this.#takenAt = now;
+      this.#lookIn(READY_REFILL_DELAY_MS);
+      if (this.#parts.letGo(ready.id)) return ready.id;
+    }
+    return undefined;
+  }
+
+  #lookIn(delayMs: number): void {
+    const { clock } = this.#parts;
+    const at = clock.now() + delayMs;
+    if (this.#closed || (this.#next !== undefined && this.#next.at <= at)) return;
+    this.#next?.timer.cancel();
+    this.#next = { at, timer: clock.after(delayMs, () => this.#lookSafely()) };
+  }
+
+  /** What room there is may not be seen for once: it is looked again. */
+  #lookSafely(): void {
+    try {
+      this.#look();
+    } catch (error) {
+      const event = "what is to be kept ready could not be seen";
+      this.#parts.log.write({ level: "error", event, error: described(error) });
+      this.#lookIn(READY_RETRY_MS);
+    }
+  }
+
+  /** Sees how many there should be, gives back what is too much, and begins what is missing. */
+  #look(): void {
+    this.#next?.timer.cancel();
+    this.#next = undefined;
+    if (this.#closed) return;
+    const now = this.#parts.clock.now();
+    this.#aim(now);
+    for (const [key, stock] of this.#stocks) {
+      this.#trim(stock, stock.target);
+      if (stock.floor === 0 && stock.making.size === 0 && stock.demand.isOver(now)) this.#stocks.delete(key);
+    }
+    if (now < this.#restsUntil) this.#lookIn(this.#restsUntil - now);
+    else for (let stock = this.#neediest(now); stock !== undefined; stock = this.#neediest(now)) this.#start(stock);
+    this.#rehearseSome(now);
+    this.#parts.report(this.#report());
+    // What room there is changes by itself.
+    if (this.#stocks.size > 0 && this.#parts.followsDemand) this.#lookIn(READY_LOOK_MS);
+  }
+
+  #aim(now: number): void {
+    const stocks = [...this.#stocks.values()];
+    const ready = stocks.reduce((sum, stock) => sum + stock.ready.length, 0);
+    const held = stocks.reduce((sum, stock) => sum + stock.heldBytes, 0);
+    const claims = stocks.map((stock) => stock.claim(now));
+    for (const [{ stock }, target] of shareOut(claims, this.#parts.room(ready, held))) stock.target = target;
+  }
+
+  #trim(stock: Stock, count: number): void {
+    for (const { id } of stock.ready.splice(count)) this.#discard(id);
+  }
+
+  /** Which to begin with next: one that has less than it should in any case, then the emptiest. */
+  #neediest(now: number): Stock | undefined {
+    const stocks = [...this.#stocks.values()];
+    const making = stocks.reduce((sum, stock) => sum + stock.making.size, 0);
+    const places = Math.min(this.#parts.processors, READY_STARTS_AT_ONCE_MAX) - this.#served - making;
+    if (places < 1) return undefined;
+    const fullness = ({ size, floor, target }: Stock) => (size < floor ? size / floor - 1 : size / target);
+    const needy = stocks.filter((stock) => stock.missing > 0 && stock.retryAt <= now);
+    return needy.sort((one, other) => fullness(one) - fullness(other))[0];
+  }
+
+  #start(stock: Stock): void {
+    this.#make(stock, "sandbox could not be booted ahead", async () => {
+      const id = await this.#parts.startAhead(stock);
+      return { id, bytes: this.#parts.bytesOf(id), isRehearsed: false };
+    });
+  }
+
+  /** While nobody asks for anything, one after another. */
+  #rehearseSome(now: number): void {
+    const stocks = [...this.#stocks.values()];
+    if (this.#served > 0 || stocks.some(({ making }) => making.size > 0)) return;
+    const stock = stocks.find(({ unrehearsed }) => unrehearsed !== undefined);
+    if (stock?.unrehearsed === undefined) return;
+    const quietIn = this.#parts.isBusy() ? READY_LOOK_MS : this.#takenAt + READY_QUIET_MS - now;
+    if (quietIn > 0) this.#lookIn(quietIn);
+    else this.#rehearseOne(stock, stock.unrehearsed);
+  }
+
+  #rehearseOne(stock: Stock, ready: Ready): void {
+    stock.ready.splice(stock.ready.indexOf(ready), 1);
+    this.#make(stock, "sandbox could not be rehearsed", async (making) => {
+      if (!this.#parts.letGo(ready.id)) throw new Fault(500, `sandbox ${ready.id} ended while it was ready`);
+      await this.#rehearse(stock, making, ready.id);
+      return { id: ready.id, bytes: Math.max(ready.bytes, this.#parts.bytesOf(ready.id)), isRehearsed: true };
+    });
+  }
+
+  async #rehearse(stock: Stock, making: Making, id: string): Promise<void> {
+    try {
+      for (let times = 0; times < REHEARSALS && !making.isClaimed; times++) await this.#parts.rehearse(id);
+    } catch {
+      // It is as good a sandbox without.
+      stock.canRehearse = false;
+    }
+  }
+
+  /** What comes of `work` is whoever's has claimed it, or goes on the shelf. */
+  #make(stock: Stock, event: string, work: (making: Making) => Promise<Ready>): void {
+    const making = new Making();
+    stock.making.add(making);
+    this.#background.run(event, async () => {
+      try {
+        const made = await work(making);
+        if (!making.give(made.id)) await this.#shelve(stock, making, made);
+      } catch (error) {
+        this.#failed(stock, event, error);
+      } finally {
+        making.give(undefined);
+        stock.making.delete(making);
+        this.#lookSafely();
+      }
+    });
+  }
+
+  async #shelve(stock: Stock, making: Making, made: Ready): Promise<void> {
+    const { id } = made;
+    const isWanted = () =>
+      !this.#closed && this.#stocks.get(keyOf(stock)) === stock && stock.ready.length < stock.target;
+    try {
+      if (isWanted()) await this.#parts.stop(id);
+    } catch (error) {
+      if (!making.give(id)) this.#discard(id);
+      throw error;
+    }
+    if (making.isClaimed) {
+      this.#parts.letGo(id);
+      making.give(id);
+    } else if (isWanted()) stock.put(made);
+    else this.#discard(id);
+  }
+
+  #failed(stock: Stock, event: string, error: unknown): void {
+    this.#parts.log.write({ level: "error", event, error: described(error) });
+    stock.retryAt = this.#parts.clock.now() + READY_RETRY_MS;
+    this.#lookIn(READY_RETRY_MS);
+    // A checkpoint that does not fit this machine, or is gone, never will: it is not asked for again.
+    if (stock.checkpoint !== null && error instanceof Fault && error.status < 500) stock.isUnfit = true;
+  }
+
+  #discard(id: string): void {
+    const event = "ready sandbox could not be discarded";
+    this.#background.run(event, async () => {
+      using _place = await this.#discards.enter();
+      await this.#parts.discard(id).catch((error: unknown) => {
+        this.#parts.log.write({ level: "error", event, sandbox: id, error: described(error) });
+      });
+    });
+  }
+
+  #report(): ShelfReport {
+    const parts = [...this.#stocks.values()].map((stock) => stock.report());
+    return { templates: byTemplate(parts), ...this.#counts };
+  }
+}
