@@ -3,7 +3,7 @@
  * contract. Each is loaded when it runs: the daemon, which is the same binary, carries none of it in memory.
  */
 import { Fault } from "../../contract/fault.ts";
-import type { GuestProgramName } from "../../contract/runtime/guest-programs.ts";
+import { GUEST_MOUNT, type GuestProgramName } from "../../contract/runtime/guest-programs.ts";
 import { boundedMessage, quote } from "../system/quote.ts";
 
 /** Answers the lines for stdout. */
@@ -15,10 +15,14 @@ const PROGRAMS: Record<GuestProgramName, () => Promise<Program>> = {
   "add-user": async () => (await import("./add-user.ts")).addUser,
 };
 
+/** They write the accounts and the network's files of whatever root they run in. */
+const MAKES_ACCOUNTS: ReadonlySet<string> = new Set<GuestProgramName>(["provision", "add-user"]);
+
 /** Answers the exit status. */
 export async function runProgram(name: string, request: string): Promise<number> {
   try {
     if (!Object.hasOwn(PROGRAMS, name)) throw new Fault(400, `there is no program ${quote(name)} in the guest`);
+    if (MAKES_ACCOUNTS.has(name)) demandSandbox();
     process.umask(0o022);
     const program = await PROGRAMS[name as GuestProgramName]();
     for (const line of await program(parse(request))) process.stdout.write(`${line}\n`);
@@ -27,6 +31,12 @@ export async function runProgram(name: string, request: string): Promise<number>
     process.stderr.write(`${oneLine(thrown)}\n`);
     return 1;
   }
+}
+
+/** On a machine that is nobody's sandbox, its own would be gone. */
+function demandSandbox(): void {
+  if (process.execPath.startsWith(`${GUEST_MOUNT}/`)) return;
+  throw new Fault(500, `this runs in a sandbox alone, where the guest is below ${GUEST_MOUNT}`);
 }
 
 function parse(request: string): never {

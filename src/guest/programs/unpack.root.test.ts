@@ -333,4 +333,9 @@ describe("as a program", () => {
     });
     expect(run("unpack", "{")).toMatchObject({ exitCode: 1, stderr: "the request of the program is not JSON\n" });
   });
+
+  test.each(["provision", "add-user"])("%s does nothing to a machine that is no sandbox", (name) => {
+    // No request that could be carried out, should it ever be.
+    expect(run(name, "{")).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("in a sandbox alone") });
+  });
 });
