@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "bun:test";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import { GuestClient } from "./guest-client.ts";
+import { GuestClient, pauseAfter } from "./guest-client.ts";
 
 const ADDRESS = "127.81.7.1";
 const settings = {} as GuestSettings;
@@ -36,4 +36,44 @@ test("settings that nobody takes are not a wait that ran out", async () => {
 
 test("a guest that refuses its settings says so by its status", async () => {
   await expect(answering(400).configure(settings)).rejects.toThrow("the guest refused its settings with status 400");
+});
+
+test("a guest that comes up is found, and asked only then", async () => {
+  const guest = new GuestClient(ADDRESS, "secret");
+  let looked = 0;
+  await guest.ready(() => {
+    if (++looked === 3) answering(204);
+    return true;
+  });
+  expect(looked).toBe(3);
+});
+
+test("one that says something else at first is asked again", async () => {
+  const guest = answering(503);
+  await guest.ready(() => {
+    server?.reload({ fetch: () => new Response(null, { status: 204 }) });
+    return true;
+  });
+});
+
+// Seen: of 168 guests in a burst, two took their first question and left it for a second.
+test("one that leaves the first question is asked again soon", async () => {
+  let asked = 0;
+  server = Bun.serve({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    fetch: () => (++asked === 1 ? Promise.withResolvers<Response>().promise : new Response(null, { status: 204 })),
+  });
+  await new GuestClient(ADDRESS, "secret").ready(() => true);
+  expect(asked).toBe(2);
+});
+
+test.each([
+  [0, 2],
+  [16, 2],
+  [80, 10],
+  [400, 50],
+  [20_000, 100],
+])("after %i ms it is looked for again in %i", (elapsed, pause) => {
+  expect(pauseAfter(elapsed)).toBe(pause);
 });

@@ -14,10 +14,13 @@ import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import {
   GUEST_ANSWER_MAX_BYTES,
   GUEST_CALL_MS,
-  GUEST_PING_EVERY_MS,
-  GUEST_PING_MS,
+  GUEST_LOOK_MAX_MS,
+  GUEST_LOOK_MIN_MS,
+  GUEST_PING_MAX_MS,
+  GUEST_PING_MIN_MS,
   GUEST_READY_MS,
 } from "../limits.ts";
+import { DoorProbe } from "../system/door-probe.ts";
 import { overloaded } from "../system/overload.ts";
 
 /** Flags and length, before each message of a stream. */
@@ -33,7 +36,7 @@ export class GuestClient {
 
   /** Answers when the guest does. `alive` tells whether it is worth waiting on. */
   async ready(alive: () => boolean): Promise<void> {
-    await this.#answering(alive, () => this.#call("GET", "ping", undefined, GUEST_PING_MS));
+    await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs));
   }
 
   /**
@@ -61,22 +64,31 @@ export class GuestClient {
     // The answer breaks off when the one that gave it is gone.
     const cause: unknown = await boundedText(response).catch((error: unknown) => error);
     if (isTimeout(cause)) throw overloaded(`the guest did not renew itself within ${GUEST_CALL_MS} ms`, cause);
-    await this.#answering(alive, () => {
-      const signal = AbortSignal.timeout(GUEST_PING_MS);
+    await this.#answering(alive, (withinMs) => {
+      const signal = AbortSignal.timeout(withinMs);
       return fetch(`http://${this.address}:${RUNTIME_PORT}/health`, { redirect: "manual", keepalive: false, signal });
     });
   }
 
-  async #answering(alive: () => boolean, ask: () => Promise<Response>): Promise<void> {
-    const deadline = performance.now() + GUEST_READY_MS;
+  /**
+   * A request that nobody takes costs both sides many times what it takes to see whether somebody would; so it is made
+   * once there is. Where many start at once, each takes longer, and looks the less often the longer it has taken.
+   */
+  async #answering(alive: () => boolean, ask: (withinMs: number) => Promise<Response>): Promise<void> {
+    const began = performance.now();
+    let asked = 0;
+    using door = new DoorProbe(this.address, RUNTIME_PORT);
     for (;;) {
-      const answer = await ask().catch((error: unknown) => error);
-      if (answer instanceof Response && answer.status === 204) return;
-      if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: answer });
-      if (performance.now() > deadline) {
-        throw overloaded(`the guest did not answer within ${GUEST_READY_MS} ms`, answer);
+      let answer: unknown;
+      if (door.isOpen()) {
+        // Of the first packets one may be lost, which is sent again after a second.
+        answer = await ask(Math.min(GUEST_PING_MIN_MS * 2 ** asked++, GUEST_PING_MAX_MS)).catch((error) => error);
+        if (answer instanceof Response && answer.status === 204) return;
       }
-      await Bun.sleep(GUEST_PING_EVERY_MS);
+      if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: answer });
+      const elapsedMs = performance.now() - began;
+      if (elapsedMs > GUEST_READY_MS) throw overloaded(`the guest did not answer within ${GUEST_READY_MS} ms`, answer);
+      await Bun.sleep(pauseAfter(elapsedMs));
     }
   }
 
@@ -142,6 +154,11 @@ export class GuestClient {
       signal: AbortSignal.timeout(timeoutMs),
     });
   }
+}
+
+/** An eighth of what it has taken so far is the most that is lost by not having looked. */
+export function pauseAfter(elapsedMs: number): number {
+  return Math.min(Math.max(elapsedMs / 8, GUEST_LOOK_MIN_MS), GUEST_LOOK_MAX_MS);
 }
 
 /** Undefined when that is no answer of a guest. */

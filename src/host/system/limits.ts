@@ -7,3 +7,5 @@ export const NETLINK_ANSWERS_MAX = 4096;
 export const RETURN_TRIES_MAX = 1000;
 /** How long it may take to make an interface, or to remove some, with all that is to be done before. */
 export const LINK_JOB_MS = 30_000;
+/** How long a question whether somebody listens may be under way before it is asked anew. */
+export const PROBE_ANSWER_MS = 50;
