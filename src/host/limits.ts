@@ -248,7 +248,7 @@ export const REAPS_AT_ONCE = 8;
 /** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */
 export const CGROUP_REMOVE_RETRY_MIN_MS = 1;
 export const CGROUP_REMOVE_RETRY_MAX_MS = 20;
-/** A guest that starts is looked for with pauses from the first to the second, and waited for the less the first time. */
+/** A guest that starts is looked for with pauses from the first to the second; each question is waited for longer. */
 export const [GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS] = [2, 100];
 export const [GUEST_PING_MIN_MS, GUEST_PING_MAX_MS] = [250, 2_000];
 /** An answer of a guest is a few bytes; a sandbox that sends more is not our guest any more. */
