@@ -41,7 +41,7 @@ interface Controlled {
   meminfoFile: MeminfoFile;
   variablesFolder: string;
   /** Lets all processes go on without this guest. */
-  letGo(): void;
+  letGo(): Promise<void>;
   /** Ends this guest; another one is started in its place. */
   end(): void;
 }
@@ -104,15 +104,15 @@ function configure({ settings, journal, meminfoFile, variablesFolder }: Controll
  * becomes part of a template, another process takes its place. Its sandbox keeps its id, by which a copy knows that it
  * is one.
  */
-function renew(controlled: Controlled): Response {
+function renew(controlled: Controlled): Promise<Response> {
   const { settings } = controlled;
   settings.replace({ ...settings.current, envVars: {}, accessTokens: [kernelUuid()] });
   return replace(controlled);
 }
 
 /** Another process takes the place of this one, with the same settings. What this one has started goes on. */
-function replace({ letGo, end }: Controlled): Response {
-  letGo();
+async function replace({ letGo, end }: Controlled): Promise<Response> {
+  await letGo();
   setTimeout(end, RENEWED_AFTER_MS);
   // Never closed: it breaks off when this process is gone, and who waits for that needs no other sign.
   const begun = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array([NEWLINE])) });

@@ -5,14 +5,9 @@
 import { CONTROL_SECRET_FILE } from "../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { createControlChannel } from "./control-channel.ts";
-import { filesystemService } from "./filesystem/filesystem-service.ts";
 import { answer, type GuestServices } from "./front-door.ts";
 import { Journal } from "./journal/journal.ts";
-import { createLaunch } from "./process/launcher.ts";
-import { handOutputsOver } from "./process/pipes.ts";
-import { processService } from "./process/process-service.ts";
-import { ProcessTable } from "./process/process-table.ts";
-import { createRpcRoutes } from "./rpc/rpc.ts";
+import { LaterPart } from "./later-part.ts";
 import { Forwarders } from "./system/forwarder.ts";
 import { logError, mirrorLog } from "./system/log.ts";
 import { MeminfoFile } from "./system/meminfo-file.ts";
@@ -27,7 +22,7 @@ const IDLE_CONNECTION_SECONDS = 255;
 /** Reads the guest's own variables and removes them, so that nothing of this program can hand them on. */
 function takeVariables(): (name: string) => string | undefined {
   // What is meant for this program alone: no process of a user inherits it.
-  const own = Object.entries(process.env).filter(([name]) => name.startsWith("SANDLOT_") || name === "LD_LIBRARY_PATH");
+  const own = Object.entries(process.env).filter(([name]) => /^(?:SANDLOT_|BUN_JSC_|LD_LIBRARY_PATH$)/.test(name));
   for (const [name] of own) delete process.env[name];
   const taken = new Map(own);
   return (name) => taken.get(name) || undefined;
@@ -51,9 +46,17 @@ export function runDaemon(): void {
   if (settings.sandboxId !== "") journal.note("runtime", "warn", "The runtime was started again");
   else if (variable("SANDLOT_COPY") !== undefined) takeOwnIdentity();
   const accounts = new Accounts();
-  const launch = createLaunch(settings, process.env.PATH, variable("SANDLOT_SETPRIV"));
   const meter = new Meter(wholeNumber(variable("SANDLOT_CPU_COUNT")), wholeNumber(variable("SANDLOT_MEMORY_MB")));
   const meminfoFile = new MeminfoFile(variable("SANDLOT_MEMORY_FILE"), () => meter.memory());
+  const start = { path: process.env.PATH, setpriv: variable("SANDLOT_SETPRIV") };
+  const rpc = new LaterPart(async () => {
+    const { createCalls } = await import("./calls.ts");
+    return createCalls(settings, accounts, journal, meminfoFile, start);
+  });
+  const files = new LaterPart(async () => {
+    const { fileRequests } = await import("./file-requests.ts");
+    return fileRequests({ settings, accounts, journal });
+  });
   const services: GuestServices = {
     settings,
     accounts,
@@ -63,15 +66,13 @@ export function runDaemon(): void {
       journal,
       meminfoFile,
       variablesFolder: stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
-      letGo: handOutputsOver,
+      // Without a call so far there is no process.
+      letGo: async () => (rpc.isNeeded ? (await rpc.take()).letGo() : undefined),
       end: () => process.exit(0),
     }),
-    rpc: createRpcRoutes(
-      processService(new ProcessTable(), launch, journal, meminfoFile),
-      filesystemService(settings, accounts, journal),
-    ),
+    rpc,
+    files,
     meter,
-    journal,
   };
 
   Bun.serve({

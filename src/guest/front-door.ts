@@ -5,21 +5,16 @@
 import { Fault } from "../contract/fault.ts";
 import type { ControlChannel } from "./control-channel.ts";
 import { allowOrigin, preflightAnswer } from "./cors.ts";
-import { compose } from "./files/compose.ts";
-import { readComposeRequest } from "./files/compose-request.ts";
-import { download } from "./files/download.ts";
-import { type UploadedFile, upload } from "./files/upload.ts";
-import { notingFiles } from "./journal/file-notes.ts";
-import type { Journal } from "./journal/journal.ts";
-import { errorAnswer, type RpcRoutes } from "./rpc/rpc.ts";
+import type { FileRequests } from "./file-requests.ts";
+import type { LaterPart } from "./later-part.ts";
+import type { RpcRoutes } from "./rpc/rpc.ts";
 import { logError } from "./system/log.ts";
 import type { Meter } from "./system/metrics.ts";
-import { isAbort, toConnectError } from "./system/rpc-fault.ts";
+import { isAbort } from "./system/rpc-fault.ts";
 import { basicUserName, demandToken, demandUser } from "./users/access.ts";
-import type { Account, Accounts } from "./users/accounts.ts";
+import type { Accounts } from "./users/accounts.ts";
 import { sandboxVariables } from "./users/environment.ts";
 import { demandFileAccess, type Opening } from "./users/file-signature.ts";
-import { resolvePath } from "./users/paths.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
 
 /** What is behind the door. */
@@ -27,10 +22,13 @@ export interface GuestServices {
   settings: SettingsKeeper;
   accounts: Accounts;
   control: ControlChannel;
-  rpc: RpcRoutes;
+  rpc: LaterPart<RpcRoutes>;
+  files: LaterPart<FileRequests>;
   meter: Meter;
-  journal: Journal;
 }
+
+/** Where calls are: only a request for one of these makes the guest load what answers them. */
+const CALL = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
 
 const UNCACHED = { "Cache-Control": "no-store" };
 const PLAIN_METHODS: Record<string, readonly string[]> = {
@@ -66,10 +64,13 @@ async function checkedAnswer(request: Request, url: URL, services: GuestServices
     try {
       lookup();
     } catch (thrown) {
-      return errorAnswer(request, toConnectError(thrown), Fault.from(thrown).status);
+      return (await services.rpc.take()).refusal(request, thrown);
     }
   }
-  if (services.rpc.has(url.pathname)) return services.rpc.handle(request, url, lookup);
+  if (CALL.test(url.pathname)) {
+    const rpc = await services.rpc.take();
+    if (rpc.has(url.pathname)) return rpc.handle(request, url, lookup);
+  }
   return plainAnswer(request, url, services, named);
 }
 
@@ -108,52 +109,13 @@ async function plainAnswer(
     case "/envs":
       return Response.json(sandboxVariables(services.settings.current), { headers: UNCACHED });
     case "/files/compose":
-      return composeAnswer(request, services, named);
+      return (await services.files.take()).compose(request, named);
     default:
-      return fileAnswer(request, url, services, named);
+      return (await services.files.take()).transfer(request, url, named);
   }
 }
 
 const TEXT = { "Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff" };
-
-async function fileAnswer(
-  request: Request,
-  url: URL,
-  services: GuestServices,
-  named: string | undefined,
-): Promise<Response> {
-  const { defaultUser, defaultWorkdir } = services.settings.current;
-  const account: Account = demandUser(services.accounts, url.searchParams.get("username") || named || defaultUser);
-  const resolve = (path: string, field?: string) => resolvePath(path, account, defaultWorkdir, field);
-  const path = url.searchParams.get("path");
-  const facts = { path: resolve(path ?? ""), user: account.name };
-  if (request.method === "GET") {
-    const status = (answer: Response) => ({ status: answer.status });
-    return notingFiles(services.journal, "download", facts, () => download(request, facts.path), status);
-  }
-  const send = () => upload(request, path, resolve, account);
-  const names = (files: UploadedFile[]) => ({ files: files.length, path: files.map((file) => file.path).join(", ") });
-  return Response.json(await notingFiles(services.journal, "upload", facts, send, names), {
-    headers: { "Content-Type": "application/json" },
-  });
-}
-
-async function composeAnswer(request: Request, services: GuestServices, named: string | undefined): Promise<Response> {
-  const { sources, destination, username } = await readComposeRequest(request);
-  const { defaultUser, defaultWorkdir } = services.settings.current;
-  const owner = demandUser(services.accounts, username || named || defaultUser);
-  const resolve = (path: string, field: string) => resolvePath(path, owner, defaultWorkdir, field);
-  const composition = {
-    sources: sources.map((source) => resolve(source, "source_paths")),
-    destination: resolve(destination, "destination"),
-    owner,
-  };
-  const facts = { path: composition.destination, sources: sources.length, user: owner.name };
-  const work = () => compose(composition, request.signal);
-  return Response.json(await notingFiles(services.journal, "compose", facts, work), {
-    headers: { "Content-Type": "application/json" },
-  });
-}
 
 function nowSeconds(): number {
   return Math.floor(Date.now() / 1000);

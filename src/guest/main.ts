@@ -9,6 +9,9 @@
  *   users/          users, tokens, paths, settings              system/       the sandbox's kernel and C library
  *   journal/        what happened, for the sandbox's log        programs/     what the host starts for templates
  *
+ * What every boot needs is small (daemon.ts). What answers calls (calls.ts) and carries files (file-requests.ts) is
+ * loaded by the first request for it.
+ *
  * The same binary is a handful of programs, which the host starts inside a sandbox while it builds a template.
  */
 import { logError } from "./system/log.ts";

@@ -14,14 +14,15 @@ import {
 } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { Fault } from "../../contract/fault.ts";
 import { INT32_MAX } from "../../contract/limits.ts";
 import { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../../contract/runtime/wire/process/process_pb.ts";
 import { GARBAGE_PER_MESSAGE_BYTES, GUEST_RPC_MESSAGE_MAX_BYTES } from "../limits.ts";
 import { noteGarbage } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
-import { toConnectError } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
+import { toConnectError } from "./connect-errors.ts";
 import { endOfStream, knownEnvelopes, retoldErrors, strictJson } from "./strict-messages.ts";
 
 const TIMEOUT_HEADER = "connect-timeout-ms";
@@ -44,6 +45,8 @@ export function callUser(context: HandlerContext): Account {
 export interface RpcRoutes {
   has(path: string): boolean;
   handle(request: Request, url: URL, user: UserLookup): Promise<Response>;
+  /** A refusal from before the call, in the form that this kind of request expects. */
+  refusal(request: Request, thrown: unknown): Response;
 }
 
 export function createRpcRoutes(
@@ -68,13 +71,17 @@ export function createRpcRoutes(
       if (handler === undefined) throw new ConnectError("there is no such method", Code.Unimplemented);
       return carry(request, url, handler, user);
     },
+    refusal: (request, thrown) => errorAnswer(request, toConnectError(thrown), Fault.from(thrown).status),
   };
 }
 
 async function carry(request: Request, url: URL, handler: UniversalHandler, user: UserLookup): Promise<Response> {
   const type = request.headers.get("content-type") ?? "";
   const gone = new AbortController();
-  request.signal.addEventListener("abort", () => gone.abort(request.signal.reason));
+  const { signal } = request;
+  signal.addEventListener("abort", () => gone.abort(signal.reason));
+  // It may have gone while this part of the guest was loaded.
+  if (signal.aborted) gone.abort(signal.reason);
   const answer = await handler({
     httpVersion: "1.1",
     method: request.method,
@@ -166,8 +173,7 @@ function toStream(messages: AsyncIterable<Uint8Array>, gone: AbortController): R
   );
 }
 
-/** A refusal from before the protocol handlers, in the form that this kind of request expects. */
-export function errorAnswer(request: Request, error: ConnectError, status: number): Response {
+function errorAnswer(request: Request, error: ConnectError, status: number): Response {
   const json = Buffer.from(errorToJsonBytes(error, undefined));
   const type = request.headers.get("content-type") ?? "";
   if (!STREAM_TYPE.test(type)) {

@@ -13,15 +13,23 @@ import { EMPTY_IN_PROC, HIDDEN_IN_PROC } from "../image/guest-layout.ts";
 import { run } from "../system/command.ts";
 import { architecture, type Toolbox } from "../system/toolbox.ts";
 import { setInterpreter } from "./elf-interpreter.ts";
-import { GUEST_PROGRAM, guestSources } from "./guest-sources.ts";
+import { guestSources, sourcesOf } from "./guest-sources.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
+const COMPILER = join(import.meta.dir, "compile-guest-program.ts");
 const COMPILE_MS = 120_000;
 const LIBRARIES = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libcap-ng.so.0"];
 
 /** A short name: its path must fit where a program has that of its own loader. */
 const LOADER = "ld.so";
+
+/**
+ * For the guest's engine alone. No stock of memory that a thread has made resident ahead of its use: it is half a
+ * mebibyte in every sandbox, and where no process can be started any more, the start of that thread would be the end of
+ * the guest.
+ */
+const ENGINE_OPTIONS = "BUN_JSC_useWarmUpMarkedBlocks=0";
 
 /**
  * Keeps the guest alive: when it ends, for whatever reason, it is back within a second, and at once when it ended to be
@@ -30,7 +38,7 @@ const LOADER = "ld.so";
  */
 const KEEP_GUEST = [
   "while :; do",
-  `  LD_LIBRARY_PATH=${GUEST_MOUNT}/lib ${GUEST_MOUNT}/bin/guest && continue`,
+  `  LD_LIBRARY_PATH=${GUEST_MOUNT}/lib ${ENGINE_OPTIONS} ${GUEST_MOUNT}/bin/guest && continue`,
   `  ${GUEST_MOUNT}/bin/busybox sleep 0.2`,
   "  for score in /proc/[0-9]*/oom_score_adj; do",
   "    case $score in /proc/1/*|/proc/$$/*) continue ;; esac",
@@ -43,7 +51,8 @@ const KEEP_GUEST = [
 export function guestFolder(toolbox: Toolbox): string {
   const hash = new Bun.CryptoHasher("sha256");
   const { files, packages } = guestSources(PROJECT);
-  for (const file of files) hash.update(relative(PROJECT, file)).update(readFileSync(file));
+  for (const file of [...files, ...sourcesOf(PROJECT, relative(PROJECT, COMPILER)).files])
+    hash.update(relative(PROJECT, file)).update(readFileSync(file));
   hash
     .update(packages.join())
     .update(Bun.version)
@@ -81,21 +90,7 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
         await relink(join(bin, "setpriv"));
 
         progress("compiling");
-        await run(
-          [
-            process.execPath,
-            "build",
-            "--compile",
-            "--bytecode",
-            "--minify-syntax",
-            // What an image has of this kind in its root, /.env and /bunfig.toml, is for programs of the image.
-            "--no-compile-autoload-dotenv",
-            "--no-compile-autoload-bunfig",
-            join(PROJECT, GUEST_PROGRAM),
-            `--outfile=${join(bin, "guest")}`,
-          ],
-          { timeoutMs: COMPILE_MS, cwd: PROJECT },
-        );
+        await run([process.execPath, COMPILER, join(bin, "guest")], { timeoutMs: COMPILE_MS, cwd: PROJECT });
         await setInterpreter(join(bin, "guest"), `${GUEST_MOUNT}/lib/${LOADER}`);
         for (const name of await readdir(bin)) await chmod(join(bin, name), 0o755);
       }),

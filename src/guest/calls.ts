@@ -1,0 +1,31 @@
+/** The services of the wire, put together: what answers calls, loaded with the first of them. */
+import { filesystemService } from "./filesystem/filesystem-service.ts";
+import type { Journal } from "./journal/journal.ts";
+import { createLaunch } from "./process/launcher.ts";
+import { handOutputsOver } from "./process/pipes.ts";
+import { processService } from "./process/process-service.ts";
+import { ProcessTable } from "./process/process-table.ts";
+import { createRpcRoutes, type RpcRoutes } from "./rpc/rpc.ts";
+import type { MeminfoFile } from "./system/meminfo-file.ts";
+import type { Accounts } from "./users/accounts.ts";
+import type { SettingsKeeper } from "./users/settings.ts";
+
+export interface Calls extends RpcRoutes {
+  /** Lets all processes go on without this guest. */
+  letGo(): void;
+}
+
+export function createCalls(
+  settings: SettingsKeeper,
+  accounts: Accounts,
+  journal: Journal,
+  meminfoFile: MeminfoFile,
+  { path, setpriv }: { path: string | undefined; setpriv: string | undefined },
+): Calls {
+  const launch = createLaunch(settings, path, setpriv);
+  const routes = createRpcRoutes(
+    processService(new ProcessTable(), launch, journal, meminfoFile),
+    filesystemService(settings, accounts, journal),
+  );
+  return { ...routes, letGo: handOutputsOver };
+}
