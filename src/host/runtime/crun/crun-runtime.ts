@@ -15,6 +15,7 @@ import { mountPointsIn } from "../../mount/mount-namespace.ts";
 import type { Mounts } from "../../mount/mounts.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../system/id-range.ts";
+import { readOnlyView } from "../../system/mount-calls.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
 import { limitUsers } from "../../system/user-limits.ts";
 import type {
@@ -67,7 +68,8 @@ export class CrunRuntime implements Runtime {
   }
 
   static async open(toolbox: Toolbox, data: DataFolder, mounts: Mounts): Promise<CrunRuntime> {
-    return new CrunRuntime(data, mounts, new Crun(toolbox, data.crunFolder), await Criu.open(toolbox, data));
+    const crun = new Crun({ crun: safeToRun(toolbox), binFolder: toolbox.binFolder }, data.crunFolder);
+    return new CrunRuntime(data, mounts, crun, await Criu.open(toolbox, data));
   }
 
   async create(sandbox: NewSandbox): Promise<CreatedWalls> {
@@ -174,6 +176,20 @@ export class CrunRuntime implements Runtime {
 
   untilWritten(id: string): Promise<void> {
     return waitForDump(this.#data, id);
+  }
+}
+
+/**
+ * A sandbox that gets hold of the program that makes it must not be able to change it. So crun begins by starting
+ * itself again from where it cannot be written, which takes as long as half of what it has to do; unless it is there.
+ */
+function safeToRun({ crun, toolFolder }: Toolbox): string[] {
+  try {
+    const view = readOnlyView(toolFolder);
+    return crun.map((part) => (part.startsWith(`${toolFolder}/`) ? view + part.slice(toolFolder.length) : part));
+  } catch {
+    // On a kernel that cannot show it like that crun sees to it.
+    return crun;
   }
 }
 

@@ -8,6 +8,7 @@ import { noteProcess } from "../../system/noted-process.ts";
 import { overloaded } from "../../system/overload.ts";
 import { startTicks } from "../../system/start-ticks.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
+import { endedBefore, removeEnded, startMade } from "./crun-state.ts";
 
 export class Crun {
   readonly #command: string[];
@@ -31,11 +32,15 @@ export class Crun {
     return Number.parseInt(await readFile(pidFile, "utf8"), 10);
   }
 
+  async start(id: string, pid: number): Promise<void> {
+    if (!startMade(join(this.stateFolder, id), id)) await this.#startByTool(id, pid);
+  }
+
   /**
    * crun waits for the first process to take its word, and waits on when that has just ended; so somebody has to look
    * whether it is still there.
    */
-  async start(id: string, pid: number): Promise<void> {
+  async #startByTool(id: string, pid: number): Promise<void> {
     const ended = new AbortController();
     const watch = setInterval(() => {
       if (hasEnded(pid)) ended.abort();
@@ -43,7 +48,7 @@ export class Crun {
     try {
       const options = { timeoutMs: this.startMs, name: "crun start", env: this.#env, signal: ended.signal };
       const { exitCode, stderr } = await attempt([...this.#command, "start", id], options);
-      if (ended.signal.aborted) throw new Fault(500, `the first process of ${id} ended before it was started`);
+      if (ended.signal.aborted) throw endedBefore(id);
       if (exitCode !== 0) throw new Fault(500, `crun start ended with ${exitCode}: ${stderr}`);
     } finally {
       clearInterval(watch);
@@ -53,6 +58,7 @@ export class Crun {
   async remove(id: string): Promise<void> {
     // One that CRIU has made was never crun's.
     if (!(await this.list()).includes(id)) return;
+    if (await removeEnded(join(this.stateFolder, id))) return;
     let said = "";
     for (let tries = 0; tries < CRUN_REMOVE_TRIES_MAX; tries++) {
       const result = await this.#silent(["delete", "--force", id], undefined, CRUN_REMOVE_MS);
