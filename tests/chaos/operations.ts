@@ -27,6 +27,7 @@ interface Step {
 export class Sight {
   readonly #runFolders: ReadonlySet<string>;
   readonly #checkpoints: ReadonlySet<string>;
+  readonly #interfaces: ReadonlySet<string>;
 
   constructor(
     readonly stage: Stage,
@@ -34,6 +35,7 @@ export class Sight {
   ) {
     this.#runFolders = new Set(namesIn(stage.runFolders));
     this.#checkpoints = new Set(namesIn(stage.checkpoints));
+    this.#interfaces = new Set(stage.interfaces());
   }
 
   /** A file in the run folder of what is being made. */
@@ -78,6 +80,10 @@ export class Sight {
     return this.stage.cgroups().some((name) => name.endsWith(`.${action}`) && this.stage.processesIn(name).length > 0);
   }
 
+  plugged(): boolean {
+    return this.stage.interfaces().some((name) => !this.#interfaces.has(name));
+  }
+
   gone(): boolean {
     return !existsSync(join(this.stage.runFolders, this.id));
   }
@@ -100,9 +106,10 @@ const DUMP: readonly Step[] = [
 ];
 const RESTORE: readonly Step[] = [
   { name: "run folder made", isSeen: (sight) => sight.made("") },
-  { name: "disk mounted", isSeen: (sight) => sight.made("root") },
   { name: "CRIU started", isSeen: (sight) => sight.working("restore") },
-  { name: "plugged in", isSeen: (sight) => sight.made("setup-namespaces.log") },
+  { name: "disk mounted", isSeen: (sight) => sight.made("root") },
+  { name: "CRIU works", isSeen: (sight) => sight.made("restore.log") },
+  { name: "plugged in", isSeen: (sight) => sight.plugged() },
   { name: "CRIU done", isSeen: (sight) => sight.made("pid") },
   { name: "recorded", isSeen: (sight) => sight.made("record.json") },
   { name: "handed over", isSeen: (sight) => sight.made("settings.json") },

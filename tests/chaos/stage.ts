@@ -5,6 +5,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { freezerOf } from "../../src/host/cgroup/freezer.ts";
+import { ANY_INTERFACE } from "../../src/host/network/slot-chains.ts";
 import { tagOf } from "../support/census.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 
@@ -82,6 +83,16 @@ export class Stage {
   /** Checkpoints lie on a filesystem that is mounted in the server's own view only. */
   get checkpoints(): string {
     return `/proc/${this.#server.pid}/root${this.dataFolder}/disks/checkpoints`;
+  }
+
+  /** Names of those that lead to sandboxes; none of a server that is gone. */
+  interfaces(): string[] {
+    const table = `/proc/${this.#server.pid}/net/dev`;
+    if (!existsSync(table)) return [];
+    const names = readFileSync(table, "utf8")
+      .split("\n")
+      .map((line) => (line.split(":")[0] ?? "").trim());
+    return names.filter((name) => name.startsWith(`${ANY_INTERFACE}${this.tag}-`));
   }
 
   /** Processes of a cgroup of this server, such as that of a sandbox; none when there is no such cgroup. */

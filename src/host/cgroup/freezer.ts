@@ -29,10 +29,9 @@ export async function freeze(cgroup: string): Promise<void> {
   }
 }
 
-/** The first half of `freeze` for a shell: what it stops may stand still for another reason until later. */
-export function freezeCommand(cgroup: string): string {
-  const [file, word] = cgroupLayout() === "v2" ? ["cgroup.freeze", "1"] : ["freezer.state", "FROZEN"];
-  return `echo ${word} > '${join(freezerOf(cgroup), file)}'`;
+/** The first half of `freeze`: what it stops may stand still for another reason until later. */
+export function beginToFreeze(cgroup: string): void {
+  set(cgroup, true);
 }
 
 /** A sandbox that is not frozen, or not there any more, is left as it is. */

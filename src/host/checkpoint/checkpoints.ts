@@ -159,7 +159,7 @@ function ifMissing(error: NodeJS.ErrnoException): undefined {
 }
 
 /** A file, or the names in a folder. */
-async function syncPath(path: string): Promise<void> {
+export async function syncPath(path: string): Promise<void> {
   await using handle = await open(path, "r");
   await handle.sync();
 }

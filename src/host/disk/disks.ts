@@ -73,6 +73,11 @@ export class Disks {
     return `d${Buffer.from(crypto.getRandomValues(new Uint8Array(10))).toString("hex")}`;
   }
 
+  /** Where the root of a sandbox is mounted that has this folder. */
+  static rootIn(folder: string): string {
+    return join(folder, "root");
+  }
+
   /** Makes a disk and mounts the root of its sandbox below `folder`. */
   async attach(name: string, sizeMB: number, lowers: readonly Lower[], folder: string, ids: IdRange): Promise<Disk> {
     this.demandSpace(0);
@@ -131,7 +136,7 @@ export class Disks {
     fill: (disk: string) => void,
   ): Promise<Disk> {
     const disk = join(folder, "disk");
-    const root = join(folder, "root");
+    const root = Disks.rootIn(folder);
     mkdirSync(disk, { mode: 0o711 });
     mkdirSync(root, { mode: 0o711 });
     const isPlain = await this.mounts.do({ kind: "disk", image, target: disk, options: EXT4_MOUNT, firstId });

@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { described, stderrLog } from "../../work/log.ts";
 import type { Egress } from "../host.ts";
+import { RESTORE_MS } from "../limits.ts";
 import type { EgressJudge } from "../relay/egress-judge.ts";
 import { attempt, run } from "../system/command.ts";
 import { forgetFlows } from "../system/conntrack.ts";
@@ -169,11 +170,9 @@ export class Network {
     await run([...inside, "tc", ...shaping(INNER_INTERFACE, this.bandwidthMbit).split(" ")]);
   }
 
-  /**
-   * The same as shell commands, for a sandbox that is being restored: the shell knows its namespace by this expression.
-   */
-  plugCommands(plugged: Plugged, before: SocketsBefore, ids: IdRange): string {
-    return plugScript(this.#outerEnd(plugged), before, ids);
+  /** The same for a sandbox that is being restored, whose namespace is at this path. */
+  async plugRestored(plugged: Plugged, before: SocketsBefore, ids: IdRange): Promise<void> {
+    await run(["/bin/sh", "-ec", plugScript(this.#outerEnd(plugged), before, ids)], { timeoutMs: RESTORE_MS });
   }
 
   /** After a restore. With a name, the sandbox is called that from now on. */

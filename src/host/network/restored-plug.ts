@@ -21,7 +21,7 @@ export interface SocketsBefore {
   connected: boolean;
 }
 
-/** Shell commands; the namespace may be named by a variable of that shell. */
+/** Shell commands. */
 export function plugScript(end: OuterEnd, before: SocketsBefore, ids: IdRange): string {
   const settings = Object.entries(namespaceSettings(ids.first)).map(
     ([name, value]) => `echo "${value}" > /proc/sys/${name.replaceAll(".", "/")}`,

@@ -19,7 +19,7 @@ export interface OuterEnd {
   address: string;
   gateway: string;
   mtu: number;
-  /** The sandbox's network namespace: a path, or anything that a shell makes one of. */
+  /** The sandbox's network namespace: a path. */
   namespace: string;
   /** What passes each way in a second; undefined: as much as can. */
   bandwidthMbit: number | undefined;

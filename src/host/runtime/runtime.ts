@@ -187,8 +187,11 @@ export interface CheckpointRequest {
   images: string;
   mounts: readonly OutsideMount[];
   bounds: ImageBounds;
-  /** Shell commands that run, and must succeed, while all processes stand still and everything is written. */
-  whileStopped: string;
+  /**
+   * Done, and must succeed, while all processes stand still and everything is written; given up when nobody waits for
+   * it any more.
+   */
+  whileStopped(givenUp: AbortSignal): Promise<void>;
 }
 
 export interface ImageBounds {
@@ -212,12 +215,13 @@ export interface RestoreRequest {
   shared?: boolean;
   /** Open files that have become longer since, by their path inside, with the sizes they have now; absent: none. */
   grown?: ReadonlyMap<string, number>;
+  /** Until root, files and what is mounted are there, the runtime only gets ready. */
+  prepared: Promise<unknown>;
   /**
-   * Shell commands that plug in the network namespace at this path (which may be an expression of that shell). The
-   * runtime runs them when the namespace is there and no socket is: a socket may only be bound to an address that
-   * exists.
+   * Plugs in the network namespace at this path. Called when it is there and no socket is: a socket may only be bound
+   * to an address that exists.
    */
-  plug(namespace: string): string;
+  plug(namespace: string): Promise<void>;
 }
 
 export type ImageFacts = Readonly<Record<string, unknown>>;

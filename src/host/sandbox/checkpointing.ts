@@ -13,7 +13,7 @@ import { Fault } from "../../contract/fault.ts";
 import { Gate } from "../../work/gate.ts";
 import { freeze } from "../cgroup/freezer.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
-import { type Checkpoints, copyOwnFiles } from "../checkpoint/checkpoints.ts";
+import { type Checkpoints, copyOwnFiles, syncPath } from "../checkpoint/checkpoints.ts";
 import { listImage, sealImage } from "../checkpoint/image-files.ts";
 import { MANIFEST_FORMAT, type Manifest, volumesIn } from "../checkpoint/manifest.ts";
 import type { Disks } from "../disk/disks.ts";
@@ -27,7 +27,7 @@ import {
 } from "../limits.ts";
 import type { Network } from "../network/network.ts";
 import type { Walls } from "../runtime/walls.ts";
-import { attempt } from "../system/command.ts";
+import { run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { keptFiles, readsItsSecret } from "./own-files.ts";
@@ -120,23 +120,32 @@ export class Checkpointing {
           demandRoom(() => disks.demandSpace(0));
         },
       },
-      whileStopped: this.#diskCommands(record, draft).join("\n"),
+      whileStopped: (givenUp) => this.#keepDisk(record, draft, givenUp),
     });
   }
 
   async #writeDisk(record: SandboxRecord, draft: CheckpointFolder): Promise<void> {
     await freeze(record.cgroup);
-    const result = await attempt(["/bin/sh", "-ec", this.#diskCommands(record, draft).join("\n")]);
-    if (result.exitCode !== 0) throw new Fault(500, `the disk could not be cloned: ${result.stderr.trim()}`);
+    await this.#keepDisk(record, draft);
   }
 
   /**
    * Everything that was written inside reaches the disk's file; then the file is cloned, where possible without
    * copying.
    */
-  #diskCommands(record: SandboxRecord, draft: CheckpointFolder): string[] {
-    const file = this.parts.disks.imageOf(record.disk);
-    return [`sync -f ${rootOf(record)}`, `cp --reflink=auto '${file}' '${draft.disk}'`];
+  async #keepDisk(record: SandboxRecord, draft: CheckpointFolder, signal?: AbortSignal): Promise<void> {
+    const { disks } = this.parts;
+    const file = disks.imageOf(record.disk);
+    const options = { timeoutMs: CHECKPOINT_MS, ...(signal === undefined ? {} : { signal }) };
+    await run(["sync", "-f", rootOf(record)], options);
+    if (!disks.reflink) {
+      await run(["cp", "--reflink=auto", file, draft.disk], options);
+      return;
+    }
+    // Sharing blocks waits until they are written, on a thread that others wait for as well.
+    await syncPath(file);
+    signal?.throwIfAborted();
+    await disks.clone(file, draft.disk);
   }
 
   /** What the memory takes for written is so after a crash, too. */

@@ -1,6 +1,6 @@
 /**
- * Makes a running sandbox of a checkpoint with memory, in this order: slot and ids → walls → disk → runtime.restore
- * (plugs it in) → record → go.
+ * Makes a running sandbox of a checkpoint with memory, in this order: slot and ids → walls, disk, and meanwhile the
+ * start of what restores → runtime.restore (plugs it in) → record → go.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Processors } from "../cgroup/processors.ts";
@@ -61,26 +61,30 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
   const diskName = Disks.newName();
   const connected = runtime.holdsConnections(Object.keys(memory.files));
   const sockets = { address: memory.address, connected };
+  let preparing: Promise<unknown> = Promise.resolve();
   try {
     const volumeMounts = volumesIn(memory.mounts);
     using volumes = await VolumeMounts.hold(request.volumes, volumeMounts);
     const grown = await demandVolumeFiles(runtime, request.content, checkpoint.memory, volumeMounts);
-    await network.setEgress(slot, egress);
     makeFolder(folder, ids);
     await volumes.mapTo(ids, folder, disks.mounts);
-    const disk = await disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids);
-    await copyOwnFiles(checkpoint.own, folder, inheritedFiles(memory, copy));
-    if (copy) makeBootIdFile(folder);
     // Before there is a guest: no moment passes in which the secret of its original opens it.
     const controlSecret = memory.controlSecret ?? makeControlSecret(folder, ids).secret;
-    await makeMeminfoFile(folder, kind.memoryMB, disks.mounts, ids);
+    const attaching = disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids);
+    preparing = Promise.all([
+      attaching,
+      network.setEgress(slot, egress),
+      makeOwnFiles(request),
+      makeMeminfoFile(folder, kind.memoryMB, disks.mounts, ids),
+    ]);
+    preparing.catch(() => undefined);
     const { pid, rootPid } = await runtime.restore({
       id,
       cgroup,
       ids,
       size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
       folder,
-      root: disk.root,
+      root: Disks.rootIn(folder),
       images: checkpoint.memory,
       mounts: memory.mounts.map((mount) => {
         const { inside, outside } = volumes.placed(mount);
@@ -88,8 +92,10 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       }),
       shared: volumeMounts.length > 0,
       grown,
-      plug: (namespace) => network.plugCommands({ slot, namespace, slotAlone: runtime.choosesSource }, sockets, ids),
+      prepared: preparing,
+      plug: (namespace) => network.plugRestored({ slot, namespace, slotAlone: runtime.choosesSource }, sockets, ids),
     });
+    const disk = await attaching;
     const pidStartTicks = startTicks(pid);
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");
     const { guestFolder, mounts } = memory;
@@ -114,13 +120,19 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     writeRecord(folder, record);
     await network.settle(slot, pid, sockets, copy ? hostname : undefined);
     if (runtime.showsProcesses) putGuestFirst(pid);
-    await request.guestOf(record).ready(() => isAlive(record));
-    await disk.release();
+    await Promise.all([request.guestOf(record).ready(() => isAlive(record)), disk.release()]);
     return record;
   } catch (cause) {
+    // Nothing is made any more by the time it is taken back.
+    await Promise.allSettled([preparing]);
     await request.unmake(slot, ids, diskName);
     // The checkpoint does not fit; the caller can do something about that.
     if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be restored; its checkpoint is intact`, cause);
   }
+}
+
+async function makeOwnFiles({ checkpoint, memory, copy, folder }: RestoreRequest): Promise<void> {
+  await copyOwnFiles(checkpoint.own, folder, inheritedFiles(memory, copy));
+  if (copy) makeBootIdFile(folder);
 }

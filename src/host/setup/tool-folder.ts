@@ -1,7 +1,7 @@
 /** The private folder with crun, CRIU and the small programs that go into every sandbox. */
 import { chmod, mkdir, writeFile } from "node:fs/promises";
-import { basename, join } from "node:path";
-import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../system/toolbox.ts";
+import { join } from "node:path";
+import type { Toolbox } from "../system/toolbox.ts";
 import { extractPackages } from "./extracted-packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
@@ -25,8 +25,7 @@ export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): Se
 }
 
 /**
- * The one place where shell lines stand in for programs, because others start them by a plain name or without
- * arguments.
+ * The one place where shell lines stand in for programs, because others start them by a plain name.
  */
 function standIns(toolbox: Toolbox): Record<string, string> {
   return {
@@ -34,8 +33,5 @@ function standIns(toolbox: Toolbox): Record<string, string> {
     criu: `exec ${toolbox.criu.join(" ")} "$@"`,
     // CRIU has tar compress what lies in memory filesystems, which takes longer than all the rest of a checkpoint.
     tar: 'for arg; do shift; [ "$arg" = --gzip ] || set -- "$@" "$arg"; done\nexec /bin/tar "$@"',
-    // CRIU starts its action scripts like this, and ours lie where nothing may be executed on most machines.
-    [basename(toolbox.actionScript)]:
-      `[ "$CRTOOLS_SCRIPT_ACTION" = "$${ACTION_STAGE_ENV}" ] || exit 0\nset -e\n. "$${ACTION_SCRIPT_ENV}"`,
   };
 }

@@ -10,8 +10,8 @@ import { noteProcess } from "./noted-process.ts";
 import { overloaded, shortageOf } from "./overload.ts";
 
 interface CommandOptions {
-  /** Text for standard input; nothing by default. */
-  stdin?: string;
+  /** Text for standard input, or a descriptor to be it; nothing by default. */
+  stdin?: string | number;
   timeoutMs?: number;
   /**
    * What it is called towards a caller who has to come again because it took too long; the program's name by default.
@@ -96,7 +96,7 @@ export function cannotStart(program: string, cause: unknown): Fault {
 
 function spawnPiped(argv: readonly string[], options: CommandOptions) {
   return Bun.spawn([...argv], {
-    stdin: options.stdin === undefined ? "ignore" : new TextEncoder().encode(options.stdin),
+    stdin: typeof options.stdin === "string" ? new TextEncoder().encode(options.stdin) : (options.stdin ?? "ignore"),
     stdout: "pipe",
     stderr: "pipe",
     env: options.env ?? { ...MINIMAL_ENV },

@@ -23,10 +23,6 @@ const TOOL_FOLDER = "tools-4";
 
 const RUNSC_FOLDER = "runsc-1";
 
-/** Names the file with the commands that `actionScript` runs, and the one stage of CRIU's work at which it does. */
-export const ACTION_SCRIPT_ENV = "SANDLOT_ACTION_SCRIPT";
-export const ACTION_STAGE_ENV = "SANDLOT_ACTION_STAGE";
-
 export class Toolbox {
   readonly toolFolder: string;
 
@@ -63,11 +59,6 @@ export class Toolbox {
 
   get runscFolder(): string {
     return join(this.cacheFolder, RUNSC_FOLDER);
-  }
-
-  /** What CRIU calls at every stage of its work; it takes the name of a program, and no arguments. */
-  get actionScript(): string {
-    return join(this.binFolder, "action-script");
   }
 
   /**

@@ -5,6 +5,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import {
   chownSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -14,6 +15,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { Fault } from "../../../src/contract/fault.ts";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
 import { CONTROL_SECRET_FILE } from "../../../src/contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
@@ -138,7 +140,7 @@ function sandbox(id: string): NewSandbox {
 function checkpointOf({ id, cgroup, folder: own }: NewSandbox, { pid, mounts }: CreatedWalls): CheckpointRequest {
   const images = mkdtempSync(join(folder, `${id}-images-`));
   const bounds = { maxBytes: 1024 * MIB, maxMs: 30_000, demandRoom: () => undefined };
-  return { id, pid, cgroup, folder: own, images, mounts, bounds, whileStopped: ":" };
+  return { id, pid, cgroup, folder: own, images, mounts, bounds, whileStopped: async () => undefined };
 }
 
 function commandOf(pid: number): string {
@@ -286,7 +288,7 @@ describe.each(WALLS)("%s", (name) => {
       const mark = join(folder, "while-stopped");
       const frozen = join(freezerOf(cgroup), "cgroup.procs");
       const request = checkpointOf({ ...made, cgroup }, { ...made, pid });
-      await runtime.checkpoint({ ...request, whileStopped: `cat '${frozen}' > '${mark}'` });
+      await runtime.checkpoint({ ...request, whileStopped: async () => copyFileSync(frozen, mark) });
       expect(isFrozen(cgroup)).toBe(true);
       // What ran while it stood still saw all of its processes.
       expect(readFileSync(mark, "utf8").trim().split("\n")).toContain(String(pid));
@@ -315,7 +317,9 @@ describe.each(WALLS)("%s", (name) => {
           ids: SHARED_IDS,
           size: written.size,
           root: written.root,
-          plug: (namespace) => `exec nsenter --net="${namespace}" -- ip link set lo up`,
+          prepared: Promise.resolve(),
+          plug: async (namespace) =>
+            void (await run(["nsenter", `--net=${namespace}`, "--", "ip", "link", "set", "lo", "up"])),
         });
         expect(readFileSync(`/proc/${pid}/root${inMemory}`, "utf8")).toBe(word);
         const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
@@ -345,7 +349,8 @@ describe.each(WALLS)("%s", (name) => {
           ids: SHARED_IDS,
           size: written.size,
           root: written.root,
-          plug: () => ":",
+          prepared: Promise.resolve(),
+          plug: async () => undefined,
         });
         expect(startTicks(pid)).toBeDefined();
         await runtime.remove("again");
@@ -357,7 +362,10 @@ describe.each(WALLS)("%s", (name) => {
       const { pid, cgroup, ...made } = await running("refused");
       const before = await processesBelow(freezerOf(cgroup));
       const request = checkpointOf({ ...made, cgroup }, { ...made, pid });
-      const failed = runtime.checkpoint({ ...request, whileStopped: "echo no such luck >&2; false" });
+      const failed = runtime.checkpoint({
+        ...request,
+        whileStopped: () => Promise.reject(new Fault(500, "no such luck")),
+      });
       await expect(failed).rejects.toMatchObject({ name: "Fault" });
       expect(await goesOn(cgroup)).toBe(true);
       const after = await processesBelow(freezerOf(cgroup));
@@ -379,11 +387,19 @@ describe.each(WALLS)("%s", (name) => {
       const request = checkpointOf(written, written);
       await runtime.checkpoint(request);
       await runtime.remove("half");
-      const restore = { ...request, ids: SHARED_IDS, size: written.size, root: written.root };
-      await expect(runtime.restore({ ...restore, plug: () => "echo no plug >&2; false" })).rejects.toThrow(/no plug/);
+      const restore = {
+        ...request,
+        ids: SHARED_IDS,
+        size: written.size,
+        root: written.root,
+        prepared: Promise.resolve(),
+      };
+      await expect(
+        runtime.restore({ ...restore, plug: () => Promise.reject(new Fault(500, "no plug")) }),
+      ).rejects.toThrow(/no plug/);
       await runtime.remove("half");
       expect(await runtime.list()).toEqual([]);
-      const { pid } = await runtime.restore({ ...restore, plug: () => ":" });
+      const { pid } = await runtime.restore({ ...restore, plug: async () => undefined });
       expect(startTicks(pid)).toBeDefined();
       await runtime.remove("half");
       await gone(pid);

@@ -39,6 +39,7 @@ test("a full disk is told as such", () => {
 
 test("a failure without a complaint is nobody's fault but ours", () => {
   expect(explain("", "", []).status).toBe(500);
+  expect(explain("(00.1) Error (a.c:1): RPC client reported", "the disk is locked", []).status).toBe(500);
 });
 
 // Seen to fail: a file may be named after a line of the log.

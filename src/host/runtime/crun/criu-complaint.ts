@@ -33,17 +33,18 @@ const REASONS: readonly [RegExp, string][] = [
 ];
 
 /**
- * `processes` are the sandbox's, as the machine numbers them. Names of files are in the log, so a sandbox can make it
- * say anything: of no other process is anything told.
+ * `ours` is what failed of what we do while CRIU waits; empty: nothing did. `processes` are the sandbox's, as the
+ * machine numbers them. Names of files are in the log, so a sandbox can make it say anything: of no other process is
+ * anything told.
  */
-export function explain(log: string, scriptLog: string, processes: readonly number[]): Fault {
+export function explain(log: string, ours: string, processes: readonly number[]): Fault {
   const errors = log.split("\n").filter((line) => /\bError \(/.test(line) && !/RLIMIT_NOFILE for self/.test(line));
-  const cause = new Error([...errors.slice(-20), scriptLog.trim()].join("\n").slice(-4000));
-  if (NO_SPACE.test(errors.join("\n")) || NO_SPACE.test(scriptLog)) {
+  const cause = new Error([...errors.slice(-20), ours].join("\n").slice(-4000));
+  if (NO_SPACE.test(errors.join("\n")) || NO_SPACE.test(ours)) {
     return new Fault(507, "there is no room on the disk for this sandbox's memory; it runs on", { cause });
   }
   const first = errors[0];
-  if (first === undefined) {
+  if (first === undefined || ours !== "") {
     return new Fault(500, "the checkpoint could not be written; the sandbox runs on", { cause });
   }
   const said = printable(first.replace(/^.*?Error \([^)]*\):\s*/, "")).trim();

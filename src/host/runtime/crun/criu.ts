@@ -10,51 +10,57 @@ import { Fault } from "../../../contract/fault.ts";
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { described, stderrLog } from "../../../work/log.ts";
 import { namedTrees } from "../../cgroup/cgroups.ts";
-import { freezeCommand, freezerOf, processesBelow, thaw } from "../../cgroup/freezer.ts";
+import { beginToFreeze, freezerOf, processesBelow, thaw } from "../../cgroup/freezer.ts";
 import { removeCgroups } from "../../cgroup/removal.ts";
 import { CRIU_AFTERMATH_MS, DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_MS } from "../../limits.ts";
 import { attempt, MINIMAL_ENV, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { TAKE_USUAL_SCORE } from "../../system/oom-score.ts";
 import { endTcpRepair } from "../../system/tcp-repair.ts";
-import { ACTION_SCRIPT_ENV, ACTION_STAGE_ENV, type Toolbox } from "../../system/toolbox.ts";
+import type { Toolbox } from "../../system/toolbox.ts";
 import type { OutsideMount } from "../runtime.ts";
 import { readToolLog } from "../tool-log.ts";
 import { type ToolAction, toolCgroup } from "../tool-work.ts";
 import { explain } from "./criu-complaint.ts";
 import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
+import { criuRequest } from "./criu-messages.ts";
+import { CriuProcess } from "./criu-process.ts";
 import { rememberKernelFacts } from "./kernel-facts.ts";
 import { StallWatch } from "./stall-watch.ts";
 
 /** There is one only if a process held a lock. */
 const LOCKS_IMAGE = "filelocks.img";
-const QUIET = "-v1";
-const TALKATIVE = "-v4";
+/** How much CRIU writes into its log. */
+const QUIET = 1;
+const TALKATIVE = 4;
 /** What a shell calls a command that ended by a signal. */
 const SIGNALLED_MIN = 129;
-/** For `stopDump`: who writes more than the limit gets an error, and not a signal (SIGXFSZ). */
-const NO_SIGNAL_ON_LIMIT = "trap '' 25";
+/** For a server that is killed: who writes to it gets an error, and not a signal (SIGPIPE). */
+const NO_SIGNAL_ON_LOSS = "trap '' 13; ";
+/** For `stopDump`: the same for who writes more than the limit (SIGXFSZ). */
+const NO_SIGNAL_ON_LIMIT = "trap '' 25; ";
 /** CRIU that runs out of memory is not to be the one that is ended for it; not everywhere may this be said. */
 const SHIELD = "{ echo -1000 > /proc/self/oom_score_adj; } 2> /dev/null || true";
 
 /** What CRIU restores would have the niceness of the server, where somebody gave it one. */
 const ORDINARY_NICENESS = getPriority() === 0 ? "" : "renice -n 0 -p $$ > /dev/null; ";
 
-/** The stage of CRIU's work at which our commands run: everything written, or namespaces there and nothing in them. */
-const STAGE_OF: Readonly<Record<ToolAction, string>> = { dump: "post-dump", restore: "setup-namespaces" };
+/** Stages of CRIU's work at which we have some: everything written; and namespaces there and nothing in them. */
+const WRITTEN = "post-dump";
+const NAMESPACES_MADE = "setup-namespaces";
 
 interface Dump {
   id: string;
   pid: number;
   cgroup: string;
-  /** Its own folder, for logs and scripts. */
+  /** Its own folder, for logs. */
   folder: string;
   images: string;
   mounts: readonly OutsideMount[];
   /** After this CRIU is killed, for each try. */
   timeoutMs: number;
-  /** Run while all processes stand still and everything is written: shell commands that must succeed. */
-  finally: string;
+  /** Done while all processes stand still and everything is written; must succeed. */
+  whileStopped(): Promise<void>;
 }
 
 interface Restore {
@@ -62,12 +68,13 @@ interface Restore {
   cgroup: string;
   folder: string;
   root: string;
-  images: string;
+  /** Until then CRIU only gets ready: answers where the image is when that, root and mounts are there. */
+  prepared: Promise<{ images: string }>;
   mounts: readonly OutsideMount[];
   /** Some of these are folders that others use at the same time. */
   shared?: boolean;
-  /** Run when the namespaces are there but no socket is: shell commands that know $CRTOOLS_INIT_PID. */
-  plug: string;
+  /** Done when the namespaces, of process `pid`, are there but no socket is; must succeed. */
+  plug(pid: number): Promise<void>;
 }
 
 export class Criu {
@@ -102,13 +109,13 @@ export class Criu {
     const before = await processesBelow(freezerOf(dump.cgroup));
     const guests = before.filter(isGuest);
     const first = await this.#dump(dump, QUIET);
-    if (first.exitCode === 0) return;
+    if (first.success) return;
     thaw(dump.cgroup);
     const loss = await lossOf(dump, before, guests, first.exitCode);
     // Also then: connections that a killed CRIU held back go on only when another lets them go.
     const second = await this.#dump(dump, TALKATIVE);
     if (loss !== undefined) throw loss;
-    if (second.exitCode === 0) {
+    if (second.success) {
       // What CRIU had its hand in may have taken longer to end than was waited for.
       const late = await lossOf(dump, before, guests, first.exitCode);
       if (late !== undefined) throw late;
@@ -119,25 +126,31 @@ export class Criu {
     const lossAgain = await lossOf(dump, before, guests, second.exitCode);
     if (lossAgain !== undefined) throw lossAgain;
     if (second.exitCode >= SIGNALLED_MIN) throw killedTwice();
-    const [log, scriptLog] = ["dump.log", "post-dump.log"].map((name) => readToolLog(join(dump.folder, name)));
-    throw explain(log ?? "", scriptLog ?? "", before);
+    const ours = second.reason === undefined ? "" : described(second.reason);
+    throw explain(readToolLog(join(dump.folder, "dump.log")), ours, before);
   }
 
-  async #dump(dump: Dump, verbosity: string) {
-    const script = this.#script(dump.folder, "dump", `${freezeCommand(dump.cgroup)}\n${dump.finally}`);
-    const strays = toolCgroup(this.data, dump.id, "dump");
-    return await this.#run(dump.id, "dump", dump.timeoutMs, [strays], script, [
+  async #dump({ id, pid, cgroup, images, ...dump }: Dump, logLevel: number) {
+    const strays = toolCgroup(this.data, id, "dump");
+    await using criu = await this.#start(
+      id,
       "dump",
-      "--tree",
-      String(dump.pid),
-      "--leave-running",
-      "--ghost-limit",
-      String(DELETED_FILE_MAX_BYTES),
-      "--action-script",
-      this.toolbox.actionScript,
-      ...this.#places(dump.images, dump.folder, "dump.log", verbosity),
-      ...dump.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]),
-    ]);
+      dump.timeoutMs,
+      [strays],
+      [
+        "--leave-running",
+        "--ghost-limit",
+        String(DELETED_FILE_MAX_BYTES),
+        ...this.#settings(dump.folder, "dump.log"),
+        ...dump.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]),
+      ],
+    );
+    return await criu.do(criuRequest("dump", { images, logLevel, pid }), {
+      [WRITTEN]: async () => {
+        beginToFreeze(cgroup);
+        await dump.whileStopped();
+      },
+    });
   }
 
   /**
@@ -152,13 +165,23 @@ export class Criu {
 
   /** Answers the host pid of the first process, which runs already. */
   async restore(restore: Restore): Promise<number> {
-    const script = this.#script(restore.folder, "restore", restore.plug);
     const pidFile = join(restore.folder, "pid");
     // CRIU writes no file that is there, such as crun's.
     rmSync(pidFile, { force: true });
     const strays = [toolCgroup(this.data, restore.id, "restore"), restore.cgroup];
+    await using criu = await this.#start(restore.id, "restore", RESTORE_MS, strays, [
+      "--pidfile",
+      pidFile,
+      "--root",
+      restore.root,
+      "--cgroup-root",
+      restore.cgroup,
+      ...this.#settings(restore.folder, "restore.log"),
+      ...restore.mounts.flatMap(({ inside, outside }) => ["--external", `mnt[${inside}]:${outside}`]),
+    ]);
+    const { images } = await restore.prepared;
     let stalled = false;
-    using _watch = new StallWatch(strays, RESTORE_STALLED_MS, () => {
+    using watch = new StallWatch(strays, RESTORE_STALLED_MS, () => {
       stalled = true;
       for (const cgroup of strays) {
         removeCgroups(cgroup).catch((error) =>
@@ -166,65 +189,40 @@ export class Criu {
         );
       }
     });
-    const { exitCode } = await this.#run(restore.id, "restore", RESTORE_MS, strays, script, [
-      "restore",
-      "--restore-detached",
-      "--pidfile",
-      pidFile,
-      "--root",
-      restore.root,
-      "--cgroup-root",
-      restore.cgroup,
-      "--action-script",
-      this.toolbox.actionScript,
-      ...this.#places(restore.images, restore.folder, "restore.log", QUIET),
-      ...restore.mounts.flatMap(({ inside, outside }) => ["--external", `mnt[${inside}]:${outside}`]),
-    ]);
-    if (exitCode === 0) return Number.parseInt(readFileSync(pidFile, "utf8"), 10);
-    if (stalled && restore.shared && existsSync(join(restore.images, LOCKS_IMAGE))) throw lockedByAnother();
+    const done = await criu.do(criuRequest("restore", { images, logLevel: QUIET }), {
+      [NAMESPACES_MADE]: (pid) => watch.during(() => restore.plug(pid)),
+    });
+    if (done.success) return done.pid;
+    if (stalled && restore.shared && existsSync(join(images, LOCKS_IMAGE))) throw lockedByAnother();
     if (stalled) throw new Fault(500, `CRIU stood still for ${RESTORE_STALLED_MS} ms while it restored ${restore.id}`);
-    const logs = ["restore.log", `${STAGE_OF.restore}.log`].map((name) => readToolLog(join(restore.folder, name)));
-    throw new Fault(500, `CRIU could not restore ${restore.id}: ${logs.join("\n").trim().slice(-2000)}`);
+    const log = readToolLog(join(restore.folder, "restore.log")).trim().slice(-2000);
+    const failure = done.reason === undefined ? "" : `${described(done.reason)}\n`;
+    throw new Fault(500, `CRIU could not restore ${restore.id}: ${failure}${log}`, { cause: done.reason });
   }
 
-  #places(images: string, work: string, log: string, verbosity: string): string[] {
-    const folders = ["--images-dir", images, "--work-dir", work, "--log-file", log, verbosity];
-    return [...folders, "--config", this.#config, "--file-locks", "--manage-cgroups=soft"];
-  }
-
-  /** What the script says goes to a file: CRIU has no ear for it. */
-  #script(folder: string, action: ToolAction, commands: string): string {
-    const path = join(folder, `${STAGE_OF[action]}.sh`);
-    writeFileSync(path, `exec 2> '${join(folder, `${STAGE_OF[action]}.log`)}'\n${commands}\n`, { mode: 0o600 });
-    return path;
+  #settings(work: string, log: string): string[] {
+    const files = ["--work-dir", work, "--log-file", log, "--config", this.#config];
+    return [...files, "--file-locks", "--manage-cgroups=soft"];
   }
 
   /** `strays` are the cgroups of what a failed CRIU leaves, which would wait for it forever. */
-  async #run(id: string, action: ToolAction, timeoutMs: number, strays: string[], script: string, args: string[]) {
+  async #start(id: string, action: ToolAction, timeoutMs: number, strays: string[], args: string[]) {
     const place = freezerOf(toolCgroup(this.data, id, action));
     // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all
     // below that.
     const homes = action === "restore" ? namedTrees().map((tree) => join(tree, this.data.cgroup, id)) : [];
     for (const folder of [place, ...homes]) mkdirSync(folder, { recursive: true });
-    const shield = action === "dump" ? `${SHIELD}; ${NO_SIGNAL_ON_LIMIT}; ` : TAKE_USUAL_SCORE + ORDINARY_NICENESS;
+    const shield = action === "dump" ? `${SHIELD}; ${NO_SIGNAL_ON_LIMIT}` : TAKE_USUAL_SCORE + ORDINARY_NICENESS;
     const moves = [place, ...homes].map((folder) => `echo 0 > '${folder}/cgroup.procs' && `).join("");
-    const enter = ["/bin/sh", "-c", `${shield}${moves}exec "$@"`, "sh"];
+    const enter = ["/bin/sh", "-c", `${NO_SIGNAL_ON_LOSS}${shield}${moves}exec "$@"`, "sh"];
     const onExit = async (exitCode: number) => {
       if (exitCode !== 0) await Promise.all(strays.map((cgroup) => removeCgroups(cgroup)));
-    };
-    try {
-      const path = `${this.toolbox.binFolder}:${MINIMAL_ENV.PATH}`;
-      const env = { ...MINIMAL_ENV, PATH: path, [ACTION_SCRIPT_ENV]: script, [ACTION_STAGE_ENV]: STAGE_OF[action] };
-      return await attempt([...enter, ...this.toolbox.criu, ...args], {
-        timeoutMs,
-        name: `CRIU ${action}`,
-        env,
-        onExit,
-      });
-    } finally {
       // Refused while something of it still runs; then the next start finds it.
       await rmdir(place).catch(() => undefined);
-    }
+    };
+    const env = { ...MINIMAL_ENV, PATH: `${this.toolbox.binFolder}:${MINIMAL_ENV.PATH}` };
+    const options = { timeoutMs, name: `CRIU ${action}`, env, onExit };
+    return await CriuProcess.start([...enter, ...this.toolbox.criu, ...args], options);
   }
 }
 

@@ -44,8 +44,6 @@ import { mountedFromOutside, ociSpec } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
 import { demandSoonWritten } from "./slow-to-write.ts";
 
-/** The namespace that CRIU is filling, in its script. */
-const NAMESPACE_BEING_RESTORED = "/proc/$CRTOOLS_INIT_PID/ns/net";
 /** CRIU keeps each connection in a file of this name. */
 const CONNECTION_FILE = /^tcp-stream-/;
 
@@ -122,10 +120,17 @@ export class CrunRuntime implements Runtime {
     // here may be closed to the mapped root, as to everybody else.
     chownSync(request.images, 0, HOST_ID_FIRST);
     chmodSync(request.images, 0o2750);
-    using watch = new ImageWatch({ ...bounds, folder: request.images, stop: () => this.#criu.stopDump(request.id) });
+    const givenUp = new AbortController();
+    const stop = async () => {
+      givenUp.abort();
+      await this.#criu.stopDump(request.id);
+    };
+    using watch = new ImageWatch({ ...bounds, folder: request.images, stop });
     // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
-    const dump = { ...request, timeoutMs: bounds.maxMs + IMAGE_STOP_MS, finally: whileStopped };
+    const inItsHands = () => whileStopped(givenUp.signal);
+    const dump = { ...request, timeoutMs: bounds.maxMs + IMAGE_STOP_MS, whileStopped: inItsHands };
     await this.#criu.dump(dump).catch((cause: unknown) => {
+      givenUp.abort();
       thaw(request.cgroup);
       throw watch.fault ?? cause;
     });
@@ -156,9 +161,19 @@ export class CrunRuntime implements Runtime {
   async restore({ size, plug, grown, ids, ...request }: RestoreRequest): Promise<RunningWalls> {
     this.#makeParent();
     makeCgroupForRestore(request.cgroup, size);
-    await using adapted = await adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);
-    const images = adapted.folder;
-    const pid = await this.#criu.restore({ ...request, images, plug: plug(NAMESPACE_BEING_RESTORED) });
+    // CRIU takes a while to start, in which the image is made ready.
+    const adapting = adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);
+    const prepared = Promise.all([adapting, request.prepared]).then(([{ folder }]) => ({ images: folder }));
+    prepared.catch(() => undefined);
+    let pid: number;
+    try {
+      pid = await this.#criu.restore({ ...request, prepared, plug: (first) => plug(`/proc/${first}/ns/net`) });
+    } finally {
+      await adapting.then(
+        (adapted) => adapted[Symbol.asyncDispose](),
+        () => undefined,
+      );
+    }
     limitRestored(request.cgroup, size);
     return { pid, rootPid: pid };
   }

@@ -6,8 +6,15 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { OpenFile } from "../runtime.ts";
-import { LENGTH_BYTES, MAGIC_BYTES, messagesIn, numberIn } from "./image-messages.ts";
-import { encodeVarint, fieldsOf, withFields } from "./protobuf-fields.ts";
+import {
+  encodeVarint,
+  fieldsOf,
+  LENGTH_BYTES,
+  MAGIC_BYTES,
+  messagesIn,
+  numberIn,
+  withFields,
+} from "./protobuf-fields.ts";
 
 export const FILES_IMAGE = "files.img";
 const REMAPS_IMAGE = "remap-fpath.img";

@@ -11,8 +11,7 @@ import { type FileHandle, open, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { WIPED_AT_ONCE_MAX_BYTES } from "../../limits.ts";
 import { pageSize } from "../../system/page-size.ts";
-import { messagesIn, numberIn } from "./image-messages.ts";
-import { fieldsOf } from "./protobuf-fields.ts";
+import { fieldsOf, messagesIn, numberIn } from "./protobuf-fields.ts";
 
 const MAPPINGS = /^mm-(\d+)\.img$/;
 /** Bit of MADV_WIPEONFORK in what a mapping was advised. */

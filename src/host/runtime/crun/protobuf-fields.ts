@@ -1,4 +1,7 @@
-/** As much of protocol buffers as it takes to read a few fields of CRIU's messages, and to replace one. */
+/**
+ * As much of protocol buffers as it takes to read a few fields of CRIU's messages, to replace one, and to write some;
+ * and the files of a memory image, which consist of such messages.
+ */
 
 const VARINT = 0;
 const EIGHT_BYTES = 1;
@@ -7,7 +10,11 @@ const FOUR_BYTES = 5;
 /** Of 64 bits. */
 const VARINT_MAX_BYTES = 10;
 
-export interface Field {
+/** A file of an image: eight bytes, and then messages, each behind its length in four. */
+export const MAGIC_BYTES = 8;
+export const LENGTH_BYTES = 4;
+
+interface Field {
   number: number;
   /** All of it, as it lies in the message. */
   whole: Buffer;
@@ -49,6 +56,21 @@ export function fieldsOf(message: Buffer): Field[] {
   return fields;
 }
 
+export function messagesIn(content: Buffer): Buffer[] {
+  const messages: Buffer[] = [];
+  for (let at = MAGIC_BYTES; at < content.length; ) {
+    const from = at + LENGTH_BYTES;
+    at = from + content.readUInt32LE(at);
+    messages.push(content.subarray(from, at));
+  }
+  return messages;
+}
+
+/** The whole number in the field with this number, if there is one. */
+export function numberIn(fields: readonly Field[], wanted: number): number | undefined {
+  return fields.find(({ number }) => number === wanted)?.value;
+}
+
 /** The message with other content in the fields of this number: all that is in a message within, or a whole number. */
 export function withFields(message: Buffer, wanted: number, change: (content: Buffer) => Buffer): Buffer {
   const parts = fieldsOf(message).flatMap(({ number, whole, bytes }) => {
@@ -58,6 +80,22 @@ export function withFields(message: Buffer, wanted: number, change: (content: Bu
     return [encodeVarint(wanted * 8 + DELIMITED), encodeVarint(changed.length), changed];
   });
   return Buffer.concat(parts);
+}
+
+/** A whole number, or what has a length, as a field. */
+export function encodeField(number: number, content: number | Buffer): Buffer {
+  if (typeof content === "number") return Buffer.concat([encodeVarint(number * 8 + VARINT), encodeWhole(content)]);
+  return Buffer.concat([encodeVarint(number * 8 + DELIMITED), encodeVarint(content.length), content]);
+}
+
+/** One below zero is what 64 bits make of it. */
+function encodeWhole(value: number): Buffer {
+  if (value >= 0) return encodeVarint(value);
+  const bytes = Buffer.alloc(VARINT_MAX_BYTES);
+  for (let at = 0, left = BigInt.asUintN(64, BigInt(value)); at < bytes.length; at++, left >>= 7n) {
+    bytes[at] = Number(left & 0x7fn) + (at < bytes.length - 1 ? 0x80 : 0);
+  }
+  return bytes;
 }
 
 /** Seven bits in each byte, the lowest first. Exact up to 2^53. */

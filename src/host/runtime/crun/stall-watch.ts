@@ -12,16 +12,29 @@ export class StallWatch implements Disposable {
   readonly #timer: Timer;
   #seen = "";
   #since = performance.now();
+  /** How much goes on elsewhere that is waited for. */
+  #elsewhere = 0;
 
   constructor(cgroups: readonly string[], stalledMs: number, onStall: () => void) {
     this.#timer = setInterval(() => {
       const now = cgroups.flatMap(doings).join(" ");
-      if (now !== this.#seen) this.#since = performance.now();
+      if (now !== this.#seen || this.#elsewhere > 0) this.#since = performance.now();
       this.#seen = now;
       if (performance.now() - this.#since < stalledMs) return;
       clearInterval(this.#timer);
       onStall();
     }, STALL_CHECK_MS);
+  }
+
+  /** Something else is at work for those in the cgroups, who stand still meanwhile. */
+  async during(work: () => Promise<void>): Promise<void> {
+    this.#elsewhere++;
+    try {
+      await work();
+    } finally {
+      this.#since = performance.now();
+      this.#elsewhere--;
+    }
   }
 
   [Symbol.dispose](): void {

@@ -14,8 +14,7 @@ import { freeze, freezerOf, thaw } from "../../cgroup/freezer.ts";
 import { leaveToMachine } from "../../cgroup/machine-share.ts";
 import { memoryInUse } from "../../cgroup/memory-in-use.ts";
 import { removeCgroups } from "../../cgroup/removal.ts";
-import { IMAGE_STOP_MS, RESTORE_MS } from "../../limits.ts";
-import { attempt } from "../../system/command.ts";
+import { IMAGE_STOP_MS } from "../../limits.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { startTicks } from "../../system/start-ticks.ts";
 import type {
@@ -111,8 +110,7 @@ export class RunscRuntime implements Runtime {
       bounds.demandRoom();
       await this.#runsc.checkpoint(id, images, bounds.maxMs + IMAGE_STOP_MS);
       copyFileSync(join(folder, "config.json"), join(images, SPEC_FILE));
-      const done = await attempt(["/bin/sh", "-ec", whileStopped], { timeoutMs: bounds.maxMs + IMAGE_STOP_MS });
-      if (done.exitCode !== 0) throw new Fault(500, `the disk could not be kept: ${done.stderr.trim()}`);
+      await whileStopped(AbortSignal.timeout(bounds.maxMs + IMAGE_STOP_MS));
       await freeze(cgroup);
     } catch (cause) {
       if (startTicks(pid) === undefined) {
@@ -149,12 +147,11 @@ export class RunscRuntime implements Runtime {
   async restore(request: RestoreRequest): Promise<RunningWalls> {
     await this.#demandTool();
     const { id, folder, images } = request;
+    await request.prepared;
     try {
       const written = JSON.parse(await readFile(join(images, SPEC_FILE), "utf8")) as RunscSpec;
       const pid = await this.#make(request, specForRestore(written, request));
-      const plug = ["/bin/sh", "-ec", request.plug(`/proc/${pid}/ns/net`)];
-      const plugged = await attempt(plug, { timeoutMs: RESTORE_MS });
-      if (plugged.exitCode !== 0) throw new Fault(500, `the network could not be plugged in: ${plugged.stderr.trim()}`);
+      await request.plug(`/proc/${pid}/ns/net`);
       await this.#runsc.restore(id, folder, images);
       return this.#running(id, pid);
     } catch (cause) {

@@ -44,7 +44,14 @@ test("what was written is described for another place, and is the same sandbox o
   const place = { id: "two", cgroup: "/sandlot/tag/two", folder: "/run/two", root: "/run/two/root", images: "/images" };
   const size = { cpuCount: 1, memoryMB: 256, processors: undefined };
   const ids = { first: 1_900_131_072 };
-  const spec = specForRestore(written, { ...place, size, ids, mounts, plug: () => ":" });
+  const spec = specForRestore(written, {
+    ...place,
+    size,
+    ids,
+    mounts,
+    prepared: Promise.resolve(),
+    plug: async () => undefined,
+  });
   expect(mountedFromOutside(spec)).toEqual([{ inside: "/.sandlot", outside: "/guest" }, ...mounts]);
   expect(spec).toMatchObject({ root: { path: "/run/two/root" }, process: written.process, hostname: "name" });
   expect(spec.linux).toMatchObject({

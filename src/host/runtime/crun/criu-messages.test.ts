@@ -1,0 +1,32 @@
+/** What goes to CRIU and comes from it, held to the bytes that its own library writes. */
+import { expect, test } from "bun:test";
+import { afterStage, criuAnswer, criuRequest } from "./criu-messages.ts";
+
+const hex = (text: string) => Buffer.from(text.replaceAll(" ", ""), "hex");
+
+test("a request names the folder, and that there is no descriptor of it", () => {
+  const minusOne = "08 ffffffffffffffffff01";
+  const images = `a204 02 ${Buffer.from("/i").toString("hex")}`;
+  expect(criuRequest("restore", { images: "/i", logLevel: 1 })).toEqual(
+    hex(`08 02 12 14 ${minusOne} 48 01 60 01 ${images}`),
+  );
+  expect(criuRequest("dump", { images: "/i", logLevel: 4, pid: 300 })).toEqual(
+    hex(`08 01 12 17 ${minusOne} 10 ac02 48 04 60 01 ${images}`),
+  );
+});
+
+test("after a stage it goes on, or fails", () => {
+  expect(afterStage(true)).toEqual(hex("08 06 18 01"));
+  expect(afterStage(false)).toEqual(hex("08 06 18 00"));
+});
+
+test.each([
+  ["a stage", "08 06 10 01 2a 09 0a 07 726573756d6564", { stage: "resumed", pid: undefined }],
+  ["a stage with the first process", "08 06 10 01 2a 06 0a 01 78 10 ac02", { stage: "x", pid: 300 }],
+  ["that it is restored", "08 02 10 01 22 03 08 ac02", { success: true, pid: 300 }],
+  ["that it is written", "08 01 10 01 1a 02 08 00", { success: true, pid: undefined }],
+  ["a failure", "08 02 10 00 38 05", { success: false, pid: undefined }],
+  ["that it did not understand", "08 00 10 00", { success: false, pid: undefined }],
+])("it tells %s", (_what, bytes, answer) => {
+  expect(criuAnswer(hex(bytes))).toEqual(answer);
+});

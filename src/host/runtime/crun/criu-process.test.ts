@@ -1,0 +1,43 @@
+/** The talk with a CRIU that was started, played by a program that says what CRIU would. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { criuRequest } from "./criu-messages.ts";
+import { CriuProcess } from "./criu-process.ts";
+
+/** Takes the descriptor as CRIU does, as its last argument. */
+const PLAYED = [process.execPath, join(import.meta.dir, "testing/played-criu.ts")];
+const REQUEST = criuRequest("restore", { images: "/images", logLevel: 1 });
+const start = (part: string) => CriuProcess.start([...PLAYED, part], { timeoutMs: 60_000 });
+
+test("is told to go on after each stage, and in the end says what it made", async () => {
+  await using criu = await start("restores");
+  const stages: [string, number][] = [];
+  const note = (stage: string) => async (pid: number) => void stages.push([stage, pid]);
+  const done = await criu.do(REQUEST, { "pre-restore": note("pre-restore"), "setup-namespaces": note("namespaces") });
+  expect(done).toEqual({ success: true, pid: 4242 });
+  expect(stages).toEqual([
+    ["pre-restore", 0],
+    ["namespaces", 4242],
+  ]);
+});
+
+test("what is thrown at a stage makes it fail, and is told", async () => {
+  await using criu = await start("restores");
+  const done = await criu.do(REQUEST, { "setup-namespaces": () => Promise.reject(new Error("no plug")) });
+  expect(done).toMatchObject({ success: false, exitCode: 1, reason: { message: "no plug" } });
+});
+
+test("one that ends by itself has failed for no reason of ours", async () => {
+  await using criu = await start("ends");
+  expect(await criu.do(REQUEST, {})).toEqual({ success: false, exitCode: 3, reason: undefined });
+});
+
+test("one that nobody asked for anything ends when it is not needed", async () => {
+  const criu = await start("restores");
+  await criu[Symbol.asyncDispose]();
+});
+
+test("one that cannot be started is an error", async () => {
+  await using criu = await CriuProcess.start(["/no/such/criu"], {});
+  await expect(criu.do(REQUEST, {})).rejects.toThrow("/no/such/criu");
+});

@@ -1,0 +1,90 @@
+/**
+ * A CRIU that was started and waits for its request, which goes over a socket. It can be started while what it is to
+ * work on is still being made. CRIU could start a script at each stage of its work instead, which would cost more than
+ * most of that work.
+ *
+ * When the server is killed the socket is closed: CRIU fails at the next stage, and clears away after itself.
+ */
+import { closeSync } from "node:fs";
+import { attempt } from "../../system/command.ts";
+import { socketPair } from "../../system/socket-pair.ts";
+import { afterStage, criuAnswer } from "./criu-messages.ts";
+
+/** What happens at a stage, while CRIU waits; `pid` is the first process. When it throws, CRIU fails. */
+type Stages = Readonly<Record<string, (pid: number) => Promise<void>>>;
+
+type Outcome =
+  | { success: true; pid: number }
+  /** `reason`: what was thrown at a stage. */
+  | { success: false; exitCode: number; reason: unknown };
+
+type CommandOptions = Omit<NonNullable<Parameters<typeof attempt>[1]>, "stdin">;
+
+export class CriuProcess implements AsyncDisposable {
+  readonly #socket: Bun.Socket;
+  readonly #ended: ReturnType<typeof attempt>;
+  #stages: Stages = {};
+  #pid = 0;
+  #reason: unknown;
+
+  private constructor(socket: Bun.Socket, ended: ReturnType<typeof attempt>) {
+    this.#socket = socket;
+    this.#ended = ended;
+  }
+
+  /** The command line without the word for what to do. */
+  static async start(argv: readonly string[], options: CommandOptions): Promise<CriuProcess> {
+    const [own, theirs] = socketPair();
+    // Nothing is heard before it is asked for something.
+    let hear: (message: Buffer) => void = () => undefined;
+    const ended = attempt([...argv, "swrk", "0"], { ...options, stdin: theirs });
+    closeSync(theirs);
+    // Whoever asks for it hears of it.
+    ended.catch(() => undefined);
+    const ours: Bun.FdSocketOptions = {
+      fd: own,
+      socket: {
+        // It says one thing at a time, and waits for the answer.
+        data: (_socket, message) => hear(Buffer.from(message)),
+        error: () => undefined,
+      },
+    };
+    // Bun takes this; its types have it, but not here.
+    const socket = await Bun.connect(ours as unknown as Bun.UnixSocketOptions<undefined>);
+    const started = new CriuProcess(socket, ended);
+    hear = (message) => void started.#hear(message);
+    return started;
+  }
+
+  /** Throws when it could not be started, or took too long. */
+  async do(request: Buffer, stages: Stages): Promise<Outcome> {
+    this.#stages = stages;
+    this.#say(request);
+    const { exitCode } = await this.#ended;
+    return exitCode === 0 ? { success: true, pid: this.#pid } : { success: false, exitCode, reason: this.#reason };
+  }
+
+  /** One that has not been asked for anything ends; any other has ended. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#socket.end();
+    await this.#ended.catch(() => undefined);
+  }
+
+  async #hear(message: Buffer): Promise<void> {
+    try {
+      const answer = criuAnswer(message);
+      if (answer.pid !== undefined) this.#pid = answer.pid;
+      if ("success" in answer) return;
+      await this.#stages[answer.stage]?.(this.#pid);
+      this.#say(afterStage(true));
+    } catch (cause) {
+      this.#reason ??= cause;
+      this.#say(afterStage(false));
+    }
+  }
+
+  /** There is room for the one message that is on its way. Who does not take it is gone, as is heard otherwise. */
+  #say(message: Buffer): void {
+    this.#socket.write(message);
+  }
+}
