@@ -1,0 +1,112 @@
+/** Sandboxes that are ready before anybody asks, as clients and the operator notice them. */
+import { expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Sandbox } from "e2b";
+import { serverEnv } from "../../../src/cli/testing/server-env.ts";
+import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
+import { CGROUP_ROOT } from "../../../src/host/cgroup/cgroups.ts";
+import { isFrozen } from "../../../src/host/cgroup/freezer.ts";
+import { readShelfReport, type ShelfReport } from "../../../src/host/shelf/shelf-report.ts";
+import { attempt } from "../../../src/host/system/command.ts";
+import { DataFolder } from "../../../src/host/system/data-folder.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+import { until } from "../../support/until.ts";
+
+const MAIN = join(import.meta.dir, "../../../src/cli/main.ts");
+const BURST = 20;
+/** Four fifths of all, and what is kept in any case: no team has more, whatever it asks for. */
+const MOST = 17;
+const server = serverOfFile("shelf", { SANDLOT_READY: "1", SANDLOT_READY_MAX: "20" });
+const data = () => new DataFolder(server().dataFolder);
+const FILLED_MS = 120_000;
+
+const shelf = (): ShelfReport => readShelfReport(data()) ?? { templates: [], hits: 0, joined: 0, misses: 0 };
+
+const total = (of: "target" | "ready") => shelf().templates.reduce((sum, template) => sum + template[of], 0);
+
+/** So many should be ready, of all templates, and are. */
+async function untilReady(count: number): Promise<void> {
+  const isSo = () => total("target") === count && total("ready") === count;
+  await until(() => `${count} are ready: ${JSON.stringify(shelf())}`, isSo, FILLED_MS);
+}
+
+async function burst(count: number, template: string = BASE_TEMPLATE.alias): Promise<Sandbox[]> {
+  const options = { ...server().options, timeoutMs: 300_000 };
+  return await Promise.all(Array.from({ length: count }, () => Sandbox.create(template, options)));
+}
+
+async function killAll(sandboxes: readonly Sandbox[]): Promise<void> {
+  await Promise.all(sandboxes.map((sandbox) => sandbox.kill()));
+}
+
+/** Those that are nobody's. */
+function waiting(taken: readonly Sandbox[] = []): string[] {
+  const ids = new Set(taken.map(({ sandboxId }) => sandboxId));
+  return readdirSync(data().sandboxesFolder).filter((id) => !ids.has(id));
+}
+
+async function command(...args: string[]): Promise<string> {
+  const run = [process.execPath, MAIN, ...args];
+  const { stdout, stderr } = await attempt(run, { env: serverEnv(server().dataFolder) });
+  return stdout + stderr;
+}
+
+test("what runs in a snapshot stands still on the shelf and goes on in the hand of its owner", async () => {
+  await untilReady(1);
+  const original = await Sandbox.create(server().options);
+  await original.commands.run("while :; do echo x >> /tmp/steps; sleep 0.02; done", { background: true });
+  const { snapshotId } = await original.createSnapshot();
+  const taken = [original, ...(await burst(2, snapshotId))];
+  await untilReady(3);
+  const shelved = waiting(taken);
+  expect(shelved).toHaveLength(3);
+  expect(shelved.filter((id) => !isFrozen(`${data().cgroup}/${id}`))).toEqual([]);
+
+  const [sandbox] = await burst(1, snapshotId);
+  if (sandbox === undefined) throw new Error("none was made");
+  expect(shelved).toContain(sandbox.sandboxId);
+  const steps = async () => (await sandbox.files.read("/tmp/steps")).length;
+  const first = await steps();
+  await until("it goes on", async () => (await steps()) > first);
+  await killAll([...taken, sandbox]);
+  // Nobody can ask for it any more: what was kept of it goes.
+  await Sandbox.deleteSnapshot(snapshotId, server().options);
+  await untilReady(1);
+  await until("its own are gone", () => waiting().length === 1);
+});
+
+test("after a burst the next one is ready: each of it is a sandbox that works, and the operator sees it", async () => {
+  await killAll(await burst(BURST));
+  await untilReady(MOST);
+  const [listed, metrics] = await Promise.all([command("templates"), command("templates", "metrics")]);
+  expect(listed).toMatch(new RegExp(`^${BASE_TEMPLATE.id} .* shelf=${MOST}/${MOST}  hits=\\d+/\\d+`, "m"));
+  expect(metrics).toContain(`sandlot_shelf_ready{template="${BASE_TEMPLATE.id}"} ${MOST}\n`);
+  const before = shelf();
+  const sandboxes = await burst(MOST);
+  const said = await Promise.all(sandboxes.map(({ commands, sandboxId }) => commands.run(`echo ${sandboxId}`)));
+  expect(said.map(({ stdout }) => stdout.trim())).toEqual(sandboxes.map(({ sandboxId }) => sandboxId));
+  await until("the report counts them", () => shelf().hits === before.hits + MOST);
+  expect(shelf().misses).toBe(before.misses);
+  await killAll(sandboxes);
+});
+
+test("when memory is short, they are given back but for what is kept in any case, and creates go on", async () => {
+  await using _limit = memoryLimit(64 * 1024 ** 2);
+  await untilReady(1);
+  await until("the others are gone", () => waiting().length === 1, FILLED_MS);
+  const [sandbox] = await burst(1);
+  expect((await sandbox?.commands.run("echo works"))?.stdout).toBe("works\n");
+  await sandbox?.kill();
+});
+
+/** The sandboxes of this server may take so much more than they do. */
+function memoryLimit(moreBytes: number): AsyncDisposable {
+  const v1 = join(CGROUP_ROOT, "memory", data().cgroup);
+  const isV1 = existsSync(v1);
+  const folder = isV1 ? v1 : join(CGROUP_ROOT, data().cgroup);
+  const limit = join(folder, isV1 ? "memory.limit_in_bytes" : "memory.max");
+  const used = Number(readFileSync(join(folder, isV1 ? "memory.usage_in_bytes" : "memory.current"), "utf8"));
+  writeFileSync(limit, String(used + moreBytes));
+  return { [Symbol.asyncDispose]: async () => writeFileSync(limit, isV1 ? "-1" : "max") };
+}
