@@ -337,12 +337,24 @@ test("a ready sandbox that cannot be discarded is told in the log", async () => 
   expect(f.entries).toEqual([{ level: "error", event, sandbox: id, error: expect.stringContaining("it stays") }]);
 });
 
+test("with nothing asked for lately, it leaves the processors alone", async () => {
+  pool.keep([{ ...plain, count: 2 }]);
+  await f.filled();
+  await asked(1);
+  await f.filled();
+  expect(f.clock.timers).toBe(1);
+  await f.pass(READY_HELD_MS + READY_HALVED_MS);
+  await f.filled();
+  expect(f.clock.timers).toBe(0);
+});
+
 test("it reports what there is, should be, and how creates were served", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   await f.filled();
   await asked(3);
   await f.filled();
   await ask("ours", { kind, checkpoint: "c1" });
+  await ask(undefined, { kind, checkpoint: "of a copy" });
   await f.filled();
   const { templateId } = kind;
   const counts = { hits: 1, joined: 0, misses: 3 };

@@ -103,7 +103,9 @@ export class ReadyPool {
   /** A running sandbox that begins with this: a ready one, one that is about to be, or what `make` makes. */
   async serve(wanted: Beginning & { owner?: string | undefined }, make: () => Promise<string>): Promise<string> {
     const stock = this.#asked(wanted);
-    const counted = [this.#counts, ...(stock === undefined ? [] : [stock.counts])];
+    // What is nobody's, such as the checkpoint that copies are made from, could not have been kept.
+    const counted =
+      stock !== undefined ? [this.#counts, stock.counts] : wanted.owner !== undefined ? [this.#counts] : [];
     const ready = stock && this.#take(stock);
     if (ready !== undefined) {
       for (const counts of counted) counts.hits++;
@@ -202,14 +204,15 @@ export class ReadyPool {
     this.#aim(now);
     for (const [key, stock] of this.#stocks) {
       this.#trim(stock, stock.target);
+      if (stock.missing > 0 && stock.retryAt > now) this.#lookIn(stock.retryAt - now);
       if (stock.floor === 0 && stock.making.size === 0 && stock.demand.isOver(now)) this.#stocks.delete(key);
     }
     if (now < this.#restsUntil) this.#lookIn(this.#restsUntil - now);
     else for (let stock = this.#neediest(now); stock !== undefined; stock = this.#neediest(now)) this.#start(stock);
     this.#rehearseSome(now);
     this.#parts.report(this.#report());
-    // What room there is changes by itself.
-    if (this.#stocks.size > 0 && this.#parts.followsDemand) this.#lookIn(READY_LOOK_MS);
+    // What room there is changes by itself, and so does what was asked for.
+    if ([...this.#stocks.values()].some(({ demand }) => !demand.isOver(now))) this.#lookIn(READY_LOOK_MS);
   }
 
   #aim(now: number): void {
@@ -309,7 +312,6 @@ export class ReadyPool {
   #failed(stock: Stock, event: string, error: unknown): void {
     this.#parts.log.write({ level: "error", event, error: described(error) });
     stock.retryAt = this.#parts.clock.now() + READY_RETRY_MS;
-    this.#lookIn(READY_RETRY_MS);
     // A checkpoint that does not fit this machine, or is gone, never will: it is not asked for again.
     if (stock.checkpoint !== null && error instanceof Fault && error.status < 500) stock.isUnfit = true;
   }
