@@ -9,6 +9,7 @@ import { Toolbox } from "../src/host/system/toolbox.ts";
 import { authorityFile } from "../src/host/testing/outer-network.ts";
 import { type Address, READY_SANDBOXES } from "./bench-server.ts";
 import type { Options } from "./options.ts";
+import type { Peer } from "./peers/peer.ts";
 import { layoutIn, SMALL_IMAGE } from "./sandboxes/small-image.ts";
 
 /** Handed over by main.ts. */
@@ -17,6 +18,8 @@ export interface Task extends Options, Address {
   cacheFolder: string;
   /** Which network of its kind the benchmark is in. */
   outerNetwork: string;
+  /** Why programs that stand beside ours are not there, although a row needs them. */
+  missing: Partial<Record<Peer, string>>;
 }
 
 const READY_MS = 60_000;
@@ -25,6 +28,7 @@ const SETTLED_MS = 300;
 const POLL_MS = 5;
 /** A heavy round takes about as long as so many others. */
 const HEAVY = 5;
+const HEAVY_ROUNDS_MIN = 2;
 const MIB = 1024 ** 2;
 
 export class Context {
@@ -33,6 +37,8 @@ export class Context {
   readonly heavyRounds: number;
   /** Whether heavy rows take their full size and time. */
   readonly long: boolean;
+  /** Whether little is to be measured. */
+  readonly quick: boolean;
   /** What a heavy row moves in one round. */
   readonly heavyBytes: number;
   readonly data: DataFolder;
@@ -55,9 +61,10 @@ export class Context {
 
   constructor(task: Task) {
     this.rounds = task.rounds;
-    this.heavyRounds = Math.ceil(task.rounds / HEAVY);
+    this.heavyRounds = Math.max(HEAVY_ROUNDS_MIN, Math.ceil(task.rounds / HEAVY));
     this.long = task.long;
-    this.heavyBytes = (task.long ? 1024 : 256) * MIB;
+    this.quick = task.quick;
+    this.heavyBytes = heavyMiB(task) * MIB;
     this.data = new DataFolder(task.dataFolder);
     this.toolbox = new Toolbox(task.cacheFolder);
     this.smallImageLayout = layoutIn(task.dataFolder);
@@ -105,4 +112,9 @@ export class Context {
     const booted = folders.filter((path) => existsSync(join(path, "record.json")) && !existsSync(join(path, "disk")));
     return { all: folders.length, booted: booted.length };
   }
+}
+
+function heavyMiB({ long, quick }: Options): number {
+  if (long) return 1024;
+  return quick ? 64 : 256;
 }

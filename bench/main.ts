@@ -20,8 +20,9 @@ import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer
 import { BenchServer } from "./bench-server.ts";
 import type { Task } from "./context.ts";
 import { type Options, parseOptions } from "./options.ts";
+import { installPeers, type Peer } from "./peers/peer.ts";
 import { WALL_ROWS } from "./rows/templates/walls.ts";
-import { ROW_NAMES } from "./rows.ts";
+import { ROWS } from "./rows.ts";
 
 const MEASURE = join(import.meta.dir, "measure.ts");
 const INTERRUPTED = 130;
@@ -31,7 +32,7 @@ process.on("SIGINT", () => interruption.abort());
 process.on("SIGTERM", () => interruption.abort());
 
 try {
-  process.exit(await stage(parseOptions(process.argv.slice(2), ROW_NAMES), interruption.signal));
+  process.exit(await stage(parseOptions(process.argv.slice(2), ROWS), interruption.signal));
 } catch (thrown) {
   if (interruption.signal.aborted) process.exit(INTERRUPTED);
   console.error(thrown instanceof Fault ? `sandlot bench: ${thrown.message}` : thrown);
@@ -43,6 +44,7 @@ async function stage(options: Options, interrupted: AbortSignal): Promise<number
   const { cacheFolder } = config;
   // From where packages are fetched, which the network of the benchmark does not reach.
   await prepare(config, needsRunsc(options) ? runscSteps(config) : []);
+  const missing = await installPeers(peersOf(options), (line) => console.error(`  ${line}`));
   await removeStaleNetworks();
   const network = await makeOuterNetwork();
   try {
@@ -50,7 +52,7 @@ async function stage(options: Options, interrupted: AbortSignal): Promise<number
     const server = new BenchServer(network.enter, cacheFolder);
     try {
       await server.start(interrupted);
-      return await measure(server, options, interrupted);
+      return await measure(server, { ...options, missing }, interrupted);
     } finally {
       await server.remove();
     }
@@ -59,14 +61,20 @@ async function stage(options: Options, interrupted: AbortSignal): Promise<number
   }
 }
 
+function peersOf({ rows }: Options): Peer[] {
+  return ROWS.flatMap(({ name, needs }) => (needs !== undefined && rows.includes(name) ? [needs] : []));
+}
+
 function needsRunsc({ rows }: Options): boolean {
   return WALL_ROWS.some(({ name }) => rows.includes(name));
 }
 
-async function measure(server: BenchServer, options: Options, interrupted: AbortSignal): Promise<number> {
+type Wanted = Options & Pick<Task, "missing">;
+
+async function measure(server: BenchServer, wanted: Wanted, interrupted: AbortSignal): Promise<number> {
   const { folder: dataFolder, cacheFolder } = server;
   const outerNetwork = String(process.pid);
-  const task: Task = { ...options, ...server.address, dataFolder, cacheFolder, outerNetwork };
+  const task: Task = { ...wanted, ...server.address, dataFolder, cacheFolder, outerNetwork };
   const child = Bun.spawn([...server.enter, process.execPath, MEASURE], {
     // Not as an argument, which everybody on the machine can read.
     stdin: new TextEncoder().encode(JSON.stringify(task)),

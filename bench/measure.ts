@@ -4,6 +4,8 @@ import { Fault } from "../src/contract/fault.ts";
 import { Context, type Task } from "./context.ts";
 import { machineFacts } from "./figures/machine-facts.ts";
 import { figuresOf, type Report, table } from "./figures/report.ts";
+import { PeerFault } from "./peers/peer.ts";
+import type { Outcome, Row } from "./row.ts";
 import { ROWS } from "./rows.ts";
 
 const MISSED = 1;
@@ -21,9 +23,23 @@ async function measure(task: Task): Promise<number> {
   const report: Report = { at: new Date().toISOString(), machine: machineFacts(), rounds, long, rows: [] };
   for (const row of ROWS.filter(({ name }) => task.rows.includes(name))) {
     console.error(`sandlot bench: ${row.what}`);
-    report.rows.push(figuresOf(row, await row.run(context)));
+    report.rows.push(figuresOf(row, await outcomeOf(row, context, task)));
   }
   console.log(table(report));
   if (task.jsonFile !== undefined) writeFileSync(task.jsonFile, `${JSON.stringify(report, null, 2)}\n`);
   return report.rows.some((row) => "verdict" in row && row.verdict === "missed") ? MISSED : 0;
+}
+
+/** A row that fails is missed, and the others are still measured. */
+async function outcomeOf(row: Row, context: Context, { missing }: Task): Promise<Outcome> {
+  const { needs } = row;
+  const absent = needs === undefined ? undefined : missing[needs];
+  if (absent !== undefined) return { notMeasured: `${needs} is missing: ${absent}` };
+  try {
+    return await row.run(context);
+  } catch (thrown) {
+    if (thrown instanceof PeerFault) return { notMeasured: thrown.message };
+    console.error(thrown);
+    return { broken: [`it failed: ${thrown instanceof Error ? thrown.message : String(thrown)}`] };
+  }
 }

@@ -7,29 +7,47 @@ export interface Options {
   rounds: number;
   /** Names of the rows to run. */
   rows: string[];
+  /** Few rows, few rounds, small sizes: an answer within two minutes. */
+  quick: boolean;
   /** The full sizes and times of the heavy rows. */
   long: boolean;
   /** Where the figures are written besides the terminal. */
   jsonFile: string | undefined;
 }
 
-const ROUNDS_DEFAULT = 20;
-const ROUNDS_MAX = 10_000;
-const USAGE = "sandlot bench takes --rounds N, --row NAME (once or more), --long and --json FILE";
+/** What this has to know of a row. */
+interface Choice {
+  name: string;
+  quick?: true;
+}
 
-/** `rows`: the names of all there are. */
-export function parseOptions(args: readonly string[], rows: readonly string[]): Options {
-  const options: Options = { rounds: ROUNDS_DEFAULT, rows: [...rows], long: false, jsonFile: undefined };
-  const chosen: string[] = [];
+const ROUNDS_DEFAULT = 20;
+const ROUNDS_QUICK = 5;
+const ROUNDS_MAX = 10_000;
+const USAGE = "sandlot bench takes --rounds N, --row NAME (once or more), --quick or --long, and --json FILE";
+
+/** `rows`: all there are. */
+export function parseOptions(args: readonly string[], rows: readonly Choice[]): Options {
+  const given: Partial<Options> & { rows: string[] } = { rows: [] };
   const left = [...args];
   for (let name = left.shift(); name !== undefined; name = left.shift()) {
-    if (name === "--long") options.long = true;
-    else if (name === "--rounds") options.rounds = parseRounds(demandValue(name, left.shift()));
-    else if (name === "--row") chosen.push(demandRow(demandValue(name, left.shift()), rows));
-    else if (name === "--json") options.jsonFile = resolve(demandValue(name, left.shift()));
+    if (name === "--long") given.long = true;
+    else if (name === "--quick") given.quick = true;
+    else if (name === "--rounds") given.rounds = parseRounds(demandValue(name, left.shift()));
+    else if (name === "--row") given.rows.push(demandRow(demandValue(name, left.shift()), rows));
+    else if (name === "--json") given.jsonFile = resolve(demandValue(name, left.shift()));
     else throw new Fault(400, `"${name}" is not known; ${USAGE}`);
   }
-  return chosen.length === 0 ? options : { ...options, rows: chosen };
+  const { quick = false, long = false, jsonFile } = given;
+  if (quick && long) throw new Fault(400, `--quick and --long cannot both be; ${USAGE}`);
+  const usual = rows.filter((row) => !quick || row.quick).map(({ name }) => name);
+  return {
+    rounds: given.rounds ?? (quick ? ROUNDS_QUICK : ROUNDS_DEFAULT),
+    rows: given.rows.length === 0 ? usual : given.rows,
+    quick,
+    long,
+    jsonFile,
+  };
 }
 
 function demandValue(name: string, value: string | undefined): string {
@@ -45,7 +63,7 @@ function parseRounds(text: string): number {
   return rounds;
 }
 
-function demandRow(name: string, rows: readonly string[]): string {
-  if (rows.includes(name)) return name;
-  throw new Fault(400, `there is no row "${name}". Rows: ${rows.join(", ")}`);
+function demandRow(name: string, rows: readonly Choice[]): string {
+  if (rows.some((row) => row.name === name)) return name;
+  throw new Fault(400, `there is no row "${name}". Rows: ${rows.map((row) => row.name).join(", ")}`);
 }

@@ -2,6 +2,7 @@
 import type { Context } from "./context.ts";
 import type { Pairs } from "./figures/samples.ts";
 import { summary } from "./figures/samples.ts";
+import type { Peer } from "./peers/peer.ts";
 
 export interface Row {
   /** For `--row`. */
@@ -9,6 +10,10 @@ export interface Row {
   what: string;
   /** Absent: nothing stands beside it, and only its promises are judged. */
   beside?: Beside;
+  /** The program without which it cannot be measured. */
+  needs?: Peer;
+  /** Whether it is among the few that `--quick` measures. */
+  quick?: true;
   run(context: Context): Promise<Outcome>;
 }
 

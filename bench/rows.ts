@@ -58,5 +58,3 @@ export const ROWS: readonly Row[] = [
   ...INTERPRETER_ROWS,
   desktopFirst,
 ];
-
-export const ROW_NAMES: readonly string[] = ROWS.map(({ name }) => name);

@@ -7,7 +7,7 @@ import type { Context } from "../context.ts";
 import { PeakGrowth } from "../figures/resident-memory.ts";
 import { interleave, type Pairs, summary } from "../figures/samples.ts";
 import { type Transfer, transferMs } from "../peers/curl.ts";
-import { findNginx, NGINX_MISSING, Nginx } from "../peers/nginx.ts";
+import { Nginx } from "../peers/nginx.ts";
 import type { Beside, Outcome } from "../row.ts";
 import { BenchSandbox } from "../sandboxes/bench-sandbox.ts";
 
@@ -40,10 +40,8 @@ export async function compareWithNginx(
   context: Context,
   sides: (sandbox: BenchSandbox, nginx: Nginx, place: Place) => Promise<Sides>,
 ): Promise<Outcome> {
-  const program = findNginx();
-  if (program === undefined) return { notMeasured: NGINX_MISSING };
   await using sandbox = await BenchSandbox.make(context);
-  await using nginx = await Nginx.startInSandbox(program, sandbox, BASE_TEMPLATE.defaultWorkdir);
+  await using nginx = await Nginx.startInSandbox(sandbox, BASE_TEMPLATE.defaultWorkdir);
   const name = "bench.bin";
   const inSandbox = join(BASE_TEMPLATE.defaultWorkdir, name);
   const place = { name, inSandbox, hostView: join(sandbox.root, inSandbox), source: join(context.data.path, name) };

@@ -48,6 +48,19 @@ export async function secondTimed(work: () => Promise<unknown>): Promise<number>
   return await timed(work);
 }
 
+/** Does the same with each, so many at a time. */
+export async function inTurns<Item>(
+  items: readonly Item[],
+  atOnce: number,
+  work: (item: Item) => Promise<void>,
+): Promise<void> {
+  const line = [...items];
+  const worker = async () => {
+    for (let next = line.shift(); next !== undefined; next = line.shift()) await work(next);
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
+}
+
 /** How many there were in a second, of which `count` took `ms`. */
 export function perSecond(count: number, ms: number): number {
   return count / (ms / 1000);

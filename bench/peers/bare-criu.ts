@@ -2,7 +2,7 @@
  * The floor of pause and resume: CRIU with the options that the server gives it, on the same sandboxes and the same
  * images, with nothing before and after. Run inside the server's mount namespace.
  */
-import { chownSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { removeCgroups } from "../../src/host/cgroup/removal.ts";
@@ -20,95 +20,136 @@ import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
 import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
 import { HOST_ID_FIRST, SHARED_IDS } from "../../src/host/system/id-range.ts";
 import type { Context } from "../context.ts";
-import { timed } from "../figures/samples.ts";
+import { inTurns, timed } from "../figures/samples.ts";
 import { runBare } from "./program.ts";
 
 const ID = "bench-criu";
+const LOG = "criu.log";
+const LOG_SHOWN_CHARS = 1000;
+
+/** One restore of a checkpoint, with all that has to be there before CRIU begins. */
+interface Prepared extends AsyncDisposable {
+  restore(): Promise<void>;
+}
 
 export class BareCriu implements AsyncDisposable {
-  readonly #folder: string;
-  readonly #cgroup: string;
-
   private constructor(
     readonly context: Context,
     readonly mounts: Mounts,
     readonly disks: Disks,
-  ) {
-    this.#folder = join(context.data.runFolder, ID);
-    this.#cgroup = `${context.data.cgroup}/${ID}`;
-  }
+  ) {}
 
   static async make(context: Context): Promise<BareCriu> {
     const mounts = new Mounts();
     return new BareCriu(context, mounts, await Disks.open(context.data.path, mounts));
   }
 
-  /** Writes a running sandbox, which goes on, and makes what was written durable. */
-  async dump(id: string): Promise<number> {
-    const record = readRecord(join(this.context.data.sandboxesFolder, id));
-    if (record === undefined) throw new Error(`the sandbox ${id} has no record`);
-    const images = join(this.disks.checkpointsFolder, `.unfinished-${ID}`);
-    mkdirSync(images, { mode: 0o750 });
-    chownSync(images, 0, HOST_ID_FIRST);
-    mkdirSync(this.#folder, { mode: 0o711 });
+  /** Names of the checkpoints that the server has. */
+  checkpoints(): string[] {
+    return readdirSync(this.disks.checkpointsFolder).filter((entry) => !entry.startsWith("."));
+  }
+
+  /** Writes a running sandbox, which goes on, and makes what was written durable, if that is asked for. */
+  async dump(id: string, durable = true): Promise<number> {
+    return await this.dumpTogether([id], 1, durable);
+  }
+
+  /** The same of many, so many at a time, until the last is written. */
+  async dumpTogether(ids: readonly string[], atOnce: number, durable = true): Promise<number> {
+    const folders = ids.map((id) => this.#makeImages(id));
     try {
-      return await timed(async () => {
-        await runBare([
-          ...this.#criu,
-          "dump",
-          "--tree",
-          String(record.pid),
-          "--leave-running",
-          ...this.#options(images),
-          ...record.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]),
-        ]);
-        await run(["sync", ...(await readdir(images)).map((name) => join(images, name)), images]);
-      });
+      return await timed(() => inTurns(folders, atOnce, ({ id, ...folder }) => this.#dump(id, folder, durable)));
     } finally {
-      await rm(images, { recursive: true, force: true });
-      await rm(this.#folder, { recursive: true, force: true });
+      for (const { images, work } of folders) {
+        await rm(images, { recursive: true, force: true });
+        await rm(work, { recursive: true, force: true });
+      }
     }
   }
 
   /** Restores a checkpoint of the server on a copy of its disk, without a network, and ends it again. */
   async restore(name: string): Promise<number> {
+    return await this.restoreTogether([name], 1);
+  }
+
+  /** The same of many, so many at a time, until the last is there. One checkpoint may be restored more than once. */
+  async restoreTogether(names: readonly string[], atOnce: number): Promise<number> {
+    const prepared: Prepared[] = [];
+    try {
+      for (const [nth, name] of names.entries()) prepared.push(await this.#prepare(name, `${ID}-${nth}`));
+      return await timed(() => inTurns(prepared, atOnce, (one) => one.restore()));
+    } finally {
+      for (const one of prepared) await one[Symbol.asyncDispose]();
+    }
+  }
+
+  #makeImages(id: string): { id: string; images: string; work: string } {
+    const images = join(this.disks.checkpointsFolder, `.unfinished-${ID}-${id}`);
+    const work = join(this.context.data.runFolder, `${ID}-${id}`);
+    mkdirSync(images, { mode: 0o750 });
+    chownSync(images, 0, HOST_ID_FIRST);
+    mkdirSync(work, { mode: 0o711 });
+    return { id, images, work };
+  }
+
+  async #dump(id: string, { images, work }: { images: string; work: string }, durable: boolean): Promise<void> {
+    const record = readRecord(join(this.context.data.sandboxesFolder, id));
+    if (record === undefined) throw new Error(`the sandbox ${id} has no record`);
+    const argv = [
+      ...this.#criu,
+      "dump",
+      "--tree",
+      String(record.pid),
+      "--leave-running",
+      ...this.#options(images, work),
+      ...record.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]),
+    ];
+    await withLog(work, () => runBare(argv));
+    if (durable) await run(["sync", ...(await readdir(images)).map((name) => join(images, name)), images]);
+  }
+
+  async #prepare(name: string, as: string): Promise<Prepared> {
     const checkpoint = checkpointFolder(join(this.disks.checkpointsFolder, name));
     const { memory, kind } = JSON.parse(readFileSync(checkpoint.manifest, "utf8")) as Manifest;
     if (memory === undefined) throw new Error(`the checkpoint ${name} has no memory`);
+    const [folder, cgroup] = [join(this.context.data.runFolder, as), `${this.context.data.cgroup}/${as}`];
     const diskName = Disks.newName();
-    mkdirSync(this.#folder, { mode: 0o711 });
-    const pidFile = join(this.#folder, "pid");
+    mkdirSync(folder, { mode: 0o711 });
+    const pidFile = join(folder, "pid");
     const lowers = [{ folder: this.context.image, ids: "shifted" } as const];
-    try {
-      const ids = SHARED_IDS;
-      await using adapted = await adaptImage(checkpoint.memory, { ids, folder: this.#folder }, this.mounts);
-      const disk = await this.disks.attachCopy(diskName, checkpoint.disk, lowers, this.#folder, ids);
-      const outside = ({ outside: from }: OutsideMount) => from.replace(OWN_FOLDER, this.#folder);
-      await copyOwnFiles(checkpoint.own, this.#folder, keptFiles(memory));
-      makeControlSecret(this.#folder, ids);
-      await makeMeminfoFile(this.#folder, kind.memoryMB, this.mounts, ids);
-      return await timed(() =>
-        runBare([
-          ...this.#criu,
-          "restore",
-          "--restore-detached",
-          "--pidfile",
-          pidFile,
-          "--root",
-          disk.root,
-          "--cgroup-root",
-          this.#cgroup,
-          ...this.#options(adapted.folder),
-          ...memory.mounts.flatMap((mount) => ["--external", `mnt[${mount.inside}]:${outside(mount)}`]),
-        ]),
-      );
-    } finally {
-      if (existsSync(pidFile)) process.kill(Number(readFileSync(pidFile, "utf8")), "SIGKILL");
-      await removeCgroups(this.#cgroup);
-      await this.disks.releaseMounts(this.#folder);
-      await this.disks.remove(diskName);
-      await rm(this.#folder, { recursive: true, force: true });
-    }
+    const ids = SHARED_IDS;
+    const adapted = await adaptImage(checkpoint.memory, { ids, folder }, this.mounts);
+    const disk = await this.disks.attachCopy(diskName, checkpoint.disk, lowers, folder, ids);
+    const outside = ({ outside: from }: OutsideMount) => from.replace(OWN_FOLDER, folder);
+    await copyOwnFiles(checkpoint.own, folder, keptFiles(memory));
+    makeControlSecret(folder, ids);
+    await makeMeminfoFile(folder, kind.memoryMB, this.mounts, ids);
+    const argv = [
+      ...this.#criu,
+      "restore",
+      "--restore-detached",
+      // There is no network that a connection of the server's could be restored in.
+      "--tcp-close",
+      "--pidfile",
+      pidFile,
+      "--root",
+      disk.root,
+      "--cgroup-root",
+      cgroup,
+      ...this.#options(adapted.folder, folder),
+      ...memory.mounts.flatMap((mount) => ["--external", `mnt[${mount.inside}]:${outside(mount)}`]),
+    ];
+    return {
+      restore: () => withLog(folder, () => runBare(argv)),
+      [Symbol.asyncDispose]: async () => {
+        if (existsSync(pidFile)) process.kill(Number(readFileSync(pidFile, "utf8")), "SIGKILL");
+        await removeCgroups(cgroup);
+        await adapted[Symbol.asyncDispose]();
+        await this.disks.releaseMounts(folder);
+        await this.disks.remove(diskName);
+        await rm(folder, { recursive: true, force: true });
+      },
+    };
   }
 
   /** Finds what the server's finds: images are written without compression. */
@@ -117,13 +158,24 @@ export class BareCriu implements AsyncDisposable {
     return ["env", `PATH=${binFolder}:${MINIMAL_ENV.PATH}`, ...criu];
   }
 
-  #options(images: string): string[] {
+  #options(images: string, work: string): string[] {
     const config = join(this.context.data.runFolder, CRIU_CONFIG_FILE);
-    const folders = ["--images-dir", images, "--work-dir", this.#folder, "--log-file", "criu.log", "-v1"];
+    const folders = ["--images-dir", images, "--work-dir", work, "--log-file", LOG, "-v1"];
     return [...folders, "--config", config, "--file-locks", "--manage-cgroups=soft"];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.mounts.close();
+  }
+}
+
+/** CRIU itself says only that it failed. */
+async function withLog(work: string, criu: () => Promise<unknown>): Promise<void> {
+  try {
+    await criu();
+  } catch (cause) {
+    const log = join(work, LOG);
+    const said = existsSync(log) ? readFileSync(log, "utf8").trim().slice(-LOG_SHOWN_CHARS) : "nothing";
+    throw new Error(`bare CRIU failed and said: ${said}`, { cause });
   }
 }

@@ -7,6 +7,7 @@ import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
 import type { Context } from "../context.ts";
+import { findPeer, PeerFault } from "./peer.ts";
 
 const BUILD_MS = 60_000;
 /** Root may lack the right to raise these, which buildah does by itself. */
@@ -15,19 +16,13 @@ const CONFIG = `[engine]\nlock_type = "file"\nevents_logger = "none"\ncgroup_man
 /** The layout is our own, and signed by nobody. */
 const POLICY = JSON.stringify({ default: [{ type: "insecureAcceptAnything" }] });
 
-export const BUILDAH_MISSING = "buildah is missing. To measure it: apt-get install -y --no-install-recommends buildah";
-
-export function findBuildah(): string | undefined {
-  return Bun.which("buildah") ?? undefined;
-}
-
 export class Buildah {
   readonly #argv: string[];
   readonly #env: Record<string, string>;
   readonly #folder: string;
   readonly #layout: string;
 
-  constructor({ data, toolbox, smallImageLayout }: Context, program: string) {
+  constructor({ data, toolbox, smallImageLayout }: Context) {
     const folder = join(data.path, "buildah");
     mkdirSync(join(folder, "context"), { recursive: true, mode: 0o711 });
     const [config, policy, crun] = ["containers.conf", "policy.json", "crun"].map((name) => join(folder, name));
@@ -42,7 +37,7 @@ export class Buildah {
     const store = ["--root", join(folder, "root"), "--runroot", join(folder, "run"), "--storage-driver", "overlay"];
     const runtime = ["--runtime", `${crun}`, "--runtime-flag", `root=${join(folder, "runtime")}`];
     this.#argv = [
-      program,
+      findPeer("buildah"),
       ...store,
       "bud",
       `--signature-policy=${policy}`,
@@ -60,9 +55,9 @@ export class Buildah {
   async build(commands: readonly string[], layers: boolean): Promise<void> {
     const lines = [`FROM oci:${this.#layout}`, ...commands.map((command) => `RUN ${command}`)];
     writeFileSync(join(this.#folder, "context/Dockerfile"), `${lines.join("\n")}\n`);
-    await run([...this.#argv, `--layers=${layers}`, join(this.#folder, "context")], {
-      env: this.#env,
-      timeoutMs: BUILD_MS,
+    const argv = [...this.#argv, `--layers=${layers}`, join(this.#folder, "context")];
+    await run(argv, { env: this.#env, timeoutMs: BUILD_MS }).catch((failure: Error) => {
+      throw new PeerFault("buildah", failure.message);
     });
   }
 }

@@ -5,24 +5,17 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { Fault } from "../../src/contract/fault.ts";
 import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
 import { MINIMAL_ENV } from "../../src/host/system/command.ts";
 import type { CertificateFiles } from "../../src/host/tls/certificate.ts";
 import type { Context } from "../context.ts";
 import type { BenchSandbox } from "../sandboxes/bench-sandbox.ts";
+import { findPeer, PeerFault } from "./peer.ts";
 
 /** The sandbox is our own, so any port is free. */
 const FILES_PORT = 8080;
 const READY_MS = 5_000;
 const POLL_MS = 20;
-
-export const NGINX_MISSING =
-  "nginx is missing. To measure it: apt-get install -y --no-install-recommends nginx-light (it need not be started)";
-
-export function findNginx(): string | undefined {
-  return Bun.which("nginx") ?? undefined;
-}
 
 interface Serving {
   /** Unlike that of any other that runs now. */
@@ -44,8 +37,8 @@ export class Nginx implements AsyncDisposable {
     readonly child: Bun.Subprocess,
   ) {}
 
-  static async start(program: string, { data }: Context, serving: Serving): Promise<Nginx> {
-    const nginx = Nginx.#spawn(program, data.runFolder, serving);
+  static async start({ data }: Context, serving: Serving): Promise<Nginx> {
+    const nginx = Nginx.#spawn(data.runFolder, serving);
     return await nginx.#orNothing(() => nginx.#ready());
   }
 
@@ -53,12 +46,12 @@ export class Nginx implements AsyncDisposable {
    * Serves `folder` of the sandbox, and takes files into it: in the network of the sandbox, on its disk, and under its
    * limits of memory and processors. It is reached without our server between.
    */
-  static async startInSandbox(program: string, sandbox: BenchSandbox, folder: string): Promise<Nginx> {
+  static async startInSandbox(sandbox: BenchSandbox, folder: string): Promise<Nginx> {
     const { data } = sandbox.context;
     const served = join(sandbox.root, folder);
     const bodies = join(served, ".nginx");
     mkdirSync(bodies, { recursive: true });
-    const nginx = Nginx.#spawn(program, data.runFolder, {
+    const nginx = Nginx.#spawn(data.runFolder, {
       name: "files",
       enter: ["nsenter", `--net=/proc/${sandbox.pids.guest}/ns/net`, "--"],
       url: `http://${sandbox.address}:${FILES_PORT}`,
@@ -78,14 +71,14 @@ export class Nginx implements AsyncDisposable {
     });
   }
 
-  static #spawn(program: string, runFolder: string, { name, enter = [], url, bodies, http }: Serving): Nginx {
+  static #spawn(runFolder: string, { name, enter = [], url, bodies, http }: Serving): Nginx {
     const own = join(runFolder, `bench-nginx-${name}`);
     mkdirSync(own, { recursive: true });
     const config = join(own, "nginx.conf");
     writeFileSync(config, configuration(own, bodies ?? join(own, "bodies"), http));
     // Should the benchmark be killed, nginx goes with it.
     const tied = ["setpriv", "--pdeathsig", "KILL", "--"];
-    const child = Bun.spawn([...enter, ...tied, program, "-e", "stderr", "-p", own, "-c", config], {
+    const child = Bun.spawn([...enter, ...tied, findPeer("nginx"), "-e", "stderr", "-p", own, "-c", config], {
       stdio: ["ignore", "ignore", "inherit"],
       env: { ...MINIMAL_ENV },
     });
@@ -106,7 +99,7 @@ export class Nginx implements AsyncDisposable {
     const deadline = performance.now() + READY_MS;
     while (!(await answers(this.url))) {
       if (this.child.exitCode !== null || performance.now() > deadline) {
-        throw new Fault(500, `nginx does not answer at ${this.url}`);
+        throw new PeerFault("nginx", `it does not answer at ${this.url}`);
       }
       await Bun.sleep(POLL_MS);
     }

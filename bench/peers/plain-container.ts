@@ -12,6 +12,7 @@ import { Fault } from "../../src/contract/fault.ts";
 import { attempt, MINIMAL_ENV, run } from "../../src/host/system/command.ts";
 import { HOST_ID_FIRST, ID_COUNT } from "../../src/host/system/id-range.ts";
 import type { Context } from "../context.ts";
+import { inTurns } from "../figures/samples.ts";
 import { runBare } from "./program.ts";
 
 const ID = "bench-floor";
@@ -46,11 +47,8 @@ export class PlainContainer implements AsyncDisposable {
 
   /** As many of them, so many at a time; all at once by default. */
   async runTogether(count: number, atOnce = count): Promise<void> {
-    let begun = 0;
-    const worker = async (nth: number) => {
-      while (begun++ < count) await this.#run(`${ID}-${nth}`);
-    };
-    await Promise.all(Array.from({ length: atOnce }, (_, nth) => worker(nth)));
+    const ids = Array.from({ length: count }, (_, nth) => `${ID}-${nth}`);
+    await inTurns(ids, atOnce, async (id) => void (await this.#run(id)));
   }
 
   /** The processor time of a run, in milliseconds: of crun and of all that it has started. */

@@ -4,9 +4,9 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Fault } from "../../src/contract/fault.ts";
 import { MINIMAL_ENV } from "../../src/host/system/command.ts";
 import type { Context } from "../context.ts";
+import { findPeer, PeerFault } from "./peer.ts";
 
 const RUN_MS = 60_000;
 /** Root may lack the right to raise these, which podman does by itself. */
@@ -14,25 +14,18 @@ const LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
 /** Locks in files, because those in memory are shared with every other podman on the machine and stay when it goes. */
 const CONFIG = `[engine]\nlock_type = "file"\nevents_logger = "none"\ncgroup_manager = "cgroupfs"\n`;
 
-export const PODMAN_MISSING =
-  "podman is missing. To measure it: apt-get install -y --no-install-recommends podman (it brings crun)";
-
-export function findPodman(): string | undefined {
-  return Bun.which("podman") ?? undefined;
-}
-
 export class Podman {
   readonly #argv: string[];
   readonly #env: Record<string, string>;
 
-  constructor({ data, image }: Context, program: string) {
+  constructor({ data, image }: Context) {
     const folder = join(data.path, "podman");
     mkdirSync(folder, { recursive: true, mode: 0o711 });
     const config = join(folder, "containers.conf");
     writeFileSync(config, CONFIG);
     this.#env = { ...MINIMAL_ENV, CONTAINERS_CONF: config };
     this.#argv = [
-      program,
+      findPeer("podman"),
       "--root",
       join(folder, "root"),
       "--runroot",
@@ -71,8 +64,8 @@ export class Podman {
     }
     const exitCode = await child.exited;
     if (exitCode !== 0 || Number.isNaN(outputMs)) {
-      throw new Fault(
-        500,
+      throw new PeerFault(
+        "podman",
         `podman run ended with ${child.signalCode ?? exitCode} and printed ${JSON.stringify(output)}`,
       );
     }

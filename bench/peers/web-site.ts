@@ -28,7 +28,7 @@ export class WebSite implements AsyncDisposable {
   ) {}
 
   /** `fileBytes`: the size of what can be downloaded. */
-  static async start(program: string, context: Context, site: Site, fileBytes: number): Promise<WebSite> {
+  static async start(context: Context, site: Site, fileBytes: number): Promise<WebSite> {
     const address = SITES[site];
     const enter = enterInternet(context.outerNetwork);
     const file = join(context.data.path, "bench-site.bin");
@@ -39,7 +39,7 @@ export class WebSite implements AsyncDisposable {
     const large = `location = ${WebSite.filePath} { alias ${file}; }`;
     const url = `https://${address}:${PORT}`;
     const http = [`server { ${tls.join(" ")} ${small} ${large} }`];
-    const nginx = await Nginx.start(program, context, { name: "site", enter, url, http });
+    const nginx = await Nginx.start(context, { name: "site", enter, url, http });
     const rule = `ip daddr ${address} tcp dport 443 dnat ip to ${address}:${PORT}`;
     const chain = `chain arrive { type nat hook prerouting priority dstnat; ${rule}\n }`;
     const started = new WebSite(enter, nginx, file);

@@ -5,7 +5,7 @@ import { figuresOf } from "../../bench/figures/report.ts";
 import { interleave, quantile } from "../../bench/figures/samples.ts";
 import { parseOptions } from "../../bench/options.ts";
 import { type Beside, type Row, ratioOf, verdictOn } from "../../bench/row.ts";
-import { ROW_NAMES, ROWS } from "../../bench/rows.ts";
+import { ROWS } from "../../bench/rows.ts";
 import { tableRows } from "./markdown.ts";
 import { readText } from "./source-files.ts";
 
@@ -101,17 +101,25 @@ describe("samples", () => {
 });
 
 describe("the command line", () => {
-  const rows = [...ROW_NAMES];
+  const given = (...args: string[]) => parseOptions(args, ROWS);
 
   test("names rounds, rows, the long run and a file", () => {
-    const options = parseOptions(["--rounds", "3", "--row", "create", "--long", "--json", "/tmp/figures.json"], rows);
-    expect(options).toEqual({ rounds: 3, rows: ["create"], long: true, jsonFile: "/tmp/figures.json" });
-    expect(parseOptions(["--row", "wall-pause", "--row", "create"], rows).rows).toEqual(["wall-pause", "create"]);
-    expect(parseOptions([], rows)).toEqual({ rounds: 20, rows, long: false, jsonFile: undefined });
+    const options = given("--rounds", "3", "--row", "create", "--long", "--json", "/tmp/figures.json");
+    const jsonFile = "/tmp/figures.json";
+    expect(options).toEqual({ rounds: 3, rows: ["create"], quick: false, long: true, jsonFile });
+    expect(given("--row", "wall-pause", "--row", "create").rows).toEqual(["wall-pause", "create"]);
+    const rows = ROWS.map(({ name }) => name);
+    expect(given()).toEqual({ rounds: 20, rows, quick: false, long: false, jsonFile: undefined });
+  });
+
+  test("chooses some rows and few rounds for a quick run, unless it names others", () => {
+    const some = parseOptions(["--quick"], [{ name: "a" }, { name: "b", quick: true }]);
+    expect(some).toMatchObject({ rounds: 5, rows: ["b"], quick: true });
+    expect(given("--quick", "--rounds", "2", "--row", "streams")).toMatchObject({ rounds: 2, rows: ["streams"] });
   });
 
   test("is refused when it says anything else", () => {
     const wrong = [["--fast"], ["--rounds"], ["--rounds", "0"], ["--rounds", "1.5"], ["--row", "none"], ["create"]];
-    for (const args of wrong) expect(() => parseOptions(args, rows)).toThrow();
+    for (const args of [...wrong, ["--quick", "--long"]]) expect(() => given(...args)).toThrow();
   });
 });

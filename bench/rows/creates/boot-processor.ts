@@ -29,6 +29,7 @@ export const bootProcessor: Row = {
     ratio: "cost",
     bounds: { atLeast: 4, aim: 2.5 },
   },
+  quick: true,
   async run(context) {
     await using template = await ColdTemplate.make(context);
     await using floor = await PlainContainer.make(context);

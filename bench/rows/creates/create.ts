@@ -15,6 +15,7 @@ export const create: Row = {
     ratio: "cost",
     bounds: { atLeast: 2, aim: 0.5 },
   },
+  quick: true,
   async run(context) {
     await using floor = await PlainContainer.make(context);
     const createOne = async () => {

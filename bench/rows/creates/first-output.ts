@@ -2,7 +2,7 @@
 import { Sandbox } from "e2b";
 import { Fault } from "../../../src/contract/fault.ts";
 import { interleave, summary, timed } from "../../figures/samples.ts";
-import { findPodman, PODMAN_MISSING, Podman } from "../../peers/podman.ts";
+import { Podman } from "../../peers/podman.ts";
 import type { Row } from "../../row.ts";
 
 export const firstOutput: Row = {
@@ -13,10 +13,10 @@ export const firstOutput: Row = {
     ratio: "speed",
     bounds: { atLeast: 5, aim: 10 },
   },
+  needs: "podman",
+  quick: true,
   async run(context) {
-    const program = findPodman();
-    if (program === undefined) return { notMeasured: PODMAN_MISSING };
-    const podman = new Podman(context, program);
+    const podman = new Podman(context);
     const toTheEnd: number[] = [];
     const pairs = await interleave(
       context.rounds,

@@ -6,6 +6,8 @@ export const download: Row = {
   name: "download",
   what: "a file of 256 MiB (1 GiB with --long) down through the server",
   beside: BESIDE_NGINX,
+  needs: "nginx",
+  quick: true,
   async run(context) {
     return await compareWithNginx(context, async (sandbox, nginx, { name, inSandbox, hostView }) => {
       const bytes = context.heavyBytes;

@@ -19,6 +19,7 @@ export const output: Row = {
     ratio: "speed",
     bounds: { atLeast: 0.2, aim: 0.4 },
   },
+  quick: true,
   async run(context) {
     await using sandbox = await BenchSandbox.make(context);
     const bytes = context.heavyBytes / 2;

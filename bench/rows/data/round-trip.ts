@@ -12,6 +12,7 @@ export const roundTrip: Row = {
     ratio: "cost",
     bounds: { atLeast: 1.2, aim: 0.8 },
   },
+  quick: true,
   async run(context) {
     const sandbox = await Sandbox.create(context.sdk);
     try {

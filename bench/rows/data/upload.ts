@@ -7,6 +7,8 @@ export const upload: Row = {
   name: "upload",
   what: "a file of 256 MiB (1 GiB with --long) up through the server",
   beside: BESIDE_NGINX,
+  needs: "nginx",
+  quick: true,
   async run(context) {
     return await compareWithNginx(context, async (sandbox, nginx, { name, inSandbox, hostView, source }) => {
       const bytes = context.heavyBytes;

@@ -11,7 +11,7 @@ import { LOCAL_DOMAIN } from "../../bench-server.ts";
 import { KeptConnections, type Target } from "../../clients/kept-connections.ts";
 import type { Context } from "../../context.ts";
 import { interleave, perSecond, summary } from "../../figures/samples.ts";
-import { findNginx, NGINX_MISSING, Nginx, speaksTls } from "../../peers/nginx.ts";
+import { Nginx, speaksTls } from "../../peers/nginx.ts";
 import type { Outcome, Row } from "../../row.ts";
 import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
 
@@ -28,6 +28,7 @@ export const edgeTls: Row = {
   name: "edge-tls",
   what: "1000 small requests with TLS over 32 connections to a service in a sandbox, through the server",
   beside: { peer: PEER, ratio: "speed", bounds: { atLeast: 0.4, aim: 0.7 } },
+  needs: "nginx",
   run: (context) =>
     compare(context, CONNECTIONS, async (edge, nginx, direct) => {
       const pairs = await interleave(
@@ -46,6 +47,7 @@ export const edgeTlsLatency: Row = {
   name: "edge-tls-latency",
   what: "one small request with TLS to a service in a sandbox, through the server, over a kept connection",
   beside: { peer: PEER, ratio: "cost", bounds: { atLeast: 2.8, aim: 1.8 } },
+  needs: "nginx",
   run: (context) =>
     compare(context, 1, async (edge, nginx, direct) => {
       const alone: number[] = [];
@@ -67,15 +69,13 @@ export const edgeTlsLatency: Row = {
 type Measure = (edge: KeptConnections, nginx: KeptConnections, direct: KeptConnections) => Promise<Outcome>;
 
 async function compare(context: Context, connections: number, measure: Measure): Promise<Outcome> {
-  const program = findNginx();
-  if (program === undefined) return { notMeasured: NGINX_MISSING };
   const authority = LocalAuthority.find(context.data.path);
   if (authority === undefined) return { notMeasured: "openssl is missing. To measure it: apt-get install openssl" };
   await using sandbox = await BenchSandbox.make(context);
   const folder = BASE_TEMPLATE.defaultWorkdir;
   writeFileSync(join(sandbox.root, folder, FILE), "a small answer\n");
-  await using service = await Nginx.startInSandbox(program, sandbox, folder);
-  await using _proxy = await startProxy(program, context, authority.files, service.url);
+  await using service = await Nginx.startInSandbox(sandbox, folder);
+  await using _proxy = await startProxy(context, authority.files, service.url);
   const servicePort = Number(new URL(service.url).port);
   const host = `${servicePort}-${sandbox.id}.${LOCAL_DOMAIN}`;
   const secure = { host, path: `/${FILE}`, ca: readFileSync(authority.trustFile, "utf8") };
@@ -87,15 +87,10 @@ async function compare(context: Context, connections: number, measure: Measure):
 }
 
 /** As nginx is set up to pass on what comes. Like the edge it keeps no connection to the service. */
-async function startProxy(
-  program: string,
-  context: Context,
-  files: CertificateFiles,
-  upstream: string,
-): Promise<Nginx> {
+async function startProxy(context: Context, files: CertificateFiles, upstream: string): Promise<Nginx> {
   const { hostname, port } = PROXY;
   const listens = speaksTls(`${hostname}:${port}`, files);
   const pass = ["proxy_http_version 1.1;", "proxy_set_header Host $host;", `proxy_pass ${upstream};`];
   const http = [`server { ${listens.join(" ")} location / { ${pass.join(" ")} } }`];
-  return await Nginx.start(program, context, { name: "proxy", url: `https://${hostname}:${port}`, http });
+  return await Nginx.start(context, { name: "proxy", url: `https://${hostname}:${port}`, http });
 }

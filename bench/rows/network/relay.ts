@@ -8,7 +8,6 @@ import type { Context } from "../../context.ts";
 import { relayPid } from "../../figures/relay-process.ts";
 import { PeakGrowth } from "../../figures/resident-memory.ts";
 import { interleave, type Pairs, perSecond, summary } from "../../figures/samples.ts";
-import { findNginx, NGINX_MISSING } from "../../peers/nginx.ts";
 import { type Site, WebClient } from "../../peers/web-client.ts";
 import { WebSite } from "../../peers/web-site.ts";
 import type { Outcome, Row } from "../../row.ts";
@@ -31,6 +30,7 @@ export const relayFirstByte: Row = {
   name: "relay-first-byte",
   what: "first byte of an HTTPS answer from a site that rules allow by name, over a new connection",
   beside: { peer: PEER, ratio: "cost", bounds: { atLeast: 3, aim: 1.5 } },
+  needs: "nginx",
   run: (context) =>
     compare(context, NO_FILE, async (relayed, direct) => ({
       pairs: await interleave(
@@ -45,6 +45,7 @@ export const relayThroughput: Row = {
   name: "relay-throughput",
   what: "an HTTPS download of 256 MiB (1 GiB with --long) from a site that rules allow by name",
   beside: { peer: PEER, ratio: "speed", bounds: { atLeast: 0.4, aim: 0.7 } },
+  needs: "nginx",
   run: (context) =>
     compare(context, context.heavyBytes, async (relayed, direct, pids) => {
       const bytes = context.heavyBytes;
@@ -64,6 +65,7 @@ export const relayConnections: Row = {
   name: "relay-connections",
   what: "200 HTTPS connections, 16 at a time, to a site that rules allow by name",
   beside: { peer: PEER, ratio: "speed", bounds: { atLeast: 0.4, aim: 0.7 } },
+  needs: "nginx",
   run: (context) =>
     compare(context, NO_FILE, async (relayed, direct) => {
       const pairs = await interleave(
@@ -79,9 +81,7 @@ export const relayConnections: Row = {
 type Measure = (relayed: WebClient, direct: WebClient, pids: { server: number; relay: number }) => Promise<Outcome>;
 
 async function compare(context: Context, fileBytes: number, measure: Measure): Promise<Outcome> {
-  const program = findNginx();
-  if (program === undefined) return { notMeasured: NGINX_MISSING };
-  await using _site = await WebSite.start(program, context, SITE, fileBytes);
+  await using _site = await WebSite.start(context, SITE, fileBytes);
   await using ruled = await BenchSandbox.make(context, ONLY_SITE);
   await using open = await BenchSandbox.make(context);
   if (await new WebClient(ruled, OTHER_SITE).reaches()) {

@@ -1,42 +1,69 @@
 /**
- * How long a caller waits for copies of a running sandbox. Nothing stands beside it: nobody else has it on such a
- * machine.
+ * How long a caller waits for copies of a running sandbox, beside CRIU's own part of that: one dump, and as many
+ * restores at the parallelism that the server has.
  */
-
+import { RESTORES_AT_ONCE_MAX } from "../../../src/host/limits.ts";
 import type { Context } from "../../context.ts";
-import { summary, timed } from "../../figures/samples.ts";
+import { interleave, timed } from "../../figures/samples.ts";
+import { BareCriu } from "../../peers/bare-criu.ts";
 import type { Row } from "../../row.ts";
+import { BenchForks } from "../../sandboxes/bench-forks.ts";
 import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
+
+const BOUNDS = { atLeast: 1.5, aim: 1.2 };
+const MANY = 50;
+const MANY_ROUNDS_MIN = 3;
 
 export const fork: Row = {
   name: "fork",
-  what: "fork of a running sandbox into one, at most 300 ms (aim 150 ms)",
-  run: (context) => measure(context, 1, context.rounds, 300),
+  what: "fork of a running sandbox into one",
+  beside: { peer: "bare criu dump and one bare restore of the like", ratio: "cost", bounds: BOUNDS },
+  quick: true,
+  run: (context) => measure(context, 1, context.rounds),
 };
 
 export const forkMany: Row = {
   name: "fork-50",
-  what: "fork of a running sandbox into fifty, at most 3 s (aim 1.5 s)",
-  run: (context) => measure(context, 50, Math.max(3, context.heavyRounds), 3_000),
+  what: "fork of a running sandbox into fifty",
+  beside: { peer: "bare criu dump and fifty bare restores, at the same parallelism", ratio: "cost", bounds: BOUNDS },
+  run: (context) => measure(context, MANY, Math.min(context.heavyRounds, MANY_ROUNDS_MIN)),
 };
 
-async function measure(context: Context, count: number, rounds: number, mostMs: number) {
+async function measure(context: Context, count: number, rounds: number) {
+  await using criu = await BareCriu.make(context);
   await using sandbox = await BenchSandbox.make(context);
-  const times: number[] = [];
-  for (let round = -1; round < rounds; round++) {
-    let entries: { sandbox?: { sandboxID: string }; error?: { message: string } }[] = [];
+  // What bare CRIU restores, which is what the server itself would.
+  await using written = await Snapshot.make(context, criu, sandbox.id);
+  const ours = async () => {
+    let forks: BenchForks | undefined;
     const ms = await timed(async () => {
-      const body = { count, timeout: 600 };
-      entries = (await context.call("POST", `/sandboxes/${sandbox.id}/fork`, body)) as typeof entries;
+      forks = await BenchForks.make(sandbox, count);
     });
-    // The first fills caches.
-    if (round >= 0) times.push(ms);
-    const failed = entries.find(({ error }) => error !== undefined);
-    if (failed !== undefined) return { broken: [`a fork failed: ${failed.error?.message}`] };
-    await Promise.all(entries.map((entry) => context.call("DELETE", `/sandboxes/${entry.sandbox?.sandboxID}`)));
-    await context.untilReady();
+    await forks?.[Symbol.asyncDispose]();
+    return ms;
+  };
+  const peer = async () => {
+    const dumpMs = await criu.dump(sandbox.id, false);
+    return dumpMs + (await criu.restoreTogether(Array<string>(count).fill(written.checkpoint), RESTORES_AT_ONCE_MAX));
+  };
+  return { pairs: await interleave(rounds, ours, peer, 1) };
+}
+
+class Snapshot implements AsyncDisposable {
+  private constructor(
+    readonly context: Context,
+    readonly id: string,
+    readonly checkpoint: string,
+  ) {}
+
+  static async make(context: Context, criu: BareCriu, of: string): Promise<Snapshot> {
+    const before = criu.checkpoints();
+    const made = (await context.call("POST", `/sandboxes/${of}/snapshots`, {})) as { snapshotID: string };
+    const [checkpoint = ""] = criu.checkpoints().filter((name) => !before.includes(name));
+    return new Snapshot(context, made.snapshotID, checkpoint);
   }
-  const { median, p10, p90 } = summary(times);
-  const text = `${median.toFixed(0)} ms [${p10.toFixed(0)}–${p90.toFixed(0)}] for ${count}`;
-  return { notes: [text], broken: median > mostMs ? [`${text}, more than ${mostMs} ms`] : [] };
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.context.call("DELETE", `/templates/${encodeURIComponent(this.id)}`);
+  }
 }

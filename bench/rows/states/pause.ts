@@ -20,6 +20,7 @@ export const pause: Row = {
   name: "pause",
   what: "pause of an idle sandbox through the API",
   beside: { peer: "bare criu dump of the like, and fsync", ratio: "cost", bounds: { atLeast: 1.4, aim: 1.1 } },
+  quick: true,
   run: (context) => compare(context, context.rounds, async () => undefined),
 };
 

@@ -1,5 +1,4 @@
 /** What a resume costs beyond CRIU's own work on the very same images. */
-import { readdirSync } from "node:fs";
 import { interleave, timed } from "../../figures/samples.ts";
 import { BareCriu } from "../../peers/bare-criu.ts";
 import type { Row } from "../../row.ts";
@@ -9,6 +8,7 @@ export const resume: Row = {
   name: "resume",
   what: "resume of an idle sandbox through the API, until its runtime has answered",
   beside: { peer: "bare criu restore of the same image", ratio: "cost", bounds: { atLeast: 1.6, aim: 1.2 } },
+  quick: true,
   async run(context) {
     await using criu = await BareCriu.make(context);
     await using sandbox = await BenchSandbox.make(context);
@@ -17,7 +17,7 @@ export const resume: Row = {
     let peerMs = 0;
     const ours = async () => {
       await pauseIt();
-      const [name = ""] = readdirSync(criu.disks.checkpointsFolder).filter((entry) => !entry.startsWith("."));
+      const [name = ""] = criu.checkpoints();
       peerMs = await criu.restore(name);
       return await timed(resumeIt);
     };

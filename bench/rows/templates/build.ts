@@ -2,7 +2,7 @@
 
 import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";
-import { BUILDAH_MISSING, Buildah, findBuildah } from "../../peers/buildah.ts";
+import { Buildah } from "../../peers/buildah.ts";
 import type { Row } from "../../row.ts";
 import { build, removeTemplate, TEN_COMMANDS } from "../../sandboxes/bench-build.ts";
 import { sandboxId } from "../../sandboxes/creating.ts";
@@ -25,10 +25,9 @@ export const buildCold: Row = {
   name: "build-cold",
   what: "build of ten steps on a small image of a local layout, nothing cached but the image",
   beside: { peer: "buildah bud --no-cache --layers of the same Dockerfile, on the same layout", ratio: "cost" },
+  needs: "buildah",
   async run(context) {
-    const program = findBuildah();
-    if (program === undefined) return { notMeasured: BUILDAH_MISSING };
-    const peer = new Buildah(context, program);
+    const peer = new Buildah(context);
     const ten = { name: "bench-cold", from: { fromImage: context.smallImage }, commands: TEN_COMMANDS, force: true };
     const ours = () => timed(() => build(context, ten));
     const pairs = await interleave(context.heavyRounds, ours, () => timed(() => peer.build(TEN_COMMANDS, true)));
