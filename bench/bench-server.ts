@@ -47,7 +47,9 @@ export class BenchServer {
   async start(interrupted: AbortSignal): Promise<void> {
     mkdirSync(this.folder, { mode: 0o700 });
     writeSmallImage(new Toolbox(this.cacheFolder), layoutIn(this.folder));
-    if (Bun.which("openssl") !== null) await new LocalAuthority(this.folder).renew(LOCAL_DOMAIN, Date.now());
+    // A port that is chosen is for a server beside another, which has the listener with TLS.
+    if (this.settings.SANDLOT_LISTEN === undefined && Bun.which("openssl") !== null)
+      await new LocalAuthority(this.folder).renew(LOCAL_DOMAIN, Date.now());
     const log = join(this.folder, "server.log");
     this.#child = Bun.spawn([...this.network, ...COMMAND, "up"], {
       env: environment(this.folder, this.cacheFolder, this.settings),
@@ -68,7 +70,10 @@ export class BenchServer {
   }
 
   get address(): Address {
-    return { url: `http://${LISTEN}`, apiKey: readFileSync(join(this.folder, "api-key"), "utf8").trim() };
+    return {
+      url: `http://${this.settings.SANDLOT_LISTEN ?? LISTEN}`,
+      apiKey: readFileSync(join(this.folder, "api-key"), "utf8").trim(),
+    };
   }
 
   /** A command line prefix that leads into the network and the mount namespace of the server. */

@@ -59,7 +59,7 @@ export class Context {
   /** What the SDK takes as options. */
   readonly sdk: { apiUrl: string; sandboxUrl: string; apiKey: string };
 
-  constructor(task: Task) {
+  constructor(readonly task: Task) {
     this.rounds = task.rounds;
     this.heavyRounds = Math.max(HEAVY_ROUNDS_MIN, Math.ceil(task.rounds / HEAVY));
     this.long = task.long;

@@ -13,15 +13,13 @@ interface BenchBuild {
   from: { fromTemplate: string } | { fromImage: string };
   commands: readonly string[];
   force?: boolean;
-  /** That of base by default. */
-  memoryMB?: number;
   start?: { startCmd: string; readyCmd: string };
 }
 
 /** Until it is ready. */
 export async function build(context: Context, options: BenchBuild): Promise<void> {
-  const { name, from, commands, force = false, start, memoryMB } = options;
-  const wanted = (await context.call("POST", "/v3/templates", { name, memoryMB })) as {
+  const { name, from, commands, force = false, start } = options;
+  const wanted = (await context.call("POST", "/v3/templates", { name })) as {
     templateID: string;
     buildID: string;
   };

@@ -1,5 +1,4 @@
 /** What a boot takes of the processors, which is what counts when many are asked for. */
-import { readdirSync } from "node:fs";
 import { runningServer } from "../../../src/cli/down.ts";
 import { Fault } from "../../../src/contract/fault.ts";
 import type { Context } from "../../context.ts";
@@ -7,7 +6,7 @@ import { type ProcessorTime, processorTimeIn, processorTimeOf } from "../../figu
 import { interleave, summary } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
-import { ColdTemplate } from "../../sandboxes/cold-template.ts";
+import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { createSandbox, killAll } from "../../sandboxes/creating.ts";
 
 /** So many make one sample: the kernel counts time in steps of ten milliseconds. */
@@ -31,11 +30,11 @@ export const bootProcessor: Row = {
   },
   quick: true,
   async run(context) {
-    await using template = await ColdTemplate.make(context);
+    await using cold = await ColdServer.start(context);
     await using floor = await PlainContainer.make(context);
     const boots: Boot[] = [];
     const ours = async () => {
-      const boot = await measure(context, template);
+      const boot = await measure(cold.context);
       boots.push(boot);
       return boot.server + boot.helpers + boot.guest;
     };
@@ -50,35 +49,27 @@ export const bootProcessor: Row = {
   },
 };
 
-/** Whatever boots meanwhile counts, also what the server makes ready ahead. */
-async function measure(context: Context, template: ColdTemplate): Promise<Boot> {
+async function measure(context: Context): Promise<Boot> {
   await context.untilReady();
   const pid = runningServer(context.data);
   if (pid === undefined) throw new Fault(500, "the server does not run");
-  const known = new Set(sandboxesOf(context));
   const idle = processorTimeOf(pid);
   await Bun.sleep(AFTER_MS);
   const before = processorTimeOf(pid);
   const begun = performance.now();
   const ids: string[] = [];
-  while (ids.length < BOOTS) ids.push(await createSandbox(context, template.id));
+  while (ids.length < BOOTS) ids.push(await createSandbox(context));
   await Bun.sleep(AFTER_MS);
   const after = processorTimeOf(pid);
-  const booted = sandboxesOf(context).filter((id) => !known.has(id));
-  if (booted.length === 0) throw new Fault(500, "no create was a boot: all came from what was ready");
-  const guests = booted.map((id) => processorTimeIn(`${context.data.cgroup}/${id}`));
+  const guests = ids.map((id) => processorTimeIn(`${context.data.cgroup}/${id}`));
   // What the server does anyway while time passes is not the boots'.
   const passed = (performance.now() - begun) / AFTER_MS;
   const anyway = (name: keyof ProcessorTime) => (before[name] - idle[name]) * passed;
-  const each = (name: keyof ProcessorTime) => (after[name] - before[name] - anyway(name)) / booted.length;
+  const each = (name: keyof ProcessorTime) => (after[name] - before[name] - anyway(name)) / BOOTS;
   await killAll(context, ids);
   return {
     server: each("own"),
     helpers: each("ended"),
-    guest: guests.reduce((sum, ms) => sum + ms, 0) / booted.length,
+    guest: guests.reduce((sum, ms) => sum + ms, 0) / BOOTS,
   };
-}
-
-function sandboxesOf({ data }: Context): string[] {
-  return readdirSync(data.sandboxesFolder);
 }

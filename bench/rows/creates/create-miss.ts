@@ -1,5 +1,5 @@
 /**
- * A create for which nothing is ready: of a template that nobody asked to keep ready, so that each is a boot. Alone,
+ * A create for which nothing is ready: of a server that keeps none, so that each is a boot. Alone,
  * and a hundred at once, beside as many bare containers.
  */
 
@@ -7,7 +7,7 @@ import type { Context } from "../../context.ts";
 import { interleave, secondTimed, timed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
-import { ColdTemplate } from "../../sandboxes/cold-template.ts";
+import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { createTogether, killAll } from "../../sandboxes/creating.ts";
 
 const TOGETHER = 100;
@@ -16,27 +16,27 @@ const FEW_ROUNDS = 2;
 
 export const createMiss: Row = {
   name: "create-miss",
-  what: "create through the API of a template of which none is ready, one at a time",
+  what: "create through the API when none is ready, one at a time",
   beside: { peer: "crun run of true on the same root", ratio: "cost" },
   run: (context) => measure(context, 1, context.rounds),
 };
 
 export const createMissMany: Row = {
   name: "create-miss-100",
-  what: "a hundred creates at once of a template of which none is ready, until the last is there",
+  what: "a hundred creates at once when none is ready, until the last is there",
   beside: { peer: "a hundred crun runs of true at once, on the same root", ratio: "cost" },
   run: (context) => measure(context, TOGETHER, context.long ? context.heavyRounds : FEW_ROUNDS),
 };
 
 async function measure(context: Context, count: number, rounds: number) {
-  await using template = await ColdTemplate.make(context);
+  await using cold = await ColdServer.start(context);
   await using floor = await PlainContainer.make(context);
   const ours = async () => {
     let ids: string[] = [];
     const ms = await timed(async () => {
-      ids = await createTogether(context, count, template.id);
+      ids = await createTogether(cold.context, count);
     });
-    await killAll(context, ids);
+    await killAll(cold.context, ids);
     return ms;
   };
   const peer = () => (count === 1 ? secondTimed(() => floor.run()) : timed(() => floor.runTogether(count)));
