@@ -262,7 +262,7 @@ export class Machine implements Host {
         .catch((error) => complain("a sandbox may stand still: its pause was interrupted", error, record.id));
       kept.set(record.id, record);
       this.#running.add(record);
-      this.#journals.follow(record.id, this.#running.welcome(record.id).guest);
+      this.#journals.followSoon(record.id, this.#running.welcome(record.id).guest);
       this.#pages
         .hold(record.guestFolder)
         .catch((error) => complain("an earlier guest is not held in memory", error, record.id));

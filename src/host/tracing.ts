@@ -41,6 +41,7 @@ function nameSteps(): void {
     snapshot: "host: snapshot",
     destroy: "host: destroy",
     removeCheckpoint: "host: remove the checkpoint",
+    adopt: "host: adopt",
   });
   stepsOf(TemplateSandboxes.prototype, { create: "of its template" });
   stepsOf(Starting.prototype, {
@@ -55,8 +56,9 @@ function nameSteps(): void {
     commit: "name the checkpoint",
     demandIntact: "check that the image is whole",
     remove: "remove a checkpoint",
+    keepOnly: "remove checkpoints that are nobody's",
   });
-  stepsOf(Endings.prototype, { end: "clear away", endById: "end" });
+  stepsOf(Endings.prototype, { end: "clear away", endById: "end", reap: "clear away what is nobody's" });
   stepsOf(VolumeMounts.prototype, { mapTo: "volumes" });
   stepsOf(Disks.prototype, {
     attach: "disk",
@@ -77,6 +79,9 @@ function nameSteps(): void {
     settle: "network: settle",
     unplug: "network: unplug",
     free: "network: free the slot",
+    open: "network: open",
+    admitAll: "network: let all send",
+    removeInterfaces: "network: remove interfaces",
   });
   stepsOf(Firewall.prototype, { run: "network: firewall" });
   stepsOf(CrunRuntime.prototype, {

@@ -7,6 +7,7 @@ import type { LogEvent } from "../host.ts";
 import { JOURNAL_BURST_MAX_BYTES } from "../limits.ts";
 import { GuestJournals } from "./guest-journal.ts";
 import { readJournalLine } from "./journal-line.ts";
+import { JOURNAL_TURN, JOURNAL_TURN_MS } from "./limits.ts";
 
 const JOURNAL = "11111111-2222-4333-8444-555555555555";
 const open: (() => void)[] = [];
@@ -272,5 +273,51 @@ describe("the time of a line", () => {
     expect(at(now - 5_000)).toBe(now - 5_000);
     for (const lie of [now + 1, now - CHRONICLE_KEPT_MS - 1, -1, 0, 1.5, "yesterday", null, 1e300])
       expect(at(lie)).toBe(now);
+  });
+});
+
+describe("many at once", () => {
+  const numbers = Array.from({ length: 3 * JOURNAL_TURN }, (_, at) => at);
+
+  /** Hears of all, which say their number. */
+  async function manyFollowed() {
+    const { port, requests } = await guest((socket) => socket.write(greeting + entry(1)));
+    const journals = new GuestJournals(port);
+    const asked: string[] = [];
+    const askedAt: number[] = [];
+    journals.tell((event) => {
+      if (event.kind === "log-waits") askedAt.push(performance.now());
+      if (event.kind === "log-waits") asked.push(event.id);
+      journals.hear(event.id, event.kind === "log" ? event.position : null);
+    });
+    open.push(() => journals.close());
+    for (const at of numbers) journals.followSoon(`i${at}`, { address: "127.0.0.1", secret: "shared" });
+    return { journals, asked, askedAt, requests };
+  }
+
+  test("are taken up a few at a time, in the end all", async () => {
+    const { asked, askedAt, requests } = await manyFollowed();
+    expect(asked).toEqual([]);
+    while (requests.length < numbers.length) await Bun.sleep(1);
+    expect(new Set(asked)).toEqual(new Set(numbers.map((at) => `i${at}`)));
+    // Each begins a turn.
+    const [first = 0, second = 0, third = 0] = [0, 1, 2].map((turn) => askedAt[turn * JOURNAL_TURN]);
+    expect(second - first).toBeGreaterThan(JOURNAL_TURN_MS - 2);
+    expect(third - second).toBeGreaterThan(JOURNAL_TURN_MS - 2);
+  });
+
+  test("are left out when they are left before their turn", async () => {
+    const { journals, asked, requests } = await manyFollowed();
+    journals.leave("i1");
+    journals.leaveSoon("i2");
+    while (requests.length < numbers.length - 2) await Bun.sleep(1);
+    expect(new Set(asked)).toEqual(new Set(numbers.filter((at) => at !== 1 && at !== 2).map((at) => `i${at}`)));
+  });
+
+  test("are none when it is over", async () => {
+    const { journals, asked } = await manyFollowed();
+    journals.close();
+    await Bun.sleep(50);
+    expect(asked).toEqual([]);
   });
 });

@@ -20,6 +20,7 @@ import {
   JOURNAL_RETRY_MIN_MS,
 } from "../limits.ts";
 import { readJournalLine } from "./journal-line.ts";
+import { JOURNAL_TURN, JOURNAL_TURN_MS } from "./limits.ts";
 
 const FLOW = { burst: JOURNAL_BURST_MAX_BYTES, perSecond: JOURNAL_BYTES_PER_SECOND };
 
@@ -32,6 +33,9 @@ interface JournalSource {
 
 export class GuestJournals {
   readonly #followed = new Map<string, Follower>();
+  /** Their turn comes. */
+  readonly #soon = new Map<string, JournalSource>();
+  #turn: Timer | undefined;
   readonly #port: number;
   #tell: ((event: LogEvent) => void) | undefined;
 
@@ -55,6 +59,21 @@ export class GuestJournals {
     void follower.run(isNew);
   }
 
+  /**
+   * For many at once, such as those that a start finds: a few at a time, so that others are answered in between. Guests
+   * keep what they have to say.
+   */
+  followSoon(id: string, source: JournalSource): void {
+    this.#soon.set(id, source);
+    this.#turn ??= setTimeout(() => this.#takeTurn(), JOURNAL_TURN_MS).unref();
+  }
+
+  #takeTurn(): void {
+    this.#turn = undefined;
+    for (const [id, source] of [...this.#soon].slice(0, JOURNAL_TURN)) this.follow(id, source);
+    if (this.#soon.size > 0) this.#turn = setTimeout(() => this.#takeTurn(), JOURNAL_TURN_MS).unref();
+  }
+
   /** The answer to what was told of this log last. One that nobody waits for is nothing. */
   hear(id: string, after: string | null): void {
     this.#followed.get(id)?.answer?.resolve(after);
@@ -66,12 +85,14 @@ export class GuestJournals {
 
   /** Hangs up at once. Idempotent. */
   leave(id: string): void {
+    this.#soon.delete(id);
     this.#followed.get(id)?.leave();
     this.#followed.delete(id);
   }
 
   /** The sandbox is about to end: what it has said already is still heard. */
   leaveSoon(id: string): void {
+    this.#soon.delete(id);
     const follower = this.#followed.get(id);
     if (follower === undefined) return;
     setTimeout(() => {
@@ -81,6 +102,8 @@ export class GuestJournals {
   }
 
   close(): void {
+    clearTimeout(this.#turn);
+    this.#soon.clear();
     for (const id of [...this.#followed.keys()]) this.leave(id);
   }
 }

@@ -21,6 +21,7 @@ import {
   UNENDED_RETRY_MIN_MS,
 } from "../limits.ts";
 import { type CleanupParts, type Remains, unmake } from "./cleanup.ts";
+import { ENDING_PLACE_MS } from "./limits.ts";
 import { notedIds } from "./places.ts";
 import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
 
@@ -31,6 +32,7 @@ export class Endings {
   /** What does not end, by id. Each keeps a slot, of which there is a number. */
   readonly #unended = new Map<string, Remains & { since: number }>();
   readonly #retries: RetryQueue<Remains>;
+  readonly #gate = new Gate(REAPS_AT_ONCE);
 
   constructor(
     parts: CleanupParts,
@@ -65,9 +67,25 @@ export class Endings {
     }
   }
 
-  /** The same for one of which only the id is known: by what is written down at this moment. */
+  /**
+   * The same for one of which only the id is known, by what is written down at that moment. When many are to end at
+   * once, a few do at a time: each takes the server's time in pieces, and whoever asks for something else would wait
+   * for a piece of every one. One that takes long keeps nobody out.
+   */
   async endById(id: string): Promise<void> {
-    await this.end(this.#remainsOf(id));
+    const place = await this.#gate.enter();
+    let isHeld = true;
+    const leave = () => {
+      if (isHeld) place[Symbol.dispose]();
+      isHeld = false;
+    };
+    const late = setTimeout(leave, ENDING_PLACE_MS);
+    try {
+      await this.end(this.#remainsOf(id));
+    } finally {
+      clearTimeout(late);
+      leave();
+    }
   }
 
   /**

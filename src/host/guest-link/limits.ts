@@ -1,0 +1,5 @@
+/** Bounds of what the host asks guests. Units come last in a name. */
+
+/** Of many journals so many are taken up at once, and then so long nothing. */
+export const JOURNAL_TURN = 8;
+export const JOURNAL_TURN_MS = 10;

@@ -1,0 +1,52 @@
+/** When many sandboxes end at once, a few do at a time, and one that takes long keeps nobody out. */
+import { expect, test } from "bun:test";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Log } from "../../work/log.ts";
+import { REAPS_AT_ONCE } from "../limits.ts";
+import type { CleanupParts } from "./cleanup.ts";
+import { Endings } from "./endings.ts";
+
+const silent: Log = { write: () => undefined };
+
+/** Endings that take as long as `remove` does. */
+function endingsWith(remove: (id: string) => Promise<void>): Endings {
+  const sandboxesFolder = mkdtempSync(join(tmpdir(), "endings-"));
+  const parts = {
+    data: { sandboxesFolder, cgroup: `sandlot/none-${process.pid}` },
+    walls: { remove },
+    disks: { releaseMounts: async () => undefined },
+  };
+  return new Endings(parts as unknown as CleanupParts, 1_000, silent);
+}
+
+test("many end a few at a time, each once", async () => {
+  const ids = Array.from({ length: 5 * REAPS_AT_ONCE }, (_, at) => `i${at}`);
+  const ended: string[] = [];
+  let [now, most] = [0, 0];
+  const endings = endingsWith(async (id) => {
+    most = Math.max(most, ++now);
+    await Bun.sleep(1);
+    now--;
+    ended.push(id);
+  });
+  await Promise.all(ids.map((id) => endings.endById(id)));
+  expect(ended.toSorted()).toEqual(ids.toSorted());
+  expect(most).toBe(REAPS_AT_ONCE);
+});
+
+test("those that take long, and those that fail, give up their places", async () => {
+  const never = Promise.withResolvers<void>();
+  const endings = endingsWith(async (id) => {
+    if (id.startsWith("stuck")) await never.promise;
+    if (id.startsWith("failed")) throw new Error("no");
+  });
+  const stuck = Array.from({ length: REAPS_AT_ONCE }, (_, at) => endings.endById(`stuck${at}`));
+  const failed = Array.from({ length: REAPS_AT_ONCE }, (_, at) => endings.endById(`failed${at}`));
+  const outcomes = await Promise.allSettled(failed);
+  expect(outcomes.map(({ status }) => status)).toEqual(failed.map(() => "rejected"));
+  await endings.endById("quick");
+  never.resolve();
+  await Promise.all(stuck);
+});
