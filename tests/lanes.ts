@@ -4,7 +4,6 @@
  *   tests/performance/                  performance  how much the machine carries: last, alone, one after the other
  *   tests/functional/, tests/workloads/ sandboxes    uses sandboxes as clients do, side by side; needs root
  *   tests/security/egress/              sandboxes    likewise: floods nothing, and looks at its own sandboxes alone
- *   the stream of a desktop             machine      a browser, a screen and what is between them, by themselves
  *   other folders of tests/, but house  machine      attacks, or looks at the whole machine: one after the other; root
  *   x.root.test.ts                      root         switches users, mounts, or looks at the whole machine; needs root
  *   all others                          check        runs anywhere, also as `npm run check`
@@ -42,6 +41,7 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "tests/functional/desktop/desktop-pause.test.ts": 20,
   "tests/functional/desktop/desktop.test.ts": 20,
   "tests/functional/desktop/offered-session.test.ts": 15,
+  "tests/functional/desktop/stream.test.ts": 25,
   "tests/functional/host/build.test.ts": 12,
   "tests/functional/host/fetch-image.test.ts": 32,
   "tests/functional/host/start-command.test.ts": 18,
@@ -79,11 +79,7 @@ const WITH_VALUE: ReadonlySet<string> = new Set([
   "--seed",
 ]);
 
-/** Beside other files its browser waits for pages longer than anybody would. */
-const BY_ITSELF = "tests/functional/desktop/stream.test.ts";
-
 export function laneOf(path: string): Lane {
-  if (path === BY_ITSELF) return "machine";
   if (path.startsWith("tests/performance/")) return "performance";
   if (/^tests\/(?:functional\/|workloads\/|security\/egress\/)/.test(path)) return "sandboxes";
   if (path.startsWith("tests/") && !path.startsWith("tests/house/")) return "machine";

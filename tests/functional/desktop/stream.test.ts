@@ -10,6 +10,8 @@ const COLOUR = "#d0401b";
 const server = desktopServer();
 const desktop = desktopOfFile(server);
 const browser = browserOfFile();
+/** What went wrong in each page, and what became of its connection. */
+const toldBy = new WeakMap<Page, string[]>();
 
 beforeAll(async () => {
   await openColouredWindow(desktop(), { colour: COLOUR, title: "red" });
@@ -28,7 +30,7 @@ test("shows what is on the screen and takes what is done there, until it is stop
   expect((await refusalOf(desktop().stream.start())).message).toBe("Stream is already running");
 
   const page = await open(url);
-  await until("the window is in the stream", () => hasWindow(page));
+  await shown(page);
   expect(await screenOf(page)).toEqual([1024, 768]);
   await page.locator("canvas").click({ position: { x: 100, y: 50 } });
   await until("the pointer is where the page has it", async () => (await desktop().getCursorPosition()).x < 512);
@@ -36,7 +38,7 @@ test("shows what is on the screen and takes what is done there, until it is stop
   await stop();
   await desktop().stream.start();
   const again = await open(desktop().stream.getUrl());
-  await until("the window is in the next stream", () => hasWindow(again));
+  await shown(again);
 }, 120_000);
 
 test("asks for its key, if there is one", async () => {
@@ -52,7 +54,7 @@ test("asks for its key, if there is one", async () => {
   await wrong.close();
 
   const viewer = await open(desktop().stream.getUrl({ authKey, viewOnly: true }));
-  await until("the window is in the stream", () => hasWindow(viewer));
+  await shown(viewer);
   await desktop().moveMouse(600, 400);
   await viewer.locator("canvas").click({ position: { x: 100, y: 50 } });
   // What a click there did would be seen before the picture that follows it.
@@ -64,7 +66,7 @@ test("may be that of one window, and ends when it is told to, whatever it does",
   const [windowId = ""] = await desktop().getApplicationWindows("xmessage");
   await desktop().stream.start({ windowId, requireAuth: false });
   const page = await open(desktop().stream.getUrl({ resize: "off" }));
-  await until("the window is in the stream", () => hasWindow(page));
+  await shown(page);
   expect(await screenOf(page)).toEqual([300, 200]);
   // As it sometimes is when it is told to end: waiting for itself. What is stopped heeds no other signal, either.
   await desktop().commands.run("pkill -STOP -f '^/usr/bin/x11vnc '");
@@ -74,8 +76,29 @@ test("may be that of one window, and ends when it is told to, whatever it does",
 /** The server of a test speaks no TLS. */
 async function open(url: string): Promise<Page> {
   const page = await browser().newPage();
+  const told: string[] = [];
+  page.on("console", (message) => told.push(message.text()));
+  page.on("pageerror", (error) => told.push(String(error)));
+  page.on("requestfailed", (request) => told.push(`${request.url()}: ${request.failure()?.errorText}`));
+  page.on("response", (response) => {
+    if (response.status() >= 400) told.push(`${response.url()}: ${response.status()}`);
+  });
+  page.on("websocket", (socket) => {
+    told.push(`${socket.url()} begins`);
+    socket.on("socketerror", (error) => told.push(`${socket.url()}: ${error}`));
+    socket.on("close", () => told.push(`${socket.url()} has ended`));
+  });
+  toldBy.set(page, told);
   await page.goto(url.replace("https:", "http:"));
   return page;
+}
+
+function shown(page: Page): Promise<void> {
+  const told = () => toldBy.get(page)?.join("; ");
+  return until(
+    () => `the window is in the stream; the page has told: ${told()}`,
+    () => hasWindow(page),
+  );
 }
 
 /** Also while pages are connected. */
