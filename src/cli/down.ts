@@ -1,13 +1,13 @@
 /**
  * `sandlot down`: stop the server if it runs, end its sandboxes, undo what start-up changed. Data and cache are kept.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { removeStaleTrials } from "../host/doctor/checkpoint-trial.ts";
 import { teardown } from "../host/setup/teardown.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
-import { startTicks } from "../host/system/start-ticks.ts";
+import { notedServerIn, runningServerIn, serverFileIn } from "../host/system/server-process.ts";
 import type { Config } from "./config.ts";
 import { demandRoot } from "./prepare.ts";
 
@@ -28,25 +28,17 @@ export async function down(config: Config): Promise<number> {
   return 0;
 }
 
-/** The server notes its pid and when that process began, so that no other process is ever taken for it. */
 export function serverFile(data: DataFolder): string {
-  return join(data.runFolder, "server.pid");
+  return serverFileIn(data.runFolder);
 }
 
 /** The pid of the server on this data folder, if one runs. */
 export function runningServer(data: DataFolder): number | undefined {
-  const { pid, ticks } = notedServer(data);
-  return pid > 1 && startTicks(pid) === ticks ? pid : undefined;
-}
-
-function notedServer(data: DataFolder): { pid: number; ticks: string } {
-  const file = serverFile(data);
-  const [pid = "0", ticks = ""] = existsSync(file) ? readFileSync(file, "utf8").split(" ") : [];
-  return { pid: Number(pid), ticks };
+  return runningServerIn(data.runFolder);
 }
 
 async function stopServer(data: DataFolder): Promise<void> {
-  const { pid } = notedServer(data);
+  const { pid } = notedServerIn(data.runFolder);
   if (pid === 0) return;
   if (runningServer(data) !== undefined) process.kill(pid, "SIGTERM");
   // When its first thread is gone another may still wait for the disk, and holds the folder until it is done.

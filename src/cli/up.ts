@@ -5,8 +5,10 @@ import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { cgroupTrees } from "../host/cgroup/cgroups.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
+import { removeGoneServers } from "../host/setup/gone-servers.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { replaceProcess } from "../host/system/syscalls.ts";
+import { described, stderrLog } from "../work/log.ts";
 import type { Config } from "./config.ts";
 import { examineAndPrint } from "./doctor.ts";
 import { REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
@@ -28,6 +30,10 @@ export async function up(config: Config): Promise<number> {
   const data = new DataFolder(config.dataFolder);
   data.lock();
   data.makeRunFolder();
+  await removeGoneServers(data, (folder, error) => {
+    const event = "what a server has left could not be removed";
+    stderrLog.write({ level: "warn", event, folder, error: described(error) });
+  });
   const namespace = new MountNamespace(data);
   await namespace.make();
   const program = join(import.meta.dir, "main.ts");

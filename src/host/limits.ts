@@ -9,6 +9,8 @@ export const GUEST_READY_MS = 30_000;
 /** A create that failed for no reason that says more is made once more, if the first try was over within so long. */
 export const TRIES_MAX = 2;
 export const SECOND_TRY_WITHIN_MS = 25_000;
+/** So long nothing has changed in the run folder of a server that is taken to be gone for good. */
+export const GONE_SERVER_AFTER_MS = 60_000;
 /** How long crun may take to make or start a sandbox, and to remove one. */
 export const CRUN_START_MS = 20_000;
 /** How often it is seen whether what crun starts is still there. */

@@ -22,7 +22,7 @@ export class MountNamespace {
   readonly #pin: string;
   readonly #number: string;
 
-  constructor(data: DataFolder) {
+  constructor(data: Pick<DataFolder, "runFolder">) {
     // Names on disk stay as they are: a server that is restarted enters the namespace of the one before.
     this.#folder = join(data.runFolder, "world");
     this.#pin = join(this.#folder, "mnt");

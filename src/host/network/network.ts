@@ -52,7 +52,7 @@ export class Network {
 
   /** `bandwidthMbit` is what passes to each sandbox in a second, and as much from it; undefined: as much as can. */
   constructor(
-    data: DataFolder,
+    data: Pick<DataFolder, "runFolder" | "tag">,
     readonly bandwidthMbit?: number,
   ) {
     this.net = serverNet(data);

@@ -6,7 +6,7 @@ import { type DataFolder, lockOfAllServers, otherServers, readText } from "../sy
 import { NET_COUNT } from "./address-plan.ts";
 
 /** The choice lasts as long as the server's run folder. */
-export function serverNet({ runFolder, tag }: DataFolder): number {
+export function serverNet({ runFolder, tag }: Pick<DataFolder, "runFolder" | "tag">): number {
   const own = join(runFolder, "net");
   using _lock = lockOfAllServers("nets");
   if (existsSync(own)) return Number(readFileSync(own, "utf8"));

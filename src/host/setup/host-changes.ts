@@ -80,7 +80,7 @@ export function applySettings(data: DataFolder): void {
 }
 
 /** Puts back what no other server on this machine still needs. With its note gone, this one needs nothing any more. */
-export function undoSettings(data: DataFolder): void {
+export function undoSettings(data: Pick<DataFolder, "runFolder" | "tag">): void {
   using _lock = lockOfAllServers(LOCK);
   const noted = readNote(data.runFolder);
   if (noted === undefined) return;
@@ -94,7 +94,7 @@ export function undoSettings(data: DataFolder): void {
   rmSync(join(data.runFolder, NOTE));
 }
 
-function notedByOthers(data: DataFolder, setting: Setting): number | undefined {
+function notedByOthers(data: Pick<DataFolder, "tag">, setting: Setting): number | undefined {
   for (const folder of otherServers(data.tag)) {
     const noted = readNote(folder);
     if (noted === undefined || (setting.perNetwork && noted.network !== networkNamespace())) continue;

@@ -10,6 +10,8 @@ import { takeLock, waitForLock } from "./syscalls.ts";
 
 const RUN_ROOT = "/run/sandlot";
 const IDENTITY = "server.json";
+/** In the run folder: whose it is. */
+const DATA_NOTE = "data-folder";
 const TAG_LENGTH = 4;
 const TAG_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -61,6 +63,7 @@ export class DataFolder {
     for (const folder of [this.runFolder, this.crunFolder, this.sandboxesFolder]) {
       mkdirSync(folder, { recursive: true, mode: 0o711 });
     }
+    writeFileSync(join(this.runFolder, DATA_NOTE), this.path, { mode: 0o600 });
   }
 
   get crunFolder(): string {
@@ -96,8 +99,12 @@ export class DataFolder {
 
   /** The cgroup below which all sandboxes of this server are. */
   get cgroup(): string {
-    return `/sandlot/${this.tag}`;
+    return cgroupOfServer(this.tag);
   }
+}
+
+export function cgroupOfServer(tag: string): string {
+  return `/sandlot/${tag}`;
 }
 
 /** Where the folders of sandboxes are in the run folder of a server. */
@@ -110,6 +117,16 @@ export function lockOfAllServers(what: string): Disposable {
   return waitForLock(join(RUN_ROOT, `${what}.lock`));
 }
 
+/** The same for who need not do it if another does so already. */
+export function takeLockOfAllServers(what: string): Disposable | undefined {
+  return takeLock(join(RUN_ROOT, `${what}.lock`));
+}
+
+/** Whether there is a run folder of a server with this tag. */
+export function hasRunFolder(tag: string): boolean {
+  return existsSync(join(RUN_ROOT, tag));
+}
+
 /** Run folders of the other servers on this machine. Some may be going just now. */
 export function otherServers(tag: string): string[] {
   if (!existsSync(RUN_ROOT)) return [];
@@ -117,6 +134,11 @@ export function otherServers(tag: string): string[] {
     .filter((name) => name !== tag && name.length === TAG_LENGTH)
     .map((name) => join(RUN_ROOT, name))
     .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory());
+}
+
+/** The data folder of the server with this run folder. Undefined: it did not say so, as earlier versions. */
+export function dataFolderOf(runFolder: string): string | undefined {
+  return readText(join(runFolder, DATA_NOTE));
 }
 
 /** Whether the data folder of the server with this tag is there. Who cannot be looked at is not gone. */
