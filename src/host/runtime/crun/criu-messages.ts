@@ -3,7 +3,7 @@
  * that it has come to and waits for the word to go on; in the end it says how it went.
  */
 
-import { encodeField, fieldsOf, numberIn } from "./protobuf-fields.ts";
+import { encodeField, fieldsOf, numberIn } from "./image/protobuf-fields.ts";
 
 type CriuWork = "dump" | "restore";
 

@@ -1,7 +1,7 @@
 /** Images of memory, whose texts a sandbox has chosen. */
 import { expect } from "bun:test";
 import { fuzzBytes } from "../../../work/testing/fuzz.ts";
-import { encodeVarint, fieldsOf, withFields } from "./protobuf-fields.ts";
+import { encodeVarint, fieldsOf, withFields } from "./image/protobuf-fields.ts";
 
 const field = (number: number, bytes: Buffer) =>
   Buffer.concat([encodeVarint(number * 8 + 2), encodeVarint(bytes.length), bytes]);

@@ -9,7 +9,7 @@ import { namespaceSettings } from "../../network/namespace-settings.ts";
 import { ID_COUNT } from "../../system/id-range.ts";
 import { CPU_PERIOD_US, firstProcess, GUEST_COMMAND, guestEnvironment } from "../guest-process.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
-import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./lasting-memory.ts";
+import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./image/lasting-memory.ts";
 import { seccompProfile } from "./seccomp.ts";
 
 type SpecInput = Omit<NewSandbox, "id" | "folder" | "userLimits"> & { cgroupV1: boolean };

@@ -1,7 +1,7 @@
 /** Files of a memory image, written as CRIU writes them. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { encodeVarint } from "../protobuf-fields.ts";
+import { encodeVarint } from "../image/protobuf-fields.ts";
 
 /** A whole number as a field of a message. */
 export const number = (field: number, value: number) => Buffer.concat([encodeVarint(field * 8), encodeVarint(value)]);

@@ -3,9 +3,9 @@
  * there.
  */
 import { release } from "node:os";
-import { type CgroupLayout, cgroupLayout } from "../../cgroup/cgroups.ts";
-import { cpuFeatures, lackOf } from "../cpu-features.ts";
-import type { ImageFacts } from "../runtime.ts";
+import { type CgroupLayout, cgroupLayout } from "../../../cgroup/cgroups.ts";
+import { cpuFeatures, lackOf } from "../../cpu-features.ts";
+import type { ImageFacts } from "../../runtime.ts";
 
 // A type, not an interface: it is one of the many that ImageFacts allows.
 export type CriuFacts = {

@@ -5,9 +5,9 @@
  */
 import { closeSync, openSync, writeFileSync } from "node:fs";
 import { release as osRelease } from "node:os";
-import { RUN_MAX_MB, SHM_MAX_MB } from "../../limits.ts";
-import { pageSize } from "../../system/page-size.ts";
-import { setIpcNamespace } from "../../system/syscalls.ts";
+import { RUN_MAX_MB, SHM_MAX_MB } from "../../../limits.ts";
+import { pageSize } from "../../../system/page-size.ts";
+import { setIpcNamespace } from "../../../system/syscalls.ts";
 
 const MIB = 1024 * 1024;
 /** Devices, and a few links. */

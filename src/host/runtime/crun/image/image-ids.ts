@@ -5,8 +5,8 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Fault } from "../../../contract/fault.ts";
-import { ID_COUNT, type IdRange } from "../../system/id-range.ts";
+import { Fault } from "../../../../contract/fault.ts";
+import { ID_COUNT, type IdRange } from "../../../system/id-range.ts";
 import { encodeVarint, fieldsOf, LENGTH_BYTES, MAGIC_BYTES, withFields } from "./protobuf-fields.ts";
 
 const NAME = /^userns-\d+\.img$/;

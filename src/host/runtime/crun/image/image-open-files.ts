@@ -5,7 +5,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { OpenFile } from "../runtime.ts";
+import type { OpenFile } from "../../runtime.ts";
 import {
   encodeVarint,
   fieldsOf,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { cpuFeatures } from "../cpu-features.ts";
+import { cpuFeatures } from "../../cpu-features.ts";
 import { type CriuFacts, isOlder, misfit } from "./image-facts.ts";
 
 const here: CriuFacts = {

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { image, nested, number } from "../testing/criu-image.ts";
 import { wipeForCopies } from "./image-wiping.ts";
-import { image, nested, number } from "./testing/criu-image.ts";
 
 const PAGE = 4;
 const WIPE_ON_FORK = 2 ** 18;

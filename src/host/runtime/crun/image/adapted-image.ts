@@ -4,8 +4,8 @@
  */
 import { chownSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Mounts } from "../../mount/mounts.ts";
-import { HOST_ID_FIRST, type IdRange } from "../../system/id-range.ts";
+import type { Mounts } from "../../../mount/mounts.ts";
+import { HOST_ID_FIRST, type IdRange } from "../../../system/id-range.ts";
 import { idsIn, withIds } from "./image-ids.ts";
 import { FILES_IMAGE, withSizes } from "./image-open-files.ts";
 

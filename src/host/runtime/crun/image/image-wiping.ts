@@ -9,8 +9,8 @@
  */
 import { type FileHandle, open, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { WIPED_AT_ONCE_MAX_BYTES } from "../../limits.ts";
-import { pageSize } from "../../system/page-size.ts";
+import { WIPED_AT_ONCE_MAX_BYTES } from "../../../limits.ts";
+import { pageSize } from "../../../system/page-size.ts";
 import { fieldsOf, messagesIn, numberIn } from "./protobuf-fields.ts";
 
 const MAPPINGS = /^mm-(\d+)\.img$/;

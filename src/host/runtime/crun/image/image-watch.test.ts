@@ -2,7 +2,7 @@ import { afterAll, beforeEach, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Fault } from "../../../contract/fault.ts";
+import { Fault } from "../../../../contract/fault.ts";
 import { ImageWatch } from "./image-watch.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "image-watch-"));

@@ -2,9 +2,9 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { image as imageIn, nested, number } from "../testing/criu-image.ts";
 import { openFilesIn, withSizes } from "./image-open-files.ts";
 import { fieldsOf } from "./protobuf-fields.ts";
-import { image as imageIn, nested, number } from "./testing/criu-image.ts";
 
 let images: string;
 beforeEach(() => {

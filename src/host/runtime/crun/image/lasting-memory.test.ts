@@ -1,6 +1,6 @@
 /** The real ones are in tests/security/lasting-memory.test.ts. */
 import { expect, test } from "bun:test";
-import { MEMORY_MAX_MB, MEMORY_MIN_MB } from "../../../contract/management/limits.ts";
+import { MEMORY_MAX_MB, MEMORY_MIN_MB } from "../../../../contract/management/limits.ts";
 import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./lasting-memory.ts";
 
 const PAGE = 4096;

@@ -6,9 +6,9 @@
  */
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { Fault } from "../../../contract/fault.ts";
-import { IMAGE_WATCH_MS } from "../../limits.ts";
-import type { ImageBounds } from "../runtime.ts";
+import { Fault } from "../../../../contract/fault.ts";
+import { IMAGE_WATCH_MS } from "../../../limits.ts";
+import type { ImageBounds } from "../../runtime.ts";
 
 /** The files of an image that grow with what a sandbox holds; of the others each is small. */
 const LARGE = /^(pages|ghost-file|tmpfs)-/;
