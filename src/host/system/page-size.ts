@@ -1,8 +1,15 @@
 /** How large a page of this machine's memory is. */
 import { readFileSync } from "node:fs";
 
-/** In bytes: 16 or 64 KiB on some arm64 machines. */
+let known: number | undefined;
+
+/** In bytes: 16 or 64 KiB on some arm64 machines. Looked up once: the kernel goes over all pages of the server for it. */
 export function pageSize(): number {
+  known ??= lookUp();
+  return known;
+}
+
+function lookUp(): number {
   const kib = /^KernelPageSize:\s*(\d+) kB$/m.exec(readFileSync("/proc/self/smaps", "utf8"))?.[1];
   return Number(kib ?? 4) * 1024;
 }
