@@ -1,6 +1,6 @@
 /** The thread on which interfaces are made and removed. It is in a sandbox's network for a moment, the server never. */
 import { answerJobs } from "../system/job-thread.ts";
-import { Stranded } from "../system/netlink.ts";
+import { Stranded } from "../system/namespace-visit.ts";
 import { type LinkJob, performLinkJob } from "./plugging.ts";
 
 declare const self: Worker;

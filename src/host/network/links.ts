@@ -3,6 +3,8 @@ import { JobThread } from "../system/job-thread.ts";
 import { LINK_JOB_MS } from "../system/limits.ts";
 import type { LinkJob } from "./plugging.ts";
 
+type PlugJob = Extract<LinkJob, { kind: "plug" }>;
+
 /** Of links that are about to go; each server of a machine has its own. */
 const GROUP_FIRST = 0x5a_1d_07_00;
 
@@ -21,8 +23,12 @@ export class Links {
     this.#group = GROUP_FIRST + net;
   }
 
-  async plug(end: Extract<LinkJob, { kind: "plug" }>["end"]): Promise<void> {
-    await this.#thread.do({ kind: "plug", end });
+  async plug(end: PlugJob["end"], anew?: PlugJob["anew"]): Promise<void> {
+    await this.#thread.do(anew === undefined ? { kind: "plug", end } : { kind: "plug", end, anew });
+  }
+
+  async settle(settled: Omit<Extract<LinkJob, { kind: "settle" }>, "kind">): Promise<void> {
+    await this.#thread.do({ kind: "settle", ...settled });
   }
 
   /**

@@ -5,7 +5,6 @@
 import { readFileSync } from "node:fs";
 import { described, stderrLog } from "../../work/log.ts";
 import type { Egress } from "../host.ts";
-import { RESTORE_MS } from "../limits.ts";
 import type { EgressJudge } from "../relay/egress-judge.ts";
 import { attempt, run } from "../system/command.ts";
 import { forgetFlows } from "../system/conntrack.ts";
@@ -16,9 +15,10 @@ import { hasConnectedUdp } from "./connected-udp.ts";
 import { type ConnectionRelay, EgressRules } from "./egress-rules.ts";
 import { Firewall } from "./firewall.ts";
 import { Links } from "./links.ts";
+import { namespaceSettings } from "./namespace-settings.ts";
 import { defaultRouteDevice } from "./on-link.ts";
 import { OnLinkSet } from "./on-link-set.ts";
-import { plugScript, type SocketsBefore, settleScript } from "./restored-plug.ts";
+import { addressBefore, HOLD_COMMAND, hangUpScript, type SocketsBefore } from "./restored-plug.ts";
 import { admitAll, ruleset } from "./ruleset.ts";
 import { serverNet } from "./server-net.ts";
 import { ANY_INTERFACE, type Way } from "./slot-chains.ts";
@@ -164,25 +164,36 @@ export class Network {
     const namespace = `/proc/${pid}/ns/net`;
     const { bandwidthMbit: _, ...end } = this.#outerEnd({ slot, namespace, slotAlone });
     await this.#links.plug(end);
+    await this.#shape(slot, namespace);
+  }
+
+  /** The same for a sandbox that is being restored, as restored-plug.ts says. */
+  async plugRestored(plugged: Plugged, before: SocketsBefore, ids: IdRange): Promise<void> {
+    const { slot, namespace } = plugged;
+    if (before.connected) await run(["nsenter", `--net=${namespace}`, "--", ...HOLD_COMMAND]);
+    const { bandwidthMbit: _, ...end } = this.#outerEnd(plugged);
+    const anew = { settings: namespaceSettings(ids.first), addressBefore: addressBefore(before, end.address) };
+    await this.#links.plug(end, anew);
+    await this.#shape(slot, namespace);
+  }
+
+  async #shape(slot: number, namespace: string): Promise<void> {
     if (this.bandwidthMbit === undefined) return;
     await run(["tc", ...shaping(this.#interface(slot), this.bandwidthMbit).split(" ")]);
     const inside = ["nsenter", `--net=${namespace}`, "--"];
     await run([...inside, "tc", ...shaping(INNER_INTERFACE, this.bandwidthMbit).split(" ")]);
   }
 
-  /** The same for a sandbox that is being restored, whose namespace is at this path. */
-  async plugRestored(plugged: Plugged, before: SocketsBefore, ids: IdRange): Promise<void> {
-    await run(["/bin/sh", "-ec", plugScript(this.#outerEnd(plugged), before, ids)], { timeoutMs: RESTORE_MS });
-  }
-
   /** After a restore. With a name, the sandbox is called that from now on. */
   async settle(slot: number, pid: number, before: SocketsBefore, name: string | undefined): Promise<void> {
     // Looked at only where it matters: with TCP connections there is something to close in any case.
     const connectedUdp = !before.connected && (await hasConnectedUdp(`/proc/${pid}/net`));
-    const script = settleScript({ address: this.address(slot), before, connectedUdp, name });
-    if (script === undefined) return;
-    const inside = [`--net=/proc/${pid}/ns/net`, `--uts=/proc/${pid}/ns/uts`];
-    await run(["nsenter", ...inside, "--", "/bin/sh", "-ec", script]);
+    const address = this.address(slot);
+    const script = hangUpScript({ address, before, connectedUdp });
+    if (script !== undefined) await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "/bin/sh", "-ec", script]);
+    const left = { addressBefore: addressBefore(before, address), hostname: name };
+    if (left.addressBefore === undefined && left.hostname === undefined) return;
+    await this.#links.settle({ process: `/proc/${pid}`, ...left });
   }
 
   /**

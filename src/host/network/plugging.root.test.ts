@@ -1,10 +1,11 @@
 /** Interfaces of the real kernel, in namespaces of the test's own. */
 import { afterAll, describe, expect, test } from "bun:test";
-import { readlinkSync } from "node:fs";
+import { readFileSync, readlinkSync } from "node:fs";
 import { run } from "../system/command.ts";
 import { Links } from "./links.ts";
 import { performLinkJob } from "./plugging.ts";
-import { INNER_INTERFACE, innerBatch, outerBatch } from "./veth.ts";
+import { innerBatch, outerBatch } from "./testing/ip-batches.ts";
+import { INNER_INTERFACE } from "./veth.ts";
 
 const PREFIX = `plug${process.pid.toString(36)}`;
 const GROUP = 0x5a_1d_07_ff;
@@ -15,10 +16,10 @@ afterAll(async () => {
 });
 
 /** One that is plugged in as slot `n`, and where it can be seen. */
-async function newEnd(n: number, slotAlone = false) {
+async function newEnd(n: number, slotAlone = false, ...more: string[]) {
   // As that of a sandbox: an interface that comes later has no IPv6.
   const script = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6; echo ready; exec sleep 1000";
-  const process = Bun.spawn(["unshare", "--net", "sh", "-c", script], { stdout: "pipe" });
+  const process = Bun.spawn(["unshare", "--net", ...more, "sh", "-c", script], { stdout: "pipe" });
   namespaces.push(process);
   await process.stdout.getReader().read();
   const namespace = `/proc/${process.pid}/ns/net`;
@@ -31,7 +32,7 @@ type End = Awaited<ReturnType<typeof newEnd>>;
 const plug = (end: End) => performLinkJob({ kind: "plug", end });
 const unplug = (...names: string[]) => performLinkJob({ kind: "unplug", names, group: GROUP });
 
-/** As `ip` does it by the text that restores still use. */
+/** As `ip` does it. */
 async function plugByTool(end: End): Promise<void> {
   await run(["ip", "-batch", "-"], { stdin: outerBatch({ ...end, bandwidthMbit: undefined }) });
   await run(["nsenter", `--net=${end.namespace}`, "ip", "-batch", "-"], { stdin: innerBatch(end) });
@@ -84,6 +85,42 @@ test("the thread is in its own network afterwards, also when something was refus
   expect(() => plug(end)).toThrow(`making the interface ${end.name} failed with EEXIST`);
   expect(readlinkSync("/proc/thread-self/ns/net")).toBe(own);
   unplug(end.name);
+});
+
+describe("for a sandbox that is restored", () => {
+  const inside = (end: End) => [
+    "nsenter",
+    `--net=${end.namespace}`,
+    `--uts=${end.namespace.replace("net", "uts")}`,
+    "--",
+  ];
+  const settings = { "net.ipv4.ip_nonlocal_bind": "1", "net.ipv6.conf.default.disable_ipv6": "1" };
+
+  test("the namespace has its settings before there is an interface, and the address before until it is settled", async () => {
+    const end = await newEnd(17, false, "--uts");
+    performLinkJob({ kind: "plug", end, anew: { settings, addressBefore: "198.19.77.99" } });
+    const read = (name: string) => run([...inside(end), "cat", `/proc/sys/net/${name}`]);
+    expect(await read("ipv4/ip_nonlocal_bind")).toBe("1\n");
+    expect(await read(`ipv6/conf/${INNER_INTERFACE}/disable_ipv6`)).toBe("1\n");
+    const onLoopback = () => run([...inside(end), "ip", "address", "show", "dev", "lo"]);
+    expect(await onLoopback()).toContain("198.19.77.99/32");
+    const process = end.namespace.replace("/ns/net", "");
+    const [own, name] = [readFileSync("/proc/sys/kernel/hostname", "utf8"), "a-copy.e2b.local"];
+    performLinkJob({ kind: "settle", process, addressBefore: "198.19.77.99", hostname: name });
+    expect(await onLoopback()).not.toContain("198.19.77.99");
+    expect(await run([...inside(end), "hostname"])).toBe(`${name}\n`);
+    expect(readFileSync("/proc/sys/kernel/hostname", "utf8")).toBe(own);
+    unplug(end.name);
+  });
+
+  test("one that comes back to its address is only called by its name", async () => {
+    const end = await newEnd(18, false, "--uts");
+    performLinkJob({ kind: "plug", end, anew: { settings, addressBefore: undefined } });
+    const process = end.namespace.replace("/ns/net", "");
+    performLinkJob({ kind: "settle", process, addressBefore: undefined, hostname: "again.e2b.local" });
+    expect(await run([...inside(end), "hostname"])).toBe("again.e2b.local\n");
+    unplug(end.name);
+  });
 });
 
 // The process may have ended, and its number be another's.

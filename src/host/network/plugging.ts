@@ -1,7 +1,8 @@
 /** Connects sandboxes to their slots, and disconnects them. Called on a thread that has nothing else to do. */
-import { writeFileSync } from "node:fs";
+import { closeSync, openSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { SystemError } from "../../work/c-library.ts";
+import { visit } from "../system/namespace-visit.ts";
 import { NETLINK_ROUTE, NetlinkSocket, OtherNamespace } from "../system/netlink.ts";
 import { GATEWAY_MAC, NAMESERVER_ADDRESS, SANDBOX_ADDRESS, SANDBOX_MAC } from "./address-plan.ts";
 import {
@@ -16,6 +17,7 @@ import {
   putNeighbour,
   putRoute,
   type RouteRequest,
+  removeAddress,
   setUp,
   withoutIpv6Address,
 } from "./route-messages.ts";
@@ -23,9 +25,19 @@ import { INNER_INTERFACE, type OuterEnd } from "./veth.ts";
 
 export type LinkJob =
   /** The namespace is a path. */
-  | { kind: "plug"; end: Omit<OuterEnd, "bandwidthMbit"> }
+  | { kind: "plug"; end: Omit<OuterEnd, "bandwidthMbit">; anew?: NewNamespace }
+  /** A sandbox that has been restored, with its first process: what it has had, and is called, from now on. */
+  | { kind: "settle"; process: string; addressBefore: string | undefined; hostname: string | undefined }
   /** Those of these interfaces that there are. */
   | { kind: "unplug"; names: readonly string[]; group: number };
+
+/** What a namespace gets that was made for a sandbox that is being restored; all others were made with it. */
+interface NewNamespace {
+  /** Of the kernel, by their names. */
+  settings: Readonly<Record<string, string>>;
+  /** The sandbox has another address now. */
+  addressBefore: string | undefined;
+}
 
 /** The same in every network namespace. */
 const LOOPBACK_NUMBER = 1;
@@ -36,14 +48,17 @@ let ownSocket: NetlinkSocket | undefined;
 export function performLinkJob(job: LinkJob): void {
   // Made once, in the namespace in which this thread began.
   ownSocket ??= new NetlinkSocket(NETLINK_ROUTE);
-  if (job.kind === "plug") plug(ownSocket, job.end);
+  if (job.kind === "plug") plug(ownSocket, job.end, job.anew);
+  else if (job.kind === "settle") settle(job);
   else unplug(ownSocket, job);
 }
 
-/** What veth.ts says in words for `ip`. */
-function plug(socket: NetlinkSocket, end: Omit<OuterEnd, "bandwidthMbit">): void {
+/** As testing/ip-batches.ts says it in words for `ip`. */
+function plug(socket: NetlinkSocket, end: Omit<OuterEnd, "bandwidthMbit">, anew: NewNamespace | undefined): void {
   const { name, address, gateway, mtu, slotAlone } = end;
   using namespace = new OtherNamespace(end.namespace);
+  // First: some are what an interface begins with.
+  if (anew !== undefined) namespace.inside(() => writeSettings(anew.settings));
   const [own, peer] = [
     { name, mac: GATEWAY_MAC },
     { name: INNER_INTERFACE, mac: SANDBOX_MAC },
@@ -66,7 +81,29 @@ function plug(socket: NetlinkSocket, end: Omit<OuterEnd, "bandwidthMbit">): void
     setUp(inner),
     putNeighbour(inner, NAMESERVER_ADDRESS, GATEWAY_MAC),
     addDefaultRoute(inner, NAMESERVER_ADDRESS, address),
+    ...(anew?.addressBefore === undefined ? [] : [addAddress(LOOPBACK_NUMBER, anew.addressBefore)]),
   ]);
+}
+
+function settle({ process, addressBefore, hostname }: Extract<LinkJob, { kind: "settle" }>): void {
+  if (addressBefore !== undefined) {
+    using namespace = new OtherNamespace(`${process}/ns/net`);
+    using inside = namespace.socket();
+    demand(inside, [removeAddress(LOOPBACK_NUMBER, addressBefore)]);
+  }
+  if (hostname === undefined) return;
+  const names = openSync(`${process}/ns/uts`, "r");
+  try {
+    visit("uts", names, () => writeSettings({ "kernel.hostname": hostname }));
+  } finally {
+    closeSync(names);
+  }
+}
+
+function writeSettings(settings: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(settings)) {
+    writeFileSync(`/proc/sys/${name.replaceAll(".", "/")}`, value);
+  }
 }
 
 /**

@@ -13,6 +13,7 @@ const DELETE_LINK = 17;
 const GET_LINK = 18;
 const SET_LINK = 19;
 const NEW_ADDRESS = 20;
+const DELETE_ADDRESS = 21;
 const NEW_ROUTE = 24;
 const NEW_NEIGHBOUR = 28;
 
@@ -126,12 +127,21 @@ export function withoutIpv6Address(device: number): RouteRequest {
 }
 
 export function addAddress(device: number, address: string): RouteRequest {
+  const body = oneAddress(device, address);
+  return { what: `giving an interface the address ${address}`, type: NEW_ADDRESS, flags: ADD, body };
+}
+
+export function removeAddress(device: number, address: string): RouteRequest {
+  const body = oneAddress(device, address);
+  return { what: `taking the address ${address} from an interface`, type: DELETE_ADDRESS, flags: 0, body };
+}
+
+function oneAddress(device: number, address: string): Buffer {
   const head = Buffer.alloc(8);
   head.set([AF_INET, ONE_ADDRESS_BITS, 0, SCOPE_ALL]);
   head.writeInt32LE(device, 4);
   const of = addressBytes(address);
-  const body = Buffer.concat([head, attribute(ADDRESS_OWN, of), attribute(ADDRESS_PEER, of)]);
-  return { what: `giving an interface the address ${address}`, type: NEW_ADDRESS, flags: ADD, body };
+  return Buffer.concat([head, attribute(ADDRESS_OWN, of), attribute(ADDRESS_PEER, of)]);
 }
 
 /** This one address is right there. */

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { innerBatch, outerBatch, shaping } from "./veth.ts";
+import { innerBatch, outerBatch } from "./testing/ip-batches.ts";
+import { shaping } from "./veth.ts";
 
 test("the outer end makes both, leads to the one address, and needs nobody to ask who has it", () => {
   const end = {

@@ -7,20 +7,19 @@ import { FFIType, ptr } from "bun:ffi";
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { errorNumber, onFirstUse, SystemError } from "../../work/c-library.ts";
-import { NETLINK_ANSWER_BYTES, NETLINK_ANSWERS_MAX, RETURN_TRIES_MAX } from "./limits.ts";
+import { NETLINK_ANSWER_BYTES, NETLINK_ANSWERS_MAX } from "./limits.ts";
+import { visit } from "./namespace-visit.ts";
 
 const libc = onFirstUse({
   socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
   setsockopt: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr, FFIType.u32], returns: FFIType.i32 },
   send: { args: [FFIType.i32, FFIType.ptr, FFIType.u64, FFIType.i32], returns: FFIType.i64 },
   recv: { args: [FFIType.i32, FFIType.ptr, FFIType.u64, FFIType.i32], returns: FFIType.i64 },
-  setns: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
 });
 
 const AF_NETLINK = 16;
 const SOCK_RAW_CLOEXEC = 3 | 0x80000;
 const MSG_DONTWAIT = 0x40;
-const CLONE_NEWNET = 0x40000000;
 const OWN_NAMESPACE = "/proc/thread-self/ns/net";
 
 const SOL_NETLINK = 270;
@@ -130,14 +129,6 @@ export class NetlinkSocket implements Disposable {
   }
 }
 
-/**
- * The thread could not come back from another network namespace: whatever it does next would happen to a sandbox's
- * network instead of the machine's. It has to end.
- */
-export class Stranded extends Error {
-  override readonly name = "Stranded";
-}
-
 /** A network namespace of somebody else, for requests that name it, and for sockets in it. */
 export class OtherNamespace implements Disposable {
   readonly fd: number;
@@ -155,30 +146,17 @@ export class OtherNamespace implements Disposable {
 
   /** A socket stays in the namespace in which it was made; the thread is in there for no longer than that takes. */
   socket(): NetlinkSocket {
-    const own = openSync(OWN_NAMESPACE, "r");
-    try {
-      if (libc().setns(this.fd, CLONE_NEWNET) !== 0) throw new SystemError(`setns ${this.path}`, errorNumber());
-      try {
-        return new NetlinkSocket(NETLINK_ROUTE);
-      } finally {
-        comeBack(own);
-      }
-    } finally {
-      closeSync(own);
-    }
+    return this.inside(() => new NetlinkSocket(NETLINK_ROUTE));
+  }
+
+  /** The thread is in there until the work is done. */
+  inside<T>(work: () => T): T {
+    return visit("net", this.fd, work);
   }
 
   [Symbol.dispose](): void {
     closeSync(this.fd);
   }
-}
-
-/** It takes memory, of which there may be none for a moment. */
-function comeBack(own: number): void {
-  for (let tries = 0; tries < RETURN_TRIES_MAX; tries++) if (libc().setns(own, CLONE_NEWNET) === 0) return;
-  throw new Stranded(
-    `a thread could not leave a sandbox's network: ${new SystemError("setns", errorNumber()).message}`,
-  );
 }
 
 export function attribute(type: number, ...data: readonly Buffer[]): Buffer {
