@@ -8,6 +8,7 @@ import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { GuestClient } from "../guest-link/guest-client.ts";
 import type { HostEvent, Reachable } from "../host.ts";
 import type { Network } from "../network/network.ts";
+import { FirstProcesses } from "./first-processes.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 
 export interface RunningSandbox {
@@ -18,6 +19,7 @@ export interface RunningSandbox {
 
 export class RunningSandboxes {
   readonly #entries = new Map<string, RunningSandbox>();
+  readonly #processes = new FirstProcesses();
   readonly #folder: string;
   readonly #network: Pick<Network, "address">;
   #listener: ((event: HostEvent) => void) | undefined;
@@ -41,6 +43,7 @@ export class RunningSandboxes {
   add(record: SandboxRecord): RunningSandbox {
     const running = { record, guest: this.guestOf(record), isTold: false };
     this.#entries.set(record.id, running);
+    this.#processes.watch(record.id, record);
     return running;
   }
 
@@ -56,6 +59,7 @@ export class RunningSandboxes {
   takeOut(id: string): RunningSandbox | undefined {
     const running = this.#entries.get(id);
     this.#entries.delete(id);
+    this.#processes.leave(id);
     if (running?.isTold) this.tell({ kind: "unreachable", id });
     return running;
   }
@@ -91,7 +95,7 @@ export class RunningSandboxes {
 
   /** Those whose first process has ended. */
   lost(): RunningSandbox[] {
-    return [...this.#entries.values()].filter(({ record }) => !isAlive(record));
+    return this.#processes.ended().flatMap((id) => this.#entries.get(id) ?? []);
   }
 
   folderOf(id: string): string {

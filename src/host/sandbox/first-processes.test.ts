@@ -1,0 +1,61 @@
+/** Real processes: they end, are left, and are more than a few. */
+import { afterEach, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { startTicks } from "../system/start-ticks.ts";
+import { FirstProcesses } from "./first-processes.ts";
+
+const started: Bun.Subprocess[] = [];
+afterEach(() => {
+  for (const child of started.splice(0)) child.kill("SIGKILL");
+});
+
+function sleeper(): Bun.Subprocess {
+  const child = Bun.spawn(["sleep", "600"]);
+  started.push(child);
+  return child;
+}
+
+function facts(pid: number) {
+  return { pid, pidStartTicks: startTicks(pid) ?? "" };
+}
+
+function openFiles(): number {
+  return readdirSync("/proc/self/fd").length;
+}
+
+test("those that have ended are named, all others are not", async () => {
+  const processes = new FirstProcesses();
+  const children = Array.from({ length: 20 }, sleeper);
+  for (const [at, { pid }] of children.entries()) processes.watch(`i${at}`, facts(pid));
+  expect(processes.ended()).toEqual([]);
+  for (const at of [3, 17]) children[at]?.kill("SIGKILL");
+  await Promise.all([children[3]?.exited, children[17]?.exited]);
+  expect(processes.ended()).toEqual(["i3", "i17"]);
+  processes.leave("i3");
+  expect(processes.ended()).toEqual(["i17"]);
+});
+
+test("one that had ended before, or whose number is another's now, has ended", async () => {
+  const processes = new FirstProcesses();
+  const child = sleeper();
+  const gone = facts(child.pid);
+  child.kill("SIGKILL");
+  await child.exited;
+  processes.watch("gone", gone);
+  processes.watch("another's", { pid: process.pid, pidStartTicks: "1" });
+  processes.watch("there", facts(process.pid));
+  expect(processes.ended()).toEqual(["gone", "another's"]);
+});
+
+test("nothing is kept of those that were left, or watched anew", () => {
+  const processes = new FirstProcesses();
+  const { pid } = sleeper();
+  processes.watch("i0", facts(pid));
+  const before = openFiles();
+  for (let times = 0; times < 50; times++) processes.watch("i0", facts(pid));
+  expect(openFiles()).toBe(before);
+  processes.leave("i0");
+  processes.leave("i0");
+  expect(openFiles()).toBe(before - 1);
+  expect(processes.ended()).toEqual([]);
+});
