@@ -250,8 +250,13 @@ export const REAPS_AT_ONCE = 8;
 /** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */
 export const CGROUP_REMOVE_RETRY_MIN_MS = 1;
 export const CGROUP_REMOVE_RETRY_MAX_MS = 20;
-/** A guest that starts is looked for with pauses from the first to the second; each question is waited for longer. */
-export const [GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS] = [2, 100];
+/** All trees are looked through at least so often for what runs on in a cgroup that is ended. */
+export const CGROUP_LOOK_EVERY_MS = 100;
+/**
+ * A guest that starts is looked for after the first, with pauses from the second to the third; whether its sandbox is
+ * still there is looked at less often. Each question is waited for longer.
+ */
+export const [GUEST_LOOK_FIRST_MS, GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS, GUEST_ALIVE_EVERY_MS] = [8, 3, 100, 50];
 export const [GUEST_PING_MIN_MS, GUEST_PING_MAX_MS] = [250, 2_000];
 /** An answer of a guest is a few bytes; a sandbox that sends more is not our guest any more. */
 export const GUEST_ANSWER_MAX_BYTES = 4096;

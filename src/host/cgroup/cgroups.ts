@@ -21,8 +21,15 @@ export function namedTrees(): string[] {
   return [...new Set(named)].filter((point) => point.startsWith(`${CGROUP_ROOT}/`));
 }
 
-/** The mounted trees: one on v2, one for each controller on v1. */
+let trees: string[] | undefined;
+
+/** The mounted trees: one on v2, one for each controller on v1. They are the same for the life of a process. */
 export function cgroupTrees(): string[] {
+  trees ??= mountedTrees();
+  return trees;
+}
+
+function mountedTrees(): string[] {
   if (existsSync(join(CGROUP_ROOT, V2_MARK))) return [CGROUP_ROOT];
   const seen = new Set<string>();
   for (const line of readFileSync("/proc/self/mountinfo", "utf8").split("\n")) {

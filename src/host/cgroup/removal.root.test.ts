@@ -1,10 +1,10 @@
 /** Cgroups of the real kernel. */
 import { expect, test } from "bun:test";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { cgroupTrees } from "./cgroups.ts";
-import { freezerOf } from "./freezer.ts";
-import { removeCgroups } from "./removal.ts";
+import { freeze, freezerOf } from "./freezer.ts";
+import { endCgroup, removeCgroups } from "./removal.ts";
 
 const PATH = `/sandlot-test-cgroups-${process.pid}`;
 const ROUNDS = 20;
@@ -23,4 +23,18 @@ test("several may remove one cgroup at the same time, with all that runs below i
     expect(folders().filter((folder) => existsSync(folder))).toEqual([]);
     expect(await child.exited).not.toBe(0);
   }
+});
+
+const procsOf = (name: string) => join(freezerOf(PATH), name, "cgroup.procs");
+
+test("all that runs in a cgroup is ended, however deep, also what it starts meanwhile and what stands still", async () => {
+  for (const folder of folders()) for (const name of ["a", "b/c"]) mkdirSync(join(folder, name), { recursive: true });
+  const [starting, still] = [Bun.spawn(["sh", "-c", "while :; do sleep 0.01; done"]), Bun.spawn(["sleep", "600"])];
+  const places = { a: starting, "b/c": still };
+  for (const [name, { pid }] of Object.entries(places)) writeFileSync(procsOf(name), String(pid));
+  await freeze(`${PATH}/b/c`);
+  await endCgroup(PATH);
+  expect(Object.keys(places).map((name) => readFileSync(procsOf(name), "utf8"))).toEqual(["", ""]);
+  expect(await Promise.all([starting.exited, still.exited])).not.toContain(0);
+  await removeCgroups(PATH);
 });
