@@ -14,16 +14,19 @@ import { Fault } from "../../contract/fault.ts";
 import { described, stderrLog } from "../../work/log.ts";
 import { DISK_FREE_MIN_BYTES } from "../limits.ts";
 import type { Lower } from "../mount/lower.ts";
-import { mountPoints } from "../mount/mount-namespace.ts";
+import type { EtcFiles } from "../mount/mount-job.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { run } from "../system/command.ts";
 import { HOST_ID_FIRST, ID_COUNT, type IdForm, type IdRange, SHARED_IDS } from "../system/id-range.ts";
-import { writeIdentity } from "./disk-identity.ts";
+import { identityFiles } from "./disk-identity.ts";
 import { openPool, type Pool } from "./pool.ts";
 import { EXT4_MOUNT, Prototypes } from "./prototypes.ts";
 
 /** Of the disk on which it is tried whether owners can be mapped. */
 const MAPPING_TRIAL_MB = 8;
+
+/** Where the root and the disk are mounted, below the folder of a sandbox. */
+const PLACES = ["root", "disk"] as const;
 
 interface Disk {
   /** The root filesystem of the sandbox, mounted in this process's view until `release`. */
@@ -82,9 +85,8 @@ export class Disks {
   async attach(name: string, sizeMB: number, lowers: readonly Lower[], folder: string, ids: IdRange): Promise<Disk> {
     this.demandSpace(0);
     await this.clone(await this.#prototypes.of(sizeMB, this.#canMap ? "plain" : "shifted"), this.imageOf(name));
-    return await this.#mount(this.imageOf(name), lowers, folder, this.#firstId(ids), (disk) =>
-      writeIdentity(join(disk, "upper/etc"), ids.first),
-    );
+    const etc = { owner: ids.first, files: identityFiles() };
+    return await this.#mount({ image: this.imageOf(name), firstId: this.#firstId(ids), etc }, lowers, folder);
   }
 
   /** The same with a copy of the disk in the file `source`. */
@@ -102,7 +104,7 @@ export class Disks {
 
   /** Mounts the root below `folder` that a sandbox with the disk in the file `image` would have. */
   async view(image: string, lowers: readonly Lower[], folder: string, ids: IdRange = SHARED_IDS): Promise<Disk> {
-    return await this.#mount(image, lowers, folder, this.#firstId(ids), () => undefined);
+    return await this.#mount({ image, firstId: this.#firstId(ids) }, lowers, folder);
   }
 
   /** A folder on the same filesystem, so that disks are cloned between the two without copying. */
@@ -129,19 +131,18 @@ export class Disks {
   }
 
   async #mount(
-    image: string,
+    { image, firstId, etc }: { image: string; firstId: number | undefined; etc?: EtcFiles },
     lowers: readonly Lower[],
     folder: string,
-    firstId: number | undefined,
-    fill: (disk: string) => void,
   ): Promise<Disk> {
-    const disk = join(folder, "disk");
-    const root = Disks.rootIn(folder);
-    mkdirSync(disk, { mode: 0o711 });
-    mkdirSync(root, { mode: 0o711 });
-    const isPlain = await this.mounts.do({ kind: "disk", image, target: disk, options: EXT4_MOUNT, firstId });
-    fill(disk);
-    await this.mounts.do({ kind: "overlay", target: root, disk, lowers, folder, firstId });
+    const [root, disk] = PLACES.map((name) => join(folder, name)) as [string, string];
+    for (const place of [disk, root]) mkdirSync(place, { mode: 0o711 });
+    const ofDisk = { kind: "disk", image, target: disk, options: EXT4_MOUNT, firstId } as const;
+    // One after the other, without a word in between: without the first there is no upper layer for the second.
+    const [isPlain] = await Promise.all([
+      this.mounts.do(etc === undefined ? ofDisk : { ...ofDisk, etc }),
+      this.mounts.do({ kind: "overlay", target: root, disk, lowers, folder, firstId }),
+    ]);
     return { root, ids: isPlain ? "plain" : "shifted", release: () => this.releaseMounts(folder) };
   }
 
@@ -154,7 +155,7 @@ export class Disks {
       for (const path of [folder, join(folder, "lower")]) mkdirSync(path, { recursive: true, mode: 0o700 });
       await this.clone(await this.#prototypes.of(MAPPING_TRIAL_MB, "plain"), this.imageOf(name));
       const all = [{ folder: join(folder, "lower"), ids: "plain" } as const, ...lowers];
-      await this.#mount(this.imageOf(name), all, folder, HOST_ID_FIRST + ID_COUNT, () => undefined);
+      await this.#mount({ image: this.imageOf(name), firstId: HOST_ID_FIRST + ID_COUNT }, all, folder);
       return true;
     } catch (error) {
       const what = lowers.length === 0 ? "owners of files are shifted on new disks" : "all sandboxes share their ids";
@@ -172,9 +173,7 @@ export class Disks {
 
   /** Takes whatever is still mounted below a sandbox's folder out of the host's view. */
   async releaseMounts(folder: string): Promise<void> {
-    const below = mountPoints().filter((path) => path.startsWith(`${folder}/`));
-    for (const target of below.reverse()) await this.mounts.do({ kind: "detach", target });
-    for (const name of ["root", "disk"]) await rm(join(folder, name), { recursive: true, force: true });
+    await this.mounts.do({ kind: "release", folder, places: PLACES });
   }
 
   async remove(name: string): Promise<void> {

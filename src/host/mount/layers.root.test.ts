@@ -169,3 +169,31 @@ test("the mount thread keeps no descriptor of what it has mapped, also when a mo
   }
   expect(descriptors()).toBe(before);
 });
+
+test("a fresh disk gets the files that are its own, and everybody inside reads them", async () => {
+  const image = await diskOf("plain");
+  const etc = { owner: OWN, files: { hostname: "here\n" } };
+  await mounts.do({ kind: "disk", image, target: join(at, "disk"), options: "", firstId: OWN, etc });
+  const folder = join(at, "disk/upper/etc");
+  expect(readFileSync(join(folder, "hostname"), "utf8")).toBe("here\n");
+  const [ofFolder, ofFile] = [lstatSync(folder), lstatSync(join(folder, "hostname"))];
+  expect([ofFolder.uid, ofFolder.gid, ofFolder.mode & 0o777]).toEqual([OWN, OWN, 0o755]);
+  expect([ofFile.uid, ofFile.gid, ofFile.mode & 0o777]).toEqual([OWN, OWN, 0o644]);
+  await mounts.do({ kind: "release", folder: at, places: ["root", "disk"] });
+});
+
+test("what is mounted below a folder is released at once, also what lies on something else; its neighbours stay", async () => {
+  const other = `${at}-other`;
+  for (const path of [other, join(other, "disk")]) mkdirSync(path);
+  const tmpfs = async (target: string) => await mounts.do({ kind: "tmpfs", target, options: "size=1m" });
+  await tmpfs(join(at, "root"));
+  mkdirSync(join(at, "root/inner"));
+  await tmpfs(join(at, "root/inner"));
+  await tmpfs(join(other, "disk"));
+  await mounts.do({ kind: "release", folder: at, places: ["root", "disk"] });
+  expect(mountPoints().filter((path) => path.startsWith(at))).toEqual([join(other, "disk")]);
+  expect(readdirSync(at)).toEqual([]);
+  // There is nothing to release any more, which is as good.
+  await mounts.do({ kind: "release", folder: at, places: ["root", "disk"] });
+  await mounts.do({ kind: "detach", target: join(other, "disk") });
+});

@@ -1,5 +1,5 @@
 /** The layers of a sandbox's root, mounted. Called on the worker's thread. */
-import { mkdirSync, readFileSync, rmdirSync, statSync } from "node:fs";
+import { chownSync, mkdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { readText } from "../system/data-folder.ts";
@@ -19,7 +19,8 @@ import {
 } from "../system/syscalls.ts";
 import { IdMappings, isMappedAlready, withTenantsMapping } from "./id-mapping.ts";
 import type { Lower } from "./lower.ts";
-import type { MountJob, OverlayJob } from "./mount-job.ts";
+import type { EtcFiles, MountJob, OverlayJob } from "./mount-job.ts";
+import { mountPoints } from "./mount-namespace.ts";
 
 /**
  * index and nfs_export: without them a process with an inotify watch cannot be checkpointed. redirect_dir: without it a
@@ -46,17 +47,36 @@ export function lacksNames({ index, names }: Extract<MountJob, { kind: "lacks-na
 }
 
 /** Answers whether its ids are plain. */
-export function mountDisk({ image, target, options, firstId }: Extract<MountJob, { kind: "disk" }>): boolean {
+export function mountDisk({ image, target, options, firstId, etc }: Extract<MountJob, { kind: "disk" }>): boolean {
   withLoopDevice(image, (device) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options));
   try {
     const form = formOf(target);
     using mappings = new IdMappings(firstId);
     if (!isMappedAlready(form, firstId)) mapInPlace(target, LAYER_ATTRIBUTES, mappings.of(form));
+    if (etc !== undefined) writeEtc(join(target, "upper/etc"), etc);
     return form === "plain";
   } catch (cause) {
     detachIfMounted(target);
     throw cause;
   }
+}
+
+/** The disk is fresh and ours: nobody has put anything in the way. */
+function writeEtc(folder: string, { owner, files }: EtcFiles): void {
+  mkdirSync(folder, { mode: 0o755 });
+  chownSync(folder, owner, owner);
+  for (const [name, content] of Object.entries(files)) {
+    const path = join(folder, name);
+    writeFileSync(path, content, { mode: 0o644 });
+    chownSync(path, owner, owner);
+  }
+}
+
+/** The last one first: it may lie on another. */
+export function release({ folder, places }: Extract<MountJob, { kind: "release" }>): void {
+  const below = mountPoints().filter((path) => path.startsWith(`${folder}/`));
+  for (const target of below.reverse()) detachMount(target);
+  for (const name of places) rmSync(join(folder, name), { recursive: true, force: true });
 }
 
 /** Its mount has its attributes from the one that it is shown from. */

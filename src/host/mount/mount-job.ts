@@ -16,9 +16,10 @@ export type MountJob =
   | { kind: "volume"; image: string; target: string; options: string }
   /**
    * The disk of a sandbox: an image file with the folders `upper` and `work`, as "loop". Its owners are mapped to those
-   * from `firstId` on; undefined: nothing can be mapped. Answers whether they are plain.
+   * from `firstId` on; undefined: nothing can be mapped. One that is fresh gets these files. Answers whether they are
+   * plain.
    */
-  | { kind: "disk"; image: string; target: string; options: string; firstId: number | undefined }
+  | { kind: "disk"; image: string; target: string; options: string; firstId: number | undefined; etc?: EtcFiles }
   /** The root of a sandbox, on its disk, which is mounted. For as long as it takes, `folder` has the lowers as well. */
   | OverlayJob
   /** A folder of a tenant, whose owners are shifted, once more, with its owners mapped in the same way. */
@@ -30,6 +31,8 @@ export type MountJob =
   | { kind: "image"; source: string; target: string; firstId: number; files: Readonly<Record<string, string>> }
   | { kind: "tmpfs"; target: string; options: string }
   | { kind: "detach"; target: string }
+  /** All that is mounted below a folder, and these two folders in it, which are the places of some of that. */
+  | { kind: "release"; folder: string; places: readonly [string, string] }
   /** Answers false where the filesystem cannot share blocks. */
   | { kind: "reflink"; source: string; target: string }
   /**
@@ -41,6 +44,13 @@ export type MountJob =
   | { kind: "hold"; path: string }
   /** All files below it that were to stay in memory. */
   | { kind: "let-go"; folder: string };
+
+/** What a sandbox has in its /etc instead of what the image has there. */
+export interface EtcFiles {
+  owner: number;
+  /** By name. */
+  files: Readonly<Record<string, string>>;
+}
 
 export interface OverlayJob {
   kind: "overlay";

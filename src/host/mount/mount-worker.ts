@@ -14,7 +14,7 @@ import {
   reflink,
   withLoopDevice,
 } from "../system/syscalls.ts";
-import { lacksNames, mapFolder, mountDisk, mountOverlay, showImage } from "./layers.ts";
+import { lacksNames, mapFolder, mountDisk, mountOverlay, release, showImage } from "./layers.ts";
 import { deviceOf } from "./loop-devices.ts";
 import { type MountJob, type MountOutcome, mountFailure } from "./mount-job.ts";
 
@@ -63,6 +63,9 @@ function perform(job: MountJob): boolean {
       return true;
     case "detach":
       detachMount(job.target);
+      return true;
+    case "release":
+      release(job);
       return true;
     case "reflink":
       return reflink(job.source, job.target);
