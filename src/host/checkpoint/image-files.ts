@@ -4,12 +4,13 @@
  * other, into one file, the pack, and only this and the large ones are made durable. After a crash of the machine a
  * small one may be missing or torn; it is then taken from the pack.
  */
-import { chmodSync, fchmodSync } from "node:fs";
+import { chmodSync, closeSync, fchmodSync, fstatSync, openSync, readFileSync } from "node:fs";
 import { type FileHandle, open, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { Fault } from "../../contract/fault.ts";
 import { eachOf } from "../../work/each-of.ts";
-import { DIGEST_SLICE_BYTES, PACKED_FILE_MAX_BYTES } from "../limits.ts";
+import { DIGEST_SLICE_BYTES, LOOKED_AT_TURN, PACKED_FILE_MAX_BYTES } from "../limits.ts";
 import type { CheckpointFolder } from "./checkpoint-folder.ts";
 import type { ImageFile, ImageFiles } from "./manifest.ts";
 
@@ -29,23 +30,46 @@ export async function listImage(folder: CheckpointFolder): Promise<ImageFiles> {
 export async function sealImage(folder: CheckpointFolder): Promise<ImageFiles> {
   const files: ImageFiles = {};
   await using pack = await open(folder.pack, "wx", 0o600);
-  let end = 0;
-  await eachOf(await readdir(folder.memory), async (name) => {
-    await using file = await open(join(folder.memory, name), "r");
-    fchmodSync(file.fd, IMAGE_MODE);
-    const { size } = await file.stat();
-    if (size > PACKED_FILE_MAX_BYTES) {
-      [files[name]] = await Promise.all([digestOf(file), file.sync()]);
-      return;
+  const large: string[] = [];
+  let gathered: Buffer[] = [];
+  let [begin, end, looked] = [0, 0, 0];
+  const writeGathered = async () => {
+    const content = Buffer.concat(gathered);
+    gathered = [];
+    await pack.write(content, 0, content.length, begin);
+    begin += content.length;
+  };
+  // On this thread: they have just been written, and handing each over to another takes longer than to read it.
+  for (const name of await readdir(folder.memory)) {
+    const content = smallContent(join(folder.memory, name));
+    if (content === undefined) large.push(name);
+    else {
+      files[name] = { bytes: content.length, digest: digest(content), at: end };
+      gathered.push(content);
+      end += content.length;
     }
-    const content = await read(file, 0, size);
-    const at = end;
-    end += content.length;
-    await pack.write(content, 0, content.length, at);
-    files[name] = { bytes: content.length, digest: digest(content), at };
-  });
-  await pack.sync();
+    if (end - begin > DIGEST_SLICE_BYTES) await writeGathered();
+    else if (++looked % LOOKED_AT_TURN === 0) await setImmediate();
+  }
+  await Promise.all([
+    writeGathered().then(() => pack.sync()),
+    eachOf(large, async (name) => {
+      await using file = await open(join(folder.memory, name), "r");
+      [files[name]] = await Promise.all([digestOf(file), file.sync()]);
+    }),
+  ]);
   return files;
+}
+
+/** Undefined: it is one of the large ones. */
+function smallContent(path: string): Buffer | undefined {
+  const file = openSync(path, "r");
+  try {
+    fchmodSync(file, IMAGE_MODE);
+    return fstatSync(file).size > PACKED_FILE_MAX_BYTES ? undefined : readFileSync(file);
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** Fault 422 when a file is not what was written, and not to be had from the pack. */
