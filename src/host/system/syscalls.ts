@@ -22,6 +22,7 @@ const libc = onFirstUse({
   munmap: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   lgetxattr: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
   setns: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+  socketpair: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr], returns: FFIType.i32 },
   execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
 });
 
@@ -33,6 +34,9 @@ export const MS_REMOUNT = 32;
 export const MS_NOATIME = 1024;
 export const MS_BIND = 4096;
 
+const AF_UNIX = 1;
+const SOCK_SEQPACKET = 5;
+const SOCK_CLOEXEC = 0o2000000;
 const CLONE_NEWIPC = 0x08000000;
 const MNT_DETACH = 2;
 const LOCK_EX = 2;
@@ -209,4 +213,14 @@ export function replaceProcess(argv: readonly string[], env: Record<string, stri
 /** For the calling thread. */
 export function setIpcNamespace(fd: number): void {
   if (libc().setns(fd, CLONE_NEWIPC) !== 0) failed("setns of an IPC namespace");
+}
+
+/**
+ * Descriptors of two sockets that are connected with each other and keep messages apart. No program inherits them but
+ * one that is given one.
+ */
+export function socketPair(): [number, number] {
+  const pair = new Int32Array(2);
+  if (libc().socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ptr(pair)) !== 0) failed("socketpair");
+  return [pair[0] as number, pair[1] as number];
 }

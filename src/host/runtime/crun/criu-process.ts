@@ -7,7 +7,7 @@
  */
 import { closeSync } from "node:fs";
 import { attempt } from "../../system/command.ts";
-import { socketPair } from "../../system/socket-pair.ts";
+import { socketPair } from "../../system/syscalls.ts";
 import { afterStage, criuAnswer } from "./criu-messages.ts";
 
 /** What happens at a stage, while CRIU waits; `pid` is the first process. When it throws, CRIU fails. */
