@@ -14,7 +14,7 @@ export const READY_LOOK_MS = 1_000;
 export const READY_STARTS_AT_ONCE_MAX = 4;
 export const READY_DISCARDS_AT_ONCE = 4;
 /** Creates within so long are a burst. The largest counts for so long, and then half of it again and again. */
-export const READY_BURST_MS = 2_000;
+export const READY_BURST_MS = 5_000;
 export const READY_HELD_MS = 300_000;
 export const READY_HALVED_MS = 300_000;
 /** Of all that is kept ready, the most that is for one owner; and how many owners of a template are told apart. */

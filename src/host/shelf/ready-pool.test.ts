@@ -3,6 +3,7 @@ import { Fault } from "../../contract/fault.ts";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import type { SandboxKind } from "../host.ts";
 import {
+  READY_BURST_MS,
   READY_HALVED_MS,
   READY_HELD_MS,
   READY_LOOK_MS,
@@ -135,6 +136,7 @@ test("what is asked for once is no reason to keep one, asked for again it is", a
   await ask("ours");
   await f.filled();
   expect(f.machine.size).toBe(0);
+  await f.pass(READY_BURST_MS);
   await ask("ours");
   await f.filled();
   expect(f.machine.size).toBe(1);

@@ -14,21 +14,25 @@ import { serverOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
 const MAIN = join(import.meta.dir, "../../../src/cli/main.ts");
-const BURST = 20;
+const BURST = 10;
 /** Four fifths of all, and what is kept in any case: no team has more, whatever it asks for. */
-const MOST = 17;
-const server = serverOfFile("shelf", { SANDLOT_READY: "1", SANDLOT_READY_MAX: "20" });
+const MOST = 5;
+const server = serverOfFile("shelf", { SANDLOT_READY: "1", SANDLOT_READY_MAX: "5" });
 const data = () => new DataFolder(server().dataFolder);
 const FILLED_MS = 120_000;
 
 const shelf = (): ShelfReport => readShelfReport(data()) ?? { templates: [], hits: 0, joined: 0, misses: 0 };
 
-const total = (of: "target" | "ready") => shelf().templates.reduce((sum, template) => sum + template[of], 0);
+const total = (of: "target" | "ready", { templates } = shelf()) =>
+  templates.reduce((sum, template) => sum + template[of], 0);
 
-/** So many should be ready, of all templates, and are. */
-async function untilReady(count: number): Promise<void> {
-  const isSo = () => total("target") === count && total("ready") === count;
-  await until(() => `${count} are ready: ${JSON.stringify(shelf())}`, isSo, FILLED_MS);
+/** As many as should be are ready, which are at least so many, of all templates. */
+async function untilReady(least: number): Promise<void> {
+  const isSo = () => {
+    const now = shelf();
+    return total("ready", now) === total("target", now) && total("target", now) >= least;
+  };
+  await until(() => `${least} are ready: ${JSON.stringify(shelf())}`, isSo, FILLED_MS);
 }
 
 async function burst(count: number, template: string = BASE_TEMPLATE.alias): Promise<Sandbox[]> {
@@ -58,10 +62,10 @@ test("what runs in a snapshot stands still on the shelf and goes on in the hand 
   await original.commands.run("while :; do echo x >> /tmp/steps; sleep 0.02; done", { background: true });
   const { snapshotId } = await original.createSnapshot();
   const taken = [original, ...(await burst(2, snapshotId))];
-  await untilReady(3);
+  await untilReady(2);
   const shelved = waiting(taken);
-  expect(shelved).toHaveLength(3);
-  expect(shelved.filter((id) => !isFrozen(`${data().cgroup}/${id}`))).toEqual([]);
+  // One of base may just be rehearsed.
+  await until("they stand still", () => shelved.every((id) => isFrozen(`${data().cgroup}/${id}`)));
 
   const [sandbox] = await burst(1, snapshotId);
   if (sandbox === undefined) throw new Error("none was made");
@@ -72,29 +76,29 @@ test("what runs in a snapshot stands still on the shelf and goes on in the hand 
   await killAll([...taken, sandbox]);
   // Nobody can ask for it any more: what was kept of it goes.
   await Sandbox.deleteSnapshot(snapshotId, server().options);
-  await untilReady(1);
-  await until("its own are gone", () => waiting().length === 1);
+  await until("its own are gone", () => waiting().length === 1 && total("target") === 1, FILLED_MS);
 });
 
 test("after a burst the next one is ready: each of it is a sandbox that works, and the operator sees it", async () => {
   await killAll(await burst(BURST));
   await untilReady(MOST);
+  expect(total("target")).toBe(MOST);
   const [listed, metrics] = await Promise.all([command("templates"), command("templates", "metrics")]);
-  expect(listed).toMatch(new RegExp(`^${BASE_TEMPLATE.id} .* shelf=${MOST}/${MOST}  hits=\\d+/\\d+`, "m"));
-  expect(metrics).toContain(`sandlot_shelf_ready{template="${BASE_TEMPLATE.id}"} ${MOST}\n`);
+  expect(listed).toMatch(new RegExp(`^${BASE_TEMPLATE.id} .* shelf=\\d+/${MOST}  hits=\\d+/\\d+`, "m"));
+  expect(metrics).toContain(`sandlot_shelf_target{template="${BASE_TEMPLATE.id}"} ${MOST}\n`);
   const before = shelf();
   const sandboxes = await burst(MOST);
   const said = await Promise.all(sandboxes.map(({ commands, sandboxId }) => commands.run(`echo ${sandboxId}`)));
   expect(said.map(({ stdout }) => stdout.trim())).toEqual(sandboxes.map(({ sandboxId }) => sandboxId));
-  await until("the report counts them", () => shelf().hits === before.hits + MOST);
+  const served = ({ hits, joined }: ShelfReport) => hits + joined;
+  await until("the report counts them", () => served(shelf()) === served(before) + MOST);
   expect(shelf().misses).toBe(before.misses);
   await killAll(sandboxes);
 });
 
 test("when memory is short, they are given back but for what is kept in any case, and creates go on", async () => {
   await using _limit = memoryLimit(64 * 1024 ** 2);
-  await untilReady(1);
-  await until("the others are gone", () => waiting().length === 1, FILLED_MS);
+  await until("the others are gone", () => waiting().length === 1 && total("target") === 1, FILLED_MS);
   const [sandbox] = await burst(1);
   expect((await sandbox?.commands.run("echo works"))?.stdout).toBe("works\n");
   await sandbox?.kill();
