@@ -18,9 +18,9 @@ afterAll(async () => {
   await edge[Symbol.asyncDispose]();
 });
 
-// Seen to fail without `server.timeout(request, 0)`.
+// Seen to fail without `server.timeout(request, 0)`; the first, with a time for each request of the inner server.
 test(
-  "an answer that takes its time, one that pauses, and an upload that pauses arrive whole",
+  "an answer that takes its time, of management as well, one that pauses, and an upload that pauses arrive whole",
   async () => {
     await using thinking = await RawService.start(async (socket) => {
       await Bun.sleep(SILENCE_MS);
@@ -37,12 +37,17 @@ test(
       (text) => text.endsWith("bytes"),
       { afterMs: SILENCE_MS, text: "last5" },
     );
+    edge.management = async () => {
+      await Bun.sleep(SILENCE_MS);
+      return new Response("decided");
+    };
     const answers = await Promise.all([
+      fetch(edge.url, { method: "DELETE" }).then((answer) => answer.text()),
       edge.fetch(thinking.port, "/").then((answer) => answer.text()),
       edge.fetch(pausing.port, "/").then((answer) => answer.text()),
       upload,
     ]);
-    expect(answers).toEqual(["late", "first second", expect.stringMatching(/10 bytes$/)]);
+    expect(answers).toEqual(["decided", "late", "first second", expect.stringMatching(/10 bytes$/)]);
   },
   TEST_MS,
 );

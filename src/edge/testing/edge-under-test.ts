@@ -30,12 +30,13 @@ export class EdgeUnderTest implements AsyncDisposable {
   findSigned: Directory["findSigned"] = async () => undefined;
   /** Sandboxes that `find` does not know are unknown to `wake`, too, unless a test says otherwise. */
   wake: Directory["wake"] = async () => ({ refused: "not-found" });
+  management = async () => new Response("management");
   #runs = 1;
 
   constructor(trustedProxies = new TrustedProxies([]), limits?: ConnectionLimits) {
     const routes = { find: (id: string) => this.find(id) };
     const log = (message: string) => this.logged.push(message);
-    const management = async () => new Response("management");
+    const management = () => this.management();
     const services = { directory: this.#directory(), routes, management, log, trustedProxies };
     this.#edge = createEdge({ ...services, ...(limits && { limits }) });
     this.place();
