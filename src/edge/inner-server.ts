@@ -32,13 +32,13 @@ export class InnerServer {
     // For all servers of the process, of which this is the one.
     Object.assign(http, { maxHeaderSize: Math.max(http.maxHeaderSize, EDGE_INNER_HEAD_MAX_BYTES) });
     // Types have it for ports alone, Bun has it for all. What is said for one request alone counts for ports alone.
-    const patience: object = { idleTimeout: idleSeconds };
+    const limit: object = { idleTimeout: idleSeconds };
     this.#server = Bun.serve<Relay>({
       unix: this.unix,
       development: false,
       // Bodies are bounded where they are read.
       maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
-      ...patience,
+      ...limit,
       fetch: (request, server) => {
         const peer = this.#peerOf(request.headers.get(PEER_HEADER));
         request.headers.delete(PEER_HEADER);

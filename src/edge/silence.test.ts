@@ -20,7 +20,7 @@ afterAll(async () => {
 
 // Seen to fail without `server.timeout(request, 0)`; the first, with a time for each request of the inner server.
 test(
-  "an answer that takes its time, of management as well, one that pauses, and an upload that pauses arrive whole",
+  "an answer that takes its time, one that pauses, and an upload that pauses arrive whole",
   async () => {
     await using thinking = await RawService.start(async (socket) => {
       await Bun.sleep(SILENCE_MS);
