@@ -21,7 +21,7 @@ import { Endings } from "./sandbox/endings.ts";
 import { Starting } from "./sandbox/starting.ts";
 import { UsageMeter } from "./sandbox/usage.ts";
 import { VolumeMounts } from "./sandbox/volume-mounts.ts";
-import { type Thread, threadMs, threads } from "./system/thread-times.ts";
+import { type Thread, threadMs, threads } from "./thread-times.ts";
 
 /** As Bun calls the threads that are programs of ours. */
 const WORKER_THREAD = "Worker";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 
 let known: number | undefined;
 
-/** In bytes: 16 or 64 KiB on some arm64 machines. Looked up once: the kernel goes over all pages of the server. */
+/** In bytes: 16 or 64 KiB on some arm64 machines. Looked up once: the kernel goes over all of our pages for it. */
 export function pageSize(): number {
   known ??= lookUp();
   return known;

@@ -1,7 +1,7 @@
 /** How much of the processors each thread of this process has used, exactly. */
 import { FFIType, ptr } from "bun:ffi";
 import { readdirSync, readFileSync } from "node:fs";
-import { onFirstUse } from "../../work/c-library.ts";
+import { onFirstUse } from "../work/c-library.ts";
 
 const libc = onFirstUse({ clock_gettime: { args: [FFIType.i32, FFIType.ptr], returns: FFIType.i32 } });
 
