@@ -8,8 +8,8 @@
  *   x.root.test.ts                      root         switches users, mounts, or looks at the whole machine; needs root
  *   all others                          check        runs anywhere, also as `npm run check`
  *
- * A test that holds a bound of time is made with `timed` (src/work/testing/timed.ts). It belongs to the lane
- * `performance`, whatever file it stands in.
+ * A test that holds a bound of time is made with `timed` (src/work/testing/timed.ts). Where files run side by side it
+ * is left out, and played with the lane `performance`; elsewhere nothing runs beside it anyway.
  */
 import { existsSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -25,6 +25,7 @@ export type Lane = (typeof LANES)[number];
  * how many seconds each takes; all others take less than any of these.
  */
 export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
+  "src/cli/slow-clients.test.ts": 22,
   "src/control/chronicle/events.test.ts": 20,
   "src/control/lifecycle/storm.test.ts": 20,
   "src/edge/silence.test.ts": 15,
@@ -32,6 +33,8 @@ export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
   "src/guest/filesystem/watching/watching-races.test.ts": 10,
   "src/guest/process/output-bytes.root.test.ts": 10,
   "src/host/setup/template-images.root.test.ts": 10,
+  "src/interpreter/context.test.ts": 13,
+  "src/mcp/server-trouble.test.ts": 7,
   "src/store/builds.test.ts": 10,
   "src/store/store.test.ts": 10,
   "tests/functional/cli/cli.test.ts": 30,
@@ -84,6 +87,11 @@ export function laneOf(path: string): Lane {
   if (/^tests\/(?:functional\/|workloads\/|security\/egress\/)/.test(path)) return "sandboxes";
   if (path.startsWith("tests/") && !path.startsWith("tests/house/")) return "machine";
   return path.endsWith(".root.test.ts") ? "root" : "check";
+}
+
+/** Whether files of this lane run at the same time, in a run of all. */
+export function isSideBySide(lane: Lane): boolean {
+  return lane !== "machine" && lane !== "performance";
 }
 
 interface Selection {

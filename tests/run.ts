@@ -11,9 +11,9 @@ import { installPackages } from "../src/host/setup/packages.ts";
 import { run } from "../src/host/system/command.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { isFound, lookUp } from "../src/host/tls/name-lookup.ts";
-import { bunTest, hasPassed, type Outcome } from "./bun-test.ts";
+import { bunTest, hasPassed, type Outcome, type Way } from "./bun-test.ts";
 import { runCheckLane } from "./check-lane.ts";
-import { filesOfLane, filesWithTimedTests, LANES, type Lane, selectTests } from "./lanes.ts";
+import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, type Lane, laneOf, selectTests } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
 import { LONG } from "./support/long.ts";
 import { newDataFolder, removeServersOf, removeStaleServers } from "./support/server.ts";
@@ -100,17 +100,27 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   try {
     await run([...enter, process.execPath, APPLY_SETTINGS, newDataFolder("settings")]);
     for (const lane of chosen) {
-      const parallel = isWhole && (lane === "root" || lane === "sandboxes");
+      const parallel = isWhole && isSideBySide(lane);
       if (isWhole && lane === "performance") {
-        found.push(await bunTest(filesWithTimedTests(files), { enter, env, options, timed: "only" }));
+        const apart = filesWithTimedTests(files).filter((file) => isSideBySide(laneOf(file)));
+        found.push(await clocked("timed", bunTest(apart, { enter, env, options, timed: "only" })));
       }
-      found.push(await bunTest(filesOfLane(lane, files), { enter, env, options, parallel, timed }));
+      const way: Way = { enter, env, options, parallel, timed: parallel ? timed : undefined };
+      found.push(await clocked(lane, bunTest(filesOfLane(lane, files), way)));
     }
   } finally {
     await removeServersOf(String(process.pid));
     await network.remove();
   }
   return found;
+}
+
+/** Says how long it took: where a run could be shorter is seen from this. */
+async function clocked(title: string, tests: Promise<Outcome>): Promise<Outcome> {
+  const startedMs = performance.now();
+  const outcome = await tests;
+  console.error(`${title}: ${((performance.now() - startedMs) / 1000).toFixed(0)} s`);
+  return outcome;
 }
 
 /** SANDLOT_TEST_LONG, SANDLOT_TEST_SEED and the like are for tests, not for a server. */

@@ -4,7 +4,7 @@
  */
 import type { Outcome } from "./bun-test.ts";
 
-const SLOWEST_SHOWN = 10;
+const SLOWEST_SHOWN = 25;
 
 export function printSummary(outcomes: readonly Outcome[], tookMs: number): void {
   const files = outcomes.flatMap(({ fileMs }) => Object.entries(fileMs)).sort(([, a], [, b]) => b - a);

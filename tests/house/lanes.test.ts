@@ -3,6 +3,7 @@ import { hasPassed } from "../bun-test.ts";
 import {
   filesOfLane,
   filesWithTimedTests,
+  isSideBySide,
   LANES,
   LONGEST_SECONDS,
   laneOf,
@@ -53,7 +54,8 @@ test("each lane has tests, and each test is in one lane", () => {
 test("those that are begun first are there, and run side by side with others", () => {
   const first = Object.keys(LONGEST_SECONDS);
   expect(selectTests([]).files).toEqual(expect.arrayContaining(first));
-  expect(first.filter((path) => !["check", "root", "sandboxes"].includes(laneOf(path)))).toEqual([]);
+  expect(first.filter((path) => !isSideBySide(laneOf(path)))).toEqual([]);
+  expect(LANES.filter(isSideBySide)).toEqual(["check", "root", "sandboxes"]);
 });
 
 test("a run without any test has not passed", () => {

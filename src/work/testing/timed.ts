@@ -1,7 +1,7 @@
 /**
- * A test that holds a tight bound of time. `npm test` plays it in the lane `performance`, when nothing else runs,
- * wherever it stands; `npm run check` never does. What else the machine does may hold up one try, or two, and then it
- * is measured again. What is always late still fails, and the report tells the attempts.
+ * A test that holds a tight bound of time. `npm test` plays it when nothing else runs (tests/lanes.ts), wherever it
+ * stands; `npm run check` never does. What else the machine does may hold up one try, or two, and then it is measured
+ * again. What is always late still fails, and the report tells the attempts.
  */
 import { test } from "bun:test";
 
