@@ -29,9 +29,9 @@ describe("a table of steps", () => {
       "  POST /v2/sandboxes 80.0 8.0 10.0 9.0",
       "    boot 60.0 5.0 10.0 9.0",
       "      crun create 30.0 1.0 10.0 4.0",
-      "      (between these) 30.0 4.0 0.0 0.0 0.0 5.0",
-      "    (between these) 20.0 3.0 0.0 0.0 0.0 0.0",
-      "sum of the steps 80.0 8.0 0.0 0.0 10.0 9.0",
+      "      (between these) 30.0 4.0 0.0 0.0 0.0 0.0 5.0",
+      "    (between these) 20.0 3.0 0.0 0.0 0.0 0.0 0.0",
+      "sum of the steps 80.0 8.0 0.0 0.0 0.0 10.0 9.0",
       "wall time in no step of the server (client, kernel, the way there and back): 20.0 ms",
       "processor time: 27.0 ms in steps, 2.0 ms of the client; 51.0 ms elsewhere on this machine (to 10 ms)",
     ]);
@@ -43,7 +43,7 @@ describe("a table of steps", () => {
       step(1, null, "edge: until the answer begins", 5, 95, { server: 4 }),
     ]);
     expect(lines.slice(3, 5)).toEqual(["  edge: until the answer begins 90.0 4.0 7.0", "    POST /fork 80.0 3.0 7.0"]);
-    expect(lines).toContain("sum of the steps 90.0 4.0 0.0 0.0 7.0 0.0");
+    expect(lines).toContain("sum of the steps 90.0 4.0 0.0 0.0 0.0 7.0 0.0");
   });
 
   test("counts no moment twice, and leaves nothing to those that overlap", () => {

@@ -20,7 +20,7 @@ interface Node {
   parts: Node[];
 }
 
-const WHO = ["server", "workers", "runtime", "helpers", "sandboxes"] as const;
+const WHO = ["server", "workers", "runtime", "edge", "helpers", "sandboxes"] as const;
 /** What no counter shows: a root has only that of its own parts. */
 const NOTED = "helpers";
 const MS_WIDTH = 10;

@@ -26,3 +26,6 @@ export const LEAVING_LISTENER_MS = 30_000;
 export const RENEW_LOOK_EVERY_MS = 12 * 3_600_000;
 /** Steps of what the server does, where the operator has them written to a file: how often, and how much at most. */
 export const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
+/** How long, and how often, it is looked whether a port is free that processes of a killed server may still have. */
+export const PORT_FREE_MS = 1_000;
+export const PORT_LOOK_MS = 20;

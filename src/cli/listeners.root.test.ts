@@ -5,13 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Client } from "../control/access/client.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
-import { createEdge } from "../edge/edge.ts";
-import { unasked } from "../edge/testing/unasked.ts";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
 import { jsonLog } from "../work/log.ts";
 import { freePort } from "../work/testing/free-port.ts";
 import { loadConfig } from "./config.ts";
 import { Listeners } from "./listeners.ts";
+import { OwnFronts } from "./testing/own-fronts.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-listeners-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -21,8 +20,7 @@ function served(trustedProxies = new TrustedProxies([])) {
     const asked = isSecure ? url.replace(/^http:/, "https:") : url;
     return new Response(fromTrustedProxy ? "proxied" : asked, { headers: { client: address } });
   };
-  const edge = createEdge({ ...unasked(), management, trustedProxies });
-  return { edge, log: jsonLog(() => undefined) };
+  return { fronts: new OwnFronts({ management, trustedProxies }), log: jsonLog(() => undefined) };
 }
 
 function configOf(name: string, extra: Record<string, string> = {}) {
@@ -86,6 +84,14 @@ test.each(["SANDLOT_LISTEN", "SANDLOT_TLS_LISTEN"])(
     taken.stop(true);
   },
 );
+
+test("a port that another server has is not shared with it, though either would share it", async () => {
+  const listen = `127.0.0.1:${freePort()}`;
+  const listeners = await Listeners.open(configOf("shared", { SANDLOT_LISTEN: listen }), served());
+  const again = Listeners.open(configOf("sharing", { SANDLOT_LISTEN: listen }), served());
+  await expect(again).rejects.toThrow(`cannot listen on ${listen}. FIX: free the port`);
+  await listeners.stop(true);
+});
 
 test("a certificate that cannot be used stops the start, with the reason", async () => {
   const config = configOf("broken", {

@@ -4,20 +4,19 @@
  * sandbox, all else is for the management interface.
  */
 import { Fault } from "../contract/fault.ts";
-import type { Edge } from "../edge/edge.ts";
-import { Front } from "../edge/front/front.ts";
+import type { Fronts } from "../edge/front/fronts.ts";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
 import { systemClock } from "../work/clock.ts";
 import { described, type Log } from "../work/log.ts";
 import type { Listen } from "./addresses.ts";
 import type { Config } from "./config.ts";
-import { IDLE_SECONDS, RENEW_LOOK_EVERY_MS } from "./limits.ts";
+import { IDLE_SECONDS, PORT_FREE_MS, PORT_LOOK_MS, RENEW_LOOK_EVERY_MS } from "./limits.ts";
 import { TlsListener } from "./tls-listener.ts";
 
 const HTTPS_PORT = 443;
 
 interface Served {
-  edge: Edge;
+  fronts: Fronts;
   /** How long a connection may be silent, if not for the usual time. Streams to sandboxes may be for longer. */
   idleSeconds?: number;
   log: Log;
@@ -35,12 +34,13 @@ export class Listeners {
 
   static async open(config: Config, served: Served): Promise<Listeners> {
     const { listen } = config;
-    const plain = listening(listen, "SANDLOT_LISTEN", () => new Front({ ...listen, ...clients(served) }));
+    const idleMs = (served.idleSeconds ?? IDLE_SECONDS) * 1000;
+    const plain = await listening(listen, "SANDLOT_LISTEN", () => served.fronts.begin({ ...listen, idleMs }));
     try {
-      const tls = await withTls(config, served);
+      const tls = await withTls(config, served, idleMs);
       const stop = async (force: boolean) => {
         await Promise.all([plain.stop(force), tls?.stop(force)]);
-        await served.edge.stop(force);
+        await served.fronts.stop(force);
       };
       return new Listeners(listen, tls?.domain, tls?.trust, stop);
     } catch (thrown) {
@@ -51,18 +51,17 @@ export class Listeners {
 }
 
 /** Undefined: there is no certificate. */
-async function withTls(config: Config, served: Served): Promise<Omit<Listeners, "listen"> | undefined> {
+async function withTls(config: Config, served: Served, idleMs: number): Promise<Omit<Listeners, "listen"> | undefined> {
   const { domain, tlsListen: listen, certificate } = config.addresses;
   const local = certificate === undefined ? LocalAuthority.find(config.dataFolder) : undefined;
   const files = certificate ?? local?.files;
   if (files === undefined) return undefined;
   await renew(local, domain, served.log);
-  const tls = listening(listen, "SANDLOT_TLS_LISTEN", () =>
+  const tls = await listening(listen, "SANDLOT_TLS_LISTEN", () =>
     TlsListener.open({
-      listen,
       domain,
       files,
-      begin: ({ cert, key }) => new Front({ ...listen, ...clients(served), tls: { cert, key }, reusePort: true }),
+      begin: ({ cert, key }) => served.fronts.begin({ ...listen, idleMs, tls: { cert, key } }),
       clock: systemClock,
       log: served.log,
     }),
@@ -87,16 +86,30 @@ async function renew(local: LocalAuthority | undefined, domain: string, log: Log
   }
 }
 
-function clients({ edge, idleSeconds = IDLE_SECONDS }: Served) {
-  return { handle: edge.handle, idleMs: idleSeconds * 1000 };
-}
-
-function listening<T>({ hostname, port }: Listen, setting: string, begin: () => T): T {
+async function listening<T>({ hostname, port }: Listen, setting: string, begin: () => Promise<T>): Promise<T> {
   try {
-    return begin();
+    await untilFree({ hostname, port });
+    return await begin();
   } catch (cause) {
     if (cause instanceof Fault) throw cause;
     const fix = `FIX: free the port, or choose one with ${setting}`;
     throw new Fault(500, `cannot listen on ${hostname}:${port}. ${fix}`, { cause });
+  }
+}
+
+/**
+ * A port that may be shared would be shared with another server, too, without a word. Processes of a server that was
+ * killed are gone a moment after it.
+ */
+async function untilFree({ hostname, port }: Listen): Promise<void> {
+  const lastMs = performance.now() + PORT_FREE_MS;
+  for (;;) {
+    try {
+      Bun.listen({ hostname, port, socket: { data: () => undefined } }).stop(true);
+      return;
+    } catch (cause) {
+      if (performance.now() > lastMs) throw cause;
+    }
+    await Bun.sleep(PORT_LOOK_MS);
   }
 }

@@ -1,4 +1,6 @@
-/** The server itself: control, edge and host in one process. Started by `up`, inside the mount namespace. */
+/**
+ * The server itself: control and host in one process, the edge in others. Started by `up`, inside the mount namespace.
+ */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { FolderBlobs } from "../blobs/folder-blobs.ts";
@@ -9,8 +11,7 @@ import { createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
 import { traceControl } from "../control/tracing.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
-import { createEdge } from "../edge/edge.ts";
-import { RouteTable } from "../edge/route-table.ts";
+import { serveManagement } from "../edge/management-server.ts";
 import { prepareStoreFiles } from "../host/disk/store-files.ts";
 import { Machine } from "../host/machine.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
@@ -30,6 +31,7 @@ import { banner } from "./banner.ts";
 import { buildAhead, builtinDefinition } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
 import { serverFile } from "./down.ts";
+import { bundleEdge, startEdge } from "./edge/edge-start.ts";
 import { firstApiKey } from "./first-api-key.ts";
 import { STEPS_FILE } from "./limits.ts";
 import { Listeners } from "./listeners.ts";
@@ -50,6 +52,8 @@ export async function serve(config: Config): Promise<number> {
   if (config.stepsFile !== undefined) traceHost(data.cgroup, stepsInto(config.stepsFile, STEPS_FILE));
   const log = stderrLog;
   outliveOthers();
+  const program = bundleEdge(data);
+  program.catch(() => undefined);
   await prepareStoreFiles(data.storeFile);
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
@@ -100,13 +104,22 @@ export async function serve(config: Config): Promise<number> {
   await store.makeRoom().catch((error: unknown) => {
     log.write({ level: "error", event: "the disk has no room for the store", error: described(error) });
   });
-  const routes = new RouteTable();
-  control.directory.follow((event) => routes.take(event));
-  const trustedProxies = new TrustedProxies(config.addresses.trustedProxies);
-  const { directory, handle: management } = control;
-  const limits = config.connections;
-  const edge = createEdge({ directory, routes, management, log: edgeLog(log), trustedProxies, limits });
-  const listeners = await Listeners.open(config, { edge, log });
+  const { trustedProxies } = config.addresses;
+  const inner = serveManagement({
+    management: control.handle,
+    trustedProxies: new TrustedProxies(trustedProxies),
+  });
+  const edge = await startEdge({
+    program: await program,
+    net: host.network.net,
+    directory: control.directory,
+    management: inner.door,
+    trustedProxies,
+    limits: config.connections,
+    log: edgeLog(log),
+  });
+  host.network.leave = (address) => edge.leave(address);
+  const listeners = await Listeners.open(config, { fronts: edge, log });
   await control.start();
   await buildAhead(control, config.templates);
   const isTerminal = process.stdout.isTTY === true;
@@ -118,6 +131,8 @@ export async function serve(config: Config): Promise<number> {
   void listeners.stop(false);
   await control.close();
   await listeners.stop(true);
+  await edge.close();
+  await inner.stop(true);
   await host.close();
   await store.close();
   console.log("sandlot: stopped. Sandboxes run on and are served again at the next start; `sandlot down` ends them.");

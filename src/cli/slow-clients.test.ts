@@ -3,13 +3,12 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createEdge } from "../edge/edge.ts";
 import { EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES } from "../edge/limits.ts";
-import { unasked } from "../edge/testing/unasked.ts";
 import { jsonLog } from "../work/log.ts";
 import { freePort } from "../work/testing/free-port.ts";
 import { loadConfig } from "./config.ts";
 import { Listeners } from "./listeners.ts";
+import { OwnFronts } from "./testing/own-fronts.ts";
 
 const TEST_MS = 120_000;
 const TRICKLE_MS = 500;
@@ -22,8 +21,7 @@ let listeners: Listeners;
 beforeAll(async () => {
   const config = loadConfig({ SANDLOT_DATA: folder, SANDLOT_LISTEN: `127.0.0.1:${port}` });
   listeners = await Listeners.open(config, {
-    edge: createEdge({
-      ...unasked(),
+    fronts: new OwnFronts({
       management: async (request) =>
         request.url.endsWith("/endless") ? endless() : new Response(`${(await request.bytes()).length} bytes`),
       idleSeconds: IDLE_SECONDS,

@@ -5,7 +5,8 @@ import { connect as connectHttp2 } from "node:http2";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect } from "node:tls";
-import type { CertificateFiles } from "../host/tls/certificate.ts";
+import type { Certificate, CertificateFiles } from "../host/tls/certificate.ts";
+import { leadToNewest } from "../host/tls/shared-port.ts";
 import { CertbotFolder, makeCertificate } from "../host/tls/testing/certificates.ts";
 import { jsonLog } from "../work/log.ts";
 import { freePort } from "../work/testing/free-port.ts";
@@ -37,27 +38,20 @@ class Listening implements AsyncDisposable {
   readonly port = freePort();
   /** Each piece that a stream gives is asked for here. */
   readonly pieces = new Map<string, PromiseWithResolvers<void>>();
-  readonly listener: TlsListener;
+  #listener: TlsListener | undefined;
 
-  constructor() {
-    this.certbot.renew(filesOf("first"));
-    const listen = { hostname: "127.0.0.1", port: this.port };
-    this.listener = TlsListener.open({
-      listen,
+  static async open(): Promise<Listening> {
+    const listening = new Listening();
+    const { certbot, port, clock, log } = listening;
+    certbot.renew(filesOf("first"));
+    listening.#listener = await TlsListener.open({
       domain: DOMAIN,
-      files: this.certbot.files,
-      begin: (tls) =>
-        Bun.serve({
-          ...listen,
-          tls,
-          http2: true,
-          reusePort: true,
-          fetch: (request) => this.answer(request),
-          websocket,
-        }),
-      clock: this.clock,
-      log: jsonLog((line) => this.log.push(line)),
+      files: certbot.files,
+      begin: (tls) => begin(port, tls, (request) => listening.answer(request)),
+      clock,
+      log: jsonLog((line) => log.push(line)),
     });
+    return listening;
   }
 
   answer(request: Request): Response {
@@ -96,11 +90,16 @@ class Listening implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.listener.stop(true);
+    await this.#listener?.stop(true);
   }
 }
 
-const websocket = { message: () => undefined };
+async function begin(port: number, tls: Certificate, answer: (request: Request) => Response) {
+  const listen = { hostname: "127.0.0.1", port, tls: { cert: tls.cert, key: tls.key } };
+  const server = Bun.serve({ ...listen, http2: true, reusePort: true, fetch: answer });
+  leadToNewest(port);
+  return { carriesAnything: async () => server.pendingRequests > 0, stop: (force: boolean) => server.stop(force) };
+}
 
 /** Whose certificate a new connection is shown. */
 async function shownAt(port: number): Promise<string> {
@@ -114,7 +113,7 @@ async function shownAt(port: number): Promise<string> {
 }
 
 test("a renewed certificate is served from the next look on, and what was begun goes on", async () => {
-  await using listening = new Listening();
+  await using listening = await Listening.open();
   expect(await shownAt(listening.port)).toBe("first");
   const session = connectHttp2(`https://127.0.0.1:${listening.port}`, { rejectUnauthorized: false });
   const told: string[] = [];
@@ -146,7 +145,7 @@ test("a renewed certificate is served from the next look on, and what was begun 
 });
 
 test("for a third certificate, the first listener goes, whatever it carries, and that goes on", async () => {
-  await using listening = new Listening();
+  await using listening = await Listening.open();
   const body = (await listening.get("/stream")).text();
   for (const name of ["second", "first"]) {
     listening.certbot.renew(filesOf(name));
@@ -161,7 +160,7 @@ test("for a third certificate, the first listener goes, whatever it carries, and
 });
 
 test("a pair that cannot be used is refused once, the one before stays, and a good one is taken later", async () => {
-  await using listening = new Listening();
+  await using listening = await Listening.open();
   listening.certbot.link("privkey", filesOf("second").key);
   await listening.look();
   // It may be half written.
@@ -182,7 +181,7 @@ test.each([
   ["is no certificate", "nonsense", "holds no certificate in PEM"],
   ["is not there", "missing", "cannot be read"],
 ])("a certificate that %s is refused", async (_what, name, reason) => {
-  await using listening = new Listening();
+  await using listening = await Listening.open();
   const { cert, key } = listening.certbot.files;
   if (name === "foreign") listening.certbot.renew(filesOf("foreign"));
   else if (name === "nonsense") writeFileSync(cert, "nonsense");
@@ -195,7 +194,7 @@ test.each([
 });
 
 test("who connects while certificates change is never turned away", async () => {
-  await using listening = new Listening();
+  await using listening = await Listening.open();
   const answered = Array.from({ length: CALLERS }, () => 0);
   const failed: string[] = [];
   let isOver = false;
@@ -227,34 +226,15 @@ test("who connects while certificates change is never turned away", async () => 
   expect(listening.log).toHaveLength(CHANGES);
 }, 120_000);
 
-test("a port that another server has is not shared with it", async () => {
-  await using listening = new Listening();
-  const other = new CertbotFolder(join(folder, String(++folders)), DOMAIN);
-  other.renew(filesOf("second"));
-  const again = () =>
-    TlsListener.open({
-      listen: { hostname: "127.0.0.1", port: listening.port },
-      domain: DOMAIN,
-      files: other.files,
-      begin: () => {
-        throw new Error("must not begin");
-      },
-      clock: listening.clock,
-      log: jsonLog(() => undefined),
-    });
-  expect(again).toThrow("Failed to listen");
-});
-
 test("one that clients will refuse is served at the start, with a line that says why", async () => {
-  await using listening = new Listening();
+  await using listening = await Listening.open();
   listening.certbot.renew(filesOf("foreign"));
   const log: string[] = [];
   const port = freePort();
-  const second = TlsListener.open({
-    listen: { hostname: "127.0.0.1", port },
+  const second = await TlsListener.open({
     domain: DOMAIN,
     files: listening.certbot.files,
-    begin: (tls) => Bun.serve({ hostname: "127.0.0.1", port, tls, reusePort: true, fetch: () => new Response() }),
+    begin: (tls) => begin(port, tls, () => new Response()),
     clock: new ManualClock(Date.now()),
     log: jsonLog((line) => log.push(line)),
   });

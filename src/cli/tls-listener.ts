@@ -6,26 +6,17 @@
  * one among them, to give up what they are being sent.
  */
 import { Fault } from "../contract/fault.ts";
+import type { Listening } from "../edge/front/fronts.ts";
 import { type Certificate, type CertificateFiles, digestOf, flawOf, readCertificate } from "../host/tls/certificate.ts";
-import { leadToNewest } from "../host/tls/shared-port.ts";
 import type { Clock, Timer } from "../work/clock.ts";
 import { described, type Log } from "../work/log.ts";
-import type { Listen } from "./addresses.ts";
 import { CERTIFICATE_LOOK_EVERY_MS, LEAVING_LISTENER_MS } from "./limits.ts";
 
-/** What listens, of which this has to know only whether it carries anything. */
-interface Listening {
-  readonly pendingRequests: number;
-  readonly pendingWebSockets: number;
-  stop(force: boolean): Promise<void>;
-}
-
 interface TlsOptions {
-  listen: Listen;
   domain: string;
   files: CertificateFiles;
-  /** Begins to listen with this certificate, on a port that may be shared. */
-  begin(certificate: Certificate): Listening;
+  /** Begins to listen with this certificate, on a port that may be shared; the latest gets all new connections. */
+  begin(certificate: Certificate): Promise<Listening>;
   clock: Clock;
   log: Log;
 }
@@ -41,6 +32,7 @@ export class TlsListener {
   /** Of what was found the last time and could not be taken. */
   #refused: { digest: string; told: boolean } | undefined;
   #nextLook: Timer;
+  #isStopped = false;
 
   private constructor(options: TlsOptions, server: Listening, digest: string | undefined) {
     this.#options = options;
@@ -49,8 +41,8 @@ export class TlsListener {
     this.#nextLook = this.#lookLater();
   }
 
-  static open(options: TlsOptions): TlsListener {
-    const { listen, files, domain, clock, log } = options;
+  static async open(options: TlsOptions): Promise<TlsListener> {
+    const { files, domain, clock, log } = options;
     // Before it is read: should it change meanwhile, the next look takes it.
     const digest = digestOf(files);
     const certificate = readCertificate(files);
@@ -58,14 +50,13 @@ export class TlsListener {
     if (flaw !== undefined) {
       log.write({ level: "error", event: "clients will refuse the certificate", file: files.cert, reason: flaw });
     }
-    demandFree(listen);
-    const server = options.begin(certificate);
-    leadToNewest(listen.port);
+    const server = await options.begin(certificate);
     return new TlsListener(options, server, digest);
   }
 
   /** What has begun is finished, unless `force`. */
   async stop(force: boolean): Promise<void> {
+    this.#isStopped = true;
     this.#nextLook.cancel();
     this.#leaving?.timer.cancel();
     const leaving = this.#leaving === undefined ? [] : [this.#leaving.server];
@@ -74,12 +65,13 @@ export class TlsListener {
 
   #lookLater(): Timer {
     return this.#options.clock.after(CERTIFICATE_LOOK_EVERY_MS, () => {
-      this.#look();
-      this.#nextLook = this.#lookLater();
+      void this.#look().then(() => {
+        if (!this.#isStopped) this.#nextLook = this.#lookLater();
+      });
     });
   }
 
-  #look(): void {
+  async #look(): Promise<void> {
     const { files, log } = this.#options;
     const digest = digestOf(files) ?? "";
     if (digest === this.#digest) {
@@ -88,7 +80,7 @@ export class TlsListener {
     }
     if (!this.#makeRoom()) return;
     try {
-      this.#change(digest);
+      await this.#change(digest);
     } catch (error) {
       // Certificate and key are not written in one moment: what stays wrong is told, and told once.
       const isSame = this.#refused?.digest === digest;
@@ -112,9 +104,16 @@ export class TlsListener {
 
   #leaveLater(server: Listening): Timer {
     return this.#options.clock.after(LEAVING_LISTENER_MS, () => {
-      if (server.pendingRequests === 0 && server.pendingWebSockets === 0) this.#leave(server);
-      else if (this.#leaving !== undefined) this.#leaving.timer = this.#leaveLater(server);
+      void this.#leaveIfIdle(server);
     });
+  }
+
+  async #leaveIfIdle(server: Listening): Promise<void> {
+    const isBusy = await server.carriesAnything();
+    // A third may have needed its place meanwhile.
+    if (this.#isStopped || this.#leaving?.server !== server) return;
+    if (isBusy) this.#leaving.timer = this.#leaveLater(server);
+    else this.#leave(server);
   }
 
   #leave(server: Listening): void {
@@ -123,22 +122,19 @@ export class TlsListener {
     void server.stop(false).then(() => this.#left.delete(server));
   }
 
-  #change(digest: string): void {
+  async #change(digest: string): Promise<void> {
     const { files, domain, clock, log, begin } = this.#options;
     const certificate = readCertificate(files);
     const flaw = flawOf(certificate, domain, clock.now());
     if (flaw !== undefined) throw new Fault(400, `clients would refuse ${files.cert}: ${flaw}`);
     const server = this.#current;
-    this.#current = begin(certificate);
+    const next = await begin(certificate);
+    if (this.#isStopped) return await next.stop(true);
+    this.#current = next;
     this.#digest = digest;
     this.#refused = undefined;
     this.#leaving = { server, sinceMs: clock.now(), timer: this.#leaveLater(server) };
     const until = new Date(certificate.validUntilMs).toISOString();
     log.write({ level: "info", event: "the certificate was changed", file: files.cert, until });
   }
-}
-
-/** A port that may be shared would be shared with another server, too, without a word. */
-function demandFree({ hostname, port }: Listen): void {
-  Bun.listen({ hostname, port, socket: { data: () => undefined } }).stop(true);
 }

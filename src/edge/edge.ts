@@ -6,29 +6,31 @@
  *
  *   front/           clients: HTTP/1.1 and HTTP/2  reach            the way to a port, loopback services included
  *   sandbox-address  which sandbox and port        carriage         one exchange over a sandbox-socket
- *   route-table      where each sandbox is         inner-server     management, and WebSockets:
- *   traffic-token    who is let through            websocket-relay  one of them; websocket-handshake, -frame
- *   control-path     what is refused on 49983      refusal          answers of the edge itself
+ *   route-table      where each sandbox is         inner-server     WebSockets; management-server, of the other side
+ *   places           how much at once              websocket-relay  one of them; websocket-handshake, -frame
+ *   traffic-token    who is let through            refusal          answers of the edge itself
+ *   control-path     what is refused on 49983      process/         the edge in processes of its own
  */
 import type { Server } from "bun";
 import { Fault } from "../contract/fault.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Directory } from "../control/directory.ts";
-import { Tally } from "../work/tally.ts";
 import { answerWith } from "./answer-with.ts";
 import { type Asked, beginCarrying, carry } from "./carriage.ts";
 import { linesTowardsManagement, linesTowardsSandbox } from "./carried-headers.ts";
-import { clientAddress, isFromProxy, TrustedProxies } from "./client-address.ts";
+import { clientAddress, type TrustedProxies } from "./client-address.ts";
 import { internalPath } from "./control-path.ts";
 import type { ClientRequest } from "./front/client-request.ts";
-import { InnerServer, PEER_HEADER, type Peer } from "./inner-server.ts";
-import { type ConnectionLimits, EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
+import { type InnerDoor, InnerServer, PEER_HEADER, peerLine } from "./inner-server.ts";
+import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
+import { NO_PROXIES } from "./management-server.ts";
+import { OwnPlaces, type Places } from "./places.ts";
 import { answerPreflight, headersAskedFor, preflightOf } from "./preflight.ts";
 import { createReach, type EdgeLog, type Way } from "./reach.ts";
 import { type Refusal, refuse } from "./refusal.ts";
 import { targetOf, targetOfUrl } from "./request-target.ts";
-import type { RouteTable } from "./route-table.ts";
+import type { Destination, RouteTable } from "./route-table.ts";
 import { addressOf, type Misaddressed, type SandboxAddress } from "./sandbox-address.ts";
 import type { Dialled } from "./sandbox-socket.ts";
 import { signedLinkOf } from "./signed-link.ts";
@@ -39,7 +41,7 @@ export type { EdgeLog } from "./reach.ts";
 export interface Edge {
   /** Answers a client's request, for a sandbox or for the management interface. Never throws. */
   handle(client: ClientRequest): void;
-  /** What goes to the management interface, and WebSockets, are finished unless `force`. */
+  /** WebSockets are finished unless `force`. */
   stop(force: boolean): Promise<void>;
 }
 
@@ -47,33 +49,20 @@ interface EdgeServices {
   directory: Directory;
   /** Kept by what the directory tells. */
   routes: Pick<RouteTable, "find">;
-  /** Answers what names no sandbox. */
-  management(request: Request, client: ManagementClient): Promise<Response>;
+  /** Where what names no sandbox is answered. */
+  management: InnerDoor;
   log: EdgeLog;
   /** Whose word about the client's address is taken; nobody's unless given. */
   trustedProxies?: TrustedProxies;
-  /** How much is carried at once, if not as much as is usual. */
-  limits?: ConnectionLimits;
-  /** How long a request to the management interface may be silent, if not for the usual time. */
-  idleSeconds?: number;
+  /** How much is carried at once; if not given, as much as is usual. */
+  places?: Places;
 }
-
-/** Who asks the management interface. */
-interface ManagementClient {
-  address: string;
-  /** What the request says of where it comes from is a proxy's word, and the operator takes that. */
-  fromTrustedProxy: boolean;
-  isSecure: boolean;
-}
-
-const NOBODY = new TrustedProxies([]);
 
 export function createEdge(services: EdgeServices): Edge {
-  const { directory, routes, management, log, trustedProxies = NOBODY, idleSeconds } = services;
-  const { perSandbox, perTeam } = services.limits ?? EDGE_CONNECTIONS_DEFAULT;
+  const { directory, routes, management, log, trustedProxies = NO_PROXIES } = services;
+  const places = services.places ?? new OwnPlaces(EDGE_CONNECTIONS_DEFAULT);
   const reach = createReach(directory, routes, log);
-  const [bySandbox, byTeam] = [new Tally(perSandbox), new Tally(perTeam)];
-  const inner = new InnerServer(answerInside, idleSeconds);
+  const webSockets = new InnerServer(answerInside);
 
   function handle(client: ClientRequest): void {
     const target = targetOf(client.target);
@@ -96,28 +85,12 @@ export function createEdge(services: EdgeServices): Edge {
     }
   }
 
-  /**
-   * From now until it is over, a request counts for its sandbox and team. Of a sandbox that is not to be reached just
-   * now the team is not known, and not counted.
-   */
-  function enter(client: ClientRequest, { sandboxId }: SandboxAddress): Refusal | undefined {
-    const team = routes.find(sandboxId)?.access.teamId;
-    const refused = (of: "sandbox" | "team", { most }: Tally): Refusal => ({
-      reason: "too-many-connections",
-      sandboxId,
-      of,
-      most,
-    });
+  /** From now until it is over, a request counts for its sandbox and team. */
+  function enter(client: ClientRequest, sandboxId: string, destination: Destination | undefined): Refusal | undefined {
     if (client.isGone) return undefined;
-    if (!bySandbox.add(sandboxId)) return refused("sandbox", bySandbox);
-    if (team !== undefined && !byTeam.add(team)) {
-      bySandbox.remove(sandboxId);
-      return refused("team", byTeam);
-    }
-    client.onOver = () => {
-      bySandbox.remove(sandboxId);
-      if (team !== undefined) byTeam.remove(team);
-    };
+    const taken = places.take(sandboxId, destination);
+    if ("full" in taken) return { reason: "too-many-connections", sandboxId, of: taken.full, most: taken.most };
+    client.onOver = taken.leave;
     return undefined;
   }
 
@@ -127,7 +100,7 @@ export function createEdge(services: EdgeServices): Edge {
     const preflight = link === undefined ? preflightOf(asked) : undefined;
     if (link !== undefined) await handleSigned(client, target, link);
     else if (preflight !== undefined) await answerWith(client, answerPreflight(preflight));
-    else await handInside(client, client.target, "");
+    else await handInside(client, client.target, management, "");
   }
 
   function handleAddressed(
@@ -139,33 +112,53 @@ export function createEdge(services: EdgeServices): Edge {
     if ("problem" in route) return answerWith(client, refuse(badRequest(400, route.problem), headers));
     const refusal = refusalFor(method, route, target);
     if (refusal !== undefined) return answerWith(client, refuse(refusal, headers));
-    const full = enter(client, route);
+    const destination = routes.find(route.sandboxId);
+    const full = enter(client, route.sandboxId, destination);
     if (full !== undefined) return answerWith(client, refuse(full, headers));
-    if (isWebSocketUpgrade(client) && client.tunnel !== undefined) {
+    if (destination === undefined) return whenAwake(client, target, route);
+    return carryTo(client, target, route, destination);
+  }
+
+  function carryTo(
+    client: ClientRequest,
+    target: string,
+    route: SandboxAddress,
+    destination: Destination,
+  ): Promise<void> | undefined {
+    const { headers } = client;
+    if (upgrades(client)) {
       if (client.bodyBytes !== 0) {
         return answerWith(client, refuse(badRequest(400, "A WebSocket's handshake has no body"), headers));
       }
-      return handInside(client, target, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
+      return handInside(client, target, webSockets.door, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
     }
-    const way = reach.atOnce(route, headers);
-    if (way === undefined || way === "unknown") return toSandbox(client, target, route, way === "unknown");
+    const way = reach.atOnce(route, headers, destination);
+    if (way === undefined) return toSandbox(client, target, route);
     beginCarrying(client, askedOf(client, target, route, way), dialledFor(way), {
       failed(failure) {
         const why = reach.refusalAfter(route, way, failure);
         guarded(client, () =>
-          why === undefined ? toSandbox(client, target, route, false) : answerWith(client, refuse(why, headers)),
+          why === undefined ? toSandbox(client, target, route) : answerWith(client, refuse(why, headers)),
         );
       },
     });
     return undefined;
   }
 
-  async function toSandbox(
-    client: ClientRequest,
-    target: string,
-    route: SandboxAddress,
-    isUnknown: boolean,
-  ): Promise<void> {
+  /** It waits with a place of the sandbox alone, and takes one of its team's when it is known whose it is. */
+  async function whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
+    const mayWake = upgrades(client) || !asksForHealth(client.method, route, target);
+    const found = await reach.awake(route, { headers: client.headers, mayWake });
+    if ("refusal" in found) return await answerWith(client, refused(found.refusal, client, route));
+    if (client.isGone) return;
+    client.onOver?.();
+    client.onOver = undefined;
+    const full = enter(client, route.sandboxId, found.reached);
+    if (full !== undefined) return await answerWith(client, refuse(full, client.headers));
+    await carryTo(client, target, route, found.reached);
+  }
+
+  async function toSandbox(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const { method, headers } = client;
     const asking = {
       headers,
@@ -175,7 +168,7 @@ export function createEdge(services: EdgeServices): Edge {
       },
     };
     const attempt = (way: Way) => carry(client, askedOf(client, target, route, way), dialledFor(way));
-    const outcome = await reach.to(route, asking, attempt, isUnknown);
+    const outcome = await reach.to(route, asking, attempt);
     if ("refusal" in outcome) await answerWith(client, refused(outcome.refusal, client, route));
   }
 
@@ -192,25 +185,20 @@ export function createEdge(services: EdgeServices): Edge {
     }
   }
 
-  /** What Bun's own server answers. `connection` says what becomes of the connection to it. */
-  async function handInside(client: ClientRequest, target: string, connection: string): Promise<void> {
+  /** What a server of Bun's own answers. `connection` says what becomes of the connection to it. */
+  async function handInside(client: ClientRequest, target: string, door: InnerDoor, connection: string): Promise<void> {
     const { method, headers } = client;
-    const lines = linesTowardsManagement(headers, PEER_HEADER) + inner.peerLine(client);
+    const lines = linesTowardsManagement(headers, PEER_HEADER) + peerLine(door, client);
     const asked = { head: `${method} ${target} HTTP/1.1\r\n${lines}${connection}`, mayUpgrade: connection !== "" };
     // It hangs up on a request that is silent for too long, and so do we.
     const failed = () => client.cut();
-    await carry(client, { isGuest: false, ...asked }, { to: inner, tlsName: undefined, until: [] }).catch(failed);
+    await carry(client, { isGuest: false, ...asked }, { to: door, tlsName: undefined, until: [] }).catch(failed);
   }
 
-  async function answerInside(request: Request, server: Server<Relay>, peer: Peer): Promise<Response | undefined> {
+  /** A WebSocket, to a sandbox; nobody else knows this server. */
+  async function answerInside(request: Request, server: Server<Relay>): Promise<Response | undefined> {
     const address = isWebSocketUpgrade(request) ? addressOf(request.headers) : undefined;
-    if (address === undefined) {
-      return await management(request, {
-        address: clientAddress(peer.address, request.headers, trustedProxies),
-        fromTrustedProxy: isFromProxy(peer.address, trustedProxies),
-        isSecure: peer.isSecure,
-      });
-    }
+    if (address === undefined) return refuse(badRequest(400, "Invalid WebSocket handshake"), request.headers);
     if ("problem" in address) return refuse(badRequest(400, address.problem), request.headers);
     try {
       const target = targetOfUrl(request.url);
@@ -227,8 +215,12 @@ export function createEdge(services: EdgeServices): Edge {
 
   return {
     handle,
-    stop: (force) => inner.stop(force),
+    stop: (force) => webSockets.stop(force),
   };
+}
+
+function upgrades(client: ClientRequest): boolean {
+  return client.tunnel !== undefined && isWebSocketUpgrade(client);
 }
 
 function dialledFor({ host, port, tlsName, ended }: Way): Dialled {

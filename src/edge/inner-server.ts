@@ -1,7 +1,8 @@
 /**
- * Bun's own server, behind the front, on a socket of this machine that has no file: it answers for the management
- * interface, and it speaks WebSocket with clients. It trusts nothing that cannot have come from the front alone, which
- * shows a secret: whoever else of this machine finds it is no better off than at the front.
+ * Bun's own server, behind the front, on a socket of this machine that has no file. One answers for the management
+ * interface; another, in each process that carries, speaks WebSocket with clients. It trusts nothing that cannot have
+ * come from the front alone, which shows a secret: whoever else of this machine finds it is no better off than at the
+ * front.
  */
 import { timingSafeEqual } from "node:crypto";
 import http from "node:http";
@@ -10,7 +11,7 @@ import { EDGE_IDLE_MS, EDGE_INNER_HEAD_MAX_BYTES, EDGE_REQUEST_BODY_MAX_BYTES } 
 import { type Relay, relayHandler } from "./websocket-relay.ts";
 
 /** The other end of the client's connection. */
-export interface Peer {
+interface Peer {
   address: string;
   isSecure: boolean;
 }
@@ -22,11 +23,20 @@ type Answering = (request: Request, server: Server<Relay>, peer: Peer) => Promis
 export const PEER_HEADER = "x-sandlot-peer";
 const STRANGER: Peer = { address: "", isSecure: false };
 
+/** Where such a server is, and the word by which it knows the front. */
+export interface InnerDoor {
+  unix: string;
+  secret: string;
+}
+
+/** A header line that says who sends a request, for that server alone. */
+export function peerLine({ secret }: InnerDoor, { peer, isSecure }: { peer: string; isSecure: boolean }): string {
+  return `${PEER_HEADER}: ${secret} ${isSecure ? "https" : "http"} ${peer}\r\n`;
+}
+
 export class InnerServer {
   readonly #server: Server<Relay>;
-  readonly #secret = crypto.randomUUID();
-  /** Where it listens. */
-  readonly unix = `\0sandlot-${crypto.randomUUID()}`;
+  readonly door: InnerDoor = { unix: `\0sandlot-${crypto.randomUUID()}`, secret: crypto.randomUUID() };
 
   constructor(answer: Answering, idleSeconds = EDGE_IDLE_MS / 1000) {
     // For all servers of the process, of which this is the one.
@@ -34,7 +44,7 @@ export class InnerServer {
     // Types have it for ports alone, Bun has it for all. What is said for one request alone counts for ports alone.
     const limit: object = { idleTimeout: idleSeconds };
     this.#server = Bun.serve<Relay>({
-      unix: this.unix,
+      unix: this.door.unix,
       development: false,
       // Bodies are bounded where they are read.
       maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
@@ -48,18 +58,13 @@ export class InnerServer {
     });
   }
 
-  /** A header line that says who sends a request, for this server alone. */
-  peerLine({ peer, isSecure }: { peer: string; isSecure: boolean }): string {
-    return `${PEER_HEADER}: ${this.#secret} ${isSecure ? "https" : "http"} ${peer}\r\n`;
-  }
-
   async stop(force: boolean): Promise<void> {
     await this.#server.stop(force);
   }
 
   #peerOf(told: string | null): Peer {
     const [secret = "", scheme, address = ""] = told?.split(" ") ?? [];
-    const [given, right] = [Buffer.from(secret), Buffer.from(this.#secret)];
+    const [given, right] = [Buffer.from(secret), Buffer.from(this.door.secret)];
     if (given.length !== right.length || !timingSafeEqual(given, right)) return STRANGER;
     return { address, isSecure: scheme === "https" };
   }

@@ -68,6 +68,20 @@ export const EDGE_UNWANTED_BODY_MAX_BYTES = 1024 * 1024;
 export const EDGE_HTTP2_STREAMS_MAX = 256;
 export const EDGE_HTTP2_WINDOW_BYTES = 256 * 1024;
 
+/** Processes that carry, of which there are as many as processors. */
+export const EDGE_PROCESSES_MAX = 8;
+/** From its start until it listens and knows where all sandboxes are. */
+export const EDGE_PROCESS_START_MS = 60_000;
+/** So often a process is asked whether it is of use; after so many questions without an answer it is ended. */
+export const EDGE_PROCESS_PING_MS = 5_000;
+export const EDGE_PROCESS_PINGS_MISSED_MAX = 2;
+/** One that cannot be started is tried again, after longer and longer pauses up to this. */
+export const EDGE_PROCESS_RESTART_MAX_MS = 5_000;
+/** What the server and a process tell each other in one line; the longest are tables of all routes. */
+export const EDGE_PROCESS_LINE_MAX_BYTES = 32 * 1024 * 1024;
+/** Sandboxes and teams of which it is counted what all processes carry for them. */
+export const EDGE_COUNTS_MAX = 16_384;
+
 /** Requests, streams and WebSockets that are carried at once. */
 export interface ConnectionLimits {
   perSandbox: number;

@@ -66,23 +66,33 @@ interface Asking {
 }
 
 export interface Reach {
-  /**
-   * The way to a port if nothing has to be asked or waited for. Undefined: `to` has to find out; `unknown`: so it has,
-   * and the sandbox was looked up in vain.
-   */
-  atOnce(asked: SandboxAddress, headers: ReadHeaders): Way | "unknown" | undefined;
+  /** Where a sandbox is that was looked up in vain, once it can be reached again. */
+  awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Reached<Destination>>;
+  /** The way to a port if nothing has to be asked or waited for. Undefined: `to` has to find out. */
+  atOnce(asked: SandboxAddress, headers: ReadHeaders, destination: Destination): Way | undefined;
   /** What is answered when that way failed so. Undefined: nobody listened, and `to` has more ways to try. */
   refusalAfter(asked: SandboxAddress, way: Way, failure: unknown): Refusal | undefined;
-  to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>, isUnknown?: boolean): Promise<Reached<T>>;
+  to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>>;
 }
 
 export function createReach(directory: Directory, routes: Pick<RouteTable, "find">, log: EdgeLog): Reach {
   const forwards = new LoopbackForwards(directory);
 
-  function atOnce(asked: SandboxAddress, headers: ReadHeaders): Way | "unknown" | undefined {
-    const destination = routes.find(asked.sandboxId);
-    if (destination === undefined) return "unknown";
-    const { endpoint, access, ended } = destination;
+  async function awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Reached<Destination>> {
+    for (let wakes = 0; wakes <= TRANSITION_ROUNDS_MAX; wakes++) {
+      const refusal = await wake(asked, asking);
+      if (refusal !== undefined) return { refusal };
+      const reached = routes.find(asked.sandboxId);
+      if (reached !== undefined) return { reached };
+    }
+    return inTransition(asked);
+  }
+
+  function atOnce(
+    asked: SandboxAddress,
+    headers: ReadHeaders,
+    { endpoint, access, ended }: Destination,
+  ): Way | undefined {
     const { host, runtimePort, ownPorts } = endpoint;
     if (trafficRefusal(access, asked.port, headers.get(TRAFFIC_TOKEN_HEADER)) !== undefined) return undefined;
     if (asked.port === RUNTIME_PORT) return { host, port: runtimePort, tlsName: undefined, maskedHost: null, ended };
@@ -91,18 +101,13 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
     return { host, port: asked.port, tlsName, maskedHost, ended };
   }
 
-  async function to<T>(
-    asked: SandboxAddress,
-    asking: Asking,
-    attempt: Attempt<T>,
-    isUnknown = false,
-  ): Promise<Reached<T>> {
+  async function to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
     const budgetMs = asked.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
     let startedMs = performance.now();
     let wakes = 0;
     for (let tries = 1; ; tries += 1) {
       // Looked up for each try: the sandbox may have ended or moved since the last one.
-      const destination = isUnknown && wakes === 0 ? undefined : routes.find(asked.sandboxId);
+      const destination = routes.find(asked.sandboxId);
       if (destination === undefined) {
         const refusal = await wake(asked, asking);
         if (refusal !== undefined) return { refusal };
@@ -127,7 +132,10 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
   }
 
   /** Undefined: it can be reached, or could a moment ago. */
-  async function wake({ sandboxId, port }: SandboxAddress, { headers, mayWake }: Asking): Promise<Refusal | undefined> {
+  async function wake(
+    { sandboxId, port }: SandboxAddress,
+    { headers, mayWake }: Omit<Asking, "signal">,
+  ): Promise<Refusal | undefined> {
     const accessToken = headers.get(ACCESS_TOKEN_HEADER);
     const trafficToken = headers.get(TRAFFIC_TOKEN_HEADER);
     const woken = await directory.wake(sandboxId, { port, accessToken, trafficToken, mayWake });
@@ -190,7 +198,7 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
     return (ended.aborted ? notFound(asked) : closed(asked)).refusal;
   }
 
-  return { atOnce, refusalAfter, to };
+  return { awake, atOnce, refusalAfter, to };
 }
 
 function toldAs(

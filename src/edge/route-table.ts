@@ -4,12 +4,31 @@
  */
 import type { Route, RouteEvent } from "../control/directory.ts";
 
+/** Where what is carried to a sandbox is counted, and to all of its team, if several processes count together. */
+interface PlaceNumbers {
+  sandbox: number;
+  team: number;
+}
+
+export type PlacedRoute = Route & { places?: PlaceNumbers };
+
+export type PlacedEvent = Exclude<RouteEvent, { kind: "table" | "route" }> | PlacedTable | PlacedChange;
+interface PlacedTable {
+  kind: "table";
+  routes: readonly PlacedRoute[];
+}
+interface PlacedChange {
+  kind: "route";
+  route: PlacedRoute;
+}
+
 export interface Destination {
   endpoint: Route["endpoint"];
   /** As it is now: it may change while a run goes on, and what is carried already goes on with it. */
   access: Route["access"];
   /** Aborted when this run of the sandbox is over: what is carried to it must end then. */
   ended: AbortSignal;
+  places: PlaceNumbers | undefined;
 }
 
 interface Entry extends Destination {
@@ -28,7 +47,7 @@ export class RouteTable {
   }
 
   /** What the directory tells. Never throws and never waits. */
-  take(event: RouteEvent): void {
+  take(event: PlacedEvent): void {
     switch (event.kind) {
       case "table": {
         const there = new Set(event.routes.map(({ sandboxId }) => sandboxId));
@@ -44,12 +63,20 @@ export class RouteTable {
     }
   }
 
-  #enter({ sandboxId, runId, endpoint, access, isOpen }: Route): void {
+  /**
+   * This address will be another sandbox's: whatever is carried there must end, and nobody is led there, whether or not
+   * it has been told that the run is over.
+   */
+  leave(host: string): void {
+    for (const [sandboxId, { endpoint }] of [...this.#entries]) if (endpoint.host === host) this.#remove(sandboxId);
+  }
+
+  #enter({ sandboxId, runId, endpoint, access, isOpen, places }: PlacedRoute): void {
     const before = this.#entries.get(sandboxId);
     const isSameRun = before?.runId === runId;
     if (!isSameRun) this.#remove(sandboxId);
     const over = isSameRun ? before.over : new AbortController();
-    this.#entries.set(sandboxId, { runId, endpoint, access, isOpen, over, ended: over.signal });
+    this.#entries.set(sandboxId, { runId, endpoint, access, isOpen, over, ended: over.signal, places });
   }
 
   #remove(sandboxId: string): void {

@@ -23,6 +23,8 @@ export interface Step {
 interface Recording {
   /** Counters that only rise. */
   read(): Uses;
+  /** Told of each when it begins, if that is of use. */
+  began?(number: number, name: string): void;
   write(step: Step): void;
 }
 
@@ -71,11 +73,14 @@ export function step<T>(name: string, work: () => T): T {
   });
 }
 
+/** A step of another process, as that saw it: what only it knows. */
+type Elsewhere = Pick<Step, "beganAt" | "wallMs" | "uses">;
+
 /** For a step that is no one call: it is over when the answer is called. */
-export function beginStep(name: string): () => void {
+export function beginStep(name: string): (elsewhere?: Elsewhere) => void {
   if (recording === undefined) return nothing;
   const { end } = begin(recording, name);
-  return () => end();
+  return (elsewhere) => end(false, elsewhere);
 }
 
 /** What the step around this used where no counter of the recording shows it. */
@@ -108,20 +113,22 @@ export function stepsOf<T extends object>(subject: T, names: Callable<T>): void 
   }
 }
 
-function begin({ read, write }: Recording, name: string) {
+function begin({ read, began, write }: Recording, name: string) {
   const open: OpenStep = { number: ++last, within: around.getStore(), noted: new Map() };
+  began?.(open.number, name);
   const beganAt = performance.timeOrigin + performance.now();
   const before = read();
   let isOver = false;
-  const end = (failed = false) => {
+  const end = (failed = false, elsewhere?: Elsewhere) => {
     if (isOver) return;
     isOver = true;
     const after = read();
     const wallMs = performance.timeOrigin + performance.now() - beganAt;
     const counted = Object.entries(after).map(([who, ms]) => [who, ms - (before[who] ?? 0)]);
-    const uses = Object.fromEntries([...counted, ...open.noted]);
+    const uses = Object.fromEntries([...counted, ...open.noted, ...Object.entries(elsewhere?.uses ?? {})]);
     const { number, within } = open;
-    write({ number, within: within?.number ?? null, name, beganAt, wallMs, uses, ...(failed ? { failed } : {}) });
+    const times = { beganAt: elsewhere?.beganAt ?? beganAt, wallMs: elsewhere?.wallMs ?? wallMs };
+    write({ number, within: within?.number ?? null, name, ...times, uses, ...(failed ? { failed } : {}) });
   };
   return { open, end };
 }

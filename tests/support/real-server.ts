@@ -16,6 +16,7 @@ import { type Control, createControl } from "../../src/control/control.ts";
 import { ensureFirstRun } from "../../src/control/first-run.ts";
 import { createEdge } from "../../src/edge/edge.ts";
 import { Front } from "../../src/edge/front/front.ts";
+import { serveManagement } from "../../src/edge/management-server.ts";
 import { RouteTable } from "../../src/edge/route-table.ts";
 import type { Host } from "../../src/host/host.ts";
 import { Machine } from "../../src/host/machine.ts";
@@ -90,14 +91,15 @@ export class RealServer implements AsyncDisposable {
     });
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));
-    const management = control.handle;
+    const inner = serveManagement({ management: control.handle });
+    const management = inner.door;
     const edge = createEdge({ directory: control.directory, routes, management, log: () => undefined });
     const front = new Front({ hostname: "127.0.0.1", port: 0, handle: edge.handle });
     await control.start();
     const url = `http://127.0.0.1:${front.port}`;
     return new RealServer(data, machine, store, control, url, firstApiKey, lines, async () => {
       await front.stop(true);
-      await edge.stop(true);
+      await Promise.all([edge.stop(true), inner.stop(true)]);
     });
   }
 

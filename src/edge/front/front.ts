@@ -60,11 +60,6 @@ export class Front implements Http1Owner {
     return pending;
   }
 
-  /** They are among the requests. */
-  get pendingWebSockets(): number {
-    return 0;
-  }
-
   /** Takes no more connections. Resolves when there are none any more; unless `force`, what has begun is finished. */
   async stop(force: boolean): Promise<void> {
     this.isStopping = true;

@@ -9,6 +9,8 @@ import { TrustedProxies } from "../client-address.ts";
 import { createEdge, type Edge } from "../edge.ts";
 import { Front } from "../front/front.ts";
 import type { ConnectionLimits } from "../limits.ts";
+import { serveManagement } from "../management-server.ts";
+import { OwnPlaces } from "../places.ts";
 import { type Destination, RouteTable } from "../route-table.ts";
 import { SELF_SIGNED } from "./self-signed.ts";
 
@@ -18,6 +20,7 @@ export const SANDBOX = "i0123456789abcdefghij";
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket;
 
 export class EdgeUnderTest implements AsyncDisposable {
+  readonly #management = serveManagement({ management: () => this.management() });
   readonly #edge: Edge;
   readonly #front: Front;
   readonly #tlsFront: Front;
@@ -36,9 +39,9 @@ export class EdgeUnderTest implements AsyncDisposable {
   constructor(trustedProxies = new TrustedProxies([]), limits?: ConnectionLimits) {
     const routes = { find: (id: string) => this.find(id) };
     const log = (message: string) => this.logged.push(message);
-    const management = () => this.management();
+    const management = this.#management.door;
     const services = { directory: this.#directory(), routes, management, log, trustedProxies };
-    this.#edge = createEdge({ ...services, ...(limits && { limits }) });
+    this.#edge = createEdge({ ...services, ...(limits && { places: new OwnPlaces(limits) }) });
     this.place();
     this.#front = new Front({ hostname: "127.0.0.1", port: 0, handle: this.#edge.handle });
     this.#tlsFront = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: this.#edge.handle });
@@ -59,7 +62,7 @@ export class EdgeUnderTest implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#front.stop(true), this.#tlsFront.stop(true)]);
-    await this.#edge.stop(true);
+    await Promise.all([this.#edge.stop(true), this.#management.stop(true)]);
   }
 
   /** A request to a port of the sandbox, through the edge. */

@@ -47,6 +47,11 @@ export class Network {
   readonly #onLink: OnLinkSet;
   /** Slots of sandboxes that were found running. */
   readonly #adopted: number[] = [];
+  /**
+   * Called before an address may be another sandbox's: resolves when nobody on this machine sends anything there any
+   * more that was meant for the one before. Must not reject.
+   */
+  leave: (address: string) => Promise<void> = async () => undefined;
   #isStrict = false;
   #mtu = MTU_DEFAULT;
 
@@ -243,7 +248,7 @@ export class Network {
    */
   async free(slot: number, comesBack?: string): Promise<void> {
     // Also what is only being said: a build that is cancelled gives its slot back while it opens a way.
-    await this.#egress.forget(slot);
+    await Promise.all([this.#egress.forget(slot), this.leave(this.address(slot))]);
     if (comesBack === undefined) this.#forgetFlows(slot);
     else this.#flows.set(slot, comesBack);
     this.#slots.free(slot);

@@ -1,5 +1,6 @@
 /** The text alone; network-walls.test.ts in tests/security sends packets against it. */
 import { describe, expect, test } from "bun:test";
+import { edgeId } from "../system/id-range.ts";
 import { CLOSED_RANGES } from "./address-plan.ts";
 import { admitAll, replaceOnLink, ruleset } from "./ruleset.ts";
 
@@ -77,15 +78,23 @@ describe("the table of a server", () => {
     expect(chain(ruleset({ ...facts, relay: undefined }), "here")).toHaveLength(2);
   });
 
-  test("lets nobody but root, the relay that was asked, and what was asked for into a sandbox", () => {
+  test("lets nobody but root, the edge, the relay that was asked, and what was asked for into a sandbox", () => {
     const text = ruleset(facts);
-    const root = 'oifname "slotabcd-*" meta skuid != 0 drop';
-    expect(chain(text, "from_machine")).toEqual(["meta skuid 4321 jump from_relay", root]);
-    expect(chain(ruleset({ ...facts, relay: undefined }), "from_machine")).toEqual([root]);
+    const others = [`meta skuid ${edgeId(facts.net)} jump from_edge`, 'oifname "slotabcd-*" meta skuid != 0 drop'];
+    expect(chain(text, "from_machine")).toEqual(["meta skuid 4321 jump from_relay", ...others]);
+    expect(chain(ruleset({ ...facts, relay: undefined }), "from_machine")).toEqual(others);
     expect(chain(text, "to_sandbox")).toEqual([
       "ip daddr vmap @slots_in",
       "ct state established,related accept",
       "drop",
+    ]);
+  });
+
+  test("lets the edge begin connections to its sandboxes, and to nobody else", () => {
+    expect(chain(ruleset(facts), "from_edge")).toEqual([
+      'oifname "slotabcd-*" accept',
+      "meta l4proto != tcp jump refuse",
+      "tcp flags & (fin | syn | rst | ack) == syn jump refuse",
     ]);
   });
 

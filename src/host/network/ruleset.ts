@@ -3,12 +3,14 @@
  *
  * The table closes everything that is not plainly the outside: from the first packet on, a sandbox reaches neither this
  * machine, nor its neighbours, nor private networks; forged sources and IPv6 are dropped. What is closed answers at
- * once that it is, so that no program waits for a time-out. On this machine only root, that is the server, reaches a
- * sandbox: the edge is the one door for everybody else. The server's own address, where the DNS relay listens, answers
- * its sandboxes and the machine itself alone: the kernel would take packets for it on any interface.
+ * once that it is, so that no program waits for a time-out. On this machine only root, that is the server, and its edge
+ * reach a sandbox: the edge is the one door for everybody else, and begins no connection to anywhere else. The server's
+ * own address, where the DNS relay listens, answers its sandboxes and the machine itself alone: the kernel would take
+ * packets for it on any interface.
  */
 
 import { CONNECTIONS_PER_SANDBOX_MAX } from "../limits.ts";
+import { edgeId } from "../system/id-range.ts";
 import { CLOSED_RANGES, gatewayAddress, netAddress, SLOT_RANGE } from "./address-plan.ts";
 import {
   ANY_INTERFACE,
@@ -115,7 +117,13 @@ ${relayPorts === undefined ? "" : `    ip daddr ${gateway} tcp dport ${relayPort
   }
   chain from_machine {
     type filter hook output priority filter; policy accept;
-${relay === undefined ? "" : `    meta skuid ${relay.uid} jump from_relay\n`}    oifname ${ours} meta skuid != 0 drop
+${relay === undefined ? "" : `    meta skuid ${relay.uid} jump from_relay\n`}    meta skuid ${edgeId(net)} jump from_edge
+    oifname ${ours} meta skuid != 0 drop
+  }
+  chain from_edge {
+    oifname ${ours} accept
+    meta l4proto != tcp jump refuse
+    tcp flags & (fin | syn | rst | ack) == syn jump refuse
   }
   chain from_relay {
     oifname ${ours} ip daddr vmap @${mapOf("relay")}

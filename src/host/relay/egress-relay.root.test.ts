@@ -3,12 +3,12 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { until } from "../../work/testing/until.ts";
 import { EgressRelay } from "./egress-relay.ts";
 import { hello } from "./testing/hello.ts";
 import { type NameTable, openNameTable } from "./testing/name-table.ts";
 import { RawClient } from "./testing/raw-client.ts";
 import { allowing, type Outside, openOutside, openSource } from "./testing/relay-fixture.ts";
-import { until } from "./testing/until.ts";
 
 const GATEWAY = "127.53.0.1";
 const SANDBOX = "127.53.0.9";

@@ -5,6 +5,7 @@
  */
 
 import { Fault } from "../../contract/fault.ts";
+import { boundedLines } from "../../work/bounded-lines.ts";
 import { described, type Log } from "../../work/log.ts";
 import type { EgressPolicy } from "../host.ts";
 import {
@@ -19,7 +20,7 @@ import {
 import { ID_COUNT, RELAY_ID_FIRST } from "../system/id-range.ts";
 import { overloaded } from "../system/overload.ts";
 import type { Ports } from "./program/connection-relay.ts";
-import { boundedLines, type RelayAnswer, type RelayRequest } from "./relay-messages.ts";
+import type { RelayAnswer, RelayRequest } from "./relay-messages.ts";
 import { bundleRelay, relayConnectionsMax, spawnRelay } from "./relay-process.ts";
 
 interface RelayOptions {

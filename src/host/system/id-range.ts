@@ -16,6 +16,14 @@ export const SHARED_IDS: IdRange = { first: HOST_ID_FIRST };
 /** Processes that carry the connections of sandboxes have ids of their own, as many as sandboxes have. */
 export const RELAY_ID_FIRST = HOST_ID_FIRST - ID_COUNT;
 
+/** Those that carry the requests of clients, too; all of one server have the same, or they could not share a port. */
+const EDGE_ID_FIRST = RELAY_ID_FIRST - ID_COUNT;
+
+/** No two servers of a machine have the same net. */
+export function edgeId(net: number): number {
+  return EDGE_ID_FIRST + (net % ID_COUNT);
+}
+
 /** The machine's root, as disks with plain ids have it: what overlays keep there for themselves is its own. */
 export const HOST_ROOT_ON_DISK = ID_COUNT;
 

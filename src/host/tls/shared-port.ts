@@ -1,7 +1,7 @@
 /**
- * Two listeners on one port, for the moment in which one takes over from the other. Left alone, the kernel would spread
- * new connections over both, and those that the older one has not taken yet would be reset when it closes. So all new
- * ones are led to the newer, and the older closes when nobody has come to it for a while.
+ * Two generations of listeners on one port, for the moment in which one takes over from the other. Left alone, the
+ * kernel would spread new connections over both, and those that the older one has not taken yet would be reset when it
+ * closes. So all new ones are led to the newer, and the older closes when nobody has come to it for a while.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
@@ -18,17 +18,19 @@ const SOL_SOCKET = 1;
 const SO_ATTACH_REUSEPORT_CBPF = 51;
 const BPF_RETURN = 6;
 const LISTENING = "0A";
-/** Of the sockets of one port in the order in which they began to listen: the newer of two. */
-const SECOND = 1;
 
 /**
- * From now on, as long as anybody listens on it: where two listeners share the port, new connections go to the newer.
- * (Where there is one, the kernel finds no second and takes that one.) False where the kernel does not do it.
+ * From now on, as long as anybody listens on it: where two generations of listeners share the port, new connections go
+ * to the newer. A generation is one socket of each of `processes`, this one among them. The kernel is told the number
+ * of the first socket of the second generation, in the order in which they began to listen. Where there is one
+ * generation there is no such number, and it spreads connections over all. When a socket closes, the last takes its
+ * number: so while the first generation goes, in whatever order, that number means a socket of the second until none of
+ * the first is left. False where the kernel does not do it.
  */
-export function leadToNewest(port: number): boolean {
+export function leadToNewest(port: number, processes = 1): boolean {
   const instruction = Buffer.alloc(8);
   instruction.writeUInt16LE(BPF_RETURN, 0);
-  instruction.writeUInt32LE(SECOND, 4);
+  instruction.writeUInt32LE(processes, 4);
   const program = Buffer.alloc(16);
   program.writeUInt16LE(1, 0);
   program.writeBigUInt64LE(BigInt(ptr(instruction)), 8);

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { SEED } from "../../../work/testing/seed.ts";
+import { until } from "../../../work/testing/until.ts";
 import { hello } from "../testing/hello.ts";
 import type { RawClient } from "../testing/raw-client.ts";
 import { allowing, type Outside, openOutside, RelayFixture, SANDBOX } from "../testing/relay-fixture.ts";
 import { Seeded } from "../testing/seeded.ts";
-import { until } from "../testing/until.ts";
 import { ALERT_DENIED } from "./client-hello.ts";
 
 const A = "127.0.0.2";

@@ -2,8 +2,9 @@
  * The process of the relay. It has no rights of its own and nothing to read but what sandboxes and servers send, and
  * what the server tells it on standard input; it ends when that does.
  */
+import { boundedLines } from "../../../work/bounded-lines.ts";
 import { RELAY_MESSAGE_MAX_BYTES } from "../../limits.ts";
-import { boundedLines, type RelayAnswer, type RelayRequest, type RelayStart } from "../relay-messages.ts";
+import type { RelayAnswer, RelayRequest, RelayStart } from "../relay-messages.ts";
 import { BOUNDS } from "./bounds.ts";
 import { ConnectionRelay } from "./connection-relay.ts";
 

@@ -1,9 +1,9 @@
 /** The bounds of the relay, each by going over it. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { until } from "../../../work/testing/until.ts";
 import { extension, hello } from "../testing/hello.ts";
 import type { RawClient } from "../testing/raw-client.ts";
 import { allowing, type Outside, openOutside, openSource, RelayFixture, SANDBOX } from "../testing/relay-fixture.ts";
-import { until } from "../testing/until.ts";
 import type { Bounds } from "./bounds.ts";
 
 const A = "127.0.0.2";

@@ -1,0 +1,305 @@
+/** The edge as the server runs it: processes without rights, on loopback. Needs root to give rights up. */
+import { afterAll, expect, test } from "bun:test";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Directory, Route, RouteEvent } from "../../control/directory.ts";
+import { serveManagement } from "../../edge/management-server.ts";
+import type { EdgeProcesses } from "../../edge/process/edge-processes.ts";
+import { hostOf, SANDBOX } from "../../edge/testing/edge-under-test.ts";
+import { SELF_SIGNED } from "../../edge/testing/self-signed.ts";
+import { freePort } from "../../work/testing/free-port.ts";
+import { until } from "../../work/testing/until.ts";
+import { bundleEdge, startEdge } from "./edge-start.ts";
+
+const PROCESSES = 3;
+const LIMITS = { perSandbox: 5, perTeam: 100 };
+const TEST_MS = 120_000;
+const folder = mkdtempSync(join(tmpdir(), "edge-"));
+// Others than root must be able to pass through it.
+chmodSync(folder, 0o711);
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let nets = 0;
+
+/** Processes of an edge, and a directory in the test's hands. */
+class Edge implements AsyncDisposable {
+  readonly port = freePort();
+  readonly logged: string[] = [];
+  readonly #management = serveManagement({ management: async () => new Response("management") });
+  #tell: (event: RouteEvent) => void = () => undefined;
+  wake: Directory["wake"] = async () => ({ refused: "not-found" });
+  processes!: EdgeProcesses;
+
+  static async open(pingMs?: number): Promise<Edge> {
+    const edge = new Edge();
+    const net = ++nets;
+    const runFolder = mkdtempSync(join(folder, "run-"));
+    chmodSync(runFolder, 0o711);
+    edge.processes = await startEdge({
+      program: await bundleEdge({ runFolder }),
+      net,
+      directory: {
+        follow: (listener) => {
+          edge.#tell = listener;
+          listener({ kind: "table", routes: [edge.route("127.0.0.1")] });
+        },
+        wake: (id, request) => edge.wake(id, request),
+        forward: async () => undefined,
+        findSigned: async () => undefined,
+      },
+      management: edge.#management.door,
+      trustedProxies: [],
+      limits: LIMITS,
+      log: (message) => edge.logged.push(message),
+      processes: PROCESSES,
+      ...(pingMs !== undefined && { pingMs }),
+    });
+    await edge.processes.begin({ hostname: "127.0.0.1", port: edge.port, idleMs: 60_000 });
+    return edge;
+  }
+
+  route(host: string, runId = "run-1"): Route {
+    const access = { teamId: "team", trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
+    const endpoint = { host, runtimePort: 1, ownPorts: true };
+    return { sandboxId: SANDBOX, runId, endpoint, access, isOpen: true };
+  }
+
+  tell(event: RouteEvent): void {
+    this.#tell(event);
+  }
+
+  /** Over a connection of its own, so that the kernel chooses who takes it. */
+  fetch(port: number, init: RequestInit = {}): Promise<Response> {
+    const headers = { host: hostOf(port), connection: "close" };
+    return fetch(`http://127.0.0.1:${this.port}/`, { ...init, headers });
+  }
+
+  get pids(): number[] {
+    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8");
+    const isEdge = (pid: number) => commandOf(pid).includes(`${folder}/run-`);
+    return children.trim().split(" ").map(Number).filter(isEdge);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.processes.close();
+    await this.#management.stop(true);
+  }
+}
+
+/** A service that begins its answers and ends them when it is stopped. */
+function holding() {
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    fetch: () => new Response(new ReadableStream({ start: (controller) => controller.enqueue("begun") })),
+  });
+  return { port: server.port ?? 0, [Symbol.asyncDispose]: () => server.stop(true) };
+}
+
+function answering(text: string) {
+  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response(text) });
+  return { port: server.port ?? 0, [Symbol.asyncDispose]: () => server.stop(true) };
+}
+
+/** The answer to a stream, once its first piece is there. */
+async function begun(edge: Edge, port: number): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+  const reader = (await edge.fetch(port)).body?.getReader();
+  if (reader === undefined) throw new Error("there is no answer");
+  await reader.read();
+  return reader;
+}
+
+/** How a stream ended: it must not seem whole. */
+async function ending(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<string> {
+  try {
+    return (await reader.read()).done ? "whole" : "more";
+  } catch {
+    return "cut";
+  }
+}
+
+/** Nothing, if it has ended since. */
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+function rightsOf(pid: number): string[] {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return ["Uid", "CapEff", "NoNewPrivs", "Groups"].map(
+    (name) => RegExp(`^${name}:[^\\S\\n]*(.*?)[^\\S\\n]*$`, "m").exec(status)?.[1] ?? "",
+  );
+}
+
+test(
+  "all processes answer, for sandboxes and for the management interface, and may listen but nothing else",
+  async () => {
+    await using edge = await Edge.open();
+    await using service = answering("from the sandbox");
+    for (let asked = 0; asked < 12; asked++)
+      expect(await (await edge.fetch(service.port)).text()).toBe("from the sandbox");
+    const plain = await fetch(`http://127.0.0.1:${edge.port}/health`);
+    expect(await plain.text()).toBe("management");
+    expect(edge.pids).toHaveLength(PROCESSES);
+    for (const pid of edge.pids) {
+      const [uid = "", effective, isBound, groups] = rightsOf(pid);
+      expect(Number(uid.split("\t")[0])).toBeGreaterThan(65_535);
+      // CAP_NET_BIND_SERVICE.
+      expect([effective, isBound, groups]).toEqual(["0000000000000400", "1", ""]);
+    }
+  },
+  TEST_MS,
+);
+
+test(
+  "what is carried to a sandbox is bounded over all processes, and a process that dies gives its places back",
+  async () => {
+    await using edge = await Edge.open();
+    await using service = holding();
+    const held = await Promise.all(Array.from({ length: LIMITS.perSandbox }, () => begun(edge, service.port)));
+    for (let asked = 0; asked < 12; asked++) expect((await edge.fetch(service.port)).status).toBe(429);
+    await held[0]?.cancel();
+    await until("a place is free", async () => (await Promise.resolve(edge.fetch(service.port))).status === 200);
+
+    for (const pid of edge.pids) process.kill(pid, "SIGKILL");
+    for (const reader of held.slice(1)) expect(await ending(reader)).toBe("cut");
+    await until("they are replaced", () => edge.logged.filter((line) => line.includes("ended")).length === PROCESSES);
+    await until("they listen", () =>
+      edge.fetch(service.port).then(
+        ({ status }) => status === 200,
+        () => false,
+      ),
+    );
+  },
+  TEST_MS,
+);
+
+test(
+  "a process that dies is replaced, the others go on, and the new one knows where sandboxes are",
+  async () => {
+    await using edge = await Edge.open();
+    await using quick = answering("answered");
+    const [first, ...others] = edge.pids;
+    process.kill(first ?? 0, "SIGKILL");
+    await until("it is told", () => edge.logged.some((line) => line.includes("a process of the edge ended")));
+    await until("there are as many again", () => edge.pids.length === PROCESSES);
+    expect(edge.pids).toEqual(expect.arrayContaining(others));
+    let answered = 0;
+    await until("all take connections", async () => {
+      answered = await edge.fetch(quick.port).then(
+        ({ status }) => (status === 200 ? answered + 1 : 0),
+        () => 0,
+      );
+      return answered > 4 * PROCESSES;
+    });
+  },
+  TEST_MS,
+);
+
+test(
+  "an address is left by all processes before it is another's, whether or not it was told that the run is over",
+  async () => {
+    await using edge = await Edge.open();
+    await using service = holding();
+    const held = await Promise.all(Array.from({ length: LIMITS.perSandbox }, () => begun(edge, service.port)));
+    await edge.processes.leave("127.0.0.1");
+    for (const reader of held) expect(await ending(reader)).toBe("cut");
+    for (let asked = 0; asked < 12; asked++) {
+      const refused = await edge.fetch(service.port);
+      expect([refused.status, await refused.text()]).toEqual([502, expect.stringContaining("was not found")]);
+    }
+    // Nobody was told of it since.
+    await edge.processes.leave("127.0.0.1");
+  },
+  TEST_MS,
+);
+
+test(
+  "a process that says nothing any more is ended before an address is another's",
+  async () => {
+    await using edge = await Edge.open(300);
+    const [first = 0] = edge.pids;
+    process.kill(first, "SIGSTOP");
+    await edge.processes.leave("127.0.0.1");
+    expect(existsSync(`/proc/${first}`)).toBe(false);
+    await until("it is replaced", () => edge.pids.length === PROCESSES);
+  },
+  TEST_MS,
+);
+
+test(
+  "a sandbox is woken through the server, and what was told before the answer is known by then",
+  async () => {
+    await using edge = await Edge.open();
+    await using service = answering("awake");
+    edge.tell({ kind: "over", sandboxId: SANDBOX, runId: "run-1" });
+    let wakes = 0;
+    edge.wake = async () => {
+      wakes += 1;
+      edge.tell({ kind: "route", route: edge.route("127.0.0.1", `run-${wakes + 1}`) });
+      return { woken: true };
+    };
+    for (let asked = 0; asked < 12; asked++) expect(await (await edge.fetch(service.port)).text()).toBe("awake");
+    expect(wakes).toBeGreaterThanOrEqual(1);
+  },
+  TEST_MS,
+);
+
+test(
+  "a new generation of listeners gets all new connections, and nobody is turned away when the old one goes",
+  async () => {
+    await using edge = await Edge.open();
+    const settings = { hostname: "127.0.0.1", port: freePort(), idleMs: 60_000, tls: SELF_SIGNED };
+    let current = await edge.processes.begin(settings);
+    const failed: string[] = [];
+    const answered = [0, 0, 0, 0];
+    let isOver = false;
+    const callers = answered.map(async (_none, caller) => {
+      while (!isOver) {
+        const init = { keepalive: false, tls: { rejectUnauthorized: false } };
+        await fetch(`https://127.0.0.1:${settings.port}/`, init as RequestInit)
+          .then((answer) => answer.text())
+          .catch((error: unknown) => failed.push(String(error)));
+        answered[caller] = (answered[caller] ?? 0) + 1;
+      }
+    });
+    /** Nobody's connection is from before: each has made another one since. */
+    const more = async () => {
+      const before = [...answered];
+      await until("all callers called", () => answered.every((count, at) => count >= (before[at] ?? 0) + 2));
+    };
+    for (let change = 0; change < 6; change++) {
+      const before = current;
+      current = await edge.processes.begin(settings);
+      await more();
+      await before.stop(false);
+      await more();
+    }
+    isOver = true;
+    await Promise.all(callers);
+    expect(failed).toEqual([]);
+    await current.stop(true);
+  },
+  TEST_MS,
+);
+
+test(
+  "a port that cannot be had is told, and the processes go on",
+  async () => {
+    await using edge = await Edge.open();
+    const taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+    const begin = () => edge.processes.begin({ hostname: "127.0.0.1", port: taken.port, idleMs: 1000 });
+    await expect(begin()).rejects.toThrow("Failed to listen");
+    taken.stop(true);
+    const listening = await begin();
+    expect(await listening.carriesAnything()).toBe(false);
+    await listening.stop(false);
+    expect(edge.logged).toEqual([]);
+  },
+  TEST_MS,
+);

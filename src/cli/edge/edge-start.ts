@@ -1,0 +1,90 @@
+/** Starts the processes of the edge, and gives them the memory in which they count together. */
+import { chmodSync, chownSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { dirname, join } from "node:path";
+import type { Directory } from "../../control/directory.ts";
+import type { InnerDoor } from "../../edge/inner-server.ts";
+import { type ConnectionLimits, EDGE_PROCESS_LINE_MAX_BYTES, EDGE_PROCESSES_MAX } from "../../edge/limits.ts";
+import { EdgeProcesses } from "../../edge/process/edge-processes.ts";
+import type { StartedProcess } from "../../edge/process/process-hold.ts";
+import { countsBytes, SharedCounts } from "../../edge/process/shared-counts.ts";
+import type { EdgeLog } from "../../edge/reach.ts";
+import type { DataFolder } from "../../host/system/data-folder.ts";
+import { edgeId } from "../../host/system/id-range.ts";
+import { openFilesMax } from "../../host/system/open-files.ts";
+import { bundleProgram, spawnUnprivileged } from "../../host/system/unprivileged-process.ts";
+import { boundedLines } from "../../work/bounded-lines.ts";
+
+const PROGRAM = join(import.meta.dir, "edge-program.ts");
+/** Clients of all addresses come, and ports below 1024 are asked for. */
+const CAPABILITY = "net_bind_service";
+
+interface EdgeAbout {
+  /** As `bundleEdge` answered. */
+  program: string;
+  /** Of this server's sandboxes: no other server on this machine has it. */
+  net: number;
+  directory: Directory;
+  management: InnerDoor;
+  trustedProxies: readonly string[];
+  limits: ConnectionLimits;
+  log: EdgeLog;
+  /** How many, if not as many as is usual on this machine. */
+  processes?: number;
+  /** How often each is asked whether it is of use, if not as often as is usual. */
+  pingMs?: number;
+}
+
+/** The program, in a folder of its own that everybody can read. */
+export function bundleEdge({ runFolder }: Pick<DataFolder, "runFolder">): Promise<string> {
+  return bundleProgram(PROGRAM, runFolder, "edge");
+}
+
+export async function startEdge({
+  program,
+  net,
+  log,
+  processes = usual(),
+  ...about
+}: EdgeAbout): Promise<EdgeProcesses> {
+  const uid = edgeId(net);
+  const countsFile = join(dirname(program), "counts");
+  writeFileSync(countsFile, new Uint8Array(countsBytes(processes)), { mode: 0o600 });
+  chmodSync(countsFile, 0o600);
+  chownSync(countsFile, uid, uid);
+  const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
+  const start = () => started(program, uid, log);
+  return await EdgeProcesses.open({ ...about, processes, start, counts, countsFile, log });
+}
+
+function usual(): number {
+  return Math.min(availableParallelism(), EDGE_PROCESSES_MAX);
+}
+
+function started(program: string, uid: number, log: EdgeLog): StartedProcess {
+  const child = spawnUnprivileged({ program, uid, files: openFilesMax(), capability: CAPABILITY });
+  void logComplaints(child.stderr, log);
+  return {
+    lines: boundedLines(child.stdout, EDGE_PROCESS_LINE_MAX_BYTES),
+    send(line) {
+      try {
+        child.stdin.write(line);
+        void Promise.resolve(child.stdin.flush()).catch(() => undefined);
+      } catch {
+        // It is going; the next one is told everything.
+      }
+    },
+    kill: () => child.kill("SIGKILL"),
+    exited: child.exited.then(() => `${child.signalCode ?? `exit code ${child.exitCode}`}`),
+  };
+}
+
+async function logComplaints(stderr: ReadableStream<Uint8Array>, log: EdgeLog): Promise<void> {
+  try {
+    for await (const line of boundedLines(stderr, EDGE_PROCESS_LINE_MAX_BYTES)) {
+      if (line !== "") log("a process of the edge says", { line });
+    }
+  } catch {
+    // It is over.
+  }
+}

@@ -1,0 +1,32 @@
+/** An edge and its listeners in this process, in front of a management interface. For tests. */
+
+import { TrustedProxies } from "../../edge/client-address.ts";
+import { createEdge } from "../../edge/edge.ts";
+import { Front } from "../../edge/front/front.ts";
+import type { FrontSettings, Fronts, Listening } from "../../edge/front/fronts.ts";
+import { serveManagement } from "../../edge/management-server.ts";
+import { unasked } from "../../edge/testing/unasked.ts";
+import { leadToNewest } from "../../host/tls/shared-port.ts";
+
+type Management = Parameters<typeof serveManagement>[0];
+
+export class OwnFronts implements Fronts {
+  readonly #management: ReturnType<typeof serveManagement>;
+  readonly #edge: ReturnType<typeof createEdge>;
+
+  constructor(services: Management) {
+    const { trustedProxies = new TrustedProxies([]) } = services;
+    this.#management = serveManagement(services);
+    this.#edge = createEdge({ ...unasked(), management: this.#management.door, trustedProxies });
+  }
+
+  async begin(settings: FrontSettings): Promise<Listening> {
+    const front = new Front({ ...settings, reusePort: true, handle: this.#edge.handle });
+    if (settings.tls !== undefined) leadToNewest(settings.port);
+    return { carriesAnything: async () => front.pendingRequests > 0, stop: (force) => front.stop(force) };
+  }
+
+  async stop(force: boolean): Promise<void> {
+    await Promise.all([this.#edge.stop(force), this.#management.stop(force)]);
+  }
+}

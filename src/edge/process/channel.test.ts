@@ -1,0 +1,67 @@
+import { expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { Channel } from "./channel.ts";
+
+interface Calls {
+  add(one: number, other: number): number;
+  nothing(): Promise<undefined>;
+  refuse(): never;
+  fail(): never;
+  wait(): Promise<string>;
+}
+
+function pair(calls: object) {
+  const lines: string[] = [];
+  const theirs = new Channel<Calls>((line) => queueMicrotask(() => ours.received(line)), calls);
+  const ours = new Channel<Calls>((line) => {
+    lines.push(line);
+    queueMicrotask(() => theirs.received(line));
+  }, {});
+  return { ours, lines };
+}
+
+const { promise, resolve } = Promise.withResolvers<string>();
+const calls: Calls = {
+  add: (one, other) => one + other,
+  nothing: async () => undefined,
+  refuse: () => {
+    throw new Fault(429, "too often", { errorCode: "often", headers: { "retry-after": "1" } });
+  },
+  fail: () => {
+    throw new TypeError("broken");
+  },
+  wait: () => promise,
+};
+
+test("calls are answered in any order, each with its own", async () => {
+  const { ours, lines } = pair(calls);
+  const waits = ours.call("wait");
+  expect(await ours.call("add", 2, 3)).toBe(5);
+  expect(await ours.call("nothing")).toBeUndefined();
+  resolve("at last");
+  expect(await waits).toBe("at last");
+  expect(lines).toHaveLength(3);
+});
+
+test("a Fault arrives as one, and what else is thrown says what it was", async () => {
+  const { ours } = pair(calls);
+  const fault = await ours.call("refuse").catch((thrown: unknown) => thrown as Fault);
+  expect(fault).toMatchObject({ status: 429, message: "too often", errorCode: "often" });
+  expect(fault).toHaveProperty("headers.retry-after", "1");
+  await expect(ours.call("fail")).rejects.toThrow("TypeError: broken");
+});
+
+test("only what is offered can be called, by whoever is at the other end", async () => {
+  const { ours } = pair(calls);
+  for (const name of ["constructor", "toString", "__proto__", "absent"]) {
+    await expect(ours.call(name as "fail")).rejects.toThrow(`nobody here knows the call "${name}"`);
+  }
+});
+
+test("when the other side is gone, all that was asked is refused, and all that is asked later", async () => {
+  const { ours } = pair({ wait: () => new Promise(() => undefined) });
+  const waits = ours.call("wait");
+  ours.close();
+  await expect(waits).rejects.toThrow("a process of the edge ended");
+  await expect(ours.call("nothing")).rejects.toThrow("a process of the edge ended");
+});

@@ -1,0 +1,99 @@
+/**
+ * Calls between the server and a process of the edge: one JSON object a line, in both directions. A call begins when
+ * its line comes, so what is called first begins first; answers come in any order.
+ */
+import { Fault } from "../../contract/fault.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: the arguments of any function.
+type Functions<T> = { [Name in keyof T]: (...args: any[]) => unknown };
+
+interface Call {
+  id: number;
+  call: string;
+  args: unknown[];
+}
+
+interface Answer {
+  id: number;
+  value?: unknown;
+  fault?: PlainFault;
+}
+
+interface PlainFault {
+  status: number;
+  message: string;
+  errorCode?: string;
+  headers: Record<string, string>;
+}
+
+type Asked = PromiseWithResolvers<unknown>;
+
+export class Channel<Theirs extends Functions<Theirs>> {
+  readonly #send: (line: string) => void;
+  readonly #own: Readonly<Record<string, unknown>>;
+  readonly #asked = new Map<number, Asked>();
+  #lastId = 0;
+  #isClosed = false;
+
+  /** `own` is what the other side may call: these functions and no others. */
+  constructor(send: (line: string) => void, own: object) {
+    this.#send = send;
+    this.#own = own as Readonly<Record<string, unknown>>;
+  }
+
+  /** Rejects with the other side's Fault, or when the other side is gone. */
+  call<Name extends keyof Theirs & string>(
+    name: Name,
+    ...args: Parameters<Theirs[Name]>
+  ): Promise<Awaited<ReturnType<Theirs[Name]>>> {
+    if (this.#isClosed) return Promise.reject(gone());
+    const id = ++this.#lastId;
+    const asked: Asked = Promise.withResolvers();
+    this.#asked.set(id, asked);
+    this.#send(`${JSON.stringify({ id, call: name, args } satisfies Call)}\n`);
+    return asked.promise as Promise<Awaited<ReturnType<Theirs[Name]>>>;
+  }
+
+  /** Throws when the line is nothing that this side understands. */
+  received(line: string): void {
+    const message = JSON.parse(line) as Call | Answer;
+    if ("call" in message) void this.#perform(message);
+    else this.#answered(message);
+  }
+
+  /** The other side is gone. */
+  close(): void {
+    this.#isClosed = true;
+    for (const { reject } of this.#asked.values()) reject(gone());
+    this.#asked.clear();
+  }
+
+  async #perform({ id, call, args }: Call): Promise<void> {
+    const own = Object.hasOwn(this.#own, call) ? this.#own[call] : undefined;
+    let answer: Answer;
+    try {
+      if (typeof own !== "function") throw new Error(`nobody here knows the call ${JSON.stringify(call)}`);
+      answer = { id, value: await own(...args) };
+    } catch (thrown) {
+      answer = { id, fault: plain(thrown) };
+    }
+    if (!this.#isClosed) this.#send(`${JSON.stringify(answer)}\n`);
+  }
+
+  #answered({ id, value, fault }: Answer): void {
+    const asked = this.#asked.get(id);
+    this.#asked.delete(id);
+    if (fault === undefined) asked?.resolve(value);
+    else asked?.reject(new Fault(fault.status, fault.message, fault));
+  }
+}
+
+function plain(thrown: unknown): PlainFault {
+  if (!(thrown instanceof Fault)) return { status: 500, message: String(thrown), headers: {} };
+  const { status, message, errorCode, headers } = thrown;
+  return { status, message, headers, ...(errorCode !== undefined && { errorCode }) };
+}
+
+function gone(): Fault {
+  return new Fault(503, "a process of the edge ended");
+}

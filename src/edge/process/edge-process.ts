@@ -1,0 +1,106 @@
+/**
+ * The edge as a process of its own has it: its routes come by calls of the server, and what it has to ask goes there.
+ * Bytes between clients and sandboxes pass through this process alone.
+ */
+import { recordSteps } from "../../work/steps.ts";
+import { TrustedProxies } from "../client-address.ts";
+import { createEdge, type Edge } from "../edge.ts";
+import { Front } from "../front/front.ts";
+import { RouteTable } from "../route-table.ts";
+import type { ProcessCalls, ProcessSettings, ServerCalls } from "./calls.ts";
+import { Channel } from "./channel.ts";
+import { SharedCounts } from "./shared-counts.ts";
+import { SharedPlaces } from "./shared-places.ts";
+
+/** What only who starts the process can do. */
+interface Surroundings {
+  send(line: string): void;
+  /** Of several generations of listeners on a port, each of so many processes, the last gets new connections. */
+  leadToNewest(port: number, processes: number): void;
+}
+
+export class EdgeProcess {
+  readonly #channel: Channel<ServerCalls>;
+  readonly #routes = new RouteTable();
+  readonly #fronts = new Map<number, Front>();
+  readonly #leadToNewest: Surroundings["leadToNewest"];
+  #processes = 1;
+  #edge: Edge | undefined;
+
+  constructor({ send, leadToNewest }: Surroundings) {
+    this.#leadToNewest = leadToNewest;
+    this.#channel = new Channel<ServerCalls>(send, this.#calls());
+  }
+
+  received(line: string): void {
+    this.#channel.received(line);
+  }
+
+  #calls(): ProcessCalls {
+    const routes = this.#routes;
+    return {
+      begin: (settings) => this.#begin(settings),
+      take: (event) => routes.take(event),
+      leave: (host) => routes.leave(host),
+      listen: (front, { hostname, port, tls, idleMs }) => {
+        const options = { hostname, port, idleMs, reusePort: true, handle: this.#begun.handle };
+        this.#fronts.set(front, new Front(tls === undefined ? options : { ...options, tls }));
+        if (tls !== undefined) this.#leadToNewest(port, this.#processes);
+      },
+      carriesAnything: (front) => (this.#fronts.get(front)?.pendingRequests ?? 0) > 0,
+      stopListening: async (front, force) => {
+        await this.#fronts.get(front)?.stop(force);
+        this.#fronts.delete(front);
+      },
+      stop: (force) => this.#begun.stop(force),
+      ping: () => undefined,
+    };
+  }
+
+  get #begun(): Edge {
+    if (this.#edge === undefined) throw new Error("a process of the edge was not told to begin");
+    return this.#edge;
+  }
+
+  #begin(settings: ProcessSettings): void {
+    const { processes, process, countsFile, management, trustedProxies, limits } = settings;
+    const channel = this.#channel;
+    if (settings.recordsSteps) tellSteps(channel);
+    const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
+    this.#processes = processes;
+    this.#edge = createEdge({
+      directory: {
+        follow: () => undefined,
+        wake: (id, request) => channel.call("wake", id, request),
+        forward: (id, port) => channel.call("forward", id, port),
+        findSigned: (link, client) => channel.call("findSigned", link, client),
+      },
+      routes: this.#routes,
+      management,
+      log: (message, context) => void channel.call("log", message, toldOf(context)).catch(() => undefined),
+      trustedProxies: new TrustedProxies(trustedProxies),
+      places: new SharedPlaces(counts, process, processes, limits),
+    });
+  }
+}
+
+/** An error is nothing in JSON. */
+function toldOf(context: Record<string, unknown>): Record<string, unknown> {
+  const details = Object.entries(context).map(([name, value]) => [
+    name,
+    value instanceof Error ? String(value) : value,
+  ]);
+  return Object.fromEntries(details);
+}
+
+function tellSteps(channel: Channel<ServerCalls>): void {
+  recordSteps({
+    read() {
+      const { user, system } = process.cpuUsage();
+      return { edge: (user + system) / 1000 };
+    },
+    began: (number, name) => void channel.call("stepBegan", number, name).catch(() => undefined),
+    write: ({ number, beganAt, wallMs, uses }) =>
+      void channel.call("stepEnded", number, { beganAt, wallMs, uses }).catch(() => undefined),
+  });
+}
