@@ -22,7 +22,9 @@ const IDLE_CONNECTION_SECONDS = 255;
 /** Reads the guest's own variables and removes them, so that nothing of this program can hand them on. */
 function takeVariables(): (name: string) => string | undefined {
   // What is meant for this program alone: no process of a user inherits it.
-  const own = Object.entries(process.env).filter(([name]) => /^(?:SANDLOT_|BUN_JSC_|LD_LIBRARY_PATH$)/.test(name));
+  const own = Object.entries(process.env).filter(([name]) =>
+    /^(?:SANDLOT_|BUN_|MIMALLOC_|LD_LIBRARY_PATH$)/.test(name),
+  );
   for (const [name] of own) delete process.env[name];
   const taken = new Map(own);
   return (name) => taken.get(name) || undefined;
