@@ -12,6 +12,7 @@ import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { fallBehindTheGuest } from "./precedence.ts";
+import { ReadingPace } from "./reading-pace.ts";
 import { openPipe, setBlocking, setNonBlocking } from "./system-calls.ts";
 
 export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): Carrier {
@@ -143,8 +144,13 @@ export function handOutputsOver(): void {
 
 async function drain(fd: number, kind: "stdout" | "stderr", sink: OutputSink): Promise<void> {
   outputs.add(fd);
+  using pace = new ReadingPace(fd);
   try {
-    for await (const chunk of Bun.file(fd).stream()) await sink(kind, chunk);
+    for await (const chunk of Bun.file(fd).stream()) {
+      pace.noteRead(chunk.length);
+      await sink(kind, chunk);
+      await pace.rest();
+    }
   } catch (thrown) {
     logError("reading a process's output failed", thrown, { kind });
   } finally {

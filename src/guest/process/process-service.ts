@@ -12,12 +12,13 @@ import {
 } from "../../contract/runtime/wire/process/process_pb.ts";
 import type { Journal } from "../journal/journal.ts";
 import { keepaliveMs } from "../rpc/keepalive.ts";
-import { callUser } from "../rpc/rpc.ts";
+import { callShortcut, callUser } from "../rpc/rpc.ts";
 import type { MeminfoFile } from "../system/meminfo-file.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { GuestProcess } from "./guest-process.ts";
 import type { Launch } from "./launcher.ts";
+import { outputEnvelopes } from "./output-envelopes.ts";
 import { noteFailedStart, noteProcess } from "./process-notes.ts";
 import type { ProcessTable } from "./process-table.ts";
 import type { ProcessEventInit, Subscription } from "./subscription.ts";
@@ -131,6 +132,7 @@ async function* narrate(
   context: HandlerContext,
 ): AsyncGenerator<{ event: ProcessEventInit }> {
   const quietMs = keepaliveMs(context.requestHeader);
+  const shortcut = callShortcut(context);
   const hangUp = () => subscription.close();
   context.signal.addEventListener("abort", hangUp);
   if (context.signal.aborted) hangUp();
@@ -139,7 +141,9 @@ async function* narrate(
     for (;;) {
       const next = await subscription.take(quietMs);
       if (next === "closed") break;
-      yield { event: next === "idle" ? { event: { case: "keepalive", value: {} } } : next };
+      const output = next === "idle" || shortcut === undefined ? [] : subscription.takeOutput(next);
+      if (shortcut !== undefined && output.length > 0) await shortcut.give(outputEnvelopes(output, shortcut.codec));
+      else yield { event: next === "idle" ? { event: { case: "keepalive", value: {} } } : next };
     }
     context.signal.throwIfAborted();
   } finally {

@@ -7,12 +7,14 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../contract/fault.ts";
 import type { ProcessEventSchema } from "../../contract/runtime/wire/process/process_pb.ts";
 import {
+  OUTPUT_TOGETHER_MAX_BYTES,
   SUBSCRIBER_BUFFER_MAX_BYTES,
   SUBSCRIBER_CHUNK_OVERHEAD_BYTES,
   SUBSCRIBER_OVERFILL_MAX_BYTES,
   SUBSCRIBER_STALLED_MS,
 } from "../limits.ts";
 import { refuse } from "../system/rpc-fault.ts";
+import type { OutputPiece } from "./output-envelopes.ts";
 
 export type ProcessEventInit = MessageInitShape<typeof ProcessEventSchema>;
 
@@ -29,6 +31,13 @@ export const SUBSCRIPTION_BOUNDS: SubscriptionBounds = {
 interface Queued {
   event: ProcessEventInit;
   cost: number;
+}
+
+function outputOf({ event }: ProcessEventInit): OutputPiece | undefined {
+  const output = event?.case === "data" ? event.value.output : undefined;
+  return output?.case === undefined || output.value === undefined
+    ? undefined
+    : { kind: output.case, bytes: output.value };
 }
 
 export class Subscription {
@@ -84,6 +93,31 @@ export class Subscription {
     this.#cost -= next.cost;
     this.#noteTaken();
     return next.event;
+  }
+
+  /**
+   * The output that an event carries, with what else waits already, up to some pieces: those go out together. Nothing
+   * when the event is another one.
+   */
+  takeOutput(first: ProcessEventInit): OutputPiece[] {
+    const pieces: OutputPiece[] = [];
+    let bytes = 0;
+    for (let piece = outputOf(first); piece !== undefined; piece = this.#nextOutput(bytes)) {
+      pieces.push(piece);
+      bytes += piece.bytes.length;
+    }
+    return pieces;
+  }
+
+  #nextOutput(taken: number): OutputPiece | undefined {
+    const next = this.#queue[0];
+    const piece = next === undefined ? undefined : outputOf(next.event);
+    if (next === undefined || piece === undefined) return undefined;
+    if (taken + piece.bytes.length > OUTPUT_TOGETHER_MAX_BYTES) return undefined;
+    this.#queue.shift();
+    this.#cost -= next.cost;
+    this.#noteTaken();
+    return piece;
   }
 
   /** Ends the listening from the client's side. Safe to call more than once. */

@@ -11,6 +11,7 @@ import type { Account } from "../users/accounts.ts";
 const O_CLOEXEC = 0o2000000;
 const O_NONBLOCK = 0o4000;
 const F_SETFL = 4;
+const F_SETPIPE_SZ = 1031;
 const TCXONC = 0x540a;
 const RLIMIT_NPROC = 6;
 const PRIO_PROCESS = 0;
@@ -50,6 +51,11 @@ export function setNonBlocking(fd: number): void {
 /** For who reads after us, and expects to wait. */
 export function setBlocking(fd: number): void {
   if (library().fcntl(fd, F_SETFL, 0) !== 0) throw new Error("a pipe could not be made blocking");
+}
+
+/** False when the kernel refuses. */
+export function resizePipe(fd: number, bytes: number): boolean {
+  return library().fcntl(fd, F_SETPIPE_SZ, bytes) >= bytes;
 }
 
 /** Suspends or resumes the output of a terminal. False when the kernel refuses. */

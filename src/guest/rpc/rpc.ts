@@ -23,9 +23,11 @@ import { noteGarbage } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
 import type { Account } from "../users/accounts.ts";
 import { toConnectError } from "./connect-errors.ts";
+import { Shortcut } from "./shortcut.ts";
 import { endOfStream, knownEnvelopes, retoldErrors, strictJson } from "./strict-messages.ts";
 
 const TIMEOUT_HEADER = "connect-timeout-ms";
+const BINARY_STREAM = "application/connect+proto";
 const STREAM_TYPE = /^application\/connect\+(json|proto)\b/i;
 
 /** The user on whose behalf a call is made; looked up only when a method asks for it. */
@@ -40,6 +42,13 @@ const userKey = createContextKey<UserLookup>(
 
 export function callUser(context: HandlerContext): Account {
   return context.values.get(userKey)();
+}
+
+const shortcutKey = createContextKey<Shortcut | undefined>(undefined, { description: "the way past the library" });
+
+/** For envelopes of a stream that a service makes itself. */
+export function callShortcut(context: HandlerContext): Shortcut | undefined {
+  return context.values.get(shortcutKey);
 }
 
 export interface RpcRoutes {
@@ -82,6 +91,7 @@ async function carry(request: Request, url: URL, handler: UniversalHandler, user
   signal.addEventListener("abort", () => gone.abort(signal.reason));
   // It may have gone while this part of the guest was loaded.
   if (signal.aborted) gone.abort(signal.reason);
+  const shortcut = new Shortcut();
   const answer = await handler({
     httpVersion: "1.1",
     method: request.method,
@@ -89,9 +99,10 @@ async function carry(request: Request, url: URL, handler: UniversalHandler, user
     header: withBoundedTimeout(request.headers),
     body: STREAM_TYPE.test(type) ? knownEnvelopes(bodyChunks(request)) : bodyChunks(request),
     signal: gone.signal,
-    contextValues: createContextValues().set(userKey, user),
+    contextValues: createContextValues().set(userKey, user).set(shortcutKey, shortcut),
   });
-  return toResponse(await retoldErrors(answer), handler, gone);
+  if (answer.header?.get("content-type")?.startsWith(BINARY_STREAM)) shortcut.codec = "proto";
+  return toResponse(await retoldErrors(answer), handler, gone, shortcut);
 }
 
 /** Timers hold 31 bits; a longer time limit than 24 days is cut to that instead of firing at once. */
@@ -137,11 +148,16 @@ async function* withConvertedErrors<T>(messages: AsyncIterable<T>): AsyncGenerat
   }
 }
 
-function toResponse(answer: UniversalServerResponse, handler: UniversalHandler, gone: AbortController): Response {
+function toResponse(
+  answer: UniversalServerResponse,
+  handler: UniversalHandler,
+  gone: AbortController,
+  shortcut: Shortcut,
+): Response {
   const headers = new Headers(answer.header);
   if (answer.status === 405) headers.set("Allow", handler.allowedMethods.join(", "));
   if (answer.status === 415) headers.set("Accept-Post", acceptedTypes(handler));
-  const body = answer.body === undefined ? null : toStream(answer.body, gone);
+  const body = answer.body === undefined ? null : toStream(answer.body, gone, shortcut);
   return new Response(body, { status: answer.status, headers });
 }
 
@@ -152,8 +168,12 @@ function acceptedTypes(handler: UniversalHandler): string {
 }
 
 /** Each message is made only when the socket asks for it, so a slow client is felt at the source. */
-function toStream(messages: AsyncIterable<Uint8Array>, gone: AbortController): ReadableStream<Uint8Array> {
-  const source = messages[Symbol.asyncIterator]();
+function toStream(
+  messages: AsyncIterable<Uint8Array>,
+  gone: AbortController,
+  shortcut: Shortcut,
+): ReadableStream<Uint8Array> {
+  const source = shortcut.joined(messages[Symbol.asyncIterator]());
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -166,6 +186,7 @@ function toStream(messages: AsyncIterable<Uint8Array>, gone: AbortController): R
         noteGarbage(next.value.length + GARBAGE_PER_MESSAGE_BYTES);
       },
       cancel(reason) {
+        shortcut.close();
         gone.abort(reason ?? new ConnectError("the client went away", Code.Canceled));
       },
     },
