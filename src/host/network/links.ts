@@ -31,6 +31,11 @@ export class Links {
     await this.#thread.do({ kind: "settle", ...settled });
   }
 
+  /** It is done before whatever is asked for next. */
+  async forget(address: string): Promise<void> {
+    await this.#thread.do({ kind: "forget", address });
+  }
+
   /**
    * Resolves when there is no such interface. The kernel waits a while before it lets go of one, and nobody can make
    * one meanwhile: while some go, the next gather, and go together.

@@ -88,3 +88,23 @@ test("those of a sandbox that comes back are kept for it, and for nobody else", 
     await network.free(slot);
   });
 });
+
+test("whoever gets the slot next is plugged in without them", async () => {
+  const namespace = Bun.spawn(["unshare", "--net", "sh", "-c", "echo ready; exec sleep 1000"], { stdout: "pipe" });
+  await namespace.stdout.getReader().read();
+  try {
+    await withFlow(async (slot, flows) => {
+      await network.free(slot, "one");
+      const taken = [network.take()];
+      while (taken.at(-1) !== slot) taken.push(network.take());
+      expect(flows()).not.toBeEmpty();
+      await network.plug(slot, namespace.pid);
+      expect(flows()).toEqual([]);
+      await network.unplug(slot);
+      await network.free(slot);
+    });
+  } finally {
+    namespace.kill("SIGKILL");
+    await namespace.exited;
+  }
+});

@@ -41,6 +41,8 @@ export class Network {
   readonly #slots = new Slots();
   /** Of which sandbox the kernel may still know connections, by free slot. Unknown: of any. */
   readonly #flows = new Map<number, string>();
+  /** Slots that are taken, of which the kernel may know connections of before, and that are not plugged in yet. */
+  readonly #withFlows = new Set<number>();
   readonly #firewall = new Firewall();
   readonly #links: Links;
   readonly #egress: EgressRules;
@@ -130,7 +132,10 @@ export class Network {
 
   /** A free slot. Fault 503 when there is none. */
   take(): number {
-    return this.#withoutFlows(this.#slots.take());
+    const slot = this.#slots.take();
+    if (this.#flows.get(slot) !== "nobody") this.#withFlows.add(slot);
+    this.#flows.delete(slot);
+    return slot;
   }
 
   /** A free slot; if it can be had, the one with this address. */
@@ -168,7 +173,7 @@ export class Network {
   async plug(slot: number, pid: number, slotAlone = false): Promise<void> {
     const namespace = `/proc/${pid}/ns/net`;
     const { bandwidthMbit: _, ...end } = this.#outerEnd({ slot, namespace, slotAlone });
-    await this.#links.plug(end);
+    await this.#connect(slot, () => this.#links.plug(end));
     await this.#shape(slot, namespace);
   }
 
@@ -178,8 +183,14 @@ export class Network {
     if (before.connected) await run(["nsenter", `--net=${namespace}`, "--", ...HOLD_COMMAND]);
     const { bandwidthMbit: _, ...end } = this.#outerEnd(plugged);
     const anew = { settings: namespaceSettings(ids.first), addressBefore: addressBefore(before, end.address) };
-    await this.#links.plug(end, anew);
+    await this.#connect(slot, () => this.#links.plug(end, anew));
     await this.#shape(slot, namespace);
+  }
+
+  /** Nobody reaches the address before. Both go to one thread, which does them in this order. */
+  async #connect(slot: number, plug: () => Promise<unknown>): Promise<void> {
+    const forgotten = this.#withFlows.delete(slot) ? this.#forgetFlows(slot) : undefined;
+    await Promise.all([forgotten, plug()]);
   }
 
   async #shape(slot: number, namespace: string): Promise<void> {
@@ -249,28 +260,40 @@ export class Network {
   async free(slot: number, comesBack?: string): Promise<void> {
     // Also what is only being said: a build that is cancelled gives its slot back while it opens a way.
     await Promise.all([this.#egress.forget(slot), this.leave(this.address(slot))]);
-    if (comesBack === undefined) this.#forgetFlows(slot);
-    else this.#flows.set(slot, comesBack);
+    this.#withFlows.delete(slot);
+    if (comesBack === undefined && (await this.#forgetFlows(slot))) this.#flows.set(slot, "nobody");
+    if (comesBack !== undefined) this.#flows.set(slot, comesBack);
     this.#slots.free(slot);
   }
 
   /** For a sandbox that is not `id`, which may have had it before. */
   #withoutFlows(slot: number, id?: string): number {
     const whose = this.#flows.get(slot);
-    if (whose !== "nobody" && (whose === undefined || whose !== id)) this.#forgetFlows(slot);
+    if (whose !== "nobody" && (whose === undefined || whose !== id)) {
+      try {
+        forgetFlows(this.address(slot));
+      } catch (error) {
+        this.#complainOfFlows(slot, error);
+      }
+    }
     this.#flows.delete(slot);
     return slot;
   }
 
-  /** What a server still sends to the sandbox that had this slot would be led to the next one. */
-  #forgetFlows(slot: number): void {
+  /** What a server still sends to the sandbox that had this slot would be led to the next one. False: it may be. */
+  async #forgetFlows(slot: number): Promise<boolean> {
     try {
-      forgetFlows(this.address(slot));
-      this.#flows.set(slot, "nobody");
+      await this.#links.forget(this.address(slot));
+      return true;
     } catch (error) {
-      const event = "connections of a sandbox that has ended could not be forgotten";
-      stderrLog.write({ level: "error", event, address: this.address(slot), error: described(error) });
+      this.#complainOfFlows(slot, error);
+      return false;
     }
+  }
+
+  #complainOfFlows(slot: number, error: unknown): void {
+    const event = "connections of a sandbox that has ended could not be forgotten";
+    stderrLog.write({ level: "error", event, address: this.address(slot), error: described(error) });
   }
 
   #interface(slot: number): string {

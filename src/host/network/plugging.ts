@@ -2,6 +2,7 @@
 import { closeSync, openSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { SystemError } from "../../work/c-library.ts";
+import { forgetFlows } from "../system/conntrack.ts";
 import { visit } from "../system/namespace-visit.ts";
 import { NETLINK_ROUTE, NetlinkSocket, OtherNamespace } from "../system/netlink.ts";
 import { GATEWAY_MAC, NAMESERVER_ADDRESS, SANDBOX_ADDRESS, SANDBOX_MAC } from "./address-plan.ts";
@@ -28,6 +29,8 @@ export type LinkJob =
   | { kind: "plug"; end: Omit<OuterEnd, "bandwidthMbit">; anew?: NewNamespace }
   /** A sandbox that has been restored, with its first process: what it has had, and is called, from now on. */
   | { kind: "settle"; process: string; addressBefore: string | undefined; hostname: string | undefined }
+  /** The kernel knows nothing any more of connections from and to this address. */
+  | { kind: "forget"; address: string }
   /** Those of these interfaces that there are. */
   | { kind: "unplug"; names: readonly string[]; group: number };
 
@@ -50,7 +53,8 @@ export function performLinkJob(job: LinkJob): void {
   ownSocket ??= new NetlinkSocket(NETLINK_ROUTE);
   if (job.kind === "plug") plug(ownSocket, job.end, job.anew);
   else if (job.kind === "settle") settle(job);
-  else unplug(ownSocket, job);
+  else if (job.kind === "unplug") unplug(ownSocket, job);
+  else forgetFlows(job.address);
 }
 
 /** As testing/ip-batches.ts says it in words for `ip`. */
