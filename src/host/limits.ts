@@ -2,6 +2,7 @@
  * Every bound of this room, by name. A loop, queue, buffer or wait that is not bounded by something here is a bug.
  * Units come last in a name.
  */
+import { availableParallelism } from "node:os";
 
 export const COMMAND_DEFAULT_MS = 30_000;
 export const COMMAND_OUTPUT_MAX_BYTES = 1024 * 1024;
@@ -96,15 +97,12 @@ export const RESTORE_MS = 300_000;
 /** A restore in which nothing moves for so long never will; how often it is looked at. */
 export const RESTORE_STALLED_MS = 5_000;
 export const STALL_CHECK_MS = 500;
-/** Written and read back at the same time, on the whole machine: each keeps a processor and the disk busy. */
-export const CHECKPOINTS_AT_ONCE_MAX = 2;
-export const RESTORES_AT_ONCE_MAX = 4;
+/** On the whole machine: each keeps a processor and the disk busy; a restore waits for the kernel half of the time. */
+export const CHECKPOINTS_AT_ONCE_MAX = Math.max(2, availableParallelism());
+export const RESTORES_AT_ONCE_MAX = Math.max(4, 2 * availableParallelism());
 /** With cgroup v2: so many times its memory and its processes a sandbox may have until it is restored. */
 export const RESTORE_ROOM = 2;
-/**
- * A memory image is at most so many times as large as the sandbox's memory: processes that share some are written one
- * by one.
- */
+/** A memory image is at most so many times the sandbox's memory: processes that share some are written one by one. */
 export const IMAGE_PER_MEMORY_MAX = 16;
 export const IMAGE_WATCH_MS = 250;
 /** How long CRIU may take to write a sandbox: so much for any, and more for each byte there is. */

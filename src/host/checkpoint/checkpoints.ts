@@ -10,7 +10,7 @@
  * A checkpoint is written under another name, made durable, and renamed into place: one that has its name is whole.
  */
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { cp, open, readdir, readFile, rm } from "node:fs/promises";
+import { copyFile, open, readdir, readFile, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { eachOf } from "../../work/each-of.ts";
@@ -151,7 +151,12 @@ export class Checkpoints {
  * Keeps the sandbox's own files that were mounted into it, and gives them to the one that is made from the checkpoint.
  */
 export async function copyOwnFiles(from: string, to: string, names: readonly string[]): Promise<void> {
-  for (const name of names) await cp(join(from, name), join(to, name), { preserveTimestamps: true });
+  for (const name of names) {
+    const [source, target] = [join(from, name), join(to, name)];
+    await copyFile(source, target);
+    const { atime, mtime } = await stat(source);
+    await utimes(target, atime, mtime);
+  }
 }
 
 function ifMissing(error: NodeJS.ErrnoException): undefined {

@@ -159,7 +159,7 @@ export class CrunRuntime implements Runtime {
   }
 
   async restore({ size, plug, grown, ids, ...request }: RestoreRequest): Promise<RunningWalls> {
-    this.#makeParent();
+    if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
     makeCgroupForRestore(request.cgroup, size);
     // CRIU takes a while to start, in which the image is made ready.
     const adapting = adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);

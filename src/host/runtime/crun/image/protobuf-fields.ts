@@ -16,8 +16,9 @@ export const LENGTH_BYTES = 4;
 
 interface Field {
   number: number;
-  /** All of it, as it lies in the message. */
-  whole: Buffer;
+  /** Where it lies in the message. */
+  from: number;
+  to: number;
   /** Of what has a length: strings and messages within. */
   bytes?: Buffer;
   /** Of a whole number. */
@@ -26,34 +27,30 @@ interface Field {
 
 export function fieldsOf(message: Buffer): Field[] {
   const fields: Field[] = [];
-  for (let at = 0; at < message.length; ) {
-    const begin = at;
-    const key = decodeVarint(message, at);
-    const number = Math.floor(key.value / 8);
-    switch (key.value % 8) {
-      case VARINT: {
-        const { value, end } = decodeVarint(message, key.end);
-        at = end;
-        fields.push({ number, whole: message.subarray(begin, at), value });
-        break;
-      }
-      case DELIMITED: {
-        const { value: length, end } = decodeVarint(message, key.end);
-        at = end + length;
-        fields.push({ number, whole: message.subarray(begin, at), bytes: message.subarray(end, at) });
-        break;
-      }
-      case EIGHT_BYTES:
-      case FOUR_BYTES:
-        at = key.end + (key.value % 8 === EIGHT_BYTES ? 8 : 4);
-        fields.push({ number, whole: message.subarray(begin, at) });
-        break;
-      default:
-        throw new Error(`a field of a message has the unknown form ${key.value % 8}`);
+  const reader = new VarintReader(message);
+  while (reader.at < message.length) {
+    const from = reader.at;
+    const key = reader.next();
+    const number = Math.floor(key / 8);
+    const form = key % 8;
+    const value = form === VARINT || form === DELIMITED ? reader.next() : undefined;
+    if (form === VARINT) fields.push({ number, from, to: reader.at, value: value as number });
+    else {
+      const begin = reader.at;
+      reader.at += form === DELIMITED ? (value as number) : fixedBytes(form);
+      const to = reader.at;
+      if (to > message.length) throw new Error("a message ends within a field");
+      if (form === DELIMITED) fields.push({ number, from, to, bytes: message.subarray(begin, to) });
+      else fields.push({ number, from, to });
     }
-    if (at > message.length) throw new Error("a message ends within a field");
   }
   return fields;
+}
+
+function fixedBytes(form: number): number {
+  if (form === EIGHT_BYTES) return 8;
+  if (form === FOUR_BYTES) return 4;
+  throw new Error(`a field of a message has the unknown form ${form}`);
 }
 
 export function messagesIn(content: Buffer): Buffer[] {
@@ -73,7 +70,8 @@ export function numberIn(fields: readonly Field[], wanted: number): number | und
 
 /** The message with other content in the fields of this number: all that is in a message within, or a whole number. */
 export function withFields(message: Buffer, wanted: number, change: (content: Buffer) => Buffer): Buffer {
-  const parts = fieldsOf(message).flatMap(({ number, whole, bytes }) => {
+  const parts = fieldsOf(message).flatMap(({ number, from, to, bytes }) => {
+    const whole = message.subarray(from, to);
     if (number !== wanted) return [whole];
     if (bytes === undefined) return [encodeVarint(wanted * 8 + VARINT), change(whole)];
     const changed = change(bytes);
@@ -106,12 +104,21 @@ export function encodeVarint(value: number): Buffer {
   return Buffer.from([...bytes, left]);
 }
 
-function decodeVarint(message: Buffer, from: number): { value: number; end: number } {
-  let value = 0;
-  for (let at = from, weight = 1; at < Math.min(message.length, from + VARINT_MAX_BYTES); at++, weight *= 0x80) {
-    const byte = message.readUInt8(at);
-    value += (byte % 0x80) * weight;
-    if (byte < 0x80) return { value, end: at + 1 };
+/** An image has tens of thousands of them: each is read without making anything. */
+class VarintReader {
+  at = 0;
+
+  constructor(readonly message: Buffer) {}
+
+  next(): number {
+    const { message } = this;
+    const last = Math.min(message.length, this.at + VARINT_MAX_BYTES);
+    let value = 0;
+    for (let weight = 1; this.at < last; weight *= 0x80) {
+      const byte = message[this.at++] as number;
+      value += (byte % 0x80) * weight;
+      if (byte < 0x80) return value;
+    }
+    throw new Error("a message ends within a number, or has one without end");
   }
-  throw new Error("a message ends within a number, or has one without end");
 }
