@@ -1,7 +1,7 @@
 /** Contexts through the client of the code interpreter: made, listed, restarted, removed; and in trouble. */
 import { expect, test } from "bun:test";
 import { createConnection } from "node:net";
-import { ask, interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";
+import { interpreterOfFile, leave } from "../../support/interpreter/interpreter-of-file.ts";
 import { templateServer } from "../../support/template-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
@@ -39,12 +39,7 @@ test("a folder that there is not, and a language, are refused", async () => {
 });
 
 test("code whose client leaves is interrupted, and keeps what it has made", async () => {
-  const code = "x = 'kept'\nprint('runs')\nimport time\ntime.sleep(600)";
-  const client = new AbortController();
-  const init = { method: "POST", body: JSON.stringify({ code }), signal: client.signal };
-  const answer = await ask(sandbox(), "/execute", init);
-  for await (const piece of answer.body ?? []) if (Buffer.from(piece).toString().includes("runs")) break;
-  client.abort();
+  await leave(sandbox(), "x = 'kept'\nprint('runs')\nimport time\ntime.sleep(600)");
   expect((await sandbox().runCode("x")).text).toBe("kept");
 }, 60_000);
 

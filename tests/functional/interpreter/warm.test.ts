@@ -2,9 +2,11 @@
 import { expect } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
 import { timed } from "../../../src/work/testing/timed.ts";
+import { interpreterOfFile, leave } from "../../support/interpreter/interpreter-of-file.ts";
 import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("code-interpreter-v1");
+const sandbox = interpreterOfFile();
 const ROUNDS = 5;
 
 async function took(work: () => Promise<unknown>): Promise<number> {
@@ -24,12 +26,12 @@ timed(
     const contexts: number[] = [];
     for (let round = 0; round < ROUNDS; round++) {
       const options = Object.assign({ timeoutMs: 120_000 }, server().options);
-      let sandbox: Sandbox | undefined;
+      let restored: Sandbox | undefined;
       const restore = await took(async () => {
-        sandbox = await Sandbox.create(options);
+        restored = await Sandbox.create(options);
       });
-      if (sandbox === undefined) throw new Error("there is no sandbox");
-      const made = sandbox;
+      if (restored === undefined) throw new Error("there is no sandbox");
+      const made = restored;
       const run = () => took(() => made.runCode("1 + 1"));
       const begin = restore + (await run());
       const warm = median([await run(), await run(), await run(), await run(), await run()]);
@@ -42,4 +44,40 @@ timed(
     expect(median(contexts)).toBeLessThan(3);
   },
   120_000,
+);
+
+const LEFT_MS = 5_000;
+const ANSWERED_WITHIN_MS = 10_000;
+/** Endless, each in its own way; and what prints the same in that language. */
+const ENDLESS = [
+  ["python", "print('runs')\nimport time\ntime.sleep(600)", "print(2)"],
+  ["python", "print('runs')\nwhile True:\n try:\n  while True: pass\n except BaseException: pass", "print(2)"],
+  ["javascript", "console.log('runs'); await new Promise((go) => setTimeout(go, 50)); for (;;);", "console.log(2)"],
+  ["bash", "trap '' INT; echo runs; while :; do sleep 1; done", "echo 2"],
+] as const;
+
+timed(
+  "five seconds after its client has left, a context runs other code within ten, whatever ran there",
+  async () => {
+    const all = await Promise.all(
+      ENDLESS.map(async ([language, endless, code]) => {
+        const context = await sandbox().createCodeContext({ language, requestTimeoutMs: 120_000 });
+        await leave(sandbox(), endless, context.id);
+        return { context, code, leftMs: performance.now() };
+      }),
+    );
+    const outcomes = await Promise.all(
+      all.map(async ({ context, code, leftMs }) => {
+        await Bun.sleep(leftMs + LEFT_MS - performance.now());
+        let printed = "";
+        const ms = await took(async () => {
+          printed = (await sandbox().runCode(code, { context, timeoutMs: 60_000 })).logs.stdout.join("");
+        });
+        await sandbox().removeCodeContext(context);
+        return { printed, isInTime: ms < ANSWERED_WITHIN_MS };
+      }),
+    );
+    expect(outcomes).toEqual(ENDLESS.map(() => ({ printed: "2\n", isInTime: true })));
+  },
+  300_000,
 );

@@ -44,3 +44,13 @@ export async function rawLines(sandbox: Sandbox, code: string): Promise<string[]
   if (answer.status !== 200) throw new Error(`${answer.status}: ${text}`);
   return text.trimEnd().split("\n");
 }
+
+/** Runs code that prints, and leaves as soon as it has: its client is gone then, and it runs on. */
+export async function leave(sandbox: Sandbox, code: string, contextId?: string): Promise<void> {
+  const client = new AbortController();
+  const body = JSON.stringify({ code, context_id: contextId ?? null });
+  const answer = await ask(sandbox, "/execute", { method: "POST", body, signal: client.signal });
+  if (answer.status !== 200) throw new Error(`${answer.status}: ${await answer.text()}`);
+  for await (const piece of answer.body ?? []) if (Buffer.from(piece).includes('"stdout"')) break;
+  client.abort();
+}
