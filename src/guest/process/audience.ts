@@ -3,9 +3,8 @@
  */
 import { SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
 import { refuse } from "../system/rpc-fault.ts";
+import type { OutputKind } from "./output-envelopes.ts";
 import { type ProcessEventInit, Subscription, type SubscriptionBounds } from "./subscription.ts";
-
-export type OutputKind = "stdout" | "stderr" | "pty";
 
 export class Audience {
   readonly #listeners = new Set<Subscription>();

@@ -1,7 +1,7 @@
 /**
  * What carries a running process's input and output: pipes or a terminal. The process itself is the same either way.
  */
-import type { OutputKind } from "./audience.ts";
+import type { OutputKind } from "./output-envelopes.ts";
 
 export interface Exit {
   code: number | null;

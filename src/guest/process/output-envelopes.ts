@@ -1,6 +1,7 @@
-/** Output of processes as the wire has it: the same bytes that the protocol library would make of it, in both encodings. */
+/** Output of processes as the wire has it: the bytes that the protocol library would make of it, in both encodings. */
 import type { Codec } from "../rpc/shortcut.ts";
-import type { OutputKind } from "./audience.ts";
+
+export type OutputKind = "stdout" | "stderr" | "pty";
 
 export interface OutputPiece {
   kind: OutputKind;
