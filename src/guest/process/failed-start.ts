@@ -9,9 +9,9 @@ import { endianness } from "node:os";
 import { join } from "node:path";
 import { PROGRAM_HEAD_BYTES, SYSTEM_REASON_MAX_CHARS } from "../limits.ts";
 import { quote } from "../system/quote.ts";
-import type { OutputKind } from "./audience.ts";
 import type { Carrier, Exit, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
+import type { OutputKind } from "./output-envelopes.ts";
 
 const HELPER = "setpriv: ";
 /** What the C library searches when there is no PATH. */
