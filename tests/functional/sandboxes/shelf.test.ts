@@ -10,7 +10,8 @@ import { isFrozen } from "../../../src/host/cgroup/freezer.ts";
 import { readShelfReport, type ShelfReport } from "../../../src/host/shelf/shelf-report.ts";
 import { attempt } from "../../../src/host/system/command.ts";
 import { DataFolder } from "../../../src/host/system/data-folder.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { startServer } from "../../support/server.ts";
+import { foldersOfFile, serverOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
 const MAIN = join(import.meta.dir, "../../../src/cli/main.ts");
@@ -18,6 +19,7 @@ const BURST = 10;
 /** Four fifths of all, and what is kept in any case: no team has more, whatever it asks for. */
 const MOST = 5;
 const server = serverOfFile("shelf", { SANDLOT_READY: "1", SANDLOT_READY_MAX: "5" });
+const folderNamed = foldersOfFile();
 const data = () => new DataFolder(server().dataFolder);
 const FILLED_MS = 120_000;
 
@@ -45,9 +47,9 @@ async function killAll(sandboxes: readonly Sandbox[]): Promise<void> {
 }
 
 /** Those that are nobody's. */
-function waiting(taken: readonly Sandbox[] = []): string[] {
+function waiting(taken: readonly Sandbox[] = [], { sandboxesFolder } = data()): string[] {
   const ids = new Set(taken.map(({ sandboxId }) => sandboxId));
-  return readdirSync(data().sandboxesFolder).filter((id) => !ids.has(id));
+  return readdirSync(sandboxesFolder).filter((id) => !ids.has(id));
 }
 
 async function command(...args: string[]): Promise<string> {
@@ -102,6 +104,23 @@ test("when memory is short, they are given back but for what is kept in any case
   const [sandbox] = await burst(1);
   expect((await sandbox?.commands.run("echo works"))?.stdout).toBe("works\n");
   await sandbox?.kill();
+});
+
+test("what stands still on the shelf of a server that is killed is gone after the next start", async () => {
+  const folder = folderNamed("shelf-killed");
+  const first = await startServer(folder, { SANDLOT_READY: "2" });
+  const own = new DataFolder(folder);
+  const sandbox = await Sandbox.create(first.options);
+  const shelved = () => waiting([sandbox], own);
+  const isStill = (id: string) => isFrozen(`${own.cgroup}/${id}`);
+  await until("two are ready", () => shelved().length === 2 && readShelfReport(own)?.templates[0]?.ready === 2);
+  await until("they stand still", () => shelved().every(isStill));
+  await first.crash();
+  const second = await startServer(folder, { SANDLOT_READY: "0" });
+  expect(shelved()).toEqual([]);
+  const again = await Sandbox.connect(sandbox.sandboxId, second.options);
+  expect((await again.commands.run("echo works")).stdout).toBe("works\n");
+  await second.stop();
 });
 
 /** The sandboxes of this server may take so much more than they do. */
