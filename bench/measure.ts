@@ -3,8 +3,9 @@ import { writeFileSync } from "node:fs";
 import { Fault } from "../src/contract/fault.ts";
 import { Context, type Task } from "./context.ts";
 import { machineFacts } from "./figures/machine-facts.ts";
-import { figuresOf, type Report, table } from "./figures/report.ts";
+import { figuresOf, inShort, type Report, table } from "./figures/report.ts";
 import { PeerFault } from "./peers/peer.ts";
+import { drawPlots } from "./plots/plots.ts";
 import type { Outcome, Row } from "./row.ts";
 import { ROWS } from "./rows.ts";
 
@@ -23,9 +24,16 @@ async function measure(task: Task): Promise<number> {
   const report: Report = { at: new Date().toISOString(), machine: machineFacts(), rounds, long, rows: [] };
   for (const row of ROWS.filter(({ name }) => task.rows.includes(name))) {
     console.error(`sandlot bench: ${row.what}`);
-    report.rows.push(figuresOf(row, await outcomeOf(row, context, task)));
+    const figures = figuresOf(row, await outcomeOf(row, context, task));
+    // A run that is interrupted has said what it found by then.
+    console.error(`  ${inShort(figures)}`);
+    report.rows.push(figures);
   }
-  console.log(table(report));
+  if (task.plots) {
+    console.error("sandlot bench: plots");
+    console.log(`docs/plots: ${(await drawPlots(context, report.machine, report.at)).join(", ")}`);
+  }
+  if (report.rows.length > 0) console.log(table(report));
   if (task.jsonFile !== undefined) writeFileSync(task.jsonFile, `${JSON.stringify(report, null, 2)}\n`);
   return report.rows.some((row) => "verdict" in row && row.verdict === "missed") ? MISSED : 0;
 }

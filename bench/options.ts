@@ -11,6 +11,8 @@ export interface Options {
   quick: boolean;
   /** The full sizes and times of the heavy rows. */
   long: boolean;
+  /** Whether the plots of the docs are drawn anew; instead of rows, unless some are named. */
+  plots: boolean;
   /** Where the figures are written besides the terminal. */
   jsonFile: string | undefined;
 }
@@ -24,7 +26,7 @@ interface Choice {
 const ROUNDS_DEFAULT = 20;
 const ROUNDS_QUICK = 5;
 const ROUNDS_MAX = 10_000;
-const USAGE = "sandlot bench takes --rounds N, --row NAME (once or more), --quick or --long, and --json FILE";
+const USAGE = "sandlot bench takes --rounds N, --row NAME (once or more), --quick or --long, --plots, and --json FILE";
 
 /** `rows`: all there are. */
 export function parseOptions(args: readonly string[], rows: readonly Choice[]): Options {
@@ -33,19 +35,21 @@ export function parseOptions(args: readonly string[], rows: readonly Choice[]): 
   for (let name = left.shift(); name !== undefined; name = left.shift()) {
     if (name === "--long") given.long = true;
     else if (name === "--quick") given.quick = true;
+    else if (name === "--plots") given.plots = true;
     else if (name === "--rounds") given.rounds = parseRounds(demandValue(name, left.shift()));
     else if (name === "--row") given.rows.push(demandRow(demandValue(name, left.shift()), rows));
     else if (name === "--json") given.jsonFile = resolve(demandValue(name, left.shift()));
     else throw new Fault(400, `"${name}" is not known; ${USAGE}`);
   }
-  const { quick = false, long = false, jsonFile } = given;
+  const { quick = false, long = false, plots = false, jsonFile } = given;
   if (quick && long) throw new Fault(400, `--quick and --long cannot both be; ${USAGE}`);
-  const usual = rows.filter((row) => !quick || row.quick).map(({ name }) => name);
+  const usual = rows.filter((row) => !plots && (!quick || row.quick)).map(({ name }) => name);
   return {
     rounds: given.rounds ?? (quick ? ROUNDS_QUICK : ROUNDS_DEFAULT),
     rows: given.rows.length === 0 ? usual : given.rows,
     quick,
     long,
+    plots,
     jsonFile,
   };
 }

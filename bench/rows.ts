@@ -6,18 +6,23 @@ import { create } from "./rows/creates/create.ts";
 import { createMiss, createMissMany } from "./rows/creates/create-miss.ts";
 import { createServed } from "./rows/creates/create-served.ts";
 import { firstOutput } from "./rows/creates/first-output.ts";
+import { PATTERN_ROWS } from "./rows/creates/patterns.ts";
 import { download } from "./rows/data/download.ts";
 import { output } from "./rows/data/output.ts";
 import { roundTrip } from "./rows/data/round-trip.ts";
 import { streams } from "./rows/data/streams.ts";
 import { upload } from "./rows/data/upload.ts";
-import { edgeTls, edgeTlsLatency } from "./rows/network/edge-tls.ts";
+import { EDGE_ROWS } from "./rows/network/edge.ts";
 import { networkUpdate, networkUpdateMany } from "./rows/network/network-update.ts";
 import { relayConnections, relayFirstByte, relayThroughput } from "./rows/network/relay.ts";
+import { createBesideDownload, createBesideUpload } from "./rows/scale/beside.ts";
+import { CROWD_ROWS } from "./rows/scale/crowd-rows.ts";
 import { fork, forkMany } from "./rows/states/fork.ts";
+import { pauses, resumes } from "./rows/states/many-states.ts";
 import { memory } from "./rows/states/memory.ts";
 import { pause, pauseDirty } from "./rows/states/pause.ts";
 import { resume } from "./rows/states/resume.ts";
+import { resumeSoon, wake } from "./rows/states/wake.ts";
 import { buildCached, buildCold } from "./rows/templates/build.ts";
 import { desktopFirst } from "./rows/templates/desktop.ts";
 import { INTERPRETER_ROWS } from "./rows/templates/interpreter.ts";
@@ -33,6 +38,7 @@ export const ROWS: readonly Row[] = [
   bootProcessor,
   createServed,
   firstOutput,
+  ...PATTERN_ROWS,
   roundTrip,
   download,
   upload,
@@ -41,9 +47,16 @@ export const ROWS: readonly Row[] = [
   pause,
   pauseDirty,
   resume,
+  resumeSoon,
+  wake,
+  pauses,
+  resumes,
   fork,
   forkMany,
   memory,
+  ...CROWD_ROWS,
+  createBesideDownload,
+  createBesideUpload,
   buildCached,
   buildCold,
   relayFirstByte,
@@ -51,8 +64,7 @@ export const ROWS: readonly Row[] = [
   relayConnections,
   networkUpdate,
   networkUpdateMany,
-  edgeTls,
-  edgeTlsLatency,
+  ...EDGE_ROWS,
   ...WALL_ROWS,
   // Last: of these templates, too, sandboxes are kept ready from then on.
   ...INTERPRETER_ROWS,

@@ -84,6 +84,13 @@ function cells(row: Figures): string[] {
   return [row.name, spread(row.oursMs), spread(row.peerMs), ratio, ...bounds, row.verdict];
 }
 
+/** One line about a row. */
+export function inShort(row: Figures): string {
+  const [name, ours, peer, ratio, , , verdict] = cells(row);
+  const more = "notMeasured" in row ? [row.notMeasured] : [...row.notes, ...row.broken];
+  return [`${name}: ${ours} ms, beside ${peer} ms: ${ratio}, ${verdict}`, ...more].join("; ");
+}
+
 function legend(row: Figures): string[] {
   const compared = row.against === undefined ? "" : `; peer: ${row.against}; ratio: ${row.ratioMeans}`;
   const lines = [`${row.name}: ${row.what}${compared}`];

@@ -5,8 +5,12 @@ import type { Context } from "../context.ts";
 const BUILD_MS = 60_000;
 const POLL_MS = 5;
 
+export const TEN_COMMANDS: readonly string[] = smallCommands(10);
+
 /** Small, so that what is measured is the work around them. */
-export const TEN_COMMANDS: readonly string[] = Array.from({ length: 10 }, (_, at) => `echo ${at} > /step-${at}`);
+export function smallCommands(count: number): string[] {
+  return Array.from({ length: count }, (_, at) => `echo ${at} > /step-${at}`);
+}
 
 interface BenchBuild {
   name: string;

@@ -17,6 +17,13 @@ import type { Context } from "../context.ts";
 const LIFE_SECONDS = 1800;
 const MIB = 1024 ** 2;
 
+interface SandboxOptions {
+  /** Its rules, if it is to have any. */
+  network?: NetworkRequest;
+  /** Whether a request resumes it. */
+  wakes?: boolean;
+}
+
 export class BenchSandbox implements AsyncDisposable {
   /** Where the host reaches it, past the server. */
   readonly address: string;
@@ -45,9 +52,9 @@ export class BenchSandbox implements AsyncDisposable {
   /** What a request to its runtime port through the server carries. */
   readonly headers: Record<string, string>;
 
-  /** `network`: its rules, if it is to have any. */
-  static async make(context: Context, network?: NetworkRequest): Promise<BenchSandbox> {
-    const request = { templateID: "base", timeout: LIFE_SECONDS, network };
+  static async make(context: Context, options: SandboxOptions = {}): Promise<BenchSandbox> {
+    const { network, wakes = false } = options;
+    const request = { templateID: "base", timeout: LIFE_SECONDS, network, autoResume: { enabled: wakes } };
     const created = await context.call("POST", "/v2/sandboxes", request);
     const { sandboxID: id, envdAccessToken: token } = created as { sandboxID: string; envdAccessToken: string | null };
     const record = readRecord(join(context.data.sandboxesFolder, id));

@@ -2,10 +2,9 @@
  * A second server, beside the first and on a folder of its own, that keeps no sandbox ready: each of its creates is a
  * boot, however many were asked for before.
  */
+import { freePort } from "../../src/work/testing/free-port.ts";
 import { BenchServer } from "../bench-server.ts";
 import { Context } from "../context.ts";
-
-const SETTINGS = { SANDLOT_LISTEN: "127.0.0.1:3001", SANDLOT_READY: "0" };
 
 export class ColdServer implements AsyncDisposable {
   private constructor(
@@ -15,7 +14,7 @@ export class ColdServer implements AsyncDisposable {
 
   static async start({ task, cacheFolder }: Context): Promise<ColdServer> {
     // This process is in the network already.
-    const server = new BenchServer([], cacheFolder, SETTINGS);
+    const server = new BenchServer([], cacheFolder, { SANDLOT_LISTEN: `127.0.0.1:${freePort()}`, SANDLOT_READY: "0" });
     try {
       await server.start(new AbortController().signal);
     } catch (failure) {

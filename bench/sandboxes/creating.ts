@@ -1,6 +1,7 @@
 /** Creates and kills through the management interface, as any HTTP client makes them. */
 import { Fault } from "../../src/contract/fault.ts";
 import type { Context } from "../context.ts";
+import { timed } from "../figures/samples.ts";
 
 const LIFE_SECONDS = 1800;
 
@@ -11,6 +12,17 @@ export async function createSandbox(context: Context, templateID = "base"): Prom
 
 export async function createTogether(context: Context, count: number, templateID = "base"): Promise<string[]> {
   return await Promise.all(Array.from({ length: count }, () => createSandbox(context, templateID)));
+}
+
+/** How long a create takes when the server has nothing else to do. The sandbox is killed again. */
+export async function createMs(context: Context): Promise<number> {
+  await context.untilReady();
+  let id = "";
+  const ms = await timed(async () => {
+    id = await createSandbox(context);
+  });
+  await killAll(context, [id]);
+  return ms;
 }
 
 /** Until the server is as idle as before they were. */

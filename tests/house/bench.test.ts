@@ -106,16 +106,21 @@ describe("the command line", () => {
   test("names rounds, rows, the long run and a file", () => {
     const options = given("--rounds", "3", "--row", "create", "--long", "--json", "/tmp/figures.json");
     const jsonFile = "/tmp/figures.json";
-    expect(options).toEqual({ rounds: 3, rows: ["create"], quick: false, long: true, jsonFile });
+    expect(options).toEqual({ rounds: 3, rows: ["create"], quick: false, long: true, plots: false, jsonFile });
     expect(given("--row", "wall-pause", "--row", "create").rows).toEqual(["wall-pause", "create"]);
     const rows = ROWS.map(({ name }) => name);
-    expect(given()).toEqual({ rounds: 20, rows, quick: false, long: false, jsonFile: undefined });
+    expect(given()).toEqual({ rounds: 20, rows, quick: false, long: false, plots: false, jsonFile: undefined });
   });
 
   test("chooses some rows and few rounds for a quick run, unless it names others", () => {
     const some = parseOptions(["--quick"], [{ name: "a" }, { name: "b", quick: true }]);
     expect(some).toMatchObject({ rounds: 5, rows: ["b"], quick: true });
     expect(given("--quick", "--rounds", "2", "--row", "streams")).toMatchObject({ rounds: 2, rows: ["streams"] });
+  });
+
+  test("has plots drawn in place of rows, unless it names some", () => {
+    expect(given("--plots")).toMatchObject({ plots: true, rows: [] });
+    expect(given("--plots", "--row", "create")).toMatchObject({ plots: true, rows: ["create"] });
   });
 
   test("is refused when it says anything else", () => {

@@ -2,10 +2,10 @@
  * What a create costs beyond the least that any container costs. The server has booted sandboxes ready, as it always
  * does.
  */
-import { interleave, secondTimed, timed } from "../../figures/samples.ts";
+import { interleave, secondTimed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
-import { createSandbox, killAll } from "../../sandboxes/creating.ts";
+import { createMs } from "../../sandboxes/creating.ts";
 
 export const create: Row = {
   name: "create",
@@ -18,15 +18,7 @@ export const create: Row = {
   quick: true,
   async run(context) {
     await using floor = await PlainContainer.make(context);
-    const createOne = async () => {
-      await context.untilReady();
-      let id = "";
-      const ms = await timed(async () => {
-        id = await createSandbox(context);
-      });
-      await killAll(context, [id]);
-      return ms;
-    };
-    return { pairs: await interleave(context.rounds, createOne, () => secondTimed(() => floor.run())) };
+    const peer = () => secondTimed(() => floor.run());
+    return { pairs: await interleave(context.rounds, () => createMs(context), peer) };
   },
 };

@@ -38,7 +38,7 @@ export const networkUpdateMany: Row = {
 
 async function measure(context: Context, count: number): Promise<Outcome> {
   let turn = 0;
-  await using sandbox = await BenchSandbox.make(context, requestOf(rulesOf(turn)));
+  await using sandbox = await BenchSandbox.make(context, { network: requestOf(rulesOf(turn)) });
   await using floor = await BareNft.make(context);
   await using others = await BenchForks.make(sandbox, count - 1);
   const update = (id: string) => context.call("PUT", `/sandboxes/${id}/network`, requestOf(rulesOf(turn)));

@@ -82,7 +82,7 @@ type Measure = (relayed: WebClient, direct: WebClient, pids: { server: number; r
 
 async function compare(context: Context, fileBytes: number, measure: Measure): Promise<Outcome> {
   await using _site = await WebSite.start(context, SITE, fileBytes);
-  await using ruled = await BenchSandbox.make(context, ONLY_SITE);
+  await using ruled = await BenchSandbox.make(context, { network: ONLY_SITE });
   await using open = await BenchSandbox.make(context);
   if (await new WebClient(ruled, OTHER_SITE).reaches()) {
     return { broken: [`a sandbox that may reach ${SITE} only reaches ${OTHER_SITE}`] };

@@ -9,12 +9,7 @@ import { BareCriu } from "../../peers/bare-criu.ts";
 import type { Row } from "../../row.ts";
 import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
 
-const DIRTY_BYTES = 256 * 1024 ** 2;
-/** Takes memory that is like no other, says so, and keeps it. */
-const HOLD = `import os, time
-held = bytearray(os.urandom(1 << 20)) * ${DIRTY_BYTES >> 20}
-print("held", flush=True)
-time.sleep(3600)`;
+const DIRTY_MIB = 256;
 
 export const pause: Row = {
   name: "pause",
@@ -28,7 +23,7 @@ export const pauseDirty: Row = {
   name: "pause-dirty",
   what: "pause of a sandbox with 256 MiB of its own memory",
   beside: { peer: "bare criu dump of the like, and fsync", ratio: "cost", bounds: { atLeast: 1.4, aim: 1.1 } },
-  run: (context) => compare(context, context.heavyRounds, holdMemory),
+  run: (context) => compare(context, context.heavyRounds, (sandbox) => holdMemory(sandbox, DIRTY_MIB)),
 };
 
 async function compare(context: Context, rounds: number, prepare: (sandbox: BenchSandbox) => Promise<void>) {
@@ -43,8 +38,13 @@ async function compare(context: Context, rounds: number, prepare: (sandbox: Benc
   return { pairs: await interleave(rounds, ours, peer) };
 }
 
-async function holdMemory(sandbox: BenchSandbox): Promise<void> {
-  const stream = await startStream(sandbox, ["/usr/bin/python3", "-c", HOLD], {});
+/** A process of the sandbox takes memory that is like no other, and keeps it. */
+export async function holdMemory(sandbox: BenchSandbox, mib: number): Promise<void> {
+  const hold = `import os, time
+held = bytearray(os.urandom(1 << 20)) * ${mib}
+print("held", flush=True)
+time.sleep(3600)`;
+  const stream = await startStream(sandbox, ["/usr/bin/python3", "-c", hold], {});
   const reader = stream.getReader();
   let text = "";
   while (!text.includes(btoa("held\n"))) {

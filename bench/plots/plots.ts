@@ -1,0 +1,122 @@
+/** What grows with what: the measurements behind the plots, with few rounds, and beside a floor where there is one. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Context } from "../context.ts";
+import type { MachineFacts } from "../figures/machine-facts.ts";
+import { summary, timed } from "../figures/samples.ts";
+import { BareCriu } from "../peers/bare-criu.ts";
+import { PlainContainer } from "../peers/plain-container.ts";
+import { creates, endAll, grow, lists } from "../rows/scale/crowd.ts";
+import { holdMemory } from "../rows/states/pause.ts";
+import { build, removeTemplate, smallCommands } from "../sandboxes/bench-build.ts";
+import { BenchSandbox, memoryOf } from "../sandboxes/bench-sandbox.ts";
+import { ColdServer } from "../sandboxes/cold-server.ts";
+import { createTogether, killAll } from "../sandboxes/creating.ts";
+import { type Line, type Plot, svgOf } from "./svg.ts";
+
+/** Of the project. */
+const FOLDER = join(import.meta.dir, "../../docs/plots");
+const SANDBOXES = [1, 10, 25, 50, 100];
+const SANDBOXES_LONG = [1, 10, 50, 100, 250, 500, 1000];
+const DIRTY_MIB = [0, 64, 128, 256, 512];
+const LAYERS = [1, 5, 10, 20, 40];
+const BURSTS = [1, 5, 10, 20, 50, 100];
+/** Of crun, which would only be slower with more. */
+const RUNS_AT_ONCE = 8;
+const ROUNDS = 3;
+const CREATES = 5;
+
+type Named = Omit<Plot, "note"> & { file: string };
+
+/** Writes them, and answers the names of the files. */
+export async function drawPlots(context: Context, machine: MachineFacts, at: string): Promise<string[]> {
+  const { cores, arch, kernel, loadBefore } = machine;
+  const note = `${at.slice(0, 10)}, ${arch}, ${cores} cores, Linux ${kernel.split("-")[0]}, load before ${loadBefore}`;
+  mkdirSync(FOLDER, { recursive: true });
+  const drawn: string[] = [];
+  for (const measure of [bursts, pauses, builds, growth]) {
+    for (const { file, ...plot } of await measure(context)) {
+      writeFileSync(join(FOLDER, file), svgOf({ ...plot, note }));
+      console.error(`  ${file}: ${plot.lines.map(inWords).join("; ")}`);
+      drawn.push(file);
+    }
+  }
+  return drawn;
+}
+
+async function bursts(context: Context): Promise<Named[]> {
+  await using cold = await ColdServer.start(context);
+  await using floor = await PlainContainer.make(context);
+  const [ours, peer] = [line("creates, none ready"), line(`crun run of true, ${RUNS_AT_ONCE} at a time`)];
+  for (const count of BURSTS) {
+    let ids: string[] = [];
+    const work = async () => {
+      ids = await createTogether(cold.context, count);
+    };
+    ours.points.push({ x: count, y: await timed(work) });
+    await killAll(cold.context, ids);
+    peer.points.push({ x: count, y: await timed(() => floor.runTogether(count, RUNS_AT_ONCE)) });
+  }
+  const title = "Until the last of a burst is there";
+  return [{ file: "burst.svg", title, x: "creates at once", y: "ms", lines: [ours, peer] }];
+}
+
+async function pauses(context: Context): Promise<Named[]> {
+  await using criu = await BareCriu.make(context);
+  const [ours, peer] = [line("pause"), line("bare criu dump and fsync")];
+  for (const mib of DIRTY_MIB) {
+    const times: { ours: number[]; peer: number[] } = { ours: [], peer: [] };
+    for (let round = 0; round < ROUNDS; round++) {
+      await using sandbox = await BenchSandbox.make(context);
+      if (mib > 0) await holdMemory(sandbox, mib);
+      times.peer.push(await criu.dump(sandbox.id));
+      times.ours.push(await timed(() => context.call("POST", `/sandboxes/${sandbox.id}/pause`, {})));
+    }
+    ours.points.push({ x: mib, y: summary(times.ours).median });
+    peer.points.push({ x: mib, y: summary(times.peer).median });
+  }
+  const title = "Pause of a sandbox with memory of its own";
+  return [{ file: "pause.svg", title, x: "MiB of its own memory", y: "ms", lines: [ours, peer] }];
+}
+
+async function builds(context: Context): Promise<Named[]> {
+  const [cold, cached] = [line("nothing cached"), line("all cached")];
+  for (const count of LAYERS) {
+    const name = `bench-layers-${count}`;
+    const wanted = { name, from: { fromTemplate: "base" }, commands: smallCommands(count) };
+    cold.points.push({ x: count, y: await timed(() => build(context, { ...wanted, force: true })) });
+    cached.points.push({ x: count, y: await timed(() => build(context, wanted)) });
+    await removeTemplate(context, name);
+  }
+  const title = "Build of a template of small steps";
+  return [{ file: "build.svg", title, x: "steps, a layer each", y: "ms", lines: [cold, cached] }];
+}
+
+async function growth(context: Context): Promise<Named[]> {
+  const [create, list, memory] = [line("create, from the shelf"), line("first page of the list"), line("each sandbox")];
+  const ids: string[] = [];
+  try {
+    for (const count of context.long ? SANDBOXES_LONG : SANDBOXES) {
+      await grow(context, ids, count);
+      create.points.push({ x: count, y: summary(await creates(context, CREATES)).median });
+      list.points.push({ x: count, y: summary(await lists(context)).median });
+      memory.points.push({ x: count, y: summary(ids.map((id) => memoryOf(context, id))).median });
+    }
+  } finally {
+    await endAll(context, ids);
+  }
+  const x = "sandboxes that run";
+  return [
+    { file: "create.svg", title: "Create among sandboxes that run", x, y: "ms", lines: [create] },
+    { file: "list.svg", title: "List of sandboxes that run", x, y: "ms", lines: [list] },
+    { file: "memory.svg", title: "Memory of an idle sandbox", x, y: "MiB", lines: [memory] },
+  ];
+}
+
+function line(name: string): Line {
+  return { name, points: [] };
+}
+
+function inWords({ name, points }: Line): string {
+  return `${name} ${points.map(({ x, y }) => `${x}: ${y.toFixed(1)}`).join(", ")}`;
+}

@@ -1,0 +1,75 @@
+/** Many pauses at once and many resumes at once, beside CRIU with the same images, as many at a time as the server. */
+import { CHECKPOINTS_AT_ONCE_MAX, RESTORES_AT_ONCE_MAX } from "../../../src/host/limits.ts";
+import type { Context } from "../../context.ts";
+import { type Pairs, timed } from "../../figures/samples.ts";
+import { BareCriu } from "../../peers/bare-criu.ts";
+import type { Row } from "../../row.ts";
+import { createTogether, killAll } from "../../sandboxes/creating.ts";
+
+const COUNT = 30;
+const ROUNDS = 2;
+const LIFE_SECONDS = 1800;
+
+interface Moments {
+  pauses: Pairs;
+  resumes: Pairs;
+}
+
+const led = new WeakMap<Context, Promise<Moments>>();
+
+export const pauses: Row = {
+  name: "pauses-30",
+  what: `${COUNT} pauses of idle sandboxes at once, until the last is paused`,
+  beside: {
+    peer: "bare criu dump of the same sandboxes and fsync, at the same parallelism",
+    ratio: "cost",
+    bounds: { atLeast: 1.4, aim: 1.2 },
+  },
+  run: async (context) => ({ pairs: (await momentsOf(context)).pauses }),
+};
+
+export const resumes: Row = {
+  name: "resumes-30",
+  what: `${COUNT} resumes of idle sandboxes at once, until the runtime of the last has answered`,
+  beside: {
+    peer: "bare criu restore of the same images, at the same parallelism",
+    ratio: "cost",
+    bounds: { atLeast: 1.6, aim: 1.2 },
+  },
+  run: async (context) => ({ pairs: (await momentsOf(context)).resumes }),
+};
+
+/** Both rows read from the same lives. */
+async function momentsOf(context: Context): Promise<Moments> {
+  const moments = led.get(context) ?? measure(context);
+  led.set(context, moments);
+  return await moments;
+}
+
+async function measure(context: Context): Promise<Moments> {
+  await using criu = await BareCriu.make(context);
+  const moments: Moments = { pauses: { ours: [], peer: [] }, resumes: { ours: [], peer: [] } };
+  await context.untilReady();
+  const ids = await createTogether(context, COUNT);
+  const together = (path: (id: string) => string, body: unknown) =>
+    timed(() => Promise.all(ids.map((id) => context.call("POST", path(id), body))));
+  try {
+    for (let round = -1; round < (context.long ? context.heavyRounds : ROUNDS); round++) {
+      await context.untilReady();
+      const dumpMs = await criu.dumpTogether(ids, CHECKPOINTS_AT_ONCE_MAX);
+      const before = criu.checkpoints();
+      const pauseMs = await together((id) => `/sandboxes/${id}/pause`, {});
+      const written = criu.checkpoints().filter((name) => !before.includes(name));
+      const restoreMs = await criu.restoreTogether(written, RESTORES_AT_ONCE_MAX);
+      const resumeMs = await together((id) => `/v2/sandboxes/${id}/connect`, { timeout: LIFE_SECONDS });
+      if (round < 0) continue;
+      moments.pauses.peer.push(dumpMs);
+      moments.pauses.ours.push(pauseMs);
+      moments.resumes.peer.push(restoreMs);
+      moments.resumes.ours.push(resumeMs);
+    }
+    return moments;
+  } finally {
+    await killAll(context, ids);
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * What a request to a paused sandbox waits for; and a resume soon after the pause, when nobody has read what the pause
+ * wrote: both beside CRIU's own work on the same images.
+ */
+
+import { startStream } from "../../clients/start-stream.ts";
+import type { Context } from "../../context.ts";
+import { interleave, timed } from "../../figures/samples.ts";
+import { BareCriu } from "../../peers/bare-criu.ts";
+import type { Row } from "../../row.ts";
+import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
+
+const PORT = 8000;
+const SERVE = ["/usr/bin/python3", "-m", "http.server", String(PORT), "--directory", "/srv"];
+const BOUNDS = { atLeast: 1.6, aim: 1.2 };
+const ANSWERS_MS = 20_000;
+const ASK_MS = 20;
+/** Between a pause and its resume. */
+const SOON_MS = 3_000;
+const SOON_LONG_MS = 30_000;
+
+export const wake: Row = {
+  name: "wake",
+  what: "first byte of a request to a service in a paused sandbox, which is resumed for it",
+  beside: { peer: "bare criu restore of the same image", ratio: "cost", bounds: BOUNDS },
+  quick: true,
+  async run(context) {
+    await using criu = await BareCriu.make(context);
+    await using sandbox = await BenchSandbox.make(context, { wakes: true });
+    await serve(sandbox);
+    let peerMs = 0;
+    const ours = async () => {
+      peerMs = await criu.restore(await pausedAs(context, sandbox, criu));
+      return await timed(() => ask(sandbox));
+    };
+    return { pairs: await interleave(context.rounds, ours, async () => peerMs) };
+  },
+};
+
+export const resumeSoon: Row = {
+  name: "resume-soon",
+  what: "resume of an idle sandbox 3 s after its pause (30 s with --long), whose image nobody has read since",
+  beside: { peer: "bare criu restore of such an image after the same time", ratio: "cost", bounds: BOUNDS },
+  async run(context) {
+    await using criu = await BareCriu.make(context);
+    await using sandbox = await BenchSandbox.make(context);
+    const resume = () => context.call("POST", `/v2/sandboxes/${sandbox.id}/connect`, { timeout: 1800 });
+    const paused = async () => {
+      const name = await pausedAs(context, sandbox, criu);
+      await Bun.sleep(context.long ? SOON_LONG_MS : SOON_MS);
+      return name;
+    };
+    const ours = async () => {
+      await paused();
+      return await timed(resume);
+    };
+    const peer = async () => {
+      const ms = await criu.restore(await paused());
+      await resume();
+      return ms;
+    };
+    return { pairs: await interleave(context.heavyRounds, ours, peer, 1) };
+  },
+};
+
+/** Answers the name of the checkpoint. */
+async function pausedAs(context: Context, { id }: BenchSandbox, criu: BareCriu): Promise<string> {
+  const before = criu.checkpoints();
+  await context.call("POST", `/sandboxes/${id}/pause`, {});
+  return criu.checkpoints().find((name) => !before.includes(name)) ?? "";
+}
+
+/** It runs on when nobody reads what it says. */
+async function serve(sandbox: BenchSandbox): Promise<void> {
+  const stream = await startStream(sandbox, SERVE, {});
+  const deadline = performance.now() + ANSWERS_MS;
+  while (
+    !(await ask(sandbox).then(
+      () => true,
+      () => false,
+    ))
+  ) {
+    if (performance.now() > deadline) throw new Error(`${SERVE.join(" ")} does not answer`);
+    await Bun.sleep(ASK_MS);
+  }
+  await stream.cancel();
+}
+
+/** Until the head of the answer is there. */
+async function ask({ context, id }: BenchSandbox): Promise<void> {
+  const headers = { "E2b-Sandbox-Id": id, "E2b-Sandbox-Port": String(PORT) };
+  const response = await fetch(context.sdk.sandboxUrl, { headers, signal: AbortSignal.timeout(ANSWERS_MS) });
+  await response.body?.cancel();
+  if (!response.ok) throw new Error(`the service answered with ${response.status}`);
+}
