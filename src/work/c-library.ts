@@ -4,7 +4,6 @@
  * arguments, so each caller wraps what it loads. For host and guest alone: nobody else has business with the kernel.
  */
 import { dlopen, type FFIFunction, FFIType, type Pointer, read } from "bun:ffi";
-import { getSystemErrorName } from "node:util";
 import { Fault } from "../contract/fault.ts";
 
 const LIBRARY_NAMES = ["libc.so.6", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`, "libc.so"];
@@ -62,7 +61,8 @@ export class SystemError extends Error {
   readonly code: string;
 
   constructor(call: string, number: number) {
-    const code = number > 0 ? getSystemErrorName(-number) : "EUNKNOWN";
+    // Loaded by the first error: it is large, and a guest that meets none goes without it.
+    const code = number > 0 ? process.getBuiltinModule("node:util").getSystemErrorName(-number) : "EUNKNOWN";
     super(`${call} failed with ${code}`);
     this.code = code;
   }

@@ -14,7 +14,6 @@ import { NOTHING_THERE } from "../tree/tree.ts";
 import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
 import { isUnchanged, parseRange, rangeHolds } from "./byte-range.ts";
 import { contentDisposition, sniffType, typeByName } from "./content-headers.ts";
-import { gzip } from "./gzip.ts";
 import { linksInACircle } from "./write-failure.ts";
 
 const CONDITIONAL_HEADERS = ["range", "if-modified-since", "if-none-match", "if-range"];
@@ -53,7 +52,13 @@ async function regularFile(path: string): Promise<Stats> {
 function compressed(path: string, headers: Headers): Response {
   headers.set("Content-Encoding", "gzip");
   headers.set("Content-Type", typeByName(path) ?? "application/octet-stream");
-  return new Response(streamOf(gzip(readChunks(path))), { headers });
+  return new Response(streamOf(packed(path)), { headers });
+}
+
+/** What packs is loaded by the first client that asks for it. */
+async function* packed(path: string): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
+  const { gzip } = await import("./gzip.ts");
+  yield* gzip(readChunks(path));
 }
 
 async function plainBytes(request: Request, path: string, file: Stats, headers: Headers): Promise<Response> {
