@@ -89,7 +89,6 @@ export const RELAY_ACKNOWLEDGED_MS = 30_000;
 /** Pauses before it is started again double from the first to the second. */
 export const RELAY_RESTART_MIN_MS = 20;
 export const RELAY_RESTART_MAX_MS = 5_000;
-export const BOOTS_AT_ONCE_MAX = 8;
 export const LIVENESS_CHECK_MS = 500;
 export const FREEZE_MS = 10_000;
 export const CHECKPOINT_MS = 300_000;
@@ -254,7 +253,7 @@ export const CGROUP_LOOK_EVERY_MS = 100;
  * A guest that starts is looked for after the first, with pauses from the second to the third; whether its sandbox is
  * still there is looked at less often. Each question is waited for longer.
  */
-export const [GUEST_LOOK_FIRST_MS, GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS, GUEST_ALIVE_EVERY_MS] = [8, 3, 100, 50];
+export const [GUEST_LOOK_FIRST_MS, GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS, GUEST_ALIVE_EVERY_MS] = [8, 3, 100, 200];
 export const [GUEST_PING_MIN_MS, GUEST_PING_MAX_MS] = [250, 2_000];
 /** An answer of a guest is a few bytes; a sandbox that sends more is not our guest any more. */
 export const GUEST_ANSWER_MAX_BYTES = 4096;
