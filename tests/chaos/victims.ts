@@ -24,11 +24,14 @@ function find(stage: Stage, victim: Exclude<Victim, "server">): number[] {
       );
     case "criu":
       // CRIU itself, not what it has forked: whoever kills it by its name or for its memory leaves those.
-      return stage
-        .cgroups()
-        .filter((name) => name.endsWith(".dump") || name.endsWith(".restore"))
-        .flatMap((name) => stage.processesIn(name))
-        .filter((pid) => parentOf(pid) === stage.server.pid && commandOf(pid).includes("/criu "));
+      return (
+        stage
+          .cgroups()
+          .filter((name) => name.endsWith(".dump") || name.endsWith(".restore"))
+          .flatMap((name) => stage.processesIn(name))
+          // It is called "criu: dump …" once it has its request.
+          .filter((pid) => parentOf(pid) === stage.server.pid && /\bcriu\b/.test(commandOf(pid)))
+      );
     case "guest":
       return stage
         .cgroups()
