@@ -52,20 +52,6 @@ export const SETTINGS: readonly Setting[] = [
     perNetwork: false,
     why: "connections that programs have left count together",
   },
-  // Two for each sandbox: each side of its interface knows the other. With the kernel's own 1024, half a thousand
-  // sandboxes that are asked within five seconds find no room.
-  {
-    name: "net.ipv4.neigh.default.gc_thresh2",
-    atLeast: 131_072,
-    perNetwork: false,
-    why: "neighbours of all sandboxes count together",
-  },
-  {
-    name: "net.ipv4.neigh.default.gc_thresh3",
-    atLeast: 262_144,
-    perNetwork: false,
-    why: "neighbours of all sandboxes count together",
-  },
   { name: "kernel.pty.max", atLeast: 1_048_576, perNetwork: false, why: "terminals of all sandboxes count together" },
 ];
 
