@@ -2,7 +2,7 @@
  * A sandbox to measure: made through the API, and looked at from the host's side, where its address and processes are
  * known.
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { serverFile } from "../../src/cli/down.ts";
 import { Fault } from "../../src/contract/fault.ts";
@@ -15,6 +15,7 @@ import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
 import type { Context } from "../context.ts";
 
 const LIFE_SECONDS = 1800;
+const EDGE_PROGRAM = "edge-program";
 const MIB = 1024 ** 2;
 
 interface SandboxOptions {
@@ -29,7 +30,8 @@ export class BenchSandbox implements AsyncDisposable {
   readonly address: string;
   /** Its root filesystem, as it sees it, for the host. */
   readonly root: string;
-  readonly pids: { server: number; guest: number };
+  /** Of the guest, the server, and the processes of its edge, which carry what goes to sandboxes. */
+  readonly pids: { server: number; guest: number } & Record<string, number>;
 
   private constructor(
     readonly context: Context,
@@ -41,7 +43,13 @@ export class BenchSandbox implements AsyncDisposable {
     const { data } = context;
     this.address = slotAddress(serverNet(data), slot);
     this.root = `/proc/${pid}/root`;
-    this.pids = { server: Number.parseInt(readFileSync(serverFile(data), "utf8"), 10), guest: guestOf(pid) };
+    const server = Number.parseInt(readFileSync(serverFile(data), "utf8"), 10);
+    const edges = childrenOf(server).filter(isEdge);
+    this.pids = {
+      ...Object.fromEntries(edges.map((edge, nth) => [`edge ${nth + 1}`, edge])),
+      server,
+      guest: guestOf(pid),
+    };
     this.headers = {
       "E2b-Sandbox-Id": id,
       "E2b-Sandbox-Port": String(RUNTIME_PORT),
@@ -81,10 +89,22 @@ function guestOf(pid: number): number {
 }
 
 function onlyChildOf(pid: number): number {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
+  const children = childrenOf(pid);
   const [child] = children;
-  if (child === undefined || child === 0 || children.length > 1) {
+  if (child === undefined || children.length > 1) {
     throw new Fault(500, `process ${pid} has the children ${children.join(", ")}; one was expected`);
   }
   return child;
+}
+
+function isEdge(pid: number): boolean {
+  const file = `/proc/${pid}/cmdline`;
+  // A program that it runs may have ended meanwhile.
+  return existsSync(file) && readFileSync(file, "utf8").includes(EDGE_PROGRAM);
+}
+
+/** Of all its threads. */
+function childrenOf(pid: number): number[] {
+  const files = readdirSync(`/proc/${pid}/task`).map((thread) => `/proc/${pid}/task/${thread}/children`);
+  return files.flatMap((file) => readFileSync(file, "utf8").split(" ").filter(Boolean).map(Number));
 }

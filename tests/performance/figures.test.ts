@@ -1,0 +1,79 @@
+/**
+ * That nothing has become twice as slow: some rows of the benchmark, with few rounds, held against bounds that are
+ * about twice of what was measured when they were written down. Ratios to a floor of the same run depend little on the
+ * machine, but noise meets them too: what misses its bound is measured again before it counts.
+ */
+import { expect } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Task } from "../../bench/context.ts";
+import type { Report } from "../../bench/figures/report.ts";
+import { MountNamespace } from "../../src/host/mount/mount-namespace.ts";
+import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { timed } from "../../src/work/testing/timed.ts";
+import { serverOfFile } from "../support/server-of-file.ts";
+
+/** The most that each may be of its floor. Lower a bound when the row has become faster for good; never raise one. */
+const RATIO_MAX: Readonly<Record<string, number>> = {
+  create: 2,
+  sustained: 8,
+  "boot-processor": 11,
+  "round-trip": 2.2,
+  pause: 2.6,
+  resume: 2.8,
+};
+const ROUNDS = 3;
+const MEASURED_AGAIN = 1;
+const MEASURE = join(import.meta.dir, "../../bench/measure.ts");
+const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
+const TEST_MS = 600_000;
+
+const server = serverOfFile("figures");
+
+/** Row by row, the ratio, or why there is none. */
+async function ratios(rows: readonly string[]): Promise<Record<string, number | string>> {
+  const { url, apiKey, dataFolder } = server();
+  const jsonFile = join(dataFolder, "figures.json");
+  const task: Task = {
+    rows: [...rows],
+    rounds: ROUNDS,
+    quick: true,
+    long: false,
+    plots: false,
+    jsonFile,
+    url,
+    apiKey,
+    dataFolder,
+    cacheFolder: CACHE,
+    // None of these rows reaches out, and none has a peer that could be missing.
+    outerNetwork: "",
+    missing: {},
+  };
+  const enter = new MountNamespace(new DataFolder(dataFolder)).enterCommand;
+  const child = Bun.spawn([...enter, process.execPath, MEASURE], {
+    stdin: new TextEncoder().encode(JSON.stringify(task)),
+    stdout: "ignore",
+    stderr: "inherit",
+    timeout: TEST_MS,
+    killSignal: "SIGKILL",
+  });
+  // It ends with 1 when a row misses the bound of the benchmark, which is none of this test's.
+  await child.exited;
+  const report = JSON.parse(readFileSync(jsonFile, "utf8")) as Report;
+  return Object.fromEntries(
+    report.rows.map((row) => [row.name, "ratio" in row ? (row.ratio ?? "no ratio") : JSON.stringify(row)]),
+  );
+}
+
+timed(
+  "no row is twice as slow as it was",
+  async () => {
+    let missed: Record<string, number | string> = RATIO_MAX;
+    for (let turn = 0; turn <= MEASURED_AGAIN && Object.keys(missed).length > 0; turn++) {
+      const found = Object.entries(await ratios(Object.keys(missed)));
+      missed = Object.fromEntries(found.filter(([name, ratio]) => !(Number(ratio) <= (RATIO_MAX[name] ?? 0))));
+    }
+    expect(missed).toEqual({});
+  },
+  TEST_MS,
+);
