@@ -8,6 +8,8 @@ export const READY_RETRY_MS = 5_000;
 export const READY_REFILL_DELAY_MS = 100;
 /** Nobody has taken any for so long: what makes the next commands faster can be done. */
 export const READY_QUIET_MS = 250;
+/** So many of a template, and all that are kept in any case, have run a first command. */
+export const READY_REHEARSED_MIN = 4;
 /** How often it is looked whether there is still room for them. */
 export const READY_LOOK_MS = 1_000;
 /** Made ready at the same time, but no more than there are processors; and given back. */

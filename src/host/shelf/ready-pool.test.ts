@@ -9,6 +9,7 @@ import {
   READY_LOOK_MS,
   READY_QUIET_MS,
   READY_REFILL_DELAY_MS,
+  READY_REHEARSED_MIN,
   READY_RETRY_MS,
 } from "./limits.ts";
 import type { ReadyPool } from "./ready-pool.ts";
@@ -278,6 +279,17 @@ test("rehearsals wait until nobody asks and the machine has little to do", async
   const id = [...f.machine.keys()].find((each) => each.startsWith("booted"));
   expect(f.rehearsed).toEqual(Array(3).fill(`${id} runs`));
   expect(f.machine.get(id ?? "")).toBe("stands still");
+});
+
+test("of many only some are rehearsed, or as many as are kept in any case, and these are given out first", async () => {
+  await asked(8);
+  await f.filled();
+  const first = new Set(f.rehearsed);
+  expect([f.machine.size, first.size]).toEqual([8, READY_REHEARSED_MIN]);
+  expect(await asked(READY_REHEARSED_MIN)).toSatisfy((ids: string[]) => ids.every((id) => first.has(`${id} runs`)));
+  pool.keep([{ ...plain, count: 6 }]);
+  await f.filled();
+  expect(new Set(f.rehearsed).size).toBe(READY_REHEARSED_MIN + 6);
 });
 
 test("one that cannot be rehearsed is as good a sandbox", async () => {

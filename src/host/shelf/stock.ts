@@ -1,7 +1,7 @@
 /** What is on the shelf of one kind and checkpoint, what is about to be, and how it was asked for. */
 import type { KeptReady, SandboxKind } from "../host.ts";
 import { Demand } from "./demand.ts";
-import { READY_GUESS_BYTES, READY_GUESS_RESTORED_BYTES } from "./limits.ts";
+import { READY_GUESS_BYTES, READY_GUESS_RESTORED_BYTES, READY_REHEARSED_MIN } from "./limits.ts";
 import type { Claim } from "./shares.ts";
 import type { TemplateOnShelf } from "./shelf-report.ts";
 
@@ -77,9 +77,11 @@ export class Stock {
     return this.ready.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** One that could still be made faster. */
+  /** One that is to be made faster. Of a large stock only some are: it takes memory, and they are taken first. */
   get unrehearsed(): Ready | undefined {
-    return this.canRehearse ? this.ready.find(({ isRehearsed }) => !isRehearsed) : undefined;
+    const rehearsed = this.ready.filter(({ isRehearsed }) => isRehearsed).length;
+    if (!this.canRehearse || rehearsed >= Math.max(this.floor, READY_REHEARSED_MIN)) return undefined;
+    return this.ready.find(({ isRehearsed }) => !isRehearsed);
   }
 
   /** How many can be begun now. What one takes must be known before there are several. */
