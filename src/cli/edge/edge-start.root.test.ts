@@ -31,7 +31,7 @@ class Edge implements AsyncDisposable {
   wake: Directory["wake"] = async () => ({ refused: "not-found" });
   processes!: EdgeProcesses;
 
-  static async open(pingMs?: number): Promise<Edge> {
+  static async open({ pingMs, processes = PROCESSES }: { pingMs?: number; processes?: number } = {}): Promise<Edge> {
     const edge = new Edge();
     const net = ++nets;
     const runFolder = mkdtempSync(join(folder, "run-"));
@@ -52,7 +52,7 @@ class Edge implements AsyncDisposable {
       trustedProxies: [],
       limits: LIMITS,
       log: (message) => edge.logged.push(message),
-      processes: PROCESSES,
+      processes,
       ...(pingMs !== undefined && { pingMs }),
     });
     await edge.processes.begin({ hostname: "127.0.0.1", port: edge.port, idleMs: 60_000 });
@@ -222,7 +222,7 @@ test(
 test(
   "a process that says nothing any more is ended before an address is another's",
   async () => {
-    await using edge = await Edge.open(300);
+    await using edge = await Edge.open({ pingMs: 300 });
     const [first = 0] = edge.pids;
     process.kill(first, "SIGSTOP");
     await edge.processes.leave("127.0.0.1");
@@ -250,10 +250,10 @@ test(
   TEST_MS,
 );
 
-test(
-  "a new generation of listeners gets all new connections, and nobody is turned away when the old one goes",
-  async () => {
-    await using edge = await Edge.open();
+test.each([1, PROCESSES])(
+  "with %d of them, a new generation of listeners gets all new connections; none is lost when the old one goes",
+  async (processes) => {
+    await using edge = await Edge.open({ processes });
     const settings = { hostname: "127.0.0.1", port: freePort(), idleMs: 60_000, tls: SELF_SIGNED };
     let current = await edge.processes.begin(settings);
     const failed: string[] = [];

@@ -45,6 +45,26 @@ test("a slot whose way could not be opened is given back all the same", async ()
   expect(network.takeFor(network.address(slot), "one")).toBe(slot);
 });
 
+test("a slot is nobody else's before its address has been left", async () => {
+  const slot = network.take();
+  const [left, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  const { leave } = network;
+  network.leave = (address) => {
+    asked.resolve(address);
+    return left.promise;
+  };
+  const freed = network.free(slot);
+  expect(await asked.promise).toBe(network.address(slot));
+  // Whatever else there is to be done by then.
+  await network.grant(network.take(), []);
+  const other = network.takeFor(network.address(slot), "another");
+  expect(other).not.toBe(slot);
+  left.resolve();
+  await freed;
+  network.leave = leave;
+  expect(network.takeFor(network.address(slot), "a third")).toBe(slot);
+});
+
 /** A slot with a connection that the kernel knows of. */
 async function withFlow(use: (slot: number, flows: () => string[]) => Promise<void>): Promise<void> {
   const slot = network.take();
