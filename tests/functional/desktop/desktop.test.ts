@@ -81,6 +81,23 @@ test("text reaches the window that has the keyboard, as it was given", async () 
   await until("the text is written", async () => (await written("/home/user/typed")) === `${text}\n`);
 }, 60_000);
 
+test("letters that no key has reach a program, however late it looks", async () => {
+  const text = "naïve café Ünïcode αβγ жщ 日本語 €";
+  const xev = "xev -name letters -event keyboard -geometry 300x200+120+240 > /tmp/letters";
+  const watching = await desktop().commands.run(xev, { background: true, timeoutMs: 0 });
+  await until("the window has the keyboard", async () => (await currentTitle(desktop())) === "letters");
+  await desktop().commands.run("pkill -STOP -x xev");
+  await desktop().write(text);
+  await desktop().commands.run("pkill -CONT -x xev");
+  const pressed = async () =>
+    (await written("/tmp/letters")).split("\n\n").filter((event) => event.includes("KeyPress"));
+  const typed = async () =>
+    (await pressed()).map((event) => /XmbLookupString gives .*"(.*)"/.exec(event)?.[1] ?? "").join("");
+  await until("the last letter is there", async () => (await typed()).endsWith("€"));
+  expect(await typed()).toBe(text);
+  await watching.kill();
+}, 60_000);
+
 test("buttons, the wheel, drags and keys reach a window", async () => {
   await desktop().commands.run("xev -name events -geometry 300x200+120+240 > /tmp/events", { background: true });
   await until("the window has the keyboard", async () => (await currentTitle(desktop())) === "events");
