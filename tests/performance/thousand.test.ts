@@ -102,10 +102,16 @@ async function readersWait(server: TestServer, isOver: () => Promise<boolean>): 
   return times;
 }
 
-/** In one sentence each, and held to only where the machine does nothing else. */
-function promised(what: string, is: number, most: number): void {
-  console.log(`${what}: ${is.toFixed(2)}, at most ${most}`);
-  if (LONG) expect(is).toBeLessThanOrEqual(most);
+interface Promised {
+  what: string;
+  is: number;
+  most: number;
+}
+
+/** All of them are told; they are held to only where the machine does nothing else. */
+function hold(promises: readonly Promised[]): void {
+  for (const { what, is, most } of promises) console.log(`${what}: ${is.toFixed(2)}, at most ${most}`);
+  if (LONG) expect(promises.filter(({ is, most }) => is > most)).toEqual([]);
 }
 
 test(
@@ -157,10 +163,13 @@ test(
     expect(await settledCensus(folder, NOTHING)).toEqual(NOTHING);
     await server.stop();
 
-    promised(`create with ${HALF} ÷ create with none`, beside / alone, SLOWER_CREATE_MAX);
-    promised("memory of an idle one, median, in MiB", quantile(idle, 0.5), IDLE_MAX_MIB);
-    promised(`start with ${COUNT} to adopt, in ms`, startMs, START_MAX_MS);
-    promised("GET beside all ends, p99 ÷ at rest", quantile(during, 0.99) / quantile(quiet, 0.99), SLOWER_GET_MAX);
+    const slowerGet = quantile(during, 0.99) / quantile(quiet, 0.99);
+    hold([
+      { what: `create with ${HALF} ÷ create with none`, is: beside / alone, most: SLOWER_CREATE_MAX },
+      { what: "memory of an idle one, median, in MiB", is: quantile(idle, 0.5), most: IDLE_MAX_MIB },
+      { what: `start with ${COUNT} to adopt, in ms`, is: startMs, most: START_MAX_MS },
+      { what: "GET beside all ends, p99 ÷ at rest", is: slowerGet, most: SLOWER_GET_MAX },
+    ]);
   },
   TEST_MS,
 );
