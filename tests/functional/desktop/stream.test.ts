@@ -77,6 +77,7 @@ test("may be that of one window, and ends when it is told to, whatever it does",
 async function open(url: string): Promise<Page> {
   const page = await browser().newPage();
   const told: string[] = [];
+  toldBy.set(page, told);
   page.on("console", (message) => told.push(message.text()));
   page.on("pageerror", (error) => told.push(String(error)));
   page.on("requestfailed", (request) => told.push(`${request.url()}: ${request.failure()?.errorText}`));
@@ -88,16 +89,31 @@ async function open(url: string): Promise<Page> {
     socket.on("socketerror", (error) => told.push(`${socket.url()}: ${error}`));
     socket.on("close", () => told.push(`${socket.url()} has ended`));
   });
-  toldBy.set(page, told);
   await page.goto(url.replace("https:", "http:"));
+  await anewIfInterrupted(page);
   return page;
+}
+
+/**
+ * A browser gives up all that it fetches when an address of the machine comes or goes, as with every server that
+ * another test starts. Whoever sees such a page loads it again.
+ */
+async function anewIfInterrupted(page: Page): Promise<void> {
+  const told = toldBy.get(page) ?? [];
+  while (told.some((line) => line.includes("ERR_NETWORK_CHANGED"))) {
+    told.length = 0;
+    await page.reload();
+  }
 }
 
 function shown(page: Page): Promise<void> {
   const told = () => toldBy.get(page)?.join("; ");
   return until(
     () => `the window is in the stream; the page has told: ${told()}`,
-    () => hasWindow(page),
+    async () => {
+      await anewIfInterrupted(page);
+      return await hasWindow(page);
+    },
   );
 }
 
