@@ -72,8 +72,11 @@ export class JobThread<Job> {
     worker.onmessage = (event: MessageEvent<JobOutcome>) => {
       const outcome = event.data;
       const waiter = this.#take(outcome.number);
-      if ("error" in outcome) waiter?.reject(jobFault(outcome, what));
-      else waiter?.resolve(outcome.value);
+      // Not from in here: until this returns no other message comes, whoever goes on from here and waits for one.
+      setImmediate(() => {
+        if ("error" in outcome) waiter?.reject(jobFault(outcome, what));
+        else waiter?.resolve(outcome.value);
+      });
     };
     // The next job has a new thread.
     worker.onerror = (event) => {
