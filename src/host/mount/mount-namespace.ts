@@ -13,6 +13,7 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { attempt, run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
+import { detachMount } from "../system/syscalls.ts";
 
 const UNPIN_TRIES = 5;
 const HYBRID_UNIFIED = "/sys/fs/cgroup/unified";
@@ -72,14 +73,21 @@ export class MountNamespace {
     return ["nsenter", `--mount=${this.#pin}`, "--"];
   }
 
-  async remove(): Promise<void> {
-    for (const path of [this.#pin, this.#folder]) {
-      // While others mount and unmount, umount may not find it.
-      for (let tries = 0; tries < UNPIN_TRIES && isMountPoint(path); tries++) {
-        await attempt(["umount", "--lazy", path]);
-      }
-    }
+  /** By a call of our own: while others mount and unmount, umount may not find it. */
+  remove(): void {
+    for (const path of [this.#pin, this.#folder]) detachAll(path);
   }
+}
+
+/** Whatever is mounted at a path or below it goes out of this process's view. */
+export function detachBelow(path: string): void {
+  const below = mountPoints().filter((each) => each === path || each.startsWith(`${path}/`));
+  for (const each of below.reverse()) detachAll(each);
+}
+
+/** One may lie on another. */
+function detachAll(path: string): void {
+  for (let tries = 0; tries < UNPIN_TRIES && isMountPoint(path); tries++) detachMount(path);
 }
 
 export function isMountPoint(path: string): boolean {

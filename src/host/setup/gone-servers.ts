@@ -9,7 +9,7 @@ import { basename, join } from "node:path";
 import { freezerOf, processesBelow } from "../cgroup/freezer.ts";
 import { removeCgroups } from "../cgroup/removal.ts";
 import { GONE_SERVER_AFTER_MS } from "../limits.ts";
-import { MountNamespace, mountPoints } from "../mount/mount-namespace.ts";
+import { detachBelow, MountNamespace } from "../mount/mount-namespace.ts";
 import { Network } from "../network/network.ts";
 import { ANY_INTERFACE } from "../network/slot-chains.ts";
 import { attempt, run } from "../system/command.ts";
@@ -60,9 +60,8 @@ async function removeAll(runFolder: string): Promise<void> {
   // Without a net it never had a network.
   if (existsSync(join(runFolder, "net"))) await new Network(gone).remove();
   await removeCgroups(cgroupOfServer(gone.tag));
-  await new MountNamespace(gone).remove();
-  const mounted = mountPoints().filter((path) => path.startsWith(`${runFolder}/`));
-  for (const path of mounted.reverse()) await attempt(["umount", "--lazy", path]);
+  new MountNamespace(gone).remove();
+  detachBelow(runFolder);
   undoSettings(gone);
   await rm(runFolder, { recursive: true, force: true });
 }

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { removeCgroups, removeEmptyParents, Unended } from "../cgroup/removal.ts";
 import { dropGuestMarks } from "../image/guest-folders.ts";
-import { MountNamespace } from "../mount/mount-namespace.ts";
+import { detachBelow, MountNamespace } from "../mount/mount-namespace.ts";
 import { Network } from "../network/network.ts";
 import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
@@ -31,8 +31,10 @@ export async function teardown(data: DataFolder, cacheFolder: string, options: {
       throw new Fault(500, `cannot end all sandboxes: ${cause.message}: ${cause.processes}`, { cause });
     });
     await removeEmptyParents();
-    await namespace.remove();
+    namespace.remove();
     undoSettings(data);
+    // A server that was cut off may have left some in this very namespace.
+    detachBelow(data.runFolder);
     await rm(data.runFolder, { recursive: true, force: true });
   }
   if (options.keepData) return;

@@ -60,11 +60,12 @@ test.each([
   90_000,
 );
 
-/** Of each program, whether it is of the snapshot. */
+/** Of each program, whether it is of the snapshot. A child that has not become another program yet is none. */
 async function running(desktop: Sandbox): Promise<Record<string, string[]>> {
   const { stdout } = await desktop.commands.run(
     `for name in Xvfb xfce4-session xfwm4; do
       for pid in $(pgrep -x $name); do
+        [ "$(cat /proc/$(ps -o ppid= -p $pid | tr -d ' ')/comm 2> /dev/null)" = $name ] && continue
         if grep -sxzq SANDLOT_DESKTOP_OFFER=1 /proc/$pid/environ; then echo $name offered; else echo $name own; fi
       done
     done`,
