@@ -69,7 +69,13 @@ test("a window of a colour is in the picture, and has a title and an id", async 
   expect(picture.at(270, 400)).toBe("#1fa34c");
   expect(picture.at(700, 400)).not.toBe("#1fa34c");
   await desktop().commands.run("pkill -x xmessage");
-  expect((await refusalOf(desktop().getApplicationWindows("xmessage"))).message).toContain("exit status 1");
+  const windows = () => desktop().getApplicationWindows("xmessage");
+  await until("its window is gone", () =>
+    windows()
+      .then(() => false)
+      .catch(() => true),
+  );
+  expect((await refusalOf(windows())).message).toContain("exit status 1");
 });
 
 test("text reaches the window that has the keyboard, as it was given", async () => {
