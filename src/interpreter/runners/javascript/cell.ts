@@ -5,7 +5,7 @@
  */
 import { type Node, Parser, type Program } from "acorn";
 import { SourceEdits } from "./edits.ts";
-import { ENUM_OR_NAMESPACE, withoutTypes } from "./plain-javascript.ts";
+import { ENUM_OR_NAMESPACE, Unsupported, withoutTypes } from "./plain-javascript.ts";
 import { awaitsAtTop, importMetas, nestedVariables } from "./syntax.ts";
 
 export interface Script {
@@ -77,9 +77,17 @@ function parseTyped(code: string): { source: string; program: Program } {
       return { source, program: parse(source) };
     } catch (thrown) {
       first ??= thrown;
+      if (thrown instanceof Unsupported) throw unsupported(thrown, first);
     }
   }
   throw first instanceof CellSyntaxError ? first : new CellSyntaxError(String((first as Error).message), 1, 0);
+}
+
+/** At the place where it was met, if that is known. */
+function unsupported({ message }: Unsupported, met: unknown): CellSyntaxError {
+  return met instanceof CellSyntaxError
+    ? new CellSyntaxError(message, met.line, met.column)
+    : new CellSyntaxError(message, 1, 0);
 }
 
 /** `{ a: 1 }` alone is meant as an object, not as a block with a label. */

@@ -258,6 +258,10 @@ test("TypeScript has types, enums and a life of its own", async () => {
   );
   expect(error?.traceback).toMatch(/at f \(\[cell \d+\]:5:9\)/);
   expect((await run(typescript, "const x: = 1")).error?.name).toBe("SyntaxError");
+  expect((await run(typescript, "function seen(_: unknown) {}\n@seen class Decorated {}")).error).toMatchObject({
+    name: "SyntaxError",
+    value: "Decorators are not supported",
+  });
 });
 
 test("random numbers go on after new seeds, also where the function was kept", async () => {

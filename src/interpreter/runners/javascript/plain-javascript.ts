@@ -13,6 +13,9 @@ export const ENUM_OR_NAMESPACE = /\((\w+) \|\|(?: \(\1 = \{\}\)|= \{\})\);?$/;
 /** A module of Bun's own, which no other kernel has. */
 const OF_BUN = '"bun:wrap"';
 
+/** What no way can do; says more than that there is an unexpected character. */
+export class Unsupported extends Error {}
+
 /** Ways to do it, the best first. A later one is for when what an earlier one gives is no JavaScript. */
 export function withoutTypes(code: string): (() => string)[] {
   const ways = [() => byBun(code)];
@@ -33,6 +36,6 @@ function byBun(code: string): string {
     treeShaking: false,
   });
   const source = transpiler.transformSync(code);
-  if (source.includes(OF_BUN)) throw new SyntaxError("Decorators are not supported");
+  if (source.includes(OF_BUN)) throw new Unsupported("Decorators are not supported");
   return source;
 }
