@@ -13,14 +13,29 @@ const REPORT_END_MAX_CHARS = 20_000;
 /** One more than computes at a time: many tests wait. */
 const WORKERS = availableParallelism() + 1;
 const NOBODY = 65_534;
+/** Of what `bun test` printed before a failure, these last lines are told again at the end. */
+const REASON_MAX_LINES = 60;
 /** How `bun test` reports one, with the time it took. */
 const FAILED = /^\(fail\) (.*?)(?: \[[\d.]+ms\])?$/;
+/** Another outcome, with which a new report begins. */
+const SETTLED = /^\((?:pass|skip|todo)\) /;
+/** From here on `bun test` tells all failures again, without their files. */
+const AGAIN = /^\d+ tests? failed:$/;
+/** The line above the reports of a file. */
+const FILE = /^(\S+\.test\.ts):$/;
+
+interface Failure {
+  /** File and name of the test; a hook of a file has none: "(unnamed)". */
+  name: string;
+  /** The end of what was printed for it. */
+  reason: readonly string[];
+}
 
 export interface Outcome {
   passed: number;
   failed: number;
-  /** Names of the tests that failed, as far as the report named them. */
-  failures: readonly string[];
+  /** In the order in which they were reported. */
+  failures: readonly Failure[];
   /** How long each file took. */
   fileMs: Readonly<Record<string, number>>;
 }
@@ -66,22 +81,42 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
       },
       stdio: ["ignore", "inherit", "pipe"],
     });
-    const failures = new Set<string>();
-    const report = await passOn(child.stderr, (line) => {
-      const name = FAILED.exec(line)?.[1];
-      if (name !== undefined) failures.add(name);
-    });
+    const reader = new FailureReader();
+    const report = await passOn(child.stderr, (line) => reader.take(line));
     const exitCode = await child.exited;
     const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}s?$`, "m").exec(report)?.[1] ?? 0);
     const failed = count("fail") + count("error");
     return {
       passed: count("pass"),
       failed: exitCode === 0 ? failed : Math.max(failed, 1),
-      failures: [...failures],
+      failures: reader.failures,
       fileMs: readTimings(timings),
     };
   } finally {
     rmSync(home, { recursive: true, force: true });
+  }
+}
+
+/** Finds failures in the lines of a report. */
+export class FailureReader {
+  readonly failures: Failure[] = [];
+  #file = "";
+  #reason: string[] = [];
+  #isOver = false;
+
+  take(line: string): void {
+    if (AGAIN.test(line)) this.#isOver = true;
+    if (this.#isOver) return;
+    const file = FILE.exec(line)?.[1];
+    const test = FAILED.exec(line)?.[1];
+    if (file === undefined && test === undefined && !SETTLED.test(line)) {
+      this.#reason.push(line);
+      if (this.#reason.length > REASON_MAX_LINES) this.#reason.shift();
+      return;
+    }
+    if (file !== undefined) this.#file = file;
+    if (test !== undefined) this.failures.push({ name: `${this.#file}: ${test}`, reason: this.#reason });
+    this.#reason = [];
   }
 }
 

@@ -28,5 +28,10 @@ async function tool(title: string, program: string, ...args: string[]): Promise<
   const said = (await Promise.all(texts)).join("");
   const isGood = (await child.exited) === 0;
   console.error(isGood ? `${title}: passed` : `${title}: failed\n${said}`);
-  return { passed: isGood ? 1 : 0, failed: isGood ? 0 : 1, failures: isGood ? [] : [title], fileMs: {} };
+  return {
+    passed: isGood ? 1 : 0,
+    failed: isGood ? 0 : 1,
+    failures: isGood ? [] : [{ name: title, reason: [] }],
+    fileMs: {},
+  };
 }

@@ -11,7 +11,10 @@ export function printSummary(outcomes: readonly Outcome[], tookMs: number): void
   const sum = (key: "passed" | "failed") => outcomes.reduce((total, outcome) => total + outcome[key], 0);
   const failures = outcomes.flatMap((outcome) => outcome.failures);
   if (failures.length > 0) console.log("failed:");
-  for (const name of failures) console.log(`  ${name}`);
+  for (const { name, reason } of failures) {
+    console.log(`  ${name}`);
+    for (const line of reason) console.log(`    ${line}`);
+  }
   console.log("slowest files:");
   for (const [path, ms] of files.slice(0, SLOWEST_SHOWN)) console.log(`${seconds(ms).padStart(8)}  ${path}`);
   console.log(`${files.length} files in ${seconds(tookMs)}`);

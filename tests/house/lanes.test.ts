@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { hasPassed } from "../bun-test.ts";
+import { FailureReader, hasPassed } from "../bun-test.ts";
 import {
   filesOfLane,
   filesWithTimedTests,
@@ -89,4 +89,39 @@ describe("arguments of npm test", () => {
     expect(selectOfLane("check", ["lanes", "storm"], ALL).files).toEqual(["tests/house/lanes.test.ts"]);
     expect(() => selectOfLane("check", ["tests/chaos"], ALL)).toThrow('no test of the lane "check" has tests/chaos');
   });
+});
+
+/** As `bun test` writes it. */
+const REPORT = `
+src/one.test.ts:
+(pass) fine [0.05ms]
+error: 1 is not 2
+      at one.test.ts:3
+(fail) bad [11.34ms]
+
+tests/two.test.ts:
+(pass) bad
+error: the folder is busy
+(fail) (unnamed) [1.43ms]
+
+2 tests failed:
+(fail) bad [11.34ms]
+(fail) (unnamed) [1.43ms]
+`;
+
+test("each failure is told once, with its file and what was printed for it", () => {
+  const reader = new FailureReader();
+  for (const line of REPORT.split("\n")) reader.take(line);
+  expect(reader.failures).toEqual([
+    { name: "src/one.test.ts: bad", reason: ["error: 1 is not 2", "      at one.test.ts:3"] },
+    { name: "tests/two.test.ts: (unnamed)", reason: ["error: the folder is busy"] },
+  ]);
+});
+
+test("of a long report the end is kept", () => {
+  const reader = new FailureReader();
+  for (let line = 1; line <= 1000; line++) reader.take(`line ${line}`);
+  reader.take("(fail) talks a lot");
+  const { reason } = reader.failures[0] ?? { reason: [] };
+  expect([reason.length < 100, reason.at(-1)]).toEqual([true, "line 1000"]);
 });
