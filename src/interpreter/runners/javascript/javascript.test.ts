@@ -226,6 +226,15 @@ describe("an interrupt", () => {
     expect((await run(kernel, "kept")).results).toEqual(["'kept'"]);
   });
 
+  test("that comes before the loop of a cell does not leave the next one waiting", async () => {
+    await run(kernel, "var left = 'not begun'");
+    const code =
+      "setTimeout(() => console.log(1), 50); await new Promise((go) => setTimeout(go, 500)); left = 'begun'; for (;;);";
+    expect((await runInterrupted(kernel, code)).error).toMatchObject({ name: "Interrupted" });
+    await Bun.sleep(1_000);
+    expect((await run(kernel, "left")).results).toEqual(["'begun'"]);
+  });
+
   test("between cells does nothing", async () => {
     kernel.interrupt();
     expect((await run(kernel, "1")).results).toEqual(["1"]);

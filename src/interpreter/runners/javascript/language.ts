@@ -4,10 +4,10 @@
  * those that users of the original know, and Node can be stopped in the middle of a loop.
  */
 import { Fault } from "../../../contract/fault.ts";
-import type { Kernel, KernelOutput, Language } from "../../kernel.ts";
+import { type Kernel, KernelEnded, type KernelOutput, type Language } from "../../kernel.ts";
 import { KERNEL_VARIABLES } from "../../kernel-process.ts";
 import { freshId } from "../../random.ts";
-import { RUNNER_CHORE_MS } from "../limits.ts";
+import { LEFT_LOOP_MS, RUNNER_CHORE_MS } from "../limits.ts";
 import { tellOutput } from "../outputs.ts";
 import { Runner, type RunnerEars, type RunnerMessage } from "../runner.ts";
 import { chunkPieces } from "../text.ts";
@@ -21,8 +21,6 @@ interface Place {
 }
 
 const IN_TEMPLATE: Place = { node: "node", runner: "/opt/sandlot/javascript/runner.mjs" };
-
-const NO_EARS: RunnerEars = { text: () => undefined, message: () => undefined };
 
 export function javascript(
   name: "javascript" | "typescript",
@@ -52,6 +50,7 @@ class JavascriptKernel implements Kernel {
   readonly #language: "javascript" | "typescript";
   readonly #breaker: LoopBreaker;
   #count = 0;
+  #wasInterrupted = false;
 
   constructor(runner: Runner, language: "javascript" | "typescript") {
     this.#runner = runner;
@@ -76,6 +75,7 @@ class JavascriptKernel implements Kernel {
       tell(syntaxError(thrown, code, name));
       return;
     }
+    await this.#reach();
     try {
       await this.#runner.ask((number) => line(Object.assign({ number, kind: "cell", name }, script)), {
         text: (kind, text) => {
@@ -90,6 +90,7 @@ class JavascriptKernel implements Kernel {
   }
 
   interrupt(): void {
+    this.#wasInterrupted = true;
     this.#runner.signal("SIGINT");
     this.#breaker.arm();
   }
@@ -113,8 +114,38 @@ class JavascriptKernel implements Kernel {
     await this.ended;
   }
 
-  #chore(body: object): Promise<RunnerMessage> {
-    return this.#runner.ask((number) => line(Object.assign({ number }, body)), NO_EARS, RUNNER_CHORE_MS);
+  async #chore(body: object): Promise<RunnerMessage> {
+    await this.#reach();
+    return await this.#ask(body, RUNNER_CHORE_MS);
+  }
+
+  /**
+   * An interrupt ends a cell, but not what its promises do later. A loop there holds up whatever is asked next, and is
+   * stopped as one of a cell is.
+   */
+  async #reach(): Promise<void> {
+    if (!this.#wasInterrupted) return;
+    for (const withinMs of LEFT_LOOP_MS) {
+      this.#breaker.arm();
+      try {
+        await this.#ask({ kind: "variables", variables: {} }, withinMs);
+        return;
+      } catch (thrown) {
+        if (!(thrown instanceof Fault)) throw thrown;
+      } finally {
+        this.#breaker.disarm();
+      }
+    }
+    await this.kill();
+    throw new KernelEnded("code that an earlier cell has left behind holds up the kernel");
+  }
+
+  #ask(body: object, timeoutMs: number): Promise<RunnerMessage> {
+    const ears: RunnerEars = {
+      text: (_kind, text) => void this.#breaker.withoutNotices(text),
+      message: () => undefined,
+    };
+    return this.#runner.ask((number) => line(Object.assign({ number }, body)), ears, timeoutMs);
   }
 }
 
