@@ -24,6 +24,15 @@ export const READY_OWNERS_PART = 0.8;
 export const READY_OWNERS_MAX = 256;
 /** Templates of which it is known how they are asked for. */
 export const READY_STOCKS_MAX = 256;
+/**
+ * Of a template that is booted and of which some are kept in any case, so many for each processor and in all are ready
+ * for the first burst, while all together take no more than a part of the memory that is for ready ones.
+ */
+export const READY_SPARE_EACH_PROCESSOR = 12;
+export const READY_SPARE_MAX = 48;
+export const READY_SPARE_PART = 0.125;
+/** They are begun when none was taken for so long. */
+export const READY_SPARE_QUIET_MS = 2_000;
 /** Of the network slots that are not in use. */
 export const READY_SLOTS_PART = 0.125;
 /**

@@ -8,7 +8,7 @@ import type { Network } from "../network/network.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { Starting } from "../sandbox/starting.ts";
 import type { DataFolder } from "../system/data-folder.ts";
-import { READY_LOAD_MAX, READY_SLOTS_PART } from "./limits.ts";
+import { READY_LOAD_MAX, READY_SLOTS_PART, READY_SPARE_EACH_PROCESSOR, READY_SPARE_MAX } from "./limits.ts";
 import { MemoryRoom, memoryLeft } from "./memory-room.ts";
 import { ReadyPool } from "./ready-pool.ts";
 import type { Room } from "./shares.ts";
@@ -51,6 +51,7 @@ export function openShelf({ data, readyMax = 0, network, running, starting, disc
     discard,
     bytesOf: (id) => memoryInUse(running.demand(id).record.cgroup),
     followsDemand: readyMax > 0,
+    spare: readyMax > 0 ? Math.min(READY_SPARE_MAX, READY_SPARE_EACH_PROCESSOR * processors) : 0,
     room,
     isBusy: () => (loadavg()[0] ?? 0) > READY_LOAD_MAX * processors,
     processors,

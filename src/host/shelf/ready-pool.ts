@@ -18,6 +18,7 @@ import {
   READY_QUIET_MS,
   READY_REFILL_DELAY_MS,
   READY_RETRY_MS,
+  READY_SPARE_QUIET_MS,
   READY_STARTS_AT_ONCE_MAX,
   READY_STOCKS_MAX,
 } from "./limits.ts";
@@ -42,6 +43,8 @@ export interface ReadyPoolParts {
   bytesOf(id: string): number;
   /** False: what the operator has set is kept, and nothing else. */
   followsDemand: boolean;
+  /** How many of a template that is kept are ready while nobody asks and there is room. */
+  spare: number;
   /** For all ready ones, of which there are so many, with so much memory. */
   room(ready: number, heldBytes: number): Room;
   /** Whether so much is to be done on the machine that nothing is to be added without need. */
@@ -212,15 +215,16 @@ export class ReadyPool {
     this.#rehearseSome(now);
     this.#parts.report(this.#report());
     // What room there is changes by itself, and so does what was asked for.
-    if ([...this.#stocks.values()].some(({ demand }) => !demand.isOver(now))) this.#lookIn(READY_LOOK_MS);
+    const changes = ({ demand, spare }: Stock) => spare > 0 || !demand.isOver(now);
+    if ([...this.#stocks.values()].some(changes)) this.#lookIn(READY_LOOK_MS);
   }
 
   #aim(now: number): void {
     const stocks = [...this.#stocks.values()];
     const ready = stocks.reduce((sum, stock) => sum + stock.ready.length, 0);
     const held = stocks.reduce((sum, stock) => sum + stock.heldBytes, 0);
-    const claims = stocks.map((stock) => stock.claim(now));
-    for (const [{ stock }, target] of shareOut(claims, this.#parts.room(ready, held))) stock.target = target;
+    const claims = stocks.map((stock) => stock.claim(now, this.#parts.spare));
+    for (const [{ stock }, share] of shareOut(claims, this.#parts.room(ready, held))) Object.assign(stock, share);
   }
 
   #trim(stock: Stock, count: number): void {
@@ -234,8 +238,17 @@ export class ReadyPool {
     const places = Math.min(this.#parts.processors, READY_STARTS_AT_ONCE_MAX) - this.#served - making;
     if (places < 1) return undefined;
     const fullness = ({ size, floor, target }: Stock) => (size < floor ? size / floor - 1 : size / target);
-    const needy = stocks.filter((stock) => stock.missing > 0 && stock.retryAt <= now);
+    const isForSpare = making === 0 && this.#isQuiet(now);
+    const needy = stocks.filter(
+      (stock) => stock.missing > 0 && stock.retryAt <= now && (isForSpare || stock.size < stock.needed),
+    );
     return needy.sort((one, other) => fullness(one) - fullness(other))[0];
+  }
+
+  /** Nobody has asked for a while, what is there is as it should be, and the machine has little else to do. */
+  #isQuiet(now: number): boolean {
+    if (this.#served > 0 || now - this.#takenAt < READY_SPARE_QUIET_MS) return false;
+    return [...this.#stocks.values()].every(({ unrehearsed }) => unrehearsed === undefined) && !this.#parts.isBusy();
   }
 
   #start(stock: Stock): void {

@@ -43,8 +43,9 @@ export class Stock {
   readonly checkpoint: string | null;
   /** How many are kept in any case. */
   floor = 0;
-  /** How many there should be. */
-  target = 0;
+  /** How many there should be for what is asked for, and how many more while nobody asks. */
+  needed = 0;
+  spare = 0;
   readonly ready: Ready[] = [];
   readonly making = new Set<Making>();
   #demand = new Demand();
@@ -84,6 +85,10 @@ export class Stock {
     return this.ready.find(({ isRehearsed }) => !isRehearsed);
   }
 
+  get target(): number {
+    return this.needed + this.spare;
+  }
+
   /** How many can be begun now. What one takes must be known before there are several. */
   get missing(): number {
     if (this.isUnfit) return 0;
@@ -109,11 +114,13 @@ export class Stock {
     return { templateId: kind.templateId, ready: ready.length, making: making.size, target, floor, ...counts };
   }
 
-  claim(now: number): Claim & { stock: Stock } {
+  /** `spare`: how many are ready of one that is booted, while there is room. */
+  claim(now: number, spare: number): Claim & { stock: Stock } {
     const guess = this.checkpoint === null ? READY_GUESS_BYTES : READY_GUESS_RESTORED_BYTES;
     const bytesEach = this.#bytesEach ?? guess;
     const { demand, floor } = this;
-    return { stock: this, floor, bytesEach, most: demand.total(now), owners: demand.byOwner(now) };
+    const first = floor > 0 && this.checkpoint === null ? spare : 0;
+    return { stock: this, floor, bytesEach, most: demand.total(now), owners: demand.byOwner(now), spare: first };
   }
 }
 

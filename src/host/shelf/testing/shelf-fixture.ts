@@ -40,6 +40,7 @@ export class ShelfFixture {
       discard: async (id) => void machine.delete(id),
       bytesOf: () => 10 * MIB,
       followsDemand: true,
+      spare: 0,
       room: () => this.room,
       isBusy: () => false,
       processors: 2,
