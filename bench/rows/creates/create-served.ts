@@ -4,7 +4,8 @@ import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
-import { build, removeTemplate } from "../../sandboxes/bench-build.ts";
+import { build } from "../../sandboxes/bench-build.ts";
+import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { sandboxId } from "../../sandboxes/creating.ts";
 
 const NAME = "bench-served";
@@ -20,11 +21,11 @@ export const createServed: Row = {
   beside: { peer: "crun run of the same server on the same root, until its first answer", ratio: "cost" },
   async run(context) {
     const start = { startCmd: SERVE.join(" "), readyCmd: `curl -sf localhost:${PORT}` };
-    await build(context, { name: NAME, from: { fromTemplate: "base" }, commands: [], start });
+    await using cold = await ColdServer.start(context);
+    await build(cold.context, { name: NAME, from: { fromTemplate: "base" }, commands: [], start });
     await using floor = await PlainContainer.make(context);
     const peer = () => floor.runUntil(SERVE, () => answers(`http://127.0.0.1:${PORT}`, {}));
-    const pairs = await interleave(context.rounds, () => servedMs(context), peer);
-    await removeTemplate(context, NAME);
+    const pairs = await interleave(context.rounds, () => servedMs(cold.context), peer);
     return { pairs };
   },
 };

@@ -5,6 +5,7 @@ import { interleave, timed } from "../../figures/samples.ts";
 import { Buildah } from "../../peers/buildah.ts";
 import type { Row } from "../../row.ts";
 import { build, removeTemplate, TEN_COMMANDS } from "../../sandboxes/bench-build.ts";
+import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { sandboxId } from "../../sandboxes/creating.ts";
 
 export const buildCached: Row = {
@@ -13,10 +14,10 @@ export const buildCached: Row = {
   beside: { peer: "one create of the same template, of which none is ready", ratio: "cost" },
   async run(context) {
     const ten = { name: "bench-cached", from: { fromTemplate: "base" }, commands: TEN_COMMANDS };
-    const again = () => timed(() => build(context, ten));
+    await using cold = await ColdServer.start(context);
+    const again = () => timed(() => build(cold.context, ten));
     await again();
-    const pairs = await interleave(context.heavyRounds, again, () => createdMs(context, ten.name));
-    await removeTemplate(context, ten.name);
+    const pairs = await interleave(context.heavyRounds, again, () => createdMs(cold.context, ten.name));
     return { pairs };
   },
 };

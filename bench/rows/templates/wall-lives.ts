@@ -11,8 +11,9 @@ import { WALLS, type Wall } from "../../../src/contract/wall.ts";
 import { run } from "../../../src/host/system/command.ts";
 import type { Context } from "../../context.ts";
 import { type Pairs, timed } from "../../figures/samples.ts";
-import { build, removeTemplate } from "../../sandboxes/bench-build.ts";
+import { build } from "../../sandboxes/bench-build.ts";
 import { memoryOf } from "../../sandboxes/bench-sandbox.ts";
+import { ColdServer } from "../../sandboxes/cold-server.ts";
 
 /** In milliseconds, but for the memory. */
 const MOMENTS = ["create", "firstOutput", "command", "processes", "python", "memoryMiB", "pause", "resume"] as const;
@@ -39,7 +40,9 @@ export async function momentBehindBoth(context: Context, moment: Moment): Promis
   return { ours: runsc.map((life) => life[moment]), peer: crun.map((life) => life[moment]) };
 }
 
-async function lead(context: Context): Promise<Record<Wall, Life[]>> {
+async function lead(given: Context): Promise<Record<Wall, Life[]>> {
+  await using cold = await ColdServer.start(given);
+  const { context } = cold;
   const lives: Record<Wall, Life[]> = { crun: [], runsc: [] };
   for (const wall of WALLS) await makeTemplate(context, wall);
   for (let round = -WARM_UP_LIVES; round < context.rounds; round++) {
@@ -48,7 +51,6 @@ async function lead(context: Context): Promise<Record<Wall, Life[]>> {
       if (round >= 0) lives[wall].push(life);
     }
   }
-  for (const wall of WALLS) await removeTemplate(context, templateOf(wall));
   return lives;
 }
 
@@ -56,7 +58,7 @@ function templateOf(wall: Wall): string {
   return `wall-${wall}`;
 }
 
-/** None of it is kept ready, so each create is a boot. */
+/** Of a server that keeps none ready, so each create is a boot. */
 async function makeTemplate(context: Context, wall: Wall): Promise<void> {
   const name = templateOf(wall);
   await build(context, { name, from: { fromTemplate: "base" }, commands: [] });
