@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openEngine, type Statement, sqlPart } from "./engine.ts";
+import { SQLITE_STATEMENTS_MAX } from "./limits.ts";
 import { bothEngines } from "./testing/engines.ts";
 
 /** How each says, and names, whether it waits for the disk. */
@@ -43,8 +44,50 @@ for (const { name, title, missing, fresh } of bothEngines()) {
       ).toEqual([3]);
       await engine.close();
     });
+
+    test("a statement that comes after the end of its transaction is refused, and nothing of it is done", async () => {
+      const engine = await openEngine(await fresh());
+      await engine.sql`CREATE TABLE words (word TEXT)`;
+      const { add } = await engine.transaction(async (sql) => ({
+        add: async (word: string) => await sql`INSERT INTO words VALUES (${word})`,
+      }));
+      await expect(add("late")).rejects.toThrow();
+      expect((await engine.sql`SELECT word FROM words`).rows).toEqual([]);
+      await engine.close();
+    });
+
+    test("a statement tells what the tables are like when it is asked, not when it was asked first", async () => {
+      const engine = await openEngine(await fresh());
+      await engine.sql`CREATE TABLE things (id INTEGER)`;
+      const add = (id: number) => engine.sql`INSERT INTO things (id) VALUES (${id}) RETURNING *`;
+      expect((await add(1)).rows).toEqual([{ id: 1 }]);
+      await engine.sql`ALTER TABLE things ADD COLUMN word TEXT NOT NULL DEFAULT 'none'`;
+      expect((await add(2)).rows).toEqual([{ id: 2, word: "none" }]);
+      const { count } = await engine.sql`DELETE FROM things WHERE id > ${0}`;
+      expect(count).toBe(2);
+      await engine.close();
+    });
   });
 }
+
+test("more different statements than SQLite's are kept of are answered all the same, again and again", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-statements-"));
+  try {
+    const engine = await openEngine(`sqlite://${folder}/s.db`);
+    const different = Array.from({ length: SQLITE_STATEMENTS_MAX + 10 }, (_, n) => {
+      const strings = [`SELECT ${n} AS number, `, " AS word"];
+      return Object.assign(strings, { raw: strings });
+    });
+    for (const word of ["once", "twice"]) {
+      for (const [number, strings] of different.entries()) {
+        expect((await engine.sql(strings, word)).rows).toEqual([{ number, word }]);
+      }
+    }
+    await engine.close();
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
 
 test("the files of SQLite are their owner's alone, whatever the umask is and whatever they were before", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-modes-"));

@@ -8,6 +8,8 @@ export const AUTO_PAUSE_PUT_OFFS_MAX = 3;
 /** Room that the store keeps in its files for when the disk is full. */
 export const STORE_ROOM_BYTES = 4 * 1024 * 1024;
 export const SQLITE_BUSY_MS = 5_000;
+/** Compiled statements that are kept; there are about half as many. */
+export const SQLITE_STATEMENTS_MAX = 400;
 export const POSTGRES_CONNECTIONS_MAX = 10;
 /** Each takes six of the values that a statement may have. */
 export const BUILD_LOG_ENTRIES_PER_STATEMENT = 100;

@@ -23,7 +23,7 @@ import { volumesIn } from "./volumes.ts";
 import { webhooksIn } from "./webhooks.ts";
 
 /** The tables, seen through one connection or one transaction. */
-export type Tables = ReturnType<typeof tablesIn>;
+export type Tables = { readonly [Name in keyof typeof TABLES]: ReturnType<(typeof TABLES)[Name]> };
 
 export interface Store extends Tables {
   /** All that `work` does with the tables it is given happens, or nothing of it. It must not use the store itself. */
@@ -49,29 +49,50 @@ export async function openStore(url: string, now: number): Promise<Store> {
     throw new Fault(500, `the database cannot be brought up to date: ${reasonOf(cause)}`, { cause });
   }
   return {
-    ...tablesIn(engine.sql),
+    ...allTablesIn(engine.sql),
     transaction: (work, outlasts) => engine.transaction((sql) => work(tablesIn(sql)), outlasts),
     makeRoom: () => engine.makeRoom(),
     close: () => engine.close(),
   };
 }
 
-function tablesIn(sql: Statement) {
-  return {
-    people: peopleIn(sql),
-    keys: keysIn(sql),
-    templates: templatesIn(sql),
-    listedTemplates: listedTemplatesIn(sql),
-    builds: { ...buildsIn(sql), ...buildsInUseIn(sql) },
-    buildLogs: buildLogsIn(sql),
-    sandboxes: { ...sandboxesIn(sql), ...egressChangesIn(sql) },
-    sandboxLogs: sandboxLogsIn(sql),
-    metricBlocks: metricBlocksIn(sql),
-    sandboxEvents: sandboxEventsIn(sql),
-    teamActivity: teamActivityIn(sql),
-    volumes: volumesIn(sql),
-    webhooks: webhooksIn(sql),
-  };
+/** How each is made. Nothing of one that is not used: a transaction is about two or three. */
+const TABLES = {
+  people: peopleIn,
+  keys: keysIn,
+  templates: templatesIn,
+  listedTemplates: listedTemplatesIn,
+  builds: (sql: Statement) => ({ ...buildsIn(sql), ...buildsInUseIn(sql) }),
+  buildLogs: buildLogsIn,
+  sandboxes: (sql: Statement) => ({ ...sandboxesIn(sql), ...egressChangesIn(sql) }),
+  sandboxLogs: sandboxLogsIn,
+  metricBlocks: metricBlocksIn,
+  sandboxEvents: sandboxEventsIn,
+  teamActivity: teamActivityIn,
+  volumes: volumesIn,
+  webhooks: webhooksIn,
+} as const;
+
+class MadeOnUse {
+  constructor(readonly sql: Statement) {}
+}
+
+for (const [name, make] of Object.entries(TABLES)) {
+  Object.defineProperty(MadeOnUse.prototype, name, {
+    get(this: MadeOnUse) {
+      const value = make(this.sql);
+      Object.defineProperty(this, name, { value });
+      return value;
+    },
+  });
+}
+
+function tablesIn(sql: Statement): Tables {
+  return new MadeOnUse(sql) as unknown as Tables;
+}
+
+function allTablesIn(sql: Statement): Tables {
+  return Object.fromEntries(Object.entries(TABLES).map(([name, make]) => [name, make(sql)])) as unknown as Tables;
 }
 
 function reasonOf(cause: unknown): string {

@@ -151,8 +151,16 @@ describe("a paused sandbox", () => {
 
   test("two who start it join: one start, the same answer, and none gets less time than it asked for", async () => {
     let starts = 0;
-    f.host.beforeResume = async () => void starts++;
-    const replies = await Promise.all([resume({ timeout: 20 }), resume({ timeout: 90 }), connect({ timeout: 50 })]);
+    const begun = Promise.withResolvers<void>();
+    f.host.beforeResume = async () => {
+      starts++;
+      begun.resolve();
+      // Until the others have nothing left to do but to wait for it.
+      await f.untilIdle();
+    };
+    const first = resume({ timeout: 20 });
+    await begun.promise;
+    const replies = await Promise.all([first, resume({ timeout: 90 }), connect({ timeout: 50 })]);
     expect(replies.map(({ status }) => status)).toEqual([201, 201, 201]);
     expect(new Set(replies.map(({ body }) => body.envdAccessToken)).size).toBe(1);
     expect(starts).toBe(1);

@@ -31,6 +31,8 @@ import type { Message } from "../webhooks/webhook-post.ts";
 import { type FollowedRoute, FollowedRoutes } from "./followed-routes.ts";
 
 const PASSING_STEP_MS = 500;
+/** A request is read, looked up and decided on in a handful of turns of the event loop: nothing in it is far away. */
+const IDLE_TURNS = 50;
 export const NOW = Date.parse("2027-01-15T08:00:00Z");
 
 export const BUILTINS_READY = 2;
@@ -228,6 +230,11 @@ export class ControlFixture implements AsyncDisposable {
   /** Waits for what nobody announces. */
   async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
     while (!(await isSo())) await Bun.sleep(1);
+  }
+
+  /** Long enough for every request that was begun to come to where it waits for somebody else. */
+  async untilIdle(): Promise<void> {
+    for (let turn = 0; turn < IDLE_TURNS; turn++) await new Promise((resolve) => setImmediate(resolve));
   }
 
   killWanted(id: string): Promise<void> {

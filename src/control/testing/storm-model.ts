@@ -114,7 +114,8 @@ export class StormModel {
           await tables.sandboxes.add(row);
           this.#note(row.id, row, "add");
         };
-        return work({ ...tables, sandboxes: { ...tables.sandboxes, add } });
+        // The others are made when they are asked for.
+        return work(Object.create(tables, { sandboxes: { value: { ...tables.sandboxes, add } } }));
       }, outlasts);
   }
 

@@ -1,0 +1,193 @@
+/**
+ * SQLite in a file, asked directly: each statement is compiled once and kept, and is done when the call returns. A
+ * driver between would compile it every time, which takes several times what most statements take.
+ */
+import { type Statement as Compiled, Database } from "bun:sqlite";
+import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
+import { Fault } from "../contract/fault.ts";
+import { OneAtATime } from "../work/one-at-a-time.ts";
+import { SQLITE_BUSY_MS, SQLITE_STATEMENTS_MAX, STORE_ROOM_BYTES } from "./limits.ts";
+import { type Engine, joined, type Outlasts, type Result, type Row, type Statement, type Value } from "./statement.ts";
+
+const DURABLE = "PRAGMA synchronous = FULL";
+const QUICK = "PRAGMA synchronous = NORMAL";
+
+export function openSqlite(path: string): Engine {
+  closeToOthers(path);
+  const db = new Database(path, { create: true, readwrite: true });
+  try {
+    for (const setting of ["journal_mode = WAL", `busy_timeout = ${SQLITE_BUSY_MS}`, "foreign_keys = ON"]) {
+      db.run(`PRAGMA ${setting}`);
+    }
+    db.run(DURABLE);
+  } catch (cause) {
+    db.close();
+    throw explained(cause);
+  }
+  return new Sqlite(db);
+}
+
+class Sqlite implements Engine {
+  readonly name = "sqlite";
+  readonly #db: Database;
+  readonly #statements: Statements;
+  /**
+   * There is one connection. A statement sent while a transaction is open would become part of it, and vanish with its
+   * rollback. So everything takes its turn.
+   */
+  readonly #turns = new OneAtATime();
+
+  constructor(db: Database) {
+    this.#db = db;
+    this.#statements = new Statements(db);
+  }
+
+  readonly sql: Statement = async (strings, ...values) => {
+    const ask = () => this.#ask(strings, values);
+    return this.#turns.isIdle ? ask() : await this.#turns.run(async () => ask());
+  };
+
+  transaction<T>(work: (sql: Statement) => Promise<T>, outlasts?: Outlasts): Promise<T> {
+    return this.#turns.run(async () => {
+      if (outlasts !== "server") return await this.#transact(work);
+      this.#do(QUICK);
+      try {
+        return await this.#transact(work);
+      } finally {
+        this.#do(DURABLE);
+      }
+    });
+  }
+
+  makeRoom(): Promise<void> {
+    return this.#turns.run(async () => {
+      // Its pages go through the log, which is written over and over from then on, and are free afterwards in the file
+      // itself.
+      this.#do("DROP TABLE IF EXISTS room");
+      this.#do(`CREATE TABLE room AS SELECT zeroblob(${STORE_ROOM_BYTES}) AS bytes`);
+      this.#do("DROP TABLE room");
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#turns.run(async () => {
+      this.#statements.clear();
+      this.#db.close();
+    });
+  }
+
+  async #transact<T>(work: (sql: Statement) => Promise<T>): Promise<T> {
+    // IMMEDIATE, because a transaction that reads first and writes later cannot wait for another process to finish.
+    this.#do("BEGIN IMMEDIATE");
+    let isOver = false;
+    try {
+      const done = await work(async (strings, ...values) => {
+        if (isOver) throw new Fault(500, "a statement came after the end of its transaction");
+        return this.#ask(strings, values);
+      });
+      isOver = true;
+      this.#do("COMMIT");
+      return done;
+    } catch (cause) {
+      isOver = true;
+      // Some failures, such as that of a full disk, have undone it already.
+      if (this.#db.inTransaction) this.#do("ROLLBACK");
+      throw cause;
+    }
+  }
+
+  #ask(strings: TemplateStringsArray, values: Parameters<Statement>[1][]): Result {
+    const whole = joined(strings, values);
+    try {
+      return this.#statements.ask(whole.strings, whole.values);
+    } catch (error) {
+      throw explained(error);
+    }
+  }
+
+  #do(text: string): void {
+    try {
+      this.#db.run(text);
+    } catch (error) {
+      throw explained(error);
+    }
+  }
+}
+
+interface Kept {
+  compiled: Compiled<Row, Value[]>;
+  /** It answers with rows. */
+  hasRows: boolean;
+}
+
+/** Statements that are compiled, the one that was asked last at the end. */
+class Statements {
+  readonly #db: Database;
+  readonly #kept = new Map<string, Kept>();
+  /** Texts of templates, which are the same object at each call. */
+  readonly #texts = new WeakMap<readonly string[], string>();
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  ask(strings: readonly string[], values: readonly Value[]): Result {
+    const text = this.#textOf(strings);
+    // What a pragma sets or tells it does when it is compiled, and what changes tables comes once.
+    if (!/^\s*(?:SELECT|INSERT|UPDATE|DELETE)\s/i.test(text)) {
+      using compiled = this.#db.prepare<Row, Value[]>(text);
+      return answerOf({ compiled, hasRows: compiled.columnNames.length > 0 }, values);
+    }
+    return answerOf(this.#keptFor(text), values);
+  }
+
+  clear(): void {
+    for (const { compiled } of this.#kept.values()) compiled.finalize();
+    this.#kept.clear();
+  }
+
+  #textOf(strings: readonly string[]): string {
+    const known = this.#texts.get(strings);
+    if (known !== undefined) return known;
+    const text = strings.join("?");
+    this.#texts.set(strings, text);
+    return text;
+  }
+
+  #keptFor(text: string): Kept {
+    const known = this.#kept.get(text);
+    if (known !== undefined) {
+      this.#kept.delete(text);
+      this.#kept.set(text, known);
+      return known;
+    }
+    const compiled = this.#db.prepare<Row, Value[]>(text);
+    const made = { compiled, hasRows: compiled.columnNames.length > 0 };
+    this.#kept.set(text, made);
+    const [oldest] = this.#kept;
+    if (this.#kept.size > SQLITE_STATEMENTS_MAX && oldest !== undefined) {
+      this.#kept.delete(oldest[0]);
+      oldest[1].compiled.finalize();
+    }
+    return made;
+  }
+}
+
+function answerOf({ compiled, hasRows }: Kept, values: readonly Value[]): Result {
+  if (!hasRows) return { rows: [], count: compiled.run(...values).changes };
+  const rows = compiled.all(...values);
+  return { rows, count: rows.length };
+}
+
+/** Tokens are in it. SQLite gives its log and the log's index the mode that the database has when they are made. */
+function closeToOthers(path: string): void {
+  // Only a new one is opened: whoever closes a file that SQLite has open in the same process takes its locks away.
+  if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
+  for (const file of [path, `${path}-wal`, `${path}-shm`]) if (existsSync(file)) chmodSync(file, 0o600);
+}
+
+/** Somebody else, such as a backup or a shell, may hold the file for longer than is waited for. */
+function explained(error: unknown): unknown {
+  const isBusy = (error as { code?: unknown } | null)?.code === "SQLITE_BUSY";
+  return isBusy ? new Fault(503, "the store is locked by another process; try again", { cause: error }) : error;
+}
