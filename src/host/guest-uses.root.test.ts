@@ -40,5 +40,7 @@ test("guests are needed by sandboxes of all servers, and by checkpoints with mem
 async function writeCheckpoint(checkpoints: Checkpoints, name: string, guestFolder: string | undefined): Promise<void> {
   const memory = guestFolder === undefined ? {} : { memory: { guestFolder } };
   const manifest = { format: MANIFEST_FORMAT, kind: { image: "base" }, ...memory } as Manifest;
-  await checkpoints.commit(name, checkpoints.begin(name), manifest, false);
+  const draft = checkpoints.begin(name);
+  checkpoints.describe(draft, manifest);
+  await checkpoints.commit(name, draft, false);
 }

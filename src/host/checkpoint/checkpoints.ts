@@ -38,19 +38,22 @@ export class Checkpoints {
     return draft;
   }
 
-  /** Makes durable what was written so far, but for the memory image itself. */
-  async makeLasting({ disk, own, memory }: CheckpointFolder): Promise<void> {
+  /** All that is to be in it is there. */
+  describe(draft: CheckpointFolder, manifest: Manifest): void {
+    writeFileSync(draft.manifest, JSON.stringify(manifest), { mode: 0o600 });
+  }
+
+  /**
+   * Makes it durable, but for the files of the memory image. All at once: until it has its name it makes no difference
+   * what is there and what is not, and a filesystem makes many durable in about the time that it takes for one.
+   */
+  async makeLasting({ disk, own, memory, manifest, path }: CheckpointFolder): Promise<void> {
     const ownFiles = (await readdir(own)).map((name) => join(own, name));
-    await eachOf([disk, ...ownFiles, own, memory], syncPath);
+    await eachOf([disk, ...ownFiles, manifest, own, memory, path], syncPath);
   }
 
   /** Gives it its name. From then on it exists; one that is to last has been made lasting before. */
-  async commit(name: string, draft: CheckpointFolder, manifest: Manifest, lasting: boolean): Promise<void> {
-    writeFileSync(draft.manifest, JSON.stringify(manifest), { mode: 0o600 });
-    if (lasting) {
-      await syncPath(draft.manifest);
-      await syncPath(draft.path);
-    }
+  async commit(name: string, draft: CheckpointFolder, lasting: boolean): Promise<void> {
     renameSync(draft.path, join(this.folder, named(name)));
     if (lasting) await syncPath(this.folder);
     this.#intact.set(name, Promise.resolve());

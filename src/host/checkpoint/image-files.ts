@@ -29,7 +29,7 @@ export async function listImage(folder: CheckpointFolder): Promise<ImageFiles> {
 /** Makes an image durable and answers what it consists of. */
 export async function sealImage(folder: CheckpointFolder): Promise<ImageFiles> {
   const files: ImageFiles = {};
-  await using pack = await open(folder.pack, "wx", 0o600);
+  await using pack = await open(folder.pack, "w", 0o600);
   const large: string[] = [];
   let gathered: Buffer[] = [];
   let [begin, end, looked] = [0, 0, 0];

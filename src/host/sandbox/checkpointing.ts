@@ -5,7 +5,8 @@
  *
  * A sandbox that goes on is let go as soon as its disk is cloned, and what must not be the same in copies is wiped from
  * the image. One that is being paused stands still until the checkpoint has its name; whatever fails before that, it is
- * let go and nothing has happened.
+ * let go and nothing has happened. Its image is made durable beside the flush of its disk, and the rest while the
+ * runtime takes its hands off the processes.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +16,7 @@ import { freeze } from "../cgroup/freezer.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { type Checkpoints, copyOwnFiles, syncPath } from "../checkpoint/checkpoints.ts";
 import { listImage, sealImage } from "../checkpoint/image-files.ts";
-import { MANIFEST_FORMAT, type Manifest, volumesIn } from "../checkpoint/manifest.ts";
+import { type ImageFiles, MANIFEST_FORMAT, type Manifest, volumesIn } from "../checkpoint/manifest.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { CheckpointOptions } from "../host.ts";
 import {
@@ -30,6 +31,7 @@ import type { Walls } from "../runtime/walls.ts";
 import { run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { Volumes } from "../volume/volumes.ts";
+import { Finishing } from "./finishing.ts";
 import { keptFiles, readsItsSecret } from "./own-files.ts";
 import { rootOf, type SandboxRecord, wallOf } from "./sandbox-record.ts";
 import { silence } from "./silence.ts";
@@ -74,20 +76,18 @@ export class Checkpointing {
     const bytes = await this.#demandSpace(record, options);
     try {
       const draft = checkpoints.begin(name);
-      if (options.memory) await this.#writeMemory(record, draft, bytes, options.signal);
+      await using finishing = this.#finishing(record, options, draft);
+      // The image of what goes on is not as it is to be yet.
+      const early = after === "stays frozen" ? finishing : undefined;
+      if (options.memory) await this.#writeMemory(record, draft, { bytes, early, signal: options.signal });
       else await this.#writeDisk(record, draft);
       if (after === "goes on") await this.#letGo(record);
       options.onWritten?.();
       options.signal?.throwIfAborted();
       // Who goes on is not in it: all that will be made of it are copies.
       if (options.memory && after === "goes on") await walls.of(wallOf(record)).wipeForCopies?.(draft.memory);
-      const lasting = !options.temporary;
-      const [manifest] = await Promise.all([
-        this.#describe(record, options, draft),
-        lasting ? checkpoints.makeLasting(draft) : undefined,
-        lasting ? this.#syncVolumes(record) : undefined,
-      ]);
-      await checkpoints.commit(name, draft, manifest, lasting);
+      await finishing.done();
+      await checkpoints.commit(name, draft, !options.temporary);
     } catch (cause) {
       // First: as long as there is a checkpoint with this name, the sandbox counts as being in it.
       await checkpoints.remove(name).finally(() => this.#letGo(record));
@@ -98,8 +98,7 @@ export class Checkpointing {
   async #writeMemory(
     record: SandboxRecord,
     draft: CheckpointFolder,
-    bytes: number,
-    signal: AbortSignal | undefined,
+    { bytes, early, signal }: { bytes: number; early: Finishing | undefined; signal: AbortSignal | undefined },
   ): Promise<void> {
     await copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
     const { walls, disks, network } = this.parts;
@@ -120,7 +119,11 @@ export class Checkpointing {
           demandRoom(() => disks.demandSpace(0));
         },
       },
-      whileStopped: (givenUp) => this.#keepDisk(record, draft, givenUp),
+      whileStopped: async (givenUp) => {
+        await early?.beginImage();
+        await this.#keepDisk(record, draft, givenUp);
+        early?.beginWhole();
+      },
     });
   }
 
@@ -153,7 +156,27 @@ export class Checkpointing {
     for (const { volume } of volumesIn(mounts)) await this.parts.volumes.sync(volume);
   }
 
-  async #describe(record: SandboxRecord, options: WriteOptions, draft: CheckpointFolder): Promise<Manifest> {
+  #finishing(record: SandboxRecord, options: WriteOptions, draft: CheckpointFolder): Finishing {
+    const { checkpoints } = this.parts;
+    const lasting = !options.temporary;
+    return new Finishing({
+      image: async () => {
+        if (!options.memory) return undefined;
+        return await (lasting ? sealImage(draft) : listImage(draft));
+      },
+      whole: async (files) => {
+        checkpoints.describe(draft, this.#manifest(record, options, draft, files));
+        if (lasting) await Promise.all([checkpoints.makeLasting(draft), this.#syncVolumes(record)]);
+      },
+    });
+  }
+
+  #manifest(
+    record: SandboxRecord,
+    options: WriteOptions,
+    draft: CheckpointFolder,
+    files: ImageFiles | undefined,
+  ): Manifest {
     const { network, walls } = this.parts;
     const manifest: Manifest = {
       format: MANIFEST_FORMAT,
@@ -163,10 +186,9 @@ export class Checkpointing {
       ids: record.ids ?? "shifted",
       ...(options.note === undefined ? {} : { note: options.note(draft) }),
     };
-    if (!options.memory) return manifest;
+    if (files === undefined) return manifest;
     const { guestFolder, mounts, slot } = record;
     const secret = readsItsSecret(record) ? {} : { controlSecret: record.controlSecret };
-    const files = await (options.temporary ? listImage(draft) : sealImage(draft));
     const wall = wallOf(record);
     const { imageFacts } = walls.of(wall);
     return {
