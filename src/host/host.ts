@@ -36,11 +36,12 @@ export interface Host {
   create(request: CreateSandbox): Promise<CreatedSandbox>;
 
   /**
-   * Writes a running sandbox into the checkpoint `name` and ends it. Resolves when the checkpoint is durable and
-   * nothing of the sandbox is left on the machine but that. When it throws, the sandbox runs on as if nothing had been
-   * asked and there is no checkpoint: Fault 422 when something in the sandbox cannot be kept (the message names the
-   * process and the reason), 507 when the disk is full, 404 when it does not run. It is `unreachable` from the moment
-   * of the call, and `reachable` again before that throws.
+   * Writes a running sandbox into the checkpoint `name` and ends it. Resolves when the checkpoint is durable and no
+   * process of the sandbox is left; what else it had goes right after, and whatever is asked of it next waits for that.
+   * When it throws, the sandbox runs on as if nothing had been asked and there is no checkpoint: Fault 422 when
+   * something in the sandbox cannot be kept (the message names the process and the reason), 507 when the disk is full,
+   * 404 when it does not run. It is `unreachable` from the moment of the call, and `reachable` again before that
+   * throws.
    */
   pause(id: string, name: string, options: CheckpointOptions): Promise<void>;
 

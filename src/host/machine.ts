@@ -154,27 +154,32 @@ export class Machine implements Host {
   }
 
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
-    await this.#turns.run(id, async () => {
-      const running = this.#running.demand(id);
-      using _image = this.images.hold(running.record.kind.image);
-      this.#running.takeOut(id);
-      this.#journals.leave(id);
-      try {
-        this.#running.keep({ ...running.record, pausingInto: name });
-        await this.#checkpointing.write(running.record, name, options, "stays frozen");
-      } catch (cause) {
-        this.#running.add(running.record);
-        this.#running.welcome(id);
-        this.#journals.follow(id, running.guest);
-        this.#running.keep(running.record);
-        throw cause;
-      }
-      // From here on the checkpoint is the sandbox. What cannot be cleared away now is cleared by the next resume or
-      // start.
-      await this.#endings
-        .end({ ...running.record, comesBack: true })
-        .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id));
+    await new Promise<void>((onPaused, onFailed) => {
+      // Who asked does not wait for what the kernel takes its time with; whatever is asked of this sandbox next does.
+      this.#turns.run(id, () => this.#pause(id, name, options, onPaused)).catch(onFailed);
     });
+  }
+
+  async #pause(id: string, name: string, options: CheckpointOptions, onPaused: () => void): Promise<void> {
+    const running = this.#running.demand(id);
+    using _image = this.images.hold(running.record.kind.image);
+    this.#running.takeOut(id);
+    this.#journals.leave(id);
+    try {
+      this.#running.keep({ ...running.record, pausingInto: name });
+      await this.#checkpointing.write(running.record, name, options, "stays frozen");
+    } catch (cause) {
+      this.#running.add(running.record);
+      this.#running.welcome(id);
+      this.#journals.follow(id, running.guest);
+      this.#running.keep(running.record);
+      throw cause;
+    }
+    // From here on the checkpoint is the sandbox. What cannot be cleared away is by the next resume or start.
+    await this.#endings
+      .end({ ...running.record, comesBack: true }, onPaused)
+      .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id));
+    onPaused();
   }
 
   async resume(request: ResumeSandbox): Promise<void> {
@@ -220,8 +225,7 @@ export class Machine implements Host {
     this.#journals.leaveSoon(id);
     await this.#turns.run(id, async () => {
       this.#running.takeOut(id);
-      // By what is written down at this moment: a resume that failed meanwhile has given its slot back, which may be
-      // another's by now.
+      // By what is written down by now: a resume that failed meanwhile has given its slot back, maybe to another.
       await this.#endings.endById(id);
     });
   }
@@ -251,11 +255,12 @@ export class Machine implements Host {
   }
 
   async adopt(keep: Belongings): Promise<Belongings> {
-    const { data } = this.options;
+    // What was paused a moment ago may still be cleared away.
+    await this.#turns.settled();
     await this.walls.recover();
     const kept = new Map<string, SandboxRecord>();
     const wanted = new Set(keep.sandboxes);
-    for (const record of recordsIn(data.sandboxesFolder)) {
+    for (const record of recordsIn(this.options.data.sandboxesFolder)) {
       if (!wanted.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
       await this.#checkpointing
         .recover(record)

@@ -33,16 +33,22 @@ export interface Remains {
 /**
  * Removes all there may be of a sandbox. The slot and the ids come last: once they are free they may be another's, and
  * the record, which would have them freed again, must be gone by then. Throws `Unended` when a process of it has not
- * ended within `withinMs`: it reaches nobody any more, and what it had stays its own.
+ * ended within `withinMs`: it reaches nobody any more, and what it had stays its own. `onEnded` is called when all
+ * have.
  */
-export async function unmake(parts: CleanupParts, remains: Remains, withinMs?: number): Promise<void> {
+export async function unmake(
+  parts: CleanupParts,
+  remains: Remains,
+  withinMs?: number,
+  onEnded?: () => void,
+): Promise<void> {
   const { network, ranges } = parts;
-  const { id, slot, firstId, disk } = remains;
+  const { id, slot, firstId } = remains;
   // The kernel takes its time with an interface, in which the rest is done. Both come to their end, also after a
   // failure: nothing of this may go on beside another try.
   const done = await Promise.allSettled([
     slot === undefined ? undefined : network.unplug(slot),
-    takeAway(parts, id, disk, withinMs),
+    takeAway(parts, remains, withinMs, onEnded),
   ]);
   for (const each of done) if (each.status === "rejected") throw each.reason;
   if (slot !== undefined) await network.free(slot, remains.comesBack === true ? id : undefined);
@@ -51,13 +57,14 @@ export async function unmake(parts: CleanupParts, remains: Remains, withinMs?: n
 
 async function takeAway(
   { data, walls, disks }: CleanupParts,
-  id: string,
-  disk: string | undefined,
+  { id, disk }: Remains,
   withinMs: number | undefined,
+  onEnded: (() => void) | undefined,
 ): Promise<void> {
   const folder = join(data.sandboxesFolder, id);
   const cgroup = `${data.cgroup}/${id}`;
   await endCgroup(cgroup, withinMs);
+  onEnded?.();
   await disks.releaseMounts(folder);
   if (disk !== undefined) await disks.remove(disk);
   // After its disk, whose pages nobody has to write any more.

@@ -54,12 +54,15 @@ export class Endings {
     });
   }
 
-  /** Resolves when nothing is left of it. Fault 503 when it runs on; that is seen to without the caller. */
-  async end(remains: Remains): Promise<void> {
+  /**
+   * Resolves when nothing is left of it. Fault 503 when it runs on; that is seen to without the caller. `onEnded` is
+   * called when no process of it is left, which is sooner.
+   */
+  async end(remains: Remains, onEnded?: () => void): Promise<void> {
     const { id } = remains;
     if (this.#unended.has(id)) throw runsOn(id);
     try {
-      await unmake(this.#parts, remains, this.withinMs);
+      await unmake(this.#parts, remains, this.withinMs, onEnded);
     } catch (cause) {
       if (!(cause instanceof Unended)) throw cause;
       this.#note(remains, cause);
