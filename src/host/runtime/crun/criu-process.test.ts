@@ -21,6 +21,19 @@ test("is told to go on after each stage, and in the end says what it made", asyn
   ]);
 });
 
+test("nobody waits until one that is done has ended", async () => {
+  const criu = await start("lingers");
+  expect(await criu.do(REQUEST, {})).toEqual({ success: true, pid: 4242 });
+  let hasEnded = false;
+  const ended = criu.ended.then(() => {
+    hasEnded = true;
+  });
+  await Bun.sleep(0);
+  expect(hasEnded).toBe(false);
+  await criu[Symbol.asyncDispose]();
+  await ended;
+});
+
 test("what is thrown at a stage makes it fail, and is told", async () => {
   await using criu = await start("restores");
   const done = await criu.do(REQUEST, { "setup-namespaces": () => Promise.reject(new Error("no plug")) });

@@ -23,8 +23,10 @@ type CommandOptions = Omit<NonNullable<Parameters<typeof attempt>[1]>, "stdin">;
 export class CriuProcess implements AsyncDisposable {
   readonly #socket: Bun.Socket;
   readonly #ended: ReturnType<typeof attempt>;
+  readonly #succeeded = Promise.withResolvers<void>();
   #stages: Stages = {};
   #pid = 0;
+  #hasSucceeded = false;
   #reason: unknown;
 
   private constructor(socket: Bun.Socket, ended: ReturnType<typeof attempt>) {
@@ -56,25 +58,40 @@ export class CriuProcess implements AsyncDisposable {
     return started;
   }
 
-  /** Throws when it could not be started, or took too long. */
+  /**
+   * Throws when it could not be started, or took too long. Who says that all went well has nothing left to do but to
+   * end, which nobody has to wait for.
+   */
   async do(request: Buffer, stages: Stages): Promise<Outcome> {
     this.#stages = stages;
     this.#say(request);
-    const { exitCode } = await this.#ended;
+    const exitCode = await Promise.race([
+      this.#succeeded.promise.then(() => 0),
+      this.#ended.then((end) => end.exitCode),
+    ]);
     return exitCode === 0 ? { success: true, pid: this.#pid } : { success: false, exitCode, reason: this.#reason };
   }
 
-  /** One that has not been asked for anything ends; any other has ended. */
+  /** One that has not been asked for anything ends; any other has ended, or is about to after a success. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#socket.end();
-    await this.#ended.catch(() => undefined);
+    if (!this.#hasSucceeded) await this.ended;
+  }
+
+  /** Resolves when nothing is left of it. */
+  get ended(): Promise<unknown> {
+    return this.#ended.catch(() => undefined);
   }
 
   async #hear(message: Buffer): Promise<void> {
     try {
       const answer = criuAnswer(message);
       if (answer.pid !== undefined) this.#pid = answer.pid;
-      if ("success" in answer) return;
+      if ("success" in answer) {
+        this.#hasSucceeded = answer.success;
+        if (answer.success) this.#succeeded.resolve();
+        return;
+      }
       await this.#stages[answer.stage]?.(this.#pid);
       this.#say(afterStage(true));
     } catch (cause) {

@@ -45,9 +45,14 @@ const SHIELD = "{ echo -1000 > /proc/self/oom_score_adj; } 2> /dev/null || true"
 /** What CRIU restores would have the niceness of the server, where somebody gave it one. */
 const ORDINARY_NICENESS = getPriority() === 0 ? "" : "renice -n 0 -p $$ > /dev/null; ";
 
-/** Stages of CRIU's work at which we have some: everything written; and namespaces there and nothing in them. */
+/**
+ * Stages of CRIU's work at which we have some. Of a dump: everything is written. Of a restore: the image is read and
+ * nothing is made, namespaces are there and nothing is in them, and there are mounts in them but no socket.
+ */
 const WRITTEN = "post-dump";
+const IMAGE_READ = "pre-restore";
 const NAMESPACES_MADE = "setup-namespaces";
+const MOUNTS_MADE = "post-setup-namespaces";
 
 interface Dump {
   id: string;
@@ -68,17 +73,21 @@ interface Restore {
   cgroup: string;
   folder: string;
   root: string;
-  /** Until then CRIU only gets ready: answers where the image is when that, root and mounts are there. */
-  prepared: Promise<{ images: string }>;
+  /** Until it is there CRIU only gets ready. */
+  images: Promise<string>;
+  /** Root and mounts are there. Until then CRIU only reads. */
+  prepared: Promise<unknown>;
   mounts: readonly OutsideMount[];
   /** Some of these are folders that others use at the same time. */
   shared?: boolean;
-  /** Done when the namespaces, of process `pid`, are there but no socket is; must succeed. */
+  /** Done when the namespaces, of process `pid`, are there, and before a socket is; must succeed. */
   plug(pid: number): Promise<void>;
 }
 
 export class Criu {
   readonly #config: string;
+  /** Those that are not gone yet, by the cgroup that they work in. */
+  readonly #ending = new Map<string, Promise<unknown>>();
 
   private constructor(
     readonly toolbox: Toolbox,
@@ -179,7 +188,7 @@ export class Criu {
       ...this.#settings(restore.folder, "restore.log"),
       ...restore.mounts.flatMap(({ inside, outside }) => ["--external", `mnt[${inside}]:${outside}`]),
     ]);
-    const { images } = await restore.prepared;
+    const images = await restore.images;
     let stalled = false;
     using watch = new StallWatch(strays, RESTORE_STALLED_MS, () => {
       stalled = true;
@@ -189,10 +198,20 @@ export class Criu {
         );
       }
     });
+    let plugged: Promise<void> | undefined;
     const done = await criu.do(criuRequest("restore", { images, logLevel: QUIET }), {
-      [NAMESPACES_MADE]: (pid) => watch.during(() => restore.plug(pid)),
+      [IMAGE_READ]: () => watch.during(() => restore.prepared),
+      // Beside the mounts.
+      [NAMESPACES_MADE]: async (pid) => {
+        plugged = restore.plug(pid);
+        plugged.catch(() => undefined);
+      },
+      [MOUNTS_MADE]: () => watch.during(async () => plugged),
     });
     if (done.success) return done.pid;
+    // Neither goes on when this is over; and who was kept waiting in vain hears why.
+    await plugged?.catch(() => undefined);
+    await restore.prepared;
     if (stalled && restore.shared && existsSync(join(images, LOCKS_IMAGE))) throw lockedByAnother();
     if (stalled) throw new Fault(500, `CRIU stood still for ${RESTORE_STALLED_MS} ms while it restored ${restore.id}`);
     const log = readToolLog(join(restore.folder, "restore.log")).trim().slice(-2000);
@@ -211,6 +230,8 @@ export class Criu {
     // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all
     // below that.
     const homes = action === "restore" ? namedTrees().map((tree) => join(tree, this.data.cgroup, id)) : [];
+    // The one before takes its cgroup with it.
+    await this.#ending.get(place);
     for (const folder of [place, ...homes]) mkdirSync(folder, { recursive: true });
     const shield = action === "dump" ? `${SHIELD}; ${NO_SIGNAL_ON_LIMIT}` : TAKE_USUAL_SCORE + ORDINARY_NICENESS;
     const moves = [place, ...homes].map((folder) => `echo 0 > '${folder}/cgroup.procs' && `).join("");
@@ -222,7 +243,10 @@ export class Criu {
     };
     const env = { ...MINIMAL_ENV, PATH: `${this.toolbox.binFolder}:${MINIMAL_ENV.PATH}` };
     const options = { timeoutMs, name: `CRIU ${action}`, env, onExit };
-    return await CriuProcess.start([...enter, ...this.toolbox.criu, ...args], options);
+    const started = await CriuProcess.start([...enter, ...this.toolbox.criu, ...args], options);
+    const ended = started.ended.then(() => this.#ending.delete(place));
+    this.#ending.set(place, ended);
+    return started;
   }
 }
 

@@ -163,11 +163,11 @@ export class CrunRuntime implements Runtime {
     makeCgroupForRestore(request.cgroup, size);
     // CRIU takes a while to start, in which the image is made ready.
     const adapting = adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);
-    const prepared = Promise.all([adapting, request.prepared]).then(([{ folder }]) => ({ images: folder }));
-    prepared.catch(() => undefined);
+    const images = adapting.then(({ folder }) => folder);
+    images.catch(() => undefined);
     let pid: number;
     try {
-      pid = await this.#criu.restore({ ...request, prepared, plug: (first) => plug(`/proc/${first}/ns/net`) });
+      pid = await this.#criu.restore({ ...request, images, plug: (first) => plug(`/proc/${first}/ns/net`) });
     } finally {
       await adapting.then(
         (adapted) => adapted[Symbol.asyncDispose](),

@@ -27,7 +27,7 @@ export class StallWatch implements Disposable {
   }
 
   /** Something else is at work for those in the cgroups, who stand still meanwhile. */
-  async during(work: () => Promise<void>): Promise<void> {
+  async during(work: () => Promise<unknown>): Promise<void> {
     this.#elsewhere++;
     try {
       await work();

@@ -40,3 +40,5 @@ stage("pre-restore");
 stage("setup-namespaces", "109221");
 stage("post-restore", "109221");
 say("08021001220308" + "9221");
+// Until nobody is there any more.
+if (part === "lingers") hear();
