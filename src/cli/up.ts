@@ -4,6 +4,7 @@ import { release } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { cgroupTrees } from "../host/cgroup/cgroups.ts";
+import { keepInMemory } from "../host/mount/memory-folder.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
 import { removeGoneServers } from "../host/setup/gone-servers.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
@@ -29,6 +30,7 @@ export async function up(config: Config): Promise<number> {
   await examineOnce(config);
   const data = new DataFolder(config.dataFolder);
   data.lock();
+  keepRunFolderInMemory(data);
   data.makeRunFolder();
   await removeGoneServers(data, (folder, error) => {
     const event = "what a server has left could not be removed";
@@ -46,6 +48,16 @@ export async function up(config: Config): Promise<number> {
   // Bun lets a process have 256 requests of its own under way by default; each open stream to a sandbox is one.
   env.BUN_CONFIG_MAX_HTTP_REQUESTS = String(REQUESTS_TO_SANDBOXES_MAX);
   replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);
+}
+
+/** Without it, it is slower. */
+function keepRunFolderInMemory({ runFolder }: DataFolder): void {
+  try {
+    keepInMemory(runFolder);
+  } catch (error) {
+    const event = "the run folder lies on a disk, because nothing could be mounted there";
+    stderrLog.write({ level: "warn", event, folder: runFolder, error: described(error) });
+  }
 }
 
 /** The doctor's word holds for one kernel with its cgroups, one guest with its tools, and one wall. */

@@ -6,12 +6,14 @@ import { join } from "node:path";
 import { cgroupTrees } from "../cgroup/cgroups.ts";
 import { freezerOf } from "../cgroup/freezer.ts";
 import { removeCgroups } from "../cgroup/removal.ts";
+import { isMountPoint } from "../mount/mount-namespace.ts";
 import { Network } from "../network/network.ts";
 import { ANY_INTERFACE } from "../network/slot-chains.ts";
 import { attempt, run } from "../system/command.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { serverFileIn } from "../system/server-process.ts";
 import { startTicks } from "../system/start-ticks.ts";
+import { mount } from "../system/syscalls.ts";
 import { removeGoneServers } from "./gone-servers.ts";
 
 const made: DataFolder[] = [];
@@ -24,16 +26,18 @@ afterAll(async () => {
   }
 });
 
-function newServer(): DataFolder {
+function newServer(prepare: (runFolder: string) => void = () => undefined): DataFolder {
   const data = new DataFolder(mkdtempSync(join(tmpdir(), "sandlot-gone-")));
   made.push(data);
+  mkdirSync(data.runFolder, { recursive: true });
+  prepare(data.runFolder);
   data.makeRunFolder();
   return data;
 }
 
 /** As one is that was killed some time ago, with its network. */
-async function leftServer(): Promise<DataFolder> {
-  const data = newServer();
+async function leftServer(prepare?: (runFolder: string) => void): Promise<DataFolder> {
+  const data = newServer(prepare);
   await new Network(data).open();
   rmSync(data.path, { recursive: true });
   return data;
@@ -52,13 +56,17 @@ async function removeLeft(): Promise<void> {
 
 const tables = async () => await run(["nft", "list", "tables", "inet"]);
 
-test("what a server has left whose data folder is gone is removed", async () => {
-  const data = await leftServer();
+test.each([
+  ["on a disk or where /run lies", () => undefined],
+  ["in memory of its own", (folder: string) => mount("tmpfs", folder, "tmpfs", 0, "mode=711")],
+])("what a server has left whose data folder is gone is removed, with a run folder %s", async (_, prepare) => {
+  const data = await leftServer(prepare);
   expect(existsSync(join(data.runFolder, "net"))).toBe(true);
   for (const tree of cgroupTrees()) mkdirSync(join(tree, data.cgroup, "sandbox"), { recursive: true });
   untouchedFor(data, 3600);
   await removeLeft();
   expect(existsSync(data.runFolder)).toBe(false);
+  expect(isMountPoint(data.runFolder)).toBe(false);
   expect(await tables()).not.toContain(`sandlot_${data.tag}`);
   for (const tree of cgroupTrees()) expect(existsSync(join(tree, data.cgroup))).toBe(false);
 });

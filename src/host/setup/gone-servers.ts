@@ -61,8 +61,9 @@ async function removeAll(runFolder: string): Promise<void> {
   if (existsSync(join(runFolder, "net"))) await new Network(gone).remove();
   await removeCgroups(cgroupOfServer(gone.tag));
   new MountNamespace(gone).remove();
-  detachBelow(runFolder);
+  // Noted in the run folder, which may itself be mounted.
   undoSettings(gone);
+  detachBelow(runFolder);
   await rm(runFolder, { recursive: true, force: true });
 }
 

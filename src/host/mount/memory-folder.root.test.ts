@@ -1,0 +1,48 @@
+/** A folder that is kept in memory, on a machine whose /run may be or may not. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { isInMemory, keepInMemory } from "./memory-folder.ts";
+import { detachBelow, isMountPoint } from "./mount-namespace.ts";
+
+let place: string;
+beforeEach(() => {
+  place = mkdtempSync("/var/tmp/sandlot-memory-");
+});
+afterEach(() => {
+  detachBelow(place);
+  rmSync(place, { recursive: true, force: true });
+});
+
+test("a new folder is in memory, for its owner to list and others to pass through", () => {
+  const folder = join(place, "new");
+  keepInMemory(folder, true);
+  expect(isInMemory(folder)).toBe(true);
+  expect((statSync(folder).mode & 0o777).toString(8)).toBe("711");
+});
+
+test("one that is in memory already, or lies where all is, gets no mount", () => {
+  const folder = join(place, "twice");
+  keepInMemory(folder, true);
+  writeFileSync(join(folder, "file"), "");
+  keepInMemory(folder, true);
+  expect(readdirSync(folder)).toEqual(["file"]);
+  keepInMemory(join(folder, "below"), true);
+  expect(isMountPoint(join(folder, "below"))).toBe(false);
+});
+
+test("one of a server before, with sandboxes that may run, is left as it is", () => {
+  const folder = join(place, "old");
+  mkdirSync(join(folder, "sandboxes"), { recursive: true });
+  keepInMemory(folder, true);
+  expect(readdirSync(folder)).toEqual(["sandboxes"]);
+  expect(isMountPoint(folder)).toBe(false);
+});
+
+test("where others would not see the mount there is none", async () => {
+  const folder = join(place, "apart");
+  const program = `import { keepInMemory, isInMemory } from ${JSON.stringify(join(import.meta.dir, "memory-folder.ts"))};
+    keepInMemory(${JSON.stringify(folder)}); console.log(isInMemory(${JSON.stringify(folder)}));`;
+  const apart = Bun.spawn(["unshare", "--mount", process.execPath, "-e", program], { stdout: "pipe" });
+  expect(await new Response(apart.stdout).text()).toBe("false\n");
+});
