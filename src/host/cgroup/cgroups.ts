@@ -8,7 +8,15 @@ const V2_MARK = "cgroup.controllers";
 
 export type CgroupLayout = "v1" | "v2" | "hybrid";
 
-export function cgroupLayout(root = CGROUP_ROOT): CgroupLayout {
+let layout: CgroupLayout | undefined;
+
+/** It is the same for the life of a process. */
+export function cgroupLayout(): CgroupLayout {
+  layout ??= layoutOf(CGROUP_ROOT);
+  return layout;
+}
+
+export function layoutOf(root: string): CgroupLayout {
   if (existsSync(join(root, V2_MARK))) return "v2";
   return existsSync(join(root, "unified", V2_MARK)) ? "hybrid" : "v1";
 }

@@ -5,7 +5,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { CGROUP_ROOT, cgroupLayout } from "./cgroups.ts";
+import { CGROUP_ROOT, layoutOf } from "./cgroups.ts";
 
 /** The processes of `cgroup` may move so much from and to a block device, such as `/dev/loop7`. */
 export function limitThroughput(
@@ -14,7 +14,7 @@ export function limitThroughput(
   bytesPerSecond: number,
   { root, numbers }: { root: string; numbers: string } = { root: CGROUP_ROOT, numbers: numbersOf(device) },
 ): void {
-  const isV2 = cgroupLayout(root) === "v2";
+  const isV2 = layoutOf(root) === "v2";
   const lines = isV2
     ? { "io.max": `${numbers} rbps=${bytesPerSecond} wbps=${bytesPerSecond}` }
     : {

@@ -2,7 +2,7 @@
  * Ends what runs in cgroups and removes them, in every tree at once and with one deadline: the kernel does not let go
  * of a process before it has undone all that the process had, and a sandbox may have had much, or wait for a disk.
  */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -14,6 +14,8 @@ import {
   UNENDED_SHOWN_MAX,
 } from "../limits.ts";
 import { cgroupTrees } from "./cgroups.ts";
+
+const LINKS_WITHOUT_FOLDERS = 2;
 
 /** Something in a cgroup was told to end, and runs on. Nothing of it was given to anybody else. */
 export class Unended extends Fault {
@@ -122,12 +124,20 @@ function foldersBelow(path: string, keep: ReadonlySet<string>): string[][] {
 
 /** False: something to keep is there. */
 function walk(folder: string, keep: ReadonlySet<string>, found: string[]): boolean {
-  if (!existsSync(folder)) return true;
+  const links = linksOf(folder);
+  if (links === 0) return true;
   if (keep.has(basename(folder))) return false;
   let isFree = true;
-  for (const name of foldersIn(folder)) if (!walk(join(folder, name), keep, found)) isFree = false;
+  // To list one, which has dozens of files, takes many times what it takes to look at it.
+  const below = links === LINKS_WITHOUT_FOLDERS ? [] : foldersIn(folder);
+  for (const name of below) if (!walk(join(folder, name), keep, found)) isFree = false;
   if (isFree) found.push(folder);
   return isFree;
+}
+
+/** The kernel counts the name of a cgroup, its own ".", and the ".." of each below it; 0: there is none. */
+function linksOf(folder: string): number {
+  return statSync(folder, { throwIfNoEntry: false })?.nlink ?? 0;
 }
 
 function foldersIn(folder: string): string[] {

@@ -48,3 +48,5 @@ export const READY_GUESS_BYTES = 32 * 1024 ** 2;
 export const READY_GUESS_RESTORED_BYTES = 256 * 1024 ** 2;
 /** So many tasks for each processor wait on average: too many for work that is not needed. */
 export const READY_LOAD_MAX = 2;
+/** What is ready is written down for the operator no more often. */
+export const SHELF_REPORT_EVERY_MS = 250;

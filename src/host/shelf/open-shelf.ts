@@ -25,7 +25,11 @@ interface ShelfOptions {
 
 export function openShelf({ data, readyMax = 0, network, running, starting, discard }: ShelfOptions): ReadyPool {
   const memory = new MemoryRoom(() => memoryLeft(data.cgroup), systemClock);
-  const reports = new ShelfReports(data);
+  const failed = (error: unknown) => {
+    const event = "the report of ready sandboxes is not written";
+    stderrLog.write({ level: "warn", event, error: described(error) });
+  };
+  const reports = new ShelfReports({ data, clock: systemClock, failed });
   const processors = availableParallelism();
   const room = (ready: number, heldBytes: number): Room => {
     const places = Math.min(readyMax, Math.floor((network.freeSlots + ready) * READY_SLOTS_PART));
@@ -57,16 +61,6 @@ export function openShelf({ data, readyMax = 0, network, running, starting, disc
     processors,
     clock: systemClock,
     log: stderrLog,
-    report(now) {
-      try {
-        reports.write(now);
-      } catch (error) {
-        stderrLog.write({
-          level: "warn",
-          event: "the report of ready sandboxes is not written",
-          error: described(error),
-        });
-      }
-    },
+    report: (now) => reports.note(now),
   });
 }

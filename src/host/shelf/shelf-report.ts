@@ -1,7 +1,9 @@
 /** What is kept ready at this moment and how often it was of use, in a file for the operator's commands. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Clock, Timer } from "../../work/clock.ts";
 import type { DataFolder } from "../system/data-folder.ts";
+import { SHELF_REPORT_EVERY_MS } from "./limits.ts";
 
 const FILE = "shelf.json";
 
@@ -39,15 +41,47 @@ export function byTemplate(parts: readonly TemplateOnShelf[]): TemplateOnShelf[]
 
 const NUMBERS = ["ready", "making", "target", "floor", "hits", "joined", "misses"] as const;
 
+interface ShelfReportsParts {
+  data: Pick<DataFolder, "runFolder">;
+  clock: Clock;
+  failed(error: unknown): void;
+}
+
+/** Each boot and each create changes something, and the operator looks now and then: it is written now and then. */
 export class ShelfReports {
+  readonly #parts: ShelfReportsParts;
   readonly #path: string;
   #written = "";
+  #writtenAt = Number.NEGATIVE_INFINITY;
+  #last: ShelfReport | undefined;
+  #timer: Timer | undefined;
 
-  constructor({ runFolder }: Pick<DataFolder, "runFolder">) {
-    this.#path = join(runFolder, FILE);
+  constructor(parts: ShelfReportsParts) {
+    this.#parts = parts;
+    this.#path = join(parts.data.runFolder, FILE);
   }
 
-  write(report: ShelfReport): void {
+  /** Never throws. */
+  note(report: ShelfReport): void {
+    this.#last = report;
+    if (this.#timer !== undefined) return;
+    const { clock } = this.#parts;
+    const waitMs = this.#writtenAt + SHELF_REPORT_EVERY_MS - clock.now();
+    if (waitMs <= 0) this.#writeSafely();
+    else this.#timer = clock.after(Math.min(waitMs, SHELF_REPORT_EVERY_MS), () => this.#writeSafely());
+  }
+
+  #writeSafely(): void {
+    this.#timer = undefined;
+    this.#writtenAt = this.#parts.clock.now();
+    try {
+      if (this.#last !== undefined) this.#write(this.#last);
+    } catch (error) {
+      this.#parts.failed(error);
+    }
+  }
+
+  #write(report: ShelfReport): void {
     const text = JSON.stringify(report);
     if (text === this.#written) return;
     // In one step: whoever reads it finds all of it.

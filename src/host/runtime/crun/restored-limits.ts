@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
-import { CGROUP_ROOT, cgroupLayout } from "../../cgroup/cgroups.ts";
+import { CGROUP_ROOT, layoutOf } from "../../cgroup/cgroups.ts";
 import { RESTORE_ROOM } from "../../limits.ts";
 import { CPU_PERIOD_US } from "../guest-process.ts";
 import type { SandboxSize } from "../runtime.ts";
@@ -19,7 +19,7 @@ const SWAP_FILE = "memory.swap.max";
  * sandbox's own.
  */
 export function makeCgroupForRestore(cgroup: string, size: SandboxSize, root = CGROUP_ROOT): void {
-  if (cgroupLayout(root) !== "v2") return;
+  if (layoutOf(root) !== "v2") return;
   const folder = join(root, cgroup);
   mkdirSync(folder, { recursive: true });
   if (size.processors !== undefined) writeFileSync(join(folder, "cpuset.cpus"), size.processors);
@@ -30,7 +30,7 @@ export function makeCgroupForRestore(cgroup: string, size: SandboxSize, root = C
 
 /** CRIU is done: from here on it has what its template gives it and no more. */
 export function limitRestored(cgroup: string, size: SandboxSize, root = CGROUP_ROOT): void {
-  if (cgroupLayout(root) === "v2") limit(join(root, cgroup), size, 1);
+  if (layoutOf(root) === "v2") limit(join(root, cgroup), size, 1);
 }
 
 function limit(folder: string, { memoryMB }: SandboxSize, room: number): void {
