@@ -3,13 +3,14 @@
  * long body is gathered, each side is held back when the other does not keep up, and each side's end or failure reaches
  * the other. An answer that is not framed as HTTP says, or ends before its end, breaks the client's, too.
  */
+import type { Spliced } from "../work/splicing.ts";
 import { beginStep } from "../work/steps.ts";
 import { type AnswerHead, AnswerHeadReader } from "./answer-head.ts";
 import { linesTowardsClient } from "./carried-headers.ts";
 import { BodyUntilClose, ChunkedBody, CountedBody, type Framing } from "./front/body-framing.ts";
 import type { AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./front/client-request.ts";
 import type { HeaderLines } from "./front/header-lines.ts";
-import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_REQUEST_WAITING_MAX_BYTES } from "./limits.ts";
+import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_REQUEST_WAITING_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
 import { type Dialled, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
@@ -66,6 +67,9 @@ class Carriage implements SandboxSocketListener, BodySink {
   #before = NOTHING;
   #chunks = 0;
   #isHeld = false;
+  #isBodyLost = false;
+  /** The rest of the answer goes to the client past this. */
+  #isSpliced = false;
   #endStep = beginStep("edge: connect");
 
   constructor(client: ClientRequest, asked: Asked, outcome: Outcome) {
@@ -105,15 +109,36 @@ class Carriage implements SandboxSocketListener, BodySink {
 
   /** Of the request's body. */
   piece(bytes: Bytes): void {
-    if (this.#isOver || this.#socket.isClosed) return;
+    if (this.#isOver || this.#isBodyLost || this.#socket.isClosed) return;
     if (this.#inChunks) {
       const size = `${this.#chunks++ > 0 ? "\r\n" : ""}${bytes.length.toString(16)}\r\n`;
       this.#before = Buffer.concat([this.#before, Buffer.from(size)]);
     }
     this.#send(bytes);
+    if (this.#socket.waitingBytes === 0) this.#spliceBody();
     if (this.#socket.waitingBytes <= EDGE_REQUEST_WAITING_MAX_BYTES) return;
     this.#isHeld = true;
     this.#client.holdBody();
+  }
+
+  #spliceBody(): void {
+    const client = this.#client;
+    if (this.#inChunks) return;
+    client.divertBody?.((descriptor, bytes) =>
+      this.#socket.spliceFrom(descriptor, bytes, ({ taken, given, couldNot }) => {
+        if (couldNot || given === bytes || this.#isOver) client.bodyDiverted?.(taken);
+        // Who sends no more of it has left.
+        else if (given === taken) client.cut();
+        else this.#bodyLost(taken);
+      }),
+    );
+  }
+
+  /** The service takes no more, and what was on its way to it is lost. It may have said why. */
+  #bodyLost(taken: number): void {
+    this.#isBodyLost = true;
+    this.#client.bodyDiverted?.(taken);
+    this.#socket.finish();
   }
 
   ended(): void {
@@ -147,7 +172,8 @@ class Carriage implements SandboxSocketListener, BodySink {
   }
 
   closed(): void {
-    if (this.#isOver) return;
+    // What it had sent may still be on its way past this.
+    if (this.#isOver || this.#isSpliced) return;
     if (this.#tunnel !== undefined) {
       this.#isOver = true;
       this.#tunnel.end();
@@ -195,6 +221,24 @@ class Carriage implements SandboxSocketListener, BodySink {
   #takeBody(framing: Framing, bytes: Bytes): void {
     this.#pass(this.#client.write(framing.take(bytes)));
     if (framing.ended) this.#finish();
+    else this.#spliceAnswer(framing);
+  }
+
+  #spliceAnswer(framing: Framing): void {
+    const { left = 0 } = framing;
+    if (left < EDGE_SPLICED_MIN_BYTES) return;
+    const descriptor = this.#client.answerDescriptor;
+    if (descriptor === undefined) return;
+    const over = ({ given, couldNot }: Spliced) => {
+      this.#isSpliced = false;
+      if (this.#isOver) return;
+      if (!couldNot) framing.skip?.(given);
+      if (framing.ended) this.#finish();
+      else if (couldNot && !this.#socket.isClosed) this.#socket.resume();
+      else this.#fail(new Error("the service hung up within its answer"));
+    };
+    this.#isSpliced = this.#socket.spliceTo(descriptor, left, over);
+    if (this.#isSpliced) this.#socket.pause();
   }
 
   #pass(hasRoom: boolean): void {

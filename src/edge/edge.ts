@@ -16,6 +16,7 @@ import { Fault } from "../contract/fault.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Directory } from "../control/directory.ts";
+import type { Splice } from "../work/splicing.ts";
 import { answerWith } from "./answer-with.ts";
 import { type Asked, beginCarrying, carry } from "./carriage.ts";
 import { linesTowardsManagement, linesTowardsSandbox } from "./carried-headers.ts";
@@ -56,10 +57,12 @@ interface EdgeServices {
   trustedProxies?: TrustedProxies;
   /** How much is carried at once; if not given, as much as is usual. */
   places?: Places;
+  /** Moves long bodies within the kernel; if not given, all are carried here. */
+  splice?: Splice;
 }
 
 export function createEdge(services: EdgeServices): Edge {
-  const { directory, routes, management, log, trustedProxies = NO_PROXIES } = services;
+  const { directory, routes, management, log, trustedProxies = NO_PROXIES, splice } = services;
   const places = services.places ?? new OwnPlaces(EDGE_CONNECTIONS_DEFAULT);
   const reach = createReach(directory, routes, log);
   const webSockets = new InnerServer(answerInside);
@@ -134,7 +137,7 @@ export function createEdge(services: EdgeServices): Edge {
     }
     const way = reach.atOnce(route, headers, destination);
     if (way === undefined) return toSandbox(client, target, route);
-    beginCarrying(client, askedOf(client, target, route, way), dialledFor(way), {
+    beginCarrying(client, askedOf(client, target, route, way), dialledFor(way, splice), {
       failed(failure) {
         const why = reach.refusalAfter(route, way, failure);
         guarded(client, () =>
@@ -167,7 +170,7 @@ export function createEdge(services: EdgeServices): Edge {
         return client.signal;
       },
     };
-    const attempt = (way: Way) => carry(client, askedOf(client, target, route, way), dialledFor(way));
+    const attempt = (way: Way) => carry(client, askedOf(client, target, route, way), dialledFor(way, splice));
     const outcome = await reach.to(route, asking, attempt);
     if ("refusal" in outcome) await answerWith(client, refused(outcome.refusal, client, route));
   }
@@ -223,8 +226,8 @@ function upgrades(client: ClientRequest): boolean {
   return client.tunnel !== undefined && isWebSocketUpgrade(client);
 }
 
-function dialledFor({ host, port, tlsName, ended }: Way): Dialled {
-  return { to: { host, port }, tlsName, until: [ended] };
+function dialledFor({ host, port, tlsName, ended }: Way, splice: Splice | undefined): Dialled {
+  return { to: { host, port }, tlsName, until: [ended], splice };
 }
 
 /** The request as the service gets it. */

@@ -14,6 +14,8 @@ export const EDGE_ANSWER_WAITING_MAX_BYTES = 2 * 1024 * 1024;
 export const EDGE_REQUEST_WAITING_MAX_BYTES = 1024 * 1024;
 /** Counted for each waiting piece besides its bytes, so that a trickle of tiny pieces is bounded, too. */
 export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;
+/** So much must be left of a body of known length for the kernel to move it. */
+export const EDGE_SPLICED_MIN_BYTES = 1024 * 1024;
 /** A smaller piece is not worth the work of freeing it by hand. */
 export const EDGE_RELEASED_PIECE_MIN_BYTES = 16 * 1024;
 export const EDGE_CHUNK_LINE_MAX_BYTES = 1024;

@@ -3,7 +3,9 @@
  * waits and holds back its source. Bytes received before somebody listens are kept, with the sandbox held back.
  */
 import type { Socket, SocketHandler } from "bun";
+import type { Splice, Spliced, Splicing, Way } from "../work/splicing.ts";
 import { releaseBufferOf } from "./front/release-piece.ts";
+import { descriptorOf } from "./front/socket-descriptor.ts";
 import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS } from "./limits.ts";
 
 export interface SandboxSocketListener {
@@ -22,6 +24,8 @@ export interface Dialled {
   tlsName: string | undefined;
   /** Nobody wants the connection once any of these is aborted, made or in the making. */
   until: readonly AbortSignal[];
+  /** Moves long bodies within the kernel, where it can. */
+  splice?: Splice | undefined;
 }
 
 /** Who waits for a connection to be made: one of the two is called, once. */
@@ -53,6 +57,8 @@ export class SandboxSocket {
   #until: readonly AbortSignal[] = [];
   #paused = false;
   #isUnwanted = false;
+  #splice: Splice | undefined;
+  readonly #splicings = new Set<Splicing>();
 
   private constructor(awaiting: Awaiting) {
     this.#awaiting = awaiting;
@@ -73,8 +79,9 @@ export class SandboxSocket {
     error: (socket) => socket.data.terminate(),
   };
 
-  static begin({ to, tlsName, until }: Dialled, awaiting: Awaiting): SandboxSocket {
+  static begin({ to, tlsName, until, splice }: Dialled, awaiting: Awaiting): SandboxSocket {
     const connection = new SandboxSocket(awaiting);
+    if (tlsName === undefined) connection.#splice = splice;
     connection.endWith(...until);
     connection.#connect(to, tlsName);
     return connection;
@@ -141,6 +148,28 @@ export class SandboxSocket {
     this.#write(bytes, bytes);
   }
 
+  /** What comes next goes to that connection past this; false: it comes here. `over` is called when it is over. */
+  spliceTo(to: number, bytes: number, over: (spliced: Spliced) => void): boolean {
+    return this.#spliced((from) => ({ from, to, bytes, cuts: "from" }), over);
+  }
+
+  /** The same for what comes from there, behind all that was written. */
+  spliceFrom(from: number, bytes: number, over: (spliced: Spliced) => void): boolean {
+    if (this.#waiting !== undefined || this.#ending !== undefined) return false;
+    return this.#spliced((to) => ({ from, to, bytes, cuts: "to" }), over);
+  }
+
+  #spliced(way: (own: number) => Way, over: (spliced: Spliced) => void): boolean {
+    const own = descriptorOf(this.#socket);
+    if (own === undefined || this.#closed) return false;
+    const splicing = this.#splice?.begin(way(own), (spliced) => {
+      if (splicing !== undefined) this.#splicings.delete(splicing);
+      over(spliced);
+    });
+    if (splicing !== undefined) this.#splicings.add(splicing);
+    return splicing !== undefined;
+  }
+
   /** For a connection that may be silent for long: it is asked now and then whether it is still there. */
   keepAlive(): void {
     if (!this.#closed) this.#socket?.setKeepAlive(true, EDGE_KEEPALIVE_MS);
@@ -161,6 +190,7 @@ export class SandboxSocket {
 
   /** Sends what waits, then closes. A sandbox that does not take it in time is cut off. */
   finish(): void {
+    for (const splicing of this.#splicings) splicing.stop();
     if (this.#closed || this.#ending !== undefined) return;
     if (this.#waiting === undefined) this.#socket?.end();
     if (this.#closed) return;
@@ -171,6 +201,7 @@ export class SandboxSocket {
   }
 
   terminate(): void {
+    for (const splicing of this.#splicings) splicing.cut();
     if (!this.#closed) this.#socket?.terminate();
   }
 

@@ -80,6 +80,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     host/registry
   `),
   "host/tls": list("contract work host/limits.ts host/system"),
+  "host/splice": list("work"),
   "host/setup": list(`
     contract contract/management contract/runtime host/system host/cgroup host/mount host/image host/network
     host/registry host/disk host
@@ -128,7 +129,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cli: list(`
     contract contract/management work store blobs control control/access control/templates control/builds edge guest/published-limits.ts
     host host/system
-    host/cgroup host/mount host/disk host/registry host/sandbox host/shelf host/setup host/doctor host/tls
+    host/cgroup host/mount host/disk host/registry host/sandbox host/shelf host/setup host/doctor host/tls host/splice
   `),
 };
 

@@ -1,92 +1,13 @@
 /** The edge as the server runs it: processes without rights, on loopback. Needs root to give rights up. */
-import { afterAll, expect, test } from "bun:test";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import type { Directory, Route, RouteEvent } from "../../control/directory.ts";
-import { serveManagement } from "../../edge/management-server.ts";
-import type { EdgeProcesses } from "../../edge/process/edge-processes.ts";
-import { hostOf, SANDBOX } from "../../edge/testing/edge-under-test.ts";
+import { expect, test } from "bun:test";
+import { existsSync, readFileSync } from "node:fs";
+import { SANDBOX } from "../../edge/testing/edge-under-test.ts";
 import { SELF_SIGNED } from "../../edge/testing/self-signed.ts";
 import { freePort } from "../../work/testing/free-port.ts";
 import { until } from "../../work/testing/until.ts";
-import { bundleEdge, startEdge } from "./edge-start.ts";
+import { LIMITS, PROCESSES, StartedEdge } from "../testing/started-edge.ts";
 
-const PROCESSES = 3;
-const LIMITS = { perSandbox: 5, perTeam: 100 };
 const TEST_MS = 120_000;
-const folder = mkdtempSync(join(tmpdir(), "edge-"));
-// Others than root must be able to pass through it.
-chmodSync(folder, 0o711);
-afterAll(() => rmSync(folder, { recursive: true }));
-
-let nets = 0;
-
-/** Processes of an edge, and a directory in the test's hands. */
-class Edge implements AsyncDisposable {
-  readonly port = freePort();
-  readonly logged: string[] = [];
-  readonly #management = serveManagement({ management: async () => new Response("management") });
-  #tell: (event: RouteEvent) => void = () => undefined;
-  wake: Directory["wake"] = async () => ({ refused: "not-found" });
-  processes!: EdgeProcesses;
-
-  static async open({ pingMs, processes = PROCESSES }: { pingMs?: number; processes?: number } = {}): Promise<Edge> {
-    const edge = new Edge();
-    const net = ++nets;
-    const runFolder = mkdtempSync(join(folder, "run-"));
-    chmodSync(runFolder, 0o711);
-    edge.processes = await startEdge({
-      program: await bundleEdge({ runFolder }),
-      net,
-      directory: {
-        follow: (listener) => {
-          edge.#tell = listener;
-          listener({ kind: "table", routes: [edge.route("127.0.0.1")] });
-        },
-        wake: (id, request) => edge.wake(id, request),
-        forward: async () => undefined,
-        findSigned: async () => undefined,
-      },
-      management: edge.#management.door,
-      trustedProxies: [],
-      limits: LIMITS,
-      log: (message) => edge.logged.push(message),
-      processes,
-      ...(pingMs !== undefined && { pingMs }),
-    });
-    await edge.processes.begin({ hostname: "127.0.0.1", port: edge.port, idleMs: 60_000 });
-    return edge;
-  }
-
-  route(host: string, runId = "run-1"): Route {
-    const access = { teamId: "team", trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
-    const endpoint = { host, runtimePort: 1, ownPorts: true };
-    return { sandboxId: SANDBOX, runId, endpoint, access, isOpen: true };
-  }
-
-  tell(event: RouteEvent): void {
-    this.#tell(event);
-  }
-
-  /** Over a connection of its own, so that the kernel chooses who takes it. */
-  fetch(port: number, init: RequestInit = {}): Promise<Response> {
-    const headers = { host: hostOf(port), connection: "close" };
-    return fetch(`http://127.0.0.1:${this.port}/`, { ...init, headers });
-  }
-
-  get pids(): number[] {
-    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8");
-    const isEdge = (pid: number) => commandOf(pid).includes(`${folder}/run-`);
-    return children.trim().split(" ").map(Number).filter(isEdge);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.processes.close();
-    await this.#management.stop(true);
-  }
-}
-
 /** A service that begins its answers and ends them when it is stopped. */
 function holding() {
   const server = Bun.serve({
@@ -104,7 +25,7 @@ function answering(text: string) {
 }
 
 /** The answer to a stream, once its first piece is there. */
-async function begun(edge: Edge, port: number): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+async function begun(edge: StartedEdge, port: number): Promise<ReadableStreamDefaultReader<Uint8Array>> {
   const reader = (await edge.fetch(port)).body?.getReader();
   if (reader === undefined) throw new Error("there is no answer");
   await reader.read();
@@ -120,15 +41,6 @@ async function ending(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<
   }
 }
 
-/** Nothing, if it has ended since. */
-function commandOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8");
-  } catch {
-    return "";
-  }
-}
-
 function rightsOf(pid: number): string[] {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   return ["Uid", "CapEff", "NoNewPrivs", "Groups"].map(
@@ -139,7 +51,7 @@ function rightsOf(pid: number): string[] {
 test(
   "all processes answer, for sandboxes and for the management interface, and may listen but nothing else",
   async () => {
-    await using edge = await Edge.open();
+    await using edge = await StartedEdge.open();
     await using service = answering("from the sandbox");
     for (let asked = 0; asked < 12; asked++)
       expect(await (await edge.fetch(service.port)).text()).toBe("from the sandbox");
@@ -159,7 +71,7 @@ test(
 test(
   "what is carried to a sandbox is bounded over all processes, and a process that dies gives its places back",
   async () => {
-    await using edge = await Edge.open();
+    await using edge = await StartedEdge.open();
     await using service = holding();
     const held = await Promise.all(Array.from({ length: LIMITS.perSandbox }, () => begun(edge, service.port)));
     for (let asked = 0; asked < 12; asked++) expect((await edge.fetch(service.port)).status).toBe(429);
@@ -182,7 +94,7 @@ test(
 test(
   "a process that dies is replaced, the others go on, and the new one knows where sandboxes are",
   async () => {
-    await using edge = await Edge.open();
+    await using edge = await StartedEdge.open();
     await using quick = answering("answered");
     const [first, ...others] = edge.pids;
     process.kill(first ?? 0, "SIGKILL");
@@ -204,7 +116,7 @@ test(
 test(
   "an address is left by all processes before it is another's, whether or not it was told that the run is over",
   async () => {
-    await using edge = await Edge.open();
+    await using edge = await StartedEdge.open();
     await using service = holding();
     const held = await Promise.all(Array.from({ length: LIMITS.perSandbox }, () => begun(edge, service.port)));
     await edge.processes.leave("127.0.0.1");
@@ -222,7 +134,7 @@ test(
 test(
   "a process that says nothing any more is ended before an address is another's",
   async () => {
-    await using edge = await Edge.open({ pingMs: 300 });
+    await using edge = await StartedEdge.open({ pingMs: 300 });
     const [first = 0] = edge.pids;
     process.kill(first, "SIGSTOP");
     await edge.processes.leave("127.0.0.1");
@@ -235,7 +147,7 @@ test(
 test(
   "a sandbox is woken through the server, and what was told before the answer is known by then",
   async () => {
-    await using edge = await Edge.open();
+    await using edge = await StartedEdge.open();
     await using service = answering("awake");
     edge.tell({ kind: "over", sandboxId: SANDBOX, runId: "run-1" });
     let wakes = 0;
@@ -253,7 +165,7 @@ test(
 test.each([1, PROCESSES])(
   "with %d of them, a new generation of listeners gets all new connections; none is lost when the old one goes",
   async (processes) => {
-    await using edge = await Edge.open({ processes });
+    await using edge = await StartedEdge.open({ processes });
     const settings = { hostname: "127.0.0.1", port: freePort(), idleMs: 60_000, tls: SELF_SIGNED };
     let current = await edge.processes.begin(settings);
     const failed: string[] = [];
@@ -291,7 +203,7 @@ test.each([1, PROCESSES])(
 test(
   "a port that cannot be had is told, and the processes go on",
   async () => {
-    await using edge = await Edge.open();
+    await using edge = await StartedEdge.open();
     const taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
     const begin = () => edge.processes.begin({ hostname: "127.0.0.1", port: taken.port, idleMs: 1000 });
     await expect(begin()).rejects.toThrow("Failed to listen");

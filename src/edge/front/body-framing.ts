@@ -16,6 +16,10 @@ export interface Framing {
   readonly surplus: number;
   /** Nothing but the end of the connection tells. */
   readonly endsWithConnection?: true;
+  /** How many bytes of content are still to come, if that is known. */
+  readonly left?: number;
+  /** So many of them went another way. */
+  skip?(bytes: number): void;
 }
 
 const LINE_FEED = 0x0a;
@@ -32,6 +36,15 @@ export class CountedBody implements Framing {
 
   get ended(): boolean {
     return this.#left === 0;
+  }
+
+  get left(): number {
+    return this.#left;
+  }
+
+  skip(bytes: number): void {
+    this.#left -= bytes;
+    this.surplus = 0;
   }
 
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {

@@ -23,6 +23,13 @@ export interface ClientRequest {
 
   /** From now on the body comes to the sink. What comes before is held back. */
   sendBodyTo(sink: BodySink): void;
+  /**
+   * Lets somebody else take the rest of the body from the connection, who is told its descriptor and how many bytes
+   * they are. False, or absent: it comes to the sink as before.
+   */
+  divertBody?(take: (descriptor: number, bytes: number) => boolean): boolean;
+  /** So many of them were taken. The body has ended with that, or comes to the sink again. */
+  bodyDiverted?(bytes: number): void;
   /** Holds the body back, and lets it go on. */
   holdBody(): void;
   releaseBody(): void;
@@ -38,6 +45,11 @@ export interface ClientRequest {
    */
   write(bytes: Buffer<ArrayBuffer>): boolean;
   onDrained: (() => void) | undefined;
+  /**
+   * The connection's descriptor, if what follows of the answer may be sent there past this: it has a known length, and
+   * all that was written is on its way. Undefined, or absent: it may not.
+   */
+  readonly answerDescriptor?: number | undefined;
   /** The answer is whole. */
   end(): void;
   /** The answer cannot become whole, and the client must not take what it has for that. */

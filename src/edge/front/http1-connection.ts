@@ -9,6 +9,7 @@ import type { AnswerLines, ClientRequest, ClientTunnel } from "./client-request.
 import { headText } from "./head-text.ts";
 import { Http1Request, type RequestConnection } from "./http1-request.ts";
 import { BadHead, readRequestHead } from "./request-head.ts";
+import { descriptorOf } from "./socket-descriptor.ts";
 import { UnsentBytes } from "./unsent-bytes.ts";
 
 /** Whose connection it is. */
@@ -52,6 +53,14 @@ export class Http1Connection implements RequestConnection {
 
   get isSecure(): boolean {
     return this.#owner.isSecure;
+  }
+
+  get descriptor(): number | undefined {
+    return this.#closed || this.isSecure || this.#ending !== undefined ? undefined : descriptorOf(this.#socket);
+  }
+
+  get hasSentAll(): boolean {
+    return this.#unsent.isEmpty;
   }
 
   /** A request is being answered, or the connection is a tunnel. */

@@ -1,5 +1,5 @@
 /** One request over HTTP/1.1 and its answer. */
-import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_UNWANTED_BODY_MAX_BYTES } from "../limits.ts";
+import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES, EDGE_UNWANTED_BODY_MAX_BYTES } from "../limits.ts";
 import { ChunkedBody, CountedBody, type Framing } from "./body-framing.ts";
 import type { AnswerBody, AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./client-request.ts";
 import { headText, joined } from "./head-text.ts";
@@ -14,6 +14,10 @@ const LAST_CHUNK = "0\r\n\r\n";
 export interface RequestConnection {
   readonly peer: string;
   readonly isSecure: boolean;
+  /** Undefined: bytes may not go there past this. */
+  readonly descriptor: number | undefined;
+  /** All that was sent is on its way. */
+  readonly hasSentAll: boolean;
   /** False: the client does not keep up. */
   send(bytes: Bytes): boolean;
   pause(): void;
@@ -47,6 +51,7 @@ export class Http1Request implements ClientRequest {
   #chunksBegun = false;
   /** The end of the connection is the end of the answer. */
   #untilClose = false;
+  #isDiverted = false;
   #abort: AbortController | undefined;
   onGone: (() => void) | undefined;
   onDrained: (() => void) | undefined;
@@ -92,6 +97,35 @@ export class Http1Request implements ClientRequest {
     if (early !== undefined) this.received(early);
   }
 
+  get answerDescriptor(): number | undefined {
+    const isBare = this.#state === "begun" && !this.#inChunks && this.#connection.hasSentAll;
+    return isBare ? this.#connection.descriptor : undefined;
+  }
+
+  divertBody(take: (descriptor: number, bytes: number) => boolean): boolean {
+    const left = this.#framing?.left ?? 0;
+    const { descriptor } = this.#connection;
+    // One of which the rest would be read on when nobody wants it must be counted to its end.
+    const isLong = left >= EDGE_SPLICED_MIN_BYTES && (this.bodyBytes ?? 0) > EDGE_UNWANTED_BODY_MAX_BYTES;
+    if (!isLong || descriptor === undefined || this.#isDiverted || !take(descriptor, left)) return false;
+    this.#isDiverted = true;
+    this.#connection.pause();
+    return true;
+  }
+
+  bodyDiverted(bytes: number): void {
+    this.#isDiverted = false;
+    const framing = this.#framing;
+    if (framing === undefined || this.isGone) return;
+    framing.skip?.(bytes);
+    if (framing.ended) this.#framing = undefined;
+    if (this.#state === "over") this.#leaveConnection();
+    else {
+      this.#connection.resume();
+      if (framing.ended) this.#sink?.ended();
+    }
+  }
+
   holdBody(): void {
     if (this.#framing !== undefined) this.#connection.pause();
   }
@@ -103,6 +137,11 @@ export class Http1Request implements ClientRequest {
   received(bytes: Bytes): void {
     const framing = this.#framing;
     if (framing === undefined) return;
+    if (this.#isDiverted) {
+      // Two that read from one connection: nobody knows in which order.
+      this.#connection.cut();
+      return;
+    }
     let content: Bytes;
     try {
       content = framing.take(bytes);
@@ -147,6 +186,11 @@ export class Http1Request implements ClientRequest {
     this.#state = "over";
     this.onOver?.();
     if (this.#inChunks) this.#connection.send(Buffer.from(`${this.#chunksBegun ? "\r\n" : ""}${LAST_CHUNK}`));
+    // A service may answer before we have heard that it got the last of the body.
+    if (!this.#isDiverted) this.#leaveConnection();
+  }
+
+  #leaveConnection(): void {
     if (this.#framing === undefined || !this.#mayDiscard()) {
       this.#connection.requestOver(this.#mayKeep(), this.#framing === undefined);
       return;

@@ -2,6 +2,7 @@
  * The edge as a process of its own has it: its routes come by calls of the server, and what it has to ask goes there.
  * Bytes between clients and sandboxes pass through this process alone.
  */
+import type { Splice } from "../../work/splicing.ts";
 import { recordSteps } from "../../work/steps.ts";
 import { TrustedProxies } from "../client-address.ts";
 import { createEdge, type Edge } from "../edge.ts";
@@ -17,6 +18,7 @@ interface Surroundings {
   send(line: string): void;
   /** Of several generations of listeners on a port, each of so many processes, the last gets new connections. */
   leadToNewest(port: number, processes: number): void;
+  splice: Splice;
 }
 
 export class EdgeProcess {
@@ -24,11 +26,13 @@ export class EdgeProcess {
   readonly #routes = new RouteTable();
   readonly #fronts = new Map<number, Front>();
   readonly #leadToNewest: Surroundings["leadToNewest"];
+  readonly #splice: Splice;
   #processes = 1;
   #edge: Edge | undefined;
 
-  constructor({ send, leadToNewest }: Surroundings) {
+  constructor({ send, leadToNewest, splice }: Surroundings) {
     this.#leadToNewest = leadToNewest;
+    this.#splice = splice;
     this.#channel = new Channel<ServerCalls>(send, this.#calls());
   }
 
@@ -80,6 +84,7 @@ export class EdgeProcess {
       log: (message, context) => void channel.call("log", message, toldOf(context)).catch(() => undefined),
       trustedProxies: new TrustedProxies(trustedProxies),
       places: new SharedPlaces(counts, process, processes, limits),
+      splice: this.#splice,
     });
   }
 }

@@ -1,0 +1,279 @@
+/**
+ * Long bodies through processes of the edge, which have the kernel move them: whole, both ways, and broken when broken.
+ * Needs root to give rights up.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync, readlinkSync } from "node:fs";
+import net from "node:net";
+import { hostOf } from "../../edge/testing/edge-under-test.ts";
+import { until } from "../../work/testing/until.ts";
+import { StartedEdge } from "../testing/started-edge.ts";
+
+const MIB = 1024 * 1024;
+const LONG_BYTES = 24 * MIB;
+/** More than may be on the way anywhere, of what is sent to somebody who takes nothing. */
+const HELD_MAX_BYTES = 64 * MIB;
+const TEST_MS = 120_000;
+const LONG = Buffer.alloc(LONG_BYTES);
+for (let at = 0; at < LONG_BYTES; at += 4) LONG.writeUInt32LE((at * 2_654_435_761) % 2 ** 32, at);
+
+let edge: StartedEdge;
+let serve: (socket: net.Socket, head: string) => void;
+const connections = new Set<net.Socket>();
+const service = net.createServer((socket) => {
+  connections.add(socket);
+  socket.on("close", () => connections.delete(socket));
+  socket.on("error", () => socket.destroy());
+  socket.once("data", (bytes: Buffer) => {
+    const end = bytes.indexOf("\r\n\r\n") + 4;
+    socket.pause();
+    if (end < bytes.length) socket.unshift(bytes.subarray(end));
+    serve(socket, bytes.toString("latin1", 0, end));
+  });
+});
+const port = () => (service.address() as net.AddressInfo).port;
+const allClosed = () => until("the service's connections are closed", () => connections.size === 0);
+
+/** A client's connection, on which bytes are bytes. */
+class Client implements Disposable {
+  readonly socket = net.connect(edge.port, "127.0.0.1");
+  readonly #pieces: Buffer[] = [];
+  gotBytes = 0;
+  isClosed = false;
+
+  constructor() {
+    this.socket.on("data", (piece: Buffer) => {
+      this.#pieces.push(piece);
+      this.gotBytes += piece.length;
+    });
+    this.socket.on("close", () => {
+      this.isClosed = true;
+    });
+    this.socket.on("error", () => undefined);
+  }
+
+  ask(method: string, ...headers: string[]): void {
+    const lines = [`${method} / HTTP/1.1`, `Host: ${hostOf(port())}`, ...headers, "", ""];
+    this.socket.write(lines.join("\r\n"));
+  }
+
+  /** The next answer, whose length is said. */
+  async answer(): Promise<{ head: string; body: Buffer }> {
+    await until("an answer begins", () => this.#all.includes("\r\n\r\n"));
+    const end = this.#all.indexOf("\r\n\r\n") + 4;
+    const head = this.#all.toString("latin1", 0, end);
+    const length = Number(/content-length: (\d+)/i.exec(head)?.[1]);
+    await until("the answer is whole", () => this.gotBytes >= end + length || this.isClosed);
+    const body = this.#all.subarray(end, end + length);
+    const rest = this.#all.subarray(end + length);
+    this.#pieces.splice(0, this.#pieces.length, rest);
+    this.gotBytes = rest.length;
+    return { head, body };
+  }
+
+  get #all(): Buffer {
+    if (this.#pieces.length > 1) this.#pieces.splice(0, this.#pieces.length, Buffer.concat(this.#pieces));
+    return this.#pieces[0] ?? Buffer.alloc(0);
+  }
+
+  [Symbol.dispose](): void {
+    this.socket.destroy();
+  }
+}
+
+const answerWithLong = (socket: net.Socket) => {
+  socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${LONG_BYTES}\r\n\r\n`);
+  socket.end(LONG);
+};
+/** Answers with the length and the last bytes of a body, once it has come. */
+const takeLong = (socket: net.Socket) => {
+  let [length, isSame] = [0, true];
+  socket.on("data", (piece: Buffer) => {
+    isSame &&= piece.equals(LONG.subarray(length, length + piece.length));
+    length += piece.length;
+    if (length < LONG_BYTES) return;
+    const text = `${length} ${isSame}`;
+    socket.end(`HTTP/1.1 200 OK\r\nContent-Length: ${text.length}\r\n\r\n${text}`);
+  });
+  socket.resume();
+};
+/** Pipes, which the edge has for this alone. */
+const pipes = () =>
+  edge.pids.flatMap((pid) => readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`))).filter(isPipe)
+    .length;
+const isPipe = (name: string) => name.startsWith("pipe:");
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return "";
+  }
+}
+
+beforeAll(async () => {
+  edge = await StartedEdge.open({ processes: 1 });
+  await new Promise<void>((listening) => service.listen(0, "127.0.0.1", listening));
+  serve = answerWithLong;
+  // The thread for it is started by the first, which goes without.
+  const before = pipes();
+  await until("the kernel moves a body", async () => {
+    using client = new Client();
+    client.ask("GET");
+    await client.answer();
+    return pipes() > before + 2;
+  });
+}, TEST_MS);
+afterAll(async () => {
+  await edge[Symbol.asyncDispose]();
+  for (const socket of connections) socket.destroy();
+  service.close();
+});
+
+test(
+  "one connection carries long answers and long bodies in turns, each whole",
+  async () => {
+    using client = new Client();
+    for (let round = 0; round < 3; round++) {
+      serve = answerWithLong;
+      client.ask("GET");
+      const { head, body } = await client.answer();
+      expect(head).toStartWith("HTTP/1.1 200 OK\r\n");
+      expect(body.equals(LONG)).toBe(true);
+      serve = takeLong;
+      client.ask("POST", `Content-Length: ${LONG_BYTES}`);
+      client.socket.write(LONG);
+      expect((await client.answer()).body.toString()).toBe(`${LONG_BYTES} true`);
+    }
+    expect(client.gotBytes).toBe(0);
+    await allClosed();
+  },
+  TEST_MS,
+);
+
+test(
+  "a request that comes behind a long body, and one that comes within a long answer, are the next ones",
+  async () => {
+    using client = new Client();
+    serve = (socket, head) => (head.startsWith("POST") ? takeLong(socket) : answerWithLong(socket));
+    client.ask("POST", `Content-Length: ${LONG_BYTES}`);
+    client.socket.write(LONG);
+    client.ask("GET");
+    await until("the body is on its way", () => connections.size > 0);
+    client.ask("GET");
+    expect((await client.answer()).body.toString()).toBe(`${LONG_BYTES} true`);
+    for (let next = 0; next < 2; next++) expect((await client.answer()).body.equals(LONG)).toBe(true);
+  },
+  TEST_MS,
+);
+
+test(
+  "a service that answers while it is asked gets all, and its answer is whole",
+  async () => {
+    serve = (socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${LONG_BYTES}\r\n\r\n`);
+      socket.on("data", (piece) => {
+        if (!socket.write(piece)) socket.pause();
+      });
+      socket.on("drain", () => socket.resume());
+      socket.resume();
+    };
+    using client = new Client();
+    client.ask("POST", `Content-Length: ${LONG_BYTES}`);
+    client.socket.write(LONG);
+    expect((await client.answer()).body.equals(LONG)).toBe(true);
+    await allClosed();
+  },
+  TEST_MS,
+);
+
+describe("of an answer", () => {
+  test(
+    "that the service breaks off, the client has a part and knows it",
+    async () => {
+      serve = (socket) => {
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${2 * LONG_BYTES}\r\n\r\n`);
+        socket.end(LONG);
+      };
+      using client = new Client();
+      client.ask("GET");
+      await until("it is cut", () => client.isClosed);
+      expect(client.gotBytes).toBeLessThan(2 * LONG_BYTES);
+    },
+    TEST_MS,
+  );
+
+  test(
+    "that the client takes nothing of, the service is held back, and then heard that it left",
+    async () => {
+      let sent: net.Socket | undefined;
+      serve = (socket) => {
+        sent = socket;
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${8 * HELD_MAX_BYTES}\r\n\r\n`);
+        for (let piece = 0; piece < 2 * HELD_MAX_BYTES; piece += LONG_BYTES) socket.write(LONG);
+      };
+      using client = new Client();
+      client.ask("GET");
+      await until("it has begun", () => client.gotBytes > 4 * MIB);
+      client.socket.pause();
+      let before = -1;
+      await until("nothing moves", async () => {
+        const now = sent?.writableLength ?? -1;
+        const isStill = now === before;
+        before = now;
+        await Bun.sleep(200);
+        return isStill;
+      });
+      expect(sent?.writableLength).toBeGreaterThan(HELD_MAX_BYTES / 2);
+      client.socket.destroy();
+      await allClosed();
+    },
+    TEST_MS,
+  );
+});
+
+describe("of a body", () => {
+  test(
+    "that the client breaks off, the service hears that it left",
+    async () => {
+      serve = takeLong;
+      using client = new Client();
+      client.ask("POST", `Content-Length: ${2 * LONG_BYTES}`);
+      client.socket.end(LONG);
+      await until("it has come", () => connections.size > 0);
+      await allClosed();
+    },
+    TEST_MS,
+  );
+
+  test(
+    "that the service does not want, the client gets the answer",
+    async () => {
+      serve = (socket) => {
+        socket.end("HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno!");
+        socket.resume();
+      };
+      using client = new Client();
+      client.ask("POST", `Content-Length: ${8 * LONG_BYTES}`);
+      for (let piece = 0; piece < 8; piece++) client.socket.write(LONG);
+      const { head, body } = await client.answer();
+      expect([head.split("\r\n")[0], body.toString()]).toEqual(["HTTP/1.1 413 Too Large", "no!"]);
+    },
+    TEST_MS,
+  );
+});
+
+test(
+  "when an address is left, nothing of a body is carried there any more",
+  async () => {
+    serve = () => undefined;
+    using client = new Client();
+    client.ask("POST", `Content-Length: ${8 * HELD_MAX_BYTES}`);
+    client.socket.write(LONG);
+    await until("it has come", () => connections.size > 0);
+    await edge.processes.leave("127.0.0.1");
+    for (const socket of connections) socket.resume();
+    await allClosed();
+    await until("the client is told", () => client.isClosed || client.gotBytes > 0);
+  },
+  TEST_MS,
+);

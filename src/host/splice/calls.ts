@@ -1,0 +1,118 @@
+/**
+ * The kernel's calls for moving bytes between connections without reading them. None of them waits but `awaitEvents`,
+ * which is for a thread that has nothing else to do. Answers below zero are the kernel's numbers of errors.
+ */
+import { FFIType, ptr } from "bun:ffi";
+import { closeSync } from "node:fs";
+import { errorNumber, onFirstUse } from "../../work/c-library.ts";
+
+const { i32, u32, u64, i64_fast: count, ptr: address } = FFIType;
+
+const libc = onFirstUse({
+  splice: { args: [i32, address, i32, address, u64, u32], returns: count },
+  pipe2: { args: [address, i32], returns: i32 },
+  fcntl: { args: [i32, i32, u64], returns: i32 },
+  epoll_create1: { args: [i32], returns: i32 },
+  epoll_ctl: { args: [i32, i32, i32, address], returns: i32 },
+  epoll_wait: { args: [i32, address, i32, i32], returns: i32 },
+  connect: { args: [i32, address, u32], returns: i32 },
+});
+
+const O_CLOEXEC = 0o2000000;
+const F_DUPFD_CLOEXEC = 1030;
+const F_SETPIPE_SZ = 1031;
+const SPLICE_F_MOVE_NONBLOCK = 1 | 2;
+const EPOLL_CTL_ADD = 1;
+const EPOLL_CTL_DEL = 2;
+const EPOLLIN = 1;
+const EPOLLOUT = 4;
+const EPOLLET = 2 ** 31;
+const AF_UNSPEC = 0;
+
+export const EAGAIN = 11;
+export const EINVAL = 22;
+export const ENOSYS = 38;
+const EINTR = 4;
+
+/** Packed on one of the two architectures. */
+const EVENT_BYTES = process.arch === "x64" ? 12 : 16;
+const EVENT_DATA_AT = process.arch === "x64" ? 4 : 8;
+
+function answered(result: number | bigint): number {
+  const number = Number(result);
+  return number < 0 ? -errorNumber() : number;
+}
+
+/** Moves up to so many bytes; one of the two is a pipe. 0: the source has ended. */
+export function splice(from: number, to: number, bytes: number): number {
+  for (;;) {
+    const moved = answered(libc().splice(from, null, to, null, bytes, SPLICE_F_MOVE_NONBLOCK));
+    if (moved !== -EINTR) return moved;
+  }
+}
+
+/** Both ends of a pipe: where it is read and where it is written. Throws when there are too many. */
+export function pipe(bytes: number): [number, number] {
+  const ends = new Int32Array(2);
+  const made = answered(libc().pipe2(ptr(ends), O_CLOEXEC));
+  if (made < 0) throw new Error(`a pipe could not be made: error ${-made} of the kernel`);
+  const [read = -1, write = -1] = ends;
+  // One that stays short is slower, and no more than that: who has many of them may have no more long ones.
+  libc().fcntl(write, F_SETPIPE_SZ, bytes);
+  return [read, write];
+}
+
+/** Another descriptor of the same connection, which stays when the first is closed. */
+export function duplicate(fd: number): number {
+  return answered(libc().fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+/**
+ * Resets the connection at once, whoever else has a descriptor of it: nothing that waits is sent, and nothing can be
+ * sent any more.
+ */
+export function disconnect(fd: number): void {
+  const nowhere = new Uint8Array(16);
+  nowhere[0] = AF_UNSPEC;
+  libc().connect(fd, ptr(nowhere), nowhere.length);
+}
+
+const WATCHED = { orders: EPOLLIN, read: EPOLLIN + EPOLLET, write: EPOLLOUT + EPOLLET } as const;
+
+/** What happens on descriptors, each known by a number. Of connections only changes are told. */
+export class Events {
+  readonly #fd: number;
+  readonly #buffer: Uint8Array;
+  readonly #view: DataView;
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#fd = answered(libc().epoll_create1(O_CLOEXEC));
+    if (this.#fd < 0) throw new Error(`the kernel tells no events: error ${-this.#fd}`);
+    this.#most = most;
+    this.#buffer = new Uint8Array(most * EVENT_BYTES);
+    this.#view = new DataView(this.#buffer.buffer);
+  }
+
+  /** `what` can be done with it; of orders, it is told as long as there are any. */
+  add(fd: number, number: number, what: keyof typeof WATCHED): boolean {
+    const event = new DataView(new ArrayBuffer(EVENT_BYTES));
+    event.setUint32(0, WATCHED[what], true);
+    event.setUint32(EVENT_DATA_AT, number, true);
+    return libc().epoll_ctl(this.#fd, EPOLL_CTL_ADD, fd, ptr(event)) === 0;
+  }
+
+  remove(fd: number): void {
+    libc().epoll_ctl(this.#fd, EPOLL_CTL_DEL, fd, null);
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+
+  /** Waits for so long, -1: until there is something; calls with the number of each. */
+  await(timeoutMs: number, each: (number: number) => void): void {
+    const there = libc().epoll_wait(this.#fd, ptr(this.#buffer), this.#most, timeoutMs);
+    for (let at = 0; at < there; at += 1) each(this.#view.getUint32(at * EVENT_BYTES + EVENT_DATA_AT, true));
+  }
+}

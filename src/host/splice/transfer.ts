@@ -1,0 +1,62 @@
+/** Bytes on their way from one connection to another, by a pipe. */
+
+import { EAGAIN, splice } from "./calls.ts";
+import { SPLICE_PIPE_BYTES, SPLICE_TURN_BYTES } from "./limits.ts";
+import type { Order } from "./orders.ts";
+
+export class Transfer {
+  taken = 0;
+  inPipe = 0;
+  /** As far as is known: the kernel tells of it when it has become so, and not while it is. */
+  isReadable = true;
+  isWritable = true;
+  error = 0;
+  #hasEnded = false;
+
+  constructor(
+    readonly order: Order,
+    readonly pipe: readonly [read: number, write: number],
+  ) {}
+
+  get isOver(): boolean {
+    return this.error !== 0 || (this.inPipe === 0 && (this.#hasEnded || this.taken === this.order.bytes));
+  }
+
+  /** Moves what can be moved. True: there may be more, but others have their turn first. */
+  turn(): boolean {
+    for (let moved = 0; moved < SPLICE_TURN_BYTES; ) {
+      const step = this.#take() + this.#give();
+      if (step === 0 || this.isOver) return false;
+      moved += step;
+    }
+    return true;
+  }
+
+  #take(): number {
+    const room = Math.min(this.order.bytes - this.taken, SPLICE_PIPE_BYTES - this.inPipe);
+    if (room <= 0 || !this.isReadable || this.#hasEnded) return 0;
+    const taken = splice(this.order.from, this.pipe[1], room);
+    if (taken > 0) {
+      this.taken += taken;
+      this.inPipe += taken;
+      return taken;
+    }
+    if (taken === 0) this.#hasEnded = true;
+    // With bytes in it, it may be the pipe that has no room.
+    else if (taken === -EAGAIN) this.isReadable = this.inPipe > 0;
+    else this.error = -taken;
+    return 0;
+  }
+
+  #give(): number {
+    if (this.inPipe === 0 || !this.isWritable || this.error !== 0) return 0;
+    const given = splice(this.pipe[0], this.order.to, this.inPipe);
+    if (given >= 0) {
+      this.inPipe -= given;
+      return given;
+    }
+    if (given === -EAGAIN) this.isWritable = false;
+    else this.error = -given;
+    return 0;
+  }
+}
