@@ -94,14 +94,13 @@ export interface Host {
    */
   hearLog(id: string, after: string | null): Promise<void>;
 
-  /**
-   * Nothing can be taken of the sandbox's log just now: what was told last is not kept. The host says `log-waits`
-   * later.
-   */
+  /** Nothing of its log can be taken just now: what was told last is not kept. The host says `log-waits` later. */
   putOffLog(id: string): Promise<void>;
 
   /** What those of `ids` that run use at this moment, by id. They do not notice. */
   measure(ids: readonly string[]): Promise<Record<string, Usage>>;
+  /** Processor time alone, in milliseconds: a fraction of the work. */
+  processorTimes(ids: readonly string[]): Promise<Record<string, number>>;
 
   /**
    * Makes an image from another one, step by step, and if it has a start command a checkpoint of what that started.

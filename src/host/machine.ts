@@ -289,8 +289,11 @@ export class Machine implements Host {
   }
 
   async measure(ids: readonly string[]): Promise<Record<string, Usage>> {
-    const records = ids.flatMap((id) => this.#running.get(id)?.record ?? []);
-    return Object.fromEntries(await this.#meter.readAll(records.filter((record) => isAlive(record))));
+    return Object.fromEntries(await this.#meter.readAll(this.#running.alive(ids)));
+  }
+
+  async processorTimes(ids: readonly string[]): Promise<Record<string, number>> {
+    return Object.fromEntries(this.#meter.processorTimes(this.#running.alive(ids)));
   }
 
   async build(request: BuildRequest): Promise<BuildOutcome> {

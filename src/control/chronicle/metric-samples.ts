@@ -147,16 +147,16 @@ export class MetricSamples {
 
   /** Where the counters of these stand now. */
   async #begin(newcomers: readonly Measurable[]): Promise<void> {
-    const usages = await this.#services.host.measure(newcomers.map(({ id }) => id));
+    const times = await this.#services.host.processorTimes(newcomers.map(({ id }) => id));
     const at = this.#services.clock.now();
     for (const facts of newcomers) {
-      const usage = usages[facts.id];
+      const cpuUsedMs = times[facts.id];
       const before = this.#measured.get(facts.id);
-      if (usage === undefined) continue;
+      if (cpuUsedMs === undefined) continue;
       const block = before?.block;
       this.#measured.set(facts.id, {
         facts,
-        cpuUsedMs: usage.cpuUsedMs,
+        cpuUsedMs,
         at,
         block,
         isWritten: before?.isWritten ?? true,

@@ -31,6 +31,7 @@ test("those that have ended are named, all others are not", async () => {
   for (const at of [3, 17]) children[at]?.kill("SIGKILL");
   await Promise.all([children[3]?.exited, children[17]?.exited]);
   expect(processes.ended()).toEqual(["i3", "i17"]);
+  expect(["i3", "i4", "i17", "unknown"].map((id) => processes.isAlive(id))).toEqual([false, true, false, false]);
   processes.leave("i3");
   expect(processes.ended()).toEqual(["i17"]);
 });
@@ -45,6 +46,7 @@ test("one that had ended before, or whose number is another's now, has ended", a
   processes.watch("another's", { pid: process.pid, pidStartTicks: "1" });
   processes.watch("there", facts(process.pid));
   expect(processes.ended()).toEqual(["gone", "another's"]);
+  expect(["gone", "another's", "there"].map((id) => processes.isAlive(id))).toEqual([false, false, true]);
 });
 
 test("nothing is kept of those that were left, or watched anew", () => {

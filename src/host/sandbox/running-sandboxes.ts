@@ -9,7 +9,7 @@ import { GuestClient } from "../guest-link/guest-client.ts";
 import type { HostEvent, Reachable } from "../host.ts";
 import type { Network } from "../network/network.ts";
 import { FirstProcesses } from "./first-processes.ts";
-import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
+import { type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 
 export interface RunningSandbox {
   record: SandboxRecord;
@@ -85,8 +85,12 @@ export class RunningSandboxes {
 
   /** Whether it is known and its first process has not ended, as of this moment. */
   isAlive(id: string): boolean {
-    const running = this.#entries.get(id);
-    return running !== undefined && isAlive(running.record);
+    return this.#entries.has(id) && this.#processes.isAlive(id);
+  }
+
+  /** Of these, the records of those that are. */
+  alive(ids: readonly string[]): SandboxRecord[] {
+    return ids.flatMap((id) => (this.isAlive(id) ? (this.#entries.get(id)?.record ?? []) : []));
   }
 
   records(): SandboxRecord[] {

@@ -50,9 +50,22 @@ export class UsageMeter {
       const memory = this.#memory(cgroup);
       return { cpuUsedMs, ...memory, ...(await this.#disk(rootPid)) };
     } catch (thrown) {
-      if (["ENOENT", "ENODEV", "ESRCH"].includes((thrown as NodeJS.ErrnoException).code ?? "")) return undefined;
+      if (isGone(thrown)) return undefined;
       throw thrown;
     }
+  }
+
+  /** Of processors alone. Those that ended meanwhile are left out. */
+  processorTimes(sandboxes: readonly Pick<SandboxRecord, "id" | "cgroup">[]): Map<string, number> {
+    const times = new Map<string, number>();
+    for (const { id, cgroup } of sandboxes) {
+      try {
+        times.set(id, this.cpuUsedMs(cgroup));
+      } catch (thrown) {
+        if (!isGone(thrown)) throw thrown;
+      }
+    }
+    return times;
   }
 
   cpuUsedMs(cgroup: string): number {
@@ -83,6 +96,10 @@ export class UsageMeter {
       clearTimeout(timer);
     }
   }
+}
+
+function isGone(thrown: unknown): boolean {
+  return ["ENOENT", "ENODEV", "ESRCH"].includes((thrown as NodeJS.ErrnoException).code ?? "");
 }
 
 function counter(text: string, name: string): number {

@@ -184,6 +184,11 @@ export class FakeHost implements Host {
     return Object.fromEntries(ids.filter((id) => this.#running.has(id)).map((id) => [id, this.usageOf(id)]));
   }
 
+  async processorTimes(ids: readonly string[]): Promise<Record<string, number>> {
+    const running = ids.filter((id) => this.#running.has(id));
+    return Object.fromEntries(running.map((id) => [id, this.usageOf(id).cpuUsedMs]));
+  }
+
   async build(request: BuildRequest): Promise<BuildOutcome> {
     const ending = Promise.withResolvers<BuildOutcome>();
     this.#builds.set(request.id, ending);

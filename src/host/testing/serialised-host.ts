@@ -22,6 +22,7 @@ export function serialised(host: Host): Host {
     hearLog: (...args) => call("hearLog", host.hearLog.bind(host), args),
     putOffLog: (...args) => call("putOffLog", host.putOffLog.bind(host), args),
     measure: (...args) => call("measure", host.measure.bind(host), args),
+    processorTimes: (...args) => call("processorTimes", host.processorTimes.bind(host), args),
     build: (...args) => call("build", host.build.bind(host), args),
     cancelBuild: (...args) => call("cancelBuild", host.cancelBuild.bind(host), args),
     prepareStart: (...args) => call("prepareStart", host.prepareStart.bind(host), args),

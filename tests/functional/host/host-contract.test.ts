@@ -221,6 +221,9 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     expect(diskUsed).toBeGreaterThan(0);
     expect(diskTotal).toBeGreaterThan(diskUsed);
     expect(cpuUsedMs).toBeGreaterThanOrEqual(0);
+    const times = await host.processorTimes([ended.id, one.id, "i00000000000000000000"]);
+    expect(Object.keys(times)).toEqual([one.id]);
+    expect(times[one.id]).toBeGreaterThanOrEqual(cpuUsedMs);
     await host.destroy(one.id);
   });
 
