@@ -13,7 +13,6 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSy
 import { copyFile, open, readdir, readFile, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { eachOf } from "../../work/each-of.ts";
 import { CHECKPOINT_HELD_LOOK_MS, CHECKPOINT_HELD_MS } from "../limits.ts";
 import { type CheckpointFolder, checkpointFolder } from "./checkpoint-folder.ts";
 import { demandIntact } from "./image-files.ts";
@@ -49,7 +48,7 @@ export class Checkpoints {
    */
   async makeLasting({ disk, own, memory, manifest, path }: CheckpointFolder): Promise<void> {
     const ownFiles = (await readdir(own)).map((name) => join(own, name));
-    await eachOf([disk, ...ownFiles, manifest, own, memory, path], syncPath);
+    await Promise.all([disk, ...ownFiles, manifest, own, memory, path].map(syncPath));
   }
 
   /** Gives it its name. From then on it exists; one that is to last has been made lasting before. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { DIGEST_SLICE_BYTES, PACKED_FILE_MAX_BYTES } from "../limits.ts";
 import { checkpointFolder } from "./checkpoint-folder.ts";
 import { demandIntact, sealImage } from "./image-files.ts";
+import type { ImageFiles } from "./manifest.ts";
 
 const CONTENTS: Readonly<Record<string, Buffer>> = {
   "empty.img": Buffer.of(),
@@ -33,9 +34,15 @@ class Image implements Disposable {
   }
 }
 
+async function sealed({ folder }: Image): Promise<ImageFiles> {
+  const { files, durable } = await sealImage(folder);
+  await durable;
+  return files;
+}
+
 test("an image that nobody touched is intact, and only the small ones are there twice", async () => {
   using image = new Image();
-  const files = await sealImage(image.folder);
+  const files = await sealed(image);
   await demandIntact(image.folder, files);
   expect(Object.keys(files).sort()).toEqual(Object.keys(CONTENTS).sort());
   expect(
@@ -48,7 +55,7 @@ test("an image that nobody touched is intact, and only the small ones are there 
 
 test.each(SMALL)("%s comes back when it is missing, torn or changed", async (name) => {
   using image = new Image();
-  const files = await sealImage(image.folder);
+  const files = await sealed(image);
   for (const spoil of [
     (path: string) => rmSync(path),
     (path: string) => writeFileSync(path, CONTENTS[name]?.subarray(1) ?? ""),
@@ -62,7 +69,7 @@ test.each(SMALL)("%s comes back when it is missing, torn or changed", async (nam
 
 test.each(LARGE)("%s is refused when a bit of it is another", async (name) => {
   using image = new Image();
-  const files = await sealImage(image.folder);
+  const files = await sealed(image);
   const content = readFileSync(image.path(name));
   content.writeUInt8(content.readUInt8(content.length - 1) ^ 1, content.length - 1);
   writeFileSync(image.path(name), content);
@@ -72,7 +79,7 @@ test.each(LARGE)("%s is refused when a bit of it is another", async (name) => {
 
 test("a small one that is spoilt in both places is refused", async () => {
   using image = new Image();
-  const files = await sealImage(image.folder);
+  const files = await sealed(image);
   rmSync(image.path("small.img"));
   const pack = readFileSync(image.folder.pack);
   writeFileSync(

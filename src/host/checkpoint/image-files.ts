@@ -19,17 +19,55 @@ import type { ImageFile, ImageFiles } from "./manifest.ts";
  */
 const IMAGE_MODE = 0o640;
 
-/** What an image consists of that nobody wants to outlast the machine. */
-export async function listImage(folder: CheckpointFolder): Promise<ImageFiles> {
-  const names = await readdir(folder.memory);
-  for (const name of names) chmodSync(join(folder.memory, name), IMAGE_MODE);
-  return Object.fromEntries(names.map((name) => [name, { bytes: 0, digest: "" }]));
+/** An image that is being made durable: it is when this resolves. What it consists of is known sooner. */
+export interface SealedImage {
+  files: ImageFiles;
+  durable: Promise<void>;
 }
 
-/** Makes an image durable and answers what it consists of. */
-export async function sealImage(folder: CheckpointFolder): Promise<ImageFiles> {
+/** What an image consists of that nobody wants to outlast the machine. */
+export async function listImage(folder: CheckpointFolder): Promise<SealedImage> {
+  const names = await readdir(folder.memory);
+  for (const name of names) chmodSync(join(folder.memory, name), IMAGE_MODE);
+  const files = Object.fromEntries(names.map((name) => [name, { bytes: 0, digest: "" }]));
+  return { files, durable: Promise.resolve() };
+}
+
+/** Begins to make an image durable, and answers what it consists of. When it throws, nothing is at work any more. */
+export async function sealImage(folder: CheckpointFolder): Promise<SealedImage> {
   const files: ImageFiles = {};
-  await using pack = await open(folder.pack, "w", 0o600);
+  const syncs: Promise<void>[] = [];
+  try {
+    await seal(folder, files, syncs);
+  } catch (cause) {
+    await Promise.allSettled(syncs);
+    throw cause;
+  }
+  const durable = Promise.all(syncs).then(() => undefined);
+  durable.catch(() => undefined);
+  return { files, durable };
+}
+
+async function seal(folder: CheckpointFolder, files: ImageFiles, syncs: Promise<void>[]): Promise<void> {
+  const pack = await open(folder.pack, "w", 0o600);
+  let large: string[];
+  try {
+    large = await packSmall(folder.memory, pack, files);
+  } catch (cause) {
+    await pack.close();
+    throw cause;
+  }
+  syncs.push(synced(pack));
+  await eachOf(large, async (name) => {
+    const file = await open(join(folder.memory, name), "r");
+    const digested = digestOf(file);
+    syncs.push(synced(file, digested));
+    files[name] = await digested;
+  });
+}
+
+/** Answers the names of the others. */
+async function packSmall(memory: string, pack: FileHandle, files: ImageFiles): Promise<string[]> {
   const large: string[] = [];
   let gathered: Buffer[] = [];
   let [begin, end, looked] = [0, 0, 0];
@@ -40,8 +78,8 @@ export async function sealImage(folder: CheckpointFolder): Promise<ImageFiles> {
     begin += content.length;
   };
   // On this thread: they have just been written, and handing each over to another takes longer than to read it.
-  for (const name of await readdir(folder.memory)) {
-    const content = smallContent(join(folder.memory, name));
+  for (const name of await readdir(memory)) {
+    const content = smallContent(join(memory, name));
     if (content === undefined) large.push(name);
     else {
       files[name] = { bytes: content.length, digest: digest(content), at: end };
@@ -51,14 +89,18 @@ export async function sealImage(folder: CheckpointFolder): Promise<ImageFiles> {
     if (end - begin > DIGEST_SLICE_BYTES) await writeGathered();
     else if (++looked % LOOKED_AT_TURN === 0) await setImmediate();
   }
-  await Promise.all([
-    writeGathered().then(() => pack.sync()),
-    eachOf(large, async (name) => {
-      await using file = await open(join(folder.memory, name), "r");
-      [files[name]] = await Promise.all([digestOf(file), file.sync()]);
-    }),
-  ]);
-  return files;
+  await writeGathered();
+  return large;
+}
+
+/** Closes it, too, once nobody reads it any more. */
+async function synced(file: FileHandle, reading?: Promise<unknown>): Promise<void> {
+  try {
+    await file.sync();
+  } finally {
+    await reading?.catch(() => undefined);
+    await file.close();
+  }
 }
 
 /** Undefined: it is one of the large ones. */

@@ -12,7 +12,7 @@ import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { described, stderrLog } from "../../work/log.ts";
-import { DISK_FREE_MIN_BYTES } from "../limits.ts";
+import { DISK_FREE_MIN_BYTES, UNWRITTEN_MAX_BYTES } from "../limits.ts";
 import type { Lower } from "../mount/lower.ts";
 import type { EtcFiles } from "../mount/mount-job.ts";
 import type { Mounts } from "../mount/mounts.ts";
@@ -203,6 +203,14 @@ export class Disks {
           `${DISK_FREE_MIN_BYTES / 1024 ** 2} MiB are kept for the running ones`,
       );
     }
+  }
+
+  /**
+   * Copies a disk without copying its blocks, unless many of them have to be written first: sharing blocks waits for
+   * that, on a thread that others wait for as well. False: nothing has happened.
+   */
+  async cloneWritten(source: string, target: string): Promise<boolean> {
+    return await this.mounts.do({ kind: "reflink-written", source, target, unwrittenMax: UNWRITTEN_MAX_BYTES });
   }
 
   /** Copies a disk, where possible without copying its blocks. */

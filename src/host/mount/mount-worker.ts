@@ -1,5 +1,6 @@
 /** The thread on which blocking mount work happens, so that the server's own thread never waits for a disk. */
 
+import { closeSync, openSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import {
   detachMount,
@@ -17,6 +18,7 @@ import {
 import { lacksNames, mapFolder, mountDisk, mountOverlay, release, showImage } from "./layers.ts";
 import { deviceOf } from "./loop-devices.ts";
 import { type MountJob, type MountOutcome, mountFailure } from "./mount-job.ts";
+import { unwrittenBytes } from "./unwritten.ts";
 
 declare const self: Worker;
 
@@ -69,6 +71,8 @@ function perform(job: MountJob): boolean {
       return true;
     case "reflink":
       return reflink(job.source, job.target);
+    case "reflink-written":
+      return isWritten(job.source, job.unwrittenMax) && reflink(job.source, job.target);
     case "lacks-names":
       return lacksNames(job);
     case "hold":
@@ -76,6 +80,16 @@ function perform(job: MountJob): boolean {
     case "let-go":
       letGoOfMemory(job.folder);
       return true;
+  }
+}
+
+/** False where that is not known. */
+function isWritten(path: string, unwrittenMax: number): boolean {
+  const file = openSync(path, "r");
+  try {
+    return (unwrittenBytes(file) ?? Number.POSITIVE_INFINITY) <= unwrittenMax;
+  } finally {
+    closeSync(file);
   }
 }
 

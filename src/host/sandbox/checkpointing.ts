@@ -145,7 +145,7 @@ export class Checkpointing {
       await run(["cp", "--reflink=auto", file, draft.disk], options);
       return;
     }
-    // Sharing blocks waits until they are written, on a thread that others wait for as well.
+    if (await disks.cloneWritten(file, draft.disk)) return;
     await syncPath(file);
     signal?.throwIfAborted();
     await disks.clone(file, draft.disk);
@@ -164,9 +164,10 @@ export class Checkpointing {
         if (!options.memory) return undefined;
         return await (lasting ? sealImage(draft) : listImage(draft));
       },
-      whole: async (files) => {
-        checkpoints.describe(draft, this.#manifest(record, options, draft, files));
-        if (lasting) await Promise.all([checkpoints.makeLasting(draft), this.#syncVolumes(record)]);
+      whole: async (image) => {
+        checkpoints.describe(draft, this.#manifest(record, options, draft, image?.files));
+        if (!lasting) return;
+        await Promise.all([image?.durable, checkpoints.makeLasting(draft), this.#syncVolumes(record)]);
       },
     });
   }

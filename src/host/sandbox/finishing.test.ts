@@ -1,25 +1,25 @@
 import { expect, test } from "bun:test";
-import type { ImageFiles } from "../checkpoint/manifest.ts";
+import type { SealedImage } from "../checkpoint/image-files.ts";
 import { Finishing } from "./finishing.ts";
 
 /** Steps whose ends the test decides, and what has begun so far. */
 function steps() {
-  const [images, wholes] = [[], []] as [PromiseWithResolvers<ImageFiles>[], PromiseWithResolvers<void>[]];
+  const [images, wholes] = [[], []] as [PromiseWithResolvers<SealedImage>[], PromiseWithResolvers<void>[]];
   const begun: unknown[] = [];
   const finishing = new Finishing({
     image: () => {
       begun.push("image");
       return images[images.push(Promise.withResolvers()) - 1]?.promise ?? Promise.reject();
     },
-    whole: (files) => {
-      begun.push(files);
+    whole: (image) => {
+      begun.push(image);
       return wholes[wholes.push(Promise.withResolvers()) - 1]?.promise ?? Promise.reject();
     },
   });
   return { images, wholes, begun, finishing };
 }
 
-const FILES: ImageFiles = { "a.img": { bytes: 1, digest: "d" } };
+const IMAGE: SealedImage = { files: { "a.img": { bytes: 1, digest: "d" } }, durable: Promise.resolve() };
 const passed = () => new Promise((done) => setImmediate(done));
 
 test("nobody waits for the image while the disk is kept, and all of it is done when both are", async () => {
@@ -28,9 +28,9 @@ test("nobody waits for the image while the disk is kept, and all of it is done w
   finishing.beginWhole();
   await passed();
   expect(begun).toEqual(["image"]);
-  images[0]?.resolve(FILES);
+  images[0]?.resolve(IMAGE);
   await passed();
-  expect(begun).toEqual(["image", FILES]);
+  expect(begun).toEqual(["image", IMAGE]);
   const done = finishing.done();
   wholes[0]?.resolve();
   await done;
@@ -39,11 +39,11 @@ test("nobody waits for the image while the disk is kept, and all of it is done w
 test("what was not begun early is begun when it is to be done", async () => {
   const { images, wholes, begun, finishing } = steps();
   const done = finishing.done();
-  images[0]?.resolve(FILES);
+  images[0]?.resolve(IMAGE);
   await passed();
   wholes[0]?.resolve();
   await done;
-  expect(begun).toEqual(["image", FILES]);
+  expect(begun).toEqual(["image", IMAGE]);
 });
 
 test("an image that is written once more is done once more, after the first has come to its end", async () => {
@@ -56,19 +56,27 @@ test("an image that is written once more is done once more, after the first has 
   images[0]?.reject(new Error("no room"));
   await again;
   const done = finishing.done();
-  images[1]?.resolve(FILES);
+  images[1]?.resolve(IMAGE);
   await passed();
   wholes[0]?.resolve();
   await done;
-  expect(begun).toEqual(["image", "image", FILES]);
+  expect(begun).toEqual(["image", "image", IMAGE]);
 });
 
 test("a failure is told to who waits, and nothing is at work when it is over", async () => {
-  const { images, finishing } = steps();
+  const { images, wholes, finishing } = steps();
   await finishing.beginImage();
   const over = finishing[Symbol.asyncDispose]();
-  expect(await Promise.race([over.then(() => "over"), passed().then(() => "at work")])).toBe("at work");
-  images[0]?.reject(new Error("no room"));
+  const isOver = () => Promise.race([over.then(() => true), passed().then(() => false)]);
+  expect(await isOver()).toBe(false);
+  const durable = Promise.withResolvers<void>();
+  images[0]?.resolve({ files: {}, durable: durable.promise });
+  await passed();
+  expect(await isOver()).toBe(false);
+  durable.reject(new Error("no room"));
   await over;
-  await expect(finishing.done()).rejects.toThrow("no room");
+  const done = finishing.done();
+  await passed();
+  wholes[0]?.reject(new Error("no room"));
+  await expect(done).rejects.toThrow("no room");
 });

@@ -1,19 +1,19 @@
 /**
- * The last steps of a checkpoint: its image gets digests and is made durable, then it is described and all of it is
- * made durable. Each can begin as soon as what it needs is there, while others still work on the rest.
+ * The last steps of a checkpoint: its image gets digests, it is described, and all of it is made durable. Each can
+ * begin as soon as what it needs is there, while others still work on the rest.
  */
-import type { ImageFiles } from "../checkpoint/manifest.ts";
+import type { SealedImage } from "../checkpoint/image-files.ts";
 
 interface Steps {
   /** Undefined: there is no image. */
-  image(): Promise<ImageFiles | undefined>;
-  /** The disk is there. */
-  whole(files: ImageFiles | undefined): Promise<void>;
+  image(): Promise<SealedImage | undefined>;
+  /** The disk is there. Done when all of it is durable. */
+  whole(image: SealedImage | undefined): Promise<void>;
 }
 
 export class Finishing implements AsyncDisposable {
   readonly #steps: Steps;
-  #image: Promise<ImageFiles | undefined> | undefined;
+  #image: Promise<SealedImage | undefined> | undefined;
   #whole: Promise<void> | undefined;
 
   constructor(steps: Steps) {
@@ -40,7 +40,7 @@ export class Finishing implements AsyncDisposable {
 
   /** Nothing is at work any more, whatever came of it. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.allSettled([this.#image, this.#whole]);
+    await Promise.allSettled([this.#image?.then((image) => image?.durable), this.#whole]);
   }
 
   async #finish(): Promise<void> {
