@@ -13,6 +13,11 @@ export const BUILD_TAKEN_UP_MS = 60_000;
 export const IDLE_SECONDS = 255;
 /** Requests and streams to all sandboxes at once; the most that Bun takes. */
 export const REQUESTS_TO_SANDBOXES_MAX = 65_336;
+/**
+ * Accesses to files that the server has under way at once. Bun has as many threads for them as there are processors; on
+ * two, a pause that makes its files durable would hold up whatever else looks at a file.
+ */
+export const FILE_ACCESSES_AT_ONCE_MAX = 32;
 /** Of a domain; a host name has 253, and before it stand a port, a sandbox's id and what older clients add. */
 export const DOMAIN_MAX_CHARS = 180;
 /** How often it is looked whether the certificate has changed. */
