@@ -24,6 +24,8 @@ interface CommandOptions {
   onOutput?: (text: string) => void;
   /** Ends the command early; it then counts as one that failed. */
   signal?: AbortSignal;
+  /** Called as soon as there is a process. */
+  onStart?: (pid: number) => void;
   /** Called when the command itself has ended; what it started may still hold its output, and would be waited for. */
   onExit?: (exitCode: number) => Promise<void>;
 }
@@ -52,6 +54,7 @@ async function attemptNow(argv: readonly string[], options: CommandOptions): Pro
   } catch (cause) {
     throw cannotStart(argv[0] ?? "", cause);
   }
+  options.onStart?.(child.pid);
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;

@@ -11,7 +11,7 @@ import { socketPair } from "../../system/syscalls.ts";
 import { afterStage, criuAnswer } from "./criu-messages.ts";
 
 /** What happens at a stage, while CRIU waits; `pid` is the first process. When it throws, CRIU fails. */
-type Stages = Readonly<Record<string, (pid: number) => Promise<void>>>;
+type Stages = Readonly<Record<string, (pid: number) => Promise<void> | undefined>>;
 
 type Outcome =
   | { success: true; pid: number }

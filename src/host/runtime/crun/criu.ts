@@ -3,7 +3,7 @@
  * again from it. Each call runs in a cgroup of its own, so that what a killed server left under way is found by name.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { rmdir } from "node:fs/promises";
+import { rmdir, writeFile } from "node:fs/promises";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
@@ -46,9 +46,11 @@ const SHIELD = "{ echo -1000 > /proc/self/oom_score_adj; } 2> /dev/null || true"
 const ORDINARY_NICENESS = getPriority() === 0 ? "" : "renice -n 0 -p $$ > /dev/null; ";
 
 /**
- * Stages of CRIU's work at which we have some. Of a dump: everything is written. Of a restore: the image is read and
- * nothing is made, namespaces are there and nothing is in them, and there are mounts in them but no socket.
+ * Stages of CRIU's work at which we have some. Of a dump: no process is stopped yet, and everything is written. Of a
+ * restore: the image is read and nothing is made, namespaces are there and nothing is in them, and there are mounts in
+ * them but no socket.
  */
+const NOTHING_STOPPED = "pre-dump";
 const WRITTEN = "post-dump";
 const IMAGE_READ = "pre-restore";
 const NAMESPACES_MADE = "setup-namespaces";
@@ -141,7 +143,7 @@ export class Criu {
 
   async #dump({ id, pid, cgroup, images, ...dump }: Dump, logLevel: number) {
     const strays = toolCgroup(this.data, id, "dump");
-    await using criu = await this.#start(
+    const { started, entered } = await this.#start(
       id,
       "dump",
       dump.timeoutMs,
@@ -154,7 +156,9 @@ export class Criu {
         ...dump.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]),
       ],
     );
+    await using criu = started;
     return await criu.do(criuRequest("dump", { images, logLevel, pid }), {
+      [NOTHING_STOPPED]: () => entered,
       [WRITTEN]: async () => {
         beginToFreeze(cgroup);
         await dump.whileStopped();
@@ -178,7 +182,7 @@ export class Criu {
     // CRIU writes no file that is there, such as crun's.
     rmSync(pidFile, { force: true });
     const strays = [toolCgroup(this.data, restore.id, "restore"), restore.cgroup];
-    await using criu = await this.#start(restore.id, "restore", RESTORE_MS, strays, [
+    const { started, entered } = await this.#start(restore.id, "restore", RESTORE_MS, strays, [
       "--pidfile",
       pidFile,
       "--root",
@@ -188,6 +192,7 @@ export class Criu {
       ...this.#settings(restore.folder, "restore.log"),
       ...restore.mounts.flatMap(({ inside, outside }) => ["--external", `mnt[${inside}]:${outside}`]),
     ]);
+    await using criu = started;
     const images = await restore.images;
     let stalled = false;
     using watch = new StallWatch(strays, RESTORE_STALLED_MS, () => {
@@ -200,7 +205,7 @@ export class Criu {
     });
     let plugged: Promise<void> | undefined;
     const done = await criu.do(criuRequest("restore", { images, logLevel: QUIET }), {
-      [IMAGE_READ]: () => watch.during(() => restore.prepared),
+      [IMAGE_READ]: () => watch.during(() => Promise.all([restore.prepared, entered])),
       // Beside the mounts.
       [NAMESPACES_MADE]: async (pid) => {
         plugged = restore.plug(pid);
@@ -224,7 +229,11 @@ export class Criu {
     return [...files, "--file-locks", "--manage-cgroups=soft"];
   }
 
-  /** `strays` are the cgroups of what a failed CRIU leaves, which would wait for it forever. */
+  /**
+   * `strays` are the cgroups of what a failed CRIU leaves, which would wait for it forever. When `entered` resolves it
+   * is in its own. The kernel takes ten milliseconds for the first such move after a while without any, in which CRIU
+   * is loaded and reads; if the server is killed before, it has not begun with anything, and ends.
+   */
   async #start(id: string, action: ToolAction, timeoutMs: number, strays: string[], args: string[]) {
     const place = freezerOf(toolCgroup(this.data, id, action));
     // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all
@@ -234,20 +243,30 @@ export class Criu {
     await this.#ending.get(place);
     for (const folder of [place, ...homes]) mkdirSync(folder, { recursive: true });
     const shield = action === "dump" ? `${SHIELD}; ${NO_SIGNAL_ON_LIMIT}` : TAKE_USUAL_SCORE + ORDINARY_NICENESS;
-    const moves = [place, ...homes].map((folder) => `echo 0 > '${folder}/cgroup.procs' && `).join("");
-    const enter = ["/bin/sh", "-c", `${NO_SIGNAL_ON_LOSS}${shield}${moves}exec "$@"`, "sh"];
+    const first = ["/bin/sh", "-c", `${NO_SIGNAL_ON_LOSS}${shield}exec "$@"`, "sh"];
+    let entered: Promise<void> | undefined;
+    const onStart = (pid: number) => {
+      entered = enter(pid, [place, ...homes]);
+      // Whoever waits for it hears of it.
+      entered.catch(() => undefined);
+    };
     const onExit = async (exitCode: number) => {
       if (exitCode !== 0) await Promise.all(strays.map((cgroup) => removeCgroups(cgroup)));
       // Refused while something of it still runs; then the next start finds it.
       await rmdir(place).catch(() => undefined);
     };
     const env = { ...MINIMAL_ENV, PATH: `${this.toolbox.binFolder}:${MINIMAL_ENV.PATH}` };
-    const options = { timeoutMs, name: `CRIU ${action}`, env, onExit };
-    const started = await CriuProcess.start([...enter, ...this.toolbox.criu, ...args], options);
+    const options = { timeoutMs, name: `CRIU ${action}`, env, onStart, onExit };
+    const started = await CriuProcess.start([...first, ...this.toolbox.criu, ...args], options);
     const ended = started.ended.then(() => this.#ending.delete(place));
     this.#ending.set(place, ended);
-    return started;
+    return { started, entered };
   }
+}
+
+/** Moves a process into these cgroups. Not on this thread: the kernel may take its time. */
+async function enter(pid: number, folders: readonly string[]): Promise<void> {
+  for (const folder of folders) await writeFile(join(folder, "cgroup.procs"), String(pid));
 }
 
 /**
