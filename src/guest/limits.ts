@@ -13,13 +13,15 @@ export const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;
 /** The pipe of a process whose output was read so often without a wait is left to fill for a moment from then on. */
 export const OUTPUT_GATHERED_AFTER_READS = 16;
 export const OUTPUT_GATHER_MS = 1;
-/** A shorter read has emptied the pipe. */
+/** With less in it, such a pipe is left to fill; as much is read at once. */
 export const OUTPUT_READ_BYTES = 64 * 1024;
 /** What fits into the pipe of such a process, and how many have one: a quarter of what a user may have in pipes. */
 export const PIPE_LARGE_BYTES = 512 * 1024;
 export const PIPES_LARGE_MAX = 32;
 /** Pieces of output that wait for a listener are sent together up to this size. */
 export const OUTPUT_TOGETHER_MAX_BYTES = 128 * 1024;
+/** The memory that longer ones are written to is kept for the next. */
+export const ENVELOPES_KEPT_MIN_BYTES = 32 * 1024;
 export const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
 export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
 /** Counted for each queued chunk besides its bytes, so that a flood of tiny chunks is bounded, too. */

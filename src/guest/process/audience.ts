@@ -2,8 +2,9 @@
  * All listeners of one process. Each gets every chunk that is read while it listens, and none gets what came before.
  */
 import { SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
+import { discard } from "../system/garbage.ts";
 import { refuse } from "../system/rpc-fault.ts";
-import type { OutputKind } from "./output-envelopes.ts";
+import type { OutputKind, OutputPiece } from "./output-envelopes.ts";
 import { type ProcessEventInit, Subscription, type SubscriptionBounds } from "./subscription.ts";
 
 export class Audience {
@@ -26,21 +27,28 @@ export class Audience {
     return listener;
   }
 
-  /** Hands output to everybody, in pieces of at most `pieceBytes`. Wait for the returned promise before reading on. */
+  /**
+   * Hands output to everybody, in pieces of at most `pieceBytes`. It is theirs from then on. Wait for the returned
+   * promise before reading on.
+   */
   publish(kind: OutputKind, chunk: Uint8Array, pieceBytes: number): Promise<unknown> | undefined {
-    if (this.#listeners.size === 0) return undefined;
-    const full = new Set<Promise<void>>();
-    for (let at = 0; at < chunk.length; at += pieceBytes) {
-      const piece = chunk.subarray(at, at + pieceBytes);
-      const event: ProcessEventInit = {
-        event: { case: "data", value: { output: { case: kind, value: piece } } },
-      };
-      for (const listener of this.#listeners) {
-        const room = listener.offer(event, piece.length);
-        if (room !== undefined) full.add(room);
-      }
+    const listeners = this.#listeners;
+    if (listeners.size === 0) {
+      discard(chunk);
+      return undefined;
     }
-    return full.size === 0 ? undefined : Promise.all(full);
+    const pieces: OutputPiece[] = [];
+    for (let at = 0; at < chunk.length; at += pieceBytes) {
+      pieces.push({ kind, bytes: chunk.subarray(at, at + pieceBytes) });
+    }
+    const last = pieces.at(-1);
+    if (last !== undefined && listeners.size === 1) last.whole = chunk;
+    const full: Promise<void>[] = [];
+    for (const listener of listeners) {
+      const room = listener.offer(pieces);
+      if (room !== undefined) full.push(room);
+    }
+    return full.length > 1 ? Promise.all(full) : full[0];
   }
 
   finish(event: ProcessEventInit): void {

@@ -6,10 +6,11 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { timed } from "../../work/testing/timed.ts";
-import { SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
+import { OUTPUT_TOGETHER_MAX_BYTES, SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, shell } from "../testing/process-calls.ts";
 import { GuestProcess } from "./guest-process.ts";
+import type { OutputPiece } from "./output-envelopes.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { ProcessTable } from "./process-table.ts";
 import { type ProcessEventInit, Subscription } from "./subscription.ts";
@@ -25,9 +26,7 @@ const command = (script: string) => ({
   gid: 0,
 });
 const QUIET_MS = 10_000;
-const chunk = (byte: number, size = 1): ProcessEventInit => ({
-  event: { case: "data", value: { output: { case: "stdout", value: new Uint8Array(size).fill(byte) } } },
-});
+const chunk = (byte: number, size = 1): OutputPiece[] => [{ kind: "stdout", bytes: new Uint8Array(size).fill(byte) }];
 
 function bytesOf(event: ProcessEventInit | "idle" | "closed"): Uint8Array {
   if (typeof event === "string" || event.event?.case !== "data") return new Uint8Array(0);
@@ -50,8 +49,8 @@ describe("a listener", () => {
 
   test("gets events in order, then the end", async () => {
     const listener = listen(10_000);
-    listener.offer(chunk(1), 1);
-    listener.offer(chunk(2), 1);
+    listener.offer(chunk(1));
+    listener.offer(chunk(2));
     listener.finish({ event: { case: "end", value: { exited: true } } });
     expect([...bytesOf(await listener.take(QUIET_MS)), ...bytesOf(await listener.take(QUIET_MS))]).toEqual([1, 2]);
     expect(await listener.take(QUIET_MS)).toEqual({ event: { case: "end", value: { exited: true } } });
@@ -64,17 +63,65 @@ describe("a listener", () => {
 
   test("asks the source to wait while it is full, and no longer", async () => {
     const listener = listen(1000);
-    const offers = Array.from({ length: 8 }, (_, at) => listener.offer(chunk(at), 1));
+    const offers = Array.from({ length: 8 }, (_, at) => listener.offer(chunk(at)));
     expect(offers.map((room) => room !== undefined)).toEqual([...Array(7).fill(false), true]);
     await listener.take(QUIET_MS);
     await offers[7];
-    expect(listener.offer(chunk(9), 1)).toBeDefined();
+    expect(listener.offer(chunk(9))).toBeDefined();
+  });
+
+  const end: ProcessEventInit = { event: { case: "end", value: { exited: true } } };
+  const taken = (listener: Subscription) => listener.takeOutput().flatMap(({ bytes }) => [...bytes]);
+
+  test("that takes output apart hears of it there, and of the end when all of it is taken", async () => {
+    const listener = listen(10_000);
+    listener.offer(chunk(1));
+    let told = 0;
+    listener.setOutputApart(() => told++);
+    listener.offer(chunk(2));
+    expect(told).toBe(2);
+    listener.finish(end);
+    let ended: unknown;
+    const taking = listener.take(QUIET_MS).then((event) => {
+      ended = event;
+    });
+    await Bun.sleep(0);
+    expect(ended).toBeUndefined();
+    expect(taken(listener)).toEqual([1, 2]);
+    await taking;
+    expect(ended).toEqual(end);
+    expect([taken(listener), await listener.take(QUIET_MS)]).toEqual([[], "closed"]);
+  });
+
+  test("that takes output apart makes room by it, and gets no more of it at once than goes together", async () => {
+    const listener = listen(OUTPUT_TOGETHER_MAX_BYTES);
+    listener.setOutputApart(() => undefined);
+    listener.offer(chunk(1, OUTPUT_TOGETHER_MAX_BYTES - 1));
+    const room = listener.offer([...chunk(2), ...chunk(3)]);
+    expect(taken(listener).length).toBe(OUTPUT_TOGETHER_MAX_BYTES);
+    await room;
+    expect(taken(listener)).toEqual([3]);
+  });
+
+  // Seen to fail without a look at when output was taken last.
+  timed("is not idle while its output is taken apart", async () => {
+    const listener = listen(10_000);
+    listener.setOutputApart(() => undefined);
+    const idle = listener.take(300);
+    const began = performance.now();
+    for (let at = 0; at < 10; at++) {
+      await Bun.sleep(50);
+      listener.offer(chunk(at));
+      listener.takeOutput();
+    }
+    expect(await idle).toBe("idle");
+    expect(performance.now() - began).toBeGreaterThan(750);
   });
 
   // Seen to fail without the timer that watches for a stall.
   test("that takes nothing is dropped, and told why", async () => {
     const listener = listen(100, 20);
-    await listener.offer(chunk(1), 1);
+    await listener.offer(chunk(1));
     const dropped = await listener.take(QUIET_MS).catch((thrown: unknown) => thrown);
     expect(dropped).toBeInstanceOf(Fault);
     expect(dropped).toMatchObject({ status: 429, errorCode: "resource_exhausted" });
@@ -83,10 +130,10 @@ describe("a listener", () => {
   // Seen to fail with a close() that leaves the source waiting for room.
   test("that is closed is no burden", async () => {
     const listener = listen(100);
-    const room = listener.offer(chunk(1), 1);
+    const room = listener.offer(chunk(1));
     listener.close();
     await room;
-    expect(listener.offer(chunk(2), 1)).toBeUndefined();
+    expect(listener.offer(chunk(2))).toBeUndefined();
     expect(await listener.take(QUIET_MS)).toBe("closed");
   });
 });

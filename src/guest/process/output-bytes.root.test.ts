@@ -56,7 +56,7 @@ test("a flood reaches three listeners in full, also the slow one, and the daemon
   const processes = new ProcessCalls(guest);
   const bytes = 100_000_000;
   const before = await guest.memoryKib();
-  const script = `read -r _; head -c ${bytes} /dev/zero | tr '\\0' x | tee ${guest.folder}/flood`;
+  const script = `read -r _; seq 1 99999999 | head -c ${bytes} | tee ${guest.folder}/flood`;
   const { pid, rest } = await processes.start(shell(script));
   const [other, slow] = [processes.connect({ pid }), processes.connect({ pid })];
   await Promise.all([nextPid(other), nextPid(slow)]);

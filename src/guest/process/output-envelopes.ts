@@ -1,11 +1,15 @@
 /** Output of processes as the wire has it: the bytes that the protocol library would make of it, in both encodings. */
+import { ENVELOPES_KEPT_MIN_BYTES, GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
 import type { Codec } from "../rpc/shortcut.ts";
+import { noteGarbage } from "../system/garbage.ts";
 
 export type OutputKind = "stdout" | "stderr" | "pty";
 
 export interface OutputPiece {
   kind: OutputKind;
   bytes: Uint8Array;
+  /** What it is the last piece of, when nobody else holds any part of that: to be discarded when it was written. */
+  whole?: Uint8Array;
 }
 
 const HEAD_BYTES = 5;
@@ -18,10 +22,31 @@ const DATA = 2;
 const FIELDS: Record<OutputKind, number> = { stdout: 1, stderr: 2, pty: 3 };
 const JSON_END = '"}}}';
 
+/**
+ * Writes the envelopes of one stream. Long ones go into the same memory again and again: made anew for each, it would
+ * have to be collected, and be fetched from further away each time.
+ */
+export class EnvelopeWriter {
+  /** In turns: while one is on its way to the client, the other is written. */
+  readonly #kept: [Buffer, Buffer] = [Buffer.alloc(0), Buffer.alloc(0)];
+
+  /** What was written the time before last is overwritten. */
+  write(pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
+    const room = roomForAll(pieces, codec);
+    if (room < ENVELOPES_KEPT_MIN_BYTES) {
+      noteGarbage(room + GARBAGE_PER_MESSAGE_BYTES);
+      return writeAll(Buffer.allocUnsafeSlow(room), pieces, codec);
+    }
+    const [other, next] = this.#kept;
+    const out = next.length < room ? Buffer.allocUnsafeSlow(room) : next;
+    this.#kept[0] = out;
+    this.#kept[1] = other;
+    return writeAll(out, pieces, codec);
+  }
+}
+
 /** An envelope for each piece, one behind the other. */
-export function outputEnvelopes(pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
-  const room = pieces.reduce((sum, { bytes }) => sum + roomFor(bytes.length, codec), 0);
-  const out = Buffer.allocUnsafeSlow(room);
+function writeAll(out: Buffer, pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
   let at = 0;
   for (const piece of pieces) {
     const start = at + HEAD_BYTES;
@@ -31,6 +56,12 @@ export function outputEnvelopes(pieces: readonly OutputPiece[], codec: Codec): U
     at = end;
   }
   return out.subarray(0, at);
+}
+
+function roomForAll(pieces: readonly OutputPiece[], codec: Codec): number {
+  let room = 0;
+  for (const { bytes } of pieces) room += roomFor(bytes.length, codec);
+  return room;
 }
 
 function roomFor(length: number, codec: Codec): number {

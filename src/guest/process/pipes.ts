@@ -147,9 +147,11 @@ async function drain(fd: number, kind: "stdout" | "stderr", sink: OutputSink): P
   using pace = new ReadingPace(fd);
   try {
     for await (const chunk of Bun.file(fd).stream()) {
-      pace.noteRead(chunk.length);
-      await sink(kind, chunk);
-      await pace.rest();
+      pace.noteRead();
+      const full = sink(kind, chunk);
+      if (full !== undefined) await full;
+      const rest = pace.rest();
+      if (rest !== undefined) await rest;
     }
   } catch (thrown) {
     logError("reading a process's output failed", thrown, { kind });

@@ -13,12 +13,14 @@ import {
 import type { Journal } from "../journal/journal.ts";
 import { keepaliveMs } from "../rpc/keepalive.ts";
 import { callShortcut, callUser } from "../rpc/rpc.ts";
+import type { Shortcut } from "../rpc/shortcut.ts";
+import { discard } from "../system/garbage.ts";
 import type { MeminfoFile } from "../system/meminfo-file.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { GuestProcess } from "./guest-process.ts";
 import type { Launch } from "./launcher.ts";
-import { outputEnvelopes } from "./output-envelopes.ts";
+import { EnvelopeWriter } from "./output-envelopes.ts";
 import { noteFailedStart, noteProcess } from "./process-notes.ts";
 import type { ProcessTable } from "./process-table.ts";
 import type { ProcessEventInit, Subscription } from "./subscription.ts";
@@ -138,18 +140,30 @@ async function* narrate(
   if (context.signal.aborted) hangUp();
   try {
     yield { event: startEvent(pid) };
+    if (shortcut !== undefined) passOutputBy(subscription, shortcut);
     for (;;) {
       const next = await subscription.take(quietMs);
       if (next === "closed") break;
-      const output = next === "idle" || shortcut === undefined ? [] : subscription.takeOutput(next);
-      if (shortcut !== undefined && output.length > 0) await shortcut.give(outputEnvelopes(output, shortcut.codec));
-      else yield { event: next === "idle" ? { event: { case: "keepalive", value: {} } } : next };
+      yield { event: next === "idle" ? { event: { case: "keepalive", value: {} } } : next };
     }
     context.signal.throwIfAborted();
   } finally {
     context.signal.removeEventListener("abort", hangUp);
     subscription.close();
   }
+}
+
+/** Output goes from the listener to the client's stream whenever that takes some. */
+function passOutputBy(subscription: Subscription, shortcut: Shortcut): void {
+  const writer = new EnvelopeWriter();
+  subscription.setOutputApart(() => shortcut.ready());
+  shortcut.open(() => {
+    const pieces = subscription.takeOutput();
+    if (pieces.length === 0) return undefined;
+    const envelopes = writer.write(pieces, shortcut.codec);
+    for (const { whole } of pieces) if (whole !== undefined) discard(whole);
+    return envelopes;
+  });
 }
 
 function startEvent(pid: number): ProcessEventInit {

@@ -1,6 +1,6 @@
 /** When a pipe is left to fill, on real pipes, with a clock of our own. */
 import { expect, test } from "bun:test";
-import { closeSync } from "node:fs";
+import { closeSync, readSync, writeSync } from "node:fs";
 import { OUTPUT_GATHER_MS, OUTPUT_GATHERED_AFTER_READS, OUTPUT_READ_BYTES, PIPES_LARGE_MAX } from "../limits.ts";
 import { ReadingPace } from "./reading-pace.ts";
 import { openPipe } from "./system-calls.ts";
@@ -19,12 +19,20 @@ class Pipe implements Disposable {
     closeSync(this.#ends.writeEnd);
   }
 
-  /** Whether it is left to fill after reads of so many bytes, each after a wait of so long. */
-  async isLeftToFill(reads: number, { bytes = 1, waitMs = 0 } = {}): Promise<boolean> {
+  write(bytes: number): void {
+    writeSync(this.#ends.writeEnd, new Uint8Array(bytes));
+  }
+
+  read(bytes: number): void {
+    readSync(this.#ends.readEnd, new Uint8Array(bytes));
+  }
+
+  /** Whether it is left to fill after so many reads, each after a wait of so long. */
+  async isLeftToFill(reads: number, { waitMs = 0 } = {}): Promise<boolean> {
     let rest: Promise<void> | undefined;
     for (let at = 0; at < reads; at++) {
       this.#nowMs += waitMs;
-      this.#pace.noteRead(bytes);
+      this.#pace.noteRead();
       rest = this.#pace.rest();
       await rest;
     }
@@ -45,9 +53,12 @@ test("output that comes now and then is read at once, also after much that came 
   expect(await pipe.isLeftToFill(1, { waitMs: OUTPUT_GATHER_MS })).toBe(false);
 });
 
-test("a read that took all it could is followed by another one at once", async () => {
+// Seen to fail with a pace that judges by what was read: a read may be short for want of room.
+test("as long as there is much in it, it is read at once", async () => {
   using pipe = new Pipe();
-  expect(await pipe.isLeftToFill(10 * READS, { bytes: OUTPUT_READ_BYTES })).toBe(false);
+  pipe.write(OUTPUT_READ_BYTES);
+  expect(await pipe.isLeftToFill(10 * READS)).toBe(false);
+  pipe.read(1);
   expect(await pipe.isLeftToFill(1)).toBe(true);
 });
 

@@ -1,7 +1,7 @@
 /**
  * How eagerly the output of a process is read. What comes now and then is read at once. A process that prints without a
  * pause would wake its reader for every few kilobytes, which costs more than all that is done with them: its pipe is
- * made larger, and once it is empty it is left to fill for a moment.
+ * made larger, and once it is nearly empty it is left to fill for a moment.
  */
 import {
   OUTPUT_GATHER_MS,
@@ -10,7 +10,7 @@ import {
   PIPE_LARGE_BYTES,
   PIPES_LARGE_MAX,
 } from "../limits.ts";
-import { resizePipe } from "./system-calls.ts";
+import { resizePipe, waitingInPipe } from "./system-calls.ts";
 
 /** Of all processes together: the kernel lets a user have only so much in pipes. */
 let largePipes = 0;
@@ -21,7 +21,6 @@ export class ReadingPace implements Disposable {
   /** Reads in a row that did not have to wait. */
   #streak = 0;
   #readyAtMs = Number.NEGATIVE_INFINITY;
-  #emptied = false;
   #size: "usual" | "large" | "refused" = "usual";
 
   constructor(fd: number, nowMs: () => number = () => performance.now()) {
@@ -30,14 +29,14 @@ export class ReadingPace implements Disposable {
   }
 
   /** To be called when something was read. */
-  noteRead(bytes: number): void {
-    this.#emptied = bytes < OUTPUT_READ_BYTES;
+  noteRead(): void {
     this.#streak = this.#nowMs() - this.#readyAtMs < OUTPUT_GATHER_MS ? this.#streak + 1 : 0;
   }
 
   /** To be called, and waited for, before the next read. */
   rest(): Promise<void> | undefined {
-    if (this.#emptied && this.#streak >= OUTPUT_GATHERED_AFTER_READS && this.#isLarge()) return this.#letFill();
+    const isSteady = this.#streak >= OUTPUT_GATHERED_AFTER_READS && this.#isLarge();
+    if (isSteady && waitingInPipe(this.#fd) < OUTPUT_READ_BYTES) return this.#letFill();
     this.#readyAtMs = this.#nowMs();
     return undefined;
   }

@@ -28,16 +28,16 @@ export const SUBSCRIPTION_BOUNDS: SubscriptionBounds = {
   stalledMs: SUBSCRIBER_STALLED_MS,
 };
 
-interface Queued {
-  event: ProcessEventInit;
-  cost: number;
+type Queued = { output: OutputPiece } | { event: ProcessEventInit };
+
+function costOf({ bytes }: OutputPiece): number {
+  return bytes.length + SUBSCRIBER_CHUNK_OVERHEAD_BYTES;
 }
 
-function outputOf({ event }: ProcessEventInit): OutputPiece | undefined {
-  const output = event?.case === "data" ? event.value.output : undefined;
-  return output?.case === undefined || output.value === undefined
-    ? undefined
-    : { kind: output.case, bytes: output.value };
+function eventOf(next: Queued): ProcessEventInit {
+  if ("event" in next) return next.event;
+  const { kind, bytes } = next.output;
+  return { event: { case: "data", value: { output: { case: kind, value: bytes } } } };
 }
 
 export class Subscription {
@@ -49,6 +49,9 @@ export class Subscription {
   #closed = false;
   #failure: Fault | undefined;
   #wakeTaker: (() => void) | undefined;
+  /** Output is taken by itself, and told of here. */
+  #onOutput: (() => void) | undefined;
+  #lastOutputMs = Number.NEGATIVE_INFINITY;
   #room: PromiseWithResolvers<void> | undefined;
   #stallTimer: Timer | undefined;
 
@@ -57,13 +60,21 @@ export class Subscription {
     this.#bounds = bounds;
   }
 
+  /** From now on output is for `takeOutput`: `take` passes it over, and `onOutput` is called whenever there is some. */
+  setOutputApart(onOutput: () => void): void {
+    this.#onOutput = onOutput;
+    if (this.#hasOutput()) onOutput();
+  }
+
   /** Queues output. The returned promise, if any, settles when there is room for more. */
-  offer(event: ProcessEventInit, byteLength: number): Promise<void> | undefined {
+  offer(pieces: readonly OutputPiece[]): Promise<void> | undefined {
     if (this.#closed) return undefined;
-    const cost = byteLength + SUBSCRIBER_CHUNK_OVERHEAD_BYTES;
-    this.#queue.push({ event, cost });
-    this.#cost += cost;
-    this.#wakeTaker?.();
+    for (const output of pieces) {
+      this.#queue.push({ output });
+      this.#cost += costOf(output);
+    }
+    if (this.#onOutput === undefined) this.#wakeTaker?.();
+    else this.#onOutput();
     if (this.#cost <= this.#bounds.bufferBytes) return undefined;
     if (this.#cost > this.#bounds.bufferBytes + SUBSCRIBER_OVERFILL_MAX_BYTES) {
       this.#drop();
@@ -79,45 +90,51 @@ export class Subscription {
   /** The last event. It is always taken, whether there is room or not. */
   finish(event: ProcessEventInit): void {
     if (this.#closed) return;
-    this.#queue.push({ event, cost: 0 });
+    this.#queue.push({ event });
     this.#finished = true;
     this.#wakeTaker?.();
   }
 
   /** The next event; "idle" when none came in time; "closed" after the last. Throws when this listener was dropped. */
   async take(withinMs: number): Promise<ProcessEventInit | "idle" | "closed"> {
-    if (this.#queue.length === 0 && !this.#finished && !this.#closed) await this.#wait(withinMs);
+    if (!this.#isNextForTake()) await this.#wait(withinMs);
     if (this.#failure !== undefined) throw this.#failure;
-    const next = this.#queue.shift();
-    if (next === undefined) return this.#closed || this.#finished ? "closed" : "idle";
-    this.#cost -= next.cost;
-    this.#noteTaken();
-    return next.event;
+    const next = this.#isNextForTake() ? this.#queue.shift() : undefined;
+    if (next === undefined) return this.#closed || (this.#finished && this.#queue.length === 0) ? "closed" : "idle";
+    if ("output" in next) this.#noteTaken(costOf(next.output));
+    return eventOf(next);
   }
 
-  /**
-   * The output that an event carries, with what else waits already, up to some pieces: those go out together. Nothing
-   * when the event is another one.
-   */
-  takeOutput(first: ProcessEventInit): OutputPiece[] {
+  /** The output that waits, up to some pieces: those go out together. */
+  takeOutput(): OutputPiece[] {
     const pieces: OutputPiece[] = [];
     let bytes = 0;
-    for (let piece = outputOf(first); piece !== undefined; piece = this.#nextOutput(bytes)) {
-      pieces.push(piece);
-      bytes += piece.bytes.length;
+    let cost = 0;
+    for (;;) {
+      const next = this.#queue[pieces.length];
+      if (next === undefined || "event" in next) break;
+      if (bytes > 0 && bytes + next.output.bytes.length > OUTPUT_TOGETHER_MAX_BYTES) break;
+      pieces.push(next.output);
+      bytes += next.output.bytes.length;
+      cost += costOf(next.output);
     }
+    if (pieces.length === 0) return pieces;
+    this.#queue.splice(0, pieces.length);
+    this.#lastOutputMs = performance.now();
+    this.#noteTaken(cost);
+    if (this.#isNextForTake()) this.#wakeTaker?.();
     return pieces;
   }
 
-  #nextOutput(taken: number): OutputPiece | undefined {
+  #hasOutput(): boolean {
     const next = this.#queue[0];
-    const piece = next === undefined ? undefined : outputOf(next.event);
-    if (next === undefined || piece === undefined) return undefined;
-    if (taken + piece.bytes.length > OUTPUT_TOGETHER_MAX_BYTES) return undefined;
-    this.#queue.shift();
-    this.#cost -= next.cost;
-    this.#noteTaken();
-    return piece;
+    return next !== undefined && "output" in next;
+  }
+
+  /** There is something to take, or there will never be. */
+  #isNextForTake(): boolean {
+    if (this.#closed || this.#queue.length === 0) return this.#closed || this.#finished;
+    return this.#onOutput === undefined || !this.#hasOutput();
   }
 
   /** Ends the listening from the client's side. Safe to call more than once. */
@@ -133,8 +150,15 @@ export class Subscription {
 
   async #wait(withinMs: number): Promise<void> {
     const woken = Promise.withResolvers<void>();
-    const timer = setTimeout(woken.resolve, withinMs);
     this.#wakeTaker = woken.resolve;
+    let timer: Timer;
+    const look = () => {
+      // Output that was taken apart is no silence.
+      const leftMs = this.#lastOutputMs + withinMs - performance.now();
+      if (leftMs < 1) woken.resolve();
+      else timer = setTimeout(look, leftMs);
+    };
+    timer = setTimeout(look, withinMs);
     try {
       await woken.promise;
     } finally {
@@ -143,7 +167,8 @@ export class Subscription {
     }
   }
 
-  #noteTaken(): void {
+  #noteTaken(cost: number): void {
+    this.#cost -= cost;
     if (this.#room === undefined) return;
     if (this.#cost <= this.#bounds.bufferBytes) this.#giveRoom();
     else this.#watchForStall();

@@ -13,6 +13,7 @@ const O_NONBLOCK = 0o4000;
 const F_SETFL = 4;
 const F_SETPIPE_SZ = 1031;
 const TCXONC = 0x540a;
+const FIONREAD = 0x541b;
 const RLIMIT_NPROC = 6;
 const PRIO_PROCESS = 0;
 const SCHED_OTHER = 0;
@@ -56,6 +57,13 @@ export function setBlocking(fd: number): void {
 /** False when the kernel refuses. */
 export function resizePipe(fd: number, bytes: number): boolean {
   return library().fcntl(fd, F_SETPIPE_SZ, bytes) >= bytes;
+}
+
+const waiting = new Int32Array(1);
+
+/** How many bytes wait to be read from a pipe. */
+export function waitingInPipe(fd: number): number {
+  return library().ioctl(fd, BigInt(FIONREAD), BigInt(ptr(waiting))) === 0 ? (waiting[0] ?? 0) : 0;
 }
 
 /** Suspends or resumes the output of a terminal. False when the kernel refuses. */

@@ -18,7 +18,7 @@ import { Fault } from "../../contract/fault.ts";
 import { INT32_MAX } from "../../contract/limits.ts";
 import { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../../contract/runtime/wire/process/process_pb.ts";
-import { GARBAGE_PER_MESSAGE_BYTES, GUEST_RPC_MESSAGE_MAX_BYTES } from "../limits.ts";
+import { GUEST_RPC_MESSAGE_MAX_BYTES } from "../limits.ts";
 import { noteGarbage } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
 import type { Account } from "../users/accounts.ts";
@@ -173,17 +173,13 @@ function toStream(
   gone: AbortController,
   shortcut: Shortcut,
 ): ReadableStream<Uint8Array> {
-  const source = shortcut.joined(messages[Symbol.asyncIterator]());
+  const next = shortcut.joined(messages[Symbol.asyncIterator]());
   return new ReadableStream<Uint8Array>(
     {
-      async pull(controller) {
-        const next = await source.next();
-        if (next.done === true) {
-          controller.close();
-          return;
-        }
-        controller.enqueue(next.value);
-        noteGarbage(next.value.length + GARBAGE_PER_MESSAGE_BYTES);
+      pull(controller) {
+        const piece = next();
+        if (piece instanceof Promise) return piece.then((late) => pass(late, controller));
+        return pass(piece, controller);
       },
       cancel(reason) {
         shortcut.close();
@@ -192,6 +188,11 @@ function toStream(
     },
     { highWaterMark: 0 },
   );
+}
+
+function pass(piece: Uint8Array | undefined, controller: ReadableStreamDefaultController<Uint8Array>): void {
+  if (piece === undefined) controller.close();
+  else controller.enqueue(piece);
 }
 
 function errorAnswer(request: Request, error: ConnectError, status: number): Response {

@@ -1,45 +1,54 @@
 /**
  * A way past the protocol library for what most of a long stream consists of. The library makes and checks every
  * message by description, in a dozen steps; output of a process is always the same message around other bytes. A
- * service may give such envelopes here, ready for the wire, in between those that it has the library make. Each waits
- * until the client's stream takes it, as a message of the library does.
+ * service may open a source of such envelopes, ready for the wire. It is asked whenever the client's stream takes more,
+ * before what the library makes: so a slow client is felt at the source, and a fast one waits for no step in between.
  */
+import { GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
+import { noteGarbage } from "../system/garbage.ts";
+
 export type Codec = "json" | "proto";
+
+/** Gives what waits there, or nothing. What it gave before has been passed on by then. */
+type Source = () => Uint8Array | undefined;
 
 export class Shortcut {
   /** Known before a service runs: the answer's head says it. */
   codec: Codec = "json";
-  #given: Uint8Array | undefined;
-  #onTaken: (() => void) | undefined;
-  #onGiven: (() => void) | undefined;
-  #closed = false;
+  #source: Source | undefined;
+  #wake: (() => void) | undefined;
 
-  /** Settles when it was taken, or when nobody will. To be called again only then. */
-  give(envelopes: Uint8Array): Promise<void> | undefined {
-    if (this.#closed) return undefined;
-    this.#given = envelopes;
-    this.#onGiven?.();
-    return new Promise((resolve) => {
-      this.#onTaken = resolve;
-    });
+  /** To be called by a service when the library has made all that comes before. */
+  open(source: Source): void {
+    this.#source = source;
+    this.ready();
+  }
+
+  /** The source has something to give. */
+  ready(): void {
+    this.#wake?.();
   }
 
   /** Nobody takes any more. */
   close(): void {
-    this.#closed = true;
-    this.#given = undefined;
-    this.#onTaken?.();
+    this.#source = undefined;
   }
 
-  /** All that the library makes and that is given here, in the order in which the service made it. */
-  async *joined(made: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  /**
+   * All that the source gives and that the library makes, piece by piece: the next one, at once if there is one.
+   * Undefined is the end.
+   */
+  joined(made: AsyncIterator<Uint8Array>): () => Uint8Array | undefined | Promise<Uint8Array | undefined> {
     let asked = false;
     let answer: { result: IteratorResult<Uint8Array> } | { thrown: unknown } | undefined;
     const note = (news: typeof answer) => {
       answer = news;
-      this.#onGiven?.();
+      this.#wake?.();
     };
-    for (;;) {
+    const next = (): Uint8Array | undefined | Promise<Uint8Array | undefined> => {
+      this.#wake = undefined;
+      const given = this.#source?.();
+      if (given !== undefined) return given;
       if (!asked) {
         asked = true;
         // Asked once and not for each piece: who waits for one of two leaves something behind at the other.
@@ -48,30 +57,19 @@ export class Shortcut {
           (thrown: unknown) => note({ thrown }),
         );
       }
-      if (this.#given === undefined && answer === undefined) {
-        await new Promise<void>((resolve) => {
-          this.#onGiven = resolve;
-        });
-        this.#onGiven = undefined;
+      if (answer === undefined) {
+        return new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        }).then(next);
       }
-      const given = this.#take();
-      if (given !== undefined) {
-        yield given;
-      } else if (answer !== undefined) {
-        if ("thrown" in answer) throw answer.thrown;
-        if (answer.result.done === true) return;
-        const { value } = answer.result;
-        asked = false;
-        answer = undefined;
-        yield value;
-      }
-    }
-  }
-
-  #take(): Uint8Array | undefined {
-    const given = this.#given;
-    this.#given = undefined;
-    if (given !== undefined) this.#onTaken?.();
-    return given;
+      if ("thrown" in answer) throw answer.thrown;
+      const { value, done } = answer.result;
+      if (done === true) return undefined;
+      asked = false;
+      answer = undefined;
+      noteGarbage(value.length + GARBAGE_PER_MESSAGE_BYTES);
+      return value;
+    };
+    return next;
   }
 }
