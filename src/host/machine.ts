@@ -31,7 +31,6 @@ import type {
   KeptReady,
   PrepareStart,
   ResumeSandbox,
-  SandboxKind,
   StoredImages,
   Usage,
 } from "./host.ts";
@@ -147,7 +146,7 @@ export class Machine implements Host {
   }
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
-    this.#demandImage(request.kind);
+    this.images.demand(request.kind.image);
     const make = () => this.#make(request);
     const isPlain = request.checkpoint === undefined && request.start === undefined;
     return await (isPlain ? withSecondTry(make, onFirstFailure) : make());
@@ -185,7 +184,7 @@ export class Machine implements Host {
   async resume(request: ResumeSandbox): Promise<void> {
     const { id } = request;
     await this.#turns.run(id, async () => {
-      this.#demandImage(request.kind);
+      this.images.demand(request.kind.image);
       if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
       if (existsSync(this.#running.folderOf(id))) await this.#endings.endById(id);
       try {
@@ -387,10 +386,6 @@ export class Machine implements Host {
 
   #isInCheckpoint({ pausingInto }: SandboxRecord): boolean {
     return pausingInto !== undefined && this.checkpoints.has(pausingInto);
-  }
-
-  #demandImage(kind: SandboxKind): void {
-    this.images.lowersOf(kind.image);
   }
 }
 

@@ -94,6 +94,11 @@ export class Images {
     return lowers;
   }
 
+  /** Fault 404 when it is not on this machine, or something that it lies on is not. */
+  demand(name: string): void {
+    this.lowersOf(name);
+  }
+
   /** Fault 400 when nothing more can be stacked on this image; to be asked before a build begins. */
   demandStackable(parent: string): void {
     const levels = this.lowersOf(parent).length;
