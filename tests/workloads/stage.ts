@@ -7,8 +7,10 @@ import { Sandbox } from "e2b";
 import { RUNTIME_PORT } from "../../src/contract/runtime/version.ts";
 import type { CreateSandbox } from "../../src/host/host.ts";
 import type { Machine } from "../../src/host/machine.ts";
-import { census } from "../support/census.ts";
+import { census, settledCensus } from "../support/census.ts";
 import { Conversation } from "./conversation.ts";
+
+const NOTHING_KEPT = { namespaces: 0, cgroups: 0 };
 
 export class Stage {
   readonly #conversations: Conversation[] = [];
@@ -76,8 +78,8 @@ export class Stage {
   async #pauseAndResumeOnce(whilePaused: () => Promise<void> = async () => undefined): Promise<void> {
     const checkpoint = `workload-${crypto.randomUUID()}`;
     await this.machine.pause(this.id, checkpoint, { memory: true });
-    const { processes, namespaces, cgroups } = await census(this.dataFolder);
-    expect({ processes, namespaces, cgroups }).toEqual({ processes: 0, namespaces: 0, cgroups: 0 });
+    expect(await census(this.dataFolder)).toMatchObject({ processes: 0, namespaces: 0 });
+    expect(await settledCensus(this.dataFolder, NOTHING_KEPT)).toMatchObject(NOTHING_KEPT);
     await whilePaused();
     await this.machine.resume({ ...this.request, id: this.id, checkpoint, memory: true });
     await this.machine.removeCheckpoint(checkpoint);

@@ -8,7 +8,7 @@ const TABLE = [{ inside: 0, outside: 1_900_065_536, count: 65_536 }];
 test("a namespace is made, and nothing is left of a thousand", () => {
   const descriptors = () => readdirSync("/proc/self/fd").length;
   const children = () => readFileSync("/proc/thread-self/children", "utf8");
-  const before = [descriptors(), children()];
+  const before = { descriptors: descriptors(), children: children() };
   const seen = Array.from({ length: 1000 }, () => {
     const namespace = openUserNamespace(TABLE);
     const name = readlinkSync(`/proc/self/fd/${namespace}`);
@@ -17,12 +17,14 @@ test("a namespace is made, and nothing is left of a thousand", () => {
   });
   expect(seen.every((each) => /^user:\[\d+\]$/.test(each))).toBe(true);
   expect(seen).not.toContain(readlinkSync("/proc/self/ns/user"));
-  expect([descriptors(), children()]).toEqual(before);
+  expect(children()).toBe(before.children);
+  // What others in this process had open may have been closed meanwhile.
+  expect(descriptors()).toBeLessThanOrEqual(before.descriptors);
 });
 
 test("a table that the kernel refuses is an error, and nothing is left either", () => {
   const before = readdirSync("/proc/self/fd").length;
   const overlapping = [...TABLE, ...TABLE];
   for (let times = 0; times < 10; times++) expect(() => openUserNamespace(overlapping)).toThrow("EINVAL");
-  expect(readdirSync("/proc/self/fd")).toHaveLength(before);
+  expect(readdirSync("/proc/self/fd").length).toBeLessThanOrEqual(before);
 });

@@ -13,6 +13,7 @@ import {
   SITES,
 } from "../../../src/host/testing/outer-network.ts";
 import { forked } from "../../security/attacks/lives.ts";
+import { census, settledCensus } from "../../support/census.ts";
 import { exchange, expectReached, giveProbes, reached } from "../../support/egress/probing.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
@@ -58,7 +59,10 @@ const lead: Record<(typeof LIVES)[number], () => Promise<Sandbox>> = {
   /** At another address: what is made from its snapshot meanwhile has the one that it had. */
   async resumed() {
     const { snapshotId } = await booted.createSnapshot();
+    const { interfaces, runFolders } = await census(server().dataFolder);
     await booted.pause();
+    // Its address is free when nothing is left of it.
+    await settledCensus(server().dataFolder, { interfaces: interfaces - 1, runFolders: runFolders - 1 });
     const heir = await Sandbox.create(snapshotId, { ...server().options, ...LIFE });
     expect(await sourceOf(heir)).toBe(before);
     return await booted.connect(LIFE);
