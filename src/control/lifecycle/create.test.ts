@@ -29,6 +29,18 @@ describe("create", () => {
     expect(await f.endOf(body.sandboxID)).toBe(15);
   });
 
+  test("waits for no disk: a crash of the machine ends the sandbox, and its row is of no use then", async () => {
+    const { transaction } = f.store;
+    const outlasted: unknown[] = [];
+    f.store.transaction = (work, outlasts) => {
+      outlasted.push(outlasts);
+      return transaction(work, outlasts);
+    };
+    await f.create();
+    expect(outlasted.length).toBeGreaterThan(0);
+    expect(new Set(outlasted)).toEqual(new Set(["server"]));
+  });
+
   test("v1 with secure: a token, and the same one opens the runtime", async () => {
     const { body } = await f.call("POST", "/sandboxes", { templateID: "base", secure: true });
     expect(body.envdAccessToken).toMatch(/^[0-9a-f]{64}$/);

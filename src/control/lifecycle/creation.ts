@@ -177,7 +177,8 @@ async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): P
       if (!isThere && !isCopy) throw deletedMeanwhile(sandbox.templateId);
       await demandVolumes(tables, sandbox.teamId, sandbox.volumeMounts);
       await tables.sandboxes.add(sandbox);
-    });
+      // A running sandbox does not survive a crash of the machine. Whatever has to, as a pause, takes this row along.
+    }, "server");
   } catch (error) {
     reachability.end(sandbox.id);
     await host.destroy(sandbox.id).catch((second: unknown) => {
