@@ -40,7 +40,7 @@ import { openFilesIn } from "./image/image-open-files.ts";
 import { ImageWatch, tooLarge } from "./image/image-watch.ts";
 import { wipeForCopies } from "./image/image-wiping.ts";
 import { areIpcBoundsOwn, boundIpc } from "./image/lasting-memory.ts";
-import { mountedFromOutside, ociSpec } from "./oci-spec.ts";
+import { mountedFromOutside, ociSpec, specText } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
 import { demandSoonWritten } from "./slow-to-write.ts";
 
@@ -73,7 +73,7 @@ export class CrunRuntime implements Runtime {
   async create(sandbox: NewSandbox): Promise<CreatedWalls> {
     const cgroupV1 = cgroupLayout() !== "v2";
     const spec = ociSpec({ ...sandbox, cgroupV1 });
-    writeFileSync(join(sandbox.folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
+    writeFileSync(join(sandbox.folder, "config.json"), specText(spec), { mode: 0o600 });
     // Several at once would each make the cgroup above them, and one would find it there and not yet usable.
     if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
     const pid = await this.#crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {

@@ -1,22 +1,30 @@
 import { expect, test } from "bun:test";
-import { ociSpec } from "./oci-spec.ts";
+import { ociSpec, specText } from "./oci-spec.ts";
+
+const spec = ociSpec({
+  size: { cpuCount: 2, memoryMB: 512, processors: undefined },
+  root: "/root-of-sandbox",
+  guestFolder: "/guest",
+  cgroup: "cgroup",
+  meminfoFile: undefined,
+  bootIdFile: "/boot-id",
+  volumes: [],
+  cgroupV1: false,
+  controlSecretFile: "/control-secret",
+  hostname: "name",
+  copy: false,
+  openFilesMax: 1024,
+  ids: { first: 1_900_065_536 },
+});
+
+test("the text that crun reads says all of it, the filter among it, and nothing else", () => {
+  const read = JSON.parse(specText(spec));
+  expect(read).toEqual(JSON.parse(JSON.stringify(spec)));
+  expect(read.linux.seccomp.defaultAction).toBe("SCMP_ACT_ERRNO");
+  expect(read.linux.seccomp.syscalls.length).toBeGreaterThan(10);
+});
 
 test("no two folders are mounted from one place in the same way: CRIU may restore the second without its flags", () => {
-  const spec = ociSpec({
-    size: { cpuCount: 2, memoryMB: 512, processors: undefined },
-    root: "/root-of-sandbox",
-    guestFolder: "/guest",
-    cgroup: "cgroup",
-    meminfoFile: undefined,
-    bootIdFile: "/boot-id",
-    volumes: [],
-    cgroupV1: false,
-    controlSecretFile: "/control-secret",
-    hostname: "name",
-    copy: false,
-    openFilesMax: 1024,
-    ids: { first: 1_900_065_536 },
-  });
   const bound = spec.mounts.filter(({ type }) => type === "bind");
   const ways = bound.map(({ source, options }) => `${source} ${options.join()}`);
   expect(ways.length).toBeGreaterThan(3);

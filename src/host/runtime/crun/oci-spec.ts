@@ -78,9 +78,17 @@ export function ociSpec(input: SpecInput) {
       },
       sysctl: { ...namespaceSettings(0), ...(areIpcBoundsOwn() ? ipcBounds(size.memoryMB) : {}) },
       readonlyPaths: READ_ONLY,
-      seccomp: seccompProfile(),
+      seccomp: seccompProfile().profile,
     },
   };
+}
+
+/** As JSON, with the filter as it was written once: four fifths of the text. */
+export function specText(spec: ReturnType<typeof ociSpec>): string {
+  const { linux, ...others } = spec;
+  const { seccomp: _, ...rest } = linux;
+  const parts = [JSON.stringify(others), JSON.stringify(rest)].map((text) => text.slice(0, -1));
+  return `${parts.join(',"linux":')},"seccomp":${seccompProfile().text}}}`;
 }
 
 /** What is mounted from the machine: where it is inside, and what it is outside. */

@@ -154,7 +154,18 @@ function selfSettings(call: string, allowed: readonly number[], absent: readonly
   ];
 }
 
+let made: { profile: ReturnType<typeof compose>; text: string } | undefined;
+
+/** The same for all sandboxes, and as JSON the largest part of what is said of each. */
 export function seccompProfile() {
+  if (made === undefined) {
+    const profile = compose();
+    made = { profile, text: JSON.stringify(profile) };
+  }
+  return made;
+}
+
+function compose() {
   return {
     defaultAction: "SCMP_ACT_ERRNO",
     defaultErrnoRet: EPERM,
