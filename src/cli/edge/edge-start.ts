@@ -18,6 +18,11 @@ import { boundedLines } from "../../work/bounded-lines.ts";
 const PROGRAM = join(import.meta.dir, "edge-program.ts");
 /** Clients of all addresses come, and ports below 1024 are asked for. */
 const CAPABILITY = "net_bind_service";
+/**
+ * Most of what the program does is done by the kernel. The last of JavaScript's compilers has more work with it, on
+ * threads of its own, than it ever saves.
+ */
+const ENVIRONMENT = { BUN_JSC_useFTLJIT: "0" };
 
 interface EdgeAbout {
   /** As `bundleEdge` answered. */
@@ -62,7 +67,7 @@ function usual(): number {
 }
 
 function started(program: string, uid: number, log: EdgeLog): StartedProcess {
-  const child = spawnUnprivileged({ program, uid, files: openFilesMax(), capability: CAPABILITY });
+  const child = spawnUnprivileged({ program, uid, files: openFilesMax(), capability: CAPABILITY, env: ENVIRONMENT });
   void logComplaints(child.stderr, log);
   return {
     lines: boundedLines(child.stdout, EDGE_PROCESS_LINE_MAX_BYTES),

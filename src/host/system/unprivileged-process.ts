@@ -1,7 +1,7 @@
 /**
  * Programs of ours that speak with strangers run as processes of their own: with an id of their own and no rights but
- * those that are named, an empty environment, bounds on what they may take, and standard input as the only thing they
- * are told by. They end with the server, however that ends.
+ * those that are named, nothing of our environment, bounds on what they may take, and standard input as the only thing
+ * they are told by. They end with the server, however that ends.
  */
 import { chmodSync, closeSync, mkdirSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -34,9 +34,11 @@ interface Unprivileged {
   dataBytes?: number;
   /** A right that it keeps, as setpriv knows it. */
   capability?: string;
+  /** All that is in its environment. */
+  env?: Readonly<Record<string, string>>;
 }
 
-export function spawnUnprivileged({ program, uid, files, dataBytes, capability }: Unprivileged) {
+export function spawnUnprivileged({ program, uid, files, dataBytes, capability, env = {} }: Unprivileged) {
   const data = dataBytes === undefined ? [] : [`--data=${dataBytes}`];
   const bounds = [`--nofile=${files}:${files}`, ...data, "--core=0"];
   const identity = [`--reuid=${uid}`, `--regid=${uid}`, "--clear-groups"];
@@ -47,7 +49,7 @@ export function spawnUnprivileged({ program, uid, files, dataBytes, capability }
   try {
     return Bun.spawn(["prlimit", ...bounds, "--", ...alone, RUNTIME, program], {
       stdio: ["pipe", "pipe", "pipe", runtime],
-      env: {},
+      env: { ...env },
       cwd: "/",
     });
   } catch (cause) {
