@@ -6,9 +6,7 @@
  * all the rest that is charged to the sandbox: memory of processes, of the kernel on their behalf, and of files in
  * tmpfs, which are counted among the cached by the kernel but cannot be dropped.
  */
-import { readFileSync } from "node:fs";
-import { statfs } from "node:fs/promises";
-import { availableParallelism } from "node:os";
+import { readFileSync, type StatsFs, statfs } from "node:fs";
 import type { MemoryUse } from "../../contract/runtime/meminfo.ts";
 import { systemCode } from "./rpc-fault.ts";
 
@@ -50,7 +48,7 @@ export class Meter {
     nowMs: () => number = () => performance.now(),
   ) {
     this.#folders = folders;
-    this.#cpuCount = cpuCount ?? availableParallelism();
+    this.#cpuCount = cpuCount ?? navigator.hardwareConcurrency;
     this.#memoryTotal = memoryMb === undefined ? undefined : memoryMb * MIB;
     this.#nowMs = nowMs;
     this.#lastCpu = { usedMs: cpuUsedMs(folders), atMs: nowMs() };
@@ -62,7 +60,7 @@ export class Meter {
 
   async read(): Promise<Metrics> {
     const memory = this.memory();
-    const disk = await statfs("/");
+    const disk = await diskUse("/");
     return {
       ts: Math.floor(Date.now() / 1000),
       cpu_count: this.#cpuCount,
@@ -88,6 +86,13 @@ export class Meter {
     this.#lastCpu = now;
     return Math.round(Math.min(100, Math.max(0, percent)) * 100) / 100;
   }
+}
+
+/** By the callback: the module of promises would be loaded by every boot, for a request that few make. */
+function diskUse(path: string): Promise<StatsFs> {
+  return new Promise((resolve, reject) => {
+    statfs(path, (error, use) => (error === null || error === undefined ? resolve(use) : reject(error)));
+  });
 }
 
 function cpuUsedMs({ cgroup, proc }: MetricsFolders): number {

@@ -29,6 +29,8 @@ const ENGINE_OPTIONS = [
   // No stock of memory that a thread has made resident ahead of its use: it is half a mebibyte in every sandbox, and
   // where no process can be started any more, the start of that thread would be the end of the guest.
   "BUN_JSC_useWarmUpMarkedBlocks=0",
+  // No thread that helps to collect: the guest has little to collect, and every boot does it once.
+  "BUN_JSC_numberOfGCMarkers=1",
   // Every second is for programs that make garbage all the time. What a burst leaves behind the guest collects itself.
   "BUN_GC_TIMER_INTERVAL=30000",
   // Else every look at a clock wakes a thread that has nothing to give back.
