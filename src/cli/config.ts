@@ -34,6 +34,8 @@ export interface Config {
   readyPerKind: number;
   /** Of all kinds together, as they are asked for. */
   readyMax: number;
+  /** Whether more than are set are kept for a first burst: who sets a number gets that. */
+  readySpare: boolean;
   resolver: string | undefined;
   debianMirror: string | undefined;
   allowWebhooksInside: boolean;
@@ -80,6 +82,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     runsc: parsePath("runsc", value("runsc")),
     readyPerKind,
     readyMax: parseCount("readyMax", value("readyMax") ?? (readyPerKind === 0 ? "0" : "128"), 0, READY_ALL_MAX),
+    readySpare: value("ready") === undefined,
     resolver: parseResolver(value("resolver")),
     debianMirror: value("debianMirror"),
     allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside") ?? "refuse", "allow", "refuse"),

@@ -70,6 +70,7 @@ export async function serve(config: Config): Promise<number> {
     wall: config.wall,
     runsc: config.runsc,
     readyMax: config.readyMax,
+    readySpare: config.readySpare,
     files: blobs,
     builds: config.buildBounds,
     builtinImages: new TemplateImages(config, config.definitions),

@@ -84,7 +84,7 @@ export const SETTINGS = [
   {
     key: "ready",
     variable: "SANDLOT_READY",
-    default: "2",
+    default: "2, and more while memory is plenty",
     description:
       "How many sandboxes of base are kept booted at least, so that a create is fast; 0: of no built-in one. 0 to 64.",
   },

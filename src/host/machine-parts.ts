@@ -39,6 +39,7 @@ export interface MachineOptions extends BuildOptions {
   quotas?: SandboxQuotas;
   /** How many may be kept ready because of what is asked for; none unless given. */
   readyMax?: number;
+  readySpare?: boolean;
   /** How long the end of a sandbox is waited for; absent: as long as is usual. */
   endWithinMs?: number;
   /** The program runsc to use instead of the one in the cache folder. */

@@ -16,14 +16,18 @@ import { ShelfReports } from "./shelf-report.ts";
 
 interface ShelfOptions {
   data: DataFolder;
+  /** Of all together; none beyond what is kept in any case unless given. */
   readyMax?: number;
+  /** Whether some are ready for a first burst. */
+  readySpare?: boolean;
   network: Pick<Network, "freeSlots">;
   running: RunningSandboxes;
   starting: Starting;
   discard(id: string): Promise<void>;
 }
 
-export function openShelf({ data, readyMax = 0, network, running, starting, discard }: ShelfOptions): ReadyPool {
+export function openShelf(options: ShelfOptions): ReadyPool {
+  const { data, readyMax = 0, readySpare = false, network, running, starting, discard } = options;
   const memory = new MemoryRoom(() => memoryLeft(data.cgroup), systemClock);
   const failed = (error: unknown) => {
     const event = "the report of ready sandboxes is not written";
@@ -55,7 +59,7 @@ export function openShelf({ data, readyMax = 0, network, running, starting, disc
     discard,
     bytesOf: (id) => memoryInUse(running.demand(id).record.cgroup),
     followsDemand: readyMax > 0,
-    spare: readyMax > 0 ? Math.min(READY_SPARE_MAX, READY_SPARE_EACH_PROCESSOR * processors) : 0,
+    spare: readySpare ? Math.min(READY_SPARE_MAX, READY_SPARE_EACH_PROCESSOR * processors) : 0,
     room,
     isBusy: () => (loadavg()[0] ?? 0) > READY_LOAD_MAX * processors,
     processors,
