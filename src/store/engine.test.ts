@@ -23,7 +23,10 @@ for (const { name, title, missing, fresh } of bothEngines()) {
       expect(await engine.transaction(setting, "server")).toBe(quick);
       await expect(engine.transaction(() => Promise.reject(new Error("no")), "server")).rejects.toThrow("no");
       expect(await setting(engine.sql)).toBe(durable);
+      expect(await setting(engine.quick)).toBe(quick);
       expect(await engine.transaction(setting)).toBe(durable);
+      expect(await setting(engine.quick)).toBe(quick);
+      expect(await setting(engine.sql)).toBe(durable);
       await engine.close();
     });
 

@@ -18,14 +18,16 @@ export async function openEngine(url: string): Promise<Engine> {
 async function openPostgres(url: string): Promise<Engine> {
   const db = new SQL(url, { max: POSTGRES_CONNECTIONS_MAX });
   await db.connect();
+  const transaction: Engine["transaction"] = (work, outlasts) =>
+    db.begin(async (tx) => {
+      if (outlasts === "server") await tx.unsafe("SET LOCAL synchronous_commit = off");
+      return await work(statementOn(tx));
+    });
   return {
     name: "postgres",
     sql: statementOn(db),
-    transaction: (work, outlasts) =>
-      db.begin(async (tx) => {
-        if (outlasts === "server") await tx.unsafe("SET LOCAL synchronous_commit = off");
-        return await work(statementOn(tx));
-      }),
+    quick: (strings, ...values) => transaction((sql) => sql(strings, ...values), "server"),
+    transaction,
     // The disk is the database server's business.
     makeRoom: async () => undefined,
     close: () => db.close(),

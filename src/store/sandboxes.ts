@@ -109,7 +109,8 @@ export interface ListPosition {
 
 export type ListOrder = "asc" | "desc";
 
-export function sandboxesIn(sql: Statement) {
+/** `quick` is for changes of what does not outlast the machine itself: a sandbox that runs. */
+export function sandboxesIn(sql: Statement, quick: Statement = sql) {
   return {
     async add(sandbox: Sandbox): Promise<void> {
       const internet = sandbox.allowInternetAccess === null ? null : Number(sandbox.allowInternetAccess);
@@ -141,6 +142,13 @@ export function sandboxesIn(sql: Statement) {
       const { rows } = await sql`UPDATE sandboxes SET kill_wanted = 1,
           state = CASE WHEN state IN ('running', 'paused') THEN 'killing' ELSE state END
         WHERE id = ${run.id} AND state <> 'killing' AND execution_id = ${run.executionId} AND kill_wanted = 0 RETURNING *`;
+      return rows[0] && readSandbox(rows[0]);
+    },
+
+    /** As `kill`, of one that runs. After a crash of the machine it is gone, whatever its row says. */
+    async killRunning(run: SandboxRun): Promise<Sandbox | undefined> {
+      const { rows } = await quick`UPDATE sandboxes SET kill_wanted = 1, state = 'killing'
+        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND kill_wanted = 0 RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },
 
@@ -262,8 +270,9 @@ export function sandboxesIn(sql: Statement) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    async remove(run: SandboxRun): Promise<void> {
-      await sql`DELETE FROM sandboxes
+    /** A row without a checkpoint that is there again after a crash of the machine is removed again. */
+    async remove(run: SandboxRun & Pick<Sandbox, "checkpoint">): Promise<void> {
+      await (run.checkpoint === null ? quick : sql)`DELETE FROM sandboxes
         WHERE id = ${run.id} AND state = 'killing' AND execution_id = ${run.executionId}`;
     },
 

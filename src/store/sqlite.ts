@@ -11,6 +11,7 @@ import { type Engine, joined, type Outlasts, type Result, type Row, type Stateme
 
 const DURABLE = "PRAGMA synchronous = FULL";
 const QUICK = "PRAGMA synchronous = NORMAL";
+const READS = /^\s*SELECT\s/i;
 
 export function openSqlite(path: string): Engine {
   closeToOthers(path);
@@ -36,33 +37,47 @@ class Sqlite implements Engine {
    * rollback. So everything takes its turn.
    */
   readonly #turns = new OneAtATime();
+  /** What is written next does so; as the database was opened. */
+  #outlasts: Outlasts = "machine";
 
   constructor(db: Database) {
     this.#db = db;
     this.#statements = new Statements(db);
   }
 
-  readonly sql: Statement = async (strings, ...values) => {
-    const ask = () => this.#ask(strings, values);
-    return this.#turns.isIdle ? ask() : await this.#turns.run(async () => ask());
-  };
+  readonly sql: Statement = this.#statementThat("machine");
+  readonly quick: Statement = this.#statementThat("server");
 
-  transaction<T>(work: (sql: Statement) => Promise<T>, outlasts?: Outlasts): Promise<T> {
+  #statementThat(outlasts: Outlasts): Statement {
+    return async (strings, ...values) => {
+      const ask = () => {
+        // Where nothing is written there is nothing to outlast anything.
+        if (!READS.test(strings[0] ?? "")) this.#writeAs(outlasts);
+        return this.#ask(strings, values);
+      };
+      return this.#turns.isIdle ? ask() : await this.#turns.run(async () => ask());
+    };
+  }
+
+  transaction<T>(work: (sql: Statement) => Promise<T>, outlasts: Outlasts = "machine"): Promise<T> {
     return this.#turns.run(async () => {
-      if (outlasts !== "server") return await this.#transact(work);
-      this.#do(QUICK);
-      try {
-        return await this.#transact(work);
-      } finally {
-        this.#do(DURABLE);
-      }
+      this.#writeAs(outlasts);
+      return await this.#transact(work);
     });
+  }
+
+  /** Said only when it is another than before: most transactions follow one of their kind. */
+  #writeAs(outlasts: Outlasts): void {
+    if (outlasts === this.#outlasts) return;
+    this.#do(outlasts === "server" ? QUICK : DURABLE);
+    this.#outlasts = outlasts;
   }
 
   makeRoom(): Promise<void> {
     return this.#turns.run(async () => {
       // Its pages go through the log, which is written over and over from then on, and are free afterwards in the file
       // itself.
+      this.#writeAs("machine");
       this.#do("DROP TABLE IF EXISTS room");
       this.#do(`CREATE TABLE room AS SELECT zeroblob(${STORE_ROOM_BYTES}) AS bytes`);
       this.#do("DROP TABLE room");

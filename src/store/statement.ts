@@ -33,6 +33,8 @@ export type Outlasts = "machine" | "server";
 export interface Engine {
   readonly name: "sqlite" | "postgres";
   sql: Statement;
+  /** The same for what need only outlast the server. */
+  quick: Statement;
   /**
    * Runs `work` in one transaction. Everything it does must go through the statement it is given: a call to the
    * engine's own `sql` from inside would wait for the transaction that waits for it.

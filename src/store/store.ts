@@ -8,7 +8,7 @@ import { buildLogsIn } from "./build-logs.ts";
 import { buildsIn } from "./builds.ts";
 import { buildsInUseIn } from "./builds-in-use.ts";
 import { egressChangesIn } from "./egress-changes.ts";
-import { type Outlasts, openEngine, type Statement } from "./engine.ts";
+import { type Engine, type Outlasts, openEngine, type Statement } from "./engine.ts";
 import { keysIn } from "./keys.ts";
 import { listedTemplatesIn } from "./listed-templates.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
@@ -49,7 +49,7 @@ export async function openStore(url: string, now: number): Promise<Store> {
     throw new Fault(500, `the database cannot be brought up to date: ${reasonOf(cause)}`, { cause });
   }
   return {
-    ...allTablesIn(engine.sql),
+    ...allTablesIn(engine),
     transaction: (work, outlasts) => engine.transaction((sql) => work(tablesIn(sql)), outlasts),
     makeRoom: () => engine.makeRoom(),
     close: () => engine.close(),
@@ -64,7 +64,7 @@ const TABLES = {
   listedTemplates: listedTemplatesIn,
   builds: (sql: Statement) => ({ ...buildsIn(sql), ...buildsInUseIn(sql) }),
   buildLogs: buildLogsIn,
-  sandboxes: (sql: Statement) => ({ ...sandboxesIn(sql), ...egressChangesIn(sql) }),
+  sandboxes: (sql: Statement, quick: Statement) => ({ ...sandboxesIn(sql, quick), ...egressChangesIn(sql) }),
   sandboxLogs: sandboxLogsIn,
   metricBlocks: metricBlocksIn,
   sandboxEvents: sandboxEventsIn,
@@ -80,7 +80,8 @@ class MadeOnUse {
 for (const [name, make] of Object.entries(TABLES)) {
   Object.defineProperty(MadeOnUse.prototype, name, {
     get(this: MadeOnUse) {
-      const value = make(this.sql);
+      // What a transaction outlasts is said of all of it.
+      const value = make(this.sql, this.sql);
       Object.defineProperty(this, name, { value });
       return value;
     },
@@ -91,8 +92,10 @@ function tablesIn(sql: Statement): Tables {
   return new MadeOnUse(sql) as unknown as Tables;
 }
 
-function allTablesIn(sql: Statement): Tables {
-  return Object.fromEntries(Object.entries(TABLES).map(([name, make]) => [name, make(sql)])) as unknown as Tables;
+function allTablesIn({ sql, quick }: Engine): Tables {
+  return Object.fromEntries(
+    Object.entries(TABLES).map(([name, make]) => [name, make(sql, quick)]),
+  ) as unknown as Tables;
 }
 
 function reasonOf(cause: unknown): string {

@@ -249,7 +249,8 @@ export class Lifecycle {
       if (sandbox === undefined) return;
       if (sandbox.state === "killing" && removal.hasFailed(id)) throw notGoneYet(id);
       if (sandbox.state === "killing" || sandbox.killWanted) return;
-      const killed = await store.sandboxes.kill(sandbox);
+      const ended = sandbox.state === "running" ? await store.sandboxes.killRunning(sandbox) : undefined;
+      const killed = ended ?? (await store.sandboxes.kill(sandbox));
       if (killed?.state === "killing") return this.#core.end(killed, "killed");
       if (killed !== undefined) {
         reachability.end(id);

@@ -107,6 +107,20 @@ describe("kill", () => {
     expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
   });
 
+  test("of one that is paused waits for the disk, for it would be there again after a crash of the machine", async () => {
+    const { kill } = f.store.sandboxes;
+    const waited: string[] = [];
+    f.store.sandboxes.kill = (run) => {
+      waited.push(run.id);
+      return kill(run);
+    };
+    const paused = await f.create();
+    expect((await f.call("POST", `/sandboxes/${paused}/pause`)).status).toBe(204);
+    for (const each of [id, paused]) expect((await f.call("DELETE", `/sandboxes/${each}`)).status).toBe(204);
+    expect(waited).toEqual([paused]);
+    expect([f.host.running, f.host.checkpoints]).toEqual([[], []]);
+  });
+
   test("while it is under way: 204 for a second kill, 404 for a reader, 409 for a change, unknown to the edge", async () => {
     const held = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();

@@ -33,6 +33,7 @@ const NOT_KILLING: readonly SandboxState[] = ["running", "snapshotting", "pausin
 /** From which states each change may come, and where it may lead. A request to kill turns every end into `killing`. */
 const CHANGES: Readonly<Record<string, { from: readonly SandboxState[]; to: readonly SandboxState[] }>> = {
   endRunning: { from: ["running"], to: ["killing"] },
+  killRunning: { from: ["running"], to: ["killing"] },
   takeDue: { from: ["running"], to: ["pausing", "killing"] },
   beginPause: { from: ["running"], to: ["pausing"] },
   finishPause: { from: ["pausing"], to: ["paused", "killing"] },
