@@ -7,7 +7,7 @@
  * From then on the sandbox's own mount namespace is the only thing that holds it, so that its end frees disk, loop
  * device and all.
  */
-import { mkdirSync, statfsSync } from "node:fs";
+import { mkdirSync, rmdirSync, statfsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -98,8 +98,21 @@ export class Disks {
     ids: IdRange,
   ): Promise<Disk> {
     this.demandSpace(0);
-    await this.clone(source, this.imageOf(name));
-    return await this.view(this.imageOf(name), lowers, folder, ids);
+    const image = this.imageOf(name);
+    if (!this.reflink) {
+      await this.clone(source, image);
+      return await this.view(image, lowers, folder, ids);
+    }
+    // One after the other, without a word in between: this thread has much else to do at such a moment.
+    const cloned = this.mounts.do({ kind: "reflink", source, target: image });
+    const viewed = this.view(image, lowers, folder, ids);
+    viewed.catch(() => undefined);
+    if (await cloned) return await viewed;
+    // Nothing could be mounted of it.
+    await viewed.catch(() => undefined);
+    for (const place of PLACES) rmdirSync(join(folder, place));
+    await this.clone(source, image);
+    return await this.view(image, lowers, folder, ids);
   }
 
   /** Mounts the root below `folder` that a sandbox with the disk in the file `image` would have. */

@@ -1,0 +1,44 @@
+/** Copies of disks, really mounted. How sandboxes live on them: tests/functional/host. */
+import { expect, test } from "bun:test";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { MountJob } from "../mount/mount-job.ts";
+import { Mounts } from "../mount/mounts.ts";
+import { attempt, run } from "../system/command.ts";
+import { SHARED_IDS } from "../system/id-range.ts";
+import { Disks } from "./disks.ts";
+
+/** As on a disk that is full at that moment: what blocks are to be shared with is made, and has none. */
+class UnsharingMounts extends Mounts {
+  sharesBlocks = true;
+
+  override async do(job: MountJob): Promise<boolean> {
+    if (job.kind !== "reflink" || this.sharesBlocks) return await super.do(job);
+    writeFileSync(job.target, "");
+    return false;
+  }
+}
+
+test.each([true, false])("a copy has what was on the disk; blocks are shared: %p", async (sharesBlocks) => {
+  // Not in memory, where disks of sandboxes cannot lie.
+  const folder = mkdtempSync("/var/tmp/sandlot-disks-");
+  const mounts = new UnsharingMounts();
+  try {
+    const disks = await Disks.open(folder, mounts);
+    const places = ["lower", "first", "second"].map((name) => join(folder, name));
+    for (const path of places) mkdirSync(path);
+    const [lower = "", first = "", second = ""] = places;
+    const lowers = [{ folder: lower, ids: "shifted" } as const];
+    const original = await disks.attach("d01", 64, lowers, first, SHARED_IDS);
+    writeFileSync(join(original.root, "kept"), "kept");
+    await run(["sync", "-f", original.root]);
+    mounts.sharesBlocks = sharesBlocks;
+    const copy = await disks.attachCopy("d02", disks.imageOf("d01"), lowers, second, SHARED_IDS);
+    expect(existsSync(join(copy.root, "kept"))).toBe(true);
+    await Promise.all([original.release(), copy.release()]);
+  } finally {
+    await attempt(["umount", "--lazy", join(folder, "disks")]);
+    mounts.close();
+    rmSync(folder, { recursive: true });
+  }
+});
