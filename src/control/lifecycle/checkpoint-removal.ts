@@ -1,5 +1,6 @@
 /** Checkpoints that no row names any more. What a restart interrupts, the next start's adoption removes. */
 
+import { setImmediate } from "node:timers/promises";
 import type { Host } from "../../host/host.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
@@ -23,7 +24,11 @@ export function createCheckpointRemoval(services: {
   return new RetryQueue<string>({
     clock,
     background,
-    work: (checkpoint) => host.removeCheckpoint(checkpoint),
+    async work(checkpoint) {
+      // Whoever waits for an answer has it first.
+      await setImmediate();
+      await host.removeCheckpoint(checkpoint);
+    },
     failed(checkpoint, error) {
       log.write({ level: "error", event: "checkpoint could not be removed", checkpoint, error: described(error) });
     },

@@ -56,7 +56,8 @@ export class GuestJournals {
     if (this.#tell === undefined) return;
     const follower = new Follower(id, source, this.#port, (event) => this.#tell?.(event));
     this.#followed.set(id, follower);
-    void follower.run(isNew);
+    // Whoever waits for the sandbox has its answer first.
+    setImmediate(() => void follower.run(isNew));
   }
 
   /**
