@@ -50,6 +50,8 @@ export const MULTIPART_HEADER_MAX_BYTES = 64 * 1024;
 export const MULTIPART_BOUNDARY_MAX_BYTES = 70;
 export const MULTIPART_PARTS_MAX = 10_000;
 export const FILE_READ_CHUNK_BYTES = 256 * 1024;
+/** Of one upload, while others of its bytes are being written; above it, the client is held back. */
+export const UPLOAD_WAITING_MAX_BYTES = 512 * 1024;
 /** Bytes carried between two collections of the guest's garbage. */
 export const GARBAGE_MAX_BYTES = 16 * 1024 * 1024;
 /** Counted for each message of a stream besides its bytes: what making it leaves behind, whatever its size. */

@@ -8,13 +8,13 @@ import { type FileHandle, open, readlink, stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { type Metadata, replaceMetadata } from "../system/extended-attributes.ts";
-import { discard } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import { ensureDirectory } from "../tree/tree.ts";
 import type { Account } from "../users/accounts.ts";
 import { demandNameable } from "../users/paths.ts";
 import { parseMetadata } from "./file-metadata.ts";
+import { GatheredWrites } from "./gathered-writes.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
 import { OverlappingUploads } from "./overlapping-uploads.ts";
 import { removePartial, writeFault } from "./write-failure.ts";
@@ -126,6 +126,7 @@ async function fill(
   // It was one when it was looked at, and something else may have taken its name before it was opened.
   if (!present.isFile()) throw notRegular(path);
   using upload = uploads.enter(present);
+  const writes = new GatheredWrites(file);
   try {
     // First of all: an upload whose metadata finds no room leaves the file as it was.
     const stored = replaceMetadata(file.fd, metadata);
@@ -134,11 +135,13 @@ async function fill(
     let length = 0;
     for await (const chunk of content) {
       length += chunk.length;
-      await writeAll(file, chunk);
+      await writes.take(chunk);
     }
+    await writes.finish();
     if (upload.overlapped) await file.truncate(length);
     return { stored };
   } catch (thrown) {
+    await writes.settle();
     if (createdAt !== undefined && !upload.overlapped) await removePartial(createdAt, file);
     throw thrown;
   }
@@ -172,12 +175,4 @@ async function statIfResolvable(path: string): Promise<Stats | undefined> {
     if (systemCode(thrown) === "ENOENT") return undefined;
     throw thrown;
   }
-}
-
-async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
-  for (let at = 0; at < chunk.length; ) {
-    const { bytesWritten } = await file.write(chunk, at, chunk.length - at, null);
-    at += bytesWritten;
-  }
-  discard(chunk);
 }
