@@ -80,11 +80,12 @@ describe("a listener", () => {
     listener.setOutputApart(() => told++);
     listener.offer(chunk(2));
     expect(told).toBe(2);
-    listener.finish(end);
     let ended: unknown;
     const taking = listener.take(QUIET_MS).then((event) => {
       ended = event;
     });
+    // Seen to fail with a finish() that wakes who waits for another event: it was told that nothing comes.
+    listener.finish(end);
     await Bun.sleep(0);
     expect(ended).toBeUndefined();
     expect(taken(listener)).toEqual([1, 2]);

@@ -92,7 +92,7 @@ export class Subscription {
     if (this.#closed) return;
     this.#queue.push({ event });
     this.#finished = true;
-    this.#wakeTaker?.();
+    if (this.#isNextForTake()) this.#wakeTaker?.();
   }
 
   /** The next event; "idle" when none came in time; "closed" after the last. Throws when this listener was dropped. */
