@@ -19,7 +19,7 @@ export const OUTPUT_READ_BYTES = 64 * 1024;
 export const PIPE_LARGE_BYTES = 512 * 1024;
 export const PIPES_LARGE_MAX = 32;
 /** Pieces of output that wait for a listener are sent together up to this size. */
-export const OUTPUT_TOGETHER_MAX_BYTES = 128 * 1024;
+export const OUTPUT_TOGETHER_MAX_BYTES = 256 * 1024;
 /** The memory that longer ones are written to is kept for the next. */
 export const ENVELOPES_KEPT_MIN_BYTES = 32 * 1024;
 export const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;

@@ -156,7 +156,16 @@ async function* narrate(
 /** Output goes from the listener to the client's stream whenever that takes some. */
 function passOutputBy(subscription: Subscription, shortcut: Shortcut): void {
   const writer = new EnvelopeWriter();
-  subscription.setOutputApart(() => shortcut.ready());
+  let isTold = false;
+  subscription.setOutputApart(() => {
+    if (isTold) return;
+    isTold = true;
+    // Not at once: what else can be read without a wait goes out with it.
+    setImmediate(() => {
+      isTold = false;
+      shortcut.ready();
+    });
+  });
   shortcut.open(() => {
     const pieces = subscription.takeOutput();
     if (pieces.length === 0) return undefined;
