@@ -199,6 +199,8 @@ export const DISK_BYTES_PER_FILE = 16 * 1024;
 export const DISK_SMALL_MB = 512;
 /** Of the kernel's table of connections: of one sandbox that has ended at most so many. */
 export const FLOWS_FORGOTTEN_MAX = 65_536;
+/** Where there are more, a start does not look through all of them for those of its slots. */
+export const FLOWS_SEEN_MAX = 8192;
 /** The removal of a checkpoint waits so long for restores of it, which take less, and looks so often. */
 export const CHECKPOINT_HELD_MS = 60_000;
 export const CHECKPOINT_HELD_LOOK_MS = 50;

@@ -109,12 +109,16 @@ test("those of a sandbox that comes back are kept for it, and for nobody else", 
   });
 });
 
-test("whoever gets the slot next is plugged in without them", async () => {
+test.each([
+  ["at any time", async () => undefined],
+  ["after a start has seen which slots have any", () => network.admitAll()],
+])("whoever gets the slot next is plugged in without them, %s", async (_, meanwhile) => {
   const namespace = Bun.spawn(["unshare", "--net", "sh", "-c", "echo ready; exec sleep 1000"], { stdout: "pipe" });
   await namespace.stdout.getReader().read();
   try {
     await withFlow(async (slot, flows) => {
       await network.free(slot, "one");
+      await meanwhile();
       const taken = [network.take()];
       while (taken.at(-1) !== slot) taken.push(network.take());
       expect(flows()).not.toBeEmpty();

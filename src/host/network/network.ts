@@ -7,7 +7,7 @@ import { described, stderrLog } from "../../work/log.ts";
 import type { Egress } from "../host.ts";
 import type { EgressJudge } from "../relay/egress-judge.ts";
 import { attempt, run } from "../system/command.ts";
-import { forgetFlows } from "../system/conntrack.ts";
+import { addressesWithFlows, forgetFlows } from "../system/conntrack.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { IdRange } from "../system/id-range.ts";
 import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "./address-plan.ts";
@@ -163,7 +163,9 @@ export class Network {
     this.#isStrict = true;
   }
 
+  /** All that runs was adopted, and nothing else has a slot. */
   async admitAll(): Promise<void> {
+    this.#seeFlows();
     if (!this.#isStrict) return;
     this.#isStrict = false;
     await this.#firewall.run(admitAll(this.table));
@@ -261,9 +263,25 @@ export class Network {
     // Also what is only being said: a build that is cancelled gives its slot back while it opens a way.
     await Promise.all([this.#egress.forget(slot), this.leave(this.address(slot))]);
     this.#withFlows.delete(slot);
+    this.#flows.delete(slot);
     if (comesBack === undefined && (await this.#forgetFlows(slot))) this.#flows.set(slot, "nobody");
     if (comesBack !== undefined) this.#flows.set(slot, comesBack);
     this.#slots.free(slot);
+  }
+
+  /** To forget the flows of a slot takes a while. One that nobody has a flow to or from is as good as left by nobody. */
+  #seeFlows(): void {
+    try {
+      const seen = addressesWithFlows();
+      if (seen === undefined) return;
+      const inUse = new Set(this.#adopted);
+      for (let slot = SLOT_FIRST; slot <= SLOT_LAST; slot++) {
+        if (!inUse.has(slot) && !seen.has(this.address(slot))) this.#flows.set(slot, "nobody");
+      }
+    } catch (error) {
+      const event = "connections of slots could not be seen; those of each are forgotten before it is used";
+      stderrLog.write({ level: "warn", event, error: described(error) });
+    }
   }
 
   /** For a sandbox that is not `id`, which may have had it before. */

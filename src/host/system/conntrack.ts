@@ -4,8 +4,12 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { SystemError } from "../../work/c-library.ts";
-import { FLOWS_FORGOTTEN_MAX } from "../limits.ts";
+import { FLOWS_FORGOTTEN_MAX, FLOWS_SEEN_MAX } from "../limits.ts";
+import { readText } from "./data-folder.ts";
 import { attribute, attributesOf, endOfList, NETLINK_NETFILTER, NetlinkSocket, nested } from "./netlink.ts";
+
+/** How many there are in the network namespace of who reads it. */
+const COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count";
 
 /** Types of messages. */
 const CT_GET = (1 << 8) | 1;
@@ -44,6 +48,21 @@ export function forgetFlows(address: string, { oneByOne = false } = {}): void {
     if (!(cause instanceof SystemError)) throw cause;
     throw new Fault(500, `the kernel's table of connections could not be changed: ${cause.message}`, { cause });
   }
+}
+
+/** Addresses that a flow is from or to. Undefined: there are more flows than `max`, or it cannot be known. */
+export function addressesWithFlows(max = FLOWS_SEEN_MAX): Set<string> | undefined {
+  const count = Number(readText(COUNT_FILE) ?? Number.NaN);
+  if (!(count <= max)) return undefined;
+  using socket = new NetlinkSocket(NETLINK_NETFILTER);
+  return new Set(list(socket, Buffer.alloc(0)).flatMap(addressesIn));
+}
+
+/** Of what names a flow. */
+function addressesIn(flow: Buffer): string[] {
+  const within = (bytes: Buffer, wanted: number) => attributesOf(bytes).find(({ type }) => type === wanted)?.data;
+  const addresses = within(within(flow, TUPLE_ORIGINAL) ?? Buffer.alloc(0), TUPLE_ADDRESSES) ?? Buffer.alloc(0);
+  return SIDES.map(({ address }) => (within(addresses, address) ?? Buffer.alloc(0)).join("."));
 }
 
 function filterFor(address: string, side: { address: number; filter: number }): Buffer {
