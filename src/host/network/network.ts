@@ -269,7 +269,7 @@ export class Network {
     this.#slots.free(slot);
   }
 
-  /** To forget the flows of a slot takes a while. One that nobody has a flow to or from is as good as left by nobody. */
+  /** To forget the flows of a slot takes a while. One without any, to or from it, is as good as left by nobody. */
   #seeFlows(): void {
     try {
       const seen = addressesWithFlows();
