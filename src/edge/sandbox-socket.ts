@@ -44,6 +44,9 @@ interface Waiting {
 /** The connections that end with a signal. It has one listener for all: one for each is dear. */
 const endingWith = new WeakMap<AbortSignal, Ending>();
 
+/** Most connections never have one. */
+const NO_SPLICINGS: Splicing[] = [];
+
 export class SandboxSocket {
   #socket: Socket<SandboxSocket> | undefined;
   #listener: SandboxSocketListener | undefined;
@@ -58,7 +61,8 @@ export class SandboxSocket {
   #paused = false;
   #isUnwanted = false;
   #splice: Splice | undefined;
-  readonly #splicings = new Set<Splicing>();
+  /** At most one for each direction. */
+  #splicings: Splicing[] = NO_SPLICINGS;
 
   private constructor(awaiting: Awaiting) {
     this.#awaiting = awaiting;
@@ -163,10 +167,10 @@ export class SandboxSocket {
     const own = descriptorOf(this.#socket);
     if (own === undefined || this.#closed) return false;
     const splicing = this.#splice?.begin(way(own), (spliced) => {
-      if (splicing !== undefined) this.#splicings.delete(splicing);
+      this.#splicings = this.#splicings.filter((one) => one !== splicing);
       over(spliced);
     });
-    if (splicing !== undefined) this.#splicings.add(splicing);
+    if (splicing !== undefined) this.#splicings = [...this.#splicings, splicing];
     return splicing !== undefined;
   }
 
