@@ -1,6 +1,11 @@
-/** The services of the wire, put together: what answers calls, loaded with the first of them. */
-import { filesystemService } from "./filesystem/filesystem-service.ts";
+/**
+ * The services of the wire, put together: what answers calls, loaded with the first of them. Calls about the file tree
+ * are a part of their own: most sandboxes only run commands.
+ */
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { Filesystem } from "../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import type { Journal } from "./journal/journal.ts";
+import { LaterPart } from "./later-part.ts";
 import { createLaunch } from "./process/launcher.ts";
 import { handOutputsOver } from "./process/pipes.ts";
 import { processService } from "./process/process-service.ts";
@@ -25,7 +30,27 @@ export function createCalls(
   const launch = createLaunch(settings, path, setpriv);
   const routes = createRpcRoutes(
     processService(new ProcessTable(), launch, journal, meminfoFile),
-    filesystemService(settings, accounts, journal),
+    laterFilesystem(async () => {
+      const { filesystemService } = await import("./filesystem/filesystem-service.ts");
+      return filesystemService(settings, accounts, journal);
+    }),
   );
   return { ...routes, letGo: handOutputsOver };
+}
+
+function laterFilesystem(load: () => Promise<ServiceImpl<typeof Filesystem>>): ServiceImpl<typeof Filesystem> {
+  const service = new LaterPart(load);
+  return {
+    stat: async (request, context) => (await service.take()).stat(request, context),
+    makeDir: async (request, context) => (await service.take()).makeDir(request, context),
+    move: async (request, context) => (await service.take()).move(request, context),
+    listDir: async (request, context) => (await service.take()).listDir(request, context),
+    remove: async (request, context) => (await service.take()).remove(request, context),
+    async *watchDir(request, context) {
+      yield* (await service.take()).watchDir(request, context);
+    },
+    createWatcher: async (request, context) => (await service.take()).createWatcher(request, context),
+    getWatcherEvents: async (request, context) => (await service.take()).getWatcherEvents(request, context),
+    removeWatcher: async (request, context) => (await service.take()).removeWatcher(request, context),
+  };
 }
