@@ -189,7 +189,6 @@ export class Machine implements Host {
       if (existsSync(this.#running.folderOf(id))) await this.#endings.endById(id);
       try {
         await this.#pool.during(() => this.#starting.fromCheckpoint(request, false));
-        await this.#starting.handOver(id, request);
         this.#journals.follow(id, this.#running.welcome(id).guest);
       } catch (cause) {
         this.#running.takeOut(id);

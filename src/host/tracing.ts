@@ -70,6 +70,7 @@ function nameSteps(): void {
   stepsOf(GuestPages.prototype, { hold: "pages of the guest" });
   stepsOf(GuestClient.prototype, {
     ready: "guest: until it answers",
+    readyWith: "guest: until it has its settings",
     configure: "guest: settings",
     rehearse: "guest: rehearse a command",
   });

@@ -50,7 +50,7 @@ export class TemplateSandboxes implements SandboxSource {
     const isMounted = start !== undefined && volumes.length > 0;
     if (checkpoint === undefined || isMounted) return { id: await this.#fresh(request) };
     try {
-      return { id: await this.#handedOver(request, () => this.#restored({ ...request, checkpoint })) };
+      return { id: await this.#restored({ ...request, checkpoint }) };
     } catch (cause) {
       const misfit = start === undefined ? undefined : misfitOf(cause);
       if (misfit === undefined) throw cause;
@@ -89,14 +89,22 @@ export class TemplateSandboxes implements SandboxSource {
   async #restored(request: CreateSandbox & { checkpoint: string }): Promise<string> {
     const { kind, checkpoint, owner, egress, volumes = [] } = request;
     const { shelf, starting } = this.#parts;
+    let isHandedOver = false;
     const restore = async () => {
       const id = newSandboxId();
-      await starting.fromCheckpoint({ ...request, id, memory: true }, true);
+      try {
+        await starting.fromCheckpoint({ ...request, id, memory: true }, true);
+      } catch (cause) {
+        await this.#parts.destroy(id);
+        throw cause;
+      }
+      isHandedOver = true;
       return id;
     };
     // What runs in one that was ready may have opened ways out already, which stay open for some.
     if (egress !== "open" || volumes.length > 0) return await shelf.during(restore);
-    return await shelf.serve({ kind, checkpoint, owner }, restore);
+    const id = await shelf.serve({ kind, checkpoint, owner }, restore);
+    return isHandedOver ? id : await this.#handedOver(request, async () => id);
   }
 
   /** The start command runs before anybody else can reach the sandbox. */

@@ -38,6 +38,25 @@ test("a guest that refuses its settings says so by its status", async () => {
   await expect(answering(400).configure(settings)).rejects.toThrow("the guest refused its settings with status 400");
 });
 
+test("what is ready takes its settings with the first question, and is asked again while nobody does", async () => {
+  const asked: string[] = [];
+  server = Bun.serve({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    fetch: ({ method, url }) => {
+      asked.push(`${method} ${new URL(url).pathname.split("/").at(-1)}`);
+      return new Response(null, { status: asked.length === 1 ? 503 : 204 });
+    },
+  });
+  await new GuestClient(ADDRESS, "secret").readyWith(settings, () => true);
+  expect(asked).toEqual(["POST configure", "POST configure"]);
+});
+
+test("a guest that refuses its settings is not asked again", async () => {
+  const asked = answering(400).readyWith(settings, () => true);
+  await expect(asked).rejects.toThrow("the guest refused its settings with status 400");
+});
+
 test("a guest that comes up is found, and asked only then", async () => {
   const guest = new GuestClient(ADDRESS, "secret");
   let looked = 0;

@@ -76,7 +76,11 @@ export class GuestClient {
    * A request that nobody takes costs both sides many times what it takes to see whether somebody would; so it is made
    * once there is. Where many start at once, each takes longer, and looks the less often the longer it has taken.
    */
-  async #answering(alive: () => boolean, ask: (withinMs: number) => Promise<Response>): Promise<void> {
+  async #answering(
+    alive: () => boolean,
+    ask: (withinMs: number) => Promise<Response>,
+    judge: (status: number) => void = () => undefined,
+  ): Promise<void> {
     const began = performance.now();
     let asked = 0;
     let seenAliveMs = 0;
@@ -88,6 +92,7 @@ export class GuestClient {
         // Of the first packets one may be lost, which is sent again after a second.
         answer = await ask(Math.min(GUEST_PING_MIN_MS * 2 ** asked++, GUEST_PING_MAX_MS)).catch((error) => error);
         if (answer instanceof Response && answer.status === 204) return;
+        if (answer instanceof Response) judge(answer.status);
       }
       // To look at a process takes longer than to look at a door.
       if (elapsedMs === 0 || isOpen || elapsedMs - seenAliveMs >= GUEST_ALIVE_EVERY_MS) {
@@ -124,8 +129,22 @@ export class GuestClient {
   }
 
   async configure(settings: GuestSettings): Promise<void> {
-    if (this.settingsFile !== undefined) writeFileSync(this.settingsFile, JSON.stringify(settings), { mode: 0o600 });
+    this.#keep(settings);
     await this.#tell(settings);
+  }
+
+  /** Both at once, `ready` and `configure`: for a guest that most likely answers, as one that was restored. */
+  async readyWith(settings: GuestSettings, alive: () => boolean): Promise<void> {
+    this.#keep(settings);
+    const ask = (withinMs: number) => this.#call("POST", "configure", settings, withinMs);
+    await this.#answering(alive, ask, (status) => {
+      // It is the guest that says so; what else may answer for it at first is asked again.
+      if (status >= 400 && status < 500) throw refused(status);
+    });
+  }
+
+  #keep(settings: GuestSettings): void {
+    if (this.settingsFile !== undefined) writeFileSync(this.settingsFile, JSON.stringify(settings), { mode: 0o600 });
   }
 
   /** For a guest that has lost its settings; one that was never given any is left as it is. */
@@ -139,7 +158,7 @@ export class GuestClient {
       if (isTimeout(cause)) throw overloaded(`the guest did not take its settings within ${GUEST_CALL_MS} ms`, cause);
       throw new Fault(500, "the guest could not be told its settings", { cause });
     });
-    if (response.status !== 204) throw new Fault(500, `the guest refused its settings with status ${response.status}`);
+    if (response.status !== 204) throw refused(response.status);
   }
 
   async forward(port: number): Promise<number | undefined> {
@@ -161,6 +180,10 @@ export class GuestClient {
       signal: AbortSignal.timeout(timeoutMs),
     });
   }
+}
+
+function refused(status: number): Fault {
+  return new Fault(500, `the guest refused its settings with status ${status}`);
 }
 
 /** A sixth of what it has taken so far is the most that is lost by not having looked. None is there at once. */

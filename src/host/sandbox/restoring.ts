@@ -3,6 +3,7 @@
  * start of what restores → runtime.restore (plugs it in) → record → go.
  */
 import { Fault } from "../../contract/fault.ts";
+import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import type { Processors } from "../cgroup/processors.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "../checkpoint/checkpoints.ts";
@@ -49,12 +50,17 @@ interface RestoreRequest {
   runtime: Runtime;
   volumes: Volumes;
   content: ProcessedContent;
+  /** Of whoever asked for it; undefined: nobody has yet. */
+  settings: GuestSettings | undefined;
   guestOf(record: SandboxRecord): GuestClient;
   /** Takes back all of what was made. */
   unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
 }
 
-/** Resolves when the guest has answered. That the memory fits this machine and is intact has been seen. */
+/**
+ * Resolves when the guest has answered, and has its settings if there are any. That the memory fits this machine and is
+ * intact has been seen.
+ */
 export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
   const { id, kind, checkpoint, memory, egress, hostname, copy, folder, cgroup, network, disks, runtime } = request;
   const { slot, ids } = takePlaces(request.ranges, () => network.takeFor(memory.address, request.id));
@@ -120,7 +126,10 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     writeRecord(folder, record);
     await network.settle(slot, pid, sockets, copy ? hostname : undefined);
     if (runtime.showsProcesses) putGuestFirst(pid);
-    await Promise.all([request.guestOf(record).ready(() => isAlive(record)), disk.release()]);
+    const guest = request.guestOf(record);
+    const alive = () => isAlive(record);
+    const { settings } = request;
+    await Promise.all([settings ? guest.readyWith(settings, alive) : guest.ready(alive), disk.release()]);
     return record;
   } catch (cause) {
     // Nothing is made any more by the time it is taken back.

@@ -3,6 +3,7 @@
  * sandbox is handed over when it has the walls and the settings of whoever asked for it.
  */
 import { Fault } from "../../contract/fault.ts";
+import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { Gate } from "../../work/gate.ts";
 import { limitThroughput } from "../cgroup/disk-throughput.ts";
 import type { Processors } from "../cgroup/processors.ts";
@@ -77,19 +78,25 @@ export class Starting {
     if (checkpoint === null) return await this.boot(kind);
     const id = newSandboxId();
     const nobodys = { envVars: {}, accessTokens: [], egress: "open" as const };
-    await this.fromCheckpoint({ ...nobodys, id, kind, checkpoint, memory: true }, true);
+    await this.#fromCheckpoint({ ...nobodys, id, kind, checkpoint, memory: true }, true, false);
     return id;
   }
 
-  /** What is in a checkpoint runs, under the id that is asked for. */
+  /** What is in a checkpoint runs, under the id that is asked for, and is handed over. */
   async fromCheckpoint(request: ResumeSandbox, copy: boolean): Promise<void> {
+    await this.#fromCheckpoint(request, copy, true);
+  }
+
+  async #fromCheckpoint(request: ResumeSandbox, copy: boolean, handsOver: boolean): Promise<void> {
     const { checkpoints, walls, pages, guests, images } = this.#parts;
     const { folder, manifest } = checkpoints.read(request.checkpoint);
     const { id, kind, egress } = request;
     const { memory } = manifest;
     const hostname = copy ? hostnameOfCopy(id) : manifest.hostname;
     if (!request.memory || memory === undefined) {
-      return await this.#bootAs(id, kind, { disk: folder, hostname, copy }, egress, request.volumes ?? []);
+      await this.#bootAs(id, kind, { disk: folder, hostname, copy }, egress, request.volumes ?? []);
+      if (handsOver) await this.handOver(id, request);
+      return;
     }
     using _guest = guests.hold(memory.guestFolder);
     demandSameVolumes(memory, request.volumes ?? []);
@@ -100,7 +107,8 @@ export class Starting {
     await pages.hold(memory.guestFolder);
     using _image = images.hold(kind.image);
     using _place = await this.#restores.enter();
-    const restore = { id, kind, wall, runtime, checkpoint: folder, memory, egress, hostname, copy };
+    const settings = handsOver ? settingsFor(id, request) : undefined;
+    const restore = { id, kind, wall, runtime, checkpoint: folder, memory, egress, hostname, copy, settings };
     await this.#add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
   }
 
@@ -113,14 +121,7 @@ export class Starting {
       running.keep(record);
       await network.setEgress(record.slot, request.egress);
     }
-    await guest.configure({
-      sandboxId: id,
-      templateId: request.kind.templateId,
-      envVars: request.envVars,
-      accessTokens: request.accessTokens,
-      defaultUser: request.kind.defaultUser,
-      defaultWorkdir: request.kind.defaultWorkdir,
-    });
+    await guest.configure(settingsFor(id, request));
     // It may have ended meanwhile.
     this.#demandStarted(id);
   }
@@ -169,4 +170,9 @@ export class Starting {
       unmake: (slot: number, { first }: IdRange, disk: string) => unmake({ id, slot, firstId: first, disk }),
     };
   }
+}
+
+function settingsFor(id: string, { kind, envVars, accessTokens }: CreateSandbox): GuestSettings {
+  const { templateId, defaultUser, defaultWorkdir } = kind;
+  return { sandboxId: id, templateId, envVars, accessTokens, defaultUser, defaultWorkdir };
 }

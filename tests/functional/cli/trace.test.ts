@@ -36,7 +36,7 @@ describe("the steps of", () => {
     exec: ["edge: connect", "edge: until the answer begins", "edge: carry the answer"],
     fork: ["host: snapshot", "CRIU dump", "host: create", "CRIU restore"],
     pause: ["host: pause", "CRIU dump", "fsync of the checkpoint", "clear away"],
-    resume: ["host: resume", "disk: a copy", "CRIU restore", "hand over"],
+    resume: ["host: resume", "disk: a copy", "CRIU restore", "guest: until it has its settings"],
   };
   for (const [at, kind] of TRACED.entries()) {
     test(`${kind} are shown with their times`, () => {
