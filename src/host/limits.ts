@@ -123,8 +123,6 @@ export const IMAGE_STOP_MS = 5_000;
 export const DELETED_FILE_MAX_BYTES = 1024 ** 3;
 /** A file of a memory image up to this size is made durable together with the others. */
 export const PACKED_FILE_MAX_BYTES = 128 * 1024;
-/** Of a disk that is cloned; when more than this is not on the machine's disk yet, it is written first. */
-export const UNWRITTEN_MAX_BYTES = 8 * 1024 * 1024;
 /** Of a file of a memory image, digested in one step. */
 export const DIGEST_SLICE_BYTES = 4 * 1024 * 1024;
 /** Of a file of a memory image, overwritten with zeros in one step. */
