@@ -16,6 +16,8 @@ export const EDGE_REQUEST_WAITING_MAX_BYTES = 1024 * 1024;
 export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;
 /** So much must be left of a body of known length for the kernel to move it. */
 export const EDGE_SPLICED_MIN_BYTES = 1024 * 1024;
+/** Of one sandbox, in one process. One whose bodies never end must leave room for those of others. */
+export const EDGE_SPLICED_AT_ONCE_MAX = 4;
 /** A smaller piece is not worth the work of freeing it by hand. */
 export const EDGE_RELEASED_PIECE_MIN_BYTES = 16 * 1024;
 export const EDGE_CHUNK_LINE_MAX_BYTES = 1024;

@@ -6,7 +6,7 @@ import type { Socket, SocketHandler } from "bun";
 import type { Splice, Spliced, Splicing, Way } from "../work/splicing.ts";
 import { releaseBufferOf } from "./front/release-piece.ts";
 import { descriptorOf } from "./front/socket-descriptor.ts";
-import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS } from "./limits.ts";
+import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS, EDGE_SPLICED_AT_ONCE_MAX } from "./limits.ts";
 
 export interface SandboxSocketListener {
   data(bytes: Buffer<ArrayBuffer>): void;
@@ -166,12 +166,17 @@ export class SandboxSocket {
   #spliced(way: (own: number) => Way, over: (spliced: Spliced) => void): boolean {
     const own = descriptorOf(this.#socket);
     if (own === undefined || this.#closed) return false;
+    const endings = this.#until.map(endingOf);
+    if (endings.some(({ splicings }) => splicings >= EDGE_SPLICED_AT_ONCE_MAX)) return false;
     const splicing = this.#splice?.begin(way(own), (spliced) => {
+      for (const ending of endings) ending.splicings -= 1;
       this.#splicings = this.#splicings.filter((one) => one !== splicing);
       over(spliced);
     });
-    if (splicing !== undefined) this.#splicings = [...this.#splicings, splicing];
-    return splicing !== undefined;
+    if (splicing === undefined) return false;
+    for (const ending of endings) ending.splicings += 1;
+    this.#splicings = [...this.#splicings, splicing];
+    return true;
   }
 
   /** For a connection that may be silent for long: it is asked now and then whether it is still there. */
@@ -318,6 +323,8 @@ export class SandboxSocket {
 
 interface Ending {
   sockets: Set<SandboxSocket>;
+  /** How many bodies the kernel moves for these connections. */
+  splicings: number;
   cut(): void;
 }
 
@@ -328,7 +335,7 @@ function endingOf(signal: AbortSignal): Ending {
   const cut = () => {
     for (const socket of [...sockets]) socket.cut();
   };
-  const ending = { sockets, cut };
+  const ending = { sockets, splicings: 0, cut };
   endingWith.set(signal, ending);
   signal.addEventListener("abort", cut);
   return ending;
