@@ -1,31 +1,25 @@
 /**
  * The program of a process of the edge. It has no rights but to listen on any port, and nothing to read but what
- * clients and sandboxes send, and what the server tells it on standard input; it ends when that does. It is that of the
- * process's other thread as well, which moves long bodies.
+ * clients and sandboxes send, and what the server tells it on standard input; it ends when that does.
  */
-import { isMainThread } from "node:worker_threads";
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
 import { EdgeProcess } from "../../edge/process/edge-process.ts";
-import { runSpliceThread } from "../../host/splice/splice-thread.ts";
 import { Splicer } from "../../host/splice/splicer.ts";
 import { leadToNewest } from "../../host/tls/shared-port.ts";
 import { boundedLines } from "../../work/bounded-lines.ts";
+import { spliceProgramBeside } from "./splice-place.ts";
 
-async function runEdge(): Promise<void> {
-  const out = Bun.stdout.writer();
-  const edge = new EdgeProcess({
-    send(line) {
-      out.write(line);
-      void out.flush();
-    },
-    leadToNewest,
-    splice: new Splicer(import.meta.path),
-  });
-  // Whoever ends the server says when: a signal for all processes of a terminal or a service is not meant for this one.
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
-  for await (const line of boundedLines(Bun.stdin.stream(), EDGE_PROCESS_LINE_MAX_BYTES)) edge.received(line);
-  process.exit(0);
-}
+const out = Bun.stdout.writer();
+const edge = new EdgeProcess({
+  send(line) {
+    out.write(line);
+    void out.flush();
+  },
+  leadToNewest,
+  splice: new Splicer(spliceProgramBeside(import.meta.path)),
+});
+// Whoever ends the server says when: a signal for all processes of a terminal or a service is not meant for this one.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
 
-if (isMainThread) await runEdge();
-else runSpliceThread();
+for await (const line of boundedLines(Bun.stdin.stream(), EDGE_PROCESS_LINE_MAX_BYTES)) edge.received(line);
+process.exit(0);

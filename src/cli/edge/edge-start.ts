@@ -14,8 +14,10 @@ import { edgeId } from "../../host/system/id-range.ts";
 import { openFilesMax } from "../../host/system/open-files.ts";
 import { bundleProgram, spawnUnprivileged } from "../../host/system/unprivileged-process.ts";
 import { boundedLines } from "../../work/bounded-lines.ts";
+import { SPLICE_NAME } from "./splice-place.ts";
 
 const PROGRAM = join(import.meta.dir, "edge-program.ts");
+const SPLICE_PROGRAM = join(import.meta.dir, "../../host/splice/splice-program.ts");
 /** Clients of all addresses come, and ports below 1024 are asked for. */
 const CAPABILITY = "net_bind_service";
 /**
@@ -40,9 +42,11 @@ interface EdgeAbout {
   pingMs?: number;
 }
 
-/** The program, in a folder of its own that everybody can read. */
-export function bundleEdge({ runFolder }: Pick<DataFolder, "runFolder">): Promise<string> {
-  return bundleProgram(PROGRAM, runFolder, "edge");
+/** The program, in a folder of its own that everybody can read, and that of its other thread in another. */
+export async function bundleEdge({ runFolder }: Pick<DataFolder, "runFolder">): Promise<string> {
+  const splice = bundleProgram(SPLICE_PROGRAM, runFolder, SPLICE_NAME);
+  const [program] = await Promise.all([bundleProgram(PROGRAM, runFolder, "edge"), splice]);
+  return program;
 }
 
 export async function startEdge({

@@ -9,7 +9,7 @@ import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICES_MAX } from "./limits.
 import { Splicer } from "./splicer.ts";
 
 const MIB = 1024 * 1024;
-const splicer = new Splicer(new URL("./testing/splice-program.ts", import.meta.url));
+const splicer = new Splicer(new URL("./splice-program.ts", import.meta.url));
 
 /** The near end is a socket of Bun's that reads nothing, the far one the test's. */
 interface Connection extends Disposable {
