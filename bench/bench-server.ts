@@ -24,7 +24,7 @@ const LOG_SHOWN_CHARS = 4_000;
 
 /** Of the listener with TLS, on its usual port. */
 export const LOCAL_DOMAIN = "sandlot.localhost";
-/** What the server keeps booted, and what the rows wait for between creates. */
+/** What the server keeps booted in any case, and what the rows wait for between creates. */
 export const READY_SANDBOXES = 2;
 
 export interface Address {
@@ -117,7 +117,6 @@ function environment(
   return serverEnv(folder, {
     SANDLOT_CACHE: cacheFolder,
     SANDLOT_LISTEN: LISTEN,
-    SANDLOT_READY: String(READY_SANDBOXES),
     SANDLOT_IMAGES: `${SMALL_IMAGE}=layout:${layoutIn(folder)}`,
     ...settings,
   });

@@ -2,6 +2,8 @@
  * Many creates at once, of the template of which the server keeps some ready: what is beyond these is booted. And the
  * same without a pause between one and the next, for which nothing can be made ready ahead.
  */
+import { readShelfReport } from "../../../src/host/shelf/shelf-report.ts";
+import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
@@ -13,6 +15,9 @@ const IN_A_ROW = 30;
 const ROUNDS_MIN = 3;
 /** Each is a hundred boots, of which every one fills the caches for the next. */
 const FEW_ROUNDS = 2;
+/** For what is kept for a first burst; a busy machine keeps none. */
+const PREPARED_MS = 15_000;
+const LOOK_MS = 100;
 const BOUNDS = { atLeast: 3, aim: 2 };
 
 export const burst: Row = burstOf("burst-20", 20, BOUNDS);
@@ -26,6 +31,7 @@ function burstOf(name: string, count: number, bounds: { atLeast: number; aim: nu
     ...(count > IN_A_ROW ? {} : { quick: true as const }),
     async run(context) {
       await using floor = await PlainContainer.make(context);
+      await untilPrepared(context);
       const all: number[] = [];
       const ours = async () => {
         await context.untilReady();
@@ -40,9 +46,15 @@ function burstOf(name: string, count: number, bounds: { atLeast: number; aim: nu
       const few = count > IN_A_ROW ? FEW_ROUNDS : ROUNDS_MIN;
       const rounds = context.long ? context.heavyRounds : Math.min(context.heavyRounds, few);
       const pairs = await interleave(rounds, ours, () => timed(() => floor.runTogether(count, AT_ONCE)), 1);
-      return { pairs, notes: [`the first, for which the server was not prepared: ${all[0]?.toFixed(0)} ms`] };
+      return { pairs, notes: [`the first, before any was asked for: ${all[0]?.toFixed(0)} ms`] };
     },
   };
+}
+
+async function untilPrepared({ data }: Context): Promise<void> {
+  const isPrepared = () => readShelfReport(data)?.templates.every(({ ready, target }) => ready >= target) === true;
+  const deadline = performance.now() + PREPARED_MS;
+  while (!isPrepared() && performance.now() < deadline) await Bun.sleep(LOOK_MS);
 }
 
 export const sustained: Row = {
