@@ -12,8 +12,11 @@ export class Mounts {
       const outcome = event.data;
       const waiter = this.#waiting.get(outcome.number);
       this.#waiting.delete(outcome.number);
-      if ("error" in outcome) waiter?.reject(mountFault(outcome));
-      else waiter?.resolve(outcome.value);
+      // Not from in here: until this returns no other message comes, whoever goes on from here and waits for one.
+      setImmediate(() => {
+        if ("error" in outcome) waiter?.reject(mountFault(outcome));
+        else waiter?.resolve(outcome.value);
+      });
     };
     this.#worker.onerror = (event) => {
       for (const waiter of this.#waiting.values()) waiter.reject(new Fault(500, `mount worker: ${event.message}`));
