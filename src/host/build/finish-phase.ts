@@ -64,7 +64,10 @@ export class FinishPhase {
   /** A checkpoint that was seen to work; null: there is none. */
   async proven(kind: SandboxKind, made: Progress, undo: AsyncDisposableStack): Promise<string | null> {
     const known = this.#knownStart(kind, made);
-    if (known !== undefined && (await this.#prove(kind, made.context, known)) === undefined) return known;
+    if (known !== undefined && (await this.#prove(kind, made.context, known)) === undefined) {
+      // The last template that had it may have gone meanwhile, and it with that.
+      if (this.#fits(known)) return known;
+    }
     const kept = await this.#keepStart(kind, made, undo);
     const misfit = await this.#prove(kind, made.context, kept);
     if (misfit === undefined || kept === null) return kept;

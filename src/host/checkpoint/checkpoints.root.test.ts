@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../system/command.ts";
 import { Checkpoints } from "./checkpoints.ts";
+import { MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-checkpoints-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -25,4 +26,17 @@ test("a checkpoint that is removed while it is being restored goes when that is 
   await run(["umount", file]);
   await removal;
   expect(readdirSync(checkpoints.folder)).toEqual([]);
+});
+
+test("one that is being removed is not there any more, from the first moment on", async () => {
+  const checkpoints = new Checkpoints(join(folder, "going"));
+  const draft = checkpoints.begin("one");
+  checkpoints.describe(draft, { format: MANIFEST_FORMAT } as Manifest);
+  await checkpoints.commit("one", draft, false);
+  expect(checkpoints.has("one")).toBe(true);
+  const removal = checkpoints.remove("one");
+  expect(checkpoints.has("one")).toBe(false);
+  expect(() => checkpoints.read("one")).toThrow('there is no checkpoint "one" on this machine');
+  await removal;
+  expect(checkpoints.has("one")).toBe(false);
 });

@@ -22,6 +22,8 @@ const UNFINISHED = ".unfinished-";
 
 export class Checkpoints {
   readonly #intact = new Map<string, Promise<void>>();
+  /** Those that are being removed. */
+  readonly #going = new Set<string>();
 
   constructor(readonly folder: string) {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -69,9 +71,9 @@ export class Checkpoints {
     await intact;
   }
 
-  /** Whether it is there, whole. */
+  /** Whether it is there, whole, and stays. */
   has(name: string): boolean {
-    return existsSync(this.folderOf(name).manifest);
+    return !this.#going.has(name) && existsSync(this.folderOf(name).manifest);
   }
 
   /** Where it is, or would be. */
@@ -82,7 +84,7 @@ export class Checkpoints {
   /** Fault 404 when there is none, 422 when it is not one that this program can read. */
   read(name: string): { folder: CheckpointFolder; manifest: Manifest } {
     const folder = this.folderOf(name);
-    if (!existsSync(folder.manifest)) throw new Fault(404, `there is no checkpoint "${name}" on this machine`);
+    if (!this.has(name)) throw new Fault(404, `there is no checkpoint "${name}" on this machine`);
     const manifest = JSON.parse(readFileSync(folder.manifest, "utf8")) as Manifest;
     if (manifest.format !== MANIFEST_FORMAT) {
       throw new Fault(422, `checkpoint "${name}" has format ${manifest.format}; this program reads ${MANIFEST_FORMAT}`);
@@ -95,12 +97,17 @@ export class Checkpoints {
     this.#intact.delete(name);
     const path = join(this.folder, named(name));
     const leaving = join(this.folder, UNFINISHED + named(name));
-    // What is half removed must not be taken for a checkpoint.
-    if (existsSync(path)) {
+    this.#going.add(name);
+    try {
+      // What is half removed must not be taken for a checkpoint.
+      if (existsSync(path)) {
+        await removeTree(leaving);
+        renameSync(path, leaving);
+      }
       await removeTree(leaving);
-      renameSync(path, leaving);
+    } finally {
+      this.#going.delete(name);
     }
-    await removeTree(leaving);
   }
 
   async list(): Promise<string[]> {

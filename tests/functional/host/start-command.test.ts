@@ -77,6 +77,17 @@ describe("what a start command started", () => {
     expect(demandReady(other.outcome).checkpoint).not.toBe(ready.checkpoint);
   });
 
+  test("is kept anew when the template that had it goes while a build like it is under way", async () => {
+    const { checkpoint: known } = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
+    const again = build(here.machine, requestOf(steps, { start }));
+    // All of it is known: the only sandbox is the one that tries it.
+    await until("it is tried", () => readdirSync(here.data.sandboxesFolder).length > 0);
+    await here.machine.removeCheckpoint(known ?? "");
+    const { checkpoint } = demandReady((await again).outcome);
+    expect(checkpoint).not.toBe(known);
+    expect(here.machine.checkpoints.has(checkpoint ?? "")).toBe(true);
+  });
+
   test("runs already in what is kept ready, for those who may reach the internet", async () => {
     const ready = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
     const request = creation(ready);
