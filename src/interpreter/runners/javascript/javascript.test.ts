@@ -1,8 +1,9 @@
 /** JavaScript and TypeScript as users have them: cells in a runner, which is a process of Node. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { until } from "../../../work/testing/until.ts";
 import { type Kernel, KernelEnded } from "../../kernel.ts";
 import { run, runInterrupted } from "../testing/cells.ts";
 import { javascriptRunner } from "../testing/javascript-runner.ts";
@@ -227,12 +228,15 @@ describe("an interrupt", () => {
   });
 
   test("that comes before the loop of a cell does not leave the next one waiting", async () => {
-    await run(kernel, "var left = 'not begun'");
-    const code =
-      "setTimeout(() => console.log(1), 50); await new Promise((go) => setTimeout(go, 500)); left = 'begun'; for (;;);";
+    const [wanted, begun] = [join(folder, "wanted"), join(folder, "begun")];
+    const code = `setTimeout(() => console.log(1), 50);
+      while (!require("fs").existsSync("${wanted}")) await new Promise((go) => setTimeout(go, 10));
+      require("fs").writeFileSync("${begun}", "");
+      for (;;);`;
     expect((await runInterrupted(kernel, code)).error).toMatchObject({ name: "Interrupted" });
-    await Bun.sleep(1_000);
-    expect((await run(kernel, "left")).results).toEqual(["'begun'"]);
+    writeFileSync(wanted, "");
+    await until("the loop has begun", () => existsSync(begun));
+    expect((await run(kernel, "'heard'")).results).toEqual(["'heard'"]);
   });
 
   test("between cells does nothing", async () => {
