@@ -60,20 +60,25 @@ test.each([
   90_000,
 );
 
-/** Of each program, whether it is of the snapshot. A child that has not become another program yet is none. */
+/**
+ * Of each program, whether it is of the snapshot. A child that has not become another program yet is none; name and
+ * parent are of one look, as such a child may be gone by the next (`Xvfb` starts one whenever its last client leaves).
+ */
 async function running(desktop: Sandbox): Promise<Record<string, string[]>> {
-  const { stdout } = await desktop.commands.run(
-    `for name in Xvfb xfce4-session xfwm4; do
-      for pid in $(pgrep -x $name); do
-        [ "$(cat /proc/$(ps -o ppid= -p $pid | tr -d ' ')/comm 2> /dev/null)" = $name ] && continue
-        if grep -sxzq SANDLOT_DESKTOP_OFFER=1 /proc/$pid/environ; then echo $name offered; else echo $name own; fi
-      done
-    done`,
+  const { stdout: table } = await desktop.commands.run("ps -eo pid=,ppid=,comm=");
+  const { stdout: offers } = await desktop.commands.run(
+    "grep -lsxz SANDLOT_DESKTOP_OFFER=1 /proc/[0-9]*/environ || true",
   );
-  const found: Record<string, string[]> = {};
-  for (const line of stdout.trim().split("\n")) {
-    const [name = "", whose = ""] = line.split(" ");
-    found[name] = [...(found[name] ?? []), whose];
-  }
+  const offered = new Set(offers.trim().split("\n"));
+  const processes = new Map(
+    table.split("\n").map((line) => {
+      const [pid = "", parent = "", name = ""] = line.trim().split(/\s+/);
+      return [pid, { parent, name }];
+    }),
+  );
+  const found: Record<string, string[]> = { Xvfb: [], "xfce4-session": [], xfwm4: [] };
+  for (const [pid, { parent, name }] of processes)
+    if (processes.get(parent)?.name !== name)
+      found[name]?.push(offered.has(`/proc/${pid}/environ`) ? "offered" : "own");
   return found;
 }
