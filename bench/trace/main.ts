@@ -3,12 +3,12 @@
  * of the benchmark: a server on a folder of its own, in a network of its own, and the end of both. That server writes
  * down its steps; client.ts asks it, as any client does, and prints them.
  */
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { loadConfig } from "../../src/cli/config.ts";
 import { prepare } from "../../src/cli/prepare.ts";
-import { Fault } from "../../src/contract/fault.ts";
-import { makeOuterNetwork, removeStaleNetworks } from "../../src/host/testing/outer-network.ts";
-import { BenchServer } from "../bench-server.ts";
+import type { BenchServer } from "../bench-server.ts";
+import { perform, runOnStage } from "../stage.ts";
 import { parseTraceOptions, type TraceOptions } from "./options.ts";
 
 /** What the client is handed. */
@@ -20,53 +20,17 @@ export interface TraceTask extends TraceOptions {
 
 const CLIENT = join(import.meta.dir, "client.ts");
 const STEPS_FILE = `/var/tmp/sandlot-steps-${process.pid}`;
-const INTERRUPTED = 130;
 
-const interruption = new AbortController();
-process.on("SIGINT", () => interruption.abort());
-process.on("SIGTERM", () => interruption.abort());
+await perform("sandlot trace", (interrupted) => trace(parseTraceOptions(process.argv.slice(2)), interrupted));
 
-try {
-  process.exit(await stage(parseTraceOptions(process.argv.slice(2)), interruption.signal));
-} catch (thrown) {
-  if (interruption.signal.aborted) process.exit(INTERRUPTED);
-  console.error(thrown instanceof Fault ? `sandlot trace: ${thrown.message}` : thrown);
-  process.exit(1);
-}
-
-async function stage(options: TraceOptions, interrupted: AbortSignal): Promise<number> {
+async function trace(options: TraceOptions, interrupted: AbortSignal): Promise<number> {
   const config = loadConfig(process.env);
-  const { cacheFolder } = config;
   await prepare(config);
-  await removeStaleNetworks();
-  const network = await makeOuterNetwork();
+  const settings = { SANDLOT_STEPS_FILE: STEPS_FILE, SANDLOT_READY: options.ready ? "1" : "0" };
+  const taskFor = ({ address }: BenchServer): TraceTask => ({ ...options, ...address, stepsFile: STEPS_FILE });
   try {
-    await BenchServer.removeStale(network.enter, cacheFolder);
-    const settings = { SANDLOT_STEPS_FILE: STEPS_FILE, SANDLOT_READY: options.ready ? "1" : "0" };
-    const server = new BenchServer(network.enter, cacheFolder, settings);
-    try {
-      await server.start(interrupted);
-      return await ask(server, options, interrupted);
-    } finally {
-      await server.remove();
-      await Bun.file(STEPS_FILE)
-        .delete()
-        .catch(() => undefined);
-    }
+    return await runOnStage({ cacheFolder: config.cacheFolder, settings, program: CLIENT, taskFor }, interrupted);
   } finally {
-    await network.remove();
+    rmSync(STEPS_FILE, { force: true });
   }
-}
-
-async function ask(server: BenchServer, options: TraceOptions, interrupted: AbortSignal): Promise<number> {
-  const task: TraceTask = { ...options, ...server.address, stepsFile: STEPS_FILE };
-  const child = Bun.spawn([...server.enter, process.execPath, CLIENT], {
-    // Not as an argument, which everybody on the machine can read.
-    stdin: new TextEncoder().encode(JSON.stringify(task)),
-    stdout: "inherit",
-    stderr: "inherit",
-    signal: interrupted,
-  });
-  const exitCode = await child.exited;
-  return interrupted.aborted ? INTERRUPTED : exitCode;
 }

@@ -1,0 +1,62 @@
+/**
+ * The stage of the benchmark and of `sandlot trace`: a network that leads to web sites of our own alone, a server in it
+ * on a folder of its own, a program that asks that server, and the end of all, also after an interruption.
+ */
+import { Fault } from "../src/contract/fault.ts";
+import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
+import { BenchServer } from "./bench-server.ts";
+
+const INTERRUPTED = 130;
+
+/** Does not return: the process ends with what `act` tells, or with the reason why it failed. */
+export async function perform(name: string, act: (interrupted: AbortSignal) => Promise<number>): Promise<never> {
+  const interruption = new AbortController();
+  process.on("SIGINT", () => interruption.abort());
+  process.on("SIGTERM", () => interruption.abort());
+  try {
+    const exitCode = await act(interruption.signal);
+    process.exit(interruption.signal.aborted ? INTERRUPTED : exitCode);
+  } catch (thrown) {
+    if (interruption.signal.aborted) process.exit(INTERRUPTED);
+    console.error(thrown instanceof Fault ? `${name}: ${thrown.message}` : thrown);
+    process.exit(1);
+  }
+}
+
+interface Stage {
+  cacheFolder: string;
+  /** Of the server, besides the usual ones. */
+  settings?: Record<string, string>;
+  /** Runs inside the network and the server's mount namespace. */
+  program: string;
+  /** What the program is handed, in JSON on its standard input. */
+  taskFor: (server: BenchServer) => object;
+}
+
+/** The exit code of the program. */
+export async function runOnStage(
+  { cacheFolder, settings, program, taskFor }: Stage,
+  interrupted: AbortSignal,
+): Promise<number> {
+  await removeStaleNetworks();
+  const network = await makeOuterNetwork();
+  try {
+    await BenchServer.removeStale(network.enter, cacheFolder);
+    const server = new BenchServer(network.enter, cacheFolder, settings);
+    try {
+      await server.start(interrupted);
+      const child = Bun.spawn([...server.enter, process.execPath, program], {
+        // Not as an argument, which everybody on the machine can read.
+        stdin: new TextEncoder().encode(JSON.stringify(taskFor(server))),
+        stdout: "inherit",
+        stderr: "inherit",
+        signal: interrupted,
+      });
+      return await child.exited;
+    } finally {
+      await server.remove();
+    }
+  } finally {
+    await network.remove();
+  }
+}
