@@ -6,7 +6,9 @@
 /** How long the ready pool rests after a start ahead that failed, and after the first that is taken in a while. */
 export const READY_RETRY_MS = 5_000;
 export const READY_REFILL_DELAY_MS = 100;
-/** Nobody has taken any for so long: what makes the next commands faster can be done. */
+/** Nobody has taken any for so long: one can run a first command ahead, which makes the next one most faster. */
+export const READY_GAP_MS = 50;
+/** And for so long: all that makes the next commands faster can be done. */
 export const READY_QUIET_MS = 250;
 /** So many of a template, and all that are kept in any case, have run a first command. */
 export const READY_REHEARSED_MIN = 4;

@@ -4,6 +4,7 @@ import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import type { SandboxKind } from "../host.ts";
 import {
   READY_BURST_MS,
+  READY_GAP_MS,
   READY_HALVED_MS,
   READY_HELD_MS,
   READY_LOOK_MS,
@@ -279,6 +280,20 @@ test("rehearsals wait until nobody asks and the machine has little to do", async
   const id = [...f.machine.keys()].find((each) => each.startsWith("booted"));
   expect(f.rehearsed).toEqual(Array(3).fill(`${id} runs`));
   expect(f.machine.get(id ?? "")).toBe("stands still");
+});
+
+test("in a gap between those who take some, each is rehearsed once", async () => {
+  pool.keep([{ ...plain, count: 3 }]);
+  await f.filled();
+  f.rehearsed.length = 0;
+  await ask();
+  await f.pass(READY_REFILL_DELAY_MS);
+  await ask();
+  const made = [await f.endStart(), await f.endStart()];
+  await f.pass(READY_GAP_MS - 1);
+  expect(f.rehearsed).toEqual([]);
+  await f.pass(1);
+  expect(f.rehearsed).toEqual(made.map((id) => `${id} runs`));
 });
 
 test("of many only some are rehearsed, or as many as are kept in any case, and these are given out first", async () => {

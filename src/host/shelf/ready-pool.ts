@@ -14,6 +14,7 @@ import { described, type Log } from "../../work/log.ts";
 import type { KeptReady } from "../host.ts";
 import {
   READY_DISCARDS_AT_ONCE,
+  READY_GAP_MS,
   READY_LOOK_MS,
   READY_QUIET_MS,
   READY_REFILL_DELAY_MS,
@@ -258,13 +259,13 @@ export class ReadyPool {
     });
   }
 
-  /** While nobody asks for anything, one after another. */
+  /** In gaps between those who ask, one after another. */
   #rehearseSome(now: number): void {
     const stocks = [...this.#stocks.values()];
     if (this.#served > 0 || stocks.some(({ making }) => making.size > 0)) return;
     const stock = stocks.find(({ unrehearsed }) => unrehearsed !== undefined);
     if (stock?.unrehearsed === undefined) return;
-    const quietIn = this.#parts.isBusy() ? READY_LOOK_MS : this.#takenAt + READY_QUIET_MS - now;
+    const quietIn = this.#parts.isBusy() ? READY_LOOK_MS : this.#takenAt + READY_GAP_MS - now;
     if (quietIn > 0) this.#lookIn(quietIn);
     else this.#rehearseOne(stock, stock.unrehearsed);
   }
@@ -280,7 +281,11 @@ export class ReadyPool {
 
   async #rehearse(stock: Stock, making: Making, id: string): Promise<void> {
     try {
-      for (let times = 0; times < REHEARSALS && !making.isClaimed; times++) await this.#parts.rehearse(id);
+      for (let times = 0; times < REHEARSALS && !making.isClaimed; times++) {
+        await this.#parts.rehearse(id);
+        // The first time counts most: in a gap, it is the turn of the next one.
+        if (this.#parts.clock.now() - this.#takenAt < READY_QUIET_MS) return;
+      }
     } catch {
       // It is as good a sandbox without.
       stock.canRehearse = false;
