@@ -37,6 +37,8 @@ export const EDITS = {
    */
   weakened: (spec) => ({
     ...spec,
+    // The filter may stand here.
+    annotations: {},
     process: {
       ...spec.process,
       // Its own name is in a file that everybody reads.

@@ -31,6 +31,7 @@ import type {
 } from "../runtime.ts";
 import { endRestores, sandboxCgroups, waitForDump } from "../tool-work.ts";
 import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
+import { CompiledFilter } from "./compiled-filter.ts";
 import { Criu } from "./criu.ts";
 import { removeRestoreFolders } from "./criu-leftovers.ts";
 import { Crun } from "./crun.ts";
@@ -56,6 +57,7 @@ export class CrunRuntime implements Runtime {
   readonly #mounts: Mounts;
   readonly #crun: Crun;
   readonly #criu: Criu;
+  readonly #filter = new CompiledFilter();
 
   private constructor(data: DataFolder, mounts: Mounts, crun: Crun, criu: Criu) {
     this.#data = data;
@@ -73,12 +75,14 @@ export class CrunRuntime implements Runtime {
   async create(sandbox: NewSandbox): Promise<CreatedWalls> {
     const cgroupV1 = cgroupLayout() !== "v2";
     const spec = ociSpec({ ...sandbox, cgroupV1 });
-    writeFileSync(join(sandbox.folder, "config.json"), specText(spec), { mode: 0o600 });
+    const text = specText(spec, this.#filter.base64);
+    writeFileSync(join(sandbox.folder, "config.json"), text, { mode: 0o600 });
     // Several at once would each make the cgroup above them, and one would find it there and not yet usable.
     if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
     const pid = await this.#crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {
       throw volumeFault(sandbox.volumes, cause) ?? cause;
     });
+    this.#filter.learnFrom(join(this.#crun.stateFolder, sandbox.id));
     demandInPlace(pid, sandbox.volumes);
     // Not by the spec: crun would take them before it makes the user namespace, for which they would hold as a whole.
     limitUsers(pid, sandbox.userLimits);

@@ -24,6 +24,13 @@ test("the text that crun reads says all of it, the filter among it, and nothing 
   expect(read.linux.seccomp.syscalls.length).toBeGreaterThan(10);
 });
 
+test("a filter that is ready made stands in the place of its profile, and all else stays", () => {
+  const { annotations, ...read } = JSON.parse(specText(spec, "AAAAAAAAAAA="));
+  expect(annotations).toEqual({ "run.oci.seccomp_bpf_data": "AAAAAAAAAAA=" });
+  const { seccomp: _, ...linux } = JSON.parse(JSON.stringify(spec.linux));
+  expect(read).toEqual({ ...JSON.parse(JSON.stringify(spec)), linux });
+});
+
 test("no two folders are mounted from one place in the same way: CRIU may restore the second without its flags", () => {
   const bound = spec.mounts.filter(({ type }) => type === "bind");
   const ways = bound.map(({ source, options }) => `${source} ${options.join()}`);

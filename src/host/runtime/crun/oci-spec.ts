@@ -9,6 +9,7 @@ import { namespaceSettings } from "../../network/namespace-settings.ts";
 import { ID_COUNT } from "../../system/id-range.ts";
 import { CPU_PERIOD_US, firstProcess, GUEST_COMMAND, guestEnvironment } from "../guest-process.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
+import { FILTER_ANNOTATION } from "./compiled-filter.ts";
 import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./image/lasting-memory.ts";
 import { seccompProfile } from "./seccomp.ts";
 
@@ -83,10 +84,15 @@ export function ociSpec(input: SpecInput) {
   };
 }
 
-/** As JSON, with the filter as it was written once: four fifths of the text. */
-export function specText(spec: ReturnType<typeof ociSpec>): string {
+/**
+ * As JSON. The filter is as it was written once, which is four fifths of the text, or ready made, in the place of its
+ * profile.
+ */
+export function specText(spec: ReturnType<typeof ociSpec>, compiledFilter?: string): string {
   const { linux, ...others } = spec;
   const { seccomp: _, ...rest } = linux;
+  if (compiledFilter !== undefined)
+    return JSON.stringify({ ...others, annotations: { [FILTER_ANNOTATION]: compiledFilter }, linux: rest });
   const parts = [JSON.stringify(others), JSON.stringify(rest)].map((text) => text.slice(0, -1));
   return `${parts.join(',"linux":')},"seccomp":${seccompProfile().text}}}`;
 }

@@ -1,0 +1,37 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CompiledFilter } from "./compiled-filter.ts";
+
+let folder = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "sandlot-filter-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function learnt(...contents: Uint8Array[]): string | undefined {
+  const filter = new CompiledFilter();
+  for (const content of contents) {
+    writeFileSync(join(folder, "seccomp.bpf"), content);
+    filter.learnFrom(folder);
+  }
+  return filter.base64;
+}
+
+test("the filter that crun has made for one sandbox is there for the next", () => {
+  const made = crypto.getRandomValues(new Uint8Array(6000));
+  expect(Buffer.from(learnt(made) ?? "", "base64")).toEqual(Buffer.from(made));
+  expect(learnt(made, new Uint8Array(8))).toBe(Buffer.from(made).toString("base64"));
+});
+
+test("what is no filter is not taken for one", () => {
+  for (const bytes of [0, 7, 6001, 8 * 4097]) expect(learnt(new Uint8Array(bytes))).toBeUndefined();
+  expect(learnt(new Uint8Array(0), new Uint8Array(8))).toBe("AAAAAAAAAAA=");
+});
+
+test("without one, crun makes it", () => {
+  const filter = new CompiledFilter();
+  filter.learnFrom(join(folder, "gone"));
+  expect(filter.base64).toBeUndefined();
+});
