@@ -46,7 +46,8 @@ describe("when nobody listens on the port", () => {
     expect(await response.json()).toMatchObject({ sandboxId: SANDBOX, port, code: 502 });
     expect(tookMs).toBeGreaterThan(900);
     expect(tookMs).toBeLessThan(1900);
-    expect(edge.forwardsAsked).toBe(5);
+    // Five; one more when a timer is a little early, one less when each try takes its time.
+    expect(edge.forwardsAsked).toBeWithin(4, 7);
   });
 
   test("a service that starts meanwhile gets the request with its whole body", async () => {

@@ -46,7 +46,7 @@ afterAll(() => {
 });
 
 function demandSuccess(command: string[]): void {
-  const { success, stderr } = Bun.spawnSync(command, { timeout: 10_000 });
+  const { success, stderr } = Bun.spawnSync(command, { timeout: 60_000 });
   if (!success) throw new Error(`${command[0]}: ${stderr.toString()}`);
 }
 

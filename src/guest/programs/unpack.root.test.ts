@@ -280,7 +280,7 @@ describe("archives of other programs", () => {
       writeFileSync(join(context, "app/sub", name), "x".repeat(1000));
       const archive = join(lab, `${format}.tar`);
       const made = Bun.spawnSync(["tar", `--format=${format}`, "-C", context, "-cf", archive, "app"], {
-        timeout: 10_000,
+        timeout: 60_000,
       });
       expect(made.stderr.toString()).toBe("");
       const target = join(lab, `to-${format}`);
@@ -297,7 +297,7 @@ describe("archives of other programs", () => {
 describe("as a program", () => {
   const run = (...args: string[]) => {
     const command = [process.execPath, join(import.meta.dir, "../main.ts"), ...args];
-    const { exitCode, stdout, stderr } = Bun.spawnSync(command, { timeout: 10_000 });
+    const { exitCode, stdout, stderr } = Bun.spawnSync(command, { timeout: 60_000 });
     return { exitCode, stdout: stdout.toString(), stderr: stderr.toString() };
   };
 

@@ -167,7 +167,8 @@ test("the mount thread keeps no descriptor of what it has mapped, also when a mo
     const missing = [...lowers, { folder: join(at, "missing"), ids: "plain" } as const];
     await expect(withRoot(disk, missing, () => undefined, OWN)).rejects.toThrow("ENOENT");
   }
-  expect(descriptors()).toBe(before);
+  // What others in this process had open may have been closed meanwhile.
+  expect(descriptors()).toBeLessThanOrEqual(before);
 });
 
 test("a fresh disk gets the files that are its own, and everybody inside reads them", async () => {

@@ -18,6 +18,8 @@ const folder = mkdtempSync(join(tmpdir(), "relay-"));
 // Others than root must be able to pass through it.
 chmodSync(folder, 0o711);
 const closed = { ranges: ["10.0.0.0/8"] };
+/** What lies in buffers of the kernel when a hundred take nothing. */
+const SENT_MIN_BYTES = 20 * 1024 * 1024;
 const complaints: string[] = [];
 let table: NameTable;
 let outside: Outside;
@@ -121,10 +123,10 @@ test("a hundred downloads that nobody reads take little memory", async () => {
   await until("nothing moves any more", async () => {
     const before = source.sentBytes();
     await Bun.sleep(200);
-    return source.connections.length === 100 && source.sentBytes() === before;
+    // What stands still before that only waits for its turn.
+    return source.connections.length === 100 && before > SENT_MIN_BYTES && source.sentBytes() === before;
   });
   const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pidOfRelay()}/status`, "utf8")) ?? [];
-  expect(source.sentBytes()).toBeGreaterThan(20 * 1024 * 1024);
   expect(Number(kilobytes)).toBeLessThan(250 * 1024);
   await relay.set(SANDBOX, null);
 });

@@ -230,7 +230,8 @@ while True: swap(-100, b"real", -100, b"link", 2)
     try {
       while (!existsSync(join(tree, "begun"))) await Bun.sleep(1);
       const seen = new Set<string>();
-      for (let round = 0; round < 100; round++) {
+      // Whoever changes their places may not get a turn for so long.
+      for (let round = 0; round < 100 || (!seen.has("mine") && round < 10_000); round++) {
         seen.add(await text("/real/secret").catch(({ status }) => String(status)));
         await write("/real/secret", "mine", { force: true }).catch(() => undefined);
         await f.content.list(VOLUME, "/", 3).catch(() => undefined);
