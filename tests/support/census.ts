@@ -85,7 +85,9 @@ function processesIn(cgroup: string): number[] {
   for (const name of readdirSync("/proc")) {
     if (!/^\d+$/.test(name)) continue;
     try {
-      if (readFileSync(`/proc/${name}/cgroup`, "utf8").includes(`${cgroup}/`)) found.add(Number(name));
+      if (!readFileSync(`/proc/${name}/cgroup`, "utf8").includes(`${cgroup}/`)) continue;
+      // One that has ended holds nothing; its entry goes when the machine's first process has a turn.
+      if (!/^State:\s+[ZX]/m.test(readFileSync(`/proc/${name}/status`, "utf8"))) found.add(Number(name));
     } catch {
       // It ended while we looked.
     }

@@ -36,7 +36,7 @@ const NAMES = [
 /** After these shell commands, in a mount namespace of its own. */
 async function sandlot(command: string, dataFolder: string, before = "true") {
   const argv = ["unshare", "--mount", "sh", "-c", `${before} && exec "$@"`, "sh", process.execPath, MAIN, command];
-  return await attempt(argv, { env: serverEnv(dataFolder), timeoutMs: 55_000 });
+  return await attempt(argv, { env: serverEnv(dataFolder), timeoutMs: 110_000 });
 }
 
 test("on a machine that can run sandboxes, every line is ok or degraded, and CRIU has moved a real sandbox", async () => {

@@ -220,7 +220,7 @@ test("in a real sandbox a program runs as any process, and what base has stays",
       guestProgram("add-user", { name: "user", sudo: true }),
     ]) {
       const command = { argv: [cmd, ...args] as [string, ...string[]], user: "root", cwd, envVars: envs };
-      const end = await commands.run(command, () => undefined, AbortSignal.timeout(10_000));
+      const end = await commands.run(command, () => undefined, AbortSignal.timeout(60_000));
       expect(end).toEqual({ exitCode: 0, signal: "" });
     }
     expect(await shell(here.data, id, "su user -c 'sudo -n id -u'")).toBe("0");

@@ -87,7 +87,14 @@ function runsc(args: string[]): Promise<string> {
 
 async function processStates(id: string): Promise<string[]> {
   const processes = await processesBelow(freezerOf(cgroupOf(id)));
-  return processes.map((pid) => readFileSync(`/proc/${pid}/status`, "utf8"));
+  return processes.flatMap((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/status`, "utf8");
+    } catch {
+      // It ended while we looked.
+      return [];
+    }
+  });
 }
 
 beforeAll(async () => {
@@ -326,7 +333,8 @@ describe.each(WALLS)("%s", (name) => {
         expect(environment).toContain(`SANDLOT_CPU_COUNT=${written.size.cpuCount}`);
         // What is shown to it is the machine's file, whatever that says by now.
         expect(readFileSync(`/proc/${pid}/root${CONTROL_SECRET_FILE}`, "utf8")).toBe("another");
-        expect(await processesBelow(freezerOf(written.cgroup))).toHaveLength(processes);
+        const restored = async () => (await processesBelow(freezerOf(written.cgroup))).length;
+        await until("there are as many, and nobody who restored them", async () => (await restored()) === processes);
         expect(await goesOn(written.cgroup)).toBe(true);
         const links = await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "ip", "-brief", "link", "show", "lo"]);
         expect(links).toContain("UP");
