@@ -237,17 +237,21 @@ test("over HTTP/2 each request has the peer's address, and is counted while it i
 });
 
 describe("a connection that takes its time", () => {
-  /** One whose socket only remembers that it was cut. */
-  function connection(answer: (request: ClientRequest) => void) {
+  /** One whose socket only remembers that it was cut, and takes so much at a time. */
+  function connection(
+    answer: (request: ClientRequest) => void,
+    { takes = Number.POSITIVE_INFINITY, isStopping = false } = {},
+  ) {
     let isCut = false;
     const socket = {
       setKeepAlive: () => true,
       terminate: () => {
         isCut = true;
       },
-      write: (bytes: Buffer) => bytes.length,
+      end: () => undefined,
+      write: (bytes: Buffer) => Math.min(bytes.length, takes),
     };
-    const owner = { handle: answer, isSecure: false, idleMs: EDGE_IDLE_MS, isStopping: false };
+    const owner = { handle: answer, isSecure: false, idleMs: EDGE_IDLE_MS, isStopping };
     const own = new Http1Connection(socket as unknown as Socket<unknown>, owner);
     const isCutAfter = (ms: number) => {
       own.look(performance.now() + ms);
@@ -280,5 +284,23 @@ describe("a connection that takes its time", () => {
     const unread = connection(ok);
     unread.own.data(request);
     expect(unread.isCutAfter(EDGE_CLOSE_MS + SOON)).toBe(true);
+  });
+
+  test("for its last answer has as long as between two requests, unless we are about to stop", () => {
+    const request = Buffer.from(`GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
+    const slow = connection(ok, { takes: 1 });
+    slow.own.data(request);
+    expect(slow.isCutAfter(EDGE_CLOSE_MS + SOON)).toBe(false);
+    expect(slow.isCutAfter(EDGE_IDLE_MS + SOON)).toBe(true);
+    const late = connection(ok, { takes: 1, isStopping: true });
+    late.own.data(request);
+    expect(late.isCutAfter(EDGE_CLOSE_MS + SOON)).toBe(true);
+    const inTheWay = connection(ok, { takes: 1 });
+    inTheWay.own.data(request);
+    inTheWay.own.finish();
+    expect(inTheWay.isCutAfter(EDGE_CLOSE_MS + SOON)).toBe(true);
+    const whole = connection(ok);
+    whole.own.data(request);
+    expect(whole.isCutAfter(EDGE_CLOSE_MS + SOON)).toBe(true);
   });
 });

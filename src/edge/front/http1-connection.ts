@@ -79,7 +79,8 @@ export class Http1Connection implements RequestConnection {
 
   /** No more requests; what is being answered is finished. */
   finish(): void {
-    if (!this.isBusy) this.#close("end");
+    if (this.#ending !== undefined) this.hurry();
+    else if (!this.isBusy) this.#close("end");
   }
 
   cut(): void {
@@ -222,13 +223,16 @@ export class Http1Connection implements RequestConnection {
   #close(how: "end" | "linger"): void {
     if (this.#closed || this.#ending !== undefined) return;
     this.#ending = how;
-    this.#deadlineMs = performance.now() + EDGE_CLOSE_MS;
+    // Who wants no further request takes the answer to the last one no faster than others do.
+    const mayTakeLong = how === "end" && !this.#owner.isStopping;
+    this.#deadlineMs = performance.now() + (mayTakeLong ? this.#owner.idleMs : EDGE_CLOSE_MS);
     this.resume();
     if (this.#unsent.isEmpty) this.#leave();
   }
 
   /** One whose bytes have not all been read would be reset by the kernel, and the client lose what it was answered. */
   #leave(): void {
+    this.#deadlineMs = performance.now() + EDGE_CLOSE_MS;
     if (this.#ending === "linger") this.#socket.shutdown();
     else this.#socket.end();
   }
