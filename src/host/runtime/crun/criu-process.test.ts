@@ -45,6 +45,30 @@ test("one that ends by itself has failed for no reason of ours", async () => {
   expect(await criu.do(REQUEST, {})).toEqual({ success: false, exitCode: 3, reason: undefined });
 });
 
+test("nothing that was begun for one that is killed meanwhile goes on when it is over", async () => {
+  const criu = await start("dies");
+  const [begun, atStage] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const beside = Promise.withResolvers<void>();
+  const work = async () => {
+    criu.beside(beside.promise);
+    begun.resolve();
+    await atStage.promise;
+  };
+  expect(await criu.do(REQUEST, { "pre-restore": work })).toMatchObject({ success: false, exitCode: 4 });
+  await begun.promise;
+  let isOver = false;
+  const over = criu[Symbol.asyncDispose]().then(() => {
+    isOver = true;
+  });
+  for (const end of [atStage.resolve, () => beside.reject(new Error("in vain"))]) {
+    await criu.ended;
+    await Bun.sleep(0);
+    expect(isOver).toBe(false);
+    end();
+  }
+  await over;
+});
+
 test("one that nobody asked for anything ends when it is not needed", async () => {
   const criu = await start("restores");
   await criu[Symbol.asyncDispose]();

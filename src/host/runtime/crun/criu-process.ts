@@ -25,6 +25,8 @@ export class CriuProcess implements AsyncDisposable {
   readonly #ended: ReturnType<typeof attempt>;
   readonly #succeeded = Promise.withResolvers<void>();
   #stages: Stages = {};
+  /** Never rejects. */
+  readonly #beside: Promise<unknown>[] = [];
   #pid = 0;
   #hasSucceeded = false;
   #reason: unknown;
@@ -54,7 +56,7 @@ export class CriuProcess implements AsyncDisposable {
     // Bun takes this; its types have it, but not here.
     const socket = await Bun.connect(ours as unknown as Bun.UnixSocketOptions<undefined>);
     const started = new CriuProcess(socket, ended);
-    hear = (message) => void started.#hear(message);
+    hear = (message) => started.beside(started.#hear(message));
     return started;
   }
 
@@ -72,10 +74,18 @@ export class CriuProcess implements AsyncDisposable {
     return exitCode === 0 ? { success: true, pid: this.#pid } : { success: false, exitCode, reason: this.#reason };
   }
 
+  /** What is done beside it, also at a stage: it does not go on when this is disposed of, even if CRIU was killed. */
+  beside(work: Promise<unknown>): void {
+    this.#beside.push(work.catch(() => undefined));
+  }
+
   /** One that has not been asked for anything ends; any other has ended, or is about to after a success. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#socket.end();
     if (!this.#hasSucceeded) await this.ended;
+    // What it may have said at last is heard by nobody.
+    this.#stages = {};
+    await Promise.all(this.#beside);
   }
 
   /** Resolves when nothing is left of it. */

@@ -209,13 +209,12 @@ export class Criu {
       // Beside the mounts.
       [NAMESPACES_MADE]: async (pid) => {
         plugged = restore.plug(pid);
-        plugged.catch(() => undefined);
+        criu.beside(plugged);
       },
       [MOUNTS_MADE]: () => watch.during(async () => plugged),
     });
     if (done.success) return done.pid;
-    // Neither goes on when this is over; and who was kept waiting in vain hears why.
-    await plugged?.catch(() => undefined);
+    // Who was kept waiting in vain hears why.
     await restore.prepared;
     if (stalled && restore.shared && existsSync(join(images, LOCKS_IMAGE))) throw lockedByAnother();
     if (stalled) throw new Fault(500, `CRIU stood still for ${RESTORE_STALLED_MS} ms while it restored ${restore.id}`);

@@ -27,6 +27,7 @@ function say(bytes: string): void {
 function stage(name: string, pid = ""): void {
   const told = `0a${hexLength(name)}${Buffer.from(name).toString("hex")}${pid}`;
   say(`080610012a${hexLength(Buffer.from(told, "hex"))}${told}`);
+  if (part === "dies") process.exit(4);
   if (hear() !== GO_ON) process.exit(1);
 }
 
