@@ -52,6 +52,8 @@ export const MULTIPART_PARTS_MAX = 10_000;
 export const FILE_READ_CHUNK_BYTES = 256 * 1024;
 /** Of one upload, while others of its bytes are being written; above it, the client is held back. */
 export const UPLOAD_WAITING_MAX_BYTES = 512 * 1024;
+/** Counted for each piece that waits besides its bytes: a body of many parts may consist of tiny ones. */
+export const UPLOAD_PIECE_OVERHEAD_BYTES = 128;
 /** Bytes carried between two collections of the guest's garbage. */
 export const GARBAGE_MAX_BYTES = 16 * 1024 * 1024;
 /** Counted for each message of a stream besides its bytes: what making it leaves behind, whatever its size. */

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { UPLOAD_WAITING_MAX_BYTES } from "../limits.ts";
+import { UPLOAD_PIECE_OVERHEAD_BYTES, UPLOAD_WAITING_MAX_BYTES } from "../limits.ts";
 import { GatheredWrites } from "./gathered-writes.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gathered-"));
@@ -69,12 +69,18 @@ test("what comes while a write is under way goes together", async () => {
   expect([file.calls, file.written.map(String)]).toEqual([2, ["0", "123456789"]]);
 });
 
-test("who brings more than may wait is held back", async () => {
+test.each([
+  ["bytes", 1, UPLOAD_WAITING_MAX_BYTES],
+  ["pieces", UPLOAD_WAITING_MAX_BYTES / UPLOAD_PIECE_OVERHEAD_BYTES, 1],
+])("who brings more %s than may wait is held back", async (_, count, bytes) => {
   const file = new SlowFile(Number.POSITIVE_INFINITY);
   const writes = new GatheredWrites(file.handle);
   await writes.take(new Uint8Array(1));
   let isTaken = false;
-  const taking = writes.take(new Uint8Array(UPLOAD_WAITING_MAX_BYTES)).then(() => {
+  const bring = async () => {
+    for (let nth = 0; nth < count; nth += 1) await writes.take(new Uint8Array(bytes));
+  };
+  const taking = bring().then(() => {
     isTaken = true;
   });
   await Bun.sleep(1);

@@ -3,7 +3,7 @@
  * waits, and goes together with the next. So whoever has the pieces reads on, and there are fewer calls than pieces.
  */
 import type { FileHandle } from "node:fs/promises";
-import { UPLOAD_WAITING_MAX_BYTES } from "../limits.ts";
+import { UPLOAD_PIECE_OVERHEAD_BYTES, UPLOAD_WAITING_MAX_BYTES } from "../limits.ts";
 import { discard } from "../system/garbage.ts";
 
 export class GatheredWrites {
@@ -22,7 +22,7 @@ export class GatheredWrites {
   async take(piece: Uint8Array): Promise<void> {
     this.#throwIfFailed();
     this.#waiting.push(piece);
-    this.#waitingBytes += piece.length;
+    this.#waitingBytes += piece.length + UPLOAD_PIECE_OVERHEAD_BYTES;
     this.#writing ??= this.#write();
     while (this.#waitingBytes >= UPLOAD_WAITING_MAX_BYTES && this.#writing !== undefined) await this.#writing;
     this.#throwIfFailed();
