@@ -14,7 +14,7 @@ function learnt(...contents: Uint8Array[]): string | undefined {
   const filter = new CompiledFilter();
   for (const content of contents) {
     writeFileSync(join(folder, "seccomp.bpf"), content);
-    filter.learnFrom(folder);
+    filter.check(folder, undefined);
   }
   return filter.base64;
 }
@@ -32,6 +32,15 @@ test("what is no filter is not taken for one", () => {
 
 test("without one, crun makes it", () => {
   const filter = new CompiledFilter();
-  filter.learnFrom(join(folder, "gone"));
+  filter.check(join(folder, "gone"), undefined);
+  expect(filter.base64).toBeUndefined();
+});
+
+test("a crun that does not take one ready made is told so, and makes the next ones", () => {
+  const filter = new CompiledFilter();
+  writeFileSync(join(folder, "seccomp.bpf"), new Uint8Array(8));
+  filter.check(folder, undefined);
+  filter.check(folder, filter.base64);
+  expect(() => filter.check(join(folder, "gone"), filter.base64)).toThrow("did not take the filter");
   expect(filter.base64).toBeUndefined();
 });

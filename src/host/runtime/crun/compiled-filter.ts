@@ -5,6 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { Fault } from "../../../contract/fault.ts";
 
 /** Which crun takes instead of a profile, in base64. */
 export const FILTER_ANNOTATION = "run.oci.seccomp_bpf_data";
@@ -23,15 +24,28 @@ export class CompiledFilter {
     return this.#base64;
   }
 
-  /** From the folder of a container that crun has made from the profile. Without one, crun goes on making it. */
-  learnFrom(stateFolder: string): void {
-    if (this.#base64 !== undefined) return;
-    try {
-      const filter = readFileSync(join(stateFolder, FILTER_FILE));
-      const isWhole = filter.length > 0 && filter.length % INSTRUCTION_BYTES === 0;
-      if (isWhole && filter.length <= INSTRUCTIONS_MAX * INSTRUCTION_BYTES) this.#base64 = filter.toString("base64");
-    } catch {
-      // A crun that keeps it elsewhere.
+  /**
+   * Sees what crun keeps of a container that it has made: from the profile, or with `given`, which crun has to keep as
+   * it is. One that does not know how to take it would leave the sandbox without a filter.
+   */
+  check(stateFolder: string, given: string | undefined): void {
+    const kept = filterIn(stateFolder);
+    if (given !== undefined && kept !== given) {
+      this.#base64 = undefined;
+      throw new Fault(500, "crun did not take the filter of system calls that it was given ready made");
     }
+    this.#base64 ??= kept;
   }
+}
+
+/** Undefined: there is none, or this crun keeps it elsewhere. */
+function filterIn(stateFolder: string): string | undefined {
+  let filter: Buffer;
+  try {
+    filter = readFileSync(join(stateFolder, FILTER_FILE));
+  } catch {
+    return undefined;
+  }
+  const isWhole = filter.length > 0 && filter.length % INSTRUCTION_BYTES === 0;
+  return isWhole && filter.length <= INSTRUCTIONS_MAX * INSTRUCTION_BYTES ? filter.toString("base64") : undefined;
 }

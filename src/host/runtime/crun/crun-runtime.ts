@@ -75,14 +75,14 @@ export class CrunRuntime implements Runtime {
   async create(sandbox: NewSandbox): Promise<CreatedWalls> {
     const cgroupV1 = cgroupLayout() !== "v2";
     const spec = ociSpec({ ...sandbox, cgroupV1 });
-    const text = specText(spec, this.#filter.base64);
-    writeFileSync(join(sandbox.folder, "config.json"), text, { mode: 0o600 });
+    const filter = this.#filter.base64;
+    writeFileSync(join(sandbox.folder, "config.json"), specText(spec, filter), { mode: 0o600 });
     // Several at once would each make the cgroup above them, and one would find it there and not yet usable.
     if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
     const pid = await this.#crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {
       throw volumeFault(sandbox.volumes, cause) ?? cause;
     });
-    this.#filter.learnFrom(join(this.#crun.stateFolder, sandbox.id));
+    this.#filter.check(join(this.#crun.stateFolder, sandbox.id), filter);
     demandInPlace(pid, sandbox.volumes);
     // Not by the spec: crun would take them before it makes the user namespace, for which they would hold as a whole.
     limitUsers(pid, sandbox.userLimits);
