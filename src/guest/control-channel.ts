@@ -20,12 +20,14 @@ import type { MeminfoFile } from "./system/meminfo-file.ts";
 import { takeOwnIdentity } from "./system/own-identity.ts";
 import { quote } from "./system/quote.ts";
 import { systemCode } from "./system/rpc-fault.ts";
+import { wholeNumber } from "./system/whole-number.ts";
 import { matchesAny } from "./users/access.ts";
 import { publishInternalVariables } from "./users/environment.ts";
 import { parseSettings, type SettingsKeeper } from "./users/settings.ts";
 
 const PORT_MAX = 65_535;
 const NEWLINE = 10;
+const POSITION_DIGITS_MAX = 15;
 
 export interface ControlChannel {
   /** Whether this request comes from the host. Any other request for these paths is one for an unknown path. */
@@ -124,8 +126,8 @@ function listen({ settings, journal }: Controlled, query: URLSearchParams): Resp
   if (settings.areLost) {
     throw new Fault(SETTINGS_LOST_STATUS, "this guest's settings were damaged: configure it before you listen");
   }
-  const after = query.get("after") ?? "";
-  const stream = journal.listen(query.get("journal") ?? "", /^\d{1,15}$/.test(after) ? Number(after) : 0);
+  const after = wholeNumber(query.get("after") ?? undefined, POSITION_DIGITS_MAX) ?? 0;
+  const stream = journal.listen(query.get("journal") ?? "", after);
   return new Response(stream, { headers: { "Content-Type": "application/x-ndjson" } });
 }
 

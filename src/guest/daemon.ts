@@ -13,25 +13,29 @@ import { logError, mirrorLog } from "./system/log.ts";
 import { MeminfoFile } from "./system/meminfo-file.ts";
 import { Meter } from "./system/metrics.ts";
 import { takeOwnIdentity } from "./system/own-identity.ts";
+import { wholeNumber } from "./system/whole-number.ts";
 import { Accounts } from "./users/accounts.ts";
 import { SettingsKeeper } from "./users/settings.ts";
 
 /** Bun takes no more; streams switch it off for themselves. */
 const IDLE_CONNECTION_SECONDS = 255;
 
+/** Of variables for this program alone. */
+const OWN_PREFIXES = ["SANDLOT_", "BUN_", "MIMALLOC_"];
+const LIBRARIES = "LD_LIBRARY_PATH";
+/** Of a variable that is a number. */
+const DIGITS_MAX = 9;
+
 /** Reads the guest's own variables and removes them, so that nothing of this program can hand them on. */
 function takeVariables(): (name: string) => string | undefined {
   // What is meant for this program alone: no process of a user inherits it.
-  const own = Object.entries(process.env).filter(([name]) =>
-    /^(?:SANDLOT_|BUN_|MIMALLOC_|LD_LIBRARY_PATH$)/.test(name),
-  );
-  for (const [name] of own) delete process.env[name];
-  const taken = new Map(own);
+  const taken = new Map<string, string | undefined>();
+  for (const name of Object.keys(process.env)) {
+    if (name !== LIBRARIES && !OWN_PREFIXES.some((prefix) => name.startsWith(prefix))) continue;
+    taken.set(name, process.env[name]);
+    delete process.env[name];
+  }
   return (name) => taken.get(name) || undefined;
-}
-
-function wholeNumber(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined;
 }
 
 export function runDaemon(): void {
@@ -41,6 +45,7 @@ export function runDaemon(): void {
   process.umask(0o022);
 
   const variable = takeVariables();
+  const numeric = (name: string) => wholeNumber(variable(name), DIGITS_MAX);
   const stateFolder = variable("SANDLOT_STATE_DIR");
   const journal = new Journal();
   mirrorLog((level, message) => journal.note("runtime", level, message));
@@ -48,7 +53,7 @@ export function runDaemon(): void {
   if (settings.sandboxId !== "") journal.note("runtime", "warn", "The runtime was started again");
   else if (variable("SANDLOT_COPY") !== undefined) takeOwnIdentity();
   const accounts = new Accounts();
-  const meter = new Meter(wholeNumber(variable("SANDLOT_CPU_COUNT")), wholeNumber(variable("SANDLOT_MEMORY_MB")));
+  const meter = new Meter(numeric("SANDLOT_CPU_COUNT"), numeric("SANDLOT_MEMORY_MB"));
   const meminfoFile = new MeminfoFile(variable("SANDLOT_MEMORY_FILE"), () => meter.memory());
   const start = { path: process.env.PATH, setpriv: variable("SANDLOT_SETPRIV") };
   const rpc = new LaterPart(async () => {
@@ -79,7 +84,7 @@ export function runDaemon(): void {
 
   Bun.serve({
     hostname: "0.0.0.0",
-    port: wholeNumber(variable("SANDLOT_GUEST_PORT")) ?? RUNTIME_PORT,
+    port: numeric("SANDLOT_GUEST_PORT") ?? RUNTIME_PORT,
     idleTimeout: IDLE_CONNECTION_SECONDS,
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch(request, server) {

@@ -30,8 +30,7 @@ interface Listener {
 }
 
 export class Journal {
-  /** Another one with every start of the guest, and in every copy of it. */
-  name = kernelUuid();
+  #name: string | undefined;
   readonly #keptMaxBytes: number;
   #kept: Kept[] = [];
   #keptBytes = 0;
@@ -68,7 +67,13 @@ export class Journal {
     this.#kept = [];
     this.#keptBytes = 0;
     this.#begin = this.#seq;
-    this.name = kernelUuid();
+    this.#name = undefined;
+  }
+
+  /** Another one with every start of the guest, and in every copy of it. Nobody needs it before somebody listens. */
+  get name(): string {
+    this.#name ??= kernelUuid();
+    return this.#name;
   }
 
   /** The stream of a host that knows the journal `known` up to the number `after`. It ends when another one listens. */

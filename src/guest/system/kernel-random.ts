@@ -8,7 +8,7 @@ const BYTES = "/dev/urandom";
 
 /** Of version 4. Not every kernel has them ready made. */
 export function kernelUuid(): string {
-  const hex = Buffer.from(kernelBytes(16)).toString("hex");
+  const hex = kernelBytes(16).toHex();
   const variant = (8 + (Number.parseInt(hex.charAt(16), 16) % 4)).toString(16);
   return [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, variant + hex.slice(17, 20), hex.slice(20)].join(
     "-",

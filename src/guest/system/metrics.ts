@@ -9,6 +9,7 @@
 import { readFileSync, type StatsFs, statfs } from "node:fs";
 import type { MemoryUse } from "../../contract/runtime/meminfo.ts";
 import { systemCode } from "./rpc-fault.ts";
+import { wholeNumber } from "./whole-number.ts";
 
 const MIB = 1024 * 1024;
 
@@ -100,7 +101,7 @@ function cpuUsedMs({ cgroup, proc }: MetricsFolders): number {
   if (v2 !== undefined) return v2 / 1000;
   // Where the two controllers are mounted together, either name may be missing.
   for (const controller of ["cpuacct", "cpu,cpuacct", "cpuacct,cpu"]) {
-    const v1 = wholeNumber(readIfThere(`${cgroup}/${controller}/cpuacct.usage`));
+    const v1 = numberIn(`${cgroup}/${controller}/cpuacct.usage`);
     if (v1 !== undefined) return v1 / 1e6;
   }
   return procCpuUsedMs(readIfThere(`${proc}/stat`));
@@ -149,30 +150,35 @@ interface ChargedMemory {
 }
 
 function chargedMemory(cgroup: string): ChargedMemory | undefined {
-  const v2 = wholeNumber(readIfThere(`${cgroup}/memory.current`));
+  const v2 = numberIn(`${cgroup}/memory.current`);
   if (v2 !== undefined) {
     const stat = readIfThere(`${cgroup}/memory.stat`);
-    const limit = wholeNumber(readIfThere(`${cgroup}/memory.max`));
+    const limit = numberIn(`${cgroup}/memory.max`);
     return { current: v2, file: counter(stat, "file") ?? 0, shmem: counter(stat, "shmem") ?? 0, limit };
   }
-  const v1 = wholeNumber(readIfThere(`${cgroup}/memory/memory.usage_in_bytes`));
+  const v1 = numberIn(`${cgroup}/memory/memory.usage_in_bytes`);
   if (v1 === undefined) return undefined;
   const stat = readIfThere(`${cgroup}/memory/memory.stat`);
-  const limit = wholeNumber(readIfThere(`${cgroup}/memory/memory.limit_in_bytes`));
+  const limit = numberIn(`${cgroup}/memory/memory.limit_in_bytes`);
   // The total_ counters include the cgroups below, as the usage does.
   const file = counter(stat, "total_cache") ?? counter(stat, "cache") ?? 0;
   const shmem = counter(stat, "total_shmem") ?? counter(stat, "shmem") ?? 0;
   return { current: v1, file, shmem, limit };
 }
 
-/** Undefined for what is not there and for words such as "max". */
-function wholeNumber(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d+\s*$/.test(text) ? Number(text) : undefined;
+/** Of a file with one number in it. */
+function numberIn(path: string): number | undefined {
+  return wholeNumber(readIfThere(path)?.trimEnd());
 }
 
+/** Of a file with a name and a number in each line. */
 function counter(text: string | undefined, name: string): number | undefined {
-  const value = new RegExp(`^${name} (\\d+)$`, "m").exec(text ?? "")?.[1];
-  return value === undefined ? undefined : Number(value);
+  const lines = `\n${text ?? ""}`;
+  const at = lines.indexOf(`\n${name} `);
+  if (at < 0) return undefined;
+  const begin = at + name.length + 2;
+  const end = lines.indexOf("\n", begin);
+  return wholeNumber(lines.slice(begin, end < 0 ? undefined : end));
 }
 
 function kilobytes(meminfo: string, name: string): number {

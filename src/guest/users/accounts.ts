@@ -27,17 +27,16 @@ class ParsedFile<T> {
   readonly #path: string;
   readonly #parse: (text: string) => T;
   #version = "";
-  #value: T;
+  #value: T | undefined;
 
   constructor(path: string, parse: (text: string) => T) {
     this.#path = path;
     this.#parse = parse;
-    this.#value = parse("");
   }
 
   read(): T {
     const version = this.#currentVersion();
-    if (version !== this.#version) {
+    if (this.#value === undefined || version !== this.#version) {
       this.#value = this.#parse(version === "" ? "" : readFileSync(this.#path, "utf8"));
       this.#version = version;
     }
