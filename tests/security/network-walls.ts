@@ -48,7 +48,7 @@ const everyWay = (address: string) => [`tcp ${address} 80`, `udp ${address} ${EC
 const outside = [...everyWay(OUTSIDE), `name ${OUTSIDE_NAME} 0`];
 
 async function answersThisMachine(url: string): Promise<boolean> {
-  return await fetch(url, { signal: AbortSignal.timeout(2_000) }).then(
+  return await fetch(url, { signal: AbortSignal.timeout(20_000) }).then(
     (answer) => answer.ok,
     () => false,
   );
@@ -81,13 +81,13 @@ export function holdNetworkWalls(server: () => TestServer, make: () => Promise<C
 
   test("the outside is reached by address and by name, over TCP, UDP and ICMP", async () => {
     await expectReached(open, outside);
-    const curl = (url: string) => open.commands.run(`curl -sS --connect-timeout 1 ${url}`);
+    const curl = (url: string) => open.commands.run(`curl -sS --connect-timeout 20 ${url}`);
     expect((await curl(`http://${OUTSIDE}/`)).stdout).toBe("hello from outside");
     expect((await curl(`http://${OUTSIDE_NAME}/`)).stdout).toBe("hello from outside");
   });
 
   test("so it is when nothing is said about the internet", async () => {
-    const { stdout } = await neighbour.commands.run(`curl -sS --connect-timeout 1 http://${OUTSIDE_NAME}/`);
+    const { stdout } = await neighbour.commands.run(`curl -sS --connect-timeout 20 http://${OUTSIDE_NAME}/`);
     expect(stdout).toBe("hello from outside");
   });
 

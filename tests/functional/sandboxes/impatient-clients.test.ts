@@ -11,7 +11,7 @@ import { refusalOf, until } from "../../support/until.ts";
 const server = sharedServer();
 /** Less than any of these takes. */
 const IMPATIENT = { requestTimeoutMs: 20 };
-const TRIES = 3;
+const TRIES = 6;
 const DONE_MS = 10_000;
 
 const create = (options = {}) => Sandbox.create({ ...server().options, timeoutMs: 300_000, ...options });

@@ -27,12 +27,14 @@ export async function statusOf(call: Promise<unknown>): Promise<string> {
   );
 }
 
-/** For ever. In one step, or in three where the kernel inside cannot do that. */
+/** For ever, and says when it has begun. In one step, or in three where the kernel inside cannot do that. */
 function swapping(one: string, other: string): string {
   return `import ctypes, os
 os.chdir("/v")
-swap = ctypes.CDLL(None).renameat2
-while swap(-100, b"${one}", -100, b"${other}", 2) == 0: pass
+swap = lambda: ctypes.CDLL(None).renameat2(-100, b"${one}", -100, b"${other}", 2) == 0
+swap()
+print("begun", flush=True)
+while swap(): pass
 while True:
     for old, new in (("${one}", "${one}-away"), ("${other}", "${one}"), ("${one}-away", "${other}")):
         try: os.rename(old, new)
@@ -44,8 +46,10 @@ export function holdAgainstSwaps({ server, volumes, volume, sandbox, rounds }: A
 
   async function whileSwapping(one: string, other: string, attack: () => Promise<void>): Promise<void> {
     await sandbox().files.write("/tmp/swap.py", swapping(one, other));
-    const options = { user: "root", background: true, timeoutMs: 0 } as const;
-    const swapper = await sandbox().commands.run("python3 /tmp/swap.py", options);
+    const begun = Promise.withResolvers<void>();
+    const options = { user: "root", background: true, timeoutMs: 0, onStdout: () => begun.resolve() } as const;
+    const swapper = await sandbox().commands.run("exec python3 -u /tmp/swap.py", options);
+    await begun.promise;
     await attack();
     await swapper.kill();
   }

@@ -1,10 +1,12 @@
 """
 Runs inside a sandbox: opens flows of every kind and tells what still passes on them once /tmp/phase exists.
 
-Arguments: a JSON list of flows, and a mark. Each flow has a "kind": "tcp" or "udp" to the echo of "address", "dns" to a
-name server by TCP, or "drip" and "udp-drip", which send by themselves without end; with "name" a drip comes over TLS
-from that server, with "host" by HTTP. Prints "open" when something has come on all of them. After /tmp/phase was
-written it reads what had come before, sends the mark on all but drips, and prints as JSON on which of them anything came.
+Arguments: a JSON list of flows, a mark, and a JSON list that says of each whether it should pass. Each flow has a
+"kind": "tcp" or "udp" to the echo of "address", "dns" to a name server by TCP, or "drip" and "udp-drip", which send by
+themselves without end; with "name" a drip comes over TLS from that server, with "host" by HTTP. Prints "open" when
+something has come on all of them. After /tmp/phase was written it reads what had come before, sends the mark on all but
+drips, and prints as JSON on which of them anything came: one that should pass is waited for as long as it takes, the
+others for a moment.
 """
 
 import json
@@ -85,7 +87,7 @@ def drained(stream):
             return
 
 
-def passes(flow, stream, mark):
+def passes(flow, stream, mark, seconds):
     try:
         if flow["kind"] == "dns":
             stream.sendall(question(f"{mark}.{flow['asked']}"))
@@ -93,7 +95,7 @@ def passes(flow, stream, mark):
             stream.sendall(mark.encode())
     except OSError:
         pass
-    deadline = time.monotonic() + WATCHED_SECONDS
+    deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         if readable(stream, left):
             if flow["kind"] == "dns":
@@ -117,6 +119,7 @@ def answered(stream):
 
 flows = json.loads(sys.argv[1])
 mark = sys.argv[2]
+times = [SECONDS if should_pass else WATCHED_SECONDS for should_pass in json.loads(sys.argv[3])]
 streams = [opened(flow) for flow in flows]
 for stream in streams:
     stream.settimeout(SECONDS)
@@ -129,4 +132,4 @@ while not os.path.exists("/tmp/phase"):
     time.sleep(0.005)
 for stream in streams:
     drained(stream)
-print(json.dumps([passes(flow, stream, mark) for flow, stream in zip(flows, streams)]), flush=True)
+print(json.dumps([passes(*each) for each in zip(flows, streams, [mark] * len(flows), times)]), flush=True)
