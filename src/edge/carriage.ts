@@ -151,6 +151,8 @@ class Carriage implements SandboxSocketListener, BodySink {
   data(bytes: Bytes): void {
     if (this.#isOver) return;
     try {
+      // Bun reads a connection that is reset, though it is paused; nobody knows what of it came first.
+      if (this.#isSpliced) throw new Error("the service hung up within its answer");
       if (this.#tunnel !== undefined) this.#pass(this.#tunnel.write(bytes));
       else if (this.#framing !== undefined) this.#takeBody(this.#framing, bytes);
       else {

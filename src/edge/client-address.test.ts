@@ -135,7 +135,7 @@ test("nobody is nobody", () => {
 test("who asks with a signed link is told to the directory, through a trusted proxy as well", async () => {
   const asked: string[] = [];
   for (const ranges of [["127.0.0.0/8"], []]) {
-    await using edge = new EdgeUnderTest(new TrustedProxies(ranges));
+    await using edge = new EdgeUnderTest({ trustedProxies: new TrustedProxies(ranges) });
     edge.findSigned = async (_link, client) => {
       asked.push(client);
       return undefined;

@@ -1,9 +1,8 @@
 /** Requests, streams and WebSockets of a sandbox, and of a team: so many at once, and one that ends makes room. */
 import { describe, expect, test } from "bun:test";
-import { TrustedProxies } from "./client-address.ts";
 import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
-const under = (limits: { perSandbox: number; perTeam: number }) => new EdgeUnderTest(new TrustedProxies([]), limits);
+const under = (limits: { perSandbox: number; perTeam: number }) => new EdgeUnderTest({ limits });
 const PLAIN = "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
 
 /** A service that begins its answers and does not end them; WebSockets are taken. */

@@ -1,8 +1,11 @@
-/** How many bodies of a sandbox are handed to who moves them; what becomes of them there is tested with that. */
+/** Which bodies of a sandbox are handed to who moves them; what becomes of them there is tested with that. */
 import { afterAll, expect, test } from "bun:test";
+import net from "node:net";
 import type { Splice, Spliced } from "../work/splicing.ts";
-import { EDGE_SPLICED_AT_ONCE_MAX } from "./limits.ts";
+import { until } from "../work/testing/until.ts";
+import { EDGE_SPLICED_AT_ONCE_MAX, EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
 import { SandboxSocket } from "./sandbox-socket.ts";
+import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
 import { SELF_SIGNED } from "./testing/self-signed.ts";
 
 const service = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
@@ -17,6 +20,10 @@ class Stalled implements Splice {
     this.#begun.push(over);
     return { stop: () => this.done.push("stop"), cut: () => this.done.push("cut") };
   };
+
+  get isAsked(): boolean {
+    return this.#begun.length > 0;
+  }
 
   endAll(): void {
     for (const over of this.#begun.splice(0)) over({ taken: 0, given: 0, couldNot: false });
@@ -53,4 +60,27 @@ test("with TLS nothing is handed over, for there is more to do than to move it",
   expect(handOver(socket)).toBe(false);
   socket.cut();
   secure.stop(true);
+});
+
+test("of an answer that is handed over nothing comes to the client by another way, also when it is reset", async () => {
+  const splice = new Stalled();
+  await using edge = new EdgeUnderTest({ splice });
+  let answering: net.Socket | undefined;
+  const resetting = net.createServer((socket) => {
+    answering = socket.on("error", () => undefined);
+    socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${2 * EDGE_SPLICED_MIN_BYTES}\r\n\r\n`);
+  });
+  await new Promise<void>((listening) => resetting.listen(0, "127.0.0.1", listening));
+  const { port } = resetting.address() as net.AddressInfo;
+  const got = edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(port)}\r\n\r\n`);
+  await until("it is handed over", () => {
+    if (!splice.isAsked) answering?.write("before");
+    return splice.isAsked;
+  });
+  answering?.write("behind");
+  answering?.resetAndDestroy();
+  const answer = await got;
+  expect(answer).toContain("before");
+  expect(answer).not.toContain("behind");
+  resetting.close();
 });

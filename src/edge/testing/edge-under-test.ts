@@ -4,6 +4,7 @@
 import net from "node:net";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { Directory, RouteAccess } from "../../control/directory.ts";
+import type { Splice } from "../../work/splicing.ts";
 import { freePort } from "../../work/testing/free-port.ts";
 import { TrustedProxies } from "../client-address.ts";
 import { createEdge, type Edge } from "../edge.ts";
@@ -18,6 +19,12 @@ export const SANDBOX = "i0123456789abcdefghij";
 
 /** The global class under its Bun type; the DOM's, which the compiler prefers, knows neither headers nor pings. */
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket;
+
+interface EdgeOptions {
+  trustedProxies?: TrustedProxies;
+  limits?: ConnectionLimits;
+  splice?: Splice;
+}
 
 export class EdgeUnderTest implements AsyncDisposable {
   readonly #management = serveManagement({ management: () => this.management() });
@@ -36,12 +43,13 @@ export class EdgeUnderTest implements AsyncDisposable {
   management = async () => new Response("management");
   #runs = 1;
 
-  constructor(trustedProxies = new TrustedProxies([]), limits?: ConnectionLimits) {
+  constructor({ trustedProxies = new TrustedProxies([]), limits, splice }: EdgeOptions = {}) {
     const routes = { find: (id: string) => this.find(id) };
     const log = (message: string) => this.logged.push(message);
     const management = this.#management.door;
     const services = { directory: this.#directory(), routes, management, log, trustedProxies };
-    this.#edge = createEdge({ ...services, ...(limits && { places: new OwnPlaces(limits) }) });
+    const places = limits && { places: new OwnPlaces(limits) };
+    this.#edge = createEdge({ ...services, ...places, ...(splice && { splice }) });
     this.place();
     this.#front = new Front({ hostname: "127.0.0.1", port: 0, handle: this.#edge.handle });
     this.#tlsFront = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: this.#edge.handle });

@@ -16,6 +16,7 @@ const libc = onFirstUse({
   epoll_ctl: { args: [i32, i32, i32, address], returns: i32 },
   epoll_wait: { args: [i32, address, i32, i32], returns: i32 },
   connect: { args: [i32, address, u32], returns: i32 },
+  poll: { args: [address, u64, i32], returns: i32 },
 });
 
 const O_CLOEXEC = 0o2000000;
@@ -32,6 +33,7 @@ const AF_UNSPEC = 0;
 export const EAGAIN = 11;
 export const EINVAL = 22;
 export const ENOSYS = 38;
+export const ECONNRESET = 104;
 const EINTR = 4;
 
 /** Packed on one of the two architectures. */
@@ -75,6 +77,15 @@ export function disconnect(fd: number): void {
   const nowhere = new Uint8Array(16);
   nowhere[0] = AF_UNSPEC;
   libc().connect(fd, ptr(nowhere), nowhere.length);
+}
+
+/** As the kernel is asked: a descriptor, and what of it is of interest. Of an end it tells unasked. */
+const asked = new Int32Array(2);
+
+/** The other side has reset the connection, or both have ended it. */
+export function isHungUp(fd: number): boolean {
+  asked.set([fd, 0]);
+  return libc().poll(ptr(asked), 1n, 0) > 0;
 }
 
 const WATCHED = { orders: EPOLLIN, read: EPOLLIN + EPOLLET, write: EPOLLOUT + EPOLLET } as const;

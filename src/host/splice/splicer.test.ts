@@ -5,8 +5,10 @@ import net from "node:net";
 import type { Socket } from "bun";
 import type { Spliced, Splicing, Way } from "../../work/splicing.ts";
 import { until } from "../../work/testing/until.ts";
+import { duplicate, pipe } from "./calls.ts";
 import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICES_MAX } from "./limits.ts";
 import { Splicer } from "./splicer.ts";
+import { Transfer } from "./transfer.ts";
 
 const MIB = 1024 * 1024;
 const splicer = new Splicer(new URL("./splice-program.ts", import.meta.url));
@@ -198,6 +200,30 @@ test("a descriptor that its owner closes stays open until it is over", async () 
   from.near.terminate();
   from.far.write(sent);
   expect(await over).toMatchObject({ given: sent.length });
+});
+
+test("what is left of a connection that was reset is not moved: its owner reads it, too", async () => {
+  using from = await connect();
+  using to = await connect();
+  const [own, ends] = [duplicate(from.fd), pipe(SPLICE_PIPE_BYTES)];
+  const transfer = new Transfer({ number: 1, from: own, to: to.fd, bytes: MIB }, ends);
+  from.far.write("before");
+  await until("it has come", () => {
+    transfer.isReadable = true;
+    transfer.turn();
+    return transfer.taken > 0;
+  });
+  expect(transfer).toMatchObject({ taken: 6, inPipe: 0, error: 0 });
+  // At once, before its owner has a turn.
+  from.far.write("behind");
+  from.far.resetAndDestroy();
+  transfer.isReadable = true;
+  transfer.turn();
+  expect(transfer.isOver).toBe(true);
+  expect(transfer.taken - transfer.inPipe).toBe(6);
+  await until("the rest has come", () => to.got().length > 0);
+  expect(to.got().toString()).toBe("before");
+  for (const fd of [own, ...ends]) closeSync(fd);
 });
 
 test("what cannot be moved in this way is told, and left", async () => {

@@ -1,6 +1,6 @@
 /** Bytes on their way from one connection to another, by a pipe. */
 
-import { EAGAIN, splice } from "./calls.ts";
+import { EAGAIN, ECONNRESET, isHungUp, splice } from "./calls.ts";
 import { SPLICE_PIPE_BYTES, SPLICE_TURN_BYTES } from "./limits.ts";
 import type { Order } from "./orders.ts";
 
@@ -39,6 +39,8 @@ export class Transfer {
     if (taken > 0) {
       this.taken += taken;
       this.inPipe += taken;
+      // Its owner reads from it, too, once it is reset: something may be missing before these bytes.
+      if (isHungUp(this.order.from)) this.error = ECONNRESET;
       return taken;
     }
     if (taken === 0) this.#hasEnded = true;
