@@ -66,7 +66,9 @@ function nameSteps(): void {
     releaseMounts: "disk: release",
     remove: "disk: remove",
   });
-  stepsOf(Mounts.prototype, { do: ({ kind }: MountJob) => `mount worker: ${kind}` });
+  stepsOf(Mounts.prototype, {
+    doAll: (jobs: readonly MountJob[]) => `mount worker: ${jobs.map(({ kind }) => kind).join(", ")}`,
+  });
   stepsOf(GuestPages.prototype, { hold: "pages of the guest" });
   stepsOf(GuestClient.prototype, {
     ready: "guest: until it answers",

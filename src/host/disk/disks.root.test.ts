@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { MountJob } from "../mount/mount-job.ts";
+import { isMountPoint } from "../mount/mount-namespace.ts";
 import { Mounts } from "../mount/mounts.ts";
 import { attempt, run } from "../system/command.ts";
 import { SHARED_IDS } from "../system/id-range.ts";
@@ -11,11 +12,14 @@ import { Disks } from "./disks.ts";
 /** As on a disk that is full at that moment: what blocks are to be shared with is made, and has none. */
 class UnsharingMounts extends Mounts {
   sharesBlocks = true;
+  words = 0;
 
-  override async do(job: MountJob): Promise<boolean> {
-    if (job.kind !== "reflink" || this.sharesBlocks) return await super.do(job);
-    writeFileSync(job.target, "");
-    return false;
+  override async doAll(jobs: readonly MountJob[]): Promise<boolean[]> {
+    this.words++;
+    const [first] = jobs;
+    if (first?.kind !== "reflink" || this.sharesBlocks) return await super.doAll(jobs);
+    writeFileSync(first.target, "");
+    return [false];
   }
 }
 
@@ -33,8 +37,14 @@ test.each([true, false])("a copy has what was on the disk; blocks are shared: %p
     writeFileSync(join(original.root, "kept"), "kept");
     await run(["sync", "-f", original.root]);
     mounts.sharesBlocks = sharesBlocks;
-    const copy = await disks.attachCopy("d02", disks.imageOf("d01"), lowers, second, SHARED_IDS);
+    const wordsBefore = mounts.words;
+    mkdirSync(join(second, "besides"));
+    const besides = [{ kind: "tmpfs", target: join(second, "besides"), options: "size=1m" } as const];
+    const copy = await disks.attachCopy("d02", disks.imageOf("d01"), lowers, second, SHARED_IDS, besides);
     expect(existsSync(join(copy.root, "kept"))).toBe(true);
+    expect(isMountPoint(join(second, "besides"))).toBe(true);
+    // All that a boot mounts is said at once.
+    if (sharesBlocks) expect(mounts.words - wordsBefore).toBe(1);
     await Promise.all([original.release(), copy.release()]);
   } finally {
     await attempt(["umount", "--lazy", join(folder, "disks")]);

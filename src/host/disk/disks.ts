@@ -7,7 +7,7 @@
  * From then on the sandbox's own mount namespace is the only thing that holds it, so that its end frees disk, loop
  * device and all.
  */
-import { mkdirSync, rmdirSync, statfsSync } from "node:fs";
+import { mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -15,7 +15,7 @@ import { described, stderrLog } from "../../work/log.ts";
 import { DISK_FREE_MIN_BYTES } from "../limits.ts";
 import { UNWRITTEN_MAX_BYTES } from "../mount/limits.ts";
 import type { Lower } from "../mount/lower.ts";
-import type { EtcFiles } from "../mount/mount-job.ts";
+import type { EtcFiles, MountJob } from "../mount/mount-job.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import { run } from "../system/command.ts";
 import { HOST_ID_FIRST, ID_COUNT, type IdForm, type IdRange, SHARED_IDS } from "../system/id-range.ts";
@@ -36,6 +36,13 @@ interface Disk {
   ids: IdForm;
   /** Takes the mounts out of the host's view. */
   release(): Promise<void>;
+}
+
+/** The image of a disk, the first of the ids that its owners are mapped to, and files that a fresh one gets. */
+interface DiskFile {
+  image: string;
+  firstId: number | undefined;
+  etc?: EtcFiles;
 }
 
 export class Disks {
@@ -82,12 +89,20 @@ export class Disks {
     return join(folder, "root");
   }
 
-  /** Makes a disk and mounts the root of its sandbox below `folder`. */
-  async attach(name: string, sizeMB: number, lowers: readonly Lower[], folder: string, ids: IdRange): Promise<Disk> {
+  /** Makes a disk and mounts the root of its sandbox below `folder`, and what is to be mounted besides. */
+  async attach(
+    name: string,
+    sizeMB: number,
+    lowers: readonly Lower[],
+    folder: string,
+    ids: IdRange,
+    besides: readonly MountJob[] = [],
+  ): Promise<Disk> {
     this.demandSpace(0);
-    await this.clone(await this.#prototypes.of(sizeMB, this.#canMap ? "plain" : "shifted"), this.imageOf(name));
+    const source = await this.#prototypes.of(sizeMB, this.#canMap ? "plain" : "shifted");
     const etc = { owner: ids.first, files: identityFiles() };
-    return await this.#mount({ image: this.imageOf(name), firstId: this.#firstId(ids), etc }, lowers, folder);
+    const fresh = { image: this.imageOf(name), firstId: this.#firstId(ids), etc };
+    return await this.#mountCopy(source, fresh, lowers, folder, besides);
   }
 
   /** The same with a copy of the disk in the file `source`. */
@@ -97,27 +112,16 @@ export class Disks {
     lowers: readonly Lower[],
     folder: string,
     ids: IdRange,
+    besides: readonly MountJob[] = [],
   ): Promise<Disk> {
     this.demandSpace(0);
-    const image = this.imageOf(name);
-    if (!this.reflink) {
-      await this.clone(source, image);
-      return await this.view(image, lowers, folder, ids);
-    }
-    // One after the other, without a word in between: this thread has much else to do at such a moment.
-    const cloned = this.mounts.do({ kind: "reflink", source, target: image });
-    const viewed = this.view(image, lowers, folder, ids);
-    viewed.catch(() => undefined);
-    if (await cloned) return await viewed;
-    // Nothing could be mounted of it.
-    await viewed.catch(() => undefined);
-    for (const place of PLACES) rmdirSync(join(folder, place));
-    await this.clone(source, image);
-    return await this.view(image, lowers, folder, ids);
+    const copy = { image: this.imageOf(name), firstId: this.#firstId(ids) };
+    return await this.#mountCopy(source, copy, lowers, folder, besides);
   }
 
   /** Mounts the root below `folder` that a sandbox with the disk in the file `image` would have. */
   async view(image: string, lowers: readonly Lower[], folder: string, ids: IdRange = SHARED_IDS): Promise<Disk> {
+    makePlaces(folder);
     return await this.#mount({ image, firstId: this.#firstId(ids) }, lowers, folder);
   }
 
@@ -144,20 +148,37 @@ export class Disks {
     return this.#canMap ? first : undefined;
   }
 
-  async #mount(
-    { image, firstId, etc }: { image: string; firstId: number | undefined; etc?: EtcFiles },
+  /** Of a new disk that begins as the one in the file `source`. */
+  async #mountCopy(
+    source: string,
+    copy: DiskFile,
     lowers: readonly Lower[],
     folder: string,
+    besides: readonly MountJob[],
   ): Promise<Disk> {
-    const [root, disk] = PLACES.map((name) => join(folder, name)) as [string, string];
-    for (const place of [disk, root]) mkdirSync(place, { mode: 0o711 });
-    const ofDisk = { kind: "disk", image, target: disk, options: EXT4_MOUNT, firstId } as const;
-    // One after the other, without a word in between: without the first there is no upper layer for the second.
-    const [isPlain] = await Promise.all([
-      this.mounts.do(etc === undefined ? ofDisk : { ...ofDisk, etc }),
-      this.mounts.do({ kind: "overlay", target: root, disk, lowers, folder, firstId }),
-    ]);
-    return { root, ids: isPlain ? "plain" : "shifted", release: () => this.releaseMounts(folder) };
+    makePlaces(folder);
+    if (this.reflink) {
+      const jobs = [...jobsFor(copy, lowers, folder), ...besides];
+      const [isCloned, isPlain] = await this.mounts.doAll([{ kind: "reflink", source, target: copy.image }, ...jobs]);
+      if (isCloned) return this.#mounted(folder, isPlain);
+    }
+    await this.clone(source, copy.image);
+    return await this.#mount(copy, lowers, folder, besides);
+  }
+
+  async #mount(
+    file: DiskFile,
+    lowers: readonly Lower[],
+    folder: string,
+    besides: readonly MountJob[] = [],
+  ): Promise<Disk> {
+    const [isPlain] = await this.mounts.doAll([...jobsFor(file, lowers, folder), ...besides]);
+    return this.#mounted(folder, isPlain);
+  }
+
+  #mounted(folder: string, isPlain: boolean | undefined): Disk {
+    const release = () => this.releaseMounts(folder);
+    return { root: Disks.rootIn(folder), ids: isPlain ? "plain" : "shifted", release };
   }
 
   /** Mounts a small disk over a folder of the pool, and these, to see whether owners can be mapped here. */
@@ -169,6 +190,7 @@ export class Disks {
       for (const path of [folder, join(folder, "lower")]) mkdirSync(path, { recursive: true, mode: 0o700 });
       await this.clone(await this.#prototypes.of(MAPPING_TRIAL_MB, "plain"), this.imageOf(name));
       const all = [{ folder: join(folder, "lower"), ids: "plain" } as const, ...lowers];
+      makePlaces(folder);
       await this.#mount({ image: this.imageOf(name), firstId: HOST_ID_FIRST + ID_COUNT }, all, folder);
       return true;
     } catch (error) {
@@ -233,4 +255,18 @@ export class Disks {
     await rm(target, { force: true });
     await run(["cp", "--sparse=always", source, target]);
   }
+}
+
+function makePlaces(folder: string): void {
+  for (const name of PLACES) mkdirSync(join(folder, name), { mode: 0o711 });
+}
+
+/** In this order: without the first there is no upper layer for the second. */
+function jobsFor({ image, firstId, etc }: DiskFile, lowers: readonly Lower[], folder: string): MountJob[] {
+  const [root, disk] = PLACES.map((name) => join(folder, name)) as [string, string];
+  const ofDisk = { kind: "disk", image, target: disk, options: EXT4_MOUNT, firstId } as const;
+  return [
+    etc === undefined ? ofDisk : { ...ofDisk, etc },
+    { kind: "overlay", target: root, disk, lowers, folder, firstId },
+  ];
 }

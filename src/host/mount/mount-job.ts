@@ -64,7 +64,14 @@ export interface OverlayJob {
   firstId: number | undefined;
 }
 
-export type MountOutcome = { number: number; value: boolean } | MountFailure;
+/** A message has one job or several, which are done in their order. */
+export interface MountRequest {
+  number: number;
+  jobs: readonly MountJob[];
+}
+
+/** Fewer values than there were jobs: the last of them was a reflink that could not be, so there was no going on. */
+export type MountOutcome = { number: number; values: boolean[] } | MountFailure;
 
 interface MountFailure {
   number: number;

@@ -17,21 +17,31 @@ import {
 } from "../system/syscalls.ts";
 import { lacksNames, mapFolder, mountDisk, mountOverlay, release, showImage } from "./layers.ts";
 import { deviceOf } from "./loop-devices.ts";
-import { type MountJob, type MountOutcome, mountFailure } from "./mount-job.ts";
+import { type MountJob, type MountOutcome, type MountRequest, mountFailure } from "./mount-job.ts";
 import { unwrittenBytes } from "./unwritten.ts";
 
 declare const self: Worker;
 
-self.onmessage = (event: MessageEvent<{ number: number; job: MountJob }>) => {
-  const { number, job } = event.data;
+self.onmessage = (event: MessageEvent<MountRequest>) => {
+  const { number, jobs } = event.data;
   let outcome: MountOutcome;
   try {
-    outcome = { number, value: perform(job) };
+    outcome = { number, values: performAll(jobs) };
   } catch (error) {
     outcome = mountFailure(number, error);
   }
   self.postMessage(outcome);
 };
+
+function performAll(jobs: readonly MountJob[]): boolean[] {
+  const values: boolean[] = [];
+  for (const job of jobs) {
+    const value = perform(job);
+    values.push(value);
+    if (job.kind === "reflink" && !value) break;
+  }
+  return values;
+}
 
 function perform(job: MountJob): boolean {
   switch (job.kind) {

@@ -1,10 +1,10 @@
 /** Mounting, asynchronously: jobs go to one worker thread and are done in order. */
 import { Fault } from "../../contract/fault.ts";
-import { type MountJob, type MountOutcome, mountFault } from "./mount-job.ts";
+import { type MountJob, type MountOutcome, type MountRequest, mountFault } from "./mount-job.ts";
 
 export class Mounts {
   readonly #worker = new Worker(new URL("./mount-worker.ts", import.meta.url));
-  readonly #waiting = new Map<number, { resolve: (value: boolean) => void; reject: (fault: Fault) => void }>();
+  readonly #waiting = new Map<number, { resolve: (values: boolean[]) => void; reject: (fault: Fault) => void }>();
   #next = 0;
 
   constructor() {
@@ -15,7 +15,7 @@ export class Mounts {
       // Not from in here: until this returns no other message comes, whoever goes on from here and waits for one.
       setImmediate(() => {
         if ("error" in outcome) waiter?.reject(mountFault(outcome));
-        else waiter?.resolve(outcome.value);
+        else waiter?.resolve(outcome.values);
       });
     };
     this.#worker.onerror = (event) => {
@@ -24,11 +24,20 @@ export class Mounts {
     };
   }
 
-  do(job: MountJob): Promise<boolean> {
-    const number = this.#next++;
+  async do(job: MountJob): Promise<boolean> {
+    const [value] = await this.doAll([job]);
+    return value === true;
+  }
+
+  /**
+   * One after the other, without a word in between: to say a word to another thread takes this one longer than most of
+   * these jobs take that one. Answers what each answers, up to a reflink that cannot be.
+   */
+  doAll(jobs: readonly MountJob[]): Promise<boolean[]> {
+    const request: MountRequest = { number: this.#next++, jobs };
     return new Promise((resolve, reject) => {
-      this.#waiting.set(number, { resolve, reject });
-      this.#worker.postMessage({ number, job });
+      this.#waiting.set(request.number, { resolve, reject });
+      this.#worker.postMessage(request);
     });
   }
 

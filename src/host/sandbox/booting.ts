@@ -24,7 +24,7 @@ import { openFilesMax } from "../system/open-files.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { userLimitsFor } from "../system/user-limits.ts";
 import type { Volumes } from "../volume/volumes.ts";
-import { makeMeminfoFile } from "./meminfo-file.ts";
+import { meminfoMount, writeMeminfoFile } from "./meminfo-file.ts";
 import { makeBootIdFile, makeControlSecret } from "./own-files.ts";
 import { makeFolder, takePlaces } from "./places.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
@@ -74,10 +74,11 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     using volumes = await VolumeMounts.hold(request.volumes, request.volumeMounts);
     makeFolder(folder, ids);
     await volumes.mapTo(ids, folder, request.mounts);
+    const besides = [meminfoMount(folder)];
     const disk =
       origin === undefined
-        ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder, ids)
-        : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder, ids);
+        ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder, ids, besides)
+        : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder, ids, besides);
     await request.pages.hold(guestFolder);
     const control = makeControlSecret(folder, ids);
     const { pid, rootPid, mounts } = await runtime.create({
@@ -89,7 +90,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
       hostname,
       guestFolder,
-      meminfoFile: await makeMeminfoFile(folder, kind.memoryMB, request.mounts, ids),
+      meminfoFile: writeMeminfoFile(folder, kind.memoryMB, ids),
       bootIdFile: makeBootIdFile(folder),
       controlSecretFile: control.path,
       volumes: volumes.mounts,

@@ -7,6 +7,7 @@
 import { chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { meminfoText } from "../../contract/runtime/meminfo.ts";
+import type { MountJob } from "../mount/mount-job.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import type { IdRange } from "../system/id-range.ts";
 
@@ -22,10 +23,20 @@ export async function makeMeminfoFile(
   mounts: Mounts,
   ids: IdRange,
 ): Promise<string> {
+  await mounts.do(meminfoMount(sandboxFolder));
+  return writeMeminfoFile(sandboxFolder, memoryMB, ids);
+}
+
+/** What is to be mounted for it; the place is made. */
+export function meminfoMount(sandboxFolder: string): MountJob {
+  const target = dirname(join(sandboxFolder, MEMINFO_FILE));
+  mkdirSync(target, { recursive: true, mode: 0o711 });
+  return { kind: "tmpfs", target, options: "size=0,mode=711" };
+}
+
+/** Once that is mounted. */
+export function writeMeminfoFile(sandboxFolder: string, memoryMB: number, ids: IdRange): string {
   const path = join(sandboxFolder, MEMINFO_FILE);
-  const folder = dirname(path);
-  mkdirSync(folder, { recursive: true, mode: 0o711 });
-  await mounts.do({ kind: "tmpfs", target: folder, options: "size=0,mode=711" });
   writeFileSync(path, meminfoText({ total: memoryMB * MIB, used: 0, cache: 0, shared: 0 }), { mode: 0o644 });
   chownSync(path, ids.first, ids.first);
   return path;
