@@ -46,6 +46,7 @@ function nameSteps(): void {
   stepsOf(TemplateSandboxes.prototype, { create: "of its template" });
   stepsOf(Starting.prototype, {
     boot: "boot",
+    bootFor: "boot",
     startAhead: "start one ahead",
     fromCheckpoint: "start from the checkpoint",
     handOver: "hand over",

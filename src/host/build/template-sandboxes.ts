@@ -78,12 +78,21 @@ export class TemplateSandboxes implements SandboxSource {
   async #fresh(request: CreateSandbox): Promise<string> {
     const { start, kind, owner, volumes = [] } = request;
     const { shelf, starting } = this.#parts;
-    const boot = () => starting.boot(kind, undefined, volumes);
     // What is ready has no volumes.
     const isPlain = volumes.length === 0;
-    const take = () => (isPlain ? shelf.serve({ kind, checkpoint: null, owner }, boot) : shelf.during(boot));
-    if (start === undefined) return await this.#handedOver(request, take);
-    return await this.#handedOver(request, () => this.#started(request, start, take));
+    const take = (boot: () => Promise<string>) =>
+      isPlain ? shelf.serve({ kind, checkpoint: null, owner }, boot) : shelf.during(boot);
+    if (start !== undefined) {
+      const taken = () => take(() => starting.boot(kind, undefined, volumes));
+      return await this.#handedOver(request, () => this.#started(request, start, taken));
+    }
+    let isHandedOver = false;
+    const id = await take(async () => {
+      const booted = await starting.bootFor(request);
+      isHandedOver = true;
+      return booted;
+    });
+    return isHandedOver ? id : await this.#handedOver(request, async () => id);
   }
 
   async #restored(request: CreateSandbox & { checkpoint: string }): Promise<string> {

@@ -4,6 +4,7 @@
  *   slot and ids → disk → runtime.create → veth → record → runtime.start → guest answers → mounts leave the host's view
  */
 import { Fault } from "../../contract/fault.ts";
+import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import type { Processors } from "../cgroup/processors.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { OWN_FOLDER } from "../checkpoint/manifest.ts";
@@ -57,12 +58,14 @@ interface Boot {
   pages: GuestPages;
   volumeMounts: readonly VolumeMount[];
   volumes: Volumes;
+  /** Of whoever asked for it; undefined: nobody has yet. */
+  settings: GuestSettings | undefined;
   guestOf(record: SandboxRecord): GuestClient;
   /** Takes back all of what was made. */
   unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
 }
 
-/** Resolves when the guest has answered. */
+/** Resolves when the guest has answered, and has its settings if there are any. */
 export async function boot(request: Boot): Promise<SandboxRecord> {
   const { id, kind, origin, egress, folder, cgroup, guestFolder, network, disks } = request;
   const wall = request.walls.nameFor(kind);
@@ -123,7 +126,9 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     };
     writeRecord(folder, record);
     await runtime.start(id, pid);
-    await request.guestOf(record).ready(() => isAlive(record));
+    const guest = request.guestOf(record);
+    const alive = () => isAlive(record);
+    await (request.settings ? guest.readyWith(request.settings, alive) : guest.ready(alive));
     await disk.release();
     return record;
   } catch (cause) {

@@ -73,6 +73,14 @@ export class Starting {
     return id;
   }
 
+  /** One for whoever asks: it has their walls and settings from the start, and need not be handed over. */
+  async bootFor(request: CreateSandbox): Promise<string> {
+    const id = newSandboxId();
+    const { kind, egress, volumes = [] } = request;
+    await this.#bootAs(id, kind, undefined, egress, volumes, settingsFor(id, request));
+    return id;
+  }
+
   /** One that nobody has asked for yet, from a checkpoint or booted. */
   async startAhead(kind: SandboxKind, checkpoint: string | null): Promise<string> {
     if (checkpoint === null) return await this.boot(kind);
@@ -138,11 +146,12 @@ export class Starting {
     origin: Origin | undefined,
     egress: Egress,
     volumeMounts: readonly VolumeMount[],
+    settings?: GuestSettings,
   ): Promise<void> {
     using _image = this.#parts.images.hold(kind.image);
     using _place = await this.#boots.enter();
-    const record = await boot({ ...this.#parts, ...this.#places(id, kind), id, kind, origin, egress, volumeMounts });
-    await this.#add(record);
+    const wanted = { id, kind, origin, egress, volumeMounts, settings };
+    await this.#add(await boot({ ...this.#parts, ...this.#places(id, kind), ...wanted }));
   }
 
   /** One that cannot be limited as the operator says does not run on. */

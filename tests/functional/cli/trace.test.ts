@@ -32,12 +32,24 @@ function figuresOf(table: string, name: string): Record<string, number> {
 
 describe("the steps of", () => {
   const steps: Record<(typeof TRACED)[number], string[]> = {
-    create: ["POST /v2/sandboxes", "host: create", "boot", "disk", "mount worker: overlay", "guest: until it answers"],
+    create: [
+      "POST /v2/sandboxes",
+      "host: create",
+      "boot",
+      "disk",
+      "mount worker: reflink, disk, overlay, tmpfs",
+      "guest: until it has its settings",
+    ],
     exec: ["edge: connect", "edge: until the answer begins", "edge: carry the answer"],
     fork: ["host: snapshot", "CRIU dump", "host: create", "CRIU restore"],
     pause: ["host: pause", "CRIU dump", "fsync of the checkpoint", "clear away"],
     resume: ["host: resume", "disk: a copy", "CRIU restore", "guest: until it has its settings"],
   };
+  // What is booted for somebody has their settings with the first question.
+  test("create have no second question to the guest", () => {
+    expect(tables[TRACED.indexOf("create")]).not.toContain(" guest: settings ");
+  });
+
   for (const [at, kind] of TRACED.entries()) {
     test(`${kind} are shown with their times`, () => {
       const table = tables[at] ?? "";
