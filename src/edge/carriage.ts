@@ -70,6 +70,8 @@ class Carriage implements SandboxSocketListener, BodySink {
   #isBodyLost = false;
   /** The rest of the answer goes to the client past this. */
   #isSpliced = false;
+  /** Of an answer in chunks, since the rest of it last went past this. */
+  #carriedBytes = 0;
   #endStep = beginStep("edge: connect");
 
   constructor(client: ClientRequest, asked: Asked, outcome: Outcome) {
@@ -221,9 +223,31 @@ class Carriage implements SandboxSocketListener, BodySink {
   }
 
   #takeBody(framing: Framing, bytes: Bytes): void {
+    this.#carriedBytes += bytes.length;
     this.#pass(this.#client.write(framing.take(bytes)));
     if (framing.ended) this.#finish();
-    else this.#spliceAnswer(framing);
+    else if (framing.chunkLeft === undefined) this.#spliceAnswer(framing);
+    else if (framing.chunkLeft > 0) this.#spliceChunks(framing, framing.chunkLeft);
+  }
+
+  /** An answer that has been long so far goes on past this for as long as it comes in long chunks. */
+  #spliceChunks(framing: Framing, left: number): void {
+    if (this.#carriedBytes < EDGE_SPLICED_MIN_BYTES) return;
+    const descriptor = this.#client.divertChunk?.(left);
+    if (descriptor === undefined) return;
+    const over = ({ isWhole, couldNot }: Spliced) => {
+      this.#isSpliced = false;
+      if (this.#isOver) return;
+      this.#carriedBytes = 0;
+      if (isWhole) {
+        framing.skipChunks?.();
+        this.#client.chunksDiverted?.();
+      }
+      if ((isWhole || couldNot) && !this.#socket.isClosed) this.#socket.resume();
+      else this.#fail(new Error("the service hung up within its answer"));
+    };
+    this.#isSpliced = this.#socket.spliceTo(descriptor, left, over, { inChunks: true });
+    if (this.#isSpliced) this.#socket.pause();
   }
 
   #spliceAnswer(framing: Framing): void {

@@ -153,8 +153,8 @@ export class SandboxSocket {
   }
 
   /** What comes next goes to that connection past this; false: it comes here. `over` is called when it is over. */
-  spliceTo(to: number, bytes: number, over: (spliced: Spliced) => void): boolean {
-    return this.#spliced((from) => ({ from, to, bytes, cuts: "from" }), over);
+  spliceTo(to: number, bytes: number, over: (spliced: Spliced) => void, { inChunks = false } = {}): boolean {
+    return this.#spliced((from) => ({ from, to, bytes, inChunks, cuts: "from" }), over);
   }
 
   /** The same for what comes from there, behind all that was written. */

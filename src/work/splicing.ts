@@ -8,15 +8,22 @@ export interface Way {
   from: number;
   to: number;
   bytes: number;
+  /**
+   * The bytes are the rest of a chunk of HTTP, without the line end behind it. Chunks that follow go with it, with what
+   * is between them, as long as they come, are long, and are written in the usual way. The last one is left.
+   */
+  inChunks?: boolean;
   /** Which of the two `cut` breaks. */
   cuts: "from" | "to";
 }
 
-/** What came of it: whole if all bytes were given. */
+/** What came of it. */
 export interface Spliced {
   taken: number;
   /** If fewer than were taken, the others are lost. */
   given: number;
+  /** All bytes were given; in chunks, so was the last chunk that was begun. */
+  isWhole: boolean;
   /** Nothing was taken because it cannot be done: the bytes are to be carried in another way. */
   couldNot: boolean;
 }

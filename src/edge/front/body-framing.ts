@@ -20,6 +20,10 @@ export interface Framing {
   readonly left?: number;
   /** So many of them went another way. */
   skip?(bytes: number): void;
+  /** The same of a body in chunks: of the one that has begun. */
+  readonly chunkLeft?: number;
+  /** It went another way, and perhaps others behind it; what comes next is the line end of the last of them. */
+  skipChunks?(): void;
 }
 
 const LINE_FEED = 0x0a;
@@ -75,6 +79,15 @@ export class ChunkedBody implements Framing {
 
   get ended(): boolean {
     return this.#awaited === "nothing";
+  }
+
+  get chunkLeft(): number {
+    return this.#left;
+  }
+
+  skipChunks(): void {
+    this.#left = 0;
+    this.#awaited = "line end";
   }
 
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {

@@ -50,6 +50,14 @@ export interface ClientRequest {
    * all that was written is on its way. Undefined, or absent: it may not.
    */
   readonly answerDescriptor?: number | undefined;
+  /**
+   * Begins a chunk of so many bytes that may be sent there past this, and behind it any number of others; what is
+   * written to this instead is the chunk's, too. Answers with the connection's descriptor. Undefined, or absent: it
+   * may not, for the answer is not in chunks, or not all that was written is on its way.
+   */
+  divertChunk?(bytes: number): number | undefined;
+  /** It was sent whole, and so were others behind it, if any. */
+  chunksDiverted?(): void;
   /** The answer is whole. */
   end(): void;
   /** The answer cannot become whole, and the client must not take what it has for that. */

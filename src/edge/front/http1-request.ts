@@ -49,6 +49,8 @@ export class Http1Request implements ClientRequest {
   #state: "awaited" | "begun" | "over" = "awaited";
   #inChunks = false;
   #chunksBegun = false;
+  /** Of a chunk that was begun, if it is not sent past this. */
+  #chunkLeft = 0;
   /** The end of the connection is the end of the answer. */
   #untilClose = false;
   #isDiverted = false;
@@ -100,6 +102,19 @@ export class Http1Request implements ClientRequest {
   get answerDescriptor(): number | undefined {
     const isBare = this.#state === "begun" && !this.#inChunks && this.#connection.hasSentAll;
     return isBare ? this.#connection.descriptor : undefined;
+  }
+
+  divertChunk(bytes: number): number | undefined {
+    const connection = this.#connection;
+    const isOpen = this.#state === "begun" && this.#inChunks && this.#chunkLeft === 0;
+    if (!isOpen || !connection.hasSentAll || connection.descriptor === undefined) return undefined;
+    connection.send(Buffer.from(this.#chunkStart(bytes), "latin1"));
+    this.#chunkLeft = bytes;
+    return connection.hasSentAll ? connection.descriptor : undefined;
+  }
+
+  chunksDiverted(): void {
+    this.#chunkLeft = 0;
   }
 
   divertBody(take: (descriptor: number, bytes: number) => boolean): boolean {
@@ -178,7 +193,18 @@ export class Http1Request implements ClientRequest {
   write(bytes: Bytes): boolean {
     if (this.#state !== "begun" || bytes.length === 0) return true;
     if (!this.#inChunks) return this.#connection.send(bytes);
+    if (this.#chunkLeft > 0) return this.#continueChunk(bytes);
     return this.#sendBoth(this.#chunkStart(bytes.length), bytes);
+  }
+
+  /** Of a chunk that was begun before its bytes were there. Copied, since what is sent is the connection's. */
+  #continueChunk(bytes: Bytes): boolean {
+    const left = this.#chunkLeft;
+    this.#chunkLeft = Math.max(left - bytes.length, 0);
+    if (bytes.length <= left) return this.#connection.send(bytes);
+    const behind = Buffer.from(bytes.subarray(left));
+    this.#connection.send(Buffer.from(bytes.subarray(0, left)));
+    return this.write(behind);
   }
 
   end(): void {

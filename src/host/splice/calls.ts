@@ -15,6 +15,7 @@ const libc = onFirstUse({
   epoll_create1: { args: [i32], returns: i32 },
   epoll_ctl: { args: [i32, i32, i32, address], returns: i32 },
   epoll_wait: { args: [i32, address, i32, i32], returns: i32 },
+  recv: { args: [i32, address, u64, i32], returns: count },
   connect: { args: [i32, address, u32], returns: i32 },
   poll: { args: [address, u64, i32], returns: i32 },
 });
@@ -29,6 +30,7 @@ const EPOLLIN = 1;
 const EPOLLOUT = 4;
 const EPOLLET = 2 ** 31;
 const AF_UNSPEC = 0;
+const MSG_PEEK_DONTWAIT = 0x02 | 0x40;
 
 export const EAGAIN = 11;
 export const EINVAL = 22;
@@ -50,6 +52,14 @@ export function splice(from: number, to: number, bytes: number): number {
   for (;;) {
     const moved = answered(libc().splice(from, null, to, null, bytes, SPLICE_F_MOVE_NONBLOCK));
     if (moved !== -EINTR) return moved;
+  }
+}
+
+/** Shows what comes next from a connection, up to the length of the buffer, and leaves it there. 0: it has ended. */
+export function peek(from: number, buffer: Uint8Array): number {
+  for (;;) {
+    const seen = answered(libc().recv(from, ptr(buffer), buffer.length, MSG_PEEK_DONTWAIT));
+    if (seen !== -EINTR) return seen;
   }
 }
 

@@ -6,13 +6,17 @@ export interface Order {
   from: number;
   to: number;
   bytes: number;
+  /** The bytes end a chunk, and go on with the chunks that follow. */
+  inChunks: boolean;
 }
 
-/** How a transfer ended. Whole: as many bytes were given as were ordered. */
+/** How a transfer ended. */
 export interface Outcome {
   number: number;
   taken: number;
   given: number;
+  /** All that was ordered was given, to the end of a chunk if it is in chunks. */
+  isWhole: boolean;
   /** The kernel's number of what went wrong; 0: nothing, or the source has ended. */
   error: number;
 }
@@ -26,13 +30,13 @@ export interface SpliceThreadData {
 }
 
 /** The thread is to end. */
-export const END: Order = { number: 0, from: -1, to: -1, bytes: 0 };
+export const END: Order = { number: 0, from: -1, to: -1, bytes: 0, inChunks: false };
 
-const WORDS = 4;
+const WORDS = 5;
 export const ORDER_BYTES = WORDS * Float64Array.BYTES_PER_ELEMENT;
 
-export function writtenOrder({ number, from, to, bytes }: Order): Uint8Array {
-  return new Uint8Array(Float64Array.of(number, from, to, bytes).buffer);
+export function writtenOrder({ number, from, to, bytes, inChunks }: Order): Uint8Array {
+  return new Uint8Array(Float64Array.of(number, from, to, bytes, inChunks ? 1 : 0).buffer);
 }
 
 /** Of the bytes that were read; there are never parts of an order among them. */
@@ -42,6 +46,7 @@ export function readOrders(bytes: Uint8Array): Order[] {
   const at = (index: number) => words[index] ?? 0;
   return Array.from({ length: words.length / WORDS }, (_, index) => {
     const first = index * WORDS;
-    return { number: at(first), from: at(first + 1), to: at(first + 2), bytes: at(first + 3) };
+    const inChunks = at(first + 4) === 1;
+    return { number: at(first), from: at(first + 1), to: at(first + 2), bytes: at(first + 3), inChunks };
   });
 }

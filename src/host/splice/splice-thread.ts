@@ -6,7 +6,7 @@
 import { closeSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { EAGAIN, Events, pipe } from "./calls.ts";
-import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICES_MAX } from "./limits.ts";
+import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICE_SILENT_MS, SPLICES_MAX } from "./limits.ts";
 import { END, ORDER_BYTES, type Order, type Outcome, READY, readOrders, type SpliceThreadData } from "./orders.ts";
 import { Transfer } from "./transfer.ts";
 
@@ -33,6 +33,9 @@ class SpliceThread {
   readonly #waiting = new Set<Transfer>();
   readonly #idlePipes: Transfer["pipe"][] = [];
   readonly #buffer = Buffer.alloc(ORDER_BYTES * SPLICES_MAX);
+  /** How many transfers are. */
+  #inChunks = 0;
+  #lookAtMs = 0;
   #isEnding = false;
 
   constructor(orders: number) {
@@ -43,12 +46,13 @@ class SpliceThread {
   work(): void {
     const happened = (number: number) => this.#happened(number);
     while (!this.#isEnding) {
-      this.#events.await(this.#waiting.size > 0 ? 0 : -1, happened);
+      this.#events.await(this.#waiting.size > 0 ? 0 : this.#inChunks > 0 ? SPLICE_SILENT_MS : -1, happened);
       for (const transfer of [...this.#waiting]) {
         if (!transfer.isOver && transfer.turn()) continue;
         if (transfer.isOver) this.#end(transfer);
         else this.#waiting.delete(transfer);
       }
+      if (this.#inChunks > 0) this.#endSilent();
     }
     for (const transfer of [...this.#transfers.values()]) this.#end(transfer);
     for (const ends of this.#idlePipes) closeBoth(ends);
@@ -77,21 +81,34 @@ class SpliceThread {
     }
   }
 
-  #begin({ number, from, to, bytes }: Order): void {
+  /** One that somebody may have forgotten holds no place that others can use. */
+  #endSilent(): void {
+    const nowMs = performance.now();
+    if (nowMs < this.#lookAtMs) return;
+    this.#lookAtMs = nowMs + SPLICE_SILENT_MS;
+    for (const transfer of [...this.#transfers.values()]) {
+      if (transfer.isSilentSince(nowMs - SPLICE_SILENT_MS)) this.#end(transfer);
+    }
+  }
+
+  #begin(order: Order): void {
+    const { number, from, to } = order;
     try {
-      const transfer = new Transfer({ number, from, to, bytes }, this.#idlePipes.pop() ?? pipe(SPLICE_PIPE_BYTES));
+      const transfer = new Transfer(order, this.#idlePipes.pop() ?? pipe(SPLICE_PIPE_BYTES));
       this.#transfers.set(number, transfer);
+      if (order.inChunks) this.#inChunks += 1;
       this.#waiting.add(transfer);
       const isWatched = this.#events.add(from, 2 * number, "read") && this.#events.add(to, 2 * number + 1, "write");
       if (!isWatched) transfer.error = EAGAIN;
     } catch {
       // There is no pipe to be had.
-      tell({ number, taken: 0, given: 0, error: EAGAIN });
+      tell({ number, taken: 0, given: 0, isWhole: false, error: EAGAIN });
     }
   }
 
   #end(transfer: Transfer): void {
-    const { order, pipe: ends, inPipe, taken, error } = transfer;
+    const { order, pipe: ends, inPipe, taken, isWhole, error } = transfer;
+    if (order.inChunks) this.#inChunks -= 1;
     this.#events.remove(order.from);
     this.#events.remove(order.to);
     this.#transfers.delete(order.number);
@@ -99,7 +116,7 @@ class SpliceThread {
     // Never one with bytes in it: they are somebody's.
     if (inPipe === 0 && this.#idlePipes.length < SPLICE_IDLE_PIPES_MAX) this.#idlePipes.push(ends);
     else closeBoth(ends);
-    tell({ number: order.number, taken, given: taken - inPipe, error });
+    tell({ number: order.number, taken, given: taken - inPipe, isWhole, error });
   }
 }
 
