@@ -54,7 +54,9 @@ describe("executions in one context", () => {
   test("wait for each other, in order, and their answers begin at once", async () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait");
-    const others = await Promise.all(["say a", "say b", "say c"].map((code) => begin(server, code)));
+    const others: Awaited<ReturnType<typeof begin>>[] = [];
+    // One by one: each has a connection of its own, and which of them is read first is nobody's promise.
+    for (const code of ["say a", "say b", "say c"]) others.push(await begin(server, code));
     expect(server.kernels[0]?.cells).toEqual(["wait"]);
     server.kernels[0]?.interrupt();
     expect(errorIn(await first.lines)).toBe("Interrupted");

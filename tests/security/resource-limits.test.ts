@@ -6,7 +6,7 @@ import { newDataFolder, startServer, type TestServer, tearDownServer } from "../
 import { refusalOf } from "../support/until.ts";
 
 const ANSWER_MAX_MS = 2000;
-const ANSWERS = 3;
+const ANSWERS = 10;
 let server: TestServer;
 let neighbour: Sandbox;
 beforeAll(async () => {

@@ -19,7 +19,7 @@ import { startBadRegistry } from "../support/services/registry.ts";
 import { until } from "../support/until.ts";
 
 const PORT = 5013;
-const LIFE_MS = 180_000;
+const LIFE_MS = 300_000;
 const newSecret = (of: string) => `planted-${of}-${crypto.randomUUID().replaceAll("-", "")}`;
 const given = {
   environment: newSecret("environment"),

@@ -4,7 +4,7 @@
  */
 import type { CommandHandle, Sandbox } from "e2b";
 
-const HEAR_MS = 90_000;
+const HEAR_MS = 180_000;
 
 export class Conversation {
   #heard = "";

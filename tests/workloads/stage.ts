@@ -44,7 +44,7 @@ export class Stage {
 
   /** What a command that ends by itself says. */
   async run(command: string): Promise<string> {
-    return (await this.sandbox.commands.run(command, { timeoutMs: 90_000 })).stdout.trim();
+    return (await this.sandbox.commands.run(command, { timeoutMs: 180_000 })).stdout.trim();
   }
 
   async command(command: string): Promise<Conversation> {

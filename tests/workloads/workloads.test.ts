@@ -27,7 +27,7 @@ import { workloads } from "./workloads.ts";
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const MEMORY_MB = 3072;
 /** Memory is written to the disk and read again several times, and the disk may have much else to do. */
-const PLAY_MS = 180_000;
+const PLAY_MS = 600_000;
 
 const dataFolder = newDataFolder("workloads");
 let data: DataFolder;

@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { Crun } from "./crun.ts";
 
 const SHORT_MS = 100;
+/** For what ends by itself, on a machine with much else to do. */
+const LONG_MS = 60_000;
 let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "sandlot-crun-"));
@@ -14,13 +16,13 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 /** A shell line in its place, which finds the arguments in `$@`. */
-function acting(line: string, startMs = SHORT_MS): Crun {
+function acting(line: string, startMs = LONG_MS): Crun {
   const toolbox = { crun: ["/bin/sh", "-c", line, "crun"], binFolder: "/nowhere" };
   return new Crun(toolbox, join(folder, "state"), startMs);
 }
 
 test.each(["create", "start"] as const)("a %s that takes too long is a reason to come again", async (action) => {
-  const slow = acting("exec sleep 60");
+  const slow = acting("exec sleep 60", SHORT_MS);
   const late = action === "create" ? slow.create("i1", folder) : slow.start("i1", process.pid);
   await expect(late).rejects.toMatchObject({
     status: 503,
@@ -32,7 +34,7 @@ test.each(["create", "start"] as const)("a %s that takes too long is a reason to
 test("a start whose sandbox has ended meanwhile is over at once", async () => {
   const child = Bun.spawn(["true"]);
   await child.exited;
-  await expect(acting("exec sleep 60", 60_000).start("i1", child.pid)).rejects.toMatchObject({
+  await expect(acting("exec sleep 60").start("i1", child.pid)).rejects.toMatchObject({
     status: 500,
     message: "the first process of i1 ended before it was started",
   });
