@@ -40,10 +40,19 @@ export function runningServer(data: DataFolder): number | undefined {
 async function stopServer(data: DataFolder): Promise<void> {
   const { pid } = notedServerIn(data.runFolder);
   if (pid === 0) return;
-  if (runningServer(data) !== undefined) process.kill(pid, "SIGTERM");
+  if (runningServer(data) !== undefined) tellToStop(pid);
   // When its first thread is gone another may still wait for the disk, and holds the folder until it is done.
   const isThere = () => runningServer(data) === pid || data.inUse;
   for (const deadline = performance.now() + STOP_MS; isThere(); await Bun.sleep(POLL_MS)) {
     if (performance.now() > deadline) throw new Fault(500, `the server (pid ${pid}) did not stop within ${STOP_MS} ms`);
+  }
+}
+
+function tellToStop(pid: number): void {
+  try {
+    process.kill(pid, "SIGTERM");
+  } catch (error) {
+    // It was about to stop by itself.
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }

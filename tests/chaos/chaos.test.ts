@@ -110,6 +110,6 @@ describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
       expect(await leaks(stage, [])).toEqual([]);
       await stage.close();
     },
-    LONG ? 3_600_000 : 300_000,
+    LONG ? 3_600_000 : 900_000,
   );
 });

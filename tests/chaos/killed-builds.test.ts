@@ -161,5 +161,5 @@ test(
     expect(faults).toEqual([]);
     await stage.close();
   },
-  LONG ? 1_800_000 : 180_000,
+  LONG ? 1_800_000 : 600_000,
 );

@@ -21,7 +21,7 @@ const LIFE_MS = 3_600_000;
 
 /** Behind runsc a pause takes three times as long. */
 const LIVES = {
-  crun: { cycles: CYCLES, ms: LONG ? LIFE_MS : 240_000 },
+  crun: { cycles: CYCLES, ms: LONG ? LIFE_MS : 600_000 },
   runsc: { cycles: Math.ceil(CYCLES / 10), ms: LIFE_MS },
 } as const;
 

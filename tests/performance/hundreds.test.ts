@@ -25,4 +25,4 @@ test("the last of many sandboxes works, is paused and resumed like the first", a
     await sandbox?.connect();
     expect((await sandbox?.commands.run("echo back"))?.stdout).toBe("back\n");
   }
-}, 240_000);
+}, 600_000);

@@ -116,9 +116,8 @@ function foldersBelow(folder: string): number {
 
 /** In the machine's own mount table and in the server's. */
 function mountsBelow(runFolder: string, prefix: string): number {
-  const tables = [readFileSync("/proc/self/mountinfo", "utf8")];
   const server = pidOfServer(runFolder);
-  if (server !== undefined) tables.push(readFileSync(`/proc/${server}/mountinfo`, "utf8"));
+  const tables = [readFileSync("/proc/self/mountinfo", "utf8"), server === undefined ? "" : mountsOf(server)];
   return tables
     .join("\n")
     .split("\n")
@@ -128,8 +127,16 @@ function mountsBelow(runFolder: string, prefix: string): number {
 function pidOfServer(runFolder: string): number | undefined {
   const file = join(runFolder, "server.pid");
   if (!existsSync(file)) return undefined;
-  const pid = Number(readFileSync(file, "utf8").split(" ")[0]);
-  return existsSync(`/proc/${pid}/mountinfo`) ? pid : undefined;
+  return Number(readFileSync(file, "utf8").split(" ")[0]);
+}
+
+/** None of one that has ended, also while it is only about to be taken from the table of processes. */
+function mountsOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/mountinfo`, "utf8");
+  } catch {
+    return "";
+  }
 }
 
 /** Those that hold a disk in this pool, deleted or not: the file's name alone could be another server's. */
