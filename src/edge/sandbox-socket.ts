@@ -171,6 +171,7 @@ export class SandboxSocket {
     const splicing = this.#splice?.begin(way(own), (spliced) => {
       for (const ending of endings) ending.splicings -= 1;
       this.#splicings = this.#splicings.filter((one) => one !== splicing);
+      if (this.#closed) this.#release();
       over(spliced);
     });
     if (splicing === undefined) return false;
@@ -232,7 +233,9 @@ export class SandboxSocket {
     }
   }
 
+  /** Not while bytes are still moved: that has to end with the signals, too, and to be counted. */
   #release(): void {
+    if (this.#splicings.length > 0) return;
     for (const signal of this.#until) {
       const ending = endingWith.get(signal);
       if (ending === undefined) continue;

@@ -1,6 +1,7 @@
 /** Which bodies of a sandbox are handed to who moves them; what becomes of them there is tested with that. */
 import { afterAll, describe, expect, test } from "bun:test";
 import net from "node:net";
+import type { Socket } from "bun";
 import type { Splice, Spliced, Way } from "../work/splicing.ts";
 import { until } from "../work/testing/until.ts";
 import { carry } from "./carriage.ts";
@@ -10,7 +11,12 @@ import { SandboxSocket } from "./sandbox-socket.ts";
 import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
 import { SELF_SIGNED } from "./testing/self-signed.ts";
 
-const service = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+const accepted: Socket<unknown>[] = [];
+const service = Bun.listen({
+  hostname: "127.0.0.1",
+  port: 0,
+  socket: { open: (socket) => void accepted.push(socket), data: () => undefined },
+});
 afterAll(() => service.stop(true));
 
 /** Moves nothing, until it is told that all is over. */
@@ -53,6 +59,19 @@ test("one sandbox has so many moved at once, another one its own, and there is r
   one.abort();
   expect(splice.done).toEqual(Array(EDGE_SPLICED_AT_ONCE_MAX).fill("cut"));
   other.abort();
+});
+
+test("one whose connection is gone counts as long as it is moved, and ends with its sandbox", async () => {
+  const splice = new Stalled();
+  const ended = new AbortController();
+  const gone = await dial(splice, ended.signal);
+  expect(handOver(gone)).toBe(true);
+  for (const socket of accepted) socket.terminate();
+  await until("it is closed", () => gone.isClosed);
+  const others = await Promise.all(Array.from({ length: EDGE_SPLICED_AT_ONCE_MAX }, () => dial(splice, ended.signal)));
+  expect(others.map(handOver)).toEqual([...Array(EDGE_SPLICED_AT_ONCE_MAX - 1).fill(true), false]);
+  ended.abort();
+  expect(splice.done).toEqual(Array(EDGE_SPLICED_AT_ONCE_MAX).fill("cut"));
 });
 
 test("with TLS nothing is handed over, for there is more to do than to move it", async () => {
