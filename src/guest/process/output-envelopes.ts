@@ -1,5 +1,5 @@
 /** Output of processes as the wire has it: the bytes that the protocol library would make of it, in both encodings. */
-import { ENVELOPES_KEPT_MIN_BYTES, GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
+import { ENVELOPES_KEPT_MIN_BYTES, ENVELOPES_KEPT_SHORT_MAX, GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
 import type { Codec } from "../rpc/shortcut.ts";
 import { noteGarbage } from "../system/garbage.ts";
 
@@ -21,6 +21,7 @@ const EVENT = 1;
 const DATA = 2;
 const FIELDS: Record<OutputKind, number> = { stdout: 1, stderr: 2, pty: 3 };
 const JSON_END = '"}}}';
+const NOTHING = Buffer.alloc(0);
 
 /**
  * Writes the envelopes of one stream. Long ones go into the same memory again and again: made anew for each, it would
@@ -28,20 +29,30 @@ const JSON_END = '"}}}';
  */
 export class EnvelopeWriter {
   /** In turns: while one is on its way to the client, the other is written. */
-  readonly #kept: [Buffer, Buffer] = [Buffer.alloc(0), Buffer.alloc(0)];
+  readonly #kept: [Buffer, Buffer] = [NOTHING, NOTHING];
+  #shortInRow = 0;
 
   /** What was written the time before last is overwritten. */
   write(pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
     const room = roomForAll(pieces, codec);
     if (room < ENVELOPES_KEPT_MIN_BYTES) {
-      noteGarbage(room + GARBAGE_PER_MESSAGE_BYTES);
+      noteGarbage(room + GARBAGE_PER_MESSAGE_BYTES + this.#letGo());
       return writeAll(Buffer.allocUnsafeSlow(room), pieces, codec);
     }
+    this.#shortInRow = 0;
     const [other, next] = this.#kept;
     const out = next.length < room ? Buffer.allocUnsafeSlow(room) : next;
     this.#kept[0] = out;
     this.#kept[1] = other;
     return writeAll(out, pieces, codec);
+  }
+
+  /** The burst seems to be over, and the stream may have little to say for as long as it lives. */
+  #letGo(): number {
+    if (++this.#shortInRow !== ENVELOPES_KEPT_SHORT_MAX) return 0;
+    const [one, other] = this.#kept;
+    this.#kept.fill(NOTHING);
+    return one.length + other.length;
   }
 }
 
