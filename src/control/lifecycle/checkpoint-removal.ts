@@ -1,10 +1,9 @@
 /** Checkpoints that no row names any more. What a restart interrupts, the next start's adoption removes. */
-
-import { setImmediate } from "node:timers/promises";
 import type { Host } from "../../host/host.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
 import { described, type Log } from "../../work/log.ts";
+import type { Lull } from "../../work/lull.ts";
 import { RetryQueue } from "../../work/retry-queue.ts";
 import {
   CHECKPOINT_REMOVAL_RETRY_MAX_MS,
@@ -19,14 +18,15 @@ export function createCheckpointRemoval(services: {
   clock: Clock;
   log: Log;
   background: Background;
+  /** While nobody waits for a sandbox. */
+  lull: Lull;
 }): CheckpointRemoval {
-  const { host, clock, log, background } = services;
+  const { host, clock, log, background, lull } = services;
   return new RetryQueue<string>({
     clock,
     background,
     async work(checkpoint) {
-      // Whoever waits for an answer has it first.
-      await setImmediate();
+      await lull.come();
       await host.removeCheckpoint(checkpoint);
     },
     failed(checkpoint, error) {

@@ -8,8 +8,9 @@ import type { Store } from "../../store/store.ts";
 import { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
 import { described, type Log } from "../../work/log.ts";
+import { Lull } from "../../work/lull.ts";
 import type { Ids } from "../access/ids.ts";
-import { EXPIRY_RETRY_MS } from "../limits.ts";
+import { EXPIRY_RETRY_MS, REMOVAL_PUT_OFF_MAX_MS } from "../limits.ts";
 import { Changes } from "./changes.ts";
 import { type CheckpointRemoval, createCheckpointRemoval } from "./checkpoint-removal.ts";
 import { createExpiry, type Expiry } from "./expiry.ts";
@@ -38,6 +39,8 @@ export class LifecycleCore {
   readonly log: Log;
   readonly listener: LifecycleListener;
   readonly background: Background;
+  /** Nobody waits for a sandbox to be resumed. */
+  readonly lull: Lull;
   readonly reachability = new Reachability();
   readonly changes: Changes;
   readonly quota: Quota;
@@ -57,6 +60,7 @@ export class LifecycleCore {
     this.log = services.log;
     this.listener = services.listener ?? NO_LISTENER;
     this.background = new Background(services.log);
+    this.lull = new Lull(services.clock, REMOVAL_PUT_OFF_MAX_MS);
     this.changes = new Changes(services.clock);
     this.removal = new SandboxRemoval(this);
     this.quota = new Quota({ ...services, runsOn: (teamId) => this.removal.runningOf(teamId) });

@@ -212,6 +212,23 @@ describe("a paused sandbox", () => {
     expect(f.host.checkpoints).toEqual([]);
   });
 
+  test("its checkpoint is removed when nobody waits for another resume any more", async () => {
+    const other = await f.create({ timeout: 600 });
+    await f.call("POST", `/sandboxes/${other}/pause`);
+    const held = Promise.withResolvers<void>();
+    f.host.beforeResume = async (request) => {
+      if (request.id === other) await held.promise;
+    };
+    const connecting = f.call("POST", `/v2/sandboxes/${other}/connect`, { timeout: 600 });
+    expect((await connect({ timeout: 600 })).status).toBe(201);
+    await f.untilIdle();
+    expect(f.host.checkpoints).toHaveLength(2);
+    held.resolve();
+    expect((await connecting).status).toBe(201);
+    await f.control.settled();
+    expect(f.host.checkpoints).toEqual([]);
+  });
+
   test("while it is being resumed it reads as paused", async () => {
     const held = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<ResumeSandbox>();

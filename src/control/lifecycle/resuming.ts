@@ -3,6 +3,7 @@
  * The checkpoint is kept until the row says `running`, so a failure at any step leaves the sandbox paused as it was.
  */
 import { Fault } from "../../contract/fault.ts";
+import type { ResumeSandbox } from "../../host/host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { ACCESS_TOKENS_KEPT } from "../limits.ts";
 import { kindOfSandbox } from "../templates/template-look-up.ts";
@@ -74,7 +75,7 @@ export class Resuming {
   }
 
   async #start(paused: Sandbox, executionId: string, options: ResumeOptions): Promise<Sandbox | undefined> {
-    const { store, host, ids, reachability, clock, quota } = this.#core;
+    const { store, host, ids, reachability, clock, quota, lull } = this.#core;
     const kind = await kindOfSandbox(store, paused);
     const team = await store.people.team(paused.teamId);
     if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
@@ -85,7 +86,7 @@ export class Resuming {
     const tokens = begun.secure && options.mintToken ? [...begun.tokens, ids.runtimeToken()] : begun.tokens;
     const accessTokens = tokens.slice(-ACCESS_TOKENS_KEPT);
     try {
-      await host.resume({
+      const request: ResumeSandbox = {
         id: begun.id,
         checkpoint,
         memory: options.memory && begun.checkpointMemory,
@@ -94,7 +95,8 @@ export class Resuming {
         accessTokens,
         egress: egressOf(begun),
         volumes: hostMounts(begun.volumeMounts),
-      });
+      };
+      await lull.during(() => host.resume(request));
     } catch (cause) {
       await this.#backToPaused(begun);
       throw placementFault(cause, "it could not be resumed and stays paused");

@@ -100,8 +100,9 @@ export class ReadyPool {
 
   /** Nobody can ask for these any more. */
   forget(isGone: (beginning: Beginning) => boolean): void {
-    for (const stock of this.#stocks.values()) if (isGone(stock)) stock.forgetDemand();
-    this.#lookIn(0);
+    const gone = [...this.#stocks.values()].filter(isGone);
+    for (const stock of gone) stock.forgetDemand();
+    if (gone.length > 0) this.#lookIn(0);
   }
 
   /** A running sandbox that begins with this: a ready one, one that is about to be, or what `make` makes. */
@@ -131,7 +132,8 @@ export class ReadyPool {
       return await work();
     } finally {
       this.#served--;
-      this.#lookIn(0);
+      // To see what room there is takes a millisecond: not when nothing could be begun.
+      if (this.#served < this.#placesMax) this.#lookIn(0);
     }
   }
 
@@ -236,7 +238,7 @@ export class ReadyPool {
   #neediest(now: number): Stock | undefined {
     const stocks = [...this.#stocks.values()];
     const making = stocks.reduce((sum, stock) => sum + stock.making.size, 0);
-    const places = Math.min(this.#parts.processors, READY_STARTS_AT_ONCE_MAX) - this.#served - making;
+    const places = this.#placesMax - this.#served - making;
     if (places < 1) return undefined;
     const fullness = ({ size, floor, target }: Stock) => (size < floor ? size / floor - 1 : size / target);
     const isForSpare = making === 0 && this.#isQuiet(now);
@@ -244,6 +246,11 @@ export class ReadyPool {
       (stock) => stock.missing > 0 && stock.retryAt <= now && (isForSpare || stock.size < stock.needed),
     );
     return needy.sort((one, other) => fullness(one) - fullness(other))[0];
+  }
+
+  /** What is made ahead and what clients wait for, together. */
+  get #placesMax(): number {
+    return Math.min(this.#parts.processors, READY_STARTS_AT_ONCE_MAX);
   }
 
   /** Nobody has asked for a while, what is there is as it should be, and the machine has little else to do. */
