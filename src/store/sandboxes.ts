@@ -214,9 +214,12 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** `paused` → `resuming`, under the execution id of the run that begins. */
+    /**
+     * `paused` → `resuming`, under the execution id of the run that begins. Of a machine that crashes meanwhile nothing
+     * is left of that run, and the sandbox is paused as it was.
+     */
     async beginResume(run: SandboxRun, executionId: string): Promise<Sandbox | undefined> {
-      const { rows } = await sql`UPDATE sandboxes SET state = 'resuming', execution_id = ${executionId}
+      const { rows } = await quick`UPDATE sandboxes SET state = 'resuming', execution_id = ${executionId}
         WHERE id = ${run.id} AND state = 'paused' AND execution_id = ${run.executionId} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },

@@ -21,12 +21,21 @@ export function layoutOf(root: string): CgroupLayout {
   return existsSync(join(root, "unified", V2_MARK)) ? "hybrid" : "v1";
 }
 
-/** Those of v1 that have a name and no controller. */
+let named: string[] | undefined;
+
+/** Those of v1 that have a name and no controller. They are the same for the life of a process. */
 export function namedTrees(): string[] {
+  named ??= mountedNamedTrees();
+  return named;
+}
+
+function mountedNamedTrees(): string[] {
   if (existsSync(join(CGROUP_ROOT, V2_MARK))) return [];
   const lines = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
-  const named = lines.filter((line) => / - cgroup \S+ (\S+,)?name=/.test(line)).map((line) => line.split(" ")[4] ?? "");
-  return [...new Set(named)].filter((point) => point.startsWith(`${CGROUP_ROOT}/`));
+  const points = lines
+    .filter((line) => / - cgroup \S+ (\S+,)?name=/.test(line))
+    .map((line) => line.split(" ")[4] ?? "");
+  return [...new Set(points)].filter((point) => point.startsWith(`${CGROUP_ROOT}/`));
 }
 
 let trees: string[] | undefined;

@@ -52,6 +52,20 @@ test("what is ready takes its settings with the first question, and is asked aga
   expect(asked).toEqual(["POST configure", "POST configure"]);
 });
 
+test("what is ready is not looked for before it is asked", async () => {
+  let connections = 0;
+  using _guest = Bun.listen({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    socket: {
+      open: () => void connections++,
+      data: (socket) => void socket.end("HTTP/1.1 204 No Content\r\n\r\n"),
+    },
+  });
+  await new GuestClient(ADDRESS, "secret").readyWith(settings, () => true);
+  expect(connections).toBe(1);
+});
+
 test("a guest that refuses its settings is not asked again", async () => {
   const asked = answering(400).readyWith(settings, () => true);
   await expect(asked).rejects.toThrow("the guest refused its settings with status 400");

@@ -74,12 +74,13 @@ export class GuestClient {
 
   /**
    * A request that nobody takes costs both sides many times what it takes to see whether somebody would; so it is made
-   * once there is. Where many start at once, each takes longer, and looks the less often the longer it has taken.
+   * once there is; or at once, if most likely somebody will. Where many start at once, each takes longer, and looks the
+   * less often the longer it has taken.
    */
   async #answering(
     alive: () => boolean,
     ask: (withinMs: number) => Promise<Response>,
-    judge: (status: number) => void = () => undefined,
+    { judge, isLikely = false }: { judge?: (status: number) => void; isLikely?: boolean } = {},
   ): Promise<void> {
     const began = performance.now();
     let asked = 0;
@@ -87,12 +88,12 @@ export class GuestClient {
     using door = new DoorProbe(this.address, RUNTIME_PORT);
     for (let elapsedMs = 0; ; elapsedMs = performance.now() - began) {
       let answer: unknown;
-      const isOpen = door.isOpen();
+      const isOpen = (isLikely && asked === 0) || door.isOpen();
       if (isOpen) {
         // Of the first packets one may be lost, which is sent again after a second.
         answer = await ask(Math.min(GUEST_PING_MIN_MS * 2 ** asked++, GUEST_PING_MAX_MS)).catch((error) => error);
         if (answer instanceof Response && answer.status === 204) return;
-        if (answer instanceof Response) judge(answer.status);
+        if (answer instanceof Response) judge?.(answer.status);
       }
       // To look at a process takes longer than to look at a door.
       if (elapsedMs === 0 || isOpen || elapsedMs - seenAliveMs >= GUEST_ALIVE_EVERY_MS) {
@@ -137,10 +138,11 @@ export class GuestClient {
   async readyWith(settings: GuestSettings, alive: () => boolean): Promise<void> {
     this.#keep(settings);
     const ask = (withinMs: number) => this.#call("POST", "configure", settings, withinMs);
-    await this.#answering(alive, ask, (status) => {
+    const judge = (status: number) => {
       // It is the guest that says so; what else may answer for it at first is asked again.
       if (status >= 400 && status < 500) throw refused(status);
-    });
+    };
+    await this.#answering(alive, ask, { judge, isLikely: true });
   }
 
   #keep(settings: GuestSettings): void {

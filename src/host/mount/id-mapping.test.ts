@@ -24,6 +24,6 @@ test("only what was shifted is right as it is, in the range that it was shifted 
 });
 
 test("where nothing can be mapped, the fault says what to do", () => {
-  using none = new IdMappings(undefined);
+  const none = new IdMappings(undefined);
   expect(() => none.of("plain")).toThrow("FIX: run it on Linux 5.19 or later");
 });

@@ -6,30 +6,37 @@ import { closeSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, ID_COUNT, type IdForm } from "../system/id-range.ts";
 import { type IdLine, openUserNamespace } from "../system/user-namespace.ts";
+import { ID_TABLES_KEPT } from "./limits.ts";
 
 /** Whether owners in this form are those of this range as they are. */
 export function isMappedAlready(form: IdForm, first: number | undefined): boolean {
   return form === "shifted" && (first === undefined || first === HOST_ID_FIRST);
 }
 
-/** Tables by which owners become those from `first` on, one for each form, for mounts that are made together. */
-export class IdMappings implements Disposable {
-  readonly #open = new Map<IdForm, number>();
+/**
+ * Tables that were made lately, by form and range, the one that was used last at the end. To make one takes longer than
+ * most mounts, each sandbox has several mounts, and ranges are used again and again.
+ */
+const kept = new Map<string, number>();
 
+/** Tables by which owners become those from `first` on, one for each form. */
+export class IdMappings {
   constructor(readonly first: number | undefined) {}
 
-  /** Of ids that are written in this form. Fault 422 when this machine maps none. */
+  /** Of ids that are written in this form, for the next mount. Fault 422 when this machine maps none. */
   of(form: IdForm): number {
     if (this.first === undefined) throw cannotMap();
-    const users = this.#open.get(form) ?? openUserNamespace(tableOf(form, this.first));
-    this.#open.set(form, users);
+    const key = `${form} ${this.first}`;
+    const users = kept.get(key) ?? openUserNamespace(tableOf(form, this.first));
+    kept.delete(key);
+    kept.set(key, users);
+    const [oldest] = kept;
+    if (kept.size > ID_TABLES_KEPT && oldest !== undefined) {
+      kept.delete(oldest[0]);
+      // What was mounted with it keeps it.
+      closeSync(oldest[1]);
+    }
     return users;
-  }
-
-  /** What was mounted meanwhile keeps its table. */
-  [Symbol.dispose](): void {
-    for (const users of this.#open.values()) closeSync(users);
-    this.#open.clear();
   }
 }
 

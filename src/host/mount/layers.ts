@@ -51,7 +51,7 @@ export function mountDisk({ image, target, options, firstId, etc }: Extract<Moun
   withLoopDevice(image, (device) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options));
   try {
     const form = formOf(target);
-    using mappings = new IdMappings(firstId);
+    const mappings = new IdMappings(firstId);
     if (!isMappedAlready(form, firstId)) mapInPlace(target, LAYER_ATTRIBUTES, mappings.of(form));
     if (etc !== undefined) writeEtc(join(target, "upper/etc"), etc);
     return form === "plain";
@@ -85,7 +85,7 @@ export function mapFolder({ source, target, firstId }: Extract<MountJob, { kind:
 }
 
 export function showImage({ source, target, firstId, files }: Extract<MountJob, { kind: "image" }>): void {
-  using mappings = new IdMappings(firstId);
+  const mappings = new IdMappings(firstId);
   showLower({ folder: source, ids: "shifted" }, target, mappings);
   try {
     for (const [name, path] of Object.entries(files)) mount(path, join(target, name), "none", MS_BIND, "");
@@ -98,7 +98,7 @@ export function showImage({ source, target, firstId, files }: Extract<MountJob, 
 /** A lower that is mapped, or one of many, whose paths together may be too long for mount(2), is shown in `folder`. */
 export function mountOverlay({ target, disk, lowers, folder, firstId }: OverlayJob): void {
   const shown: string[] = [];
-  using mappings = new IdMappings(firstId);
+  const mappings = new IdMappings(firstId);
   try {
     const paths = lowers.map((lower, index) => {
       if (lowers.length === 1 && isMappedAlready(lower.ids, firstId)) return lower.folder;
