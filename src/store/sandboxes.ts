@@ -245,14 +245,14 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
 
     /** `running` → `snapshotting`. Undefined: it does not run any more, or its end has come. */
     async beginSnapshot(run: SandboxRun, now: number): Promise<Sandbox | undefined> {
-      const { rows } = await sql`UPDATE sandboxes SET state = 'snapshotting'
+      const { rows } = await quick`UPDATE sandboxes SET state = 'snapshotting'
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },
 
     /** `snapshotting` → `running`, whether there is a snapshot or not. */
     async finishSnapshot(run: SandboxRun): Promise<Sandbox | undefined> {
-      const { rows } = await sql`UPDATE sandboxes SET
+      const { rows } = await quick`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END
         WHERE id = ${run.id} AND state = 'snapshotting' AND execution_id = ${run.executionId} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);

@@ -3,10 +3,10 @@
  *
  *   the runtime stops and writes the processes → disk flushed and cloned → frozen → digests → durable → named
  *
- * A sandbox that goes on is let go as soon as its disk is cloned, and what must not be the same in copies is wiped from
- * the image. One that is being paused stands still until the checkpoint has its name; whatever fails before that, it is
- * let go and nothing has happened. Its image is made durable beside the flush of its disk, and the rest while the
- * runtime takes its hands off the processes.
+ * A sandbox that goes on is let go as soon as its disk is cloned; what must not be the same in copies is wiped from the
+ * image. One that is being paused stands still until the checkpoint has its name; whatever fails before that, it is let
+ * go and nothing has happened. The image is wiped, or made durable, beside the flush of the disk, and the rest is done
+ * while the runtime takes its hands off the processes.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
@@ -57,18 +57,16 @@ interface WriteOptions extends CheckpointOptions {
   onWritten?: () => void;
 }
 
+/** What becomes of the sandbox. */
+type After = "stays frozen" | "goes on";
+
 export class Checkpointing {
   readonly #gate = new Gate(CHECKPOINTS_AT_ONCE_MAX);
 
   constructor(readonly parts: CheckpointingParts) {}
 
   /** When it throws, the sandbox goes on and there is no checkpoint. */
-  async write(
-    record: SandboxRecord,
-    name: string,
-    options: WriteOptions,
-    after: "stays frozen" | "goes on",
-  ): Promise<void> {
+  async write(record: SandboxRecord, name: string, options: WriteOptions, after: After): Promise<void> {
     const { checkpoints, walls } = this.parts;
     // Before its turn: nobody is kept waiting by one that is refused.
     if (options.memory) await walls.of(wallOf(record)).demandSoonWritten?.(record.cgroup);
@@ -76,16 +74,12 @@ export class Checkpointing {
     const bytes = await this.#demandSpace(record, options);
     try {
       const draft = checkpoints.begin(name);
-      await using finishing = this.#finishing(record, options, draft);
-      // The image of what goes on is not as it is to be yet.
-      const early = after === "stays frozen" ? finishing : undefined;
-      if (options.memory) await this.#writeMemory(record, draft, { bytes, early, signal: options.signal });
+      await using finishing = this.#finishing(record, options, draft, after);
+      if (options.memory) await this.#writeMemory(record, draft, { bytes, finishing, signal: options.signal });
       else await this.#writeDisk(record, draft);
       if (after === "goes on") await this.#letGo(record);
       options.onWritten?.();
       options.signal?.throwIfAborted();
-      // Who goes on is not in it: all that will be made of it are copies.
-      if (options.memory && after === "goes on") await walls.of(wallOf(record)).wipeForCopies?.(draft.memory);
       await finishing.done();
       await checkpoints.commit(name, draft, !options.temporary);
     } catch (cause) {
@@ -98,7 +92,7 @@ export class Checkpointing {
   async #writeMemory(
     record: SandboxRecord,
     draft: CheckpointFolder,
-    { bytes, early, signal }: { bytes: number; early: Finishing | undefined; signal: AbortSignal | undefined },
+    { bytes, finishing, signal }: { bytes: number; finishing: Finishing; signal: AbortSignal | undefined },
   ): Promise<void> {
     await copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
     const { walls, disks, network } = this.parts;
@@ -120,9 +114,9 @@ export class Checkpointing {
         },
       },
       whileStopped: async (givenUp) => {
-        await early?.beginImage();
+        await finishing.beginImage();
         await this.#keepDisk(record, draft, givenUp);
-        early?.beginWhole();
+        finishing.beginWhole();
       },
     });
   }
@@ -156,12 +150,14 @@ export class Checkpointing {
     for (const { volume } of volumesIn(mounts)) await this.parts.volumes.sync(volume);
   }
 
-  #finishing(record: SandboxRecord, options: WriteOptions, draft: CheckpointFolder): Finishing {
-    const { checkpoints } = this.parts;
+  #finishing(record: SandboxRecord, options: WriteOptions, draft: CheckpointFolder, after: After): Finishing {
+    const { checkpoints, walls } = this.parts;
     const lasting = !options.temporary;
     return new Finishing({
       image: async () => {
         if (!options.memory) return undefined;
+        // Who goes on is not in it: all that will be made of it are copies.
+        if (after === "goes on") await walls.of(wallOf(record)).wipeForCopies?.(draft.memory);
         return await (lasting ? sealImage(draft) : listImage(draft));
       },
       whole: async (image) => {
