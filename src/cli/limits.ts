@@ -18,6 +18,8 @@ export const REQUESTS_TO_SANDBOXES_MAX = 65_336;
  * two, a pause that makes its files durable would hold up whatever else looks at a file.
  */
 export const FILE_ACCESSES_AT_ONCE_MAX = 32;
+/** How often the server gives memory back that lies between what it uses. */
+export const MEMORY_GIVEN_BACK_EVERY_MS = 5_000;
 /** Of a domain; a host name has 253, and before it stand a port, a sandbox's id and what older clients add. */
 export const DOMAIN_MAX_CHARS = 180;
 /** How often it is looked whether the certificate has changed. */

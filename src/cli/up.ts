@@ -12,7 +12,7 @@ import { replaceProcess } from "../host/system/syscalls.ts";
 import { described, stderrLog } from "../work/log.ts";
 import type { Config } from "./config.ts";
 import { examineAndPrint } from "./doctor.ts";
-import { FILE_ACCESSES_AT_ONCE_MAX, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
+import { FILE_ACCESSES_AT_ONCE_MAX, MEMORY_GIVEN_BACK_EVERY_MS, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { currentGuestFolder, demandRoot, prepare, runscSteps } from "./prepare.ts";
 
 /** In memory, so that the doctor looks again after a reboot: the kernel may be another. */
@@ -48,6 +48,8 @@ export async function up(config: Config): Promise<number> {
   // Bun lets a process have 256 requests of its own under way by default; each open stream to a sandbox is one.
   env.BUN_CONFIG_MAX_HTTP_REQUESTS = String(REQUESTS_TO_SANDBOXES_MAX);
   env.UV_THREADPOOL_SIZE = String(FILE_ACCESSES_AT_ONCE_MAX);
+  // Else every look at a clock wakes a thread that gives memory back, many times in each boot.
+  env.MIMALLOC_PURGE_HOLES_MIN_INTERVAL = String(MEMORY_GIVEN_BACK_EVERY_MS);
   replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);
 }
 

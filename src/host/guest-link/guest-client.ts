@@ -24,9 +24,20 @@ import {
 } from "../limits.ts";
 import { DoorProbe } from "../system/door-probe.ts";
 import { overloaded } from "../system/overload.ts";
+import type { UsualTime } from "./usual-time.ts";
 
 /** Flags and length, before each message of a stream. */
 const ENVELOPE_BYTES = 5;
+
+/** What is known of a guest that is waited for. */
+interface Expectation {
+  /** Sees what else it answers, and throws if that is its last word. */
+  judge?: (status: number) => void;
+  /** Most likely it answers at once. */
+  isLikely?: boolean;
+  /** It has just been started. */
+  usual?: UsualTime | undefined;
+}
 
 export class GuestClient {
   /** With a file for the settings they can be told again, also by a server that was started since. */
@@ -36,9 +47,12 @@ export class GuestClient {
     readonly settingsFile?: string,
   ) {}
 
-  /** Answers when the guest does. `alive` tells whether it is worth waiting on. */
-  async ready(alive: () => boolean): Promise<void> {
-    await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs));
+  /**
+   * Answers when the guest does. `alive` tells whether it is worth waiting on. One that has just been started is not
+   * there at once, but when they usually are.
+   */
+  async ready(alive: () => boolean, usual?: UsualTime): Promise<void> {
+    await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs), { usual });
   }
 
   /**
@@ -80,19 +94,20 @@ export class GuestClient {
   async #answering(
     alive: () => boolean,
     ask: (withinMs: number) => Promise<Response>,
-    { judge, isLikely = false }: { judge?: (status: number) => void; isLikely?: boolean } = {},
+    { judge, isLikely = false, usual }: Expectation = {},
   ): Promise<void> {
     const began = performance.now();
+    if (usual !== undefined) await Bun.sleep(usual.firstLookMs);
     let asked = 0;
     let seenAliveMs = 0;
     using door = new DoorProbe(this.address, RUNTIME_PORT);
-    for (let elapsedMs = 0; ; elapsedMs = performance.now() - began) {
+    for (let elapsedMs = usual?.firstLookMs ?? 0; ; elapsedMs = performance.now() - began) {
       let answer: unknown;
       const isOpen = (isLikely && asked === 0) || door.isOpen();
       if (isOpen) {
         // Of the first packets one may be lost, which is sent again after a second.
         answer = await ask(Math.min(GUEST_PING_MIN_MS * 2 ** asked++, GUEST_PING_MAX_MS)).catch((error) => error);
-        if (answer instanceof Response && answer.status === 204) return;
+        if (answer instanceof Response && answer.status === 204) return usual?.note(elapsedMs);
         if (answer instanceof Response) judge?.(answer.status);
       }
       // To look at a process takes longer than to look at a door.
@@ -134,15 +149,15 @@ export class GuestClient {
     await this.#tell(settings);
   }
 
-  /** Both at once, `ready` and `configure`: for a guest that most likely answers, as one that was restored. */
-  async readyWith(settings: GuestSettings, alive: () => boolean): Promise<void> {
+  /** Both at once, `ready` and `configure`. One that has not just been started was restored: it answers at once. */
+  async readyWith(settings: GuestSettings, alive: () => boolean, usual?: UsualTime): Promise<void> {
     this.#keep(settings);
     const ask = (withinMs: number) => this.#call("POST", "configure", settings, withinMs);
     const judge = (status: number) => {
       // It is the guest that says so; what else may answer for it at first is asked again.
       if (status >= 400 && status < 500) throw refused(status);
     };
-    await this.#answering(alive, ask, { judge, isLikely: true });
+    await this.#answering(alive, ask, { judge, usual, isLikely: usual === undefined });
   }
 
   #keep(settings: GuestSettings): void {

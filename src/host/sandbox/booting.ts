@@ -12,6 +12,7 @@ import { Disks } from "../disk/disks.ts";
 import type { GuestClient } from "../guest-link/guest-client.ts";
 import type { GuestPages } from "../guest-link/guest-pages.ts";
 import { putGuestFirst } from "../guest-link/guest-priority.ts";
+import type { UsualTime } from "../guest-link/usual-time.ts";
 import type { Egress, SandboxKind, VolumeMount } from "../host.ts";
 import type { Lower } from "../mount/lower.ts";
 import type { Mounts } from "../mount/mounts.ts";
@@ -60,6 +61,8 @@ interface Boot {
   volumes: Volumes;
   /** Of whoever asked for it; undefined: nobody has yet. */
   settings: GuestSettings | undefined;
+  /** How long guests take to be there. */
+  usual: UsualTime;
   guestOf(record: SandboxRecord): GuestClient;
   /** Takes back all of what was made. */
   unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
@@ -128,7 +131,8 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     await runtime.start(id, pid);
     const guest = request.guestOf(record);
     const alive = () => isAlive(record);
-    await (request.settings ? guest.readyWith(request.settings, alive) : guest.ready(alive));
+    const { settings, usual } = request;
+    await (settings ? guest.readyWith(settings, alive, usual) : guest.ready(alive, usual));
     await disk.release();
     return record;
   } catch (cause) {

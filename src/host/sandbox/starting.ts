@@ -11,6 +11,7 @@ import type { Checkpoints } from "../checkpoint/checkpoints.ts";
 import { demandFit, demandSameVolumes } from "../checkpoint/manifest.ts";
 import type { Disks } from "../disk/disks.ts";
 import type { GuestPages } from "../guest-link/guest-pages.ts";
+import { UsualTime } from "../guest-link/usual-time.ts";
 import type { CreateSandbox, Egress, ResumeSandbox, SandboxKind, VolumeMount } from "../host.ts";
 import type { GuestFolders } from "../image/guest-folders.ts";
 import type { Images } from "../image/images.ts";
@@ -58,6 +59,7 @@ export class Starting {
   readonly #parts: StartingParts;
   readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
   readonly #restores = new Gate(RESTORES_AT_ONCE_MAX);
+  readonly #usual = new UsualTime();
 
   constructor(parts: StartingParts) {
     this.#parts = parts;
@@ -150,7 +152,7 @@ export class Starting {
   ): Promise<void> {
     using _image = this.#parts.images.hold(kind.image);
     using _place = await this.#boots.enter();
-    const wanted = { id, kind, origin, egress, volumeMounts, settings };
+    const wanted = { id, kind, origin, egress, volumeMounts, settings, usual: this.#usual };
     await this.#add(await boot({ ...this.#parts, ...this.#places(id, kind), ...wanted }));
   }
 
