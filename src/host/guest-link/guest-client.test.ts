@@ -1,8 +1,9 @@
 /** What comes of a guest that does not answer as it should. On a loopback address each, where a guest would be. */
-import { afterEach, expect, test } from "bun:test";
+import { afterEach, expect, spyOn, test } from "bun:test";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { GuestClient, pauseAfter } from "./guest-client.ts";
+import { UsualTime } from "./usual-time.ts";
 
 const ADDRESS = "127.81.7.1";
 const settings = {} as GuestSettings;
@@ -71,14 +72,25 @@ test("a guest that refuses its settings is not asked again", async () => {
   await expect(asked).rejects.toThrow("the guest refused its settings with status 400");
 });
 
-test("a guest that comes up is found, and asked only then", async () => {
+test.each([
+  ["", (guest: GuestClient, alive: () => boolean) => guest.ready(alive)],
+  [
+    " with its settings",
+    (guest: GuestClient, alive: () => boolean) => guest.readyWith(settings, alive, new UsualTime()),
+  ],
+])("a guest that comes up is found, and asked%s only then", async (_, ready) => {
   const guest = new GuestClient(ADDRESS, "secret");
+  const fetched = spyOn(globalThis, "fetch");
   let looked = 0;
-  await guest.ready(() => {
-    if (++looked === 2) answering(204);
+  let askedBefore: number | undefined;
+  await ready(guest, () => {
+    if (++looked !== 2) return true;
+    askedBefore = fetched.mock.calls.length;
+    answering(204);
     return true;
   });
-  expect(looked).toBe(2);
+  expect(askedBefore).toBe(0);
+  fetched.mockRestore();
 });
 
 test("one that says something else at first is asked again", async () => {
