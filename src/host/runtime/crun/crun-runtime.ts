@@ -138,7 +138,7 @@ export class CrunRuntime implements Runtime {
       thaw(request.cgroup);
       throw watch.fault ?? cause;
     });
-    // CRIU's script has begun it; it is done when CRIU has let go of the last process.
+    // It was begun at CRIU's last stage; it is done when CRIU has let go of the last process.
     await freeze(request.cgroup);
   }
 
