@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../../work/testing/free-port.ts";
 
-const COMMAND_MS = 30_000;
+const COMMAND_MS = 120_000;
 
 const PROGRAM_FOLDERS = [18, 17, 16, 15, 14].map((version) => `/usr/lib/postgresql/${version}/bin`);
 
