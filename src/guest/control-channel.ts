@@ -96,8 +96,9 @@ function configure({ settings, journal, meminfoFile, variablesFolder }: Controll
   if (known !== "" && fresh.sandboxId !== known) takeOwnIdentity();
   settings.replace(fresh);
   publishInternalVariables(fresh, variablesFolder);
-  // A sandbox that was paused until now has a new one, in which nothing is true yet.
-  meminfoFile.write();
+  // A sandbox that was paused until now has a new one, in which nothing is true yet. So has one that boots; but nothing
+  // runs there that could look, and the first process that is started brings it up to date.
+  if (known !== "") meminfoFile.write();
   return new Response(null, { status: 204 });
 }
 
