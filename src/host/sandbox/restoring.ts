@@ -20,7 +20,7 @@ import type { IdRanges } from "../system/id-ranges.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { ProcessedContent } from "../volume/content.ts";
 import type { Volumes } from "../volume/volumes.ts";
-import { makeMeminfoFile } from "./meminfo-file.ts";
+import { meminfoMount, writeMeminfoFile } from "./meminfo-file.ts";
 import { inheritedFiles, makeBootIdFile, makeControlSecret } from "./own-files.ts";
 import { makeFolder, takePlaces } from "./places.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
@@ -52,6 +52,8 @@ interface RestoreRequest {
   content: ProcessedContent;
   /** Of whoever asked for it; undefined: nobody has yet. */
   settings: GuestSettings | undefined;
+  /** Until then only what takes little of the processors is done. */
+  turn(): Promise<Disposable>;
   guestOf(record: SandboxRecord): GuestClient;
   /** Takes back all of what was made. */
   unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
@@ -76,31 +78,33 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     await volumes.mapTo(ids, folder, disks.mounts);
     // Before there is a guest: no moment passes in which the secret of its original opens it.
     const controlSecret = memory.controlSecret ?? makeControlSecret(folder, ids).secret;
-    const attaching = disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids);
+    const besides = [meminfoMount(folder)];
+    const attaching = disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids, besides);
     preparing = Promise.all([
-      attaching,
+      attaching.then(() => writeMeminfoFile(folder, kind.memoryMB, ids)),
       network.setEgress(slot, egress),
       makeOwnFiles(request),
-      makeMeminfoFile(folder, kind.memoryMB, disks.mounts, ids),
     ]);
     preparing.catch(() => undefined);
-    const { pid, rootPid } = await runtime.restore({
-      id,
-      cgroup,
-      ids,
-      size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
-      folder,
-      root: Disks.rootIn(folder),
-      images: checkpoint.memory,
-      mounts: memory.mounts.map((mount) => {
-        const { inside, outside } = volumes.placed(mount);
-        return { inside, outside: outside.replace(OWN_FOLDER, folder) };
+    const { pid, rootPid } = await inTurn(request, () =>
+      runtime.restore({
+        id,
+        cgroup,
+        ids,
+        size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
+        folder,
+        root: Disks.rootIn(folder),
+        images: checkpoint.memory,
+        mounts: memory.mounts.map((mount) => {
+          const { inside, outside } = volumes.placed(mount);
+          return { inside, outside: outside.replace(OWN_FOLDER, folder) };
+        }),
+        shared: volumeMounts.length > 0,
+        grown,
+        prepared: preparing,
+        plug: (namespace) => network.plugRestored({ slot, namespace, slotAlone: runtime.choosesSource }, sockets, ids),
       }),
-      shared: volumeMounts.length > 0,
-      grown,
-      prepared: preparing,
-      plug: (namespace) => network.plugRestored({ slot, namespace, slotAlone: runtime.choosesSource }, sockets, ids),
-    });
+    );
     const disk = await attaching;
     const pidStartTicks = startTicks(pid);
     if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");
@@ -139,6 +143,12 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be restored; its checkpoint is intact`, cause);
   }
+}
+
+/** While one waits for its turn it is prepared, and its guest is heard of when the turn is another's already. */
+async function inTurn<Result>({ turn }: RestoreRequest, work: () => Promise<Result>): Promise<Result> {
+  using _place = await turn();
+  return await work();
 }
 
 async function makeOwnFiles({ checkpoint, memory, copy, folder }: RestoreRequest): Promise<void> {

@@ -27,7 +27,7 @@ import type { ProcessedContent } from "../volume/content.ts";
 import type { Volumes } from "../volume/volumes.ts";
 import { boot, type Origin } from "./booting.ts";
 import type { Remains } from "./cleanup.ts";
-import { BOOTS_AT_ONCE_MAX } from "./limits.ts";
+import { BOOTS_AT_ONCE_MAX, RESTORES_BEGUN_MAX } from "./limits.ts";
 import { restoreSandbox } from "./restoring.ts";
 import type { RunningSandbox, RunningSandboxes } from "./running-sandboxes.ts";
 import { newSandboxId } from "./sandbox-id.ts";
@@ -58,7 +58,8 @@ interface StartingParts {
 export class Starting {
   readonly #parts: StartingParts;
   readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
-  readonly #restores = new Gate(RESTORES_AT_ONCE_MAX);
+  readonly #restores = new Gate(RESTORES_BEGUN_MAX);
+  readonly #restoring = new Gate(RESTORES_AT_ONCE_MAX);
   readonly #usual = new UsualTime();
 
   constructor(parts: StartingParts) {
@@ -118,7 +119,8 @@ export class Starting {
     using _image = images.hold(kind.image);
     using _place = await this.#restores.enter();
     const settings = handsOver ? settingsFor(id, request) : undefined;
-    const restore = { id, kind, wall, runtime, checkpoint: folder, memory, egress, hostname, copy, settings };
+    const turn = () => this.#restoring.enter();
+    const restore = { id, kind, wall, runtime, checkpoint: folder, memory, egress, hostname, copy, settings, turn };
     await this.#add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
   }
 
