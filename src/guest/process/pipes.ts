@@ -145,10 +145,19 @@ export function handOutputsOver(): void {
 async function drain(fd: number, kind: "stdout" | "stderr", sink: OutputSink): Promise<void> {
   outputs.add(fd);
   using pace = new ReadingPace(fd);
+  const gathered: Uint8Array[] = [];
+  const handOver = () => {
+    let full: Promise<unknown> | undefined;
+    // Each waits for the same: that the last of them has room.
+    for (const chunk of gathered.splice(0)) full = sink(kind, chunk);
+    return full;
+  };
   try {
     for await (const chunk of Bun.file(fd).stream()) {
-      pace.noteRead();
-      const full = sink(kind, chunk);
+      gathered.push(chunk);
+      pace.noteRead(chunk.length);
+      if (pace.readsOn) continue;
+      const full = handOver();
       if (full !== undefined) await full;
       const rest = pace.rest();
       if (rest !== undefined) await rest;
@@ -156,6 +165,7 @@ async function drain(fd: number, kind: "stdout" | "stderr", sink: OutputSink): P
   } catch (thrown) {
     logError("reading a process's output failed", thrown, { kind });
   } finally {
+    handOver();
     outputs.delete(fd);
     closeSync(fd);
   }

@@ -7,6 +7,7 @@ import {
   OUTPUT_GATHER_MS,
   OUTPUT_GATHERED_AFTER_READS,
   OUTPUT_READ_BYTES,
+  OUTPUT_TOGETHER_MAX_BYTES,
   PIPE_LARGE_BYTES,
   PIPES_LARGE_MAX,
 } from "../limits.ts";
@@ -20,6 +21,10 @@ export class ReadingPace implements Disposable {
   readonly #nowMs: () => number;
   /** Reads in a row that did not have to wait. */
   #streak = 0;
+  /** What was read since something was handed over. */
+  #heldBytes = 0;
+  /** After the last read there was as much as is read at once. */
+  #hasMuch = false;
   #readyAtMs = Number.NEGATIVE_INFINITY;
   #size: "usual" | "large" | "refused" = "usual";
 
@@ -28,21 +33,42 @@ export class ReadingPace implements Disposable {
     this.#nowMs = nowMs;
   }
 
-  /** To be called when something was read. */
-  noteRead(): void {
-    this.#streak = this.#nowMs() - this.#readyAtMs < OUTPUT_GATHER_MS ? this.#streak + 1 : 0;
+  /** To be called when so much was read. */
+  noteRead(bytes: number): void {
+    const hasWaited = this.#nowMs() - this.#readyAtMs >= OUTPUT_GATHER_MS;
+    this.#streak = hasWaited ? this.#streak >> 1 : Math.min(this.#streak + 1, 2 * OUTPUT_GATHERED_AFTER_READS);
+    this.#heldBytes += bytes;
+    this.#hasMuch = this.#isSteady && this.#looksFull();
   }
 
-  /** To be called, and waited for, before the next read. */
+  /** More can be read at once, to be handed over together with what was read. Otherwise it is handed over now. */
+  get readsOn(): boolean {
+    if (!this.#hasMuch || this.#heldBytes >= OUTPUT_TOGETHER_MAX_BYTES) {
+      this.#heldBytes = 0;
+      return false;
+    }
+    this.#readyAtMs = this.#nowMs();
+    return true;
+  }
+
+  /** To be called, and waited for, before the next read, unless it is read on. */
   rest(): Promise<void> | undefined {
-    const isSteady = this.#streak >= OUTPUT_GATHERED_AFTER_READS && this.#isLarge();
-    if (isSteady && waitingInPipe(this.#fd) < OUTPUT_READ_BYTES) return this.#letFill();
+    // It may have filled while who listens had no room.
+    if (this.#isSteady && !this.#hasMuch && !this.#looksFull()) return this.#letFill();
     this.#readyAtMs = this.#nowMs();
     return undefined;
   }
 
   [Symbol.dispose](): void {
     if (this.#size === "large") largePipes--;
+  }
+
+  get #isSteady(): boolean {
+    return this.#streak >= OUTPUT_GATHERED_AFTER_READS && this.#isLarge();
+  }
+
+  #looksFull(): boolean {
+    return waitingInPipe(this.#fd) >= OUTPUT_READ_BYTES;
   }
 
   async #letFill(): Promise<void> {
