@@ -15,7 +15,8 @@ import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
 import type { Context } from "../context.ts";
 
 const LIFE_SECONDS = 1800;
-const EDGE_PROGRAM = "edge-program";
+/** Where the server puts the program of these processes. */
+const EDGE_PROGRAM = "/edge/edge.js";
 const MIB = 1024 ** 2;
 
 interface SandboxOptions {
