@@ -94,11 +94,13 @@ export class Checkpointing {
     draft: CheckpointFolder,
     { bytes, finishing, signal }: { bytes: number; finishing: Finishing; signal: AbortSignal | undefined },
   ): Promise<void> {
-    await copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
     const { walls, disks, network } = this.parts;
     const runtime = walls.of(wallOf(record));
     if (!runtime.keepsConnections) await silence(network, record);
-    await runtime.checkpoint({
+    // While the runtime gets ready.
+    const copying = copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
+    copying.catch(() => undefined);
+    const written = runtime.checkpoint({
       id: record.id,
       pid: record.pid,
       cgroup: record.cgroup,
@@ -116,9 +118,14 @@ export class Checkpointing {
       whileStopped: async (givenUp) => {
         await finishing.beginImage();
         await this.#keepDisk(record, draft, givenUp);
+        await copying;
         finishing.beginWhole();
       },
     });
+    // Nothing of it goes on when this is over.
+    await Promise.allSettled([written, copying]);
+    await copying;
+    await written;
   }
 
   async #writeDisk(record: SandboxRecord, draft: CheckpointFolder): Promise<void> {

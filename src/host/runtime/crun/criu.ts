@@ -117,9 +117,12 @@ export class Criu {
    * were. Fault 503 or 404 says that it happened.
    */
   async dump(dump: Dump): Promise<void> {
-    const before = await processesBelow(freezerOf(dump.cgroup));
-    const guests = before.filter(isGuest);
-    const first = await this.#dump(dump, QUIET);
+    let before: number[] = [];
+    let guests: number[] = [];
+    const first = await this.#dump(dump, QUIET, async () => {
+      before = await processesBelow(freezerOf(dump.cgroup));
+      guests = before.filter(isGuest);
+    });
     if (first.success) return;
     thaw(dump.cgroup);
     const loss = await lossOf(dump, before, guests, first.exitCode);
@@ -141,7 +144,8 @@ export class Criu {
     throw explain(readToolLog(join(dump.folder, "dump.log")), ours, before);
   }
 
-  async #dump({ id, pid, cgroup, images, ...dump }: Dump, logLevel: number) {
+  /** `whileLoaded` is done before a process is stopped, while CRIU gets ready. */
+  async #dump({ id, pid, cgroup, images, ...dump }: Dump, logLevel: number, whileLoaded?: () => Promise<void>) {
     const strays = toolCgroup(this.data, id, "dump");
     const { started, entered } = await this.#start(
       id,
@@ -157,6 +161,7 @@ export class Criu {
       ],
     );
     await using criu = started;
+    await whileLoaded?.();
     return await criu.do(criuRequest("dump", { images, logLevel, pid }), {
       [NOTHING_STOPPED]: () => entered,
       [WRITTEN]: async () => {
