@@ -49,7 +49,7 @@ export const CHECKPOINT_REMOVAL_RETRY_MIN_MS = 1_000;
 export const CHECKPOINT_REMOVAL_RETRY_MAX_MS = 60_000;
 export const CHECKPOINT_REMOVALS_AT_ONCE = 4;
 /** While sandboxes are being resumed, the removal of what others were resumed from is put off, at most for so long. */
-export const REMOVAL_PUT_OFF_MAX_MS = 2_000;
+export const REMOVAL_PUT_OFF_MAX_MS = 5_000;
 /** A new checkpoint of a template's started processes that could not be made is tried again after this. */
 export const START_REPAIR_RETRY_MS = 600_000;
 /** Builds of which it is remembered that theirs could not be made; of others it is tried again. */
