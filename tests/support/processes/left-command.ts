@@ -3,16 +3,19 @@ import { expect } from "bun:test";
 import type { Sandbox } from "e2b";
 import { refusalOf, until } from "../until.ts";
 
-/** The command runs on meanwhile, and is followed to its end. The sandbox has no other. */
+const COMMAND = "read -r _; echo still here";
+
+/** The command runs on meanwhile, and is followed to its end. */
 export async function leaveAndFollow(sandbox: Sandbox): Promise<void> {
   const impatience = new AbortController();
-  const running = sandbox.commands.run("read -r _; echo still here", {
+  const running = sandbox.commands.run(COMMAND, {
     stdin: true,
     signal: impatience.signal,
     timeoutMs: 0,
   });
   const given = refusalOf(running);
-  const listed = async () => (await sandbox.commands.list()).at(0);
+  // What was killed before may be listed still.
+  const listed = async () => (await sandbox.commands.list()).find(({ args }) => args.includes(COMMAND));
   await until("it is listed", async () => (await listed()) !== undefined);
   impatience.abort();
   await given;
