@@ -4,7 +4,6 @@
  * descriptors of connections are its owner's, who closes them when it has said that a transfer is over.
  */
 import { closeSync, readSync } from "node:fs";
-import { getPriority, setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import { EAGAIN, Events, pipe } from "./calls.ts";
 import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICE_SILENT_MS, SPLICES_MAX } from "./limits.ts";
@@ -13,29 +12,12 @@ import { Transfer } from "./transfer.ts";
 
 const ORDERS = 0;
 
-/**
- * Behind the threads that answer, of this process and of the server: with a tenth of their share. That is enough for
- * some hundred MiB in a second, however much they have to do; and what nobody else wants, it has anyhow.
- */
-const STEPS_BACK = 10;
-const NICENESS_MAX = 19;
-
 /** Returns when it is told to end. */
 export function runSpliceThread(): void {
   const { orders } = workerData as SpliceThreadData;
-  stepBack();
   const thread = new SpliceThread(orders);
   tell(READY);
   thread.work();
-}
-
-/** This thread alone: the kernel has a niceness for each. */
-function stepBack(): void {
-  try {
-    setPriority(Math.min(getPriority() + STEPS_BACK, NICENESS_MAX));
-  } catch {
-    // Not everywhere may this be said. Then answers wait for bodies, as for anything else.
-  }
 }
 
 function tell(told: Outcome | typeof READY): void {

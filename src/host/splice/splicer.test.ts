@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, openSync, readdirSync } from "node:fs";
 import net from "node:net";
-import { getPriority } from "node:os";
 import type { Socket } from "bun";
 import type { Spliced, Splicing, Way } from "../../work/splicing.ts";
 import { until } from "../../work/testing/until.ts";
@@ -12,7 +11,6 @@ import { Splicer } from "./splicer.ts";
 import { Transfer } from "./transfer.ts";
 
 const MIB = 1024 * 1024;
-const NICENESS = getPriority();
 const splicer = new Splicer(new URL("./splice-program.ts", import.meta.url));
 
 /** The near end is a socket of Bun's that reads nothing, the far one the test's. */
@@ -88,22 +86,6 @@ beforeAll(async () => {
   });
 });
 afterAll(() => splicer.close());
-
-/** Of all threads of this process. Some may end meanwhile. */
-function nicenesses(): number[] {
-  return readdirSync("/proc/self/task").flatMap((thread) => {
-    try {
-      return [getPriority(Number(thread))];
-    } catch {
-      return [];
-    }
-  });
-}
-
-test("the thread stands behind those that answer, and they stay where they are", () => {
-  expect(nicenesses()).toContain(Math.min(NICENESS + 10, 19));
-  expect(getPriority()).toBe(NICENESS);
-});
 
 test("so many bytes are moved, in their order, and what is behind them stays", async () => {
   using from = await connect();
