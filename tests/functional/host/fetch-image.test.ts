@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { FolderBlobs } from "../../../src/blobs/folder-blobs.ts";
 import type { BuildOutcome, BuildStep, RegistryCredentials } from "../../../src/host/host.ts";
-import { FETCH_QUESTION_MS } from "../../../src/host/limits.ts";
 import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
 import { attempt, run as runTool } from "../../../src/host/system/command.ts";
 import { attributeOf } from "../../../src/host/system/syscalls.ts";
@@ -296,7 +295,7 @@ describe("a registry that does wrong", () => {
     await until("the registry is asked", async () => (await asked()).some((line) => line.startsWith("manifests")));
     const began = performance.now();
     await here.machine.cancelBuild(request.id, "it is not needed any more");
-    expect(performance.now() - began).toBeLessThan(FETCH_QUESTION_MS / 2);
+    expect(performance.now() - began).toBeLessThan(5_000);
     expect(await outcome).toEqual({ isReady: false, step: "base", message: "it is not needed any more" });
   });
 
