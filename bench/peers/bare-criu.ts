@@ -14,7 +14,7 @@ import { Mounts } from "../../src/host/mount/mounts.ts";
 import { CRIU_CONFIG_FILE } from "../../src/host/runtime/crun/criu-config.ts";
 import { adaptImage } from "../../src/host/runtime/crun/image/adapted-image.ts";
 import type { OutsideMount } from "../../src/host/runtime/runtime.ts";
-import { makeMeminfoFile } from "../../src/host/sandbox/meminfo-file.ts";
+import { meminfoMount, writeMeminfoFile } from "../../src/host/sandbox/meminfo-file.ts";
 import { keptFiles, makeControlSecret } from "../../src/host/sandbox/own-files.ts";
 import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
 import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
@@ -123,7 +123,8 @@ export class BareCriu implements AsyncDisposable {
     const outside = ({ outside: from }: OutsideMount) => from.replace(OWN_FOLDER, folder);
     await copyOwnFiles(checkpoint.own, folder, keptFiles(memory));
     makeControlSecret(folder, ids);
-    await makeMeminfoFile(folder, kind.memoryMB, this.mounts, ids);
+    await this.mounts.do(meminfoMount(folder));
+    writeMeminfoFile(folder, kind.memoryMB, ids);
     const argv = [
       ...this.#criu,
       "restore",

@@ -8,7 +8,6 @@ import { chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { meminfoText } from "../../contract/runtime/meminfo.ts";
 import type { MountJob } from "../mount/mount-job.ts";
-import type { Mounts } from "../mount/mounts.ts";
 import type { IdRange } from "../system/id-range.ts";
 
 const MIB = 1024 * 1024;
@@ -16,18 +15,7 @@ const MIB = 1024 * 1024;
 /** Below the folder of the sandbox. */
 export const MEMINFO_FILE = "memory/meminfo";
 
-/** Made anew for each start and each restore; it leaves the host's view with the disk. */
-export async function makeMeminfoFile(
-  sandboxFolder: string,
-  memoryMB: number,
-  mounts: Mounts,
-  ids: IdRange,
-): Promise<string> {
-  await mounts.do(meminfoMount(sandboxFolder));
-  return writeMeminfoFile(sandboxFolder, memoryMB, ids);
-}
-
-/** What is to be mounted for it; the place is made. */
+/** What is to be mounted for it, anew for each start and each restore; it leaves the host's view with the disk. */
 export function meminfoMount(sandboxFolder: string): MountJob {
   const target = dirname(join(sandboxFolder, MEMINFO_FILE));
   mkdirSync(target, { recursive: true, mode: 0o711 });
