@@ -21,11 +21,14 @@ const FAILED = /^\(fail\) (.*?)(?: \[[\d.]+ms\])?$/;
 const SETTLED = /^\((?:pass|skip|todo)\) /;
 /** From here on `bun test` tells all failures again, without their files. */
 const AGAIN = /^\d+ tests? failed:$/;
+/** What no test caught, such as a file that cannot be loaded: this line, and the error between two rules. */
+const BETWEEN = "# Unhandled error between tests";
+const RULE = /^-{20,}$/;
 /** The line above the reports of a file. */
 const FILE = /^(\S+\.test\.ts):$/;
 
 interface Failure {
-  /** File and name of the test; a hook of a file has none: "(unnamed)". */
+  /** File and name of the test; a hook of a file has none: "(unnamed)". What no test caught is "between tests". */
   name: string;
   /** The end of what was printed for it. */
   reason: readonly string[];
@@ -102,11 +105,22 @@ export class FailureReader {
   readonly failures: Failure[] = [];
   #file = "";
   #reason: string[] = [];
+  #rulesToCome = 0;
   #isOver = false;
 
   take(line: string): void {
     if (AGAIN.test(line)) this.#isOver = true;
     if (this.#isOver) return;
+    if (line === BETWEEN) {
+      this.#reason = [];
+      this.#rulesToCome = 2;
+      return;
+    }
+    if (this.#rulesToCome > 0 && RULE.test(line)) {
+      this.#rulesToCome -= 1;
+      if (this.#rulesToCome === 0) this.#fail("between tests");
+      return;
+    }
     const file = FILE.exec(line)?.[1];
     const test = FAILED.exec(line)?.[1];
     if (file === undefined && test === undefined && !SETTLED.test(line)) {
@@ -115,7 +129,12 @@ export class FailureReader {
       return;
     }
     if (file !== undefined) this.#file = file;
-    if (test !== undefined) this.failures.push({ name: `${this.#file}: ${test}`, reason: this.#reason });
+    if (test !== undefined) this.#fail(test);
+    this.#reason = [];
+  }
+
+  #fail(test: string): void {
+    this.failures.push({ name: `${this.#file}: ${test}`, reason: this.#reason });
     this.#reason = [];
   }
 }

@@ -104,6 +104,14 @@ tests/two.test.ts:
 error: the folder is busy
 (fail) (unnamed) [1.43ms]
 
+tests/three.test.ts:
+
+# Unhandled error between tests
+-------------------------------
+error: Cannot find module './four.ts' from 'tests/three.test.ts'
+-------------------------------
+
+
 2 tests failed:
 (fail) bad [11.34ms]
 (fail) (unnamed) [1.43ms]
@@ -115,6 +123,10 @@ test("each failure is told once, with its file and what was printed for it", () 
   expect(reader.failures).toEqual([
     { name: "src/one.test.ts: bad", reason: ["error: 1 is not 2", "      at one.test.ts:3"] },
     { name: "tests/two.test.ts: (unnamed)", reason: ["error: the folder is busy"] },
+    {
+      name: "tests/three.test.ts: between tests",
+      reason: ["error: Cannot find module './four.ts' from 'tests/three.test.ts'"],
+    },
   ]);
 });
 
