@@ -15,10 +15,19 @@ export async function recordGateway(): Promise<void> {
 export async function endFormerGateway(): Promise<void> {
   const pid = Number(readText(PID_FILE));
   if (!isGateway(pid)) return;
-  process.kill(pid, "SIGTERM");
+  tellToEnd(pid);
   for (let waitedMs = 0; isGateway(pid); waitedMs += FORMER_GATEWAY_LOOK_MS) {
     if (waitedMs > FORMER_GATEWAY_END_MS) throw new Fault(503, `the gateway before this one, ${pid}, does not end`);
     await Bun.sleep(FORMER_GATEWAY_LOOK_MS);
+  }
+}
+
+function tellToEnd(pid: number): void {
+  try {
+    process.kill(pid, "SIGTERM");
+  } catch (error) {
+    // It was about to end by itself.
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }
 
