@@ -127,7 +127,7 @@ export const PACKED_FILE_MAX_BYTES = 128 * 1024;
 export const DIGEST_SLICE_BYTES = 4 * 1024 * 1024;
 /** Of a file of a memory image, overwritten with zeros in one step. */
 export const WIPED_AT_ONCE_MAX_BYTES = 1024 * 1024;
-/** How much of the end of a tool's log is looked at. */
+/** How much of the end of a tool's log is looked at. One that gets twice as long meanwhile is begun anew. */
 export const TOOL_LOG_MAX_BYTES = 4 * 1024 * 1024;
 
 /**

@@ -31,6 +31,8 @@ import { StallWatch } from "./stall-watch.ts";
 /** There is one only if a process held a lock. */
 const LOCKS_IMAGE = "filelocks.img";
 /** How much CRIU writes into its log. */
+/** In the folder of the sandbox, written while it is. */
+export const DUMP_LOG = "dump.log";
 const QUIET = 1;
 const TALKATIVE = 4;
 /** What a shell calls a command that ended by a signal. */
@@ -141,7 +143,7 @@ export class Criu {
     if (lossAgain !== undefined) throw lossAgain;
     if (second.exitCode >= SIGNALLED_MIN) throw killedTwice();
     const ours = second.reason === undefined ? "" : described(second.reason);
-    throw explain(readToolLog(join(dump.folder, "dump.log")), ours, before);
+    throw explain(readToolLog(join(dump.folder, DUMP_LOG)), ours, before);
   }
 
   /** `whileLoaded` is done before a process is stopped, while CRIU gets ready. */
@@ -156,7 +158,7 @@ export class Criu {
         "--leave-running",
         "--ghost-limit",
         String(DELETED_FILE_MAX_BYTES),
-        ...this.#settings(dump.folder, "dump.log"),
+        ...this.#settings(dump.folder, DUMP_LOG),
         ...dump.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]),
       ],
     );

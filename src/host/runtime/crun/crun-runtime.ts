@@ -32,7 +32,7 @@ import type {
 import { endRestores, sandboxCgroups, waitForDump } from "../tool-work.ts";
 import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
 import { CompiledFilter } from "./compiled-filter.ts";
-import { Criu } from "./criu.ts";
+import { Criu, DUMP_LOG } from "./criu.ts";
 import { removeRestoreFolders } from "./criu-leftovers.ts";
 import { Crun } from "./crun.ts";
 import { adaptImage } from "./image/adapted-image.ts";
@@ -129,7 +129,7 @@ export class CrunRuntime implements Runtime {
       givenUp.abort();
       await this.#criu.stopDump(request.id);
     };
-    using watch = new ImageWatch({ ...bounds, folder: request.images, stop });
+    using watch = new ImageWatch({ ...bounds, folder: request.images, log: join(request.folder, DUMP_LOG), stop });
     // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
     const inItsHands = () => whileStopped(givenUp.signal);
     const dump = { ...request, timeoutMs: bounds.maxMs + IMAGE_STOP_MS, whileStopped: inItsHands };

@@ -1,11 +1,23 @@
 import { afterAll, beforeEach, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../../../../contract/fault.ts";
+import { until } from "../../../../work/testing/until.ts";
+import { TOOL_LOG_MAX_BYTES } from "../../../limits.ts";
 import { ImageWatch } from "./image-watch.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "image-watch-"));
+const log = join(folder, "dump.log");
 beforeEach(() => {
   rmSync(folder, { recursive: true });
   mkdirSync(folder);
@@ -15,7 +27,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 /** Watches until it stops the writer, and answers why. */
 async function stopped(maxBytes: number, demandRoom: () => void = () => undefined, maxMs = 60_000) {
   const stop = Promise.withResolvers<void>();
-  using watch = new ImageWatch({ folder, maxBytes, maxMs, demandRoom, stop: async () => stop.resolve() });
+  using watch = new ImageWatch({ folder, log, maxBytes, maxMs, demandRoom, stop: async () => stop.resolve() });
   await stop.promise;
   return watch.fault;
 }
@@ -50,6 +62,7 @@ test("who stays within the bounds is left alone", async () => {
   let stops = 0;
   using watch = new ImageWatch({
     folder,
+    log,
     maxBytes: 1000,
     maxMs: 60_000,
     demandRoom: looks.resolve,
@@ -57,4 +70,20 @@ test("who stays within the bounds is left alone", async () => {
   });
   await looks.promise;
   expect([stops, watch.fault]).toEqual([0, undefined]);
+});
+
+test("a log that grows without end is begun anew, and its writer is left alone", async () => {
+  write("dump.log", 2 * TOOL_LOG_MAX_BYTES + 1);
+  let stops = 0;
+  using watch = new ImageWatch({
+    folder,
+    log,
+    maxBytes: 1000,
+    maxMs: 60_000,
+    demandRoom: () => undefined,
+    stop: async () => void stops++,
+  });
+  await until("the log is begun anew", () => statSync(log).size === 0);
+  appendFileSync(log, "the end");
+  expect([readFileSync(log, "utf8"), stops, watch.fault]).toEqual(["the end", 0, undefined]);
 });

@@ -2,12 +2,13 @@
  * Keeps a memory image within its bounds while it is written. CRIU writes the memory of each process for itself, also
  * what many of them share since a fork: some thousand processes in half a gibibyte would fill any disk, and with it
  * take the room of all other sandboxes. And it looks at each page of what is mostly a hole: a file of 64 TiB with one
- * byte in it would keep others waiting.
+ * byte in it would keep others waiting. So it keeps what CRIU says of its work, in memory, with lines for each mapping
+ * of every process.
  */
-import { readdirSync, statSync } from "node:fs";
+import { readdirSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../../../contract/fault.ts";
-import { IMAGE_WATCH_MS } from "../../../limits.ts";
+import { IMAGE_WATCH_MS, TOOL_LOG_MAX_BYTES } from "../../../limits.ts";
 import type { ImageBounds } from "../../runtime.ts";
 
 /** The files of an image that grow with what a sandbox holds; of the others each is small. */
@@ -16,6 +17,8 @@ const MIB = 1024 * 1024;
 
 interface WatchedImage extends ImageBounds {
   folder: string;
+  /** What the writer says, of which the end is of use. It appends, so that it may be cut under its hands. */
+  log: string;
   /** Ends whoever writes. */
   stop(): Promise<void>;
 }
@@ -42,8 +45,9 @@ export class ImageWatch implements Disposable {
 
   /** Goes on after a stop: who writes may try again. */
   async #look(): Promise<void> {
-    const { folder, maxBytes, maxMs, demandRoom, stop } = this.#bound;
+    const { folder, log, maxBytes, maxMs, demandRoom, stop } = this.#bound;
     try {
+      if (bytesOf(log) > 2 * TOOL_LOG_MAX_BYTES) truncateSync(log);
       if (performance.now() - this.#startedAt > maxMs) throw tooSlow(maxMs);
       if (bytesIn(folder) > maxBytes) throw tooLarge(maxBytes);
       demandRoom();
@@ -73,7 +77,11 @@ function tooSlow(maxMs: number): Fault {
 function bytesIn(folder: string): number {
   let bytes = 0;
   for (const name of readdirSync(folder)) {
-    if (LARGE.test(name)) bytes += statSync(join(folder, name)).size;
+    if (LARGE.test(name)) bytes += bytesOf(join(folder, name));
   }
   return bytes;
+}
+
+function bytesOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
