@@ -4,6 +4,7 @@
  */
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
 import { EdgeProcess } from "../../edge/process/edge-process.ts";
+import { withoutPacing } from "../../host/splice/calls.ts";
 import { Splicer } from "../../host/splice/splicer.ts";
 import { leadToNewest } from "../../host/tls/shared-port.ts";
 import { boundedLines } from "../../work/bounded-lines.ts";
@@ -16,6 +17,7 @@ const edge = new EdgeProcess({
     void out.flush();
   },
   leadToNewest,
+  staysOnMachine: withoutPacing,
   splice: new Splicer(spliceProgramBeside(import.meta.path)),
 });
 // Whoever ends the server says when: a signal for all processes of a terminal or a service is not meant for this one.

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { SANDBOX } from "../../edge/testing/edge-under-test.ts";
 import { SELF_SIGNED } from "../../edge/testing/self-signed.ts";
+import { run } from "../../host/system/command.ts";
 import { freePort } from "../../work/testing/free-port.ts";
 import { until } from "../../work/testing/until.ts";
 import { LIMITS, PROCESSES, StartedEdge } from "../testing/started-edge.ts";
@@ -196,6 +197,34 @@ test.each([1, PROCESSES])(
     await Promise.all(callers);
     expect(failed).toEqual([]);
     await current.stop(true);
+  },
+  TEST_MS,
+);
+
+/** What holds back the far end of a connection to this address. */
+async function congestionAt(hostname: string, port: number): Promise<string | undefined> {
+  const opened = Promise.withResolvers<void>();
+  const socket = { data: () => undefined, open: () => opened.resolve() };
+  const client = await Bun.connect({ hostname, port, socket });
+  await opened.promise;
+  const far = ["sport", "=", `:${port}`, "and", "dport", "=", `:${client.localPort}`];
+  const shown = await run(["ss", "-Htin", ...far]);
+  client.terminate();
+  return /\s(reno|cubic|bbr)\s/.exec(shown)?.[1];
+}
+
+test(
+  "those who come to a loopback address are sent what they take, others as the machine is set",
+  async () => {
+    await using edge = await StartedEdge.open();
+    const usual = readFileSync("/proc/sys/net/ipv4/tcp_congestion_control", "utf8").trim();
+    const listen = async (hostname: string) => {
+      const port = freePort();
+      await edge.processes.begin({ hostname, port, idleMs: 60_000 });
+      return port;
+    };
+    expect(await congestionAt("127.0.0.1", await listen("127.0.0.1"))).toBe("reno");
+    expect(await congestionAt("127.0.0.1", await listen("0.0.0.0"))).toBe(usual);
   },
   TEST_MS,
 );

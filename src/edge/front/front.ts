@@ -7,6 +7,7 @@ import { EDGE_IDLE_LOOK_EVERY_MS, EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MS } from "../
 import type { ClientRequest } from "./client-request.ts";
 import { Http1Connection, type Http1Owner } from "./http1-connection.ts";
 import { Http2Sessions } from "./http2-sessions.ts";
+import { descriptorOf } from "./socket-descriptor.ts";
 import { SocketDuplex } from "./socket-duplex.ts";
 
 interface FrontOptions {
@@ -23,6 +24,7 @@ interface FrontOptions {
 /** As Bun wants them: each with its length before it. */
 const PROTOCOLS = Buffer.from("\x02h2\x08http/1.1", "latin1");
 const HTTP2 = "h2";
+const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|::1)$/;
 
 export class Front implements Http1Owner {
   readonly #listener: TCPSocketListener<Connection>;
@@ -51,6 +53,11 @@ export class Front implements Http1Owner {
 
   get port(): number {
     return this.#listener.port;
+  }
+
+  /** Of the listener, if only programs of this machine can connect to it. */
+  get localDescriptor(): number | undefined {
+    return LOOPBACK.test(this.#listener.hostname) ? descriptorOf(this.#listener) : undefined;
   }
 
   /** Requests that are being answered, and tunnels. */

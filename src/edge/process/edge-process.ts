@@ -18,6 +18,8 @@ interface Surroundings {
   send(line: string): void;
   /** Of several generations of listeners on a port, each of so many processes, the last gets new connections. */
   leadToNewest(port: number, processes: number): void;
+  /** Whoever comes to the listener that has this descriptor runs on this machine. */
+  staysOnMachine(listener: number): void;
   splice: Splice;
 }
 
@@ -26,12 +28,14 @@ export class EdgeProcess {
   readonly #routes = new RouteTable();
   readonly #fronts = new Map<number, Front>();
   readonly #leadToNewest: Surroundings["leadToNewest"];
+  readonly #staysOnMachine: Surroundings["staysOnMachine"];
   readonly #splice: Splice;
   #processes = 1;
   #edge: Edge | undefined;
 
-  constructor({ send, leadToNewest, splice }: Surroundings) {
+  constructor({ send, leadToNewest, staysOnMachine, splice }: Surroundings) {
     this.#leadToNewest = leadToNewest;
+    this.#staysOnMachine = staysOnMachine;
     this.#splice = splice;
     this.#channel = new Channel<ServerCalls>(send, this.#calls());
   }
@@ -48,7 +52,9 @@ export class EdgeProcess {
       leave: (host) => routes.leave(host),
       listen: (front, { hostname, port, tls, idleMs }) => {
         const options = { hostname, port, idleMs, reusePort: true, handle: this.#begun.handle };
-        this.#fronts.set(front, new Front(tls === undefined ? options : { ...options, tls }));
+        const listening = new Front(tls === undefined ? options : { ...options, tls });
+        this.#fronts.set(front, listening);
+        if (listening.localDescriptor !== undefined) this.#staysOnMachine(listening.localDescriptor);
         if (tls !== undefined) this.#leadToNewest(port, this.#processes);
       },
       carriesAnything: (front) => (this.#fronts.get(front)?.pendingRequests ?? 0) > 0,

@@ -85,6 +85,31 @@ describe.each([false, true])("with the slot's address alone on the inner end: %p
   });
 });
 
+test("neither end of a connection between the machine and a sandbox keeps a pace; others are as the machine is set", async () => {
+  const end = { ...(await newEnd(19)), gateway: "198.19.77.1" };
+  await run(["ip", "address", "add", `${end.gateway}/32`, "dev", "lo"]);
+  plug(end);
+  const inside = ["nsenter", `--net=${end.namespace}`, "--"];
+  const server = [
+    "import socket",
+    `one = socket.create_server(("${end.address}", 7))`,
+    "print(one.getsockopt(6, 13, 16).rstrip(b'\\0').decode(), flush=True)",
+    "near, _ = one.accept()",
+    "print(near.getsockopt(6, 13, 16).rstrip(b'\\0').decode(), flush=True)",
+    "near.recv(1)",
+  ];
+  const service = Bun.spawn([...inside, "python3", "-c", server.join("\n")], { stdout: "pipe" });
+  const lines = service.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  const usual = await lines.read();
+  const client = `import socket; print(socket.create_connection(("${end.address}", 7)).getsockopt(6, 13, 16))`;
+  expect(await run(["python3", "-c", client])).toStartWith("b'reno\\x00");
+  expect((await lines.read()).value).toBe("reno\n");
+  expect(usual.value).toBe(readFileSync("/proc/sys/net/ipv4/tcp_congestion_control", "utf8"));
+  await service.exited;
+  await run(["ip", "address", "delete", `${end.gateway}/32`, "dev", "lo"]);
+  unplug(end.name);
+});
+
 test("the thread is in its own network afterwards, also when something was refused", async () => {
   const own = readlinkSync("/proc/thread-self/ns/net");
   const end = await newEnd(4);

@@ -9,6 +9,7 @@ import { GATEWAY_MAC, NAMESERVER_ADDRESS, SANDBOX_ADDRESS, SANDBOX_MAC } from ".
 import {
   addAddress,
   addDefaultRoute,
+  addMachineRoute,
   addVeth,
   deleteGroup,
   deleteLink,
@@ -85,6 +86,8 @@ function plug(socket: NetlinkSocket, end: Omit<OuterEnd, "bandwidthMbit">, anew:
     setUp(inner),
     putNeighbour(inner, NAMESERVER_ADDRESS, GATEWAY_MAC),
     addDefaultRoute(inner, NAMESERVER_ADDRESS, address),
+    // Behind runsc there is a network of its own kind, which knows nothing of this.
+    ...(slotAlone ? [] : [addMachineRoute(inner, gateway, NAMESERVER_ADDRESS, address)]),
     ...(anew?.addressBefore === undefined ? [] : [addAddress(LOOPBACK_NUMBER, anew.addressBefore)]),
   ]);
 }

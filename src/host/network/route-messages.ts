@@ -1,6 +1,7 @@
 /** What the kernel is told about interfaces, addresses, routes and neighbours, as netlink has it. Pure. */
 import { isIPv4 } from "node:net";
 import { Fault } from "../../contract/fault.ts";
+import { LOCAL_CONGESTION } from "../../work/local-congestion.ts";
 import { attribute, type NetlinkRequest } from "../system/netlink.ts";
 
 /** With what it is about, for the reason when it is refused. */
@@ -50,6 +51,8 @@ const ROUTE_TO = 1;
 const ROUTE_DEVICE = 4;
 const ROUTE_BY = 5;
 const ROUTE_SOURCE = 7;
+const ROUTE_METRICS = 8;
+const METRIC_CONGESTION = 16;
 const MAIN_TABLE = 254;
 /** As `ip` says of what it does. */
 const BY_BOOT = 3;
@@ -151,8 +154,27 @@ export function putRoute(device: number, to: string, source: string): RouteReque
     attribute(ROUTE_TO, addressBytes(to)),
     attribute(ROUTE_DEVICE, word(device)),
     attribute(ROUTE_SOURCE, addressBytes(source)),
+    withinMachine(),
   ]);
   return { what: `leading ${to} to an interface`, type: NEW_ROUTE, flags: PUT, body };
+}
+
+/** The machine itself is behind the next hop that everything goes by. */
+export function addMachineRoute(device: number, to: string, by: string, source: string): RouteRequest {
+  const body = Buffer.concat([
+    route(ONE_ADDRESS_BITS, SCOPE_ALL, ON_LINK),
+    attribute(ROUTE_TO, addressBytes(to)),
+    attribute(ROUTE_BY, addressBytes(by)),
+    attribute(ROUTE_DEVICE, word(device)),
+    attribute(ROUTE_SOURCE, addressBytes(source)),
+    withinMachine(),
+  ]);
+  return { what: `leading ${to} by ${by}`, type: NEW_ROUTE, flags: ADD, body };
+}
+
+/** There is no network on the way. */
+function withinMachine(): Buffer {
+  return attribute(ROUTE_METRICS, attribute(METRIC_CONGESTION, Buffer.from(`${LOCAL_CONGESTION}\0`)));
 }
 
 export function addDefaultRoute(device: number, by: string, source: string): RouteRequest {

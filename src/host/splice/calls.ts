@@ -5,6 +5,7 @@
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync } from "node:fs";
 import { errorNumber, onFirstUse } from "../../work/c-library.ts";
+import { LOCAL_CONGESTION } from "../../work/local-congestion.ts";
 
 const { i32, u32, u64, i64_fast: count, ptr: address } = FFIType;
 
@@ -17,6 +18,7 @@ const libc = onFirstUse({
   epoll_wait: { args: [i32, address, i32, i32], returns: i32 },
   recv: { args: [i32, address, u64, i32], returns: count },
   connect: { args: [i32, address, u32], returns: i32 },
+  setsockopt: { args: [i32, i32, i32, address, u32], returns: i32 },
   poll: { args: [address, u64, i32], returns: i32 },
 });
 
@@ -30,6 +32,8 @@ const EPOLLIN = 1;
 const EPOLLOUT = 4;
 const EPOLLET = 2 ** 31;
 const AF_UNSPEC = 0;
+const IPPROTO_TCP = 6;
+const TCP_CONGESTION = 13;
 const MSG_PEEK_DONTWAIT = 0x02 | 0x40;
 
 export const EAGAIN = 11;
@@ -87,6 +91,12 @@ export function disconnect(fd: number): void {
   const nowhere = new Uint8Array(16);
   nowhere[0] = AF_UNSPEC;
   libc().connect(fd, ptr(nowhere), nowhere.length);
+}
+
+/** Of a listener that only programs of this machine can reach: for the connections that it takes from now on. */
+export function withoutPacing(listener: number): void {
+  const name = Buffer.from(LOCAL_CONGESTION);
+  libc().setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, ptr(name), name.length);
 }
 
 /** As the kernel is asked: a descriptor, and what of it is of interest. Of an end it tells unasked. */

@@ -9,13 +9,18 @@ export function outerBatch({ name, address, gateway, mtu, namespace }: OuterEnd)
       `peer name ${INNER_INTERFACE} address ${SANDBOX_MAC} mtu ${mtu} netns ${namespace}`,
     `link set ${name} addrgenmode none`,
     `link set ${name} up`,
-    `route replace ${address}/32 dev ${name} src ${gateway}`,
+    `route replace ${address}/32 dev ${name} src ${gateway} congctl reno`,
     `neighbor replace ${address} lladdr ${SANDBOX_MAC} dev ${name} nud permanent`,
   ].join("\n");
 }
 
 /** In the sandbox's namespace. */
-export function innerBatch({ address, slotAlone }: Pick<OuterEnd, "address" | "slotAlone">): string {
+export function innerBatch({
+  address,
+  gateway,
+  slotAlone,
+}: Pick<OuterEnd, "address" | "gateway" | "slotAlone">): string {
+  const byNextHop = `via ${NAMESERVER_ADDRESS} dev ${INNER_INTERFACE} src ${address} onlink`;
   return [
     "link set lo up",
     `address add ${SANDBOX_ADDRESS}/32 dev ${slotAlone ? "lo" : INNER_INTERFACE}`,
@@ -23,6 +28,7 @@ export function innerBatch({ address, slotAlone }: Pick<OuterEnd, "address" | "s
     `link set ${INNER_INTERFACE} addrgenmode none`,
     `link set ${INNER_INTERFACE} up`,
     `neighbor replace ${NAMESERVER_ADDRESS} lladdr ${GATEWAY_MAC} dev ${INNER_INTERFACE} nud permanent`,
-    `route add default via ${NAMESERVER_ADDRESS} dev ${INNER_INTERFACE} src ${address} onlink`,
+    `route add default ${byNextHop}`,
+    ...(slotAlone ? [] : [`route add ${gateway}/32 ${byNextHop} congctl reno`]),
   ].join("\n");
 }
