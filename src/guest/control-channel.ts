@@ -14,6 +14,7 @@ import {
 import type { Journal } from "./journal/journal.ts";
 import { CONTROL_BODY_MAX_BYTES, RENEWED_AFTER_MS } from "./limits.ts";
 import type { Forwarders } from "./system/forwarder.ts";
+import { collectLater } from "./system/garbage.ts";
 import { kernelUuid } from "./system/kernel-random.ts";
 import { logNotice } from "./system/log.ts";
 import type { MeminfoFile } from "./system/meminfo-file.ts";
@@ -99,6 +100,7 @@ function configure({ settings, journal, meminfoFile, variablesFolder }: Controll
   // A sandbox that was paused until now has a new one, in which nothing is true yet. So has one that boots; but nothing
   // runs there that could look, and the first process that is started brings it up to date.
   if (known !== "") meminfoFile.write();
+  if (fresh.sandboxId !== "") collectLater();
   return new Response(null, { status: 204 });
 }
 

@@ -8,6 +8,7 @@ import { allowOrigin, preflightAnswer } from "./cors.ts";
 import type { FileRequests } from "./file-requests.ts";
 import type { LaterPart } from "./later-part.ts";
 import type { RpcRoutes } from "./rpc/rpc.ts";
+import { collectLater } from "./system/garbage.ts";
 import { logError } from "./system/log.ts";
 import type { Meter } from "./system/metrics.ts";
 import { isAbort } from "./system/rpc-fault.ts";
@@ -57,6 +58,8 @@ function requestUrl(request: Request): URL {
 
 async function checkedAnswer(request: Request, url: URL, services: GuestServices): Promise<Response> {
   const openedBy = demandAccess(request, url, services);
+  // Not before it is somebody's: it may stand still by the time when that is due.
+  if (services.settings.sandboxId !== "" && url.pathname !== "/health") collectLater();
   // Who signed a link said whose file it is; who follows it has no say.
   const named = openedBy === "signature" ? undefined : basicUserName(request.headers);
   const lookup = () => demandUser(services.accounts, named ?? services.settings.current.defaultUser);

@@ -58,6 +58,8 @@ export const UPLOAD_WAITING_MAX_BYTES = 512 * 1024;
 export const UPLOAD_PIECE_OVERHEAD_BYTES = 128;
 /** Bytes carried between two collections of the guest's garbage. */
 export const GARBAGE_MAX_BYTES = 16 * 1024 * 1024;
+/** What requests leave is collected after so long. */
+export const GARBAGE_WAITS_MS = 30_000;
 /** Counted for each message of a stream besides its bytes: what making it leaves behind, whatever its size. */
 export const GARBAGE_PER_MESSAGE_BYTES = 8 * 1024;
 /** A smaller piece is not worth the work of freeing it by hand. */

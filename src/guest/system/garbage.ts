@@ -3,9 +3,20 @@
  * Inside of a small sandbox the guest's garbage is the user's memory, so it is freed by hand where that is safe, and
  * collected after every so many bytes where it is not.
  */
-import { DISCARDED_PIECE_MIN_BYTES, GARBAGE_MAX_BYTES } from "../limits.ts";
+import { DISCARDED_PIECE_MIN_BYTES, GARBAGE_MAX_BYTES, GARBAGE_WAITS_MS } from "../limits.ts";
 
 let sinceLastCollection = 0;
+let isDue = false;
+
+/** For what a request leaves. Where none comes, nothing is collected: an idle guest does nothing at all. */
+export function collectLater(): void {
+  if (isDue) return;
+  isDue = true;
+  setTimeout(() => {
+    isDue = false;
+    Bun.gc(false);
+  }, GARBAGE_WAITS_MS).unref();
+}
 
 export function noteGarbage(bytes: number): void {
   sinceLastCollection += bytes;

@@ -35,6 +35,22 @@ test("settings that nobody takes are not a wait that ran out", async () => {
   await expect(refused).rejects.toMatchObject({ status: 500, message: "the guest could not be told its settings" });
 });
 
+test("a rehearsal is a hand-over to nobody and a command", async () => {
+  const asked: unknown[] = [];
+  server = Bun.serve({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    fetch: async (request) => {
+      const name = new URL(request.url).pathname.split("/").at(-1);
+      asked.push(name === "configure" ? await request.json() : name);
+      return new Response(null, { status: name === "configure" ? 204 : 200 });
+    },
+  });
+  await new GuestClient(ADDRESS, "secret").rehearse("user");
+  const nobodys = { sandboxId: "", templateId: "", envVars: {}, accessTokens: [], defaultUser: "root" };
+  expect(asked).toEqual([{ ...nobodys, defaultWorkdir: "" }, "Start"]);
+});
+
 test("a guest that refuses its settings says so by its status", async () => {
   await expect(answering(400).configure(settings)).rejects.toThrow("the guest refused its settings with status 400");
 });
@@ -80,17 +96,18 @@ test.each([
   ],
 ])("a guest that comes up is found, and asked%s only then", async (_, ready) => {
   const guest = new GuestClient(ADDRESS, "secret");
-  const fetched = spyOn(globalThis, "fetch");
+  const connected = spyOn(Bun, "connect");
   let looked = 0;
   let askedBefore: number | undefined;
   await ready(guest, () => {
     if (++looked !== 2) return true;
-    askedBefore = fetched.mock.calls.length;
+    askedBefore = connected.mock.calls.length;
     answering(204);
     return true;
   });
   expect(askedBefore).toBe(0);
-  fetched.mockRestore();
+  expect(connected).toHaveBeenCalledTimes(1);
+  connected.mockRestore();
 });
 
 test("one that says something else at first is asked again", async () => {

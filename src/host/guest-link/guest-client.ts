@@ -24,7 +24,18 @@ import {
 } from "../limits.ts";
 import { DoorProbe } from "../system/door-probe.ts";
 import { overloaded } from "../system/overload.ts";
+import { askGuest, type GuestAnswer } from "./guest-question.ts";
 import type { UsualTime } from "./usual-time.ts";
+
+/** What a guest has that was told nothing. */
+const NOBODYS: GuestSettings = {
+  sandboxId: "",
+  templateId: "",
+  envVars: {},
+  accessTokens: [],
+  defaultUser: "root",
+  defaultWorkdir: "",
+};
 
 /** Flags and length, before each message of a stream. */
 const ENVELOPE_BYTES = 5;
@@ -71,7 +82,7 @@ export class GuestClient {
   }
 
   async #anew(how: "renew" | "replace", alive: () => boolean): Promise<void> {
-    const response = await this.#call("POST", how, undefined, GUEST_CALL_MS).catch((cause: unknown) => {
+    const response = await this.#stream("POST", how, GUEST_CALL_MS).catch((cause: unknown) => {
       throw new Fault(500, "the guest could not be told to renew itself", { cause });
     });
     if (response.status !== 200) {
@@ -80,10 +91,8 @@ export class GuestClient {
     // The answer breaks off when the one that gave it is gone.
     const cause: unknown = await boundedText(response).catch((error: unknown) => error);
     if (isTimeout(cause)) throw overloaded(`the guest did not renew itself within ${GUEST_CALL_MS} ms`, cause);
-    await this.#answering(alive, (withinMs) => {
-      const signal = AbortSignal.timeout(withinMs);
-      return fetch(`http://${this.address}:${RUNTIME_PORT}/health`, { redirect: "manual", keepalive: false, signal });
-    });
+    const health = { address: this.address, port: RUNTIME_PORT, method: "GET", path: "/health" };
+    await this.#answering(alive, (withinMs) => askGuest(health, withinMs));
   }
 
   /**
@@ -93,7 +102,7 @@ export class GuestClient {
    */
   async #answering(
     alive: () => boolean,
-    ask: (withinMs: number) => Promise<Response>,
+    ask: (withinMs: number) => Promise<GuestAnswer>,
     { judge, isLikely = false, usual }: Expectation = {},
   ): Promise<void> {
     const began = performance.now();
@@ -102,26 +111,34 @@ export class GuestClient {
     let seenAliveMs = 0;
     using door = new DoorProbe(this.address, RUNTIME_PORT);
     for (let elapsedMs = usual?.firstLookMs ?? 0; ; elapsedMs = performance.now() - began) {
-      let answer: unknown;
+      let answer: GuestAnswer | undefined;
+      let failure: unknown;
       const isOpen = (isLikely && asked === 0) || door.isOpen();
       if (isOpen) {
         // Of the first packets one may be lost, which is sent again after a second.
-        answer = await ask(Math.min(GUEST_PING_MIN_MS * 2 ** asked++, GUEST_PING_MAX_MS)).catch((error) => error);
-        if (answer instanceof Response && answer.status === 204) return usual?.note(elapsedMs);
-        if (answer instanceof Response) judge?.(answer.status);
+        answer = await ask(Math.min(GUEST_PING_MIN_MS * 2 ** asked++, GUEST_PING_MAX_MS)).catch((error: unknown) => {
+          failure = error;
+          return undefined;
+        });
+        if (answer?.status === 204) return usual?.note(elapsedMs);
+        if (answer !== undefined) judge?.(answer.status);
       }
       // To look at a process takes longer than to look at a door.
       if (elapsedMs === 0 || isOpen || elapsedMs - seenAliveMs >= GUEST_ALIVE_EVERY_MS) {
-        if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: answer });
+        if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: failure });
         seenAliveMs = elapsedMs;
       }
-      if (elapsedMs > GUEST_READY_MS) throw overloaded(`the guest did not answer within ${GUEST_READY_MS} ms`, answer);
+      if (elapsedMs > GUEST_READY_MS) throw overloaded(`the guest did not answer within ${GUEST_READY_MS} ms`, failure);
       await Bun.sleep(pauseAfter(elapsedMs));
     }
   }
 
-  /** Runs a command of the kind that clients run, to its end. An image without a shell is none the worse for it. */
+  /**
+   * Takes settings that are nobody's, and runs a command of the kind that clients run, to its end. An image without a
+   * shell is none the worse for it.
+   */
   async rehearse(user: string): Promise<void> {
+    await this.#tell(NOBODYS);
     await boundedText(await this.start(["/bin/bash", "-l", "-c", "true"], user));
   }
 
@@ -182,14 +199,20 @@ export class GuestClient {
     const request: ForwardRequest = { port };
     const response = await this.#call("POST", "forward", request, GUEST_CALL_MS);
     if (response.status !== 200) return undefined;
-    return forwardedPort(await boundedText(response));
+    return forwardedPort(response.text);
   }
 
-  async #call(method: string, action: string, body: unknown, timeoutMs: number): Promise<Response> {
+  async #call(method: string, action: string, body: unknown, timeoutMs: number): Promise<GuestAnswer> {
+    const headers = { [CONTROL_SECRET_HEADER]: this.secret };
+    const asked = { address: this.address, port: RUNTIME_PORT, method, path: CONTROL_PREFIX + action, headers };
+    return await askGuest(body === undefined ? asked : { ...asked, body: JSON.stringify(body) }, timeoutMs);
+  }
+
+  /** For an answer that goes on. */
+  async #stream(method: string, action: string, timeoutMs: number): Promise<Response> {
     return await fetch(`http://${this.address}:${RUNTIME_PORT}${CONTROL_PREFIX}${action}`, {
       method,
-      headers: { [CONTROL_SECRET_HEADER]: this.secret, "content-type": "application/json" },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      headers: { [CONTROL_SECRET_HEADER]: this.secret },
       redirect: "manual",
       decompress: false,
       // Addresses are used again by other sandboxes: a kept connection could reach the wrong one.
@@ -219,7 +242,7 @@ export function forwardedPort(text: string): number | undefined {
   }
 }
 
-/** Of `AbortSignal.timeout`; any other failure of a call comes at once, such as a connection that nobody takes. */
+/** Of a wait that ran out; any other failure of a call comes at once, such as a connection that nobody takes. */
 export function isTimeout(cause: unknown): boolean {
   return cause instanceof Error && cause.name === "TimeoutError";
 }

@@ -31,8 +31,9 @@ const ENGINE_OPTIONS = [
   "BUN_JSC_useWarmUpMarkedBlocks=0",
   // No thread that helps to collect: the guest has little to collect, and every boot does it once.
   "BUN_JSC_numberOfGCMarkers=1",
-  // Every second is for programs that make garbage all the time. What a burst leaves behind the guest collects itself.
-  "BUN_GC_TIMER_INTERVAL=30000",
+  // Never by the clock alone: what has stood still on the shelf would do that first when it is let go, and somebody
+  // waits for it by then. The guest does it itself, a while after it was asked for something.
+  "BUN_GC_TIMER_INTERVAL=2000000000",
   // Else every look at a clock wakes a thread that has nothing to give back.
   "MIMALLOC_PURGE_HOLES_MIN_INTERVAL=60000",
 ].join(" ");

@@ -1,0 +1,41 @@
+/** When what requests leave is collected. */
+import { afterEach, expect, spyOn, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { answer, type GuestServices } from "../front-door.ts";
+import { GARBAGE_WAITS_MS } from "../limits.ts";
+import { SettingsKeeper } from "../users/settings.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-garbage-"));
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+test("once, a while after a request; never before the guest is somebody's, and not for a look at its health", async () => {
+  const due: (() => void)[] = [];
+  const timer = { unref: () => undefined } as unknown as ReturnType<typeof setTimeout>;
+  const timers = spyOn(globalThis, "setTimeout").mockImplementation(((call: () => void, ms: number) => {
+    if (ms === GARBAGE_WAITS_MS) due.push(call);
+    return timer;
+  }) as typeof setTimeout);
+  const collected = spyOn(Bun, "gc").mockImplementation(() => 0);
+  const settings = new SettingsKeeper(folder);
+  const services = { settings, control: { admits: () => false } } as unknown as GuestServices;
+  const ask = async (path: string) => (await answer(new Request(`http://guest${path}`), services)).status;
+  try {
+    expect(await ask("/envs")).toBe(200);
+    expect(due).toHaveLength(0);
+    settings.replace({ ...settings.current, sandboxId: "i1" });
+    expect(await ask("/health")).toBe(204);
+    expect(due).toHaveLength(0);
+    expect([await ask("/envs"), await ask("/envs")]).toEqual([200, 200]);
+    expect(due).toHaveLength(1);
+    expect(collected).not.toHaveBeenCalled();
+    due[0]?.();
+    expect(collected).toHaveBeenCalledTimes(1);
+    await ask("/envs");
+    expect(due).toHaveLength(2);
+  } finally {
+    timers.mockRestore();
+    collected.mockRestore();
+  }
+});
