@@ -14,12 +14,15 @@
  *
  * The same binary is a handful of programs, which the host starts inside a sandbox while it builds a template.
  */
+import { runDaemon } from "./daemon.ts";
 import { logError } from "./system/log.ts";
 
-/** Each is loaded only where it runs: a program needs nothing of the daemon, and the daemon nothing of a program. */
+/**
+ * The daemon is a part of this file, since every boot runs it, and what is loaded later takes longer; the daemon needs
+ * nothing of a program.
+ */
 async function main([program, request = ""]: string[]): Promise<void> {
   if (program === undefined) {
-    const { runDaemon } = await import("./daemon.ts");
     runDaemon();
     return;
   }
