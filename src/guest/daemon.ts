@@ -93,4 +93,5 @@ export function runDaemon(): void {
       return answer(request, services);
     },
   });
+  meminfoFile.touch();
 }

@@ -3,7 +3,7 @@
  * look.
  */
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";
 import { MEMINFO_EVERY_MS } from "../limits.ts";
@@ -75,9 +75,22 @@ describe("the file", () => {
   });
 
   test("that is gone, or that there is none of, stops nobody", () => {
-    new MeminfoFile(`${folder}/nothing`, () => use(1)).refresh();
-    new MeminfoFile(undefined, () => use(1)).refresh();
+    for (const absent of [`${folder}/nothing`, undefined]) {
+      const file = new MeminfoFile(absent, () => use(1));
+      file.touch();
+      file.refresh();
+    }
     expect(readFileSync(path, "utf8")).toBe(meminfoText(use(1024)));
+  });
+
+  // The host watches it, and would look for the guest much later.
+  test("is touched, and stays as it is, when a guest listens", async () => {
+    const before = 1_000;
+    utimesSync(path, before, before);
+    await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path });
+    expect(statSync(path).mtimeMs).toBeGreaterThan(before * 1000);
+    expect(readFileSync(path, "utf8")).toBe(meminfoText(use(1024)));
+    expect((await guest.fetch("/health")).status).toBe(204);
   });
 
   // Seen to fail with a guest that writes it after the start.

@@ -2,8 +2,10 @@
  * Keeps true what the sandbox shows as /proc/meminfo, which is a file of its own there. It is written when a process
  * starts or is sent input, that is, before somebody can look who has not looked before; nothing happens in a sandbox
  * that is idle.
+ *
+ * The host watches this file while a sandbox boots: that it is touched says that the guest listens.
  */
-import { closeSync, ftruncateSync, openSync, writeSync } from "node:fs";
+import { closeSync, ftruncateSync, openSync, utimesSync, writeSync } from "node:fs";
 import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";
 import { MEMINFO_EVERY_MS } from "../limits.ts";
 import { logError } from "./log.ts";
@@ -20,6 +22,18 @@ export class MeminfoFile {
     this.#path = path;
     this.#measure = measure;
     this.#nowMs = nowMs;
+  }
+
+  /** For the host; what is in the file stays as it is. */
+  touch(): void {
+    if (this.#path === undefined) return;
+    const now = Date.now() / 1000;
+    try {
+      utimesSync(this.#path, now, now);
+    } catch (thrown) {
+      // The host finds out by itself, later.
+      logError("the meminfo file could not be touched", thrown);
+    }
   }
 
   /** Writes it unless that was done a moment ago. */

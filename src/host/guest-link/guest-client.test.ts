@@ -1,8 +1,13 @@
 /** What comes of a guest that does not answer as it should. On a loopback address each, where a guest would be. */
-import { afterEach, expect, spyOn, test } from "bun:test";
+import { afterAll, afterEach, describe, expect, spyOn, test } from "bun:test";
+import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import { GuestClient, pauseAfter } from "./guest-client.ts";
+import { DoorProbe } from "../system/door-probe.ts";
+import { GuestClient, pauseAfter, type Started } from "./guest-client.ts";
+import { GuestSign } from "./guest-sign.ts";
 import { UsualTime } from "./usual-time.ts";
 
 const ADDRESS = "127.81.7.1";
@@ -92,7 +97,7 @@ test.each([
   ["", (guest: GuestClient, alive: () => boolean) => guest.ready(alive)],
   [
     " with its settings",
-    (guest: GuestClient, alive: () => boolean) => guest.readyWith(settings, alive, new UsualTime()),
+    (guest: GuestClient, alive: () => boolean) => guest.readyWith(settings, alive, started(undefined)),
   ],
 ])("a guest that comes up is found, and asked%s only then", async (_, ready) => {
   const guest = new GuestClient(ADDRESS, "secret");
@@ -109,6 +114,49 @@ test.each([
   expect(connected).toHaveBeenCalledTimes(1);
   connected.mockRestore();
 });
+
+describe("a guest that says when it listens", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-sign-"));
+  const path = join(folder, "file");
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test("is asked when it has, and not looked for before", async () => {
+    writeFileSync(path, "");
+    using sign = new GuestSign(path);
+    const looks = spyOn(DoorProbe.prototype, "isOpen");
+    const ready = new GuestClient(ADDRESS, "secret").readyWith(settings, () => true, started(sign));
+    await Bun.sleep(50);
+    answering(204);
+    utimesSync(path, 1, 2);
+    await ready;
+    expect(looks).not.toHaveBeenCalled();
+    looks.mockRestore();
+  });
+
+  test("is found all the same when it has not, or its sandbox has ended", async () => {
+    writeFileSync(path, "");
+    using sign = new GuestSign(path);
+    await answering(204).ready(() => true, started(sign));
+    await server?.stop(true);
+    const ended = new GuestClient(ADDRESS, "secret").ready(() => false, started(sign));
+    await expect(ended).rejects.toThrow("the sandbox ended while it was starting");
+  });
+
+  test("and does not answer then is looked for as any other", async () => {
+    writeFileSync(path, "");
+    using sign = new GuestSign(path);
+    utimesSync(path, 1, 2);
+    const guest = new GuestClient(ADDRESS, "secret");
+    await guest.ready(() => {
+      if (server === undefined) answering(204);
+      return true;
+    }, started(sign));
+  });
+});
+
+function started(sign: GuestSign | undefined): Started {
+  return { sign, usual: new UsualTime() };
+}
 
 test("one that says something else at first is asked again", async () => {
   const guest = answering(503);

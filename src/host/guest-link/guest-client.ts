@@ -25,6 +25,7 @@ import {
 import { DoorProbe } from "../system/door-probe.ts";
 import { overloaded } from "../system/overload.ts";
 import { askGuest, type GuestAnswer } from "./guest-question.ts";
+import type { GuestSign } from "./guest-sign.ts";
 import type { UsualTime } from "./usual-time.ts";
 
 /** What a guest has that was told nothing. */
@@ -46,8 +47,13 @@ interface Expectation {
   judge?: (status: number) => void;
   /** Most likely it answers at once. */
   isLikely?: boolean;
-  /** It has just been started. */
-  usual?: UsualTime | undefined;
+  started?: Started | undefined;
+}
+
+/** It has just been started: it says when it listens, or is looked for when they usually are there. */
+export interface Started {
+  sign: GuestSign | undefined;
+  usual: UsualTime;
 }
 
 export class GuestClient {
@@ -60,10 +66,10 @@ export class GuestClient {
 
   /**
    * Answers when the guest does. `alive` tells whether it is worth waiting on. One that has just been started is not
-   * there at once, but when they usually are.
+   * there at once.
    */
-  async ready(alive: () => boolean, usual?: UsualTime): Promise<void> {
-    await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs), { usual });
+  async ready(alive: () => boolean, started?: Started): Promise<void> {
+    await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs), { started });
   }
 
   /**
@@ -98,29 +104,33 @@ export class GuestClient {
   /**
    * A request that nobody takes costs both sides many times what it takes to see whether somebody would; so it is made
    * once there is; or at once, if most likely somebody will. Where many start at once, each takes longer, and looks the
-   * less often the longer it has taken.
+   * less often the longer it has taken. Nobody looks much for one that says when it is there.
    */
   async #answering(
     alive: () => boolean,
     ask: (withinMs: number) => Promise<GuestAnswer>,
-    { judge, isLikely = false, usual }: Expectation = {},
+    { judge, isLikely = false, started }: Expectation = {},
   ): Promise<void> {
     const began = performance.now();
-    if (usual !== undefined) await Bun.sleep(usual.firstLookMs);
+    let sign = started?.sign?.isWatched ? started.sign : undefined;
+    let isExpected = isLikely;
+    if (sign !== undefined) isExpected = await sign.within(GUEST_ALIVE_EVERY_MS);
+    else if (started !== undefined) await Bun.sleep(started.usual.firstLookMs);
     let asked = 0;
     let seenAliveMs = 0;
     using door = new DoorProbe(this.address, RUNTIME_PORT);
-    for (let elapsedMs = usual?.firstLookMs ?? 0; ; elapsedMs = performance.now() - began) {
+    for (let elapsedMs = started ? performance.now() - began : 0; ; elapsedMs = performance.now() - began) {
       let answer: GuestAnswer | undefined;
       let failure: unknown;
-      const isOpen = (isLikely && asked === 0) || door.isOpen();
+      const isOpen = (isExpected && asked === 0) || door.isOpen();
       if (isOpen) {
+        sign = undefined;
         // Of the first packets one may be lost, which is sent again after a second.
         answer = await ask(Math.min(GUEST_PING_MIN_MS * 2 ** asked++, GUEST_PING_MAX_MS)).catch((error: unknown) => {
           failure = error;
           return undefined;
         });
-        if (answer?.status === 204) return usual?.note(elapsedMs);
+        if (answer?.status === 204) return started?.usual.note(elapsedMs);
         if (answer !== undefined) judge?.(answer.status);
       }
       // To look at a process takes longer than to look at a door.
@@ -129,7 +139,8 @@ export class GuestClient {
         seenAliveMs = elapsedMs;
       }
       if (elapsedMs > GUEST_READY_MS) throw overloaded(`the guest did not answer within ${GUEST_READY_MS} ms`, failure);
-      await Bun.sleep(pauseAfter(elapsedMs));
+      if (sign === undefined) await Bun.sleep(pauseAfter(elapsedMs));
+      else isExpected = await sign.within(GUEST_ALIVE_EVERY_MS);
     }
   }
 
@@ -167,14 +178,14 @@ export class GuestClient {
   }
 
   /** Both at once, `ready` and `configure`. One that has not just been started was restored: it answers at once. */
-  async readyWith(settings: GuestSettings, alive: () => boolean, usual?: UsualTime): Promise<void> {
+  async readyWith(settings: GuestSettings, alive: () => boolean, started?: Started): Promise<void> {
     this.#keep(settings);
     const ask = (withinMs: number) => this.#call("POST", "configure", settings, withinMs);
     const judge = (status: number) => {
       // It is the guest that says so; what else may answer for it at first is asked again.
       if (status >= 400 && status < 500) throw refused(status);
     };
-    await this.#answering(alive, ask, { judge, usual, isLikely: usual === undefined });
+    await this.#answering(alive, ask, { judge, started, isLikely: started === undefined });
   }
 
   #keep(settings: GuestSettings): void {

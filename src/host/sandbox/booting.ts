@@ -12,6 +12,7 @@ import { Disks } from "../disk/disks.ts";
 import type { GuestClient } from "../guest-link/guest-client.ts";
 import type { GuestPages } from "../guest-link/guest-pages.ts";
 import { putGuestFirst } from "../guest-link/guest-priority.ts";
+import { GuestSign } from "../guest-link/guest-sign.ts";
 import type { UsualTime } from "../guest-link/usual-time.ts";
 import type { Egress, SandboxKind, VolumeMount } from "../host.ts";
 import type { Lower } from "../mount/lower.ts";
@@ -87,6 +88,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
         : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder, ids, besides);
     await request.pages.hold(guestFolder);
     const control = makeControlSecret(folder, ids);
+    const meminfoFile = writeMeminfoFile(folder, kind.memoryMB, ids);
     const { pid, rootPid, mounts } = await runtime.create({
       id,
       folder,
@@ -96,7 +98,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
       hostname,
       guestFolder,
-      meminfoFile: writeMeminfoFile(folder, kind.memoryMB, ids),
+      meminfoFile,
       bootIdFile: makeBootIdFile(folder),
       controlSecretFile: control.path,
       volumes: volumes.mounts,
@@ -128,11 +130,14 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       mounts: mounts.map((mount) => withOwnFolder(volumes.named(mount), folder)),
     };
     writeRecord(folder, record);
+    // A guest that has this file touches it when it listens.
+    using sign = mounts.some(({ outside }) => outside === meminfoFile) ? new GuestSign(meminfoFile) : undefined;
     await runtime.start(id, pid);
     const guest = request.guestOf(record);
     const alive = () => isAlive(record);
     const { settings, usual } = request;
-    await (settings ? guest.readyWith(settings, alive, usual) : guest.ready(alive, usual));
+    const started = { sign, usual };
+    await (settings ? guest.readyWith(settings, alive, started) : guest.ready(alive, started));
     await disk.release();
     return record;
   } catch (cause) {

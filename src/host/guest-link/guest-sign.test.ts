@@ -1,0 +1,39 @@
+/** What a guest says by touching a file, and what comes of files that cannot be watched. */
+import { afterAll, beforeEach, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { GuestSign } from "./guest-sign.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-sign-"));
+const path = join(folder, "file");
+const LONG_MS = 60_000;
+
+beforeEach(() => writeFileSync(path, "what is in it"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test("a file that is touched is a sign, at once, and stays one", async () => {
+  using sign = new GuestSign(path);
+  expect(sign.isWatched).toBe(true);
+  setTimeout(() => utimesSync(path, 1, 2), 20);
+  expect(await sign.within(LONG_MS)).toBe(true);
+  expect(await sign.within(0)).toBe(true);
+});
+
+test("so is one that is touched before anybody waits", async () => {
+  using sign = new GuestSign(path);
+  utimesSync(path, 1, 2);
+  expect(await sign.within(LONG_MS)).toBe(true);
+});
+
+test("one that is read is none, and neither is one of before", async () => {
+  utimesSync(path, 1, 2);
+  using sign = new GuestSign(path);
+  await Bun.file(path).text();
+  expect(await sign.within(50)).toBe(false);
+});
+
+test("a file that is not there gives none", () => {
+  using sign = new GuestSign(join(folder, "none"));
+  expect(sign.isWatched).toBe(false);
+});
