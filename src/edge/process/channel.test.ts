@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import { Channel } from "./channel.ts";
+import { Channel, toldLine } from "./channel.ts";
 
 interface Calls {
   add(one: number, other: number): number;
@@ -41,6 +41,23 @@ test("calls are answered in any order, each with its own", async () => {
   resolve("at last");
   expect(await waits).toBe("at last");
   expect(lines).toHaveLength(3);
+});
+
+test("what is told is done in its turn, and nobody answers it, however it ends", async () => {
+  const done: string[] = [];
+  const answers: string[] = [];
+  const take = (what: string) => {
+    done.push(what);
+    if (what === "second") throw new Error("no");
+  };
+  const theirs = new Channel<object>((line) => answers.push(line), { take });
+  const tell = (what: string) => theirs.received(toldLine<{ take(what: string): void }>("take", what));
+  tell("first");
+  tell("second");
+  theirs.received('{"id":7,"call":"take","args":["third"]}');
+  await Bun.sleep(0);
+  expect(done).toEqual(["first", "second", "third"]);
+  expect(answers).toEqual(['{"id":7}\n']);
 });
 
 test("a Fault arrives as one, and what else is thrown says what it was", async () => {

@@ -1,6 +1,7 @@
 /**
  * Calls between the server and a process of the edge: one JSON object a line, in both directions. A call begins when
- * its line comes, so what is called first begins first; answers come in any order.
+ * its line comes, so what is called first begins first; answers come in any order. A call without a number is answered
+ * by nobody.
  */
 import { Fault } from "../../contract/fault.ts";
 
@@ -8,7 +9,7 @@ import { Fault } from "../../contract/fault.ts";
 type Functions<T> = { [Name in keyof T]: (...args: any[]) => unknown };
 
 interface Call {
-  id: number;
+  id?: number;
   call: string;
   args: unknown[];
 }
@@ -27,6 +28,14 @@ interface PlainFault {
 }
 
 type Asked = PromiseWithResolvers<unknown>;
+
+/** A call that nobody answers, as the other side reads it: the same line for any number of others. */
+export function toldLine<Theirs extends Functions<Theirs>, Name extends keyof Theirs & string = keyof Theirs & string>(
+  name: Name,
+  ...args: Parameters<Theirs[Name]>
+): string {
+  return `${JSON.stringify({ call: name, args } satisfies Call)}\n`;
+}
 
 export class Channel<Theirs extends Functions<Theirs>> {
   readonly #send: (line: string) => void;
@@ -70,14 +79,14 @@ export class Channel<Theirs extends Functions<Theirs>> {
 
   async #perform({ id, call, args }: Call): Promise<void> {
     const own = Object.hasOwn(this.#own, call) ? this.#own[call] : undefined;
-    let answer: Answer;
+    let answer: Omit<Answer, "id">;
     try {
       if (typeof own !== "function") throw new Error(`nobody here knows the call ${JSON.stringify(call)}`);
-      answer = { id, value: await own(...args) };
+      answer = { value: await own(...args) };
     } catch (thrown) {
-      answer = { id, fault: plain(thrown) };
+      answer = { fault: plain(thrown) };
     }
-    if (!this.#isClosed) this.#send(`${JSON.stringify(answer)}\n`);
+    if (id !== undefined && !this.#isClosed) this.#send(`${JSON.stringify({ id, ...answer } satisfies Answer)}\n`);
   }
 
   #answered({ id, value, fault }: Answer): void {

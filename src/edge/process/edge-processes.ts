@@ -15,7 +15,8 @@ import {
   EDGE_PROCESS_START_MS,
 } from "../limits.ts";
 import type { EdgeLog } from "../reach.ts";
-import type { ServerCalls } from "./calls.ts";
+import type { ProcessCalls, ServerCalls } from "./calls.ts";
+import { toldLine } from "./channel.ts";
 import { NumberedRoutes } from "./numbered-routes.ts";
 import { ProcessHold, type StartedProcess } from "./process-hold.ts";
 import type { SharedCounts } from "./shared-counts.ts";
@@ -64,7 +65,10 @@ export class EdgeProcesses implements Fronts {
       for (const route of placed.kind === "table" ? placed.routes : placed.kind === "route" ? [placed.route] : []) {
         edge.#addresses.add(route.endpoint.host);
       }
-      for (const hold of edge.#present) hold.tell(placed);
+      const line = toldLine<ProcessCalls>("take", placed);
+      // Nobody knows of a route that opens before its sandbox's creator is answered, and who does not know it yet asks.
+      const mayWait = placed.kind === "route" && placed.route.isOpen;
+      for (const hold of edge.#present) mayWait ? hold.tellSoon(line) : hold.tell(line);
     });
     try {
       const numbers = Array.from({ length: options.processes }, (_, process) => process);

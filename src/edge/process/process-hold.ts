@@ -1,6 +1,5 @@
 /** The server's hold on one process of the edge: asks it, answers it, and ends it when it is of no use any more. */
 import { EDGE_PROCESS_PINGS_MISSED_MAX } from "../limits.ts";
-import type { PlacedEvent } from "../route-table.ts";
 import type { ProcessCalls, ServerCalls } from "./calls.ts";
 import { Channel } from "./channel.ts";
 
@@ -24,10 +23,12 @@ export class ProcessHold {
   #pingsMissed = 0;
   #isPinged = false;
   #isReady = false;
+  /** Told in this turn, and not sent yet. */
+  #soon = "";
 
   constructor(started: StartedProcess, own: ServerCalls) {
     this.#started = started;
-    this.#channel = new Channel<ProcessCalls>((line) => started.send(line), own);
+    this.#channel = new Channel<ProcessCalls>((line) => this.tell(line), own);
     this.ask = this.#channel.call.bind(this.#channel);
     this.over = started.exited.then((how) => {
       this.#isOver = true;
@@ -41,9 +42,17 @@ export class ProcessHold {
     return this.#isOver;
   }
 
-  /** The same where nobody waits for the answer. */
-  tell(event: PlacedEvent): void {
-    this.ask("take", event).catch(() => undefined);
+  /** Behind all that was told before. */
+  tell(line: string): void {
+    const lines = this.#soon + line;
+    this.#soon = "";
+    if (lines !== "") this.#started.send(lines);
+  }
+
+  /** At the end of this turn, or before whatever else is told: whoever gets an answer in this turn has it first. */
+  tellSoon(line: string): void {
+    if (this.#soon === "") setImmediate(() => this.tell(""));
+    this.#soon += line;
   }
 
   /** What it has to do first. One that takes longer for it is ended, and the work is refused. */

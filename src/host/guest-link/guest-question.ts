@@ -121,6 +121,6 @@ function requestOf({ address, port, method, path, headers = {}, body }: Question
   const lines = [`${method} ${path} HTTP/1.1`, `Host: ${address}:${port}`];
   for (const [name, value] of Object.entries(headers)) lines.push(`${name}: ${value}`);
   if (body !== undefined) lines.push("Content-Type: application/json", `Content-Length: ${Buffer.byteLength(body)}`);
-  lines.push("Connection: close", "", body ?? "");
+  lines.push("", body ?? "");
   return Buffer.from(lines.join("\r\n"));
 }
