@@ -10,16 +10,16 @@ export const GUEST_RPC_MESSAGE_MAX_BYTES = 64 * 1024 * 1024;
 /** Outside of its strings a JSON message takes many times its size in memory once it is parsed. */
 export const GUEST_JSON_STRUCTURE_MAX_BYTES = 4 * 1024 * 1024;
 export const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;
-/** The pipe of a process whose output was read so often without a wait is left to fill for a moment from then on. */
-export const OUTPUT_GATHERED_AFTER_READS = 16;
-export const OUTPUT_GATHER_MS = 1;
-/** With less in it, such a pipe is left to fill; as much is read at once. */
+/** The output of a process flows when it was read so often without a wait. */
+export const OUTPUT_FLOWS_AFTER_READS = 16;
+/** With less in it, the pipe of such a process is left to fill for a moment. */
 export const OUTPUT_READ_BYTES = 64 * 1024;
-/** What fits into the pipe of such a process, and how many have one: a quarter of what a user may have in pipes. */
-export const PIPE_LARGE_BYTES = 512 * 1024;
-export const PIPES_LARGE_MAX = 32;
-/** Pieces of output that wait for a listener are sent together up to this size. */
-export const OUTPUT_TOGETHER_MAX_BYTES = 256 * 1024;
+export const OUTPUT_GATHER_MS = 1;
+/** What fits into that pipe, and how many processes have one: a quarter of what a user may have in pipes. */
+export const PIPE_LARGE_BYTES = 1024 * 1024;
+export const PIPES_LARGE_MAX = 16;
+/** So much of it is read at once. Pieces of output that wait for a listener are sent together up to this size. */
+export const OUTPUT_TOGETHER_MAX_BYTES = 512 * 1024;
 /** The memory that longer ones are written to is kept for the next. */
 export const ENVELOPES_KEPT_MIN_BYTES = 32 * 1024;
 /** It is let go when so many shorter ones were written in a row. */

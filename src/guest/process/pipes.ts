@@ -11,8 +11,8 @@ import { logError } from "../system/log.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
+import { readOutput } from "./output-reading.ts";
 import { fallBehindTheGuest } from "./precedence.ts";
-import { ReadingPace } from "./reading-pace.ts";
 import { openPipe, setBlocking, setNonBlocking } from "./system-calls.ts";
 
 export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): Carrier {
@@ -125,6 +125,7 @@ class Stdin {
 
 /** Our ends of the pipes that processes write to. */
 const outputs = new Set<number>();
+let areHandedOver = false;
 
 /**
  * For a guest that is about to end: another process reads on in its place and throws away what it reads. Without it
@@ -136,6 +137,7 @@ export function handOutputsOver(): void {
   }
   const ours = `${GUEST_MOUNT}/bin/busybox`;
   const reader = existsSync(ours) ? [ours, "cat"] : ["cat"];
+  areHandedOver = true;
   for (const fd of outputs) {
     setBlocking(fd);
     Bun.spawn(reader, { stdin: fd, stdout: "ignore", stderr: "ignore", env: {}, cwd: "/" }).unref();
@@ -144,28 +146,15 @@ export function handOutputsOver(): void {
 
 async function drain(fd: number, kind: "stdout" | "stderr", sink: OutputSink): Promise<void> {
   outputs.add(fd);
-  using pace = new ReadingPace(fd);
-  const gathered: Uint8Array[] = [];
-  const handOver = () => {
-    let full: Promise<unknown> | undefined;
-    // Each waits for the same: that the last of them has room.
-    for (const chunk of gathered.splice(0)) full = sink(kind, chunk);
-    return full;
-  };
   try {
-    for await (const chunk of Bun.file(fd).stream()) {
-      gathered.push(chunk);
-      pace.noteRead(chunk.length);
-      if (pace.readsOn) continue;
-      const full = handOver();
-      if (full !== undefined) await full;
-      const rest = pace.rest();
-      if (rest !== undefined) await rest;
-    }
+    await readOutput(
+      fd,
+      (piece) => sink(kind, piece),
+      () => areHandedOver,
+    );
   } catch (thrown) {
     logError("reading a process's output failed", thrown, { kind });
   } finally {
-    handOver();
     outputs.delete(fd);
     closeSync(fd);
   }

@@ -1,0 +1,115 @@
+/** Output of real processes through real pipes: whole and in order at every pace, in large pieces where it flows. */
+import { expect, test } from "bun:test";
+import { closeSync } from "node:fs";
+import { OUTPUT_READ_BYTES, OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
+import { readOutput } from "./output-reading.ts";
+import { openPipe, setNonBlocking } from "./system-calls.ts";
+
+const WITHIN_MS = 60_000;
+const MIB = 1024 ** 2;
+
+type Take = Parameters<typeof readOutput>[1];
+
+/** Reads all that a shell script prints. */
+async function readFrom(script: string, take: Take, isShared = () => false): Promise<void> {
+  const { readEnd, writeEnd } = openPipe();
+  setNonBlocking(readEnd);
+  await using child = Bun.spawn(["sh", "-c", script], { stdio: ["ignore", writeEnd, "inherit"] });
+  closeSync(writeEnd);
+  try {
+    await readOutput(readEnd, take, isShared);
+  } finally {
+    closeSync(readEnd);
+    child.kill();
+  }
+}
+
+const digestOf = (script: string) =>
+  new Bun.CryptoHasher("sha256").update(Bun.spawnSync(["sh", "-c", script]).stdout).digest("hex");
+
+// Seen to fail with a reader that stops Bun where a read does not wait: what Bun has read ahead is lost.
+test.each([
+  ["without a pause", "seq 1 4000000"],
+  ["in bursts", "for to in 300000 300001 300002 300003; do seq 1 $to; sleep 0.01; done"],
+  [
+    "now and then after a burst",
+    "for from in 1 2 3 4; do seq 1 200000; for n in 1 2 3; do echo $n; sleep 0.005; done; done",
+  ],
+  ["in tiny pieces", "for n in $(seq 1 30000); do echo $n; done"],
+])(
+  "what is printed %s arrives whole and in order, whether it is taken at once or not",
+  async (_, script) => {
+    const expected = digestOf(script);
+    for (const slowEvery of [0, 3, 50]) {
+      const hash = new Bun.CryptoHasher("sha256");
+      let pieces = 0;
+      await readFrom(script, (piece) => {
+        hash.update(piece);
+        pieces++;
+        return slowEvery > 0 && pieces % slowEvery === 0 ? Bun.sleep(pieces % 4) : undefined;
+      });
+      expect(hash.digest("hex")).toBe(expected);
+    }
+  },
+  WITHIN_MS,
+);
+
+/** Bun's pieces are none. */
+const isReadHere = (piece: Uint8Array) => Buffer.isBuffer(piece);
+
+const FLOOD = `head -c ${64 * MIB} /dev/zero`;
+
+test("a flow is read in few large pieces, each no longer than it may be", async () => {
+  const lengths: number[] = [];
+  await readFrom(FLOOD, (piece) => {
+    lengths.push(piece.length);
+    return Bun.sleep(0);
+  });
+  expect(lengths.reduce((sum, length) => sum + length, 0)).toBe(64 * MIB);
+  const large = lengths.filter((length) => length > OUTPUT_READ_BYTES && length <= OUTPUT_TOGETHER_MAX_BYTES);
+  expect(large.reduce((sum, length) => sum + length, 0)).toBeGreaterThan(32 * MIB);
+});
+
+test("no byte is read while the last piece is being taken", async () => {
+  let isBusy = false;
+  let pieces = 0;
+  await readFrom(FLOOD, async () => {
+    expect(isBusy).toBe(false);
+    isBusy = true;
+    if (++pieces % 20 === 0) await Bun.sleep(2);
+    isBusy = false;
+  });
+  expect(pieces).toBeGreaterThan(100);
+});
+
+// Seen to fail with a reader that gives turns only where a piece has to wait.
+test("others have their turns while a flow is read that never pauses", async () => {
+  let turns = 0;
+  let pieces = 0;
+  const timer = setInterval(() => turns++, 1);
+  await readFrom("timeout 0.5 cat /dev/zero", (piece) => {
+    if (!isReadHere(piece)) return undefined;
+    pieces++;
+    // It fills meanwhile.
+    Bun.sleepSync(2);
+    return undefined;
+  });
+  clearInterval(timer);
+  expect(turns).toBeGreaterThan(pieces / 4);
+});
+
+// Seen to fail with a reader that goes on: who reads a pipe together with others may wait for ever.
+test("what others read, too, is left to Bun", async () => {
+  const readHere = { before: 0, after: 0 };
+  let isShared = false;
+  await readFrom(
+    FLOOD,
+    (piece) => {
+      if (isReadHere(piece)) readHere[isShared ? "after" : "before"]++;
+      isShared ||= readHere.before > 5;
+      return undefined;
+    },
+    () => isShared,
+  );
+  expect(readHere).toEqual({ before: 6, after: 0 });
+});
