@@ -1,7 +1,10 @@
 /**
  * The shortest way to run a command in a sandbox: crun itself, as root of the machine, past the server and the guest.
  */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
+import { FILTER_ANNOTATION } from "../../src/host/runtime/crun/compiled-filter.ts";
 import type { Context } from "../context.ts";
 import { runBare } from "./program.ts";
 
@@ -21,4 +24,12 @@ export async function execInSandbox({ toolbox, data }: Context, id: string, argv
     `USER=${defaultUser}`,
   ];
   await runBare([...toolbox.crun, "--root", data.crunFolder, "exec", ...as, id, ...argv]);
+}
+
+/**
+ * Whether crun finds the filter of system calls ready made in this sandbox. In the few that a server boots before it
+ * has one, crun compiles it for each command that it runs there.
+ */
+export function hasReadyFilter({ data }: Context, id: string): boolean {
+  return readFileSync(join(data.sandboxesFolder, id, "config.json"), "utf8").includes(FILTER_ANNOTATION);
 }

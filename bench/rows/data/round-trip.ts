@@ -1,20 +1,25 @@
 /** What a command costs in a sandbox that runs, against the shortest way into the very same one. */
 import { Sandbox } from "e2b";
+import type { Context } from "../../context.ts";
 import { interleave, secondTimed } from "../../figures/samples.ts";
-import { execInSandbox } from "../../peers/crun-exec.ts";
+import { execInSandbox, hasReadyFilter } from "../../peers/crun-exec.ts";
 import type { Row } from "../../row.ts";
+
+/** More than a server boots before it has the filter. */
+const TRIES_MAX = 20;
 
 export const roundTrip: Row = {
   name: "round-trip",
   what: 'commands.run("true") round trip through the SDK',
   beside: {
-    peer: "crun exec … /bin/bash -l -c true in the same sandbox",
+    peer: "crun exec … /bin/bash -l -c true in the same sandbox, with its filter ready made",
     ratio: "cost",
     bounds: { atLeast: 1.2, aim: 0.8 },
   },
   quick: true,
   async run(context) {
-    const sandbox = await Sandbox.create(context.sdk);
+    const sandbox = await sandboxWithReadyFilter(context);
+    if (sandbox === undefined) return { notMeasured: "crun has its filter ready made in no sandbox" };
     try {
       await context.untilReady();
       const ours = () => sandbox.commands.run("true");
@@ -30,3 +35,13 @@ export const roundTrip: Row = {
     }
   },
 };
+
+/** As all that are booted but the first ones. In those the floor is a third higher. */
+async function sandboxWithReadyFilter(context: Context): Promise<Sandbox | undefined> {
+  for (let tries = 0; tries < TRIES_MAX; tries++) {
+    const sandbox = await Sandbox.create(context.sdk);
+    if (hasReadyFilter(context, sandbox.sandboxId)) return sandbox;
+    await sandbox.kill();
+  }
+  return undefined;
+}

@@ -3,7 +3,11 @@ import { describe, expect, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { onFirstUse } from "../../work/c-library.ts";
 import { type Command, demandEntry, directCommand, findSetpriv, setprivCommand } from "./command.ts";
+
+const PR_GET_DUMPABLE = 3;
+const library = onFirstUse({ prctl: { args: ["int", "u64", "u64", "u64", "u64"], returns: "int" } });
 
 const account = (uid: number, groups: number[]) => ({ name: "x", uid, gid: groups[0] ?? 0, home: "/", groups });
 const command = (cmd: string, ...args: string[]): Command => ({
@@ -99,5 +103,7 @@ describe("a directory to start in", () => {
     for (let count = 0; count < 100; count++) enter("700", [1, 2, 3], "closed");
     expect(process.getgroups?.()).toEqual(groups);
     expect(readdirSync("/root").length).toBeGreaterThanOrEqual(0);
+    // Seen to fail without openMemoryAgain().
+    expect(library().prctl(PR_GET_DUMPABLE, 0n, 0n, 0n, 0n)).toBe(1);
   });
 });

@@ -11,25 +11,18 @@ import { processVariables } from "../users/environment.ts";
 import { resolvePath } from "../users/paths.ts";
 import type { SettingsKeeper } from "../users/settings.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
-import {
-  type Command,
-  demandDirectory,
-  demandEntry,
-  directCommand,
-  findSetpriv,
-  type Identity,
-  setprivCommand,
-} from "./command.ts";
+import { type Command, demandDirectory, demandEntry, directCommand, findSetpriv, setprivCommand } from "./command.ts";
 import { inOurWords } from "./failed-start.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { startBehindTheGuest } from "./precedence.ts";
 import { demandPlainTexts } from "./start-texts.ts";
+import type { Identity } from "./system-calls.ts";
 import { spawnInTerminal, terminalSize } from "./terminal.ts";
 
 /**
- * The program is missing or cannot be run: then the process starts all the same and ends with 127 or 126, as in a
- * shell.
+ * The program is missing or cannot be run, or nobody can have the user's number: then the process starts all the same
+ * and ends with an error, as in a shell.
  */
 const PROGRAM_FAILURES = new Set([
   "ENOENT",
@@ -42,6 +35,8 @@ const PROGRAM_FAILURES = new Set([
   "ETXTBSY",
   "ELIBBAD",
   "EPERM",
+  "EINVAL",
+  "ERR_OUT_OF_RANGE",
 ]);
 
 /** Nothing is wrong with the request: the sandbox has run out of something, and may have it again later. */

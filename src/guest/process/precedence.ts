@@ -55,10 +55,19 @@ function raisedOomScore(): Disposable | undefined {
   try {
     const own = readFileSync(OWN_OOM_SCORE, "utf8");
     writeFileSync(OWN_OOM_SCORE, STARTING_OOM_SCORE);
-    return { [Symbol.dispose]: () => writeFileSync(OWN_OOM_SCORE, own) };
+    return { [Symbol.dispose]: () => takeBackOomScore(own) };
   } catch (thrown) {
     logError("a process is not preferred when memory runs out", thrown);
     return undefined;
+  }
+}
+
+/** By then the process runs: who hears of a failure here would take it for one of the start. */
+function takeBackOomScore(own: string): void {
+  try {
+    writeFileSync(OWN_OOM_SCORE, own);
+  } catch (thrown) {
+    logError("the guest kept the score that it starts processes with", thrown);
   }
 }
 

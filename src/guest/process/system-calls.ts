@@ -19,8 +19,21 @@ const PRIO_PROCESS = 0;
 const SCHED_OTHER = 0;
 const SCHED_RESET_ON_FORK = 0x40000000;
 
-/** The C library's own function changes the groups of all threads. */
-const SETGROUPS_CALL = process.arch === "arm64" ? 159n : 116n;
+/** By number: the C library's own functions change all threads. */
+const CALLS =
+  process.arch === "arm64"
+    ? { setgroups: 159n, setresgid: 149n, capget: 90n, capset: 91n, prctl: 167n }
+    : { setgroups: 116n, setresgid: 119n, capget: 125n, capset: 126n, prctl: 157n };
+const PR_SET_DUMPABLE = 4n;
+const CAPABILITY_VERSION = 0x20080522;
+const CAP_SETGID = 1 << 6;
+
+/** As whom a process runs. */
+export interface Identity {
+  uid: number;
+  gid: number;
+  groups: readonly number[];
+}
 
 const library = onFirstUse({
   pipe2: { args: ["ptr", "int"], returns: "int" },
@@ -33,7 +46,8 @@ const library = onFirstUse({
   getgroups: { args: ["int", "ptr"], returns: "int" },
   setfsuid: { args: ["int"], returns: "int" },
   setfsgid: { args: ["int"], returns: "int" },
-  syscall: { args: ["u64", "u64", "ptr"], returns: FFIType.i64_fast },
+  syscall: { args: ["u64", "u64", "u64", "u64"], returns: FFIType.i64_fast },
+  setresgid: { args: ["u32", "u32", "u32"], returns: "int" },
 });
 
 /** A pipe whose ends are closed on exec. */
@@ -112,17 +126,53 @@ export function whyBarred(directory: string, { uid, gid, groups }: Account): str
     return systemCode(thrown);
   } finally {
     setRights(own.uid, own.gid, own.groups);
+    openMemoryAgain();
   }
 }
 
 /** As they are: Node's list has the primary one in any case. */
-function ownGroups(): number[] {
+export function ownGroups(): number[] {
   const groups = new Uint32Array(Math.max(1, library().getgroups(0, null)));
   return [...groups.subarray(0, Math.max(0, library().getgroups(groups.length, ptr(groups))))];
 }
 
 function setRights(uid: number, gid: number, groups: readonly number[]): void {
-  library().syscall(SETGROUPS_CALL, BigInt(groups.length), ptr(Uint32Array.of(...groups, 0)));
+  setGroups(groups);
   library().setfsgid(gid);
   library().setfsuid(uid);
+}
+
+/** Of this thread alone, like the next two. False when the kernel refuses. */
+export function setGroups(groups: readonly number[]): boolean {
+  const list = Uint32Array.of(...groups, 0);
+  return library().syscall(CALLS.setgroups, BigInt(groups.length), BigInt(ptr(list)), 0n) === 0;
+}
+
+/** `effective` is the one that counts; `own` are those that may become it without the right to change groups. */
+export function setGids(own: number, effective: number): boolean {
+  return library().syscall(CALLS.setresgid, BigInt(own), BigInt(effective), BigInt(own)) === 0;
+}
+
+/** It is put aside, and can be taken up again. */
+export function setRightOverGroups(has: boolean): boolean {
+  const head = Uint32Array.of(CAPABILITY_VERSION, 0);
+  // Rights of which there are more than 32, in two parts of three sets: in force, allowed, inherited.
+  const sets = new Uint32Array(6);
+  const call = (number: bigint) => library().syscall(number, BigInt(ptr(head)), BigInt(ptr(sets)), 0n) === 0;
+  if (!call(CALLS.capget)) return false;
+  sets[0] = has ? (sets[0] ?? 0) | CAP_SETGID : (sets[0] ?? 0) & ~CAP_SETGID;
+  return call(CALLS.capset);
+}
+
+/** A thread without the right over groups can only take one that it has. False when the kernel refuses. */
+export function setGidsOfAllThreads(gid: number): boolean {
+  return library().setresgid(gid, gid, gid) === 0;
+}
+
+/**
+ * After another's rights: since then, what the kernel shows of this program belongs to whoever made its memory. If the
+ * program was restored, that is nobody in the sandbox.
+ */
+function openMemoryAgain(): void {
+  library().syscall(CALLS.prctl, PR_SET_DUMPABLE, 1n, 0n);
 }

@@ -129,6 +129,19 @@ test("a resume mints a new token, and those of before stay valid", async () => {
   await sandbox.kill();
 });
 
+// Seen to fail without openMemoryAgain(): the file belonged to nobody (65534).
+test("a guest that has tried another's rights is still its own after a resume, and starts each command once", async () => {
+  const sandbox = await Sandbox.create(server().options);
+  // Its own start may be in the midst of it.
+  const look = "sleep 0.2; stat -c %u /proc/$PPID/oom_score_adj";
+  const owners = [(await sandbox.commands.run(look, { cwd: "/tmp" })).stdout];
+  await sandbox.pause();
+  await sandbox.connect({ timeoutMs: 60_000 });
+  for (const options of [{}, { cwd: "/tmp" }, {}]) owners.push((await sandbox.commands.run(look, options)).stdout);
+  expect(owners).toEqual(["0\n", "0\n", "0\n", "0\n"]);
+  await sandbox.kill();
+});
+
 test("what cannot be kept is named, and the sandbox runs on", async () => {
   const sandbox = await Sandbox.create(server().options);
   const tracer = `import ctypes, os, signal, time

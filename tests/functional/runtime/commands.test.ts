@@ -199,3 +199,22 @@ test("a background job that lets go of the output does not hold the command back
   expect((await sandbox.commands.run(`kill -0 ${stdout.trim()} && echo runs`)).stdout).toBe("runs\n");
   await sandbox.commands.run(`kill ${stdout.trim()}`);
 });
+
+test("nothing runs in a sandbox beside a first command, and it is the same user beside others as it is alone", async () => {
+  const quiet = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  try {
+    const itself = "grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|SigBlk|SigIgn)' /proc/self/status; umask; sudo -n id";
+    const alone = await quiet.commands.run(`echo /proc/[0-9]*; ${itself}`);
+    await quiet.commands.run("sleep 600", { background: true });
+    const beside = await quiet.commands.run(`echo /proc/[0-9]*; ${itself}`);
+    const [listed, ...first] = alone.stdout.split("\n");
+    const [, ...second] = beside.stdout.split("\n");
+    // The first process, the shell that keeps the guest, the guest, and this one.
+    expect(listed?.split(" ").length).toBe(4);
+    expect(first).toEqual(second);
+    expect(first).toContain("CapPrm:\t0000000000000000");
+    expect(first.at(-2)).toContain("uid=0(root)");
+  } finally {
+    await quiet.kill();
+  }
+});
