@@ -1,6 +1,6 @@
 /** The private folder with crun, CRIU and the small programs that go into every sandbox. */
 import { chmod, mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import type { Toolbox } from "../system/toolbox.ts";
 import { extractPackages } from "./extracted-packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
@@ -14,11 +14,11 @@ export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): Se
     make: (progress) =>
       makeWhole(toolbox.toolFolder, async (folder) => {
         await extractPackages(folder, PACKAGES, mirror, progress);
-        const bin = join(folder, "sandlot-bin");
-        await mkdir(bin);
-        for (const [name, line] of Object.entries(standIns(toolbox))) {
-          await writeFile(join(bin, name), `#!/bin/sh\n${line}\n`);
-          await chmod(join(bin, name), 0o755);
+        const placed = (path: string) => join(folder, relative(toolbox.toolFolder, path));
+        await mkdir(placed(toolbox.simpleBinFolder), { recursive: true });
+        for (const [path, lines] of standIns(toolbox)) {
+          await writeFile(placed(path), `#!${lines}\n`);
+          await chmod(placed(path), 0o755);
         }
       }),
   };
@@ -27,11 +27,19 @@ export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): Se
 /**
  * The one place where shell lines stand in for programs, because others start them by a plain name.
  */
-function standIns(toolbox: Toolbox): Record<string, string> {
-  return {
+function standIns({ binFolder, simpleBinFolder, busybox, criu }: Toolbox): [path: string, lines: string][] {
+  return [
     // crun starts CRIU like this.
-    criu: `exec ${toolbox.criu.join(" ")} "$@"`,
+    [join(binFolder, "criu"), `/bin/sh\nexec ${criu.join(" ")} "$@"`],
     // CRIU has tar compress what lies in memory filesystems, which takes longer than all the rest of a checkpoint.
-    tar: 'for arg; do shift; [ "$arg" = --gzip ] || set -- "$@" "$arg"; done\nexec /bin/tar "$@"',
-  };
+    [
+      join(binFolder, "tar"),
+      '/bin/sh\nfor arg; do shift; [ "$arg" = --gzip ] || set -- "$@" "$arg"; done\nexec /bin/tar "$@"',
+    ],
+    // The folder to unpack into is what CRIU names last.
+    [
+      join(simpleBinFolder, "tar"),
+      `${busybox} sh\nfor folder; do :; done\nexec ${busybox} tar --numeric-owner -xpf - -C "$folder"`,
+    ],
+  ];
 }

@@ -19,7 +19,7 @@ export function architecture() {
 }
 
 /** Each bumped when what is in the folder changes, so that an old folder is not taken for the new one. */
-const TOOL_FOLDER = "tools-4";
+const TOOL_FOLDER = "tools-5";
 
 const RUNSC_FOLDER = "runsc-1";
 
@@ -66,6 +66,15 @@ export class Toolbox {
    */
   get binFolder(): string {
     return join(this.toolFolder, "sandlot-bin");
+  }
+
+  /** The same, with a tar that knows only folders, small files and symbolic links, and unpacks them sooner. */
+  get simpleBinFolder(): string {
+    return join(this.binFolder, "simple");
+  }
+
+  get busybox(): string {
+    return join(this.toolFolder, "usr/bin/busybox");
   }
 
   get ready(): boolean {

@@ -82,6 +82,8 @@ interface Restore {
   /** Root and mounts are there. Until then CRIU only reads. */
   prepared: Promise<unknown>;
   mounts: readonly OutsideMount[];
+  /** What is to be unpacked into its filesystems in memory is simple. */
+  simpleTmpfs: boolean;
   /** Some of these are folders that others use at the same time. */
   shared?: boolean;
   /** Done when the namespaces, of process `pid`, are there, and before a socket is; must succeed. */
@@ -189,7 +191,7 @@ export class Criu {
     // CRIU writes no file that is there, such as crun's.
     rmSync(pidFile, { force: true });
     const strays = [toolCgroup(this.data, restore.id, "restore"), restore.cgroup];
-    const { started, entered } = await this.#start(restore.id, "restore", RESTORE_MS, strays, [
+    const args = [
       "--pidfile",
       pidFile,
       "--root",
@@ -198,7 +200,10 @@ export class Criu {
       restore.cgroup,
       ...this.#settings(restore.folder, "restore.log"),
       ...restore.mounts.flatMap(({ inside, outside }) => ["--external", `mnt[${inside}]:${outside}`]),
-    ]);
+    ];
+    const { binFolder, simpleBinFolder } = this.toolbox;
+    const programs = restore.simpleTmpfs ? simpleBinFolder : binFolder;
+    const { started, entered } = await this.#start(restore.id, "restore", RESTORE_MS, strays, args, programs);
     await using criu = started;
     const images = await restore.images;
     let stalled = false;
@@ -238,9 +243,17 @@ export class Criu {
   /**
    * `strays` are the cgroups of what a failed CRIU leaves, which would wait for it forever. When `entered` resolves it
    * is in its own. The kernel takes ten milliseconds for the first such move after a while without any, in which CRIU
-   * is loaded and reads; if the server is killed before, it has not begun with anything, and ends.
+   * is loaded and reads; if the server is killed before, it has not begun with anything, and ends. What it starts by a
+   * plain name it finds in `programs` first.
    */
-  async #start(id: string, action: ToolAction, timeoutMs: number, strays: string[], args: string[]) {
+  async #start(
+    id: string,
+    action: ToolAction,
+    timeoutMs: number,
+    strays: string[],
+    args: string[],
+    programs = this.toolbox.binFolder,
+  ) {
     const place = freezerOf(toolCgroup(this.data, id, action));
     // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all
     // below that.
@@ -261,7 +274,7 @@ export class Criu {
       // Refused while something of it still runs; then the next start finds it.
       await rmdir(place).catch(() => undefined);
     };
-    const env = { ...MINIMAL_ENV, PATH: `${this.toolbox.binFolder}:${MINIMAL_ENV.PATH}` };
+    const env = { ...MINIMAL_ENV, PATH: `${programs}:${MINIMAL_ENV.PATH}` };
     const options = { timeoutMs, name: `CRIU ${action}`, env, onStart, onExit };
     const started = await CriuProcess.start([...first, ...this.toolbox.criu, ...args], options);
     const ended = started.ended.then(() => this.#ending.delete(place));

@@ -41,6 +41,7 @@ import { openFilesIn } from "./image/image-open-files.ts";
 import { ImageWatch, tooLarge } from "./image/image-watch.ts";
 import { wipeForCopies } from "./image/image-wiping.ts";
 import { areIpcBoundsOwn, boundIpc } from "./image/lasting-memory.ts";
+import { hasSimpleTmpfs, simplifyTmpfs } from "./image/tmpfs-content.ts";
 import { mountedFromOutside, ociSpec, specText } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
 import { demandSoonWritten } from "./slow-to-write.ts";
@@ -131,7 +132,10 @@ export class CrunRuntime implements Runtime {
     };
     using watch = new ImageWatch({ ...bounds, folder: request.images, log: join(request.folder, DUMP_LOG), stop });
     // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
-    const inItsHands = () => whileStopped(givenUp.signal);
+    const inItsHands = async () => {
+      simplifyTmpfs(request.images);
+      await whileStopped(givenUp.signal);
+    };
     const dump = { ...request, timeoutMs: bounds.maxMs + IMAGE_STOP_MS, whileStopped: inItsHands };
     await this.#criu.dump(dump).catch((cause: unknown) => {
       givenUp.abort();
@@ -171,7 +175,9 @@ export class CrunRuntime implements Runtime {
     images.catch(() => undefined);
     let pid: number;
     try {
-      pid = await this.#criu.restore({ ...request, images, plug: (first) => plug(`/proc/${first}/ns/net`) });
+      const simpleTmpfs = hasSimpleTmpfs(request.images);
+      const plugFirst = (first: number) => plug(`/proc/${first}/ns/net`);
+      pid = await this.#criu.restore({ ...request, images, simpleTmpfs, plug: plugFirst });
     } finally {
       await adapting.then(
         (adapted) => adapted[Symbol.asyncDispose](),

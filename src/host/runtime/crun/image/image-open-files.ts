@@ -6,15 +6,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { OpenFile } from "../../runtime.ts";
-import {
-  encodeVarint,
-  fieldsOf,
-  LENGTH_BYTES,
-  MAGIC_BYTES,
-  messagesIn,
-  numberIn,
-  withFields,
-} from "./protobuf-fields.ts";
+import { encodeVarint, fieldsOf, messagesIn, numberIn, withFields, withMessages } from "./protobuf-fields.ts";
 
 export const FILES_IMAGE = "files.img";
 const REMAPS_IMAGE = "remap-fpath.img";
@@ -48,15 +40,11 @@ export function openFilesIn(images: string, folders: readonly string[]): OpenFil
 
 /** The content of `files.img` with these sizes instead, by path. */
 export function withSizes(content: Buffer, sizes: ReadonlyMap<string, number>): Buffer {
-  const messages = messagesIn(content).flatMap((message) => {
+  return withMessages(content, (message) => {
     const path = regularFile(message)?.path;
     const size = path === undefined ? undefined : sizes.get(path);
-    const changed = size === undefined ? message : resized(message, size);
-    const length = Buffer.alloc(LENGTH_BYTES);
-    length.writeUInt32LE(changed.length);
-    return [length, changed];
+    return size === undefined ? message : resized(message, size);
   });
-  return Buffer.concat([content.subarray(0, MAGIC_BYTES), ...messages]);
 }
 
 function isWithin(path: string, folder: string): boolean {

@@ -63,6 +63,17 @@ export function messagesIn(content: Buffer): Buffer[] {
   return messages;
 }
 
+/** The same file with other messages. */
+export function withMessages(content: Buffer, change: (message: Buffer) => Buffer): Buffer {
+  const messages = messagesIn(content).flatMap((message) => {
+    const changed = change(message);
+    const length = Buffer.alloc(LENGTH_BYTES);
+    length.writeUInt32LE(changed.length);
+    return [length, changed];
+  });
+  return Buffer.concat([content.subarray(0, MAGIC_BYTES), ...messages]);
+}
+
 /** The whole number in the field with this number, if there is one. */
 export function numberIn(fields: readonly Field[], wanted: number): number | undefined {
   return fields.find(({ number }) => number === wanted)?.value;
