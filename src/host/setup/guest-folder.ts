@@ -31,9 +31,9 @@ const ENGINE_OPTIONS = [
   "BUN_JSC_useWarmUpMarkedBlocks=0",
   // No thread that helps to collect: the guest has little to collect, and every boot does it once.
   "BUN_JSC_numberOfGCMarkers=1",
-  // None but what the engine collects when enough was taken. By the clock, what has stood still on the shelf would do it
-  // first when it is let go, and somebody waits for it by then; and whenever a little was taken, every boot would. The
-  // guest does it itself, a while after it was asked for something.
+  // Only when enough was taken. By the clock, what has stood still on the shelf would collect first when it is let go,
+  // and somebody waits for it by then; and whenever a little was taken, every boot would. The guest does it itself, a
+  // while after it was asked for something.
   "BUN_GC_TIMER_DISABLE=1",
   // Else every look at a clock wakes a thread that has nothing to give back.
   "MIMALLOC_PURGE_HOLES_MIN_INTERVAL=60000",
