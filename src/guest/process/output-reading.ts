@@ -15,7 +15,9 @@ type Take = (piece: Uint8Array) => Promise<unknown> | undefined;
 /** Resolves at the end of the output. Where somebody else reads, too, which `isShared` tells, nothing here may wait. */
 export async function readOutput(fd: number, take: Take, isShared: () => boolean): Promise<void> {
   using pace = new ReadingPace(fd);
-  while (await readByBun(fd, take, pace, isShared)) await readFlow(fd, take, isShared);
+  while (await readByBun(fd, take, pace, isShared)) {
+    if (pace.enlarge()) await readFlow(fd, take, pace, isShared);
+  }
 }
 
 /** False: it has ended. True: it flows. */
@@ -54,12 +56,14 @@ function isStopped(
 }
 
 /** Until nothing has come for a moment. */
-async function readFlow(fd: number, take: Take, isShared: () => boolean): Promise<void> {
+async function readFlow(fd: number, take: Take, pace: ReadingPace, isShared: () => boolean): Promise<void> {
   for (;;) {
     if (waitingInPipe(fd) < OUTPUT_READ_BYTES) await Bun.sleep(OUTPUT_GATHER_MS);
     const bytes = Math.min(waitingInPipe(fd), OUTPUT_TOGETHER_MAX_BYTES);
+    pace.noteAsked();
     const piece = bytes === 0 || isShared() ? undefined : readNow(fd, bytes);
     if (piece === undefined) return;
+    pace.noteRead();
     // Others have their turn, whoever listens or does not.
     await (take(piece) ?? new Promise(setImmediate));
   }

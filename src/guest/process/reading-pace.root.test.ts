@@ -25,6 +25,10 @@ class Pipe implements Disposable {
     }
     return this.#pace.isFlowing;
   }
+
+  enlarge(): boolean {
+    return this.#pace.enlarge();
+  }
 }
 
 test("a few reads are no flow, many without a wait are", () => {
@@ -52,10 +56,16 @@ test("no more pipes are made large than may be, and those that are gone make roo
   {
     using pipes = new DisposableStack();
     for (let at = 0; at < PIPES_LARGE_MAX; at++) {
-      expect(pipes.use(new Pipe()).flowsAfter(OUTPUT_FLOWS_AFTER_READS)).toBe(true);
+      const pipe = pipes.use(new Pipe());
+      expect(pipe.flowsAfter(OUTPUT_FLOWS_AFTER_READS)).toBe(true);
+      expect(pipe.enlarge()).toBe(true);
+      expect(pipe.flowsAfter(1)).toBe(true);
     }
-    expect(pipes.use(new Pipe()).flowsAfter(OUTPUT_FLOWS_AFTER_READS)).toBe(false);
+    const late = pipes.use(new Pipe());
+    expect(late.flowsAfter(OUTPUT_FLOWS_AFTER_READS)).toBe(false);
+    expect(late.enlarge()).toBe(false);
   }
   using after = new Pipe();
   expect(after.flowsAfter(OUTPUT_FLOWS_AFTER_READS)).toBe(true);
+  expect(after.enlarge()).toBe(true);
 });

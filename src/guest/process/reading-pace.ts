@@ -33,18 +33,23 @@ export class ReadingPace implements Disposable {
   }
 
   get isFlowing(): boolean {
-    return this.#streak >= OUTPUT_FLOWS_AFTER_READS && this.#isLarge();
+    return this.#streak >= OUTPUT_FLOWS_AFTER_READS && (this.#size === "large" || this.#mayGrow());
+  }
+
+  /** To be called before a flow is read, and not sooner: a larger pipe is seldom empty. False: there is none. */
+  enlarge(): boolean {
+    if (this.#mayGrow()) {
+      this.#size = resizePipe(this.#fd, PIPE_LARGE_BYTES) ? "large" : "refused";
+      if (this.#size === "large") largePipes++;
+    }
+    return this.#size === "large";
   }
 
   [Symbol.dispose](): void {
     if (this.#size === "large") largePipes--;
   }
 
-  #isLarge(): boolean {
-    if (this.#size === "usual" && largePipes < PIPES_LARGE_MAX) {
-      this.#size = resizePipe(this.#fd, PIPE_LARGE_BYTES) ? "large" : "refused";
-      if (this.#size === "large") largePipes++;
-    }
-    return this.#size === "large";
+  #mayGrow(): boolean {
+    return this.#size === "usual" && largePipes < PIPES_LARGE_MAX;
   }
 }
