@@ -50,6 +50,8 @@ export async function up(config: Config): Promise<number> {
   env.UV_THREADPOOL_SIZE = String(FILE_ACCESSES_AT_ONCE_MAX);
   // Else every look at a clock wakes a thread that gives memory back, many times in each boot.
   env.MIMALLOC_PURGE_HOLES_MIN_INTERVAL = String(MEMORY_GIVEN_BACK_EVERY_MS);
+  // Else its collector works whenever a little was taken, as by every boot, and not only when enough was.
+  env.BUN_GC_TIMER_DISABLE = "1";
   replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);
 }
 
