@@ -12,6 +12,7 @@ import { ensureFirstRun } from "../control/first-run.ts";
 import { traceControl } from "../control/tracing.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
 import { serveManagement } from "../edge/management-server.ts";
+import { answerFirst } from "../host/answering-first.ts";
 import { prepareStoreFiles } from "../host/disk/store-files.ts";
 import { Machine } from "../host/machine.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
@@ -52,6 +53,7 @@ export async function serve(config: Config): Promise<number> {
   if (config.stepsFile !== undefined) traceHost(data.cgroup, stepsInto(config.stepsFile, STEPS_FILE));
   const log = stderrLog;
   outliveOthers();
+  answerFirst(process.pid);
   const program = bundleEdge(data);
   program.catch(() => undefined);
   await prepareStoreFiles(data.storeFile);

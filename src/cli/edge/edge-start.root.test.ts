@@ -1,6 +1,7 @@
 /** The edge as the server runs it: processes without rights, on loopback. Needs root to give rights up. */
 import { expect, test } from "bun:test";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { getPriority } from "node:os";
 import { SANDBOX } from "../../edge/testing/edge-under-test.ts";
 import { SELF_SIGNED } from "../../edge/testing/self-signed.ts";
 import { run } from "../../host/system/command.ts";
@@ -49,6 +50,12 @@ function rightsOf(pid: number): string[] {
   );
 }
 
+/** Of the thread that answers, and of those that work beside it. */
+function niceness(pid: number): { first: number; others: number[] } {
+  const others = readdirSync(`/proc/${pid}/task`).map(Number);
+  return { first: getPriority(pid), others: [...new Set(others.filter((tid) => tid !== pid).map(getPriority))] };
+}
+
 test(
   "all processes answer, for sandboxes and for the management interface, and may listen but nothing else",
   async () => {
@@ -59,6 +66,7 @@ test(
     const plain = await fetch(`http://127.0.0.1:${edge.port}/health`);
     expect(await plain.text()).toBe("management");
     expect(edge.pids).toHaveLength(PROCESSES);
+    for (const pid of edge.pids) expect(niceness(pid)).toEqual({ first: -5, others: [0] });
     for (const pid of edge.pids) {
       const [uid = "", effective, isBound, groups] = rightsOf(pid);
       expect(Number(uid.split("\t")[0])).toBeGreaterThan(65_535);

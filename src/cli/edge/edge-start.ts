@@ -9,6 +9,7 @@ import { EdgeProcesses } from "../../edge/process/edge-processes.ts";
 import type { StartedProcess } from "../../edge/process/process-hold.ts";
 import { countsBytes, SharedCounts } from "../../edge/process/shared-counts.ts";
 import type { EdgeLog } from "../../edge/reach.ts";
+import { answerFirst } from "../../host/answering-first.ts";
 import type { DataFolder } from "../../host/system/data-folder.ts";
 import { edgeId } from "../../host/system/id-range.ts";
 import { openFilesMax } from "../../host/system/open-files.ts";
@@ -72,6 +73,7 @@ function usual(): number {
 
 function started(program: string, uid: number, log: EdgeLog): StartedProcess {
   const child = spawnUnprivileged({ program, uid, files: openFilesMax(), capability: CAPABILITY, env: ENVIRONMENT });
+  answerFirst(child.pid);
   void logComplaints(child.stderr, log);
   return {
     lines: boundedLines(child.stdout, EDGE_PROCESS_LINE_MAX_BYTES),
