@@ -4,13 +4,15 @@ import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
 import { makeFile } from "../../clients/file-transfer.ts";
 import type { Context } from "../../context.ts";
-import type { Pairs } from "../../figures/samples.ts";
-import { transferMs } from "../../peers/curl.ts";
+import { type Pairs, summary } from "../../figures/samples.ts";
+import { type Transfer, transferMs } from "../../peers/curl.ts";
+import { Nginx } from "../../peers/nginx.ts";
 import type { Row } from "../../row.ts";
 import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
 import { createMs } from "../../sandboxes/creating.ts";
 
 const FILE = "bench.bin";
+const FOLDER = BASE_TEMPLATE.defaultWorkdir;
 const BOUNDS = { atLeast: 1.5, aim: 1.2 };
 /** Until curl is under way. */
 const UNDER_WAY_MS = 300;
@@ -33,34 +35,53 @@ export const createBesideUpload: Row = {
 async function compare(context: Context, method: "GET" | "POST") {
   await using sandbox = await BenchSandbox.make(context);
   const pairs: Pairs = { ours: [], peer: [] };
+  /** While the same client asks nginx in the sandbox's network: what a create waits for that is not the server's. */
+  const withoutServer: number[] = [];
   const source = join(context.data.path, FILE);
+  await using nginx = Bun.which("nginx") === null ? undefined : await Nginx.startInSandbox(sandbox, FOLDER);
   try {
-    await makeFile(
-      method === "GET" ? join(sandbox.root, BASE_TEMPLATE.defaultWorkdir, FILE) : source,
-      context.heavyBytes,
-    );
+    await makeFile(method === "GET" ? join(sandbox.root, FOLDER, FILE) : source, context.heavyBytes);
+    const transfer = transferThrough(sandbox, method, source);
     while (pairs.ours.length < context.rounds) {
       for (let nth = 0; nth < CREATES; nth++) pairs.peer.push(await createMs(context));
-      const over = new AbortController();
-      const carried = carry(sandbox, method, source, over.signal);
-      await Bun.sleep(UNDER_WAY_MS);
-      for (let nth = 0; nth < CREATES; nth++) pairs.ours.push(await createMs(context));
-      over.abort();
-      await carried;
+      pairs.ours.push(...(await createsBeside(context, transfer)));
+      if (nginx === undefined) continue;
+      const past = method === "GET" ? { method } : { method: "PUT" as const, upload: source };
+      const url = `${nginx.url}/${method === "GET" ? FILE : `${FILE}.put`}`;
+      withoutServer.push(...(await createsBeside(context, { ...past, url, bytes: context.heavyBytes })));
     }
-    return { pairs };
+    return { pairs, notes: nginx === undefined ? [] : [boundOf(withoutServer, pairs.peer)] };
   } finally {
     await rm(source, { force: true });
   }
 }
 
+function boundOf(withoutServer: number[], alone: number[]): string {
+  const [beside, none] = [summary(withoutServer).median, summary(alone).median];
+  return `beside curl and nginx in the sandbox, past the server: ${beside.toFixed(1)} ms, ${(beside / none).toFixed(2)} ×`;
+}
+
+async function createsBeside(context: Context, transfer: Transfer): Promise<number[]> {
+  const over = new AbortController();
+  const carried = carry(transfer, over.signal);
+  await Bun.sleep(UNDER_WAY_MS);
+  const creates: number[] = [];
+  for (let nth = 0; nth < CREATES; nth++) creates.push(await createMs(context));
+  over.abort();
+  await carried;
+  return creates;
+}
+
 /** By curl, so that this process has nothing to do but to create. */
-async function carry(sandbox: BenchSandbox, method: "GET" | "POST", source: string, over: AbortSignal): Promise<void> {
-  const { context, headers } = sandbox;
-  const url = `${context.sdk.sandboxUrl}/files?path=${join(BASE_TEMPLATE.defaultWorkdir, FILE)}`;
+async function carry(transfer: Transfer, over: AbortSignal): Promise<void> {
+  while (!over.aborted) await transferMs(transfer);
+}
+
+function transferThrough({ context, headers }: BenchSandbox, method: "GET" | "POST", source: string): Transfer {
+  const url = `${context.sdk.sandboxUrl}/files?path=${join(FOLDER, FILE)}`;
   const how =
     method === "GET"
       ? { headers: { ...headers, "Accept-Encoding": "identity" } }
       : { headers: { ...headers, "Content-Type": "application/octet-stream" }, upload: source };
-  while (!over.aborted) await transferMs({ method, url, ...how, bytes: context.heavyBytes });
+  return { method, url, ...how, bytes: context.heavyBytes };
 }
