@@ -34,8 +34,8 @@ interface Disk {
   root: string;
   /** How the owners of its files are written. */
   ids: IdForm;
-  /** Takes the mounts out of the host's view. */
-  release(): Promise<void>;
+  /** Takes the mounts out of the host's view; unless `alone`, also what others have mounted below its folder. */
+  release(alone?: "alone"): Promise<void>;
 }
 
 /** The image of a disk, the first of the ids that its owners are mapped to, and files that a fresh one gets. */
@@ -160,7 +160,7 @@ export class Disks {
     if (this.reflink) {
       const jobs = [...jobsFor(copy, lowers, folder), ...besides];
       const [isCloned, isPlain] = await this.mounts.doAll([{ kind: "reflink", source, target: copy.image }, ...jobs]);
-      if (isCloned) return this.#mounted(folder, isPlain);
+      if (isCloned) return this.#mounted(folder, besides, isPlain);
     }
     await this.clone(source, copy.image);
     return await this.#mount(copy, lowers, folder, besides);
@@ -173,11 +173,13 @@ export class Disks {
     besides: readonly MountJob[] = [],
   ): Promise<Disk> {
     const [isPlain] = await this.mounts.doAll([...jobsFor(file, lowers, folder), ...besides]);
-    return this.#mounted(folder, isPlain);
+    return this.#mounted(folder, besides, isPlain);
   }
 
-  #mounted(folder: string, isPlain: boolean | undefined): Disk {
-    const release = () => this.releaseMounts(folder);
+  #mounted(folder: string, besides: readonly MountJob[], isPlain: boolean | undefined): Disk {
+    const [root, disk] = placesIn(folder);
+    const own = [disk, root, ...besides.flatMap((job) => ("target" in job ? [job.target] : []))];
+    const release = (alone?: "alone") => this.releaseMounts(folder, alone && own);
     return { root: Disks.rootIn(folder), ids: isPlain ? "plain" : "shifted", release };
   }
 
@@ -208,8 +210,8 @@ export class Disks {
   }
 
   /** Takes whatever is still mounted below a sandbox's folder out of the host's view. */
-  async releaseMounts(folder: string): Promise<void> {
-    await this.mounts.do({ kind: "release", folder, places: PLACES });
+  async releaseMounts(folder: string, mounted?: readonly string[]): Promise<void> {
+    await this.mounts.do({ kind: "release", folder, places: PLACES, mounted });
   }
 
   async remove(name: string): Promise<void> {
@@ -257,13 +259,18 @@ export class Disks {
   }
 }
 
+function placesIn(folder: string): [root: string, disk: string] {
+  const [root, disk] = PLACES;
+  return [join(folder, root), join(folder, disk)];
+}
+
 function makePlaces(folder: string): void {
   for (const name of PLACES) mkdirSync(join(folder, name), { mode: 0o711 });
 }
 
 /** In this order: without the first there is no upper layer for the second. */
 function jobsFor({ image, firstId, etc }: DiskFile, lowers: readonly Lower[], folder: string): MountJob[] {
-  const [root, disk] = PLACES.map((name) => join(folder, name)) as [string, string];
+  const [root, disk] = placesIn(folder);
   const ofDisk = { kind: "disk", image, target: disk, options: EXT4_MOUNT, firstId } as const;
   return [
     etc === undefined ? ofDisk : { ...ofDisk, etc },

@@ -73,9 +73,9 @@ function writeEtc(folder: string, { owner, files }: EtcFiles): void {
 }
 
 /** The last one first: it may lie on another. */
-export function release({ folder, places }: Extract<MountJob, { kind: "release" }>): void {
-  const below = mountPoints().filter((path) => path.startsWith(`${folder}/`));
-  for (const target of below.reverse()) detachMount(target);
+export function release({ folder, places, mounted }: Extract<MountJob, { kind: "release" }>): void {
+  const below = mounted ?? mountPoints().filter((path) => path.startsWith(`${folder}/`));
+  for (const target of below.toReversed()) detachMount(target);
   for (const name of places) rmSync(join(folder, name), { recursive: true, force: true });
 }
 

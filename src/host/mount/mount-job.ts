@@ -31,8 +31,11 @@ export type MountJob =
   | { kind: "image"; source: string; target: string; firstId: number; files: Readonly<Record<string, string>> }
   | { kind: "tmpfs"; target: string; options: string }
   | { kind: "detach"; target: string }
-  /** All that is mounted below a folder, and these two folders in it, which are the places of some of that. */
-  | { kind: "release"; folder: string; places: readonly [string, string] }
+  /**
+   * All that is mounted below a folder, and these two folders in it, which are the places of some of that. Where it is
+   * known what all of it is, in the order in which it was mounted, nobody has to look.
+   */
+  | { kind: "release"; folder: string; places: readonly [string, string]; mounted?: readonly string[] | undefined }
   /** Answers false where the filesystem cannot share blocks. */
   | { kind: "reflink"; source: string; target: string }
   /** The same of a file of which no more than so many bytes have to be written first; answers false for any other. */
