@@ -1,6 +1,7 @@
 /**
- * The floor of pause and resume: CRIU with the options that the server gives it, on the same sandboxes and the same
- * images, with nothing before and after. Run inside the server's mount namespace.
+ * The floor of pause and resume: CRIU with the options that the server gives it, on the same sandboxes, with nothing
+ * before and after. It restores what it has written itself, or what the server has made of that. Run inside the
+ * server's mount namespace.
  */
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
@@ -13,9 +14,10 @@ import { Disks } from "../../src/host/disk/disks.ts";
 import { Mounts } from "../../src/host/mount/mounts.ts";
 import { CRIU_CONFIG_FILE } from "../../src/host/runtime/crun/criu-config.ts";
 import { adaptImage } from "../../src/host/runtime/crun/image/adapted-image.ts";
+import { hasSimpleTmpfs } from "../../src/host/runtime/crun/image/tmpfs-content.ts";
 import type { OutsideMount } from "../../src/host/runtime/runtime.ts";
 import { meminfoMount, writeMeminfoFile } from "../../src/host/sandbox/meminfo-file.ts";
-import { keptFiles, makeControlSecret } from "../../src/host/sandbox/own-files.ts";
+import { BOOT_ID_FILE, keptFiles, makeControlSecret } from "../../src/host/sandbox/own-files.ts";
 import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
 import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
 import { HOST_ID_FIRST, SHARED_IDS } from "../../src/host/system/id-range.ts";
@@ -30,6 +32,13 @@ const LOG_SHOWN_CHARS = 1000;
 /** One restore of a checkpoint, with all that has to be there before CRIU begins. */
 interface Prepared extends AsyncDisposable {
   restore(): Promise<void>;
+}
+
+/** What CRIU wrote of some sandboxes, until it is released, and how long that took. */
+interface Dumped extends AsyncDisposable {
+  ms: number;
+  /** Folders, by what only a sandbox and its checkpoints have. */
+  images: ReadonlyMap<string, string>;
 }
 
 export class BareCriu implements AsyncDisposable {
@@ -49,34 +58,48 @@ export class BareCriu implements AsyncDisposable {
     return readdirSync(this.disks.checkpointsFolder).filter((entry) => !entry.startsWith("."));
   }
 
-  /** Writes a running sandbox, which goes on, and makes what was written durable, if that is asked for. */
-  async dump(id: string, durable = true): Promise<number> {
-    return await this.dumpTogether([id], 1, durable);
+  /** Writes a running sandbox, which goes on, and makes what was written durable. */
+  async dump(id: string): Promise<number> {
+    await using dumped = await this.dumpTogether([id], 1);
+    return dumped.ms;
   }
 
-  /** The same of many, so many at a time, until the last is written. */
-  async dumpTogether(ids: readonly string[], atOnce: number, durable = true): Promise<number> {
+  /** The same of many, so many at a time, until the last is written; durable, if that is asked for. */
+  async dumpTogether(ids: readonly string[], atOnce: number, durable = true): Promise<Dumped> {
     const folders = ids.map((id) => this.#makeImages(id));
-    try {
-      return await timed(() => inTurns(folders, atOnce, ({ id, ...folder }) => this.#dump(id, folder, durable)));
-    } finally {
+    const release = async () => {
       for (const { images, work } of folders) {
         await rm(images, { recursive: true, force: true });
         await rm(work, { recursive: true, force: true });
       }
+    };
+    try {
+      const ms = await timed(() => inTurns(folders, atOnce, ({ id, ...folder }) => this.#dump(id, folder, durable)));
+      const bootOf = (id: string) => bootIn(join(this.context.data.sandboxesFolder, id));
+      return {
+        ms,
+        images: new Map(folders.map(({ id, images }) => [bootOf(id), images])),
+        [Symbol.asyncDispose]: release,
+      };
+    } catch (cause) {
+      await release();
+      throw cause;
     }
   }
 
-  /** Restores a checkpoint of the server on a copy of its disk, without a network, and ends it again. */
-  async restore(name: string): Promise<number> {
-    return await this.restoreTogether([name], 1);
+  /**
+   * Restores a sandbox of which the server has a checkpoint, on a copy of its disk and without a network, and ends it
+   * again: from what CRIU has written of it itself, if that is given, or else from the image of the server.
+   */
+  async restore(name: string, dumped?: Dumped): Promise<number> {
+    return await this.restoreTogether([name], 1, dumped);
   }
 
   /** The same of many, so many at a time, until the last is there. One checkpoint may be restored more than once. */
-  async restoreTogether(names: readonly string[], atOnce: number): Promise<number> {
+  async restoreTogether(names: readonly string[], atOnce: number, dumped?: Dumped): Promise<number> {
     const prepared: Prepared[] = [];
     try {
-      for (const [nth, name] of names.entries()) prepared.push(await this.#prepare(name, `${ID}-${nth}`));
+      for (const [nth, name] of names.entries()) prepared.push(await this.#prepare(name, `${ID}-${nth}`, dumped));
       return await timed(() => inTurns(prepared, atOnce, (one) => one.restore()));
     } finally {
       for (const one of prepared) await one[Symbol.asyncDispose]();
@@ -96,7 +119,7 @@ export class BareCriu implements AsyncDisposable {
     const record = readRecord(join(this.context.data.sandboxesFolder, id));
     if (record === undefined) throw new Error(`the sandbox ${id} has no record`);
     const argv = [
-      ...this.#criu,
+      ...this.#criu(),
       "dump",
       "--tree",
       String(record.pid),
@@ -108,17 +131,19 @@ export class BareCriu implements AsyncDisposable {
     if (durable) await run(["sync", ...(await readdir(images)).map((name) => join(images, name)), images]);
   }
 
-  async #prepare(name: string, as: string): Promise<Prepared> {
+  async #prepare(name: string, as: string, dumped: Dumped | undefined): Promise<Prepared> {
     const checkpoint = checkpointFolder(join(this.disks.checkpointsFolder, name));
     const { memory, kind } = JSON.parse(readFileSync(checkpoint.manifest, "utf8")) as Manifest;
     if (memory === undefined) throw new Error(`the checkpoint ${name} has no memory`);
+    const images = dumped === undefined ? checkpoint.memory : dumped.images.get(bootIn(checkpoint.own));
+    if (images === undefined) throw new Error(`CRIU has not written what the checkpoint ${name} is of`);
     const [folder, cgroup] = [join(this.context.data.runFolder, as), `${this.context.data.cgroup}/${as}`];
     const diskName = Disks.newName();
     mkdirSync(folder, { mode: 0o711 });
     const pidFile = join(folder, "pid");
     const lowers = [{ folder: this.context.image, ids: "shifted" } as const];
     const ids = SHARED_IDS;
-    const adapted = await adaptImage(checkpoint.memory, { ids, folder }, this.mounts);
+    const adapted = await adaptImage(images, { ids, folder }, this.mounts);
     const disk = await this.disks.attachCopy(diskName, checkpoint.disk, lowers, folder, ids);
     const outside = ({ outside: from }: OutsideMount) => from.replace(OWN_FOLDER, folder);
     await copyOwnFiles(checkpoint.own, folder, keptFiles(memory));
@@ -126,7 +151,7 @@ export class BareCriu implements AsyncDisposable {
     await this.mounts.do(meminfoMount(folder));
     writeMeminfoFile(folder, kind.memoryMB, ids);
     const argv = [
-      ...this.#criu,
+      ...this.#criu(hasSimpleTmpfs(images) ? this.context.toolbox.simpleBinFolder : undefined),
       "restore",
       "--restore-detached",
       // There is no network that a connection of the server's could be restored in.
@@ -154,9 +179,8 @@ export class BareCriu implements AsyncDisposable {
   }
 
   /** Finds what the server's finds: images are written without compression. */
-  get #criu(): string[] {
-    const { binFolder, criu } = this.context.toolbox;
-    return ["env", `PATH=${binFolder}:${MINIMAL_ENV.PATH}`, ...criu];
+  #criu(programs = this.context.toolbox.binFolder): string[] {
+    return ["env", `PATH=${programs}:${MINIMAL_ENV.PATH}`, ...this.context.toolbox.criu];
   }
 
   #options(images: string, work: string): string[] {
@@ -168,6 +192,11 @@ export class BareCriu implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.mounts.close();
   }
+}
+
+/** What its processes take for the identity of the boot of their machine, of which no two are alike. */
+function bootIn(folder: string): string {
+  return readFileSync(join(folder, BOOT_ID_FILE), "utf8");
 }
 
 /** CRIU itself says only that it failed. */

@@ -9,6 +9,7 @@ import { BareCriu } from "../../peers/bare-criu.ts";
 import type { Row } from "../../row.ts";
 import { BenchForks } from "../../sandboxes/bench-forks.ts";
 import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
+import { besideSameImage } from "./same-image.ts";
 
 const BOUNDS = { atLeast: 1.5, aim: 1.2 };
 const MANY = 50;
@@ -32,7 +33,7 @@ export const forkMany: Row = {
 async function measure(context: Context, count: number, rounds: number) {
   await using criu = await BareCriu.make(context);
   await using sandbox = await BenchSandbox.make(context);
-  // What bare CRIU restores, which is what the server itself would.
+  // It has the disk for what bare CRIU restores, and the image that the server itself would restore.
   await using written = await Snapshot.make(context, criu, sandbox.id);
   const ours = async () => {
     let forks: BenchForks | undefined;
@@ -42,11 +43,15 @@ async function measure(context: Context, count: number, rounds: number) {
     await forks?.[Symbol.asyncDispose]();
     return ms;
   };
+  const sameImage: number[] = [];
   const peer = async () => {
-    const dumpMs = await criu.dump(sandbox.id, false);
-    return dumpMs + (await criu.restoreTogether(Array<string>(count).fill(written.checkpoint), RESTORES_AT_ONCE_MAX));
+    await using dumped = await criu.dumpTogether([sandbox.id], 1, false);
+    const checkpoints = Array<string>(count).fill(written.checkpoint);
+    sameImage.push(dumped.ms + (await criu.restoreTogether(checkpoints, RESTORES_AT_ONCE_MAX)));
+    return dumped.ms + (await criu.restoreTogether(checkpoints, RESTORES_AT_ONCE_MAX, dumped));
   };
-  return { pairs: await interleave(rounds, ours, peer, 1) };
+  const pairs = await interleave(rounds, ours, peer, 1);
+  return { pairs, notes: [besideSameImage(pairs, sameImage)] };
 }
 
 class Snapshot implements AsyncDisposable {

@@ -1,10 +1,11 @@
-/** Many pauses at once and many resumes at once, beside CRIU with the same images, as many at a time as the server. */
+/** Many pauses at once and many resumes at once, beside CRIU for the same sandboxes, as many at a time as here. */
 import { CHECKPOINTS_AT_ONCE_MAX, RESTORES_AT_ONCE_MAX } from "../../../src/host/limits.ts";
 import type { Context } from "../../context.ts";
 import { type Pairs, timed } from "../../figures/samples.ts";
 import { BareCriu } from "../../peers/bare-criu.ts";
 import type { Row } from "../../row.ts";
 import { createTogether, killAll } from "../../sandboxes/creating.ts";
+import { besideSameImage } from "./same-image.ts";
 
 const COUNT = 30;
 const ROUNDS = 2;
@@ -13,6 +14,8 @@ const LIFE_SECONDS = 1800;
 interface Moments {
   pauses: Pairs;
   resumes: Pairs;
+  /** Of bare CRIU, with the images of the server. */
+  sameImages: number[];
 }
 
 const led = new WeakMap<Context, Promise<Moments>>();
@@ -32,11 +35,14 @@ export const resumes: Row = {
   name: "resumes-30",
   what: `${COUNT} resumes of idle sandboxes at once, until the runtime of the last has answered`,
   beside: {
-    peer: "bare criu restore of the same images, at the same parallelism",
+    peer: "bare criu restore of what it wrote of the same, at the same parallelism",
     ratio: "cost",
     bounds: { atLeast: 1.6, aim: 1.2 },
   },
-  run: async (context) => ({ pairs: (await momentsOf(context)).resumes }),
+  run: async (context) => {
+    const { resumes: pairs, sameImages } = await momentsOf(context);
+    return { pairs, notes: [besideSameImage(pairs, sameImages)] };
+  },
 };
 
 /** Both rows read from the same lives. */
@@ -48,7 +54,7 @@ async function momentsOf(context: Context): Promise<Moments> {
 
 async function measure(context: Context): Promise<Moments> {
   await using criu = await BareCriu.make(context);
-  const moments: Moments = { pauses: { ours: [], peer: [] }, resumes: { ours: [], peer: [] } };
+  const moments: Moments = { pauses: { ours: [], peer: [] }, resumes: { ours: [], peer: [] }, sameImages: [] };
   await context.untilReady();
   const ids = await createTogether(context, COUNT);
   const together = (path: (id: string) => string, body: unknown) =>
@@ -56,17 +62,19 @@ async function measure(context: Context): Promise<Moments> {
   try {
     for (let round = -1; round < (context.long ? context.heavyRounds : ROUNDS); round++) {
       await context.untilReady();
-      const dumpMs = await criu.dumpTogether(ids, CHECKPOINTS_AT_ONCE_MAX);
+      await using dumped = await criu.dumpTogether(ids, CHECKPOINTS_AT_ONCE_MAX);
       const before = criu.checkpoints();
       const pauseMs = await together((id) => `/sandboxes/${id}/pause`, {});
       const written = criu.checkpoints().filter((name) => !before.includes(name));
-      const restoreMs = await criu.restoreTogether(written, RESTORES_AT_ONCE_MAX);
+      const sameImagesMs = await criu.restoreTogether(written, RESTORES_AT_ONCE_MAX);
+      const restoreMs = await criu.restoreTogether(written, RESTORES_AT_ONCE_MAX, dumped);
       const resumeMs = await together((id) => `/v2/sandboxes/${id}/connect`, { timeout: LIFE_SECONDS });
       if (round < 0) continue;
-      moments.pauses.peer.push(dumpMs);
+      moments.pauses.peer.push(dumped.ms);
       moments.pauses.ours.push(pauseMs);
       moments.resumes.peer.push(restoreMs);
       moments.resumes.ours.push(resumeMs);
+      moments.sameImages.push(sameImagesMs);
     }
     return moments;
   } finally {

@@ -1,6 +1,6 @@
 /**
  * What a request to a paused sandbox waits for; and a resume soon after the pause, when nobody has read what the pause
- * wrote: both beside CRIU's own work on the same images.
+ * wrote: both beside CRIU's own work for the same sandbox.
  */
 
 import { startStream } from "../../clients/start-stream.ts";
@@ -9,6 +9,7 @@ import { interleave, timed } from "../../figures/samples.ts";
 import { BareCriu } from "../../peers/bare-criu.ts";
 import type { Row } from "../../row.ts";
 import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
+import { besideSameImage } from "./same-image.ts";
 
 const PORT = 8000;
 const SERVE = ["/usr/bin/python3", "-m", "http.server", String(PORT), "--directory", "/srv"];
@@ -22,25 +23,34 @@ const SOON_LONG_MS = 30_000;
 export const wake: Row = {
   name: "wake",
   what: "first byte of a request to a service in a paused sandbox, which is resumed for it",
-  beside: { peer: "bare criu restore of the same image", ratio: "cost", bounds: BOUNDS },
+  beside: { peer: "bare criu restore of what it wrote of the same", ratio: "cost", bounds: BOUNDS },
   quick: true,
   async run(context) {
     await using criu = await BareCriu.make(context);
     await using sandbox = await BenchSandbox.make(context, { wakes: true });
     await serve(sandbox);
+    const sameImage: number[] = [];
     let peerMs = 0;
     const ours = async () => {
-      peerMs = await criu.restore(await pausedAs(context, sandbox, criu));
+      await using dumped = await criu.dumpTogether([sandbox.id], 1);
+      const name = await pausedAs(context, sandbox, criu);
+      sameImage.push(await criu.restore(name));
+      peerMs = await criu.restore(name, dumped);
       return await timed(() => ask(sandbox));
     };
-    return { pairs: await interleave(context.rounds, ours, async () => peerMs) };
+    const pairs = await interleave(context.rounds, ours, async () => peerMs);
+    return { pairs, notes: [besideSameImage(pairs, sameImage)] };
   },
 };
 
 export const resumeSoon: Row = {
   name: "resume-soon",
   what: "resume of an idle sandbox 3 s after its pause (30 s with --long), whose image nobody has read since",
-  beside: { peer: "bare criu restore of such an image after the same time", ratio: "cost", bounds: BOUNDS },
+  beside: {
+    peer: "bare criu restore of what it wrote of the same, after the same time",
+    ratio: "cost",
+    bounds: BOUNDS,
+  },
   async run(context) {
     await using criu = await BareCriu.make(context);
     await using sandbox = await BenchSandbox.make(context);
@@ -55,7 +65,8 @@ export const resumeSoon: Row = {
       return await timed(resume);
     };
     const peer = async () => {
-      const ms = await criu.restore(await paused());
+      await using dumped = await criu.dumpTogether([sandbox.id], 1);
+      const ms = await criu.restore(await paused(), dumped);
       await resume();
       return ms;
     };

@@ -9,7 +9,7 @@ import type { IdRange } from "../system/id-range.ts";
 import { MEMINFO_FILE } from "./meminfo-file.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
-const BOOT_ID_FILE = "boot-id";
+export const BOOT_ID_FILE = "boot-id";
 const CONTROL_SECRET_FILE = "control-secret";
 const SECRET_BYTES = 32;
 
