@@ -22,8 +22,8 @@ export const PIPES_LARGE_MAX = 16;
 export const OUTPUT_TOGETHER_MAX_BYTES = 512 * 1024;
 /** The memory that longer ones are written to is kept for the next. */
 export const ENVELOPES_KEPT_MIN_BYTES = 32 * 1024;
-/** It is let go when so many shorter ones were written in a row. */
-export const ENVELOPES_KEPT_SHORT_MAX = 4;
+/** It is let go when none was written for so long: a stream may be silent for hours. */
+export const ENVELOPES_KEPT_MS = 500;
 export const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
 export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
 /** Counted for each queued chunk besides its bytes, so that a flood of tiny chunks is bounded, too. */

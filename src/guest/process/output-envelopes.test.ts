@@ -1,9 +1,9 @@
 /** Output in both encodings, beside what the protocol library makes of it: not a byte may differ. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, jest, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { StartResponseSchema } from "../../contract/runtime/wire/process/process_pb.ts";
-import { ENVELOPES_KEPT_MIN_BYTES, ENVELOPES_KEPT_SHORT_MAX } from "../limits.ts";
+import { ENVELOPES_KEPT_MIN_BYTES, ENVELOPES_KEPT_MS } from "../limits.ts";
 import { envelopeOf } from "../testing/running-guest.ts";
 import { EnvelopeWriter, type OutputPiece } from "./output-envelopes.ts";
 
@@ -50,17 +50,22 @@ describe.each(["json", "proto"] as const)("in %s", (codec) => {
     }
   });
 
-  test("a writer keeps its memory for what is long, until some short ones are written in a row", () => {
-    const writer = new EnvelopeWriter();
-    const long = [{ kind: "pty" as const, bytes: new Uint8Array(ENVELOPES_KEPT_MIN_BYTES) }];
-    const memory = Array.from({ length: 6 }, () => writer.write(long, codec).buffer);
-    expect(new Set(memory).size).toBe(2);
-    const writeShort = (times: number) => {
-      for (let nth = 0; nth < times; nth++) writer.write([{ kind: "pty", bytes: new Uint8Array(1) }], codec);
-    };
-    writeShort(ENVELOPES_KEPT_SHORT_MAX - 1);
-    expect(memory).toContain(writer.write(long, codec).buffer);
-    writeShort(ENVELOPES_KEPT_SHORT_MAX);
-    expect(memory).not.toContain(writer.write(long, codec).buffer);
+  test("a writer keeps its memory for what is long, until none was written for a while", () => {
+    jest.useFakeTimers();
+    try {
+      const writer = new EnvelopeWriter();
+      const long = [{ kind: "pty" as const, bytes: new Uint8Array(ENVELOPES_KEPT_MIN_BYTES) }];
+      const memory = Array.from({ length: 6 }, () => writer.write(long, codec).buffer);
+      expect(new Set(memory).size).toBe(2);
+      jest.advanceTimersByTime(ENVELOPES_KEPT_MS - 1);
+      expect(memory).toContain(writer.write(long, codec).buffer);
+      // What is short is no reason to keep it.
+      jest.advanceTimersByTime(ENVELOPES_KEPT_MS - 1);
+      writer.write([{ kind: "pty", bytes: new Uint8Array(1) }], codec);
+      jest.advanceTimersByTime(1);
+      expect(memory).not.toContain(writer.write(long, codec).buffer);
+    } finally {
+      jest.useRealTimers();
+    }
   });
 });

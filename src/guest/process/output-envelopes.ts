@@ -1,5 +1,5 @@
 /** Output of processes as the wire has it: the bytes that the protocol library would make of it, in both encodings. */
-import { ENVELOPES_KEPT_MIN_BYTES, ENVELOPES_KEPT_SHORT_MAX, GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
+import { ENVELOPES_KEPT_MIN_BYTES, ENVELOPES_KEPT_MS, GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
 import type { Codec } from "../rpc/shortcut.ts";
 import { noteGarbage } from "../system/garbage.ts";
 
@@ -30,16 +30,17 @@ const NOTHING = Buffer.alloc(0);
 export class EnvelopeWriter {
   /** In turns: while one is on its way to the client, the other is written. */
   readonly #kept: [Buffer, Buffer] = [NOTHING, NOTHING];
-  #shortInRow = 0;
+  #letGoTimer: Timer | undefined;
 
   /** What was written the time before last is overwritten. */
   write(pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
     const room = roomForAll(pieces, codec);
     if (room < ENVELOPES_KEPT_MIN_BYTES) {
-      noteGarbage(room + GARBAGE_PER_MESSAGE_BYTES + this.#letGo());
+      noteGarbage(room + GARBAGE_PER_MESSAGE_BYTES);
       return writeAll(Buffer.allocUnsafeSlow(room), pieces, codec);
     }
-    this.#shortInRow = 0;
+    clearTimeout(this.#letGoTimer);
+    this.#letGoTimer = setTimeout(() => this.#letGo(), ENVELOPES_KEPT_MS);
     const [other, next] = this.#kept;
     const out = next.length < room ? Buffer.allocUnsafeSlow(room) : next;
     this.#kept[0] = out;
@@ -48,11 +49,10 @@ export class EnvelopeWriter {
   }
 
   /** The burst seems to be over, and the stream may have little to say for as long as it lives. */
-  #letGo(): number {
-    if (++this.#shortInRow !== ENVELOPES_KEPT_SHORT_MAX) return 0;
+  #letGo(): void {
     const [one, other] = this.#kept;
     this.#kept.fill(NOTHING);
-    return one.length + other.length;
+    noteGarbage(one.length + other.length);
   }
 }
 
