@@ -7,13 +7,14 @@ import type { ControlChannel } from "./control-channel.ts";
 import { allowOrigin, preflightAnswer } from "./cors.ts";
 import type { FileRequests } from "./file-requests.ts";
 import type { LaterPart } from "./later-part.ts";
+import type { Processes } from "./processes.ts";
 import type { RpcRoutes } from "./rpc/rpc.ts";
 import { collectLater } from "./system/garbage.ts";
 import { logError } from "./system/log.ts";
 import type { Meter } from "./system/metrics.ts";
 import { isAbort } from "./system/rpc-fault.ts";
 import { basicUserName, demandToken, demandUser } from "./users/access.ts";
-import type { Accounts } from "./users/accounts.ts";
+import type { Account, Accounts } from "./users/accounts.ts";
 import { sandboxVariables } from "./users/environment.ts";
 import { demandFileAccess, type Opening } from "./users/file-signature.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
@@ -23,6 +24,7 @@ export interface GuestServices {
   settings: SettingsKeeper;
   accounts: Accounts;
   control: ControlChannel;
+  processes: LaterPart<Processes>;
   rpc: LaterPart<RpcRoutes>;
   files: LaterPart<FileRequests>;
   meter: Meter;
@@ -30,6 +32,8 @@ export interface GuestServices {
 
 /** Where calls are: only a request for one of these makes the guest load what answers them. */
 const CALL = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
+
+const START = "/process.Process/Start";
 
 const UNCACHED = { "Cache-Control": "no-store" };
 const PLAIN_METHODS: Record<string, readonly string[]> = {
@@ -70,11 +74,25 @@ async function checkedAnswer(request: Request, url: URL, services: GuestServices
       return (await services.rpc.take()).refusal(request, thrown);
     }
   }
-  if (CALL.test(url.pathname)) {
-    const rpc = await services.rpc.take();
-    if (rpc.has(url.pathname)) return rpc.handle(request, url, lookup);
-  }
+  if (CALL.test(url.pathname)) return callAnswer(request, url, services, lookup);
   return plainAnswer(request, url, services, named);
+}
+
+async function callAnswer(
+  request: Request,
+  url: URL,
+  { processes, rpc }: GuestServices,
+  user: () => Account,
+): Promise<Response> {
+  let unanswered = request;
+  if (url.pathname === START) {
+    const answer = await (await processes.take()).plainStarts.answer(request, user);
+    if (answer instanceof Response) return answer;
+    unanswered = answer;
+  }
+  const routes = await rpc.take();
+  if (routes.has(url.pathname)) return routes.handle(unanswered, url, user);
+  return new Response("404 page not found\n", { status: 404, headers: TEXT });
 }
 
 function demandAccess(request: Request, url: URL, services: GuestServices): Opening {

@@ -4,7 +4,6 @@
  */
 
 import type { Fault } from "../../contract/fault.ts";
-import type { ProcessConfig } from "../../contract/runtime/wire/process/process_pb.ts";
 import { OneAtATime } from "../../work/one-at-a-time.ts";
 import {
   INPUT_WAITING_MAX_BYTES,
@@ -16,12 +15,13 @@ import { refuse, systemCode } from "../system/rpc-fault.ts";
 import { Audience } from "./audience.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import { type EndEvent, endEvent } from "./outcome.ts";
+import type { ProcessTexts } from "./start-texts.ts";
 import { SUBSCRIPTION_BOUNDS, type Subscription } from "./subscription.ts";
 
 type InputKind = "stdin" | "pty";
 
 export class GuestProcess {
-  readonly config: ProcessConfig | undefined;
+  readonly config: ProcessTexts | undefined;
   readonly tag: string | undefined;
   readonly cwd: string | undefined;
   /** How much was read from it and written to it so far. */
@@ -37,7 +37,7 @@ export class GuestProcess {
   constructor(
     spawn: (sink: OutputSink) => Carrier,
     options: {
-      config?: ProcessConfig | undefined;
+      config?: ProcessTexts | undefined;
       tag?: string | undefined;
       cwd?: string | undefined;
       lifetimeMs?: number | undefined;

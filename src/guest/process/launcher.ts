@@ -2,7 +2,6 @@
  * Starts what a client asked for: settles user, directory and environment, then spawns on pipes or in a terminal.
  */
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
-import type { StartRequest } from "../../contract/runtime/wire/process/process_pb.ts";
 import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
@@ -16,9 +15,9 @@ import { inOurWords } from "./failed-start.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { startBehindTheGuest } from "./precedence.ts";
-import { demandPlainTexts } from "./start-texts.ts";
+import { demandPlainTexts, type ProcessTexts } from "./start-texts.ts";
 import type { Identity } from "./system-calls.ts";
-import { spawnInTerminal, terminalSize } from "./terminal.ts";
+import { spawnInTerminal, type TerminalSize, terminalSize } from "./terminal.ts";
 
 /**
  * The program is missing or cannot be run, or nobody can have the user's number: then the process starts all the same
@@ -47,7 +46,15 @@ const SHORTAGES: Record<string, string> = {
   ENFILE: "descriptors for open files",
 };
 
-export type Launch = (request: StartRequest, account: Account, lifetimeMs: number | undefined) => GuestProcess;
+/** A Start, as the wire has it. */
+export interface StartCall {
+  process?: ProcessTexts | undefined;
+  pty?: { size?: TerminalSize | undefined } | undefined;
+  tag?: string | undefined;
+  stdin?: boolean | undefined;
+}
+
+export type Launch = (request: StartCall, account: Account, lifetimeMs: number | undefined) => GuestProcess;
 
 /** How this guest changes the user of what it starts. */
 interface UserChange {
@@ -80,7 +87,7 @@ export function createLaunch(
 }
 
 function commandOf(
-  { process: config }: StartRequest,
+  { process: config }: StartCall,
   account: Account,
   settings: GuestSettings,
   guestPath: string | undefined,

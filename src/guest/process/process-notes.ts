@@ -3,10 +3,10 @@
  * it.
  */
 import { JOURNAL_TEXT_MAX_CHARS } from "../../contract/runtime/limits.ts";
-import type { StartRequest } from "../../contract/runtime/wire/process/process_pb.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Account } from "../users/accounts.ts";
 import type { GuestProcess } from "./guest-process.ts";
+import type { StartCall } from "./launcher.ts";
 
 export function noteProcess(
   journal: Journal,
@@ -45,7 +45,7 @@ export function noteProcess(
   });
 }
 
-export function noteFailedStart(journal: Journal, request: StartRequest, account: Account, thrown: unknown): void {
+export function noteFailedStart(journal: Journal, request: StartCall, account: Account, thrown: unknown): void {
   journal.note("process", "warn", "Process could not be started", {
     event_type: "process_start_failed",
     command: commandLine(request.process),

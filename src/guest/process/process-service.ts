@@ -7,40 +7,23 @@ import {
   type ProcessInput,
   type ProcessSelector,
   Signal,
-  type StartRequest,
   type StreamInputRequest,
 } from "../../contract/runtime/wire/process/process_pb.ts";
-import type { Journal } from "../journal/journal.ts";
 import { keepaliveMs } from "../rpc/keepalive.ts";
 import { callShortcut, callUser } from "../rpc/rpc.ts";
-import type { Shortcut } from "../rpc/shortcut.ts";
-import { discard } from "../system/garbage.ts";
 import type { MeminfoFile } from "../system/meminfo-file.ts";
 import { refuse } from "../system/rpc-fault.ts";
-import type { Account } from "../users/accounts.ts";
 import { GuestProcess } from "./guest-process.ts";
-import type { Launch } from "./launcher.ts";
-import { EnvelopeWriter } from "./output-envelopes.ts";
-import { noteFailedStart, noteProcess } from "./process-notes.ts";
+import { passOutputBy } from "./passing-output.ts";
 import type { ProcessTable } from "./process-table.ts";
+import type { StartProcess } from "./starting.ts";
 import type { ProcessEventInit, Subscription } from "./subscription.ts";
 
 export function processService(
   table: ProcessTable,
-  launch: Launch,
-  journal: Journal,
+  start: StartProcess,
   meminfoFile: MeminfoFile,
 ): ServiceImpl<typeof Process> {
-  function noted(request: StartRequest, account: Account, lifetimeMs: number | undefined): GuestProcess {
-    meminfoFile.refresh();
-    try {
-      return launch(request, account, lifetimeMs);
-    } catch (thrown) {
-      noteFailedStart(journal, request, account, thrown);
-      throw thrown;
-    }
-  }
-
   async function sendInput(selector: ProcessSelector | undefined, input: ProcessInput | undefined): Promise<void> {
     const target = table.findRunning(selector);
     meminfoFile.refresh();
@@ -59,13 +42,8 @@ export function processService(
     }),
 
     async *start(request, context) {
-      const account = callUser(context);
-      const started = noted(request, account, context.timeoutMs());
-      // Same turn of the event loop as the spawn: no output can have been read before this listener exists.
-      const subscription = started.subscribe();
-      table.add(started);
-      noteProcess(journal, started, account, context.timeoutMs());
-      yield* narrate(started.pid, subscription, context);
+      const { pid, subscription } = start(request, callUser(context), context.timeoutMs());
+      yield* narrate(pid, subscription, context);
     },
 
     async *connect(request, context) {
@@ -151,28 +129,6 @@ async function* narrate(
     context.signal.removeEventListener("abort", hangUp);
     subscription.close();
   }
-}
-
-/** Output goes from the listener to the client's stream whenever that takes some. */
-function passOutputBy(subscription: Subscription, shortcut: Shortcut): void {
-  const writer = new EnvelopeWriter();
-  let isTold = false;
-  subscription.setOutputApart(() => {
-    if (isTold) return;
-    isTold = true;
-    // Not at once: what else can be read without a wait goes out with it.
-    setImmediate(() => {
-      isTold = false;
-      shortcut.ready();
-    });
-  });
-  shortcut.open(() => {
-    const pieces = subscription.takeOutput();
-    if (pieces.length === 0) return undefined;
-    const envelopes = writer.write(pieces, shortcut.codec);
-    for (const { whole } of pieces) if (whole !== undefined) discard(whole);
-    return envelopes;
-  });
 }
 
 function startEvent(pid: number): ProcessEventInit {

@@ -2,13 +2,20 @@
  * The texts of a Start, as far as the kernel limits them: it ends each at its first NUL byte, and a variable's name at
  * its first `=`. What it would silently cut is refused, by the name that the client gave it.
  */
-import type { ProcessConfig } from "../../contract/runtime/wire/process/process_pb.ts";
 import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";
 
+/** What to run, as the wire has it. */
+export interface ProcessTexts {
+  cmd: string;
+  args: string[];
+  envs: Record<string, string>;
+  cwd?: string | undefined;
+}
+
 const NUL = "\0";
 
-export function demandPlainTexts({ cmd, args, envs }: ProcessConfig): void {
+export function demandPlainTexts({ cmd, args, envs }: ProcessTexts): void {
   if (cmd.includes(NUL)) throw refuse("invalid_argument", `process.cmd contains a NUL byte: ${quote(cmd)}`);
   for (const [index, argument] of args.entries()) {
     if (!argument.includes(NUL)) continue;

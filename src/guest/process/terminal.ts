@@ -13,7 +13,7 @@ import type { Command } from "./command.ts";
 import { fallBehindTheGuest } from "./precedence.ts";
 import { setTerminalOutput } from "./system-calls.ts";
 
-interface TerminalSize {
+export interface TerminalSize {
   cols: number;
   rows: number;
 }

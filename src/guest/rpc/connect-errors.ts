@@ -1,8 +1,7 @@
 /** The one place where what a service threw becomes an error of the Connect protocol. */
 import { Code, ConnectError } from "@connectrpc/connect";
-import { Fault } from "../../contract/fault.ts";
-import { logError } from "../system/log.ts";
-import { isAbort, type RpcCode } from "../system/rpc-fault.ts";
+import type { RpcCode } from "../system/rpc-fault.ts";
+import { wireError } from "./wire-error.ts";
 
 const CODES: Record<RpcCode, Code> = {
   canceled: Code.Canceled,
@@ -18,24 +17,8 @@ const CODES: Record<RpcCode, Code> = {
   unauthenticated: Code.Unauthenticated,
 };
 
-function isRpcCode(code: string): code is RpcCode {
-  return Object.hasOwn(CODES, code);
-}
-
-/** Whatever a service threw, as the error its caller sees. An error that nobody foresaw is logged and shown blank. */
 export function toConnectError(thrown: unknown): ConnectError {
   if (thrown instanceof ConnectError) return thrown;
-  if (isAbort(thrown)) return new ConnectError("the client went away", Code.Canceled);
-  const fault = Fault.from(thrown);
-  if (fault.errorCode !== undefined && isRpcCode(fault.errorCode)) {
-    return new ConnectError(fault.message, CODES[fault.errorCode], undefined, undefined, fault.cause);
-  }
-  logError("a call failed for an unforeseen reason", thrown);
-  return new ConnectError(
-    "internal error; the guest's log has the details",
-    Code.Internal,
-    undefined,
-    undefined,
-    thrown,
-  );
+  const { code, message } = wireError(thrown);
+  return new ConnectError(message, CODES[code], undefined, undefined, thrown);
 }

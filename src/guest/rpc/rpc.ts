@@ -22,9 +22,11 @@ import { GUEST_RPC_MESSAGE_MAX_BYTES } from "../limits.ts";
 import { noteGarbage } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
 import type { Account } from "../users/accounts.ts";
+import { answerStream } from "./answer-stream.ts";
 import { toConnectError } from "./connect-errors.ts";
+import { endOfStream } from "./envelopes.ts";
 import { Shortcut } from "./shortcut.ts";
-import { endOfStream, knownEnvelopes, retoldErrors, strictJson } from "./strict-messages.ts";
+import { knownEnvelopes, retoldErrors, strictJson } from "./strict-messages.ts";
 
 const TIMEOUT_HEADER = "connect-timeout-ms";
 const BINARY_STREAM = "application/connect+proto";
@@ -167,32 +169,15 @@ function acceptedTypes(handler: UniversalHandler): string {
     : "application/connect+json, application/connect+proto";
 }
 
-/** Each message is made only when the socket asks for it, so a slow client is felt at the source. */
 function toStream(
   messages: AsyncIterable<Uint8Array>,
   gone: AbortController,
   shortcut: Shortcut,
 ): ReadableStream<Uint8Array> {
-  const next = shortcut.joined(messages[Symbol.asyncIterator]());
-  return new ReadableStream<Uint8Array>(
-    {
-      pull(controller) {
-        const piece = next();
-        if (piece instanceof Promise) return piece.then((late) => pass(late, controller));
-        return pass(piece, controller);
-      },
-      cancel(reason) {
-        shortcut.close();
-        gone.abort(reason ?? new ConnectError("the client went away", Code.Canceled));
-      },
-    },
-    { highWaterMark: 0 },
-  );
-}
-
-function pass(piece: Uint8Array | undefined, controller: ReadableStreamDefaultController<Uint8Array>): void {
-  if (piece === undefined) controller.close();
-  else controller.enqueue(piece);
+  return answerStream(shortcut.joined(messages[Symbol.asyncIterator]()), (reason) => {
+    shortcut.close();
+    gone.abort(reason ?? new ConnectError("the client went away", Code.Canceled));
+  });
 }
 
 function errorAnswer(request: Request, error: ConnectError, status: number): Response {

@@ -8,9 +8,9 @@ import { createAsyncIterable, type UniversalServerResponse } from "@connectrpc/c
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
 import { GUEST_JSON_STRUCTURE_MAX_BYTES, MESSAGE_MAX_CHARS } from "../limits.ts";
 import { boundedMessage } from "../system/quote.ts";
+import { END_OF_STREAM_FLAG, endOfStream } from "./envelopes.ts";
 
 const ENVELOPE_HEAD_BYTES = 5;
-const END_OF_STREAM_FLAG = 0x02;
 const COMPRESSED_FLAG = 0x01;
 
 const QUOTE = 0x22;
@@ -144,14 +144,4 @@ function retold(error: WireError): WireError {
   const mistaken = error.code === "internal" && UNREADABLE.test(message);
   const bounded = boundedMessage(mistaken ? message.replace(UNREADABLE, MISTAKEN) : message);
   return mistaken ? { ...error, code: "invalid_argument", message: bounded } : { ...error, message: bounded };
-}
-
-/** The envelope that ends a stream. */
-export function endOfStream(json: string): Uint8Array<ArrayBuffer> {
-  const payload = Buffer.from(json);
-  const envelope = new Uint8Array(ENVELOPE_HEAD_BYTES + payload.length);
-  envelope[0] = END_OF_STREAM_FLAG;
-  new DataView(envelope.buffer).setUint32(1, payload.length);
-  envelope.set(payload, ENVELOPE_HEAD_BYTES);
-  return envelope;
 }

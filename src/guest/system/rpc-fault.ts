@@ -21,6 +21,10 @@ const STATUSES = {
 
 export type RpcCode = keyof typeof STATUSES;
 
+export function isRpcCode(code: string): code is RpcCode {
+  return Object.hasOwn(STATUSES, code);
+}
+
 export function refuse(code: RpcCode, message: string, cause?: unknown): Fault {
   return new Fault(STATUSES[code], message, { errorCode: code, cause });
 }
