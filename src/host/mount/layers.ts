@@ -4,7 +4,14 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { readText } from "../system/data-folder.ts";
 import { HOST_ROOT_ON_DISK, type IdForm } from "../system/id-range.ts";
-import { MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY, mapInPlace, showAt } from "../system/mount-calls.ts";
+import {
+  filesystemOptions,
+  MOUNT_ATTR_NODEV,
+  MOUNT_ATTR_NOSUID,
+  MOUNT_ATTR_RDONLY,
+  mapInPlace,
+  showAt,
+} from "../system/mount-calls.ts";
 import {
   attributeOf,
   detachMount,
@@ -140,15 +147,20 @@ function showLower({ folder, ids }: Lower, path: string, mappings: IdMappings): 
  * would fail much later.
  */
 function demandWhole(target: string): void {
-  const line = readFileSync("/proc/thread-self/mountinfo", "utf8")
-    .split("\n")
-    .findLast((each) => each.split(" ")[4] === target);
-  const shown = new Set(line?.split(" ").at(-1)?.split(","));
+  const shown = new Set(filesystemOptions(target) ?? listedOptions(target));
   const lacks = OVERLAY_OPTIONS.filter((name) => !isOn(name, shown));
   if (!shown.has("rw")) lacks.push("rw");
   if (lacks.length === 0) return;
   detachMount(target);
   throw new Fault(500, `the kernel mounted a sandbox's root without ${lacks.join(", ")}; its log may say why`);
+}
+
+/** From the list of all mounts, which is long. */
+function listedOptions(target: string): string[] | undefined {
+  const line = readFileSync("/proc/thread-self/mountinfo", "utf8")
+    .split("\n")
+    .findLast((each) => each.split(" ")[4] === target);
+  return line?.split(" ").at(-1)?.split(",");
 }
 
 /** The kernel shows an option that is not as its module has it. */

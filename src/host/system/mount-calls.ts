@@ -8,12 +8,16 @@ import { Fault } from "../../contract/fault.ts";
 import { cString, errorNumber, onFirstUse, SystemError } from "../../work/c-library.ts";
 import { detachMount } from "./syscalls.ts";
 
-const { i64 } = FFIType;
-const libc = onFirstUse({ syscall: { args: [i64, i64, i64, i64, i64, i64], returns: i64 } });
+const { i32, i64, u32 } = FFIType;
+const libc = onFirstUse({
+  syscall: { args: [i64, i64, i64, i64, i64, i64], returns: i64 },
+  statx: { args: [i32, FFIType.ptr, i32, u32, FFIType.ptr], returns: i32 },
+});
 
 const OPEN_TREE = 428n;
 const MOVE_MOUNT = 429n;
 const MOUNT_SETATTR = 442n;
+const STATMOUNT = 457n;
 
 const AT_FDCWD = -100n;
 const AT_EMPTY_PATH = 0x1000n;
@@ -25,6 +29,21 @@ export const MOUNT_ATTR_RDONLY = 1n;
 export const MOUNT_ATTR_NOSUID = 2n;
 export const MOUNT_ATTR_NODEV = 4n;
 const MOUNT_ATTR_IDMAP = 0x100000n;
+
+/** What is asked of a file, and where in the answer it lies: the number of the mount that it is on, as no other has. */
+const STATX_MNT_ID_UNIQUE = 0x4000;
+const FILE_FACTS_BYTES = 256;
+const FILE_MOUNT_AT = 144;
+/** And what is asked of a mount: flags and options of its filesystem. */
+const STATMOUNT_SB_BASIC = 0x1n;
+const STATMOUNT_MNT_OPTS = 0x80n;
+const MOUNT_QUESTION_BYTES = 24n;
+const MOUNT_FACTS_BYTES = 16 * 1024;
+const OPTIONS_OFFSET_AT = 4;
+const ANSWERED_AT = 8;
+const FLAGS_AT = 32;
+const TEXT_AT = 512;
+const SB_RDONLY = 1;
 
 function call(name: string, number: bigint, ...args: [bigint, bigint, bigint, bigint, bigint]): number {
   const result = Number(libc().syscall(number, ...args));
@@ -50,6 +69,26 @@ export function readOnlyView(folder: string): string {
     throw cause;
   }
   return `/proc/${process.pid}/fd/${tree}`;
+}
+
+/**
+ * Options of the filesystem that is mounted at a path, as in the last column of mountinfo, which has a line for every
+ * mount of every sandbox. Undefined: this kernel does not tell (before Linux 6.11), there are none,
+ * or they are too long.
+ */
+export function filesystemOptions(path: string): string[] | undefined {
+  const [name, file] = [cString(path), Buffer.alloc(FILE_FACTS_BYTES)];
+  if (libc().statx(Number(AT_FDCWD), ptr(name), 0, STATX_MNT_ID_UNIQUE, ptr(file)) !== 0) return undefined;
+  if ((file.readUInt32LE(0) & STATX_MNT_ID_UNIQUE) === 0) return undefined;
+  const wanted = STATMOUNT_SB_BASIC | STATMOUNT_MNT_OPTS;
+  const question = new BigUint64Array([MOUNT_QUESTION_BYTES, file.readBigUInt64LE(FILE_MOUNT_AT), wanted]);
+  const facts = Buffer.alloc(MOUNT_FACTS_BYTES);
+  const to = [BigInt(ptr(facts)), BigInt(facts.length), 0n, 0n] as const;
+  if (Number(libc().syscall(STATMOUNT, BigInt(ptr(question)), ...to)) !== 0) return undefined;
+  if ((facts.readBigUInt64LE(ANSWERED_AT) & wanted) !== wanted) return undefined;
+  const from = TEXT_AT + facts.readUInt32LE(OPTIONS_OFFSET_AT);
+  const options = facts.toString("utf8", from, facts.indexOf(0, from));
+  return [(facts.readUInt32LE(FLAGS_AT) & SB_RDONLY) === 0 ? "rw" : "ro", ...options.split(",")];
 }
 
 /**
