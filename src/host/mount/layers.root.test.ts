@@ -74,6 +74,8 @@ async function withRoot<Result>(
     await mounts.do({ kind: "overlay", target: root, disk: join(at, "disk"), lowers, folder: at, firstId });
     return look(root);
   } finally {
+    // Another test may just be making a namespace of mounts, in which the disk stays mounted a moment longer.
+    await attempt(["sync", "--file-system", join(at, "disk")]);
     for (const name of ["root", "disk"]) await attempt(["umount", join(at, name)]);
     expect(mountPoints().filter((point) => point.startsWith(folder))).toEqual([]);
     expect(readdirSync(at).filter((name) => name.startsWith("lower-"))).toEqual([]);
