@@ -35,6 +35,16 @@ export interface GuestSettings {
   defaultWorkdir: string;
 }
 
+/** Of a guest that was told nothing yet. */
+export const SETTINGS_OF_NOBODY: GuestSettings = {
+  sandboxId: "",
+  templateId: "",
+  envVars: {},
+  accessTokens: [],
+  defaultUser: "root",
+  defaultWorkdir: "",
+};
+
 export interface ForwardRequest {
   port: number;
 }

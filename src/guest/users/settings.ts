@@ -5,18 +5,9 @@
  */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
+import { type GuestSettings, SETTINGS_OF_NOBODY } from "../../contract/runtime/guest-control.ts";
 import { logNotice } from "../system/log.ts";
 import { systemCode } from "../system/rpc-fault.ts";
-
-const BEFORE_CONFIGURE: GuestSettings = {
-  sandboxId: "",
-  templateId: "",
-  envVars: {},
-  accessTokens: [],
-  defaultUser: "root",
-  defaultWorkdir: "",
-};
 
 export class SettingsKeeper {
   readonly #folder: string;
@@ -65,7 +56,7 @@ function readKept(folder: string): GuestSettings | undefined {
     return parseSettings(JSON.parse(readFileSync(`${folder}/settings.json`, "utf8")));
   } catch (thrown) {
     // A sandbox that starts for the first time has none.
-    if (systemCode(thrown) === "ENOENT") return BEFORE_CONFIGURE;
+    if (systemCode(thrown) === "ENOENT") return SETTINGS_OF_NOBODY;
     // What a parser says about them is not logged: it may quote the file, and the file holds tokens.
     logNotice("the kept settings are unusable; closed until the host configures", {
       folder,

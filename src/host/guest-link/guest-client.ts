@@ -9,6 +9,7 @@ import {
   type ForwardAnswer,
   type ForwardRequest,
   type GuestSettings,
+  SETTINGS_OF_NOBODY,
 } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import {
@@ -27,16 +28,6 @@ import { overloaded } from "../system/overload.ts";
 import { askGuest, type GuestAnswer } from "./guest-question.ts";
 import type { GuestSign } from "./guest-sign.ts";
 import type { UsualTime } from "./usual-time.ts";
-
-/** What a guest has that was told nothing. */
-const NOBODYS: GuestSettings = {
-  sandboxId: "",
-  templateId: "",
-  envVars: {},
-  accessTokens: [],
-  defaultUser: "root",
-  defaultWorkdir: "",
-};
 
 /** Flags and length, before each message of a stream. */
 const ENVELOPE_BYTES = 5;
@@ -149,7 +140,7 @@ export class GuestClient {
    * shell is none the worse for it.
    */
   async rehearse(user: string): Promise<void> {
-    await this.#tell(NOBODYS);
+    await this.#tell(SETTINGS_OF_NOBODY);
     await boundedText(await this.start(["/bin/bash", "-l", "-c", "true"], user));
   }
 

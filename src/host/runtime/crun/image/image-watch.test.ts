@@ -18,6 +18,7 @@ import { ImageWatch } from "./image-watch.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "image-watch-"));
 const log = join(folder, "dump.log");
+const BOUND = { folder, log, maxBytes: 1000, maxMs: 60_000 };
 beforeEach(() => {
   rmSync(folder, { recursive: true });
   mkdirSync(folder);
@@ -60,14 +61,7 @@ test("who stays within the bounds is left alone", async () => {
   write("pages-1.img", 1000);
   const looks = Promise.withResolvers<void>();
   let stops = 0;
-  using watch = new ImageWatch({
-    folder,
-    log,
-    maxBytes: 1000,
-    maxMs: 60_000,
-    demandRoom: looks.resolve,
-    stop: async () => void stops++,
-  });
+  using watch = new ImageWatch({ ...BOUND, demandRoom: looks.resolve, stop: async () => void stops++ });
   await looks.promise;
   expect([stops, watch.fault]).toEqual([0, undefined]);
 });
@@ -75,14 +69,7 @@ test("who stays within the bounds is left alone", async () => {
 test("a log that grows without end is begun anew, and its writer is left alone", async () => {
   write("dump.log", 2 * TOOL_LOG_MAX_BYTES + 1);
   let stops = 0;
-  using watch = new ImageWatch({
-    folder,
-    log,
-    maxBytes: 1000,
-    maxMs: 60_000,
-    demandRoom: () => undefined,
-    stop: async () => void stops++,
-  });
+  using watch = new ImageWatch({ ...BOUND, demandRoom: () => undefined, stop: async () => void stops++ });
   await until("the log is begun anew", () => statSync(log).size === 0);
   appendFileSync(log, "the end");
   expect([readFileSync(log, "utf8"), stops, watch.fault]).toEqual(["the end", 0, undefined]);
