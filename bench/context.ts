@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Fault } from "../src/contract/fault.ts";
 import { imageFolder } from "../src/host/image/image-folder.ts";
 import { BASE_IMAGE } from "../src/host/setup/base-image.ts";
+import { readShelfReport } from "../src/host/shelf/shelf-report.ts";
 import { DataFolder } from "../src/host/system/data-folder.ts";
 import { Toolbox } from "../src/host/system/toolbox.ts";
 import { authorityFile } from "../src/host/testing/outer-network.ts";
@@ -89,8 +90,8 @@ export class Context {
 
   /**
    * Waits until the server has all its sandboxes ready, and so nothing more to do. It tells nobody, so this looks at
-   * its run folder: a sandbox that is ready has a record and no longer any disk in the host's view. It may keep more
-   * than it must; then it has nothing more to do when they stay as many.
+   * its run folder: a sandbox that is ready has a record and no longer any disk in the host's view, and its report says
+   * that none is made or rehearsed. It may keep more than it must; then it has nothing to do when they stay as many.
    */
   async untilReady(): Promise<void> {
     const running = (await this.call("GET", "/v2/sandboxes")) as unknown[];
@@ -98,19 +99,20 @@ export class Context {
     const deadline = performance.now() + READY_MS;
     let seen = { all: 0, sinceMs: 0 };
     for (;;) {
-      const { all, booted } = this.#counted();
-      if (all === booted && all === least) return;
-      if (all !== booted || all !== seen.all) seen = { all, sinceMs: performance.now() };
+      const { all, booted, making } = this.#counted();
+      if (all === booted && all === least && making === 0) return;
+      if (all !== booted || all !== seen.all || making > 0) seen = { all, sinceMs: performance.now() };
       if (all > least && performance.now() - seen.sinceMs > SETTLED_MS) return;
       if (performance.now() > deadline) throw new Fault(500, `no ready sandbox within ${READY_MS} ms`);
       await Bun.sleep(POLL_MS);
     }
   }
 
-  #counted(): { all: number; booted: number } {
+  #counted(): { all: number; booted: number; making: number } {
     const folders = readdirSync(this.data.sandboxesFolder).map((id) => join(this.data.sandboxesFolder, id));
     const booted = folders.filter((path) => existsSync(join(path, "record.json")) && !existsSync(join(path, "disk")));
-    return { all: folders.length, booted: booted.length };
+    const making = readShelfReport(this.data)?.templates.reduce((sum, each) => sum + each.making, 0) ?? 0;
+    return { all: folders.length, booted: booted.length, making };
   }
 }
 

@@ -21,7 +21,7 @@ import { SettingsKeeper } from "./users/settings.ts";
 const IDLE_CONNECTION_SECONDS = 255;
 
 /** Of variables for this program alone. */
-const OWN_PREFIXES = ["SANDLOT_", "BUN_", "MIMALLOC_"];
+const OWN_PREFIXES = ["SANDLOT_", "BUN_", "MIMALLOC_", "GLIBC_TUNABLES"];
 const LIBRARIES = "LD_LIBRARY_PATH";
 /** Of a variable that is a number. */
 const DIGITS_MAX = 9;

@@ -37,6 +37,9 @@ const ENGINE_OPTIONS = [
   "BUN_GC_TIMER_DISABLE=1",
   // Else every look at a clock wakes a thread that has nothing to give back.
   "MIMALLOC_PURGE_HOLES_MIN_INTERVAL=60000",
+  // Since 2.43, glibc on arm64 takes 2 MiB at once for each thread that asks it for memory, and two that come with the
+  // first command do.
+  "GLIBC_TUNABLES=glibc.malloc.hugetlb=0",
 ].join(" ");
 
 /**

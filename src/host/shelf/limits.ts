@@ -10,8 +10,15 @@ export const READY_REFILL_DELAY_MS = 100;
 export const READY_GAP_MS = 50;
 /** And for so long: all that makes the next commands faster can be done. */
 export const READY_QUIET_MS = 250;
-/** So many of a template, and all that are kept in any case, have run a first command. */
-export const READY_REHEARSED_MIN = 4;
+/** So many of a template, and all that are kept in any case, have run so many commands; the others one. */
+export const READY_REHEARSED_OFTEN = 4;
+export const READY_REHEARSALS = 3;
+/** While they are taken one after another, none is made until this part is left. */
+export const READY_LOW_PART = 0.25;
+/** And so long after that none as long as others have much to do: whoever took one is about to use it. */
+export const READY_USE_MS = 2_000;
+/** So many tasks for each processor run or wait for one at this moment: others have much to do. */
+export const READY_RUNNABLE_MAX = 2;
 /** How often it is looked whether there is still room for them. */
 export const READY_LOOK_MS = 1_000;
 /** Made ready at the same time, but no more than there are processors; and given back. */

@@ -9,7 +9,13 @@ import type { Network } from "../network/network.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { Starting } from "../sandbox/starting.ts";
 import type { DataFolder } from "../system/data-folder.ts";
-import { READY_LOAD_MAX, READY_SLOTS_PART, READY_SPARE_EACH_PROCESSOR, READY_SPARE_MAX } from "./limits.ts";
+import {
+  READY_LOAD_MAX,
+  READY_RUNNABLE_MAX,
+  READY_SLOTS_PART,
+  READY_SPARE_EACH_PROCESSOR,
+  READY_SPARE_MAX,
+} from "./limits.ts";
 import { MemoryRoom, memoryLeft } from "./memory-room.ts";
 import { ReadyPool } from "./ready-pool.ts";
 import type { Room } from "./shares.ts";
@@ -62,7 +68,8 @@ export function openShelf(options: ShelfOptions): ReadyPool {
     followsDemand: readyMax > 0,
     spare: readySpare ? Math.min(READY_SPARE_MAX, READY_SPARE_EACH_PROCESSOR * processors) : 0,
     room,
-    isBusy: () => load() > READY_LOAD_MAX * processors,
+    isBusy: () => load().ofMinute > READY_LOAD_MAX * processors,
+    isBusyNow: () => load().now > READY_RUNNABLE_MAX * processors,
     processors,
     clock: systemClock,
     log: stderrLog,
@@ -70,7 +77,8 @@ export function openShelf(options: ShelfOptions): ReadyPool {
   });
 }
 
-/** Of the last minute. From the file: the call for it counts much else, longer the more disks there are. */
-function load(): number {
-  return Number.parseFloat(readFileSync("/proc/loadavg", "utf8"));
+/** Tasks that run or wait. From the file: the call for it counts much else, longer the more disks there are. */
+function load(): { ofMinute: number; now: number } {
+  const [ofMinute = "0", , , now = "0"] = readFileSync("/proc/loadavg", "utf8").split(" ");
+  return { ofMinute: Number.parseFloat(ofMinute), now: Number.parseInt(now, 10) };
 }

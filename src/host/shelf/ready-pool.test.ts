@@ -4,13 +4,10 @@ import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import type { SandboxKind } from "../host.ts";
 import {
   READY_BURST_MS,
-  READY_GAP_MS,
   READY_HALVED_MS,
   READY_HELD_MS,
   READY_LOOK_MS,
   READY_QUIET_MS,
-  READY_REFILL_DELAY_MS,
-  READY_REHEARSED_MIN,
   READY_RETRY_MS,
 } from "./limits.ts";
 import type { ReadyPool } from "./ready-pool.ts";
@@ -234,89 +231,6 @@ test("whoever waits for one that comes to nothing has one made", async () => {
   const waiting = ask();
   f.starts.shift()?.done.reject(new Error("no room"));
   expect(await waiting).toBe("made for it");
-});
-
-test("nothing is begun beside starts that clients wait for, and it goes on after them", async () => {
-  pool.keep([{ ...plain, count: 1 }]);
-  await f.filled();
-  await ask();
-  const others = [0, 1].map(() => Promise.withResolvers<string>());
-  const waiting = others.map((each) => pool.serve({ kind, checkpoint: "c9" }, () => each.promise));
-  await f.pass(10 * READY_LOOK_MS);
-  expect(f.starts.length).toBe(0);
-  others[0]?.resolve("x");
-  await f.pass(0);
-  expect(f.starts.length).toBe(1);
-  others[1]?.resolve("y");
-  expect(await Promise.all(waiting)).toEqual(["x", "y"]);
-});
-
-test("who takes one after a while is left the processors for a moment; one after another, they are made again", async () => {
-  pool.keep([{ ...plain, count: 3 }]);
-  await f.filled();
-  await ask();
-  await f.pass(READY_REFILL_DELAY_MS - 1);
-  expect(f.starts.length).toBe(0);
-  await f.pass(1);
-  expect(f.starts.length).toBe(1);
-  for (let taken = 0; taken < 10; taken++) {
-    expect(await ask()).not.toBe("made for it");
-    await f.pass(READY_REFILL_DELAY_MS / 2);
-    await f.endStart();
-  }
-});
-
-test("rehearsals wait until nobody asks and the machine has little to do", async () => {
-  let isBusy = true;
-  pool = f.open({ isBusy: () => isBusy });
-  pool.keep([
-    { ...plain, count: 1 },
-    { kind, checkpoint: "c1", count: 1 },
-  ]);
-  await f.filled();
-  expect(f.rehearsed).toEqual([]);
-  isBusy = false;
-  await f.filled();
-  const id = [...f.machine.keys()].find((each) => each.startsWith("booted"));
-  expect(f.rehearsed).toEqual(Array(3).fill(`${id} runs`));
-  expect(f.machine.get(id ?? "")).toBe("stands still");
-});
-
-test("in a gap between those who take some, each is rehearsed once", async () => {
-  pool.keep([{ ...plain, count: 3 }]);
-  await f.filled();
-  f.rehearsed.length = 0;
-  await ask();
-  await f.pass(READY_REFILL_DELAY_MS);
-  await ask();
-  const made = [await f.endStart(), await f.endStart()];
-  await f.pass(READY_GAP_MS - 1);
-  expect(f.rehearsed).toEqual([]);
-  await f.pass(1);
-  expect(f.rehearsed).toEqual(made.map((id) => `${id} runs`));
-});
-
-test("of many only some are rehearsed, or as many as are kept in any case, and these are given out first", async () => {
-  await asked(8);
-  await f.filled();
-  const first = new Set(f.rehearsed);
-  expect([f.machine.size, first.size]).toEqual([8, READY_REHEARSED_MIN]);
-  expect(await asked(READY_REHEARSED_MIN)).toSatisfy((ids: string[]) => ids.every((id) => first.has(`${id} runs`)));
-  pool.keep([{ ...plain, count: 6 }]);
-  await f.filled();
-  expect(new Set(f.rehearsed).size).toBe(READY_REHEARSED_MIN + 6);
-});
-
-test("one that cannot be rehearsed is as good a sandbox", async () => {
-  let tries = 0;
-  const rehearse = async () => {
-    tries++;
-    throw new Error("no shell");
-  };
-  pool = f.open({ rehearse });
-  pool.keep([{ ...plain, count: 2 }]);
-  await f.filled();
-  expect([tries, f.machine.size, reported()?.ready]).toEqual([1, 2, 2]);
 });
 
 test("what nobody can ask for any more is given back", async () => {

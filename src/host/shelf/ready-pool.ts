@@ -16,19 +16,18 @@ import {
   READY_DISCARDS_AT_ONCE,
   READY_GAP_MS,
   READY_LOOK_MS,
+  READY_LOW_PART,
   READY_QUIET_MS,
   READY_REFILL_DELAY_MS,
   READY_RETRY_MS,
   READY_SPARE_QUIET_MS,
   READY_STARTS_AT_ONCE_MAX,
   READY_STOCKS_MAX,
+  READY_USE_MS,
 } from "./limits.ts";
 import { type Room, shareOut } from "./shares.ts";
 import { byTemplate, type ShelfReport } from "./shelf-report.ts";
 import { type Beginning, floorsOf, keyOf, Making, type Ready, Stock } from "./stock.ts";
-
-/** After so many a further one makes the next command hardly faster. */
-const REHEARSALS = 3;
 
 export interface ReadyPoolParts {
   /** Nobody waits for it. */
@@ -50,6 +49,8 @@ export interface ReadyPoolParts {
   room(ready: number, heldBytes: number): Room;
   /** Whether so much is to be done on the machine that nothing is to be added without need. */
   isBusy(): boolean;
+  /** Whether more is to be done at this moment than there are processors for. */
+  isBusyNow(): boolean;
   processors: number;
   clock: Clock;
   log: Log;
@@ -65,6 +66,7 @@ export class ReadyPool {
   readonly #counts = { hits: 0, joined: 0, misses: 0 };
   /** Starts that a client waits for. */
   #served = 0;
+  #askedAt = Number.NEGATIVE_INFINITY;
   #takenAt = Number.NEGATIVE_INFINITY;
   /** Whoever took one after a while is about to use the processor: nothing is made until then. */
   #restsUntil = 0;
@@ -107,6 +109,7 @@ export class ReadyPool {
 
   /** A running sandbox that begins with this: a ready one, one that is about to be, or what `make` makes. */
   async serve(wanted: Beginning & { owner?: string | undefined }, make: () => Promise<string>): Promise<string> {
+    this.#askedAt = this.#parts.clock.now();
     const stock = this.#asked(wanted);
     // What is nobody's, such as the checkpoint that copies are made from, could not have been kept.
     const counted =
@@ -170,8 +173,8 @@ export class ReadyPool {
   }
 
   #take(stock: Stock): string | undefined {
-    // Those that were rehearsed come first.
-    stock.ready.sort((one, other) => Number(other.isRehearsed) - Number(one.isRehearsed));
+    // Those that were rehearsed most come first.
+    stock.ready.sort((one, other) => other.rehearsals - one.rehearsals);
     for (let ready = stock.ready.shift(); ready !== undefined; ready = stock.ready.shift()) {
       const now = this.#parts.clock.now();
       if (now - this.#takenAt > READY_QUIET_MS) this.#restsUntil = now + READY_REFILL_DELAY_MS;
@@ -245,7 +248,17 @@ export class ReadyPool {
     const needy = stocks.filter(
       (stock) => stock.missing > 0 && stock.retryAt <= now && (isForSpare || stock.size < stock.needed),
     );
-    return needy.sort((one, other) => fullness(one) - fullness(other))[0];
+    const [first] = needy.sort((one, other) => fullness(one) - fullness(other));
+    if (first === undefined || !this.#canWait(first, now)) return first;
+    this.#lookIn(READY_REFILL_DELAY_MS);
+    return undefined;
+  }
+
+  /** Whether enough are left for those who ask, who need the processors now. */
+  #canWait({ size, needed }: Stock, now: number): boolean {
+    const sinceMs = now - this.#askedAt;
+    if (size < this.#placesMax || sinceMs >= READY_USE_MS) return false;
+    return sinceMs < READY_REFILL_DELAY_MS ? size >= needed * READY_LOW_PART : this.#parts.isBusyNow();
   }
 
   /** What is made ahead and what clients wait for, together. */
@@ -262,7 +275,7 @@ export class ReadyPool {
   #start(stock: Stock): void {
     this.#make(stock, "sandbox could not be booted ahead", async () => {
       const id = await this.#parts.startAhead(stock);
-      return { id, bytes: this.#parts.bytesOf(id), isRehearsed: false };
+      return { id, bytes: this.#parts.bytesOf(id), rehearsals: 0 };
     });
   }
 
@@ -281,22 +294,25 @@ export class ReadyPool {
     stock.ready.splice(stock.ready.indexOf(ready), 1);
     this.#make(stock, "sandbox could not be rehearsed", async (making) => {
       if (!this.#parts.letGo(ready.id)) throw new Fault(500, `sandbox ${ready.id} ended while it was ready`);
-      await this.#rehearse(stock, making, ready.id);
-      return { id: ready.id, bytes: Math.max(ready.bytes, this.#parts.bytesOf(ready.id)), isRehearsed: true };
+      const rehearsals = await this.#rehearse(stock, making, ready.id);
+      return { id: ready.id, bytes: Math.max(ready.bytes, this.#parts.bytesOf(ready.id)), rehearsals };
     });
   }
 
-  async #rehearse(stock: Stock, making: Making, id: string): Promise<void> {
+  /** How often it was. */
+  async #rehearse(stock: Stock, making: Making, id: string): Promise<number> {
+    const most = stock.rehearsals;
+    let times = 0;
+    // The first time counts most: in a gap between those who ask, it is the turn of the next one.
+    const isOver = () => making.isClaimed || this.#parts.clock.now() - this.#takenAt < READY_QUIET_MS;
     try {
-      for (let times = 0; times < REHEARSALS && !making.isClaimed; times++) {
-        await this.#parts.rehearse(id);
-        // The first time counts most: in a gap, it is the turn of the next one.
-        if (this.#parts.clock.now() - this.#takenAt < READY_QUIET_MS) return;
-      }
+      do await this.#parts.rehearse(id);
+      while (++times < most && !isOver());
     } catch {
       // It is as good a sandbox without.
       stock.canRehearse = false;
     }
+    return times;
   }
 
   /** What comes of `work` is whoever's has claimed it, or goes on the shelf. */

@@ -1,7 +1,7 @@
 /** What is on the shelf of one kind and checkpoint, what is about to be, and how it was asked for. */
 import type { KeptReady, SandboxKind } from "../host.ts";
 import { Demand } from "./demand.ts";
-import { READY_GUESS_BYTES, READY_GUESS_RESTORED_BYTES, READY_REHEARSED_MIN } from "./limits.ts";
+import { READY_GUESS_BYTES, READY_GUESS_RESTORED_BYTES, READY_REHEARSALS, READY_REHEARSED_OFTEN } from "./limits.ts";
 import type { Claim } from "./shares.ts";
 import type { TemplateOnShelf } from "./shelf-report.ts";
 
@@ -14,7 +14,8 @@ export interface Beginning {
 export interface Ready {
   id: string;
   bytes: number;
-  isRehearsed: boolean;
+  /** How often it has run a command. */
+  rehearsals: number;
 }
 
 /** One that is on its way to the shelf. Whoever needs one meanwhile waits for it rather than begin anew. */
@@ -78,11 +79,15 @@ export class Stock {
     return this.ready.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** One that is to be made faster. Of a large stock only some are: it takes memory, and they are taken first. */
+  /** One that is to be made faster. */
   get unrehearsed(): Ready | undefined {
-    const rehearsed = this.ready.filter(({ isRehearsed }) => isRehearsed).length;
-    if (!this.canRehearse || rehearsed >= Math.max(this.floor, READY_REHEARSED_MIN)) return undefined;
-    return this.ready.find(({ isRehearsed }) => !isRehearsed);
+    return this.canRehearse ? this.ready.find(({ rehearsals }) => rehearsals === 0) : undefined;
+  }
+
+  /** How often to do so. The first time counts most, and more of it takes memory: that is for those taken first. */
+  get rehearsals(): number {
+    const often = this.ready.filter(({ rehearsals }) => rehearsals > 1).length;
+    return often < Math.max(this.floor, READY_REHEARSED_OFTEN) ? READY_REHEARSALS : 1;
   }
 
   get target(): number {

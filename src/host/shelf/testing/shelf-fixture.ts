@@ -43,6 +43,7 @@ export class ShelfFixture {
       spare: 0,
       room: () => this.room,
       isBusy: () => false,
+      isBusyNow: () => false,
       processors: 2,
       clock,
       log: { write: (entry) => void entries.push(entry) },
