@@ -101,6 +101,17 @@ test("with hardly one left, they are made however much there is to do", async ()
   expect(f.starts.length).toBe(1);
 });
 
+test("one template that can wait does not keep another waiting", async () => {
+  pool = f.open({ isBusyNow: () => true });
+  const askOther = () => pool.serve({ kind, checkpoint: "c1", owner: "ours" }, () => Promise.resolve("made for it"));
+  await Promise.all([asked(8), askOther(), askOther()]);
+  await f.filled();
+  await f.pass(READY_BURST_MS);
+  await Promise.all([asked(6), askOther()]);
+  await f.pass(READY_REFILL_DELAY_MS);
+  expect(f.starts.map(({ checkpoint }) => checkpoint)).toEqual(["c1"]);
+});
+
 test("rehearsals wait until nobody asks and the machine has little to do", async () => {
   let isBusy = true;
   pool = f.open({ isBusy: () => isBusy });

@@ -248,10 +248,9 @@ export class ReadyPool {
     const needy = stocks.filter(
       (stock) => stock.missing > 0 && stock.retryAt <= now && (isForSpare || stock.size < stock.needed),
     );
-    const [first] = needy.sort((one, other) => fullness(one) - fullness(other));
-    if (first === undefined || !this.#canWait(first, now)) return first;
-    this.#lookIn(READY_REFILL_DELAY_MS);
-    return undefined;
+    const urgent = needy.filter((stock) => !this.#canWait(stock, now));
+    if (urgent.length < needy.length) this.#lookIn(READY_REFILL_DELAY_MS);
+    return urgent.sort((one, other) => fullness(one) - fullness(other))[0];
   }
 
   /** Whether enough are left for those who ask, who need the processors now. */
