@@ -106,11 +106,10 @@ const DUMP: readonly Step[] = [
 ];
 const RESTORE: readonly Step[] = [
   { name: "run folder made", isSeen: (sight) => sight.made("") },
-  { name: "CRIU started", isSeen: (sight) => sight.working("restore") },
+  { name: "CRIU reads", isSeen: (sight) => sight.made("restore.log") },
   { name: "disk mounted", isSeen: (sight) => sight.made("root") },
-  { name: "CRIU works", isSeen: (sight) => sight.made("restore.log") },
+  { name: "CRIU in its cgroup", isSeen: (sight) => sight.working("restore") },
   { name: "plugged in", isSeen: (sight) => sight.plugged() },
-  { name: "CRIU done", isSeen: (sight) => sight.made("pid") },
   { name: "recorded", isSeen: (sight) => sight.made("record.json") },
   { name: "handed over", isSeen: (sight) => sight.made("settings.json") },
 ];

@@ -29,8 +29,8 @@ function find(stage: Stage, victim: Exclude<Victim, "server">): number[] {
           .cgroups()
           .filter((name) => name.endsWith(".dump") || name.endsWith(".restore"))
           .flatMap((name) => stage.processesIn(name))
-          // It is called "criu: dump …" once it has its request.
-          .filter((pid) => parentOf(pid) === stage.server.pid && /\bcriu\b/.test(commandOf(pid)))
+          // It is called "criu: dump …" once it has its request. One that restores is a child of a service.
+          .filter((pid) => isOfServer(stage, parentOf(pid)) && /\bcriu\b/.test(commandOf(pid)))
       );
     case "guest":
       return stage
@@ -38,6 +38,10 @@ function find(stage: Stage, victim: Exclude<Victim, "server">): number[] {
         .flatMap((name) => stage.processesIn(name))
         .filter((pid) => commandOf(pid).startsWith("/.sandlot/bin/guest"));
   }
+}
+
+function isOfServer({ server }: Stage, pid: number): boolean {
+  return pid === server.pid || parentOf(pid) === server.pid;
 }
 
 /** True while a process of this kind works. */

@@ -15,6 +15,19 @@ test("a request names the folder, and that there is no descriptor of it", () => 
   );
 });
 
+test("what one without a command line is to restore is in its request", () => {
+  const text = (words: string) =>
+    `${Buffer.from([words.length]).toString("hex")} ${Buffer.from(words).toString("hex")}`;
+  const given = { config: "/c", workDescriptor: 7, log: "l", root: "/r", cgroup: "/g", external: ["a:b", "c:d"] };
+  const sent = criuRequest("restore", { images: "/i", logLevel: 1, restore: given }).toString("hex");
+  const fields = [
+    "40 01 9002 03",
+    `52 ${text("l")} 6a ${text("/r")} 8801 07 ca01 04 12 ${text("/g")}`,
+    `aa02 ${text("a:b")} aa02 ${text("c:d")} 9a03 ${text("/c")}`,
+  ];
+  expect(sent).toContain(fields.join("").replaceAll(" ", ""));
+});
+
 test("after a stage it goes on, or fails", () => {
   expect(afterStage(true)).toEqual(hex("08 06 18 01"));
   expect(afterStage(false)).toEqual(hex("08 06 18 00"));

@@ -17,9 +17,21 @@ const REQUEST_GO_ON = 3;
 /** of its options, */
 const IMAGES_DESCRIPTOR = 1;
 const PID = 2;
+const FILE_LOCKS = 8;
 const LOG_LEVEL = 9;
+const LOG_FILE = 10;
 const TELL_STAGES = 12;
+const ROOT = 13;
+const WORK_DESCRIPTOR = 17;
+const CGROUP_ROOT = 25;
+const CGROUPS_MODE = 34;
+const EXTERNAL = 37;
+const CONFIG_FILE = 51;
 const IMAGES_FOLDER = 68;
+/** of the cgroup to restore in, */
+const CGROUP_PATH = 2;
+/** Of what is to be restored of cgroups: what is not there yet. */
+const CGROUPS_SOFT = 3;
 /** of an answer, and of what it says about a stage or of what was restored. */
 const ANSWER_KIND = 1;
 const ANSWER_SUCCESS = 2;
@@ -38,18 +50,47 @@ interface CriuOptions {
   logLevel: number;
   /** Of the first process to write. */
   pid?: number;
+  restore?: RestoreOptions;
 }
 
-/** All other options are in its command line. */
-export function criuRequest(work: CriuWork, { images, logLevel, pid }: CriuOptions): Buffer {
+/** For one that has no command line of its own. */
+interface RestoreOptions {
+  /** Of the file with all other options. */
+  config: string;
+  /** Of the folder that it works in, for who sends the request. */
+  workDescriptor: number;
+  /** In that folder. */
+  log: string;
+  root: string;
+  cgroup: string;
+  /** What is not in the image, and where it is found. */
+  external: readonly string[];
+}
+
+/** For a dump, all other options are in its command line. */
+export function criuRequest(work: CriuWork, { images, logLevel, pid, restore }: CriuOptions): Buffer {
   const options = Buffer.concat([
     encodeField(IMAGES_DESCRIPTOR, NO_DESCRIPTOR),
     ...(pid === undefined ? [] : [encodeField(PID, pid)]),
     encodeField(LOG_LEVEL, logLevel),
     encodeField(TELL_STAGES, 1),
+    ...(restore === undefined ? [] : restoreFields(restore)),
     encodeField(IMAGES_FOLDER, Buffer.from(images)),
   ]);
   return Buffer.concat([encodeField(REQUEST_KIND, KIND[work]), encodeField(REQUEST_OPTIONS, options)]);
+}
+
+function restoreFields({ config, workDescriptor, log, root, cgroup, external }: RestoreOptions): Buffer[] {
+  return [
+    encodeField(FILE_LOCKS, 1),
+    encodeField(CGROUPS_MODE, CGROUPS_SOFT),
+    encodeField(LOG_FILE, Buffer.from(log)),
+    encodeField(ROOT, Buffer.from(root)),
+    encodeField(WORK_DESCRIPTOR, workDescriptor),
+    encodeField(CGROUP_ROOT, encodeField(CGROUP_PATH, Buffer.from(cgroup))),
+    ...external.map((each) => encodeField(EXTERNAL, Buffer.from(each))),
+    encodeField(CONFIG_FILE, Buffer.from(config)),
+  ];
 }
 
 /** The word after a stage. */

@@ -1,6 +1,8 @@
 /** The talk with a CRIU that was started, played by a program that says what CRIU would. */
 import { expect, test } from "bun:test";
+import { closeSync } from "node:fs";
 import { join } from "node:path";
+import { socketPair } from "../../system/syscalls.ts";
 import { criuRequest } from "./criu-messages.ts";
 import { CriuProcess } from "./criu-process.ts";
 
@@ -77,4 +79,28 @@ test("one that nobody asked for anything ends when it is not needed", async () =
 test("one that cannot be started is an error", async () => {
   await using criu = await CriuProcess.start(["/no/such/criu"], {});
   await expect(criu.do(REQUEST, {})).rejects.toThrow("/no/such/criu");
+});
+
+test.each([
+  ["restores", true],
+  ["ends", false],
+])("of one that a service forked for us, which %s, nobody tells more than it says itself", async (part, success) => {
+  const [own, theirs] = socketPair();
+  const forked = Bun.spawn([...PLAYED, part, "swrk", "0"], { stdin: theirs });
+  closeSync(theirs);
+  const ends: boolean[] = [];
+  await using criu = await CriuProcess.served(own, async (well) => void ends.push(well));
+  const done = await criu.do(REQUEST, {});
+  expect(done).toEqual(success ? { success, pid: 4242 } : { success, exitCode: 1, reason: undefined });
+  await forked.exited;
+  await criu.ended;
+  expect(ends).toEqual([success]);
+});
+
+test("one that is hung up on has failed", async () => {
+  const [own, theirs] = socketPair();
+  await using criu = await CriuProcess.served(own, async () => undefined);
+  setTimeout(() => criu.hangUp(), 1);
+  expect(await criu.do(REQUEST, {})).toMatchObject({ success: false });
+  closeSync(theirs);
 });

@@ -1,7 +1,7 @@
 /**
- * A CRIU that was started and waits for its request, which goes over a socket. It can be started while what it is to
- * work on is still being made. CRIU could start a script at each stage of its work instead, which would cost more than
- * most of that work.
+ * A CRIU that waits for its request, which goes over a socket: one that was started, or that a service forked. It can
+ * be there while what it is to work on is still being made. CRIU could start a script at each stage of its work
+ * instead, which would cost more than most of that work.
  *
  * When the server is killed the socket is closed: CRIU fails at the next stage, and clears away after itself.
  */
@@ -22,7 +22,8 @@ type CommandOptions = Omit<NonNullable<Parameters<typeof attempt>[1]>, "stdin">;
 
 export class CriuProcess implements AsyncDisposable {
   readonly #socket: Bun.Socket;
-  readonly #ended: ReturnType<typeof attempt>;
+  /** With its exit code. */
+  readonly #ended: Promise<number>;
   readonly #succeeded = Promise.withResolvers<void>();
   #stages: Stages = {};
   /** Never rejects. */
@@ -31,7 +32,7 @@ export class CriuProcess implements AsyncDisposable {
   #hasSucceeded = false;
   #reason: unknown;
 
-  private constructor(socket: Bun.Socket, ended: ReturnType<typeof attempt>) {
+  private constructor(socket: Bun.Socket, ended: Promise<number>) {
     this.#socket = socket;
     this.#ended = ended;
   }
@@ -39,18 +40,39 @@ export class CriuProcess implements AsyncDisposable {
   /** The command line without the word for what to do. */
   static async start(argv: readonly string[], options: CommandOptions): Promise<CriuProcess> {
     const [own, theirs] = socketPair();
+    const ended = attempt([...argv, "swrk", "0"], { ...options, stdin: theirs }).then(({ exitCode }) => exitCode);
+    closeSync(theirs);
+    return await CriuProcess.#over(own, () => ended);
+  }
+
+  /**
+   * The one at the other end of this socket. Nobody tells its exit code: it has ended when its end is closed, and well
+   * if it had said so before. `onEnd` is part of its end.
+   */
+  static async served(fd: number, onEnd: (success: boolean) => Promise<void>): Promise<CriuProcess> {
+    const served = await CriuProcess.#over(fd, async (closed) => {
+      await closed;
+      const success = served.#hasSucceeded;
+      await onEnd(success);
+      return success ? 0 : 1;
+    });
+    return served;
+  }
+
+  static async #over(fd: number, endOf: (closed: Promise<void>) => Promise<number>): Promise<CriuProcess> {
     // Nothing is heard before it is asked for something.
     let hear: (message: Buffer) => void = () => undefined;
-    const ended = attempt([...argv, "swrk", "0"], { ...options, stdin: theirs });
-    closeSync(theirs);
+    const closed = Promise.withResolvers<void>();
+    const ended = endOf(closed.promise);
     // Whoever asks for it hears of it.
     ended.catch(() => undefined);
     const ours: Bun.FdSocketOptions = {
-      fd: own,
+      fd,
       socket: {
         // It says one thing at a time, and waits for the answer.
         data: (_socket, message) => hear(Buffer.from(message)),
         error: () => undefined,
+        close: () => closed.resolve(),
       },
     };
     // Bun takes this; its types have it, but not here.
@@ -67,10 +89,7 @@ export class CriuProcess implements AsyncDisposable {
   async do(request: Buffer, stages: Stages): Promise<Outcome> {
     this.#stages = stages;
     this.#say(request);
-    const exitCode = await Promise.race([
-      this.#succeeded.promise.then(() => 0),
-      this.#ended.then((end) => end.exitCode),
-    ]);
+    const exitCode = await Promise.race([this.#succeeded.promise.then(() => 0), this.#ended]);
     return exitCode === 0 ? { success: true, pid: this.#pid } : { success: false, exitCode, reason: this.#reason };
   }
 
@@ -86,6 +105,11 @@ export class CriuProcess implements AsyncDisposable {
     // What it may have said at last is heard by nobody.
     this.#stages = {};
     await Promise.all(this.#beside);
+  }
+
+  /** Nothing more is heard of it, whether it is still there or not. */
+  hangUp(): void {
+    this.#socket.terminate();
   }
 
   /** Resolves when nothing is left of it. */

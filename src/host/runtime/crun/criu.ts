@@ -2,13 +2,14 @@
  * CRIU, called directly: it writes the processes and the memory of a stopped sandbox into a folder, and makes them
  * again from it. Each call runs in a cgroup of its own, so that what a killed server left under way is found by name.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { rmdir, writeFile } from "node:fs/promises";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { described, stderrLog } from "../../../work/log.ts";
+import { isRecording, noteUse } from "../../../work/steps.ts";
 import { namedTrees } from "../../cgroup/cgroups.ts";
 import { beginToFreeze, freezerOf, processesBelow, thaw } from "../../cgroup/freezer.ts";
 import { removeCgroups } from "../../cgroup/removal.ts";
@@ -16,6 +17,7 @@ import { CRIU_AFTERMATH_MS, DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_
 import { attempt, MINIMAL_ENV, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { TAKE_USUAL_SCORE } from "../../system/oom-score.ts";
+import { overloaded } from "../../system/overload.ts";
 import { endTcpRepair } from "../../system/tcp-repair.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
 import type { OutsideMount } from "../runtime.ts";
@@ -25,6 +27,7 @@ import { explain } from "./criu-complaint.ts";
 import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
 import { criuRequest } from "./criu-messages.ts";
 import { CriuProcess } from "./criu-process.ts";
+import { CriuService } from "./criu-service.ts";
 import { rememberKernelFacts } from "./kernel-facts.ts";
 import { StallWatch } from "./stall-watch.ts";
 
@@ -33,6 +36,7 @@ const LOCKS_IMAGE = "filelocks.img";
 /** How much CRIU writes into its log. */
 /** In the folder of the sandbox, written while it is. */
 export const DUMP_LOG = "dump.log";
+const RESTORE_LOG = "restore.log";
 const QUIET = 1;
 const TALKATIVE = 4;
 /** What a shell calls a command that ended by a signal. */
@@ -44,19 +48,23 @@ const NO_SIGNAL_ON_LIMIT = "trap '' 25; ";
 /** CRIU that runs out of memory is not to be the one that is ended for it; not everywhere may this be said. */
 const SHIELD = "{ echo -1000 > /proc/self/oom_score_adj; } 2> /dev/null || true";
 
+/** For the one in a cgroup that is to go. */
+const REMOVE_WAIT_MAX_MS = 500;
+
 /** What CRIU restores would have the niceness of the server, where somebody gave it one. */
 const ORDINARY_NICENESS = getPriority() === 0 ? "" : "renice -n 0 -p $$ > /dev/null; ";
 
 /**
  * Stages of CRIU's work at which we have some. Of a dump: no process is stopped yet, and everything is written. Of a
  * restore: the image is read and nothing is made, namespaces are there and nothing is in them, and there are mounts in
- * them but no socket.
+ * them but no socket, and all of it runs.
  */
 const NOTHING_STOPPED = "pre-dump";
 const WRITTEN = "post-dump";
 const IMAGE_READ = "pre-restore";
 const NAMESPACES_MADE = "setup-namespaces";
 const MOUNTS_MADE = "post-setup-namespaces";
+const RUNNING = "post-resume";
 
 interface Dump {
   id: string;
@@ -92,6 +100,8 @@ interface Restore {
 
 export class Criu {
   readonly #config: string;
+  /** For images whose filesystems in memory are simple, and for others. */
+  readonly #services: Readonly<Record<"simple" | "any", CriuService>>;
   /** Those that are not gone yet, by the cgroup that they work in. */
   readonly #ending = new Map<string, Promise<unknown>>();
 
@@ -102,6 +112,12 @@ export class Criu {
   ) {
     this.#config = join(data.runFolder, CRIU_CONFIG_FILE);
     writeFileSync(this.#config, criuConfig(), { mode: 0o644 });
+    const before = NO_SIGNAL_ON_LOSS + TAKE_USUAL_SCORE + ORDINARY_NICENESS;
+    const options = { command: toolbox.criu, before, folder: join(data.runFolder, "criu") };
+    this.#services = {
+      simple: new CriuService({ ...options, name: "simple", programs: toolbox.simpleBinFolder }),
+      any: new CriuService({ ...options, name: "any", programs: toolbox.binFolder }),
+    };
   }
 
   static async open(toolbox: Toolbox, data: DataFolder): Promise<Criu> {
@@ -150,20 +166,12 @@ export class Criu {
 
   /** `whileLoaded` is done before a process is stopped, while CRIU gets ready. */
   async #dump({ id, pid, cgroup, images, ...dump }: Dump, logLevel: number, whileLoaded?: () => Promise<void>) {
-    const strays = toolCgroup(this.data, id, "dump");
-    const { started, entered } = await this.#start(
-      id,
-      "dump",
-      dump.timeoutMs,
-      [strays],
-      [
-        "--leave-running",
-        "--ghost-limit",
-        String(DELETED_FILE_MAX_BYTES),
-        ...this.#settings(dump.folder, DUMP_LOG),
-        ...dump.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]),
-      ],
-    );
+    const files = ["--work-dir", dump.folder, "--log-file", DUMP_LOG, "--config", this.#config];
+    const bounds = ["--ghost-limit", String(DELETED_FILE_MAX_BYTES)];
+    const mounts = dump.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]);
+    const kept = ["--leave-running", "--file-locks", "--manage-cgroups=soft"];
+    const args = [...kept, ...bounds, ...files, ...mounts];
+    const { started, entered } = await this.#startDump(id, dump.timeoutMs, args);
     await using criu = started;
     await whileLoaded?.();
     return await criu.do(criuRequest("dump", { images, logLevel, pid }), {
@@ -186,101 +194,134 @@ export class Criu {
   }
 
   /** Answers the host pid of the first process, which runs already. */
-  async restore(restore: Restore): Promise<number> {
-    const pidFile = join(restore.folder, "pid");
-    // CRIU writes no file that is there, such as crun's.
-    rmSync(pidFile, { force: true });
-    const strays = [toolCgroup(this.data, restore.id, "restore"), restore.cgroup];
-    const args = [
-      "--pidfile",
-      pidFile,
-      "--root",
-      restore.root,
-      "--cgroup-root",
-      restore.cgroup,
-      ...this.#settings(restore.folder, "restore.log"),
-      ...restore.mounts.flatMap(({ inside, outside }) => ["--external", `mnt[${inside}]:${outside}`]),
-    ];
-    const { binFolder, simpleBinFolder } = this.toolbox;
-    const programs = restore.simpleTmpfs ? simpleBinFolder : binFolder;
-    const { started, entered } = await this.#start(restore.id, "restore", RESTORE_MS, strays, args, programs);
+  async restore({ id, folder, cgroup, ...restore }: Restore): Promise<number> {
+    const place = await this.#place(id, "restore");
+    // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all
+    // below that.
+    const homes = namedTrees().map((tree) => join(tree, this.data.cgroup, id));
+    for (const home of homes) mkdirSync(home, { recursive: true });
+    const strays = [toolCgroup(this.data, id, "restore"), cgroup];
+    const end = () => Promise.all(strays.map((each) => removeCgroups(each)));
+    const service = await this.#services[restore.simpleTmpfs ? "simple" : "any"].connect();
+    const started = await CriuProcess.served(service.fd, async (success) => {
+      if (!success) await end();
+      await removeEmpty(place);
+    });
+    this.#noteEnd(place, started);
     await using criu = started;
     const images = await restore.images;
-    let stalled = false;
-    using watch = new StallWatch(strays, RESTORE_STALLED_MS, () => {
-      stalled = true;
-      for (const cgroup of strays) {
-        removeCgroups(cgroup).catch((error) =>
-          stderrLog.write({ level: "error", event: "a restore that stood still goes on", error: described(error) }),
-        );
-      }
+    let worker: number | undefined;
+    let givenUp: Fault | "stalled" | undefined;
+    const giveUp = (why: Fault | "stalled" | undefined) => {
+      givenUp = why;
+      end().catch((error) =>
+        stderrLog.write({ level: "error", event: "a restore that was given up goes on", error: described(error) }),
+      );
+      // One that has not been found yet is in neither of them.
+      if (worker === undefined) criu.hangUp();
+    };
+    using watch = new StallWatch(strays, RESTORE_STALLED_MS, {
+      stalled: () => giveUp("stalled"),
+      // It was killed. What it has forked holds its socket open, and would wait for it.
+      hasEnded: () => worker !== undefined && !existsSync(`/proc/${worker}`),
+      ended: () => giveUp(undefined),
     });
+    const late = setTimeout(() => giveUp(overloaded(`CRIU restore did not end within ${RESTORE_MS} ms`)), RESTORE_MS);
+    const workFolder = openSync(folder, "r");
     let plugged: Promise<void> | undefined;
-    const done = await criu.do(criuRequest("restore", { images, logLevel: QUIET }), {
-      [IMAGE_READ]: () => watch.during(() => Promise.all([restore.prepared, entered])),
-      // Beside the mounts.
-      [NAMESPACES_MADE]: async (pid) => {
-        plugged = restore.plug(pid);
-        criu.beside(plugged);
-      },
-      [MOUNTS_MADE]: () => watch.during(async () => plugged),
-    });
-    if (done.success) return done.pid;
-    // Who was kept waiting in vain hears why.
-    await restore.prepared;
-    if (stalled && restore.shared && existsSync(join(images, LOCKS_IMAGE))) throw lockedByAnother();
-    if (stalled) throw new Fault(500, `CRIU stood still for ${RESTORE_STALLED_MS} ms while it restored ${restore.id}`);
-    const log = readToolLog(join(restore.folder, "restore.log")).trim().slice(-2000);
-    const failure = done.reason === undefined ? "" : `${described(done.reason)}\n`;
-    throw new Fault(500, `CRIU could not restore ${restore.id}: ${failure}${log}`, { cause: done.reason });
-  }
-
-  #settings(work: string, log: string): string[] {
-    const files = ["--work-dir", work, "--log-file", log, "--config", this.#config];
-    return [...files, "--file-locks", "--manage-cgroups=soft"];
+    try {
+      const external = restore.mounts.map(({ inside, outside }) => `mnt[${inside}]:${outside}`);
+      const given = { config: this.#config, workDescriptor: workFolder, log: RESTORE_LOG, external };
+      const options = { ...given, root: restore.root, cgroup };
+      const done = await criu.do(criuRequest("restore", { images, logLevel: QUIET, restore: options }), {
+        [IMAGE_READ]: () => {
+          worker = service.pidIn(folder);
+          const entered = enter(worker, [place, ...homes]);
+          return watch.during(() => Promise.all([restore.prepared, entered]));
+        },
+        // Beside the mounts.
+        [NAMESPACES_MADE]: async (pid) => {
+          plugged = restore.plug(pid);
+          criu.beside(plugged);
+        },
+        [MOUNTS_MADE]: () => watch.during(async () => plugged),
+        [RUNNING]: async () => noteWorker(worker),
+      });
+      if (done.success) return done.pid;
+      // Who was kept waiting in vain hears why.
+      await restore.prepared;
+      if (givenUp instanceof Fault) throw givenUp;
+      if (givenUp === "stalled" && restore.shared && existsSync(join(images, LOCKS_IMAGE))) throw lockedByAnother();
+      if (givenUp === "stalled")
+        throw new Fault(500, `CRIU stood still for ${RESTORE_STALLED_MS} ms while it restored ${id}`);
+      const log = readToolLog(join(folder, RESTORE_LOG)).trim().slice(-2000);
+      const failure = done.reason === undefined ? "" : `${described(done.reason)}\n`;
+      throw new Fault(500, `CRIU could not restore ${id}: ${failure}${log}`, { cause: done.reason });
+    } finally {
+      clearTimeout(late);
+      closeSync(workFolder);
+    }
   }
 
   /**
-   * `strays` are the cgroups of what a failed CRIU leaves, which would wait for it forever. When `entered` resolves it
-   * is in its own. The kernel takes ten milliseconds for the first such move after a while without any, in which CRIU
-   * is loaded and reads; if the server is killed before, it has not begun with anything, and ends. What it starts by a
-   * plain name it finds in `programs` first.
+   * What CRIU makes for a dump is not in its own cgroup. When `entered` resolves it is. The kernel takes ten
+   * milliseconds for the first such move after a while without any, in which CRIU is loaded and reads; if the server is
+   * killed before, it has not begun with anything, and ends.
    */
-  async #start(
-    id: string,
-    action: ToolAction,
-    timeoutMs: number,
-    strays: string[],
-    args: string[],
-    programs = this.toolbox.binFolder,
-  ) {
-    const place = freezerOf(toolCgroup(this.data, id, action));
-    // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all
-    // below that.
-    const homes = action === "restore" ? namedTrees().map((tree) => join(tree, this.data.cgroup, id)) : [];
-    // The one before takes its cgroup with it.
-    await this.#ending.get(place);
-    for (const folder of [place, ...homes]) mkdirSync(folder, { recursive: true });
-    const shield = action === "dump" ? `${SHIELD}; ${NO_SIGNAL_ON_LIMIT}` : TAKE_USUAL_SCORE + ORDINARY_NICENESS;
-    const first = ["/bin/sh", "-c", `${NO_SIGNAL_ON_LOSS}${shield}exec "$@"`, "sh"];
+  async #startDump(id: string, timeoutMs: number, args: string[]) {
+    const place = await this.#place(id, "dump");
+    const first = ["/bin/sh", "-c", `${NO_SIGNAL_ON_LOSS}${SHIELD}; ${NO_SIGNAL_ON_LIMIT}exec "$@"`, "sh"];
     let entered: Promise<void> | undefined;
     const onStart = (pid: number) => {
-      entered = enter(pid, [place, ...homes]);
+      entered = enter(pid, [place]);
       // Whoever waits for it hears of it.
       entered.catch(() => undefined);
     };
     const onExit = async (exitCode: number) => {
-      if (exitCode !== 0) await Promise.all(strays.map((cgroup) => removeCgroups(cgroup)));
-      // Refused while something of it still runs; then the next start finds it.
-      await rmdir(place).catch(() => undefined);
+      if (exitCode !== 0) await removeCgroups(toolCgroup(this.data, id, "dump"));
+      await removeEmpty(place);
     };
-    const env = { ...MINIMAL_ENV, PATH: `${programs}:${MINIMAL_ENV.PATH}` };
-    const options = { timeoutMs, name: `CRIU ${action}`, env, onStart, onExit };
+    const env = { ...MINIMAL_ENV, PATH: `${this.toolbox.binFolder}:${MINIMAL_ENV.PATH}` };
+    const options = { timeoutMs, name: "CRIU dump", env, onStart, onExit };
     const started = await CriuProcess.start([...first, ...this.toolbox.criu, ...args], options);
-    const ended = started.ended.then(() => this.#ending.delete(place));
-    this.#ending.set(place, ended);
+    this.#noteEnd(place, started);
     return { started, entered };
   }
+
+  /** The folder of the cgroup that it works in. */
+  async #place(id: string, action: ToolAction): Promise<string> {
+    const place = freezerOf(toolCgroup(this.data, id, action));
+    // The one before takes its cgroup with it.
+    await this.#ending.get(place);
+    mkdirSync(place, { recursive: true });
+    return place;
+  }
+
+  #noteEnd(place: string, criu: CriuProcess): void {
+    this.#ending.set(
+      place,
+      criu.ended.then(() => this.#ending.delete(place)),
+    );
+  }
+}
+
+/** One that has said that it is done is there for a moment longer. What stays is found by the next start. */
+async function removeEmpty(place: string): Promise<void> {
+  for (let waitMs = 1; waitMs < REMOVE_WAIT_MAX_MS; waitMs *= 2) {
+    const isGone = await rmdir(place).then(
+      () => true,
+      () => !existsSync(place),
+    );
+    if (isGone) return;
+    await Bun.sleep(waitMs);
+  }
+}
+
+/** Of one that nobody has started, and whose end nobody hears of: what it has used by now. */
+function noteWorker(pid: number | undefined): void {
+  if (!isRecording() || pid === undefined) return;
+  const [nanoseconds] = readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ");
+  noteUse("helpers", Number(nanoseconds) / 1e6);
 }
 
 /** Moves a process into these cgroups. Not on this thread: the kernel may take its time. */

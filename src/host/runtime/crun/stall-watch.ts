@@ -7,7 +7,14 @@ import { join } from "node:path";
 import { freezerOf } from "../../cgroup/freezer.ts";
 import { STALL_CHECK_MS } from "../../limits.ts";
 
-/** `onStall` is called once, when nothing has moved for so long. */
+interface Watched {
+  /** Called once, when nothing has moved for so long. */
+  stalled(): void;
+  /** Whether the one that all others wait for is not there any more. Then `ended` is called, once, and no other. */
+  hasEnded(): boolean;
+  ended(): void;
+}
+
 export class StallWatch implements Disposable {
   readonly #timer: Timer;
   #seen = "";
@@ -15,14 +22,19 @@ export class StallWatch implements Disposable {
   /** How much goes on elsewhere that is waited for. */
   #elsewhere = 0;
 
-  constructor(cgroups: readonly string[], stalledMs: number, onStall: () => void) {
+  constructor(cgroups: readonly string[], stalledMs: number, watched: Watched) {
     this.#timer = setInterval(() => {
+      if (watched.hasEnded()) {
+        clearInterval(this.#timer);
+        watched.ended();
+        return;
+      }
       const now = cgroups.flatMap(doings).join(" ");
       if (now !== this.#seen || this.#elsewhere > 0) this.#since = performance.now();
       this.#seen = now;
       if (performance.now() - this.#since < stalledMs) return;
       clearInterval(this.#timer);
-      onStall();
+      watched.stalled();
     }, STALL_CHECK_MS);
   }
 

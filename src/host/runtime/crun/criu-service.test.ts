@@ -1,0 +1,89 @@
+/** The CRIU that stays, played by a program that forks as it does. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CriuService } from "./criu-service.ts";
+import { PLAYED_SERVICE } from "./testing/played-service.ts";
+import { talkTo } from "./testing/talk.ts";
+
+const PROGRAM = join(import.meta.dir, "testing/service-program.ts");
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "sandlot-service-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const played = (program = PLAYED_SERVICE) =>
+  new CriuService({
+    command: ["python3", "-c", program],
+    before: "",
+    folder: join(folder, "sockets"),
+    name: "played",
+    programs: folder,
+  });
+
+function madeFolder(name: string): string {
+  mkdirSync(join(folder, name));
+  return join(folder, name);
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await Bun.sleep(5);
+}
+
+test("each who connects has one of its own, which is found by the folder that it works in", async () => {
+  const service = played();
+  const [here, there] = [madeFolder("here"), madeFolder("there")];
+  const both = await Promise.all([service.connect(), service.connect()]);
+  const [first, second] = await Promise.all(both.map(({ fd }) => talkTo(fd)));
+  expect(() => both[0]?.pidIn(here)).toThrow("no CRIU is at work");
+  const pids = [await first?.ask(here), await second?.ask(there)];
+  expect(both.map(({ pidIn }) => [String(pidIn(here)), String(pidIn(there))])).toEqual([pids, pids] as string[][]);
+  first?.end();
+  await until(() => !existsSync(`/proc/${pids[0]}`));
+  expect(() => both[0]?.pidIn(here)).toThrow("no CRIU is at work");
+  expect(String(both[0]?.pidIn(there))).toBe(pids[1] ?? "");
+  second?.end();
+});
+
+test("nobody but root and the server reaches its socket, to which everybody may write", async () => {
+  (await talkTo((await played().connect()).fd)).end();
+  expect(statSync(join(folder, "sockets")).mode & 0o777).toBe(0o700);
+});
+
+test("one that was killed is started again, and those that it had forked go on", async () => {
+  const service = played();
+  const [before, after] = [madeFolder("before"), madeFolder("after")];
+  const one = await service.connect();
+  const talk = await talkTo(one.fd);
+  const worker = await talk.ask(before);
+  const killed = parentOf(worker);
+  process.kill(killed, "SIGKILL");
+  await until(() => !existsSync(`/proc/${killed}`));
+  const other = await service.connect();
+  const next = await talkTo(other.fd);
+  expect(await next.ask(after)).toBe(String(other.pidIn(after)));
+  expect(existsSync(`/proc/${worker}`)).toBe(true);
+  talk.end();
+  next.end();
+});
+
+test("one that ends at once is an error, for each who comes", async () => {
+  const service = played("raise SystemExit(1)");
+  for (let tries = 0; tries < 2; tries++) await expect(service.connect()).rejects.toThrow("ended before");
+});
+
+test("it ends with who started it, however that ends", async () => {
+  const starter = Bun.spawn([process.execPath, PROGRAM, folder], { stdout: "pipe" });
+  const { value } = await starter.stdout.getReader().read();
+  const service = Number(new TextDecoder().decode(value));
+  expect(existsSync(`/proc/${service}`)).toBe(true);
+  starter.kill("SIGKILL");
+  await until(() => !existsSync(`/proc/${service}`));
+});
+
+function parentOf(pid: string): number {
+  return Number(/^PPid:\s*(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
+}

@@ -1,0 +1,23 @@
+/**
+ * A service as CRIU is one, played: what it forks for each who connects goes to the folder that it is told, says its
+ * number, and stays until it is told to end. In Python, for Bun cannot fork.
+ */
+export const PLAYED_SERVICE = `
+import os, signal, socket, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+address = sys.argv[sys.argv.index("--address") + 1]
+if os.path.exists(address): os.unlink(address)
+lobby = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+print("a warning, as CRIU has some", flush=True)
+lobby.bind(address)
+lobby.listen()
+os.write(int(sys.argv[sys.argv.index("--status-fd") + 1]), b"\\0")
+while True:
+    talk, _ = lobby.accept()
+    if os.fork() == 0:
+        os.chdir(talk.recv(4096))
+        talk.send(str(os.getpid()).encode())
+        talk.recv(1)
+        os._exit(0)
+    talk.close()
+`;
