@@ -21,7 +21,11 @@ export const OUTPUT_GATHER_MS = 1;
 export const PIPE_LARGE_BYTES = 1024 * 1024;
 export const PIPES_LARGE_MAX = 16;
 /** So much of it is read at once. Pieces of output that wait for a listener are sent together up to this size. */
-export const OUTPUT_TOGETHER_MAX_BYTES = 512 * 1024;
+export const OUTPUT_TOGETHER_MAX_BYTES = 1024 * 1024;
+/** The memory that so much is read into is kept for the next read, of so many processes at once, for so long. */
+export const LENT_MEMORY_BYTES = OUTPUT_TOGETHER_MAX_BYTES;
+export const LENT_MEMORY_KEPT_MAX = 2;
+export const LENT_MEMORY_KEPT_MS = 500;
 /** The memory that longer ones are written to is kept for the next. */
 export const ENVELOPES_KEPT_MIN_BYTES = 32 * 1024;
 /** It is let go when none was written for so long: a stream may be silent for hours. */

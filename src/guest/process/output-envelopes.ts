@@ -85,9 +85,8 @@ function jsonStart(kind: OutputKind): string {
 }
 
 function writeJson(out: Buffer, start: number, { kind, bytes }: OutputPiece): number {
-  const base64 = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64");
   let at = start + out.write(jsonStart(kind), start, "latin1");
-  at += out.write(base64, at, "latin1");
+  at += out.write(bytes.toBase64(), at, "latin1");
   return at + out.write(JSON_END, at, "latin1");
 }
 

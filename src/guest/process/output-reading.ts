@@ -5,6 +5,7 @@
  */
 import { readSync } from "node:fs";
 import { OUTPUT_GATHER_MS, OUTPUT_READ_BYTES, OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
+import { giveBack, lendMemory } from "../system/lent-memory.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import { ReadingPace } from "./reading-pace.ts";
 import { waitingInPipe } from "./system-calls.ts";
@@ -69,12 +70,12 @@ async function readFlow(fd: number, take: Take, pace: ReadingPace, isShared: () 
   }
 }
 
-/** Of a whole buffer, if that is what was there: memory that can be freed by hand. */
 function readNow(fd: number, bytes: number): Uint8Array | undefined {
-  const buffer = Buffer.allocUnsafeSlow(bytes);
+  const buffer = lendMemory(bytes);
   try {
-    return buffer.subarray(0, readSync(fd, buffer));
+    return buffer.subarray(0, readSync(fd, buffer, 0, bytes, null));
   } catch (thrown) {
+    giveBack(buffer);
     // The process itself may open its output and read from it.
     if (systemCode(thrown) === "EAGAIN") return undefined;
     throw thrown;

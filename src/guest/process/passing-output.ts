@@ -1,6 +1,6 @@
 /** Output on its way from a listener to the client's stream. */
 import type { Shortcut } from "../rpc/shortcut.ts";
-import { discard } from "../system/garbage.ts";
+import { giveBack } from "../system/lent-memory.ts";
 import { EnvelopeWriter } from "./output-envelopes.ts";
 import type { Subscription } from "./subscription.ts";
 
@@ -21,7 +21,7 @@ export function passOutputBy(subscription: Subscription, shortcut: Shortcut): vo
     const pieces = subscription.takeOutput();
     if (pieces.length === 0) return undefined;
     const envelopes = writer.write(pieces, shortcut.codec);
-    for (const { whole } of pieces) if (whole !== undefined) discard(whole);
+    for (const { whole } of pieces) if (whole !== undefined) giveBack(whole);
     return envelopes;
   });
 }
