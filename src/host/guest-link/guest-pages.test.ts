@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Mounts } from "../mount/mounts.ts";
@@ -26,6 +26,15 @@ test("a guest stays in memory until it is let go, also when its folder has gone"
   expect(isMapped(second)).toBe(false);
   await pages.hold(second);
   expect(isMapped(second)).toBe(true);
+});
+
+test("it is read in huge pages where the kernel has them, and locked", async () => {
+  const guest = guestIn("third");
+  await new GuestPages(mounts).hold(guest);
+  const mapped = readFileSync("/proc/self/smaps", "utf8").split(`${guest}/bin/file`)[1] ?? "";
+  const flags = /^VmFlags: (.*)$/m.exec(mapped)?.[1]?.trim().split(" ") ?? [];
+  expect(flags).toContain("lo");
+  if (existsSync("/sys/kernel/mm/transparent_hugepage")) expect(flags).toContain("hg");
 });
 
 function guestIn(name: string): string {

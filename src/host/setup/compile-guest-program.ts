@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import { GUEST_PROGRAM } from "./guest-sources.ts";
+import { layOutForHugePages } from "./huge-page-layout.ts";
 import { plainDescriptors } from "./plain-descriptors.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
@@ -31,3 +32,4 @@ await Bun.build({
   },
   plugins: [plainDescriptors],
 });
+await layOutForHugePages(outfile);

@@ -18,6 +18,7 @@ const libc = onFirstUse({
     args: [FFIType.ptr, FFIType.u64, FFIType.i32, FFIType.i32, FFIType.i32, FFIType.i64],
     returns: FFIType.i64,
   },
+  madvise: { args: [FFIType.i64, FFIType.u64, FFIType.i32], returns: FFIType.i32 },
   mlock: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   munmap: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   lgetxattr: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
@@ -56,7 +57,8 @@ const FICLONE = 0x40049409n;
 const LO_FLAGS_AUTOCLEAR = 4;
 const PROT_READ = 1;
 const MAP_SHARED = 1;
-const MAP_POPULATE = 0x8000;
+const MADV_HUGEPAGE = 14;
+const MADV_POPULATE_READ = 22;
 
 /** Throws a Fault that names the call, with the kernel's reason as its cause. */
 function failed(call: string, number = errorNumber()): never {
@@ -148,16 +150,19 @@ export function reflink(source: string, target: string): boolean {
 const heldInMemory = new Map<string, { at: bigint; size: number }[]>();
 
 /**
- * Reads a file into memory and keeps it there until this process ends, or lets go of it. False: it has been read, but
- * may be dropped again, for the machine does not let us lock so much.
+ * Reads a file into memory, in pieces of a huge page where its file system has these, and keeps it there until this
+ * process ends, or lets go of it. False: it has been read, but may be dropped again, for the machine does not let us
+ * lock so much.
  */
 export function holdInMemory(path: string): boolean {
   const fd = openSync(path, "r");
   try {
     const { size } = fstatSync(fd);
     if (size === 0) return true;
-    const at = libc().mmap(null, BigInt(size), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0n);
+    const at = libc().mmap(null, BigInt(size), PROT_READ, MAP_SHARED, fd, 0n);
     if (at === -1n) failed(`mapping ${path}`);
+    // Whatever the kernel makes of these two, the lock has the rest read.
+    for (const advice of [MADV_HUGEPAGE, MADV_POPULATE_READ]) libc().madvise(at, BigInt(size), advice);
     heldInMemory.set(path, [...(heldInMemory.get(path) ?? []), { at, size }]);
     return libc().mlock(at, BigInt(size)) === 0;
   } finally {
