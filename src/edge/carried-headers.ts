@@ -91,7 +91,8 @@ function staysBehind(name: string, headers: HeaderLines): boolean {
 const NOT_TO_BE_NAMED: ReadonlySet<string> = new Set(["host", "content-length"]);
 
 function namesIn(connection: string | null): Set<string> | undefined {
-  if (connection === null) return undefined;
+  // What it says nearly always names no header but one that stays anyway.
+  if (connection === null || connection === "close" || connection === "keep-alive") return undefined;
   const names = connection.split(",").map((part) => part.trim().toLowerCase());
   return new Set(names.filter((name) => isToken(name) && !NOT_TO_BE_NAMED.has(name)));
 }

@@ -3,11 +3,7 @@ import type { AnswerLines } from "./client-request.ts";
 
 /** Status and headers, without the empty line behind them. */
 export function headText({ status, statusText, headers }: AnswerLines): string {
-  let text = `HTTP/1.1 ${status} ${statusText}\r\n`;
-  headers.forEach((value, name) => {
-    text += `${name}: ${value}\r\n`;
-  });
-  return text;
+  return `HTTP/1.1 ${status} ${statusText}\r\n${headers.text}`;
 }
 
 /** Text and the bytes behind it, in one buffer. The text has one letter for each byte. */

@@ -57,6 +57,13 @@ export class HeaderLines implements ReadHeaders {
   forEach(each: (value: string, name: string) => void): void {
     for (let at = 0; at < this.#names.length; at += 1) each(this.#values[at] ?? "", this.#names[at] ?? "");
   }
+
+  /** As HTTP/1.1 has them. */
+  get text(): string {
+    let text = "";
+    for (let at = 0; at < this.#names.length; at += 1) text += `${this.#names[at]}: ${this.#values[at]}\r\n`;
+    return text;
+  }
 }
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
@@ -66,28 +73,55 @@ export function isToken(text: string): boolean {
   return TOKEN.test(text);
 }
 
-/** Adds one line, given without its end. False: it is none, as one that is folded or has a space before the colon. */
-export function appendLine(lines: HeaderLines, line: string, isValue: RegExp): boolean {
-  const colon = line.indexOf(":");
-  if (colon <= 0) return false;
-  const written = line.slice(0, colon);
-  const name = KNOWN.get(written) ?? (TOKEN.test(written) ? written.toLowerCase() : undefined);
-  if (name === undefined) return false;
-  const value = withoutSpaceAround(line, colon + 1);
-  if (!isValue.test(value)) return false;
-  lines.append(name, value);
-  return true;
+const COLON = 0x3a;
+const CARRIAGE_RETURN = 0x0d;
+const LINE_FEED = 0x0a;
+
+/** For each byte, whether it may be in a name. */
+const IN_NAME = bytesLike(TOKEN);
+
+/** What may be in a value, and whether a line may end without a carriage return. */
+interface LineRules {
+  inValue: Uint8Array;
+  mayEndBare: boolean;
 }
 
-function withoutSpaceAround(line: string, from: number): string {
-  let [start, end] = [from, line.length];
-  while (start < end && isSpace(line.charCodeAt(start))) start += 1;
-  while (end > start && isSpace(line.charCodeAt(end - 1))) end -= 1;
-  return line.slice(start, end);
+/** For each byte 1 if it is what the expression asks for, else 0: it is dear to ask the expression each time. */
+export function bytesLike(one: RegExp): Uint8Array {
+  return Uint8Array.from({ length: 256 }, (_, byte) => (one.test(String.fromCharCode(byte)) ? 1 : 0));
 }
 
-function isSpace(code: number): boolean {
+/**
+ * Adds the lines in these bytes, of which the last has no end. Read byte by byte: an expression for each line takes
+ * three times as long. False: one is no line of a header, as one that is folded or has a space before the colon.
+ */
+export function appendLines(lines: HeaderLines, bytes: Buffer, from: number, to: number, rules: LineRules): boolean {
+  const { inValue, mayEndBare } = rules;
+  const text = bytes.toString("latin1", from, to);
+  for (let at = from; ; ) {
+    let colon = at;
+    while (colon < to && IN_NAME[bytes[colon] as number] === 1) colon += 1;
+    if (colon === at || colon === to || bytes[colon] !== COLON) return false;
+    let end = colon + 1;
+    while (end < to && inValue[bytes[end] as number] === 1) end += 1;
+    let start = colon + 1;
+    while (start < end && isSpace(bytes[start])) start += 1;
+    let stop = end;
+    while (stop > start && isSpace(bytes[stop - 1])) stop -= 1;
+    lines.append(nameOf(text.slice(at - from, colon - from)), text.slice(start - from, stop - from));
+    if (end === to) return true;
+    if (bytes[end] === CARRIAGE_RETURN && bytes[end + 1] === LINE_FEED) at = end + 2;
+    else if (mayEndBare && bytes[end] === LINE_FEED) at = end + 1;
+    else return false;
+  }
+}
+
+function isSpace(code: number | undefined): boolean {
   return code === 0x20 || code === 0x09;
+}
+
+function nameOf(written: string): string {
+  return KNOWN.get(written) ?? written.toLowerCase();
 }
 
 /** Names that come with nearly every request or answer, as they are mostly written: not to be looked at each time. */

@@ -6,8 +6,10 @@ import { EDGE_RELEASED_PIECE_MIN_BYTES } from "../limits.ts";
 
 /**
  * Frees the memory of a piece at once: of its whole buffer, of which nobody else may hold any part. Only for a piece
- * that nobody reads any more: it is empty afterwards.
+ * that nobody reads any more: it is empty afterwards. That a buffer is short is seen without asking for it, for which
+ * an object would be made.
  */
 export function releaseBufferOf(piece: Uint8Array<ArrayBuffer> | undefined): void {
-  if (piece !== undefined && piece.buffer.byteLength >= EDGE_RELEASED_PIECE_MIN_BYTES) piece.buffer.transfer(0);
+  if (piece === undefined || piece.byteOffset + piece.length < EDGE_RELEASED_PIECE_MIN_BYTES) return;
+  piece.buffer.transfer(0);
 }

@@ -4,7 +4,7 @@
  * a body is told once, in one way.
  */
 import { EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES } from "../limits.ts";
-import { appendLine, HeaderLines } from "./header-lines.ts";
+import { appendLines, bytesLike, HeaderLines } from "./header-lines.ts";
 
 export interface RequestHead {
   method: string;
@@ -32,14 +32,15 @@ export class BadHead extends Error {
 
 /** Where a head ends in the bytes, or -1. */
 const END = Buffer.from("\r\n\r\n");
+const LINE_END = Buffer.from("\r\n");
 const CARRIAGE_RETURN = 0x0d;
 const LINE_FEED = 0x0a;
 
 // One space between the three, and none in them. The target is looked at where it is used.
 const REQUEST_LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}) ([!-~\x80-\xff]+) HTTP\/1\.([01])$/;
 const OTHER_VERSION = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32} [!-~\x80-\xff]+ HTTP\/\d(?:\.\d)?$/;
-/** What can be seen, spaces, and bytes of other alphabets. */
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+/** What can be seen, spaces, and bytes of other alphabets: neither a bare CR nor a bare LF is a value's. */
+const RULES = { inValue: bytesLike(/^[\t\x20-\x7e\x80-\xff]$/), mayEndBare: false };
 const LENGTH = /^\d{1,15}$/;
 
 /**
@@ -57,7 +58,7 @@ export function readRequestHead(bytes: Buffer): { head: RequestHead; end: number
     refuseEarly(bytes, start);
     return undefined;
   }
-  return { head: parsed(bytes.toString("latin1", start, end)), end: length };
+  return { head: parsed(bytes, start, end), end: length };
 }
 
 /** What cannot become a head is not waited for: who speaks another protocol is told so. */
@@ -71,18 +72,14 @@ function refuseEarly(bytes: Buffer, start: number): void {
   }
 }
 
-function parsed(text: string): RequestHead {
-  const lineEnd = text.indexOf("\r\n");
-  const [method, target, minorVersion] = requestLine(lineEnd < 0 ? text : text.slice(0, lineEnd));
+/** What is between these two, the second of which is behind the last letter of the last line. */
+function parsed(bytes: Buffer, start: number, end: number): RequestHead {
+  const lineEnd = bytes.indexOf(LINE_END, start);
+  const { method, target, minorVersion } = requestLine(bytes.toString("latin1", start, lineEnd));
   const headers = new HeaderLines();
-  for (let at = lineEnd; at >= 0; ) {
-    const next = text.indexOf("\r\n", at + 2);
-    const line = next < 0 ? text.slice(at + 2) : text.slice(at + 2, next);
-    // Neither a bare CR nor a bare LF is a value's.
-    if (!appendLine(headers, line, VALUE)) throw new BadHead(400, "A header of the request is malformed");
-    if (headers.size > EDGE_REQUEST_HEAD_MAX_LINES) throw new BadHead(431, "The request has too many headers");
-    at = next;
-  }
+  if (lineEnd < end && !appendLines(headers, bytes, lineEnd + LINE_END.length, end, RULES))
+    throw new BadHead(400, "A header of the request is malformed");
+  if (headers.size > EDGE_REQUEST_HEAD_MAX_LINES) throw new BadHead(431, "The request has too many headers");
   const hosts = headers.count("host");
   if (hosts > 1 || (hosts === 0 && minorVersion === 1)) throw new BadHead(400, "A request must have one Host header");
   const bodyBytes = bodyBytesOf(headers, minorVersion);
@@ -99,9 +96,9 @@ function parsed(text: string): RequestHead {
   };
 }
 
-function requestLine(line: string): [method: string, target: string, minorVersion: 0 | 1] {
-  const [, method, target, minor] = REQUEST_LINE.exec(line) ?? [];
-  if (method !== undefined && target !== undefined) return [method, target, minor === "1" ? 1 : 0];
+function requestLine(line: string): Pick<RequestHead, "method" | "target" | "minorVersion"> {
+  const found = REQUEST_LINE.exec(line);
+  if (found !== null) return { method: found[1] ?? "", target: found[2] ?? "", minorVersion: found[3] === "1" ? 1 : 0 };
   if (OTHER_VERSION.test(line)) throw new BadHead(505, "Only HTTP/1.1 and HTTP/1.0 are spoken here");
   throw new BadHead(400, "The request does not begin with a line of HTTP/1.1");
 }
