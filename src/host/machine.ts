@@ -339,6 +339,7 @@ export class Machine implements Host {
     await this.#pool.close();
     await this.#turns.settled();
     await this.#endings.close();
+    await this.walls.close();
     await this.content.close();
     await this.volumes.close();
     await this.network.close();

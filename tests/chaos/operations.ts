@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { freezerOf } from "../../src/host/cgroup/freezer.ts";
+import { isWaitingCriu } from "../support/waiting-criu.ts";
 import { type Answer, namesIn, type Stage } from "./stage.ts";
 import type { Victim } from "./victims.ts";
 
@@ -77,7 +78,10 @@ export class Sight {
   }
 
   working(action: "dump" | "restore"): boolean {
-    return this.stage.cgroups().some((name) => name.endsWith(`.${action}`) && this.stage.processesIn(name).length > 0);
+    const ofAction = this.stage.cgroups().filter((name) => name.endsWith(`.${action}`));
+    return ofAction
+      .flatMap((name) => this.stage.processesIn(name))
+      .some((pid) => action === "restore" || !isWaitingCriu(pid));
   }
 
   plugged(): boolean {

@@ -1,5 +1,6 @@
 /** Processes that a scenario kills: only ever those of its own server. */
 import { readdirSync, readFileSync } from "node:fs";
+import { isWaitingCriu } from "../support/waiting-criu.ts";
 import type { Stage } from "./stage.ts";
 
 export type Victim = "server" | "crun" | "criu" | "guest" | "runsc";
@@ -28,7 +29,7 @@ function find(stage: Stage, victim: Exclude<Victim, "server">): number[] {
         stage
           .cgroups()
           .filter((name) => name.endsWith(".dump") || name.endsWith(".restore"))
-          .flatMap((name) => stage.processesIn(name))
+          .flatMap((name) => stage.processesIn(name).filter((pid) => name.endsWith(".restore") || !isWaitingCriu(pid)))
           // It is called "criu: dump …" once it has its request. One that restores is a child of a service.
           .filter((pid) => isOfServer(stage, parentOf(pid)) && /\bcriu\b/.test(commandOf(pid)))
       );

@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
 import { attempt } from "../../src/host/system/command.ts";
+import { isWaitingCriu } from "./waiting-criu.ts";
 
 interface Census {
   processes: number;
@@ -40,17 +41,23 @@ export function tagOf(dataFolder: string): string {
   return (JSON.parse(readFileSync(join(dataFolder, "server.json"), "utf8")) as { tag: string }).tag;
 }
 
-/** Of sandboxes only: what the server itself needs (its pool of disks, its table) is not counted. */
+/**
+ * Of sandboxes only: what the server itself needs (its pool of disks, its table, one CRIU that waits in a cgroup) is
+ * not counted.
+ */
 export async function census(dataFolder: string): Promise<Census> {
   const tag = tagOf(dataFolder);
   const runFolder = `/run/sandlot/${tag}`;
-  const processes = processesIn(`/sandlot/${tag}`);
+  const all = processesIn(`/sandlot/${tag}`);
+  const waiting = all.filter(isWaitingCriu).slice(0, 1);
+  const processes = all.filter((pid) => !waiting.includes(pid));
+  const cgroups = cgroupTrees().reduce((sum, tree) => sum + foldersBelow(join(tree, `sandlot/${tag}`)), 0);
   const links = await attempt(["ip", "-json", "link", "show"]);
   const table = await attempt(["nft", "-j", "list", "table", "inet", `sandlot_${tag}`]);
   return {
     processes: processes.length,
     namespaces: namespacesOf(processes),
-    cgroups: cgroupTrees().reduce((sum, tree) => sum + foldersBelow(join(tree, `sandlot/${tag}`)), 0),
+    cgroups: cgroups - waiting.length,
     mounts: mountsBelow(runFolder, `${runFolder}/sandboxes/`),
     loopDevices: await loopDevicesOn(`${dataFolder}/disks`, runFolder),
     interfaces: (JSON.parse(links.stdout) as { ifname: string }[]).filter((l) => l.ifname.startsWith(`slot${tag}-`))

@@ -110,6 +110,9 @@ export interface Runtime {
 
   /** Resolves when no checkpoint of this sandbox that a killed server had begun is being written any more. */
   untilWritten(id: string): Promise<void>;
+
+  /** Nothing is asked of it any more. Sandboxes go on. */
+  close?(): Promise<void>;
 }
 
 /** What a sandbox is given of the machine. */

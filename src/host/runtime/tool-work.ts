@@ -31,11 +31,22 @@ export async function endRestores(data: DataFolder): Promise<void> {
 
 /** A tool that was ended in the middle of writing could leave its hand in the processes; it is waited for. */
 export async function waitForDump(data: DataFolder, id: string): Promise<void> {
-  const members = join(freezerOf(toolCgroup(data, id, "dump")), "cgroup.procs");
   const deadline = performance.now() + CHECKPOINT_MS;
-  while (existsSync(members) && readFileSync(members, "utf8").trim() !== "" && performance.now() < deadline) {
-    await Bun.sleep(LOOK_EVERY_MS);
-  }
+  while (isAtWork(toolCgroup(data, id, "dump")) && performance.now() < deadline) await Bun.sleep(LOOK_EVERY_MS);
+}
+
+/** The same for all that are under way, whatever they write, but for those in these cgroups. */
+export async function waitForDumps(data: DataFolder, own: ReadonlySet<string | undefined>): Promise<void> {
+  const folder = freezerOf(data.cgroup);
+  const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".dump")) : [];
+  const ofOthers = names.map((name) => `${data.cgroup}/${name}`).filter((cgroup) => !own.has(cgroup));
+  const deadline = performance.now() + CHECKPOINT_MS;
+  while (ofOthers.some(isAtWork) && performance.now() < deadline) await Bun.sleep(LOOK_EVERY_MS);
+}
+
+function isAtWork(cgroup: string): boolean {
+  const members = join(freezerOf(cgroup), "cgroup.procs");
+  return existsSync(members) && readFileSync(members, "utf8").trim() !== "";
 }
 
 /** Ids of the sandboxes that have a cgroup, whichever wall made it. */

@@ -41,6 +41,10 @@ export class Walls {
     await Promise.all(this.#all.map((runtime) => runtime.recover()));
   }
 
+  async close(): Promise<void> {
+    await Promise.all(this.#all.map((runtime) => runtime.close?.()));
+  }
+
   get #all(): Runtime[] {
     return Object.values(this.#runtimes);
   }

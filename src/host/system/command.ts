@@ -12,7 +12,8 @@ import { overloaded, shortageOf } from "./overload.ts";
 interface CommandOptions {
   /** Text for standard input, or a descriptor to be it; nothing by default. */
   stdin?: string | number;
-  timeoutMs?: number;
+  /** Null: whoever started it ends it by `signal` when it takes too long. */
+  timeoutMs?: number | null;
   /**
    * What it is called towards a caller who has to come again because it took too long; the program's name by default.
    */
@@ -47,7 +48,7 @@ export async function attempt(argv: readonly string[], options: CommandOptions =
 }
 
 async function attemptNow(argv: readonly string[], options: CommandOptions): Promise<CommandResult> {
-  const timeoutMs = options.timeoutMs ?? COMMAND_DEFAULT_MS;
+  const timeoutMs = options.timeoutMs === undefined ? COMMAND_DEFAULT_MS : options.timeoutMs;
   let child: ReturnType<typeof spawnPiped>;
   try {
     child = spawnPiped(argv, options);
@@ -56,10 +57,11 @@ async function attemptNow(argv: readonly string[], options: CommandOptions): Pro
   }
   options.onStart?.(child.pid);
   let timedOut = false;
-  const timer = setTimeout(() => {
+  const end = () => {
     timedOut = true;
     child.kill("SIGKILL");
-  }, timeoutMs);
+  };
+  const timer = timeoutMs === null ? undefined : setTimeout(end, timeoutMs);
   try {
     const [stdout, stderr, exitCode] = await Promise.all([
       collect(child.stdout, options.onOutput),

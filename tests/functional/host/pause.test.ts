@@ -1,13 +1,15 @@
 /** How a pause and a resume go, on the real machine. What they keep: workloads.test.ts. */
 import { describe, expect, test } from "bun:test";
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Fault } from "../../../src/contract/fault.ts";
+import { freezerOf } from "../../../src/host/cgroup/freezer.ts";
 import { attempt } from "../../../src/host/system/command.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { shell } from "../../support/inside.ts";
 import { CACHE, MachineOfFile, request } from "../../support/machine-of-file.ts";
 import { askService, SERVICE_PORT, startService } from "../../support/memory-service.ts";
+import { isWaitingCriu } from "../../support/waiting-criu.ts";
 
 const here = new MachineOfFile("pause");
 
@@ -16,6 +18,25 @@ async function pauseAndResume(id: string, options: { memory: boolean } = { memor
   await here.machine.pause(id, name, { memory: true });
   await here.machine.resume({ ...request, id, checkpoint: name, ...options });
   await here.machine.removeCheckpoint(name);
+}
+
+function waitingCrius(): number[] {
+  const folder = freezerOf(here.data.cgroup);
+  const dumps = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".dump")) : [];
+  const members = dumps.flatMap((name) =>
+    readFileSync(join(folder, name, "cgroup.procs"), "utf8")
+      .trim()
+      .split("\n"),
+  );
+  return members.filter(Boolean).map(Number).filter(isWaitingCriu);
+}
+
+async function untilCriuWaits(): Promise<number[]> {
+  for (;;) {
+    const waiting = waitingCrius();
+    if (waiting.length > 0) return waiting;
+    await Bun.sleep(10);
+  }
 }
 
 describe("while it is paused", () => {
@@ -69,6 +90,26 @@ describe("while it is paused", () => {
     await here.open();
     await here.machine.adopt({ sandboxes: [], checkpoints: [] });
   });
+});
+
+test("a CRIU waits for the next pause, is not missed when it is killed, and ends with the machine", async () => {
+  await here.withSandbox(async (id) => {
+    const word = await startService(here.machine, id, "word = os.urandom(16).hex()", "return word");
+    await pauseAndResume(id);
+    const [waiting = 0, ...others] = await untilCriuWaits();
+    expect(others).toEqual([]);
+    await pauseAndResume(id);
+    const [next = 0] = await untilCriuWaits();
+    expect(next).not.toBe(waiting);
+    process.kill(next, "SIGKILL");
+    await pauseAndResume(id);
+    await untilCriuWaits();
+    expect(await askService(here.machine, id)).toBe(word);
+  });
+  await here.machine.close();
+  expect(waitingCrius()).toEqual([]);
+  await here.open();
+  await here.machine.adopt({ sandboxes: [], checkpoints: [] });
 });
 
 describe("a resume", () => {

@@ -50,6 +50,10 @@ interface CriuOptions {
   logLevel: number;
   /** Of the first process to write. */
   pid?: number;
+  /** Of the folder that it works in, for who sends the request; if not here, it is in its command line. */
+  workDescriptor?: number;
+  /** What is not in the image, and where it is found; the same holds. */
+  external?: readonly string[];
   restore?: RestoreOptions;
 }
 
@@ -57,38 +61,35 @@ interface CriuOptions {
 interface RestoreOptions {
   /** Of the file with all other options. */
   config: string;
-  /** Of the folder that it works in, for who sends the request. */
-  workDescriptor: number;
-  /** In that folder. */
+  /** In the folder that it works in. */
   log: string;
   root: string;
   cgroup: string;
-  /** What is not in the image, and where it is found. */
-  external: readonly string[];
 }
 
 /** For a dump, all other options are in its command line. */
-export function criuRequest(work: CriuWork, { images, logLevel, pid, restore }: CriuOptions): Buffer {
-  const options = Buffer.concat([
+export function criuRequest(what: CriuWork, options: CriuOptions): Buffer {
+  const { images, logLevel, pid, workDescriptor, external = [], restore } = options;
+  const told = Buffer.concat([
     encodeField(IMAGES_DESCRIPTOR, NO_DESCRIPTOR),
     ...(pid === undefined ? [] : [encodeField(PID, pid)]),
     encodeField(LOG_LEVEL, logLevel),
     encodeField(TELL_STAGES, 1),
+    ...(workDescriptor === undefined ? [] : [encodeField(WORK_DESCRIPTOR, workDescriptor)]),
+    ...external.map((each) => encodeField(EXTERNAL, Buffer.from(each))),
     ...(restore === undefined ? [] : restoreFields(restore)),
     encodeField(IMAGES_FOLDER, Buffer.from(images)),
   ]);
-  return Buffer.concat([encodeField(REQUEST_KIND, KIND[work]), encodeField(REQUEST_OPTIONS, options)]);
+  return Buffer.concat([encodeField(REQUEST_KIND, KIND[what]), encodeField(REQUEST_OPTIONS, told)]);
 }
 
-function restoreFields({ config, workDescriptor, log, root, cgroup, external }: RestoreOptions): Buffer[] {
+function restoreFields({ config, log, root, cgroup }: RestoreOptions): Buffer[] {
   return [
     encodeField(FILE_LOCKS, 1),
     encodeField(CGROUPS_MODE, CGROUPS_SOFT),
     encodeField(LOG_FILE, Buffer.from(log)),
     encodeField(ROOT, Buffer.from(root)),
-    encodeField(WORK_DESCRIPTOR, workDescriptor),
     encodeField(CGROUP_ROOT, encodeField(CGROUP_PATH, Buffer.from(cgroup))),
-    ...external.map((each) => encodeField(EXTERNAL, Buffer.from(each))),
     encodeField(CONFIG_FILE, Buffer.from(config)),
   ];
 }

@@ -9,13 +9,18 @@ import { CriuProcess } from "./criu-process.ts";
 /** Takes the descriptor as CRIU does, as its last argument. */
 const PLAYED = [process.execPath, join(import.meta.dir, "testing/played-criu.ts")];
 const REQUEST = criuRequest("restore", { images: "/images", logLevel: 1 });
-const start = (part: string) => CriuProcess.start([...PLAYED, part], { timeoutMs: 60_000 });
+const start = (part: string) => CriuProcess.start([...PLAYED, part], {});
+const WITHIN_MS = 60_000;
 
 test("is told to go on after each stage, and in the end says what it made", async () => {
   await using criu = await start("restores");
   const stages: [string, number][] = [];
   const note = (stage: string) => async (pid: number) => void stages.push([stage, pid]);
-  const done = await criu.do(REQUEST, { "pre-restore": note("pre-restore"), "setup-namespaces": note("namespaces") });
+  const done = await criu.do(
+    REQUEST,
+    { "pre-restore": note("pre-restore"), "setup-namespaces": note("namespaces") },
+    WITHIN_MS,
+  );
   expect(done).toEqual({ success: true, pid: 4242 });
   expect(stages).toEqual([
     ["pre-restore", 0],
@@ -25,7 +30,7 @@ test("is told to go on after each stage, and in the end says what it made", asyn
 
 test("nobody waits until one that is done has ended", async () => {
   const criu = await start("lingers");
-  expect(await criu.do(REQUEST, {})).toEqual({ success: true, pid: 4242 });
+  expect(await criu.do(REQUEST, {}, WITHIN_MS)).toEqual({ success: true, pid: 4242 });
   let hasEnded = false;
   const ended = criu.ended.then(() => {
     hasEnded = true;
@@ -38,13 +43,13 @@ test("nobody waits until one that is done has ended", async () => {
 
 test("what is thrown at a stage makes it fail, and is told", async () => {
   await using criu = await start("restores");
-  const done = await criu.do(REQUEST, { "setup-namespaces": () => Promise.reject(new Error("no plug")) });
+  const done = await criu.do(REQUEST, { "setup-namespaces": () => Promise.reject(new Error("no plug")) }, WITHIN_MS);
   expect(done).toMatchObject({ success: false, exitCode: 1, reason: { message: "no plug" } });
 });
 
 test("one that ends by itself has failed for no reason of ours", async () => {
   await using criu = await start("ends");
-  expect(await criu.do(REQUEST, {})).toEqual({ success: false, exitCode: 3, reason: undefined });
+  expect(await criu.do(REQUEST, {}, WITHIN_MS)).toEqual({ success: false, exitCode: 3, reason: undefined });
 });
 
 test("nothing that was begun for one that is killed meanwhile goes on when it is over", async () => {
@@ -56,7 +61,7 @@ test("nothing that was begun for one that is killed meanwhile goes on when it is
     begun.resolve();
     await atStage.promise;
   };
-  expect(await criu.do(REQUEST, { "pre-restore": work })).toMatchObject({ success: false, exitCode: 4 });
+  expect(await criu.do(REQUEST, { "pre-restore": work }, WITHIN_MS)).toMatchObject({ success: false, exitCode: 4 });
   await begun.promise;
   let isOver = false;
   const over = criu[Symbol.asyncDispose]().then(() => {
@@ -78,7 +83,15 @@ test("one that nobody asked for anything ends when it is not needed", async () =
 
 test("one that cannot be started is an error", async () => {
   await using criu = await CriuProcess.start(["/no/such/criu"], {});
-  await expect(criu.do(REQUEST, {})).rejects.toThrow("/no/such/criu");
+  await expect(criu.do(REQUEST, {}, WITHIN_MS)).rejects.toThrow("/no/such/criu");
+});
+
+test("one that takes too long is killed, and that is told", async () => {
+  await using criu = await start("restores");
+  const forever = Promise.withResolvers<void>();
+  const done = criu.do(REQUEST, { "pre-restore": () => forever.promise }, 500);
+  await expect(done).rejects.toThrow("CRIU did not end within 500 ms");
+  forever.resolve();
 });
 
 test.each([

@@ -7,6 +7,7 @@
  */
 import { closeSync } from "node:fs";
 import { attempt } from "../../system/command.ts";
+import { overloaded } from "../../system/overload.ts";
 import { socketPair } from "../../system/syscalls.ts";
 import { afterStage, criuAnswer } from "./criu-messages.ts";
 
@@ -18,12 +19,13 @@ type Outcome =
   /** `reason`: what was thrown at a stage. */
   | { success: false; exitCode: number; reason: unknown };
 
-type CommandOptions = Omit<NonNullable<Parameters<typeof attempt>[1]>, "stdin">;
+type CommandOptions = Omit<NonNullable<Parameters<typeof attempt>[1]>, "stdin" | "timeoutMs" | "signal">;
 
 export class CriuProcess implements AsyncDisposable {
   readonly #socket: Bun.Socket;
   /** With its exit code. */
   readonly #ended: Promise<number>;
+  readonly #late: AbortController | undefined;
   readonly #succeeded = Promise.withResolvers<void>();
   #stages: Stages = {};
   /** Never rejects. */
@@ -32,17 +34,20 @@ export class CriuProcess implements AsyncDisposable {
   #hasSucceeded = false;
   #reason: unknown;
 
-  private constructor(socket: Bun.Socket, ended: Promise<number>) {
+  private constructor(socket: Bun.Socket, ended: Promise<number>, late?: AbortController) {
     this.#socket = socket;
     this.#ended = ended;
+    this.#late = late;
   }
 
   /** The command line without the word for what to do. */
   static async start(argv: readonly string[], options: CommandOptions): Promise<CriuProcess> {
     const [own, theirs] = socketPair();
-    const ended = attempt([...argv, "swrk", "0"], { ...options, stdin: theirs }).then(({ exitCode }) => exitCode);
+    const late = new AbortController();
+    const command = { ...options, stdin: theirs, timeoutMs: null, signal: late.signal };
+    const ended = attempt([...argv, "swrk", "0"], command).then(({ exitCode }) => exitCode);
     closeSync(theirs);
-    return await CriuProcess.#over(own, () => ended);
+    return await CriuProcess.#over(own, () => ended, late);
   }
 
   /**
@@ -59,7 +64,11 @@ export class CriuProcess implements AsyncDisposable {
     return served;
   }
 
-  static async #over(fd: number, endOf: (closed: Promise<void>) => Promise<number>): Promise<CriuProcess> {
+  static async #over(
+    fd: number,
+    endOf: (closed: Promise<void>) => Promise<number>,
+    late?: AbortController,
+  ): Promise<CriuProcess> {
     // Nothing is heard before it is asked for something.
     let hear: (message: Buffer) => void = () => undefined;
     const closed = Promise.withResolvers<void>();
@@ -77,19 +86,24 @@ export class CriuProcess implements AsyncDisposable {
     };
     // Bun takes this; its types have it, but not here.
     const socket = await Bun.connect(ours as unknown as Bun.UnixSocketOptions<undefined>);
-    const started = new CriuProcess(socket, ended);
+    const started = new CriuProcess(socket, ended, late);
     hear = (message) => started.beside(started.#hear(message));
     return started;
   }
 
   /**
-   * Throws when it could not be started, or took too long. Who says that all went well has nothing left to do but to
-   * end, which nobody has to wait for.
+   * Throws when it could not be started, or was started and took longer than `withinMs`. Who says that all went well
+   * has nothing left to do but to end, which nobody has to wait for.
    */
-  async do(request: Buffer, stages: Stages): Promise<Outcome> {
+  async do(request: Buffer, stages: Stages, withinMs?: number): Promise<Outcome> {
     this.#stages = stages;
+    if (withinMs !== undefined) {
+      const timer = setTimeout(() => this.#late?.abort(), withinMs);
+      void this.ended.then(() => clearTimeout(timer));
+    }
     this.#say(request);
     const exitCode = await Promise.race([this.#succeeded.promise.then(() => 0), this.#ended]);
+    if (exitCode !== 0 && this.#late?.signal.aborted) throw overloaded(`CRIU did not end within ${withinMs} ms`);
     return exitCode === 0 ? { success: true, pid: this.#pid } : { success: false, exitCode, reason: this.#reason };
   }
 

@@ -7,13 +7,12 @@ import { rmdir, writeFile } from "node:fs/promises";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
-import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { described, stderrLog } from "../../../work/log.ts";
 import { isRecording, noteUse } from "../../../work/steps.ts";
 import { namedTrees } from "../../cgroup/cgroups.ts";
 import { beginToFreeze, freezerOf, processesBelow, thaw } from "../../cgroup/freezer.ts";
 import { removeCgroups } from "../../cgroup/removal.ts";
-import { CRIU_AFTERMATH_MS, DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_MS } from "../../limits.ts";
+import { DELETED_FILE_MAX_BYTES, RESTORE_MS, RESTORE_STALLED_MS } from "../../limits.ts";
 import { attempt, MINIMAL_ENV, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { TAKE_USUAL_SCORE } from "../../system/oom-score.ts";
@@ -22,13 +21,15 @@ import { endTcpRepair } from "../../system/tcp-repair.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
 import type { OutsideMount } from "../runtime.ts";
 import { readToolLog } from "../tool-log.ts";
-import { type ToolAction, toolCgroup } from "../tool-work.ts";
+import { type ToolAction, toolCgroup, waitForDumps } from "../tool-work.ts";
 import { explain } from "./criu-complaint.ts";
 import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
+import { isGuest, lossOf, SIGNALLED_MIN } from "./criu-loss.ts";
 import { criuRequest } from "./criu-messages.ts";
 import { CriuProcess } from "./criu-process.ts";
 import { CriuService } from "./criu-service.ts";
 import { rememberKernelFacts } from "./kernel-facts.ts";
+import { ReadyCriu, type StartedCriu } from "./ready-criu.ts";
 import { StallWatch } from "./stall-watch.ts";
 
 /** There is one only if a process held a lock. */
@@ -39,8 +40,6 @@ export const DUMP_LOG = "dump.log";
 const RESTORE_LOG = "restore.log";
 const QUIET = 1;
 const TALKATIVE = 4;
-/** What a shell calls a command that ended by a signal. */
-const SIGNALLED_MIN = 129;
 /** For a server that is killed: who writes to it gets an error, and not a signal (SIGPIPE). */
 const NO_SIGNAL_ON_LOSS = "trap '' 13; ";
 /** For `stopDump`: the same for who writes more than the limit (SIGXFSZ). */
@@ -104,6 +103,9 @@ export class Criu {
   readonly #services: Readonly<Record<"simple" | "any", CriuService>>;
   /** Those that are not gone yet, by the cgroup that they work in. */
   readonly #ending = new Map<string, Promise<unknown>>();
+  readonly #ready = new ReadyCriu(() => this.#startToDump());
+  /** The cgroups of those that write, by the id of the sandbox. */
+  readonly #dumps = new Map<string, string>();
 
   private constructor(
     readonly toolbox: Toolbox,
@@ -166,21 +168,36 @@ export class Criu {
 
   /** `whileLoaded` is done before a process is stopped, while CRIU gets ready. */
   async #dump({ id, pid, cgroup, images, ...dump }: Dump, logLevel: number, whileLoaded?: () => Promise<void>) {
-    const files = ["--work-dir", dump.folder, "--log-file", DUMP_LOG, "--config", this.#config];
-    const bounds = ["--ghost-limit", String(DELETED_FILE_MAX_BYTES)];
-    const mounts = dump.mounts.flatMap(({ inside }) => ["--external", `mnt[${inside}]:${inside}`]);
-    const kept = ["--leave-running", "--file-locks", "--manage-cgroups=soft"];
-    const args = [...kept, ...bounds, ...files, ...mounts];
-    const { started, entered } = await this.#startDump(id, dump.timeoutMs, args);
-    await using criu = started;
-    await whileLoaded?.();
-    return await criu.do(criuRequest("dump", { images, logLevel, pid }), {
-      [NOTHING_STOPPED]: () => entered,
-      [WRITTEN]: async () => {
-        beginToFreeze(cgroup);
-        await dump.whileStopped();
-      },
-    });
+    const external = dump.mounts.map(({ inside }) => `mnt[${inside}]:${inside}`);
+    const workDescriptor = openSync(dump.folder, "r");
+    try {
+      const started = await this.#ready.take();
+      this.#dumps.set(id, started.cgroup);
+      await using criu = started.criu;
+      await whileLoaded?.();
+      const request = criuRequest("dump", { images, logLevel, pid, workDescriptor, external });
+      const stages = {
+        [NOTHING_STOPPED]: () => started.entered,
+        [WRITTEN]: async () => {
+          beginToFreeze(cgroup);
+          await dump.whileStopped();
+        },
+      };
+      return await criu.do(request, stages, dump.timeoutMs);
+    } finally {
+      this.#dumps.delete(id);
+      closeSync(workDescriptor);
+      this.#ready.renewSoon();
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#ready.close();
+  }
+
+  /** Resolves when no dump that a killed server had begun is under way. */
+  async untilWritten(): Promise<void> {
+    await waitForDumps(this.data, new Set([await this.#ready.cgroup(), ...this.#dumps.values()]));
   }
 
   /**
@@ -188,8 +205,9 @@ export class Criu {
    * killed instead, a process in which it works at that moment would go with it.
    */
   async stopDump(id: string): Promise<void> {
-    const folder = freezerOf(toolCgroup(this.data, id, "dump"));
-    if (!existsSync(folder)) return;
+    const cgroup = this.#dumps.get(id);
+    const folder = cgroup && freezerOf(cgroup);
+    if (folder === undefined || !existsSync(folder)) return;
     for (const pid of await processesBelow(folder)) await attempt(["prlimit", "--fsize=0:0", "--pid", String(pid)]);
   }
 
@@ -231,9 +249,9 @@ export class Criu {
     let plugged: Promise<void> | undefined;
     try {
       const external = restore.mounts.map(({ inside, outside }) => `mnt[${inside}]:${outside}`);
-      const given = { config: this.#config, workDescriptor: workFolder, log: RESTORE_LOG, external };
-      const options = { ...given, root: restore.root, cgroup };
-      const done = await criu.do(criuRequest("restore", { images, logLevel: QUIET, restore: options }), {
+      const given = { config: this.#config, log: RESTORE_LOG, root: restore.root, cgroup };
+      const request = { images, logLevel: QUIET, workDescriptor: workFolder, external, restore: given };
+      const done = await criu.do(criuRequest("restore", request), {
         [IMAGE_READ]: () => {
           worker = service.pidIn(folder);
           const entered = enter(worker, [place, ...homes]);
@@ -264,13 +282,18 @@ export class Criu {
   }
 
   /**
-   * What CRIU makes for a dump is not in its own cgroup. When `entered` resolves it is. The kernel takes ten
-   * milliseconds for the first such move after a while without any, in which CRIU is loaded and reads; if the server is
-   * killed before, it has not begun with anything, and ends.
+   * One that is told the rest with what it is to write. What CRIU makes for a dump is not in its own cgroup. When
+   * `entered` resolves it is. The kernel takes ten milliseconds for the first such move after a while without any; if
+   * the server is killed before, it has not begun with anything, and ends.
    */
-  async #startDump(id: string, timeoutMs: number, args: string[]) {
+  async #startToDump(): Promise<StartedCriu> {
+    const id = crypto.randomUUID();
+    const cgroup = toolCgroup(this.data, id, "dump");
     const place = await this.#place(id, "dump");
     const first = ["/bin/sh", "-c", `${NO_SIGNAL_ON_LOSS}${SHIELD}; ${NO_SIGNAL_ON_LIMIT}exec "$@"`, "sh"];
+    const kept = ["--leave-running", "--file-locks", "--manage-cgroups=soft"];
+    const bounds = ["--ghost-limit", String(DELETED_FILE_MAX_BYTES)];
+    const args = [...kept, ...bounds, "--log-file", DUMP_LOG, "--config", this.#config];
     let entered: Promise<void> | undefined;
     const onStart = (pid: number) => {
       entered = enter(pid, [place]);
@@ -278,14 +301,14 @@ export class Criu {
       entered.catch(() => undefined);
     };
     const onExit = async (exitCode: number) => {
-      if (exitCode !== 0) await removeCgroups(toolCgroup(this.data, id, "dump"));
+      if (exitCode !== 0) await removeCgroups(cgroup);
       await removeEmpty(place);
     };
     const env = { ...MINIMAL_ENV, PATH: `${this.toolbox.binFolder}:${MINIMAL_ENV.PATH}` };
-    const options = { timeoutMs, name: "CRIU dump", env, onStart, onExit };
-    const started = await CriuProcess.start([...first, ...this.toolbox.criu, ...args], options);
-    this.#noteEnd(place, started);
-    return { started, entered };
+    const options = { name: "CRIU dump", env, onStart, onExit };
+    const criu = await CriuProcess.start([...first, ...this.toolbox.criu, ...args], options);
+    this.#noteEnd(place, criu);
+    return { criu, cgroup, entered };
   }
 
   /** The folder of the cgroup that it works in. */
@@ -327,41 +350,6 @@ function noteWorker(pid: number | undefined): void {
 /** Moves a process into these cgroups. Not on this thread: the kernel may take its time. */
 async function enter(pid: number, folders: readonly string[]): Promise<void> {
   for (const folder of folders) await writeFile(join(folder, "cgroup.procs"), String(pid));
-}
-
-/**
- * After CRIU was killed: what it had its hand in ends within a moment. Throws when that was the sandbox, which can also
- * be when CRIU ended by itself: it leaves everything as it is when one of the processes is killed under its hands.
- */
-async function lossOf(
-  { id, pid, cgroup }: Dump,
-  before: readonly number[],
-  guests: readonly number[],
-  exitCode: number,
-): Promise<Fault | undefined> {
-  await Bun.sleep(CRIU_AFTERMATH_MS);
-  const after = existsSync(freezerOf(cgroup)) ? await processesBelow(freezerOf(cgroup)) : [];
-  if (!after.includes(pid)) throw new Fault(404, `sandbox ${id} ended while CRIU was writing it down`);
-  const gone = before.filter((each) => !after.includes(each));
-  const wasKilled = exitCode >= SIGNALLED_MIN;
-  // Others come and go as they like; a guest that is gone was killed under CRIU's hands, and is replaced by itself.
-  if (!wasKilled && !gone.some((each) => guests.includes(each))) return undefined;
-  const lost = wasKilled ? gone.length : gone.filter((each) => !guests.includes(each)).length;
-  if (lost === 0) return undefined;
-  const these = lost === 1 ? "one of its processes has" : `${lost} of its processes have`;
-  const what = wasKilled
-    ? "the tool that wrote this sandbox down"
-    : "the guest of this sandbox, while it was written down,";
-  return new Fault(503, `${what} was killed, and ${these} ended with it; the others go on`);
-}
-
-/** By its own word, which is enough to judge a loss by. */
-function isGuest(pid: number): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith(`${GUEST_MOUNT}/bin/guest`);
-  } catch {
-    return false;
-  }
 }
 
 /** CRIU takes the locks of a sandbox again and waits for each, for as long as somebody else has it. */

@@ -29,7 +29,7 @@ import type {
   RunningWalls,
   Runtime,
 } from "../runtime.ts";
-import { endRestores, sandboxCgroups, waitForDump } from "../tool-work.ts";
+import { endRestores, sandboxCgroups } from "../tool-work.ts";
 import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
 import { CompiledFilter } from "./compiled-filter.ts";
 import { Criu, DUMP_LOG } from "./criu.ts";
@@ -199,8 +199,13 @@ export class CrunRuntime implements Runtime {
     removeRestoreFolders();
   }
 
-  untilWritten(id: string): Promise<void> {
-    return waitForDump(this.#data, id);
+  /** Which of them wrote this one is not known. */
+  untilWritten(): Promise<void> {
+    return this.#criu.untilWritten();
+  }
+
+  close(): Promise<void> {
+    return this.#criu.close();
   }
 }
 

@@ -1,0 +1,94 @@
+/** One CRIU ahead of who needs it. */
+import { expect, test } from "bun:test";
+import type { CriuProcess } from "./criu-process.ts";
+import { ReadyCriu } from "./ready-criu.ts";
+
+/** Longer than it takes until the next one is started. */
+const RENEWED_MS = 300;
+
+function readyOf() {
+  const ends: (() => void)[] = [];
+  const ready = new ReadyCriu(async () => {
+    const ended = Promise.withResolvers<void>();
+    ends.push(ended.resolve);
+    return {
+      criu: { ended: ended.promise } as unknown as CriuProcess,
+      cgroup: `no ${ends.length}`,
+      entered: undefined,
+    };
+  });
+  return { ready, ends };
+}
+
+test("the first is started when it is needed, and the next when that is done", async () => {
+  const { ready, ends } = readyOf();
+  expect(await ready.cgroup()).toBeUndefined();
+  expect((await ready.take()).cgroup).toBe("no 1");
+  await Bun.sleep(RENEWED_MS);
+  expect(ends.length).toBe(1);
+  ready.renewSoon();
+  expect(ends.length).toBe(1);
+  await Bun.sleep(RENEWED_MS);
+  expect(ends.length).toBe(2);
+  expect(await ready.cgroup()).toBe("no 2");
+  expect((await ready.take()).cgroup).toBe("no 2");
+  expect(ends.length).toBe(2);
+});
+
+test("none is started ahead while others are needed, and one at a time", async () => {
+  const { ready, ends } = readyOf();
+  await ready.take();
+  ready.renewSoon();
+  await ready.take();
+  await Bun.sleep(RENEWED_MS);
+  expect(ends.length).toBe(2);
+  for (let times = 0; times < 3; times++) {
+    ready.renewSoon();
+    await Bun.sleep(RENEWED_MS);
+  }
+  expect(ends.length).toBe(3);
+});
+
+test("one that has ended is not handed out", async () => {
+  const { ready, ends } = readyOf();
+  await ready.take();
+  ready.renewSoon();
+  await Bun.sleep(RENEWED_MS);
+  ends[1]?.();
+  await Bun.sleep(0);
+  expect(await ready.cgroup()).toBeUndefined();
+  expect((await ready.take()).cgroup).toBe("no 3");
+});
+
+test("none is left, nor started, after it was closed", async () => {
+  let isOver = false;
+  const end = async () => {
+    isOver = true;
+  };
+  const criu = { ended: new Promise(() => undefined), [Symbol.asyncDispose]: end } as unknown as CriuProcess;
+  let starts = 0;
+  const ready = new ReadyCriu(async () => ({ criu, cgroup: `no ${++starts}`, entered: undefined }));
+  ready.renewSoon();
+  await Bun.sleep(RENEWED_MS);
+  await ready.close();
+  expect(isOver).toBe(true);
+  ready.renewSoon();
+  await Bun.sleep(RENEWED_MS);
+  expect(starts).toBe(1);
+});
+
+test("one that cannot be started ahead is nobody's failure", async () => {
+  let starts = 0;
+  const ready = new ReadyCriu(async () => {
+    if (++starts === 1) throw new Error("not now");
+    return {
+      criu: { ended: new Promise(() => undefined) } as unknown as CriuProcess,
+      cgroup: "it",
+      entered: undefined,
+    };
+  });
+  ready.renewSoon();
+  await Bun.sleep(RENEWED_MS);
+  expect(starts).toBe(1);
+  expect((await ready.take()).cgroup).toBe("it");
+});

@@ -1,0 +1,14 @@
+/** The CRIU that a server has started ahead, and that has nothing to do yet. */
+import { readFileSync } from "node:fs";
+
+/** How it is called until it has its request. */
+const WAITING = "\0swrk\x000\0";
+
+export function isWaitingCriu(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "latin1").endsWith(WAITING);
+  } catch {
+    // It ended while we looked.
+    return false;
+  }
+}
