@@ -34,8 +34,11 @@ interface Disk {
   root: string;
   /** How the owners of its files are written. */
   ids: IdForm;
-  /** Takes the mounts out of the host's view; unless `alone`, also what others have mounted below its folder. */
-  release(alone?: "alone"): Promise<void>;
+  /**
+   * Takes the mounts out of the host's view, and what others have mounted below its folder: all of it, or, where
+   * somebody knows what that is, these.
+   */
+  release(others?: readonly string[]): Promise<void>;
 }
 
 /** The image of a disk, the first of the ids that its owners are mapped to, and files that a fresh one gets. */
@@ -179,7 +182,7 @@ export class Disks {
   #mounted(folder: string, besides: readonly MountJob[], isPlain: boolean | undefined): Disk {
     const [root, disk] = placesIn(folder);
     const own = [disk, root, ...besides.flatMap((job) => ("target" in job ? [job.target] : []))];
-    const release = (alone?: "alone") => this.releaseMounts(folder, alone && own);
+    const release = (others?: readonly string[]) => this.releaseMounts(folder, others && [...own, ...others]);
     return { root: Disks.rootIn(folder), ids: isPlain ? "plain" : "shifted", release };
   }
 

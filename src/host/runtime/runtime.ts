@@ -158,6 +158,8 @@ export interface RunningWalls {
   pid: number;
   /** What has the sandbox's root filesystem as its own root. */
   rootPid: number;
+  /** What is mounted below the folder of the sandbox in the server's view, and is of no use any more. */
+  left?: readonly string[];
 }
 
 /** The network namespace is there, empty, for the host to plug in. */

@@ -138,7 +138,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     const { settings, usual } = request;
     const started = { sign, usual };
     await (settings ? guest.readyWith(settings, alive, started) : guest.ready(alive, started));
-    await disk.release(volumes.mounts.length === 0 ? "alone" : undefined);
+    await disk.release(volumes.mounts.length === 0 ? [] : undefined);
     return record;
   } catch (cause) {
     await request.unmake(slot, ids, diskName);

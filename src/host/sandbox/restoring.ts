@@ -86,7 +86,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       makeOwnFiles(request),
     ]);
     preparing.catch(() => undefined);
-    const { pid, rootPid } = await inTurn(request, () =>
+    const { pid, rootPid, left } = await inTurn(request, () =>
       runtime.restore({
         id,
         cgroup,
@@ -133,7 +133,8 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     const guest = request.guestOf(record);
     const alive = () => isAlive(record);
     const { settings } = request;
-    await Promise.all([settings ? guest.readyWith(settings, alive) : guest.ready(alive), disk.release()]);
+    const released = disk.release(volumeMounts.length === 0 ? left : undefined);
+    await Promise.all([settings ? guest.readyWith(settings, alive) : guest.ready(alive), released]);
     return record;
   } catch (cause) {
     // Nothing is made any more by the time it is taken back.

@@ -173,19 +173,19 @@ export class CrunRuntime implements Runtime {
     const adapting = adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);
     const images = adapting.then(({ folder }) => folder);
     images.catch(() => undefined);
-    let pid: number;
     try {
       const simpleTmpfs = hasSimpleTmpfs(request.images);
       const plugFirst = (first: number) => plug(`/proc/${first}/ns/net`);
-      pid = await this.#criu.restore({ ...request, images, simpleTmpfs, plug: plugFirst });
-    } finally {
+      const pid = await this.#criu.restore({ ...request, images, simpleTmpfs, plug: plugFirst });
+      limitRestored(request.cgroup, size);
+      return { pid, rootPid: pid, left: (await adapting).mounted };
+    } catch (cause) {
       await adapting.then(
         (adapted) => adapted[Symbol.asyncDispose](),
         () => undefined,
       );
+      throw cause;
     }
-    limitRestored(request.cgroup, size);
-    return { pid, rootPid: pid };
   }
 
   #makeParent(): void {

@@ -17,14 +17,14 @@ interface Adaptation {
   folder: string;
 }
 
-/** Until it is released it lies where `folder` says. */
+/** Until it is released, or what is `mounted` is detached, it lies where `folder` says. */
 export async function adaptImage(
   images: string,
   { ids, grown, folder }: Adaptation,
   mounts: Pick<Mounts, "do">,
-): Promise<{ folder: string } & AsyncDisposable> {
+): Promise<{ folder: string; mounted: string[] } & AsyncDisposable> {
   const changed = changedFiles(images, ids, grown);
-  if (changed.size === 0) return { folder: images, [Symbol.asyncDispose]: async () => undefined };
+  if (changed.size === 0) return { folder: images, mounted: [], [Symbol.asyncDispose]: async () => undefined };
   const files: Record<string, string> = {};
   for (const [name, content] of changed) {
     const path = join(folder, name);
@@ -36,7 +36,8 @@ export async function adaptImage(
   const target = join(folder, "image");
   mkdirSync(target, { recursive: true, mode: 0o700 });
   await mounts.do({ kind: "image", source: images, target, firstId: ids.first, files });
-  return { folder: target, [Symbol.asyncDispose]: async () => void (await mounts.do({ kind: "detach", target })) };
+  const release = async () => void (await mounts.do({ kind: "detach", target }));
+  return { folder: target, mounted: [target], [Symbol.asyncDispose]: release };
 }
 
 function changedFiles(images: string, ids: IdRange, grown: ReadonlyMap<string, number> | undefined) {
