@@ -14,6 +14,8 @@ export const GUEST_JSON_STRUCTURE_MAX_BYTES = 4 * 1024 * 1024;
 export const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;
 /** The output of a process flows when it was read so often without a wait. */
 export const OUTPUT_FLOWS_AFTER_READS = 16;
+/** One that has flowed before does so again after so many. */
+export const OUTPUT_FLOWS_AGAIN_AFTER_READS = 4;
 /** With less in it, the pipe of such a process is left to fill for a moment. */
 export const OUTPUT_READ_BYTES = 64 * 1024;
 export const OUTPUT_GATHER_MS = 1;

@@ -20,7 +20,13 @@ const VARINT_MAX_BYTES = 5;
 const EVENT = 1;
 const DATA = 2;
 const FIELDS: Record<OutputKind, number> = { stdout: 1, stderr: 2, pty: 3 };
-const JSON_END = '"}}}';
+const JSON_STARTS: Record<OutputKind, Buffer> = {
+  stdout: jsonStart("stdout"),
+  stderr: jsonStart("stderr"),
+  pty: jsonStart("pty"),
+};
+const JSON_END = Buffer.from('"}}}');
+const JSON_AROUND_MAX_BYTES = JSON_STARTS.stdout.length + JSON_END.length;
 const NOTHING = Buffer.alloc(0);
 
 /**
@@ -76,18 +82,21 @@ function roomForAll(pieces: readonly OutputPiece[], codec: Codec): number {
 }
 
 function roomFor(length: number, codec: Codec): number {
-  if (codec === "json") return HEAD_BYTES + 4 * Math.ceil(length / 3) + jsonStart("stdout").length + JSON_END.length;
+  if (codec === "json") return HEAD_BYTES + 4 * Math.ceil(length / 3) + JSON_AROUND_MAX_BYTES;
   return HEAD_BYTES + length + 3 * (1 + VARINT_MAX_BYTES);
 }
 
-function jsonStart(kind: OutputKind): string {
-  return `{"event":{"data":{"${kind}":"`;
+function jsonStart(kind: OutputKind): Buffer {
+  return Buffer.from(`{"event":{"data":{"${kind}":"`);
 }
 
 function writeJson(out: Buffer, start: number, { kind, bytes }: OutputPiece): number {
-  let at = start + out.write(jsonStart(kind), start, "latin1");
+  const before = JSON_STARTS[kind];
+  out.set(before, start);
+  let at = start + before.length;
   at += out.write(bytes.toBase64(), at, "latin1");
-  return at + out.write(JSON_END, at, "latin1");
+  out.set(JSON_END, at);
+  return at + JSON_END.length;
 }
 
 function writeBinary(out: Buffer, start: number, { kind, bytes }: OutputPiece): number {

@@ -1,7 +1,12 @@
 /** What is taken for a flow, on real pipes, with a clock of our own. */
 import { expect, test } from "bun:test";
 import { closeSync } from "node:fs";
-import { OUTPUT_FLOWS_AFTER_READS, OUTPUT_GATHER_MS, PIPES_LARGE_MAX } from "../limits.ts";
+import {
+  OUTPUT_FLOWS_AFTER_READS,
+  OUTPUT_FLOWS_AGAIN_AFTER_READS,
+  OUTPUT_GATHER_MS,
+  PIPES_LARGE_MAX,
+} from "../limits.ts";
 import { ReadingPace } from "./reading-pace.ts";
 import { openPipe } from "./system-calls.ts";
 
@@ -50,6 +55,16 @@ test("one wait among many reads without one changes nothing", () => {
   pipe.flowsAfter(3 * OUTPUT_FLOWS_AFTER_READS);
   expect(pipe.flowsAfter(1, { waitMs: OUTPUT_GATHER_MS })).toBe(true);
   expect(pipe.flowsAfter(1, { waitMs: OUTPUT_GATHER_MS })).toBe(false);
+});
+
+// Seen to fail with a pace that asks as much of it as at first.
+test("what has flowed before flows again after few reads without a wait", () => {
+  using pipe = new Pipe();
+  pipe.flowsAfter(OUTPUT_FLOWS_AFTER_READS);
+  pipe.enlarge();
+  expect(pipe.flowsAfter(10, { waitMs: OUTPUT_GATHER_MS })).toBe(false);
+  expect(pipe.flowsAfter(OUTPUT_FLOWS_AGAIN_AFTER_READS - 1)).toBe(false);
+  expect(pipe.flowsAfter(1)).toBe(true);
 });
 
 test("no more pipes are made large than may be, and those that are gone make room", () => {

@@ -2,7 +2,13 @@
  * Tells output that flows from output that comes now and then. A process that prints without a pause gets a larger
  * pipe: without one there is nothing to win, for one of the usual size is full in no time.
  */
-import { OUTPUT_FLOWS_AFTER_READS, OUTPUT_GATHER_MS, PIPE_LARGE_BYTES, PIPES_LARGE_MAX } from "../limits.ts";
+import {
+  OUTPUT_FLOWS_AFTER_READS,
+  OUTPUT_FLOWS_AGAIN_AFTER_READS,
+  OUTPUT_GATHER_MS,
+  PIPE_LARGE_BYTES,
+  PIPES_LARGE_MAX,
+} from "../limits.ts";
 import { resizePipe } from "./system-calls.ts";
 
 /** Of all processes together: the kernel lets a user have only so much in pipes. */
@@ -33,7 +39,8 @@ export class ReadingPace implements Disposable {
   }
 
   get isFlowing(): boolean {
-    return this.#streak >= OUTPUT_FLOWS_AFTER_READS && (this.#size === "large" || this.#mayGrow());
+    if (this.#size === "large") return this.#streak >= OUTPUT_FLOWS_AGAIN_AFTER_READS;
+    return this.#streak >= OUTPUT_FLOWS_AFTER_READS && this.#mayGrow();
   }
 
   /** To be called before a flow is read, and not sooner: a larger pipe is seldom empty. False: there is none. */
