@@ -248,10 +248,13 @@ export class Disks {
 
   /**
    * Copies a disk without copying its blocks, unless many of them have to be written first: sharing blocks waits for
-   * that, on a thread that others wait for as well. False: nothing has happened.
+   * that, on a thread that others wait for as well. False: nothing has happened. `flushed` is the root on that disk, if
+   * it was flushed a moment ago and hardly anything can have been written since: that reaches the disk first.
    */
-  async cloneWritten(source: string, target: string): Promise<boolean> {
-    return await this.mounts.do({ kind: "reflink-written", source, target, unwrittenMax: UNWRITTEN_MAX_BYTES });
+  async cloneWritten(source: string, target: string, flushed?: string): Promise<boolean> {
+    const clone = { kind: "reflink-written", source, target, unwrittenMax: UNWRITTEN_MAX_BYTES } as const;
+    const jobs = flushed === undefined ? [clone] : [{ kind: "flush", folder: flushed } as const, clone];
+    return (await this.mounts.doAll(jobs)).at(-1) === true;
   }
 
   /** Copies a disk, where possible without copying its blocks. */

@@ -40,6 +40,8 @@ export type MountJob =
   | { kind: "reflink"; source: string; target: string }
   /** The same of a file of which no more than so many bytes have to be written first; answers false for any other. */
   | { kind: "reflink-written"; source: string; target: string; unwrittenMax: number }
+  /** What was written to the filesystem of this folder reaches its disk. Only for one that has been flushed before. */
+  | { kind: "flush"; folder: string }
   /**
    * Whether a disk has changed a file of a layer below of which it does not have all names: by some names in the
    * overlay's index of it. There may be as many as the disk has files, and sandboxes wait for this thread.

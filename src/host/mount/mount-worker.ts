@@ -13,6 +13,7 @@ import {
   MS_RDONLY,
   mount,
   reflink,
+  syncFilesystem,
   withLoopDevice,
 } from "../system/syscalls.ts";
 import { lacksNames, mapFolder, mountDisk, mountOverlay, release, showImage } from "./layers.ts";
@@ -83,6 +84,9 @@ function perform(job: MountJob): boolean {
       return reflink(job.source, job.target);
     case "reflink-written":
       return isWritten(job.source, job.unwrittenMax) && reflink(job.source, job.target);
+    case "flush":
+      syncFilesystem(job.folder);
+      return true;
     case "lacks-names":
       return lacksNames(job);
     case "hold":

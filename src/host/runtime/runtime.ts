@@ -192,6 +192,8 @@ export interface CheckpointRequest {
   images: string;
   mounts: readonly OutsideMount[];
   bounds: ImageBounds;
+  /** No process runs any more, and nothing is written yet. Not every runtime says so. */
+  onStopped?(): void;
   /**
    * Done, and must succeed, while all processes stand still and everything is written; given up when nobody waits for
    * it any more.

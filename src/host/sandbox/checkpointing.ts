@@ -100,6 +100,8 @@ export class Checkpointing {
     // While the runtime gets ready.
     const copying = copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
     copying.catch(() => undefined);
+    let flushing: Promise<boolean> = Promise.resolve(false);
+    const needless = new AbortController();
     const written = runtime.checkpoint({
       id: record.id,
       pid: record.pid,
@@ -115,15 +117,22 @@ export class Checkpointing {
           demandRoom(() => disks.demandSpace(0));
         },
       },
+      // While the memory is written.
+      onStopped: () => {
+        flushing = this.#flushed(record, needless.signal);
+      },
       whileStopped: async (givenUp) => {
+        givenUp.addEventListener("abort", () => needless.abort());
         await finishing.beginImage();
-        await this.#keepDisk(record, draft, givenUp);
+        await this.#keepDisk(record, draft, { isFlushed: await flushing, signal: givenUp });
         await copying;
         finishing.beginWhole();
       },
     });
     // Nothing of it goes on when this is over.
     await Promise.allSettled([written, copying]);
+    needless.abort();
+    await flushing;
     await copying;
     await written;
   }
@@ -133,14 +142,34 @@ export class Checkpointing {
     await this.#keepDisk(record, draft);
   }
 
+  /** Everything that was written inside reaches the disk's file, and that the disk of the machine. Never throws. */
+  async #flushed(record: SandboxRecord, signal: AbortSignal): Promise<boolean> {
+    const { disks } = this.parts;
+    if (!disks.reflink) return false;
+    try {
+      await run(["sync", "-f", rootOf(record)], { timeoutMs: CHECKPOINT_MS, signal });
+      await syncPath(disks.imageOf(record.disk));
+      return true;
+    } catch {
+      // It is tried again, and then told.
+      return false;
+    }
+  }
+
   /**
    * Everything that was written inside reaches the disk's file; then the file is cloned, where possible without
-   * copying.
+   * copying. Of a disk that was flushed since the processes stand still there is hardly anything left to write: names
+   * that the runtime keeps files by.
    */
-  async #keepDisk(record: SandboxRecord, draft: CheckpointFolder, signal?: AbortSignal): Promise<void> {
+  async #keepDisk(
+    record: SandboxRecord,
+    draft: CheckpointFolder,
+    { isFlushed, signal }: { isFlushed: boolean; signal?: AbortSignal } = { isFlushed: false },
+  ): Promise<void> {
     const { disks } = this.parts;
     const file = disks.imageOf(record.disk);
     const options = { timeoutMs: CHECKPOINT_MS, ...(signal === undefined ? {} : { signal }) };
+    if (isFlushed && (await disks.cloneWritten(file, draft.disk, rootOf(record)))) return;
     await run(["sync", "-f", rootOf(record)], options);
     if (!disks.reflink) {
       await run(["cp", "--reflink=auto", file, draft.disk], options);

@@ -13,6 +13,7 @@ const libc = onFirstUse({
   mount: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64, FFIType.ptr], returns: FFIType.i32 },
   umount2: { args: [FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
   ioctl: { args: [FFIType.i32, FFIType.u64, FFIType.u64], returns: FFIType.i32 },
+  syncfs: { args: [FFIType.i32], returns: FFIType.i32 },
   flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
   mmap: {
     args: [FFIType.ptr, FFIType.u64, FFIType.i32, FFIType.i32, FFIType.i32, FFIType.i64],
@@ -143,6 +144,16 @@ export function reflink(source: string, target: string): boolean {
     }
   } finally {
     closeSync(sourceFd);
+  }
+}
+
+/** All that was written to the filesystem of this folder is on its disk. */
+export function syncFilesystem(folder: string): void {
+  const fd = openSync(folder, "r");
+  try {
+    if (libc().syncfs(fd) !== 0) failed(`syncfs ${folder}`);
+  } finally {
+    closeSync(fd);
   }
 }
 

@@ -54,11 +54,13 @@ const REMOVE_WAIT_MAX_MS = 500;
 const ORDINARY_NICENESS = getPriority() === 0 ? "" : "renice -n 0 -p $$ > /dev/null; ";
 
 /**
- * Stages of CRIU's work at which we have some. Of a dump: no process is stopped yet, and everything is written. Of a
- * restore: the image is read and nothing is made, namespaces are there and nothing is in them, and there are mounts in
- * them but no socket, and all of it runs.
+ * Stages of CRIU's work at which we have some. Of a dump: no process is stopped yet, all are, and everything is
+ * written. Of a restore: the image is read and nothing is made, namespaces are there and nothing is in them, and there
+ * are mounts in them but no socket, and all of it runs.
  */
 const NOTHING_STOPPED = "pre-dump";
+/** When it would cut the network off, had it not been told otherwise. */
+const ALL_STOPPED = "network-lock";
 const WRITTEN = "post-dump";
 const IMAGE_READ = "pre-restore";
 const NAMESPACES_MADE = "setup-namespaces";
@@ -75,6 +77,8 @@ interface Dump {
   mounts: readonly OutsideMount[];
   /** After this CRIU is killed, for each try. */
   timeoutMs: number;
+  /** All processes stand still, and nothing is written yet. */
+  onStopped?(): void;
   /** Done while all processes stand still and everything is written; must succeed. */
   whileStopped(): Promise<void>;
 }
@@ -178,6 +182,7 @@ export class Criu {
       const request = criuRequest("dump", { images, logLevel, pid, workDescriptor, external });
       const stages = {
         [NOTHING_STOPPED]: () => started.entered,
+        [ALL_STOPPED]: async () => dump.onStopped?.(),
         [WRITTEN]: async () => {
           beginToFreeze(cgroup);
           await dump.whileStopped();
