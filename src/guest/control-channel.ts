@@ -63,7 +63,7 @@ export function createControlChannel(secretFile: string, controlled: Controlled)
         case "GET ping":
           return new Response(null, { status: 204 });
         case "GET journal":
-          return listen(controlled, new URL(request.url, "http://guest").searchParams);
+          return listen(controlled, new URLSearchParams(request.url.slice(request.url.indexOf("?") + 1)));
         case "POST configure":
           return configure(controlled, await readJson(request));
         case "POST renew":

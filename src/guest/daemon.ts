@@ -26,12 +26,18 @@ const LIBRARIES = "LD_LIBRARY_PATH";
 /** Of a variable that is a number. */
 const DIGITS_MAX = 9;
 
+/** By a loop: what `some` needs, the engine would have to compile first, for this alone at a boot. */
+function isOwn(name: string): boolean {
+  for (const prefix of OWN_PREFIXES) if (name.startsWith(prefix)) return true;
+  return name === LIBRARIES;
+}
+
 /** Reads the guest's own variables and removes them, so that nothing of this program can hand them on. */
 function takeVariables(): (name: string) => string | undefined {
   // What is meant for this program alone: no process of a user inherits it.
   const taken = new Map<string, string | undefined>();
   for (const name of Object.keys(process.env)) {
-    if (name !== LIBRARIES && !OWN_PREFIXES.some((prefix) => name.startsWith(prefix))) continue;
+    if (!isOwn(name)) continue;
     taken.set(name, process.env[name]);
     delete process.env[name];
   }

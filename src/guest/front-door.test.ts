@@ -9,6 +9,20 @@ const guest = await guestOfFile({ SANDLOT_CPU_COUNT: "3", SANDLOT_MEMORY_MB: "51
 
 const status = async (path: string, init: RequestInit = {}) => (await guest.fetch(path, init)).status;
 
+/** The beginning of it, to what is written like this. */
+async function answerTo(request: string): Promise<string> {
+  const answer = Promise.withResolvers<string>();
+  const socket = await Bun.connect({
+    hostname: "127.0.0.1",
+    port: guest.port,
+    socket: { data: (_, bytes) => answer.resolve(bytes.toString()) },
+  });
+  socket.write(request);
+  const begun = await answer.promise;
+  socket.end();
+  return begun;
+}
+
 describe("before it is configured", () => {
   test("the guest is open and runs as root", async () => {
     expect(await status("/metrics")).toBe(200);
@@ -55,17 +69,10 @@ describe("plain routes", () => {
   });
 
   test.each(["a b", "[", "x:99999999", "é", ""])("a Host of %j does no harm", async (host) => {
-    const answer = Promise.withResolvers<string>();
-    const socket = await Bun.connect({
-      hostname: "127.0.0.1",
-      port: guest.port,
-      socket: { data: (_, bytes) => answer.resolve(bytes.toString()) },
-    });
     const body = "{}";
     const head = `Host: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
-    socket.write(`POST /process.Process/List HTTP/1.1\r\n${head}\r\n\r\n${body}`);
-    expect(await answer.promise).toStartWith("HTTP/1.1 200");
-    socket.end();
+    const answer = await answerTo(`POST /process.Process/List HTTP/1.1\r\n${head}\r\n\r\n${body}`);
+    expect(answer).toStartWith("HTTP/1.1 200");
   });
 
   test("an unknown user is refused everywhere, other schemes name nobody", async () => {
@@ -146,6 +153,14 @@ describe("the control channel", () => {
       const answer = await control("/control/configure", secret);
       expect([answer.status, await answer.text()]).toEqual([404, await unknown.clone().text()]);
     }
+  });
+
+  test("has the same paths however they are written", async () => {
+    const asWritten = (path: string) =>
+      answerTo(`GET ${path} HTTP/1.1\r\nHost: guest\r\nx-sandlot-control: ${SECRET}\r\n\r\n`);
+    for (const path of ["/control/ping?", "/control/ping?path=/control/none", "/health/../control/ping"])
+      expect(await asWritten(path)).toStartWith("HTTP/1.1 204");
+    expect(await asWritten("/?/control/ping")).toStartWith("HTTP/1.1 404");
   });
 
   test("answers a ping, refuses nonsense", async () => {
