@@ -5,7 +5,15 @@ import { readFileSync } from "node:fs";
 
 export const OPEN_FILES_WANTED = 1_048_576;
 
+let known: number | undefined;
+
+/** Looked up once: a server that may have more from now on gives it to its sandboxes when it is started again. */
 export function openFilesMax(): number {
+  known ??= lookUp();
+  return known;
+}
+
+function lookUp(): number {
   const line = readFileSync("/proc/self/limits", "utf8")
     .split("\n")
     .find((text) => text.startsWith("Max open files"));
