@@ -1,8 +1,9 @@
 /**
- * Compiles the guest into the file that its argument names. It is a program of its own: what the bundler asks of us
- * while it works is answered in the process that started it.
+ * Compiles the guest into the file that its first argument names, for the loader that the second one names. It is a
+ * program of its own: what the bundler asks of us while it works is answered in the process that started it.
  */
 import { join } from "node:path";
+import { setInterpreter } from "./elf-interpreter.ts";
 import { GUEST_PROGRAM } from "./guest-sources.ts";
 import { layOutForHugePages } from "./huge-page-layout.ts";
 import { plainDescriptors } from "./plain-descriptors.ts";
@@ -14,7 +15,7 @@ const PROJECT = join(import.meta.dir, "../../..");
  */
 const COMPILER_RELUCTANCE = 20;
 
-const [outfile = ""] = process.argv.slice(2);
+const [outfile = "", loader = ""] = process.argv.slice(2);
 await Bun.build({
   entrypoints: [join(PROJECT, GUEST_PROGRAM)],
   target: "bun",
@@ -32,4 +33,5 @@ await Bun.build({
   },
   plugins: [plainDescriptors],
 });
+await setInterpreter(outfile, loader);
 await layOutForHugePages(outfile);

@@ -12,7 +12,6 @@ import { chooseGuest, guestFolderNamed } from "../image/guest-folders.ts";
 import { EMPTY_IN_PROC, HIDDEN_IN_PROC } from "../image/guest-layout.ts";
 import { run } from "../system/command.ts";
 import { architecture, type Toolbox } from "../system/toolbox.ts";
-import { setInterpreter } from "./elf-interpreter.ts";
 import { guestSources, sourcesOf } from "./guest-sources.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
@@ -101,8 +100,8 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
         await relink(join(bin, "setpriv"));
 
         progress("compiling");
-        await run([process.execPath, COMPILER, join(bin, "guest")], { timeoutMs: COMPILE_MS, cwd: PROJECT });
-        await setInterpreter(join(bin, "guest"), `${GUEST_MOUNT}/lib/${LOADER}`);
+        const compiler = [process.execPath, COMPILER, join(bin, "guest"), `${GUEST_MOUNT}/lib/${LOADER}`];
+        await run(compiler, { timeoutMs: COMPILE_MS, cwd: PROJECT });
         for (const name of await readdir(bin)) await chmod(join(bin, name), 0o755);
       }),
   };

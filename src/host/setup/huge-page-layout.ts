@@ -3,7 +3,8 @@
  * that differs from its address by whole huge pages. Every sandbox starts this program, and its first look at each
  * 64 KiB is a fault; with a file system that keeps large pieces of a file in memory, a huge page takes one.
  */
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { open, readFile } from "node:fs/promises";
+import { dropFromMemory } from "../system/syscalls.ts";
 
 /** Of a processor with pages of 4 KiB. */
 const HUGE_PAGE_BYTES = 2 * 1024 * 1024;
@@ -27,9 +28,11 @@ interface Stretch {
 export async function layOutForHugePages(program: string): Promise<void> {
   const made = laidOut(await readFile(program));
   if (made === undefined) return;
-  // Written over, it would stay in memory in the pieces that it is in now.
-  await rm(program);
-  await writeFile(program, made, { mode: 0o755 });
+  await using file = await open(program, "w");
+  await file.writeFile(made);
+  // What was written is in memory in smaller pieces where large ones were not at hand. Whoever reads it looks for them.
+  await file.sync();
+  dropFromMemory(file.fd);
 }
 
 export function laidOut(elf: Buffer): Buffer | undefined {
