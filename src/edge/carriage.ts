@@ -10,6 +10,7 @@ import { linesTowardsClient } from "./carried-headers.ts";
 import { BodyUntilClose, ChunkedBody, CountedBody, type Framing } from "./front/body-framing.ts";
 import type { AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./front/client-request.ts";
 import type { HeaderLines } from "./front/header-lines.ts";
+import { exchangeBegun, exchangeOver } from "./front/in-a-row.ts";
 import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_REQUEST_WAITING_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
 import { type Dialled, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
 
@@ -82,6 +83,7 @@ class Carriage implements SandboxSocketListener, BodySink {
 
   begin(dialled: Dialled): void {
     const client = this.#client;
+    exchangeBegun();
     const socket = SandboxSocket.begin(dialled, this);
     this.#socket = socket;
     client.onGone = () => socket.cut();
@@ -100,7 +102,7 @@ class Carriage implements SandboxSocketListener, BodySink {
   }
 
   notOpened(failure: unknown): void {
-    this.#isOver = true;
+    this.#over();
     this.#client.onGone = undefined;
     this.#outcome.failed(failure);
   }
@@ -179,7 +181,7 @@ class Carriage implements SandboxSocketListener, BodySink {
     // What it had sent may still be on its way past this.
     if (this.#isOver || this.#isSpliced) return;
     if (this.#tunnel !== undefined) {
-      this.#isOver = true;
+      this.#over();
       this.#tunnel.end();
       return;
     }
@@ -278,14 +280,19 @@ class Carriage implements SandboxSocketListener, BodySink {
 
   /** The service has nothing more to say that anybody wants to hear. */
   #leave(): void {
-    this.#isOver = true;
+    this.#over();
     this.#endStep();
     this.#client.onGone = undefined;
     this.#socket.finish();
   }
 
-  #fail(failure: unknown): void {
+  #over(): void {
+    if (!this.#isOver) exchangeOver();
     this.#isOver = true;
+  }
+
+  #fail(failure: unknown): void {
+    this.#over();
     this.#endStep();
     const wasBegun = this.#framing !== undefined;
     this.#client.onGone = undefined;
@@ -321,7 +328,7 @@ class Carriage implements SandboxSocketListener, BodySink {
     };
     tunnel.onDrained = () => this.#socket.resume();
     tunnel.onClosed = () => {
-      this.#isOver = true;
+      this.#over();
       this.#socket.finish();
     };
     if (rest.length > 0) tunnel.write(Buffer.from(rest));

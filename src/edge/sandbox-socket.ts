@@ -4,6 +4,7 @@
  */
 import type { Socket, SocketHandler } from "bun";
 import type { Splice, Spliced, Splicing, Way } from "../work/splicing.ts";
+import { inARow } from "./front/in-a-row.ts";
 import { releaseBufferOf } from "./front/release-piece.ts";
 import { descriptorOf } from "./front/socket-descriptor.ts";
 import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS, EDGE_SPLICED_AT_ONCE_MAX } from "./limits.ts";
@@ -54,6 +55,8 @@ export class SandboxSocket {
   #early: Buffer<ArrayBuffer>[] | undefined;
   #waiting: Waiting[] | undefined;
   #waitingBytes = 0;
+  /** Nothing more is written; until when it may take to close. */
+  #isEnding = false;
   #ending: ReturnType<typeof setTimeout> | undefined;
   #farEnded = false;
   #closed = false;
@@ -87,7 +90,7 @@ export class SandboxSocket {
     const connection = new SandboxSocket(awaiting);
     if (tlsName === undefined) connection.#splice = splice;
     connection.endWith(...until);
-    connection.#connect(to, tlsName);
+    inARow("connect", () => connection.#connect(to, tlsName));
     return connection;
   }
 
@@ -99,17 +102,26 @@ export class SandboxSocket {
   }
 
   #connect(to: Dialled["to"], tlsName: string | undefined): void {
-    const socket = SandboxSocket.#HANDLER;
+    // Somebody has left before its turn came.
+    if (this.#isUnwanted) {
+      this.#ended();
+      return;
+    }
     const failed = (failure: unknown) => this.#notOpened(failure);
-    if ("unix" in to) Bun.connect<SandboxSocket>({ unix: to.unix, data: this, socket }).catch(failed);
-    else if (tlsName === undefined) {
-      Bun.connect<SandboxSocket>({ hostname: to.host, port: to.port, data: this, socket }).catch(failed);
-    } else {
-      // The certificate of a service in a sandbox is its own business; who is spoken to is said by the address.
-      const tls = { rejectUnauthorized: false, serverName: tlsName };
-      const made = Bun.connect<SandboxSocket>({ hostname: to.host, port: to.port, data: this, socket, tls });
-      // It is there before it is open, and must be cut if nobody waits for that any more.
-      made.then((one) => this.#made(one), failed);
+    const socket = SandboxSocket.#HANDLER;
+    try {
+      if ("unix" in to) Bun.connect<SandboxSocket>({ unix: to.unix, data: this, socket }).catch(failed);
+      else if (tlsName === undefined) {
+        Bun.connect<SandboxSocket>({ hostname: to.host, port: to.port, data: this, socket }).catch(failed);
+      } else {
+        // The certificate of a service in a sandbox is its own business; who is spoken to is said by the address.
+        const tls = { rejectUnauthorized: false, serverName: tlsName };
+        const made = Bun.connect<SandboxSocket>({ hostname: to.host, port: to.port, data: this, socket, tls });
+        // It is there before it is open, and must be cut if nobody waits for that any more.
+        made.then((one) => this.#made(one), failed);
+      }
+    } catch (failure) {
+      failed(failure);
     }
   }
 
@@ -159,7 +171,7 @@ export class SandboxSocket {
 
   /** The same for what comes from there, behind all that was written. */
   spliceFrom(from: number, bytes: number, over: (spliced: Spliced) => void): boolean {
-    if (this.#waiting !== undefined || this.#ending !== undefined) return false;
+    if (this.#waiting !== undefined || this.#isEnding) return false;
     return this.#spliced((to) => ({ from, to, bytes, cuts: "to" }), over);
   }
 
@@ -201,8 +213,14 @@ export class SandboxSocket {
   /** Sends what waits, then closes. A sandbox that does not take it in time is cut off. */
   finish(): void {
     for (const splicing of this.#splicings) splicing.stop();
-    if (this.#closed || this.#ending !== undefined) return;
-    if (this.#waiting === undefined) this.#socket?.end();
+    if (this.#closed || this.#isEnding) return;
+    this.#isEnding = true;
+    if (this.#waiting === undefined) inARow("close", () => this.#end());
+    else this.#end();
+  }
+
+  #end(): void {
+    if (!this.#closed && this.#waiting === undefined) this.#socket?.end();
     if (this.#closed) return;
     this.#ending = setTimeout(() => this.cut(), EDGE_CLOSE_MS);
     this.#ending.unref();
@@ -274,7 +292,7 @@ export class SandboxSocket {
   }
 
   #write(bytes: Buffer, owned: Waiting["owned"]): void {
-    if (this.#closed || this.#ending !== undefined) return;
+    if (this.#closed || this.#isEnding) return;
     if (this.#waiting !== undefined) {
       this.#waiting.push({ bytes, owned });
       this.#waitingBytes += bytes.length;
@@ -291,7 +309,7 @@ export class SandboxSocket {
   #flush(): void {
     if (this.#waiting !== undefined && !this.#sendWaiting(this.#waiting)) return;
     this.#waiting = undefined;
-    if (this.#ending !== undefined) this.#socket?.end();
+    if (this.#isEnding) this.#socket?.end();
     else this.#listener?.drained();
   }
 

@@ -8,6 +8,7 @@ import { EDGE_CLOSE_MS, EDGE_EARLY_MAX_BYTES, EDGE_KEEPALIVE_MS, EDGE_REQUEST_HE
 import type { AnswerLines, ClientRequest, ClientTunnel } from "./client-request.ts";
 import { headText } from "./head-text.ts";
 import { Http1Request, type RequestConnection } from "./http1-request.ts";
+import { inARow } from "./in-a-row.ts";
 import { BadHead, readRequestHead } from "./request-head.ts";
 import { descriptorOf } from "./socket-descriptor.ts";
 import { UnsentBytes } from "./unsent-bytes.ts";
@@ -116,6 +117,14 @@ export class Http1Connection implements RequestConnection {
   send(bytes: Bytes): boolean {
     if (this.#closed || this.#ending !== undefined) return true;
     return this.#unsent.send(this.#socket, bytes);
+  }
+
+  sendLast(bytes: Bytes): void {
+    if (this.#closed || this.#ending !== undefined) return;
+    this.#unsent.sendLater(bytes);
+    inARow("send", () => {
+      if (!this.#closed) this.drained();
+    });
   }
 
   pause(): void {

@@ -20,6 +20,8 @@ export interface RequestConnection {
   readonly hasSentAll: boolean;
   /** False: the client does not keep up. */
   send(bytes: Bytes): boolean;
+  /** The same for all of a short answer: perhaps with those of others. */
+  sendLast(bytes: Bytes): void;
   pause(): void;
   resume(): void;
   cut(): void;
@@ -186,8 +188,12 @@ export class Http1Request implements ClientRequest {
       }
     }
     if (!this.#mayKeep()) text += "connection: close\r\n";
-    this.#sendHead(`${text}\r\n`, first);
-    if (body !== "follows") this.end();
+    text += "\r\n";
+    if (body === "follows") this.#sendHead(text, first);
+    else {
+      this.#sendWhole(text, first);
+      this.end();
+    }
   }
 
   write(bytes: Bytes): boolean {
@@ -264,6 +270,13 @@ export class Http1Request implements ClientRequest {
     }
     const start = this.#inChunks ? text + this.#chunkStart(first.length) : text;
     this.#sendBoth(start, first);
+  }
+
+  #sendWhole(text: string, body: Bytes | undefined): void {
+    const length = body?.length ?? 0;
+    if (body === undefined || length === 0) this.#connection.sendLast(Buffer.from(text, "latin1"));
+    else if (length <= EDGE_JOINED_PIECE_MAX_BYTES) this.#connection.sendLast(joined(text, body));
+    else this.#sendHead(text, body);
   }
 
   /** Small pieces go with what stands before them. */

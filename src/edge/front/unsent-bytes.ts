@@ -24,6 +24,12 @@ export class UnsentBytes {
     return !this.#isFull;
   }
 
+  /** Keeps the bytes until `flush` is called. */
+  sendLater(bytes: Buffer<ArrayBuffer>): void {
+    this.#keep(bytes);
+    if (this.#cost >= EDGE_ANSWER_WAITING_MAX_BYTES) this.#isFull = true;
+  }
+
   /** The client takes more. True: there is room again where there was none. */
   flush<Data>(socket: Socket<Data>): boolean {
     for (;;) {
