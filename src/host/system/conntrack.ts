@@ -1,6 +1,7 @@
 /**
- * Dangerous: speaks to the kernel's table of connections, over netlink through bun:ffi. One call takes half a
- * millisecond, however large the table is; no tool for it need be there.
+ * Dangerous: speaks to the kernel's table of connections, over netlink through bun:ffi. No tool for it need be there.
+ * One call goes over the whole table, which is that of all networks of the machine: half a millisecond, and 0.3 ms more
+ * for each thousand flows.
  */
 import { Fault } from "../../contract/fault.ts";
 import { SystemError } from "../../work/c-library.ts";
