@@ -51,6 +51,8 @@ export const EDGE_WEBSOCKET_QUEUE_MAX_BYTES = 32 * 1024 * 1024;
 /** How long a sandbox may take for what is left to send to it when a connection is closed. */
 export const EDGE_CLOSE_MS = 5000;
 
+/** So often it is looked which sandboxes no connection leads to any more. */
+export const EDGE_ENDINGS_LOOK_EVERY_MS = 2_000;
 /** A silent connection to a sandbox is asked so often whether it is still there. */
 export const EDGE_KEEPALIVE_MS = 20_000;
 /** Proxies before us that are looked at, from the nearest on. */

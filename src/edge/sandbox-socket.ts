@@ -7,7 +7,7 @@ import type { Splice, Spliced, Splicing, Way } from "../work/splicing.ts";
 import { inARow } from "./front/in-a-row.ts";
 import { releaseBufferOf } from "./front/release-piece.ts";
 import { descriptorOf } from "./front/socket-descriptor.ts";
-import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS, EDGE_SPLICED_AT_ONCE_MAX } from "./limits.ts";
+import { EDGE_CLOSE_MS, EDGE_ENDINGS_LOOK_EVERY_MS, EDGE_KEEPALIVE_MS, EDGE_SPLICED_AT_ONCE_MAX } from "./limits.ts";
 
 export interface SandboxSocketListener {
   data(bytes: Buffer<ArrayBuffer>): void;
@@ -42,8 +42,12 @@ interface Waiting {
   owned: Buffer<ArrayBuffer> | undefined;
 }
 
-/** The connections that end with a signal. It has one listener for all: one for each is dear. */
-const endingWith = new WeakMap<AbortSignal, Ending>();
+/**
+ * The connections that end with a signal. It has one listener for all: one for each is dear. Since a sandbox that was
+ * asked is mostly asked again, one that no connection needs any more is found out later.
+ */
+const endingWith = new Map<AbortSignal, Ending>();
+let looking: ReturnType<typeof setTimeout> | undefined;
 
 /** Most connections never have one. */
 const NO_SPLICINGS: Splicing[] = [];
@@ -254,14 +258,7 @@ export class SandboxSocket {
   /** Not while bytes are still moved: that has to end with the signals, too, and to be counted. */
   #release(): void {
     if (this.#splicings.length > 0) return;
-    for (const signal of this.#until) {
-      const ending = endingWith.get(signal);
-      if (ending === undefined) continue;
-      ending.sockets.delete(this);
-      if (ending.sockets.size > 0) continue;
-      endingWith.delete(signal);
-      signal.removeEventListener("abort", ending.cut);
-    }
+    for (const signal of this.#until) endingWith.get(signal)?.sockets.delete(this);
   }
 
   #awaited(): Awaiting | undefined {
@@ -359,5 +356,19 @@ function endingOf(signal: AbortSignal): Ending {
   const ending = { sockets, splicings: 0, cut };
   endingWith.set(signal, ending);
   signal.addEventListener("abort", cut);
+  lookLater();
   return ending;
+}
+
+function lookLater(): void {
+  looking ??= setTimeout(() => {
+    looking = undefined;
+    for (const [signal, { sockets, cut }] of endingWith) {
+      if (sockets.size > 0) continue;
+      endingWith.delete(signal);
+      signal.removeEventListener("abort", cut);
+    }
+    if (endingWith.size > 0) lookLater();
+  }, EDGE_ENDINGS_LOOK_EVERY_MS);
+  looking.unref();
 }

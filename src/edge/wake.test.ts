@@ -260,4 +260,18 @@ describe("when the sandbox is paused or ends", () => {
     while (listeners > 0) await Bun.sleep(1);
     expect(listeners).toBe(0);
   });
+
+  test("one request after the other listens for the end of its sandbox by what the first one began", async () => {
+    await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
+    let listeners = 0;
+    const signal = edge.find(SANDBOX)?.ended ?? new AbortController().signal;
+    const add = signal.addEventListener.bind(signal);
+    signal.addEventListener = ((...given: Parameters<typeof add>) => {
+      listeners++;
+      add(...given);
+    }) as typeof add;
+    for (let nth = 0; nth < 20; nth++) await (await edge.fetch(service.port ?? 0, "/")).text();
+    // It is looked for unused ones now and then.
+    expect(listeners).toBeLessThan(5);
+  });
 });
