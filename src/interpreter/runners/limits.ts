@@ -21,7 +21,9 @@ export const LINE_REST_MS = 100;
 export const LINE_MAX_CHARS = 1024 * 1024;
 /** Of what a runner that does not start has said. */
 export const START_LOG_MAX_CHARS = 4_000;
-/** A cell that has not ended by then after it was interrupted is stopped in a harder way. */
+/** A cell that has not heard by then that it was interrupted is sent a signal. */
+export const SIGNAL_AFTER_MS = 50;
+/** And if it has not ended by then, it is stopped in a harder way. */
 export const BREAK_LOOP_AFTER_MS = 500;
 /** For a kernel whose last cell was interrupted to say that it hears, try after try; then it is replaced. */
 export const LEFT_LOOP_MS = [2_000, 6_000] as const;

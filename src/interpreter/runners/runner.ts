@@ -116,6 +116,11 @@ export class Runner {
     });
   }
 
+  /** What needs no answer, also while something else is asked for. */
+  tell(message: string): void {
+    if (!this.#hasEnded) void this.#write(message);
+  }
+
   /** To it and what it has started, as far as that stayed in its process group. */
   signal(name: "SIGINT" | "SIGKILL"): void {
     try {

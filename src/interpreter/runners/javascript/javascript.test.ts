@@ -227,6 +227,14 @@ describe("an interrupt", () => {
     expect((await run(kernel, "kept")).results).toEqual(["'kept'"]);
   });
 
+  test("also ends processes that a cell which waits has started", async () => {
+    const code =
+      "const started = require('child_process').spawn('sleep', ['600']); console.log(1); await new Promise(() => {})";
+    expect((await runInterrupted(kernel, code)).error).toMatchObject({ name: "Interrupted" });
+    const end = "await new Promise((go) => started.exitCode ?? started.signalCode ? go() : started.on('exit', go))";
+    expect((await run(kernel, `${end}; started.signalCode`)).results).toEqual(["'SIGINT'"]);
+  });
+
   test("that comes before the loop of a cell does not leave the next one waiting", async () => {
     const [wanted, begun] = [join(folder, "wanted"), join(folder, "begun")];
     const code = `setTimeout(() => console.log(1), 50);

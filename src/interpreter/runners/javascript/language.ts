@@ -85,14 +85,14 @@ class JavascriptKernel implements Kernel {
         message: (message) => tellOutput(message, tell),
       });
     } finally {
-      this.#breaker.disarm();
+      this.#breaker.cellEnded();
     }
   }
 
   interrupt(): void {
     this.#wasInterrupted = true;
-    this.#runner.signal("SIGINT");
-    this.#breaker.arm();
+    this.#runner.tell(line({ kind: "interrupt" }));
+    this.#breaker.interrupted();
   }
 
   async setVariables(variables: Readonly<Record<string, string | null>>): Promise<void> {

@@ -1,9 +1,12 @@
 /**
- * Stops a cell that runs in a loop behind an `await`: there Node does not look at signals. Its inspector can be
- * switched on by a signal, has a thread of its own, and knows how to end whatever runs. It is switched on for that
- * alone, at an address that only the sandbox itself reaches. Node does that once, so the connection is kept.
+ * Stops a cell that does not hear that it was interrupted. By a signal first, which ends a script; not at once, because
+ * at the moment in which a script ends, for what is behind its first `await` to go on, a signal is the end of Node.
+ *
+ * In a loop behind an `await` Node does not look at signals. Its inspector can be switched on by a signal, has a thread
+ * of its own, and knows how to end whatever runs. It is switched on for that alone, at an address that only the sandbox
+ * itself reaches. Node does that once, so the connection is kept.
  */
-import { BREAK_LOOP_AFTER_MS } from "../limits.ts";
+import { BREAK_LOOP_AFTER_MS, SIGNAL_AFTER_MS } from "../limits.ts";
 
 export const INSPECTABLE = ["--inspect-port=127.0.0.1:0"] as const;
 
@@ -13,29 +16,55 @@ const NOTICES = /^(?:Debugger (?:listening on|ending on|attached)|Waiting for th
 
 export class LoopBreaker {
   readonly #pid: number;
-  readonly #interruptAgain: () => void;
+  readonly #signal: () => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #isSignalDue = false;
   #wasOn = false;
   #inspector: WebSocket | undefined;
 
-  /** `interruptAgain`: Node may lose an interrupt that comes at the moment when a script ends. */
-  constructor(pid: number, interruptAgain: () => void) {
+  constructor(pid: number, signal: () => void) {
     this.#pid = pid;
-    this.#interruptAgain = interruptAgain;
+    this.#signal = signal;
   }
 
-  /** If the cell has not ended in a moment. */
+  /** The cell was interrupted. */
+  interrupted(): void {
+    if (this.#timer !== undefined) this.#signalNow();
+    else this.#arm(SIGNAL_AFTER_MS);
+  }
+
+  /** If what is left of a cell has not ended in a moment. */
   arm(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#interruptAgain();
-      this.#timer = setTimeout(() => this.#stop(), BREAK_LOOP_AFTER_MS);
-    }, BREAK_LOOP_AFTER_MS);
+    if (this.#timer === undefined) this.#arm(BREAK_LOOP_AFTER_MS);
   }
 
-  /** The cell is over. */
+  /** The cell is over. Processes that it has started have the signal in any case. */
+  cellEnded(): void {
+    if (this.#isSignalDue) this.#signalNow();
+    this.disarm();
+  }
+
   disarm(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#isSignalDue = false;
+  }
+
+  #arm(signalMs: number): void {
+    this.#isSignalDue = true;
+    this.#timer = setTimeout(() => {
+      this.#signalNow();
+      this.#timer = setTimeout(() => {
+        // Node may lose one that comes at the moment when a script ends.
+        this.#signalNow();
+        this.#timer = setTimeout(() => this.#stop(), BREAK_LOOP_AFTER_MS);
+      }, BREAK_LOOP_AFTER_MS);
+    }, signalMs);
+  }
+
+  #signalNow(): void {
+    this.#isSignalDue = false;
+    this.#signal();
   }
 
   /** What Node prints about its inspector tells where it is, and is not for the user. */

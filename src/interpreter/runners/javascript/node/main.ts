@@ -26,6 +26,10 @@ listen((request) => void take(request));
 setImmediate(prepareReseed);
 
 async function take(request: Request): Promise<void> {
+  if (request.kind === "interrupt") {
+    interrupt?.();
+    return;
+  }
   if (request.kind === "cell") {
     await runCell(request);
     done(request.number, {});

@@ -13,7 +13,7 @@ const FULL_WAIT_MS = 2;
 
 export interface Request {
   number: number;
-  kind: "cell" | "variables" | "folder" | "reseed";
+  kind: "cell" | "variables" | "folder" | "reseed" | "interrupt";
   name: string;
   source: string;
   isAsync: boolean;
