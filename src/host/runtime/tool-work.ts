@@ -30,18 +30,9 @@ export async function endRestores(data: DataFolder): Promise<void> {
 }
 
 /** A tool that was ended in the middle of writing could leave its hand in the processes; it is waited for. */
-export async function waitForDump(data: DataFolder, id: string): Promise<void> {
+export async function waitForDump(cgroup: string): Promise<void> {
   const deadline = performance.now() + CHECKPOINT_MS;
-  while (isAtWork(toolCgroup(data, id, "dump")) && performance.now() < deadline) await Bun.sleep(LOOK_EVERY_MS);
-}
-
-/** The same for all that are under way, whatever they write, but for those in these cgroups. */
-export async function waitForDumps(data: DataFolder, own: ReadonlySet<string | undefined>): Promise<void> {
-  const folder = freezerOf(data.cgroup);
-  const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".dump")) : [];
-  const ofOthers = names.map((name) => `${data.cgroup}/${name}`).filter((cgroup) => !own.has(cgroup));
-  const deadline = performance.now() + CHECKPOINT_MS;
-  while (ofOthers.some(isAtWork) && performance.now() < deadline) await Bun.sleep(LOOK_EVERY_MS);
+  while (isAtWork(cgroup) && performance.now() < deadline) await Bun.sleep(LOOK_EVERY_MS);
 }
 
 function isAtWork(cgroup: string): boolean {

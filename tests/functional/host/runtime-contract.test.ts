@@ -435,7 +435,8 @@ describe.each(WALLS)("%s", (name) => {
     });
   });
 
-  promise("nothing is left below the cgroup of the server", () => {
+  promise("nothing is left below the cgroup of the server when it has ended", async () => {
+    await runtime.close?.();
     const left = readdirSync(freezerOf(data.cgroup), { withFileTypes: true }).filter((entry) => entry.isDirectory());
     expect(left.map((entry) => entry.name)).toEqual([]);
   });

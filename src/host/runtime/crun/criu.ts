@@ -2,7 +2,7 @@
  * CRIU, called directly: it writes the processes and the memory of a stopped sandbox into a folder, and makes them
  * again from it. Each call runs in a cgroup of its own, so that what a killed server left under way is found by name.
  */
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { rmdir, writeFile } from "node:fs/promises";
 import { getPriority } from "node:os";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ import { endTcpRepair } from "../../system/tcp-repair.ts";
 import type { Toolbox } from "../../system/toolbox.ts";
 import type { OutsideMount } from "../runtime.ts";
 import { readToolLog } from "../tool-log.ts";
-import { type ToolAction, toolCgroup, waitForDumps } from "../tool-work.ts";
+import { type ToolAction, toolCgroup, waitForDump } from "../tool-work.ts";
 import { explain } from "./criu-complaint.ts";
 import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
 import { isGuest, lossOf, SIGNALLED_MIN } from "./criu-loss.ts";
@@ -103,13 +103,13 @@ interface Restore {
 
 export class Criu {
   readonly #config: string;
+  /** Nobody else's. */
+  readonly #folder: string;
   /** For images whose filesystems in memory are simple, and for others. */
   readonly #services: Readonly<Record<"simple" | "any", CriuService>>;
   /** Those that are not gone yet, by the cgroup that they work in. */
   readonly #ending = new Map<string, Promise<unknown>>();
   readonly #ready = new ReadyCriu(() => this.#startToDump());
-  /** The cgroups of those that write, by the id of the sandbox. */
-  readonly #dumps = new Map<string, string>();
 
   private constructor(
     readonly toolbox: Toolbox,
@@ -119,7 +119,9 @@ export class Criu {
     this.#config = join(data.runFolder, CRIU_CONFIG_FILE);
     writeFileSync(this.#config, criuConfig(), { mode: 0o644 });
     const before = NO_SIGNAL_ON_LOSS + TAKE_USUAL_SCORE + ORDINARY_NICENESS;
-    const options = { command: toolbox.criu, before, folder: join(data.runFolder, "criu") };
+    this.#folder = join(data.runFolder, "criu");
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    const options = { command: toolbox.criu, before, folder: this.#folder };
     this.#services = {
       simple: new CriuService({ ...options, name: "simple", programs: toolbox.simpleBinFolder }),
       any: new CriuService({ ...options, name: "any", programs: toolbox.binFolder }),
@@ -176,21 +178,26 @@ export class Criu {
     const workDescriptor = openSync(dump.folder, "r");
     try {
       const started = await this.#ready.take();
-      this.#dumps.set(id, started.cgroup);
+      // For the next server, if this one is killed.
+      writeFileSync(this.#noteOf(id), started.cgroup);
       await using criu = started.criu;
       await whileLoaded?.();
       const request = criuRequest("dump", { images, logLevel, pid, workDescriptor, external });
+      let usedMs = 0;
       const stages = {
         [NOTHING_STOPPED]: () => started.entered,
         [ALL_STOPPED]: async () => dump.onStopped?.(),
         [WRITTEN]: async () => {
+          if (started.ahead) usedMs = processorMs(started.pid);
           beginToFreeze(cgroup);
           await dump.whileStopped();
         },
       };
-      return await criu.do(request, stages, dump.timeoutMs);
+      const done = await criu.do(request, stages, dump.timeoutMs);
+      noteUse("helpers", usedMs);
+      return done;
     } finally {
-      this.#dumps.delete(id);
+      rmSync(this.#noteOf(id), { force: true });
       closeSync(workDescriptor);
       this.#ready.renewSoon();
     }
@@ -200,9 +207,20 @@ export class Criu {
     return this.#ready.close();
   }
 
-  /** Resolves when no dump that a killed server had begun is under way. */
-  async untilWritten(): Promise<void> {
-    await waitForDumps(this.data, new Set([await this.#ready.cgroup(), ...this.#dumps.values()]));
+  /** Resolves when no dump of this one that a killed server had begun is under way. */
+  async untilWritten(id: string): Promise<void> {
+    const cgroup = this.#dumpOf(id);
+    if (cgroup !== undefined) await waitForDump(cgroup);
+  }
+
+  /** Where the cgroup of the CRIU that writes this sandbox is noted: it was started before it was known for whom. */
+  #noteOf(id: string): string {
+    return join(this.#folder, `${id}.dump`);
+  }
+
+  #dumpOf(id: string): string | undefined {
+    const note = this.#noteOf(id);
+    return existsSync(note) ? readFileSync(note, "utf8") : undefined;
   }
 
   /**
@@ -210,7 +228,7 @@ export class Criu {
    * killed instead, a process in which it works at that moment would go with it.
    */
   async stopDump(id: string): Promise<void> {
-    const cgroup = this.#dumps.get(id);
+    const cgroup = this.#dumpOf(id);
     const folder = cgroup && freezerOf(cgroup);
     if (folder === undefined || !existsSync(folder)) return;
     for (const pid of await processesBelow(folder)) await attempt(["prlimit", "--fsize=0:0", "--pid", String(pid)]);
@@ -268,7 +286,7 @@ export class Criu {
           criu.beside(plugged);
         },
         [MOUNTS_MADE]: () => watch.during(async () => plugged),
-        [RUNNING]: async () => noteWorker(worker),
+        [RUNNING]: async () => noteUse("helpers", processorMs(worker)),
       });
       if (done.success) return done.pid;
       // Who was kept waiting in vain hears why.
@@ -300,7 +318,9 @@ export class Criu {
     const bounds = ["--ghost-limit", String(DELETED_FILE_MAX_BYTES)];
     const args = [...kept, ...bounds, "--log-file", DUMP_LOG, "--config", this.#config];
     let entered: Promise<void> | undefined;
-    const onStart = (pid: number) => {
+    let pid = 0;
+    const onStart = (started: number) => {
+      pid = started;
       entered = enter(pid, [place]);
       // Whoever waits for it hears of it.
       entered.catch(() => undefined);
@@ -313,7 +333,7 @@ export class Criu {
     const options = { name: "CRIU dump", env, onStart, onExit };
     const criu = await CriuProcess.start([...first, ...this.toolbox.criu, ...args], options);
     this.#noteEnd(place, criu);
-    return { criu, cgroup, entered };
+    return { criu, pid, cgroup, entered };
   }
 
   /** The folder of the cgroup that it works in. */
@@ -345,11 +365,11 @@ async function removeEmpty(place: string): Promise<void> {
   }
 }
 
-/** Of one that nobody has started, and whose end nobody hears of: what it has used by now. */
-function noteWorker(pid: number | undefined): void {
-  if (!isRecording() || pid === undefined) return;
+/** What one that was not started for this, or not by us, has used by now. Only for who records steps. */
+function processorMs(pid: number | undefined): number {
+  if (!isRecording() || pid === undefined) return 0;
   const [nanoseconds] = readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ");
-  noteUse("helpers", Number(nanoseconds) / 1e6);
+  return Number(nanoseconds) / 1e6;
 }
 
 /** Moves a process into these cgroups. Not on this thread: the kernel may take its time. */

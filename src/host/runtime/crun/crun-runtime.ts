@@ -199,9 +199,8 @@ export class CrunRuntime implements Runtime {
     removeRestoreFolders();
   }
 
-  /** Which of them wrote this one is not known. */
-  untilWritten(): Promise<void> {
-    return this.#criu.untilWritten();
+  untilWritten(id: string): Promise<void> {
+    return this.#criu.untilWritten(id);
   }
 
   close(): Promise<void> {

@@ -13,6 +13,7 @@ function readyOf() {
     ends.push(ended.resolve);
     return {
       criu: { ended: ended.promise } as unknown as CriuProcess,
+      pid: ends.length,
       cgroup: `no ${ends.length}`,
       entered: undefined,
     };
@@ -22,16 +23,14 @@ function readyOf() {
 
 test("the first is started when it is needed, and the next when that is done", async () => {
   const { ready, ends } = readyOf();
-  expect(await ready.cgroup()).toBeUndefined();
-  expect((await ready.take()).cgroup).toBe("no 1");
+  expect(await ready.take()).toMatchObject({ cgroup: "no 1", ahead: false });
   await Bun.sleep(RENEWED_MS);
   expect(ends.length).toBe(1);
   ready.renewSoon();
   expect(ends.length).toBe(1);
   await Bun.sleep(RENEWED_MS);
   expect(ends.length).toBe(2);
-  expect(await ready.cgroup()).toBe("no 2");
-  expect((await ready.take()).cgroup).toBe("no 2");
+  expect(await ready.take()).toMatchObject({ cgroup: "no 2", ahead: true });
   expect(ends.length).toBe(2);
 });
 
@@ -56,8 +55,7 @@ test("one that has ended is not handed out", async () => {
   await Bun.sleep(RENEWED_MS);
   ends[1]?.();
   await Bun.sleep(0);
-  expect(await ready.cgroup()).toBeUndefined();
-  expect((await ready.take()).cgroup).toBe("no 3");
+  expect(await ready.take()).toMatchObject({ cgroup: "no 3", ahead: false });
 });
 
 test("none is left, nor started, after it was closed", async () => {
@@ -67,7 +65,7 @@ test("none is left, nor started, after it was closed", async () => {
   };
   const criu = { ended: new Promise(() => undefined), [Symbol.asyncDispose]: end } as unknown as CriuProcess;
   let starts = 0;
-  const ready = new ReadyCriu(async () => ({ criu, cgroup: `no ${++starts}`, entered: undefined }));
+  const ready = new ReadyCriu(async () => ({ criu, pid: 1, cgroup: `no ${++starts}`, entered: undefined }));
   ready.renewSoon();
   await Bun.sleep(RENEWED_MS);
   await ready.close();
@@ -83,6 +81,7 @@ test("one that cannot be started ahead is nobody's failure", async () => {
     if (++starts === 1) throw new Error("not now");
     return {
       criu: { ended: new Promise(() => undefined) } as unknown as CriuProcess,
+      pid: 1,
       cgroup: "it",
       entered: undefined,
     };

@@ -10,6 +10,7 @@ const RENEW_MS = 100;
 
 export interface StartedCriu {
   criu: CriuProcess;
+  pid: number;
   /** In which it works, once it has come there. */
   cgroup: string;
   entered: Promise<void> | undefined;
@@ -25,13 +26,14 @@ export class ReadyCriu {
     this.#start = start;
   }
 
-  /** The one that is ready, or one that is started now. It is the caller's. */
-  async take(): Promise<StartedCriu> {
+  /** The one that is ready, which was started `ahead`, or one that is started now. It is the caller's. */
+  async take(): Promise<StartedCriu & { ahead: boolean }> {
     clearTimeout(this.#renewal);
     const ready = this.#ready;
     this.#ready = undefined;
     // Why one could not be started ahead may be over by now.
-    return (await ready?.catch(() => undefined)) ?? (await this.#start());
+    const taken = await ready?.catch(() => undefined);
+    return taken === undefined ? { ...(await this.#start()), ahead: false } : { ...taken, ahead: true };
   }
 
   /** What it was taken for is done. */
@@ -39,11 +41,6 @@ export class ReadyCriu {
     clearTimeout(this.#renewal);
     this.#renewal = setTimeout(() => this.#renew(), RENEW_MS);
     this.#renewal.unref();
-  }
-
-  /** The cgroup of the one that is ready. */
-  async cgroup(): Promise<string | undefined> {
-    return (await this.#ready?.catch(() => undefined))?.cgroup;
   }
 
   /** There is none from now on. */

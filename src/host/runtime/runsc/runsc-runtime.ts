@@ -165,7 +165,7 @@ export class RunscRuntime implements Runtime {
   }
 
   untilWritten(id: string): Promise<void> {
-    return waitForDump(this.data, id);
+    return waitForDump(toolCgroup(this.data, id, "dump"));
   }
 
   /** Stopped before its first process runs. Answers the pid of its kernel. */
