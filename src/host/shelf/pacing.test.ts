@@ -1,7 +1,5 @@
 /** When ready sandboxes are made and rehearsed: clients go first. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
-import type { SandboxKind } from "../host.ts";
 import {
   READY_BURST_MS,
   READY_GAP_MS,
@@ -11,10 +9,7 @@ import {
   READY_USE_MS,
 } from "./limits.ts";
 import type { ReadyPool } from "./ready-pool.ts";
-import { ShelfFixture } from "./testing/shelf-fixture.ts";
-
-const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "base" };
-const plain = { kind, checkpoint: null };
+import { KIND as kind, PLAIN as plain, ShelfFixture } from "./testing/shelf-fixture.ts";
 
 let f: ShelfFixture;
 let pool: ReadyPool;

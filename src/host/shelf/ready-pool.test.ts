@@ -1,7 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
-import type { SandboxKind } from "../host.ts";
 import {
   READY_BURST_MS,
   READY_HALVED_MS,
@@ -12,10 +10,7 @@ import {
 } from "./limits.ts";
 import type { ReadyPool } from "./ready-pool.ts";
 import type { Beginning } from "./stock.ts";
-import { MIB, ShelfFixture } from "./testing/shelf-fixture.ts";
-
-const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "base" };
-const plain = { kind, checkpoint: null };
+import { KIND as kind, MIB, PLAIN as plain, ShelfFixture } from "./testing/shelf-fixture.ts";
 
 let f: ShelfFixture;
 let pool: ReadyPool;

@@ -1,13 +1,10 @@
 /** What is ready for the first burst, before anybody has asked for that many. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import { READY_LOOK_MS, READY_SPARE_QUIET_MS } from "./limits.ts";
 import type { ReadyPool } from "./ready-pool.ts";
-import { MIB, ShelfFixture } from "./testing/shelf-fixture.ts";
+import { PLAIN as base, KIND as kind, MIB, ShelfFixture } from "./testing/shelf-fixture.ts";
 
 const SPARE = 6;
-const kind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "base" };
-const base = { kind, checkpoint: null };
 const kept = [{ ...base, count: 2 }];
 
 let f: ShelfFixture;

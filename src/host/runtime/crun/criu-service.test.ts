@@ -1,5 +1,5 @@
 /** The CRIU that stays, played by a program that forks as it does. */
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, spyOn, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -68,6 +68,37 @@ test("one that was killed is started again, and those that it had forked go on",
   expect(existsSync(`/proc/${worker}`)).toBe(true);
   talk.end();
   next.end();
+});
+
+test("those who meet one that takes nothing any more, one after the other, all get the same new one", async () => {
+  const service = played();
+  (await talkTo((await service.connect()).fd)).end();
+  rmSync(join(folder, "sockets", "played"));
+  const connections: ReturnType<CriuService["connect"]>[] = [];
+  for (let nth = 0; nth < 4; nth++) {
+    connections.push(service.connect());
+    for (let turns = 0; turns < 5; turns++) await Promise.resolve();
+  }
+  const parents = new Set<number>();
+  for (const [nth, { fd }] of (await Promise.all(connections)).entries()) {
+    const talk = await talkTo(fd);
+    parents.add(parentOf(await talk.ask(madeFolder(`after ${nth}`))));
+    talk.end();
+  }
+  expect(parents.size).toBe(1);
+});
+
+test("one that cannot be started is an error for who asked, and is tried again for the next", async () => {
+  const service = played();
+  const spawn = spyOn(Bun, "spawn").mockImplementationOnce(() => {
+    throw Object.assign(new Error("no more processes"), { code: "EAGAIN" });
+  });
+  try {
+    await expect(service.connect()).rejects.toThrow("could not be started");
+    (await talkTo((await service.connect()).fd)).end();
+  } finally {
+    spawn.mockRestore();
+  }
 });
 
 test("one that ends at once is an error, for each who comes", async () => {

@@ -48,17 +48,28 @@ export class CriuService {
   /** It is started for the first who comes. */
   async connect(): Promise<ServedCriu> {
     for (let tries = 1; ; tries++) {
-      this.#running ??= this.#start();
-      const service = await this.#running;
+      const service = await this.#service();
       try {
         return { fd: connectTo(this.#socket), pidIn: (folder) => childIn(service.pid, folder) };
       } catch (cause) {
         if (tries === TRIES) throw new Fault(503, "CRIU takes no requests", { cause });
-        this.#running = undefined;
+        // What has ended is forgotten before this goes on.
         service.kill("SIGKILL");
         await service.exited;
       }
     }
+  }
+
+  /** The same for all who come, until it has ended or could not be started. */
+  #service(): Promise<Bun.Subprocess> {
+    if (this.#running !== undefined) return this.#running;
+    const running = this.#start();
+    this.#running = running;
+    const forget = () => {
+      this.#running = undefined;
+    };
+    running.then((service) => service.exited.then(forget, forget), forget);
+    return running;
   }
 
   async #start(): Promise<Bun.Subprocess> {
@@ -85,14 +96,9 @@ export class CriuService {
         cwd: "/",
       });
     } catch (cause) {
-      this.#running = undefined;
       throw cannotStart("criu", cause);
     }
     service.unref();
-    const gone = service.exited.then(() => {
-      this.#running = undefined;
-    });
-    gone.catch(() => undefined);
     // It says one byte when it listens.
     const { done } = await service.stdout.getReader().read();
     if (done) throw new Fault(500, "CRIU ended before it took a request");

@@ -178,9 +178,9 @@ export class Criu {
     const workDescriptor = openSync(dump.folder, "r");
     try {
       const started = await this.#ready.take();
+      await using criu = started.criu;
       // For the next server, if this one is killed.
       writeFileSync(this.#noteOf(id), started.cgroup);
-      await using criu = started.criu;
       await whileLoaded?.();
       const request = criuRequest("dump", { images, logLevel, pid, workDescriptor, external });
       let usedMs = 0;
@@ -267,8 +267,8 @@ export class Criu {
       hasEnded: () => worker !== undefined && !existsSync(`/proc/${worker}`),
       ended: () => giveUp(undefined),
     });
-    const late = setTimeout(() => giveUp(overloaded(`CRIU restore did not end within ${RESTORE_MS} ms`)), RESTORE_MS);
     const workFolder = openSync(folder, "r");
+    const late = setTimeout(() => giveUp(overloaded(`CRIU restore did not end within ${RESTORE_MS} ms`)), RESTORE_MS);
     let plugged: Promise<void> | undefined;
     try {
       const external = restore.mounts.map(({ inside, outside }) => `mnt[${inside}]:${outside}`);

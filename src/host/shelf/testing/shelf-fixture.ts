@@ -1,6 +1,8 @@
 /** A pool on a machine of which a test decides when a start is over, with a clock that the test moves. */
+import { BASE_TEMPLATE } from "../../../contract/management/base-template.ts";
 import type { LogEntry } from "../../../work/log.ts";
 import { ManualClock } from "../../../work/testing/manual-clock.ts";
+import type { SandboxKind } from "../../host.ts";
 import { READY_LOOK_MS } from "../limits.ts";
 import { ReadyPool, type ReadyPoolParts } from "../ready-pool.ts";
 import type { Room } from "../shares.ts";
@@ -8,6 +10,10 @@ import type { ShelfReport } from "../shelf-report.ts";
 import type { Beginning } from "../stock.ts";
 
 export const MIB = 1024 ** 2;
+
+/** What tests keep and ask for: it is booted. */
+export const KIND: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "base" };
+export const PLAIN: Beginning = { kind: KIND, checkpoint: null };
 
 export class ShelfFixture {
   readonly clock = new ManualClock(1_000_000);
