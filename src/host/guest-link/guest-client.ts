@@ -25,12 +25,10 @@ import {
 } from "../limits.ts";
 import { DoorProbe } from "../system/door-probe.ts";
 import { overloaded } from "../system/overload.ts";
+import { envelope } from "./connect-stream.ts";
 import { askGuest, type GuestAnswer } from "./guest-question.ts";
 import type { GuestSign } from "./guest-sign.ts";
 import type { UsualTime } from "./usual-time.ts";
-
-/** Flags and length, before each message of a stream. */
-const ENVELOPE_BYTES = 5;
 
 /** What is known of a guest that is waited for. */
 interface Expectation {
@@ -136,26 +134,22 @@ export class GuestClient {
   }
 
   /**
-   * Takes settings that are nobody's, and runs a command of the kind that clients run, to its end. An image without a
-   * shell is none the worse for it.
+   * Takes settings that are nobody's, and runs a command of the kind that clients run, to its end. It prints something:
+   * what carries output takes longer the first time, too. An image without a shell is none the worse for it.
    */
   async rehearse(user: string): Promise<void> {
     await this.#tell(SETTINGS_OF_NOBODY);
-    await boundedText(await this.start(["/bin/bash", "-l", "-c", "true"], user));
+    await boundedText(await this.start(["/bin/bash", "-l", "-c", "echo"], user));
   }
 
   /**
    * Starts a process as any client would, while the guest still asks for no token. The answer is its stream of events.
    */
   async start([cmd, ...args]: string[], user: string): Promise<Response> {
-    const payload = new TextEncoder().encode(JSON.stringify({ process: { cmd, args, cwd: "/" }, stdin: false }));
-    const envelope = new Uint8Array(ENVELOPE_BYTES + payload.length);
-    new DataView(envelope.buffer).setUint32(1, payload.length);
-    envelope.set(payload, ENVELOPE_BYTES);
     return await fetch(`http://${this.address}:${RUNTIME_PORT}/process.Process/Start`, {
       method: "POST",
       headers: { "content-type": "application/connect+json", authorization: `Basic ${btoa(`${user}:`)}` },
-      body: envelope,
+      body: envelope({ process: { cmd, args, cwd: "/" }, stdin: false }),
       redirect: "manual",
       decompress: false,
       keepalive: false,
