@@ -3,14 +3,14 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../src/contract/fault.ts";
 import { CGROUP_ROOT } from "../../src/host/cgroup/cgroups.ts";
+import { processMs } from "../../src/host/thread-times.ts";
 
-/** Of /proc/PID/stat, on every machine that Linux runs on today. */
+/** Of /proc/PID/stat, on every machine that Linux runs on today. For what has ended there is no finer clock. */
 const MS_OF_TICK = 10;
 const NS_OF_MS = 1_000_000;
 const US_OF_MS = 1000;
 /** Fields of /proc/PID/stat after the name, counted from its state. */
 const PARENT = 1;
-const OWN = 11;
 const WAITED_FOR = 13;
 
 export interface ProcessorTime {
@@ -51,7 +51,11 @@ function allProcesses(): Map<number, ProcessorTime & { parent: number }> {
     const fields = statOf(pid);
     const ticks = (at: number) => (Number(fields[at]) + Number(fields[at + 1])) * MS_OF_TICK;
     if (fields.length > 0)
-      found.set(Number(pid), { parent: Number(fields[PARENT]), own: ticks(OWN), ended: ticks(WAITED_FOR) });
+      found.set(Number(pid), {
+        parent: Number(fields[PARENT]),
+        own: processMs(Number(pid)) ?? 0,
+        ended: ticks(WAITED_FOR),
+      });
   }
   return found;
 }

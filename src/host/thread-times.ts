@@ -1,12 +1,13 @@
-/** How much of the processors each thread of this process has used, exactly. */
+/** How much of the processors each thread of this process has used, or all of any process, exactly. */
 import { FFIType, ptr } from "bun:ffi";
 import { readdirSync, readFileSync } from "node:fs";
 import { onFirstUse } from "../work/c-library.ts";
 
 const libc = onFirstUse({ clock_gettime: { args: [FFIType.i32, FFIType.ptr], returns: FFIType.i32 } });
 
-/** The clock of a thread is named by its number, so that others can read it. */
+/** The clock of a thread or of a process is named by its number, so that others can read it. */
 const THREAD_CLOCK = 6;
+const PROCESS_CLOCK = 2;
 const NUMBER_SHIFT = 3;
 
 const TASKS = "/proc/self/task";
@@ -35,7 +36,15 @@ const time = new BigInt64Array(2);
 
 /** 0: it has ended. */
 export function threadMs({ number }: Pick<Thread, "number">): number {
-  const clock = (~number << NUMBER_SHIFT) | THREAD_CLOCK;
-  if (libc().clock_gettime(clock, ptr(time)) !== 0) return 0;
+  return clockMs(number, THREAD_CLOCK) ?? 0;
+}
+
+/** Of all its threads, also of those that have ended. Undefined: there is no such process. */
+export function processMs(pid: number): number | undefined {
+  return clockMs(pid, PROCESS_CLOCK);
+}
+
+function clockMs(number: number, kind: number): number | undefined {
+  if (libc().clock_gettime((~number << NUMBER_SHIFT) | kind, ptr(time)) !== 0) return undefined;
   return Number(time[0]) * 1000 + Number(time[1]) / 1e6;
 }

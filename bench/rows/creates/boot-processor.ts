@@ -9,9 +9,9 @@ import type { Row } from "../../row.ts";
 import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { createSandbox, killAll } from "../../sandboxes/creating.ts";
 
-/** So many make one sample: the kernel counts time in steps of ten milliseconds. */
+/** So many make one sample: of programs that have ended the kernel tells time in steps of ten milliseconds. */
 const BOOTS = 5;
-/** After a create has been answered, a guest may still get itself ready. */
+/** A guest may still get itself ready after the answer to its create, and a server tidy up after that to a kill. */
 const AFTER_MS = 500;
 
 interface Boot {
@@ -53,6 +53,7 @@ async function measure(context: Context): Promise<Boot> {
   await context.untilReady();
   const pid = runningServer(context.data);
   if (pid === undefined) throw new Fault(500, "the server does not run");
+  await Bun.sleep(AFTER_MS);
   const idle = processorTimeOf(pid);
   await Bun.sleep(AFTER_MS);
   const before = processorTimeOf(pid);
