@@ -92,6 +92,24 @@ describe("a connection", () => {
     }
   });
 
+  // 32 MiB of answers, of which the system keeps some for either side.
+  test("of who takes no answers is asked for no more requests, and for the rest when it takes them", async () => {
+    const asked = 16 * 1024;
+    let answered = 0;
+    handle = (request) => ok(request, `${++answered}`.padEnd(2000));
+    const socket = net.connect(front.port, "127.0.0.1").pause();
+    socket.write(`GET / HTTP/1.1\r\n${HOST}\r\n`.repeat(asked - 1));
+    socket.write(`GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
+    let before: number;
+    do {
+      before = answered;
+      await Bun.sleep(200);
+    } while (before === 0 || answered > before);
+    expect(answered).toBeLessThan(asked / 2);
+    const bodies = [...(await text(socket)).matchAll(/\r\n\r\n(\d+) +/g)].map(([, nth]) => Number(nth));
+    expect(bodies).toEqual(Array.from({ length: asked }, (_, nth) => nth + 1));
+  });
+
   test("is told to continue when somebody wants the body, and not before", async () => {
     using client = new Client();
     let asked: ClientRequest | undefined;

@@ -92,7 +92,7 @@ export class Http1Connection implements RequestConnection {
     if (this.#tunnel !== undefined) this.#tunnel.onData(bytes);
     else if (this.#ending !== undefined) return;
     else if (this.#request?.takesBody === true) this.#request.received(bytes);
-    else if (this.#request === undefined) this.#readHead(this.#withEarly(bytes));
+    else if (this.#request === undefined && !this.#unsent.isFull) this.#readHead(this.#withEarly(bytes));
     else this.#keepEarly(this.#withEarly(bytes));
   }
 
@@ -100,6 +100,7 @@ export class Http1Connection implements RequestConnection {
     const hasRoom = this.#unsent.flush(this.#socket);
     if (this.#unsent.isEmpty && this.#ending !== undefined) this.#leave();
     else if (hasRoom && this.#tunnel !== undefined) this.#tunnel.onDrained();
+    else if (hasRoom && this.#request === undefined && this.#ending === undefined) this.#awaitRequest();
     else if (hasRoom) this.#request?.onDrained?.();
   }
 
@@ -160,13 +161,20 @@ export class Http1Connection implements RequestConnection {
     if (this.#closed) return;
     if (!isRead) this.#close("linger");
     else if (!isKept || this.#owner.isStopping) this.#close("end");
-    else {
-      this.#deadlineMs = performance.now() + this.#owner.idleMs;
-      this.resume();
-      const early = this.takeEarly();
-      // Not at once: of many small requests in a row, each would stand on the last.
-      if (early !== undefined) queueMicrotask(() => this.data(early));
+    else this.#awaitRequest();
+  }
+
+  #awaitRequest(): void {
+    this.#deadlineMs = performance.now() + this.#owner.idleMs;
+    // Who takes no answers is asked for no more requests.
+    if (this.#unsent.isFull) {
+      this.pause();
+      return;
     }
+    this.resume();
+    const early = this.takeEarly();
+    // Not at once: of many small requests in a row, each would stand on the last.
+    if (early !== undefined) queueMicrotask(() => this.data(early));
   }
 
   tunnel(head: AnswerLines, closed: () => void): ClientTunnel {

@@ -12,6 +12,11 @@ export class UnsentBytes {
     return this.#pieces.length === 0;
   }
 
+  /** Nothing more for now: `flush` tells when there is room again. */
+  get isFull(): boolean {
+    return this.#isFull;
+  }
+
   /** Sends the bytes, or as much as can be; nobody else may hold any part of their buffer. False: no more for now. */
   send<Data>(socket: Socket<Data>, bytes: Buffer<ArrayBuffer>): boolean {
     if (this.#pieces.length > 0) this.#keep(bytes);
