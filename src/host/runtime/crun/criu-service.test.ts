@@ -70,6 +70,22 @@ test("one that was killed is started again, and those that it had forked go on",
   next.end();
 });
 
+test("who finds too many waiting for it waits, too, and takes it away from nobody", async () => {
+  const service = played(PLAYED_SERVICE.replace("lobby.listen()", "lobby.listen(2)"));
+  const first = await talkTo((await service.connect()).fd);
+  const busy = parentOf(await first.ask(madeFolder("first")));
+  process.kill(busy, "SIGSTOP");
+  const connections = Array.from({ length: 8 }, () => service.connect());
+  await Bun.sleep(50);
+  process.kill(busy, "SIGCONT");
+  for (const [nth, { fd }] of (await Promise.all(connections)).entries()) {
+    const talk = await talkTo(fd);
+    expect(parentOf(await talk.ask(madeFolder(`nth ${nth}`)))).toBe(busy);
+    talk.end();
+  }
+  first.end();
+});
+
 test("those who meet one that takes nothing any more, one after the other, all get the same new one", async () => {
   const service = played();
   (await talkTo((await service.connect()).fd)).end();

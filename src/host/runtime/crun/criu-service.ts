@@ -8,6 +8,7 @@
 import { mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
+import { SystemError } from "../../../work/c-library.ts";
 import { cannotStart, MINIMAL_ENV } from "../../system/command.ts";
 import { connectTo } from "../../system/syscalls.ts";
 
@@ -15,6 +16,12 @@ import { connectTo } from "../../system/syscalls.ts";
 const FOLDER_MODE = 0o700;
 /** A second time: the first one met one that had been killed and was not known to be. */
 const TRIES = 2;
+/**
+ * CRIU has room for 17 that it has not come to yet. Who finds none looks again so often, for so long: one that was
+ * killed for that would take along all who wait for it.
+ */
+const FULL_LOOK_MS = 2;
+const FULL_MAX_MS = 10_000;
 
 interface CriuServiceOptions {
   /** CRIU itself, and what a shell has to do before it becomes that. */
@@ -47,12 +54,17 @@ export class CriuService {
 
   /** It is started for the first who comes. */
   async connect(): Promise<ServedCriu> {
-    for (let tries = 1; ; tries++) {
+    const giveUpMs = performance.now() + FULL_MAX_MS;
+    for (let tries = 1; ; ) {
       const service = await this.#service();
       try {
         return { fd: connectTo(this.#socket), pidIn: (folder) => childIn(service.pid, folder) };
       } catch (cause) {
-        if (tries === TRIES) throw new Fault(503, "CRIU takes no requests", { cause });
+        if (isFull(cause) && performance.now() < giveUpMs) {
+          await Bun.sleep(FULL_LOOK_MS);
+          continue;
+        }
+        if (tries++ === TRIES) throw new Fault(503, "CRIU takes no requests", { cause });
         // What has ended is forgotten before this goes on.
         service.kill("SIGKILL");
         await service.exited;
@@ -104,6 +116,10 @@ export class CriuService {
     if (done) throw new Fault(500, "CRIU ended before it took a request");
     return service;
   }
+}
+
+function isFull(thrown: unknown): boolean {
+  return thrown instanceof Fault && thrown.cause instanceof SystemError && thrown.cause.code === "EAGAIN";
 }
 
 /** Those that were forked last are the last. Some are sandboxes, which have no such folder. */
