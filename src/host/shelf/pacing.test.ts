@@ -6,6 +6,7 @@ import {
   READY_LOOK_MS,
   READY_REFILL_DELAY_MS,
   READY_REHEARSED_OFTEN,
+  READY_RETRY_MS,
   READY_USE_MS,
 } from "./limits.ts";
 import type { ReadyPool } from "./ready-pool.ts";
@@ -151,14 +152,18 @@ test("all are rehearsed, some and those that are kept in any case often, and the
   expect(often().length).toBe(READY_REHEARSED_OFTEN + 6);
 });
 
-test("one that cannot be rehearsed is as good a sandbox", async () => {
-  let tries = 0;
-  const rehearse = async () => {
-    tries++;
-    throw new Error("no shell");
+test("one in which a rehearsal does not end is given to nobody, and others of its kind are not rehearsed", async () => {
+  const tried: string[] = [];
+  const rehearse = async (id: string) => {
+    tried.push(id);
+    throw new Error("no end");
   };
   pool = f.open({ rehearse });
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
-  expect([tries, f.machine.size, f.report.templates[0]?.ready]).toEqual([1, 2, 2]);
+  await f.pass(READY_RETRY_MS);
+  await f.filled();
+  expect([tried.length, f.machine.size, f.report.templates[0]?.ready]).toEqual([1, 2, 2]);
+  expect(f.machine.has(tried[0] ?? "")).toBe(false);
+  expect(f.entries).toMatchObject([{ event: "sandbox could not be rehearsed" }]);
 });

@@ -293,7 +293,12 @@ export class ReadyPool {
     stock.ready.splice(stock.ready.indexOf(ready), 1);
     this.#make(stock, "sandbox could not be rehearsed", async (making) => {
       if (!this.#parts.letGo(ready.id)) throw new Fault(500, `sandbox ${ready.id} ended while it was ready`);
-      const rehearsals = await this.#rehearse(stock, making, ready.id);
+      const rehearsals = await this.#rehearse(stock, making, ready.id).catch((error: unknown) => {
+        // What did not end goes on in it, and is nobody's.
+        stock.canRehearse = false;
+        this.#discard(ready.id);
+        throw error;
+      });
       return { id: ready.id, bytes: Math.max(ready.bytes, this.#parts.bytesOf(ready.id)), rehearsals };
     });
   }
@@ -304,13 +309,8 @@ export class ReadyPool {
     let times = 0;
     // The first time counts most: in a gap between those who ask, it is the turn of the next one.
     const isOver = () => making.isClaimed || this.#parts.clock.now() - this.#takenAt < READY_QUIET_MS;
-    try {
-      do await this.#parts.rehearse(id);
-      while (++times < most && !isOver());
-    } catch {
-      // It is as good a sandbox without.
-      stock.canRehearse = false;
-    }
+    do await this.#parts.rehearse(id);
+    while (++times < most && !isOver());
     return times;
   }
 
