@@ -30,7 +30,8 @@ export class StallWatch implements Disposable {
         return;
       }
       const now = cgroups.flatMap(doings).join(" ");
-      if (now !== this.#seen || this.#elsewhere > 0) this.#since = performance.now();
+      // Who is not there yet does not stand still: CRIU reads the image before, and is in no cgroup of ours.
+      if (now === "" || now !== this.#seen || this.#elsewhere > 0) this.#since = performance.now();
       this.#seen = now;
       if (performance.now() - this.#since < stalledMs) return;
       clearInterval(this.#timer);
