@@ -1,7 +1,7 @@
 /** A client's connection as a stream of Node, which is what speaks HTTP/2 takes. */
 import { Duplex } from "node:stream";
 import type { Socket } from "bun";
-import { EDGE_KEEPALIVE_MS } from "../limits.ts";
+import { EDGE_ANSWER_WAITING_MAX_BYTES, EDGE_KEEPALIVE_MS } from "../limits.ts";
 
 export class SocketDuplex extends Duplex {
   readonly #socket: Socket<unknown>;
@@ -40,7 +40,8 @@ export class SocketDuplex extends Duplex {
 
   data(bytes: Buffer): void {
     this.#heardMs = performance.now();
-    if (this.push(bytes) || this.#isClosed) return;
+    const hasRoom = this.push(bytes);
+    if ((hasRoom && !this.#isFull) || this.#isClosed) return;
     this.#isPaused = true;
     this.#socket.pause();
   }
@@ -48,6 +49,12 @@ export class SocketDuplex extends Duplex {
   drained(): void {
     const { write, rest } = this.#pending();
     if (write !== undefined && rest !== undefined) this.#send(rest, write);
+    this._read();
+  }
+
+  /** Heads of answers wait for no window: who takes none is asked for nothing more. */
+  get #isFull(): boolean {
+    return this.writableLength >= EDGE_ANSWER_WAITING_MAX_BYTES;
   }
 
   socketClosed(): void {
@@ -60,7 +67,7 @@ export class SocketDuplex extends Duplex {
   }
 
   override _read(): void {
-    if (!this.#isPaused || this.#isClosed) return;
+    if (!this.#isPaused || this.#isClosed || this.#isFull) return;
     this.#isPaused = false;
     this.#socket.resume();
   }
