@@ -19,6 +19,12 @@ export const OUTPUT_FLOWS_AGAIN_AFTER_READS = 4;
 /** With less in it, the pipe of such a process is left to fill for a moment. */
 export const OUTPUT_READ_BYTES = 64 * 1024;
 export const OUTPUT_GATHER_MS = 1;
+/**
+ * Where so much was read at once, the process is first let run until as much is there again, or so many times in a row
+ * brought nothing.
+ */
+export const OUTPUT_FILLED_BYTES = 256 * 1024;
+export const OUTPUT_VAIN_YIELDS_MAX = 32;
 /** What fits into that pipe, and how many processes have one: a quarter of what a user may have in pipes. */
 export const PIPE_LARGE_BYTES = 1024 * 1024;
 export const PIPES_LARGE_MAX = 16;
