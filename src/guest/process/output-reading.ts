@@ -73,8 +73,9 @@ async function readFlow(fd: number, take: Take, pace: ReadingPace, isShared: () 
     if (piece === undefined) return;
     last = piece.length;
     pace.noteRead();
-    // Others have their turn, whoever listens or does not.
-    await (take(piece) ?? new Promise(setImmediate));
+    // Others have their turn, whoever listens or does not, and whether or not the next piece is there.
+    await take(piece);
+    await new Promise(setImmediate);
   }
 }
 
