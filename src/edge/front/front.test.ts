@@ -13,6 +13,7 @@ import {
   EDGE_UNWANTED_BODY_MAX_BYTES,
 } from "../limits.ts";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
+import { untilStill } from "../testing/until-still.ts";
 import type { BodySink, ClientRequest } from "./client-request.ts";
 import { Front } from "./front.ts";
 import { HeaderLines } from "./header-lines.ts";
@@ -100,11 +101,7 @@ describe("a connection", () => {
     const socket = net.connect(front.port, "127.0.0.1").pause();
     socket.write(`GET / HTTP/1.1\r\n${HOST}\r\n`.repeat(asked - 1));
     socket.write(`GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
-    let before: number;
-    do {
-      before = answered;
-      await Bun.sleep(200);
-    } while (before === 0 || answered > before);
+    await untilStill(() => answered);
     expect(answered).toBeLessThan(asked / 2);
     const bodies = [...(await text(socket)).matchAll(/\r\n\r\n(\d+) +/g)].map(([, nth]) => Number(nth));
     expect(bodies).toEqual(Array.from({ length: asked }, (_, nth) => nth + 1));

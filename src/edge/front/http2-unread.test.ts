@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { once } from "node:events";
 import tls from "node:tls";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
+import { untilStill } from "../testing/until-still.ts";
 import { Front } from "./front.ts";
 import { HeaderLines } from "./header-lines.ts";
 
@@ -47,11 +48,7 @@ test("who takes no answers is asked for no more, and for the rest when it takes 
       client.write(frame(HEADERS, END_OF_STREAM_AND_HEADERS, 2 * nth + 1, ASKED));
       if (nth % 20 === 0) await Bun.sleep(1);
     }
-    let before: number;
-    do {
-      before = answered;
-      await Bun.sleep(200);
-    } while (before === 0 || answered > before);
+    await untilStill(() => answered);
     expect(answered).toBeLessThan(asked / 2);
     client.resume();
     while (answered < asked) await Bun.sleep(10);
