@@ -315,6 +315,11 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.templates.addAlias("", "base", "template2")).toBe(false);
       expect(await store.templates.addAlias("team-1", "base", "template2")).toBe(true);
       expect(await store.templates.addAlias("", "second", "template1")).toBe(true);
+      const bare = async (team: string, alias: string) => (await store.templates.byBareAlias(team, alias))?.id;
+      expect(await bare("team-1", "base")).toBe("template2");
+      expect(await bare("team-2", "base")).toBe("template1");
+      expect(await bare("team-1", "second")).toBe("template1");
+      expect(await bare("team-1", "none")).toBeUndefined();
       expect((await store.templates.byAlias("", "base"))?.id).toBe("template1");
       expect((await store.templates.byAlias("team-1", "base"))?.id).toBe("template2");
       expect(await store.templates.byAlias("team-2", "base")).toBeUndefined();

@@ -74,6 +74,15 @@ export function templatesIn(sql: Statement) {
       return rows[0] && readTemplate(rows[0]);
     },
 
+    /** What a bare alias means: one of this namespace, then a global one. */
+    async byBareAlias(namespace: string, alias: string): Promise<Template | undefined> {
+      const { rows } = await sql`SELECT templates.*, template_aliases.namespace AS found_in FROM template_aliases
+        JOIN templates ON templates.id = template_aliases.template_id
+        WHERE template_aliases.alias = ${alias} AND template_aliases.namespace IN (${namespace}, ${GLOBAL_NAMESPACE})`;
+      const found = rows.find((row) => row.found_in === namespace) ?? rows[0];
+      return found && readTemplate(found);
+    },
+
     async builtIn(): Promise<Template[]> {
       const { rows } = await sql`SELECT * FROM templates WHERE team_id IS NULL ORDER BY created_at, id`;
       return rows.map(readTemplate);

@@ -5,7 +5,7 @@
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Tables } from "../../store/store.ts";
-import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
+import type { Template } from "../../store/templates.ts";
 import { DEFAULT_TAG, parseTag, parseTemplateReference, type TemplateReference } from "./template-reference.ts";
 
 /** A name of the team's own namespace, with the tag that it is asked for under. */
@@ -67,11 +67,11 @@ export async function refuseKnownId(tables: Tables, team: Team, alias: string): 
 
 async function find(tables: Tables, team: Team, reference: TemplateReference, written: string): Promise<Template> {
   const { namespace, name } = reference;
-  const isBare = namespace === undefined;
   const byAlias =
-    (await tables.templates.byAlias(namespace ?? team.slug, name)) ??
-    (isBare ? await tables.templates.byAlias(GLOBAL_NAMESPACE, name) : undefined);
-  const found = byAlias ?? (isBare ? await tables.templates.byId(name) : undefined);
+    namespace === undefined
+      ? await tables.templates.byBareAlias(team.slug, name)
+      : await tables.templates.byAlias(namespace, name);
+  const found = byAlias ?? (namespace === undefined ? await tables.templates.byId(name) : undefined);
   if (found?.teamId === team.id) return found;
   if (found?.teamId === null) throw new Fault(403, `template "${written}" is built in and belongs to no team`);
   if (byAlias?.public) throw new Fault(403, `template "${written}" belongs to another team`);

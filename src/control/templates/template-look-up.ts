@@ -5,7 +5,7 @@ import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
+import type { Template } from "../../store/templates.ts";
 import { DEFAULT_TAG, parseTemplateReference, type TemplateReference } from "./template-reference.ts";
 
 export interface StartableTemplate {
@@ -63,9 +63,7 @@ async function findVisible(store: Store, team: Team, reference: TemplateReferenc
   const { namespace, name } = reference;
   const found =
     namespace === undefined
-      ? ((await store.templates.byAlias(team.slug, name)) ??
-        (await store.templates.byAlias(GLOBAL_NAMESPACE, name)) ??
-        (await store.templates.byId(name)))
+      ? ((await store.templates.byBareAlias(team.slug, name)) ?? (await store.templates.byId(name)))
       : await store.templates.byAlias(namespace, name);
   return found !== undefined && (found.public || found.teamId === team.id) ? found : undefined;
 }

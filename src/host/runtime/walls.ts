@@ -27,9 +27,10 @@ export class Walls {
     return runtime;
   }
 
-  /** Whichever it was behind. */
-  async remove(id: string, withinMs?: number): Promise<void> {
-    for (const runtime of this.#all) await runtime.remove(id, withinMs);
+  /** Whichever it was behind, where that is not known. */
+  async remove(id: string, withinMs?: number, wall?: Wall): Promise<void> {
+    const known = wall === undefined ? undefined : this.#runtimes[wall];
+    for (const runtime of known === undefined ? this.#all : [known]) await runtime.remove(id, withinMs);
   }
 
   async list(): Promise<string[]> {

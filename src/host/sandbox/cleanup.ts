@@ -1,6 +1,7 @@
 /** Takes away what a sandbox had on this machine, in whatever step it was. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { Wall } from "../../contract/wall.ts";
 import { emptyingOf } from "../cgroup/memory-in-use.ts";
 import { endCgroup } from "../cgroup/removal.ts";
 import type { Disks } from "../disk/disks.ts";
@@ -26,6 +27,7 @@ export interface Remains {
   slot?: number;
   firstId?: number;
   disk?: string;
+  wall?: Wall;
   /** It is in a checkpoint. What it is connected with is told that it hung up when it comes back. */
   comesBack?: boolean;
 }
@@ -57,7 +59,7 @@ export async function unmake(
 
 async function takeAway(
   { data, walls, disks }: CleanupParts,
-  { id, disk }: Remains,
+  { id, disk, wall }: Remains,
   withinMs: number | undefined,
   onEnded: (() => void) | undefined,
 ): Promise<void> {
@@ -69,7 +71,7 @@ async function takeAway(
   if (disk !== undefined) await disks.remove(disk);
   // After its disk, whose pages nobody has to write any more.
   await emptyMemory(cgroup);
-  await walls.remove(id, withinMs);
+  await walls.remove(id, withinMs, wall);
   await rm(folder, { recursive: true, force: true });
 }
 

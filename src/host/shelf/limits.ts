@@ -49,6 +49,8 @@ export const READY_SLOTS_PART = 0.125;
  * there is more again, that counts after a while.
  */
 export const READY_MEMORY_PART = 0.25;
+/** What is free is read no more often than this. */
+export const READY_MEMORY_EVERY_MS = 100;
 export const READY_RESERVE_PART = 0.1;
 export const READY_RESERVE_MIN_BYTES = 512 * 1024 ** 2;
 export const READY_REGROW_MS = 10_000;

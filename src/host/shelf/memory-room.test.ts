@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ManualClock } from "../../work/testing/manual-clock.ts";
-import { READY_MEMORY_PART, READY_REGROW_MS } from "./limits.ts";
+import { READY_MEMORY_EVERY_MS, READY_MEMORY_PART, READY_REGROW_MS } from "./limits.ts";
 import { MemoryRoom, memoryLeft } from "./memory-room.ts";
 
 const GIB = 1024 ** 3;
@@ -66,11 +66,13 @@ describe("what of it ready sandboxes may take", () => {
     expect(roomWith(() => 0.9).bytes(0)).toBe(0);
   });
 
-  test("less at once, more after a while", async () => {
+  test("less soon, more after a while", async () => {
     let available = 5;
     const room = roomWith(() => available);
     room.bytes(0);
     available = 3;
+    expect(room.bytes(0)).toBe(4 * GIB * READY_MEMORY_PART);
+    await clock.advance(READY_MEMORY_EVERY_MS, async () => undefined);
     expect(room.bytes(0)).toBe(2 * GIB * READY_MEMORY_PART);
     available = 9;
     await clock.advance(READY_REGROW_MS - 1, async () => undefined);

@@ -1,13 +1,19 @@
 /**
  * How much memory ready sandboxes may take: a part of what is free on the machine, and below every limit that holds for
- * sandboxes, after a reserve. It gets less at once and more only after a while, so that nothing is made that would have
+ * sandboxes, after a reserve. It gets less soon and more only after a while, so that nothing is made that would have
  * to go again in the next moment.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../work/clock.ts";
 import { CGROUP_ROOT } from "../cgroup/cgroups.ts";
-import { READY_MEMORY_PART, READY_REGROW_MS, READY_RESERVE_MIN_BYTES, READY_RESERVE_PART } from "./limits.ts";
+import {
+  READY_MEMORY_EVERY_MS,
+  READY_MEMORY_PART,
+  READY_REGROW_MS,
+  READY_RESERVE_MIN_BYTES,
+  READY_RESERVE_PART,
+} from "./limits.ts";
 
 interface MemoryLeft {
   totalBytes: number;
@@ -53,6 +59,8 @@ function limitOf(root: string, path: string): MemoryLeft | undefined {
 export class MemoryRoom {
   readonly #read: () => MemoryLeft;
   readonly #clock: Pick<Clock, "now">;
+  #left: MemoryLeft | undefined;
+  #readAt = 0;
   #bytes = 0;
   /** When it was least. */
   #leastAt = Number.NEGATIVE_INFINITY;
@@ -64,10 +72,15 @@ export class MemoryRoom {
 
   /** `heldBytes` is what ready sandboxes have already. */
   bytes(heldBytes: number): number {
-    const { totalBytes, availableBytes } = this.#read();
+    const now = this.#clock.now();
+    // Each create and each start asks, and to read it takes longer than most of what else these do here.
+    if (this.#left === undefined || Math.abs(now - this.#readAt) >= READY_MEMORY_EVERY_MS) {
+      this.#left = this.#read();
+      this.#readAt = now;
+    }
+    const { totalBytes, availableBytes } = this.#left;
     const reserve = Math.max(READY_RESERVE_MIN_BYTES, totalBytes * READY_RESERVE_PART);
     const bytes = Math.max(0, availableBytes + heldBytes - reserve) * READY_MEMORY_PART;
-    const now = this.#clock.now();
     if (bytes <= this.#bytes || Math.abs(now - this.#leastAt) >= READY_REGROW_MS) {
       this.#bytes = bytes;
       this.#leastAt = now;
