@@ -31,6 +31,8 @@ const NEWLINE = 10;
 const POSITION_DIGITS_MAX = 15;
 
 export interface ControlChannel {
+  /** Makes the sandbox somebody's if the host has written whose it is. For every request, before it is looked at. */
+  takeSettings(): void;
   /** Whether this request comes from the host. Any other request for these paths is one for an unknown path. */
   admits(request: Request, path: string): boolean;
   handle(request: Request, path: string): Promise<Response>;
@@ -51,10 +53,16 @@ interface Controlled {
 
 export function createControlChannel(secretFile: string, controlled: Controlled): ControlChannel {
   return {
+    takeSettings() {
+      if (controlled.settings.sandboxId !== "") return;
+      const { settings } = readShown(secretFile);
+      if (settings !== "") configureBy(controlled, settings);
+    },
+
     admits(request, path) {
       if (!path.startsWith(CONTROL_PREFIX)) return false;
       // Read each time: in a copy of this process, it is another one.
-      const secret = readSecret(secretFile);
+      const { secret } = readShown(secretFile);
       return secret !== "" && matchesAny(request.headers.get(CONTROL_SECRET_HEADER) ?? "", [secret]);
     },
 
@@ -79,13 +87,25 @@ export function createControlChannel(secretFile: string, controlled: Controlled)
   };
 }
 
-/** Empty where there is none: then nobody is admitted. */
-function readSecret(file: string): string {
+/** The secret is empty where there is none: then nobody is admitted. */
+function readShown(file: string): { secret: string; settings: string } {
   try {
-    return readFileSync(file, "utf8").trim();
+    const text = readFileSync(file, "utf8");
+    const end = text.indexOf("\n");
+    if (end < 0) return { secret: text, settings: "" };
+    return { secret: text.slice(0, end), settings: text.slice(end + 1) };
   } catch (thrown) {
     logNotice("the control secret cannot be read", { reason: systemCode(thrown) });
-    return "";
+    return { secret: "", settings: "" };
+  }
+}
+
+/** Fault 503 for what is not whole: the sandbox is somebody's, and nobody knows whose. */
+function configureBy(controlled: Controlled, settings: string): void {
+  try {
+    configure(controlled, JSON.parse(settings));
+  } catch (cause) {
+    throw new Fault(503, "this sandbox's settings cannot be used", { cause, headers: { "Retry-After": "1" } });
   }
 }
 

@@ -49,6 +49,7 @@ const PLAIN_METHODS: Record<string, readonly string[]> = {
 
 export async function answer(request: Request, services: GuestServices): Promise<Response> {
   try {
+    services.control.takeSettings();
     const plain = plainControlPath(request.url);
     if (plain !== undefined && services.control.admits(request, plain)) {
       return await services.control.handle(request, plain);

@@ -165,6 +165,7 @@ export class Machine implements Host {
     this.#running.takeOut(id);
     this.#journals.leave(id);
     try {
+      await running.guest.settle();
       this.#running.keep({ ...running.record, pausingInto: name });
       await this.#checkpointing.write(running.record, name, options, "stays frozen");
     } catch (cause) {
@@ -205,6 +206,7 @@ export class Machine implements Host {
       // Our own connection to it would only have to be closed in every copy.
       this.#journals.leave(id);
       try {
+        await guest.settle();
         await this.#checkpointing.write(record, name, options, "goes on");
       } finally {
         if (this.#running.has(id)) this.#journals.follow(id, guest);

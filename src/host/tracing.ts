@@ -75,6 +75,7 @@ function nameSteps(): void {
     ready: "guest: until it answers",
     readyWith: "guest: until it has its settings",
     configure: "guest: settings",
+    settle: "guest: until it has taken its settings",
     rehearse: "guest: rehearse a command",
   });
   stepsOf(Network.prototype, {

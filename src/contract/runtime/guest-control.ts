@@ -4,6 +4,9 @@
  * file that the host shows to the guest, which reads it for each request: where the host puts another one there, the
  * one before is dead. So every restore of a checkpoint begins with a secret of its own, and no memory image holds one.
  *
+ * A guest that is nobody's is made somebody's without a word: behind the line with the secret, the host writes its
+ * settings. Until it has an id, the guest looks there before it answers anything.
+ *
  *   POST {prefix}configure  GuestSettings   → 204   replaces all settings
  *   POST {prefix}forward    ForwardRequest  → 200 ForwardAnswer, 404 when nothing listens on that port of a loopback
  *                                             address
@@ -20,7 +23,7 @@ export const CONTROL_PREFIX = "/control/";
 /** The guest has to be configured again before it answers anybody. */
 export const SETTINGS_LOST_STATUS = 409;
 export const CONTROL_SECRET_HEADER = "x-sandlot-control";
-/** Where the guest reads the secret; root alone may. */
+/** Where the guest reads the secret, and behind it its settings if there are any; root alone may. */
 export const CONTROL_SECRET_FILE = `${GUEST_MOUNT}/secret`;
 
 export interface GuestSettings {

@@ -19,7 +19,10 @@ test("once, a while after a request; never before the guest is somebody's, and n
   }) as typeof setTimeout);
   const collected = spyOn(Bun, "gc").mockImplementation(() => 0);
   const settings = new SettingsKeeper(folder);
-  const services = { settings, control: { admits: () => false } } as unknown as GuestServices;
+  const services = {
+    settings,
+    control: { takeSettings: () => undefined, admits: () => false },
+  } as unknown as GuestServices;
   const ask = async (path: string) => (await answer(new Request(`http://guest${path}`), services)).status;
   try {
     expect(await ask("/envs")).toBe(200);

@@ -1,12 +1,12 @@
 /**
  * Settings that cannot be read: the guest does not know who may enter, so nobody may until the host has configured it
- * again.
+ * again. And those that a guest finds where the host shows it its secret.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { SETTINGS_LOST_STATUS } from "../../contract/runtime/guest-control.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
-import { envelope, SECRET } from "../testing/running-guest.ts";
+import { envelope, RunningGuest, SECRET } from "../testing/running-guest.ts";
 
 const TOKEN = "the-token-of-the-sandbox";
 const guest = await guestOfFile();
@@ -91,4 +91,54 @@ test("the log says that the settings are unusable, and nothing of what is in the
   await guest.respawn();
   while (!guest.log.slice(before).includes("unusable")) await Bun.sleep(5);
   expect(guest.log).not.toContain(TOKEN);
+});
+
+describe("settings behind the secret", () => {
+  const settings = {
+    sandboxId: "ishown",
+    templateId: "t",
+    envVars: { SHOWN: "yes" },
+    accessTokens: [TOKEN],
+    defaultUser: "daemon",
+    defaultWorkdir: "",
+  };
+  const token = { "X-Access-Token": TOKEN };
+  const shownTo = (nobodys: RunningGuest) => `${nobodys.folder}/secret`;
+
+  test("hold from the next request on, also for a guest that is started again, and are looked for no more", async () => {
+    await using nobodys = await RunningGuest.start();
+    expect((await nobodys.fetch("/envs")).status).toBe(200);
+    appendFileSync(shownTo(nobodys), `\n${JSON.stringify(settings)}`);
+    expect((await nobodys.fetch("/envs")).status).toBe(401);
+    const envs = async () => (await nobodys.fetch("/envs", { headers: token })).json();
+    expect(await envs()).toMatchObject({ SHOWN: "yes", E2B_SANDBOX_ID: "ishown" });
+    expect(readFileSync(`${nobodys.folder}/state/e2b/.E2B_SANDBOX_ID`, "utf8")).toBe("ishown");
+    writeFileSync(shownTo(nobodys), `${SECRET}\n${JSON.stringify({ ...settings, accessTokens: [] })}`);
+    expect((await nobodys.fetch("/envs")).status).toBe(401);
+    // There with the secret alone, as after a restore.
+    await nobodys.respawn();
+    expect(await envs()).toMatchObject({ SHOWN: "yes" });
+    expect((await nobodys.control("configure", { ...settings, envVars: { SHOWN: "again" } })).status).toBe(204);
+    expect(await envs()).toMatchObject({ SHOWN: "again" });
+  });
+
+  test("are taken by the host's own requests as well", async () => {
+    await using nobodys = await RunningGuest.start();
+    appendFileSync(shownTo(nobodys), `\n${JSON.stringify(settings)}`);
+    const ping = await nobodys.fetch("/control/ping", { headers: { "x-sandlot-control": SECRET } });
+    expect(ping.status).toBe(204);
+    rmSync(shownTo(nobodys));
+    expect((await nobodys.fetch("/envs")).status).toBe(401);
+  });
+
+  test.each(["{", JSON.stringify(settings).slice(0, -9), "null", '{"accessTokens":[]}'])(
+    "that are not whole open nothing: %s",
+    async (text) => {
+      await using nobodys = await RunningGuest.start();
+      appendFileSync(shownTo(nobodys), `\n${text}`);
+      for (const [_, path, init = {}] of REQUESTS) expect((await nobodys.fetch(path, init)).status).toBe(503);
+      writeFileSync(shownTo(nobodys), `${SECRET}\n${JSON.stringify(settings)}`);
+      expect((await nobodys.fetch("/envs")).status).toBe(401);
+    },
+  );
 });

@@ -1,6 +1,6 @@
 /** What comes of a guest that does not answer as it should. On a loopback address each, where a guest would be. */
 import { afterAll, afterEach, describe, expect, spyOn, test } from "bun:test";
-import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
@@ -54,6 +54,54 @@ test("a rehearsal is a hand-over to nobody and a command that prints", async () 
   await new GuestClient(ADDRESS, "secret").rehearse("user");
   const nobodys = { sandboxId: "", templateId: "", envVars: {}, accessTokens: [], defaultUser: "root" };
   expect(asked).toEqual([{ ...nobodys, defaultWorkdir: "" }, expect.stringContaining('["-l","-c","echo"]')]);
+});
+
+describe("a guest that looks for its settings", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-shown-"));
+  const files = { settings: join(folder, "settings.json"), shown: join(folder, "control-secret") };
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test("finds them behind the secret, and they can be told again", async () => {
+    writeFileSync(files.shown, "secret\n", { mode: 0o400 });
+    new GuestClient(ADDRESS, "secret", files).show({ ...settings, sandboxId: "i1" });
+    expect(readFileSync(files.shown, "utf8")).toBe('secret\n{"sandboxId":"i1"}');
+    const told = Promise.withResolvers<unknown>();
+    server = Bun.serve({
+      hostname: ADDRESS,
+      port: RUNTIME_PORT,
+      fetch: async (request) => {
+        told.resolve(await request.json());
+        return new Response(null, { status: 204 });
+      },
+    });
+    await new GuestClient(ADDRESS, "secret", files).reconfigure();
+    expect(await told.promise).toEqual({ sandboxId: "i1" });
+  });
+
+  test("is asked something before it is copied, unless it has answered since", async () => {
+    let asked = 0;
+    server = Bun.serve({
+      hostname: ADDRESS,
+      port: RUNTIME_PORT,
+      fetch: () => new Response(null, { status: ++asked > 0 ? 204 : 500 }),
+    });
+    const guest = new GuestClient(ADDRESS, "secret", files);
+    await guest.settle();
+    await guest.settle();
+    expect(asked).toBe(1);
+    const heard = new GuestClient(ADDRESS, "secret", files);
+    heard.heard();
+    await heard.settle();
+    expect(asked).toBe(1);
+    const told = new GuestClient(ADDRESS, "secret", files);
+    await told.configure(settings);
+    await told.settle();
+    expect(asked).toBe(2);
+  });
+
+  test("is copied all the same when it does not answer", async () => {
+    await new GuestClient(ADDRESS, "secret", files).settle();
+  });
 });
 
 test("a guest that refuses its settings says so by its status", async () => {

@@ -1,7 +1,7 @@
 /**
  * The host's end of the control channel: waits for a guest, configures it, asks it to open a way to a loopback service.
  */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import {
   CONTROL_PREFIX,
@@ -45,12 +45,22 @@ export interface Started {
   usual: UsualTime;
 }
 
+/** Of a guest in a sandbox. */
+interface GuestFiles {
+  /** Of the host alone, for its settings: they can be told again, also by a server that was started since. */
+  settings: string;
+  /** The guest sees it: where it reads the secret, and looks for its settings while it is nobody's. */
+  shown: string;
+}
+
 export class GuestClient {
-  /** With a file for the settings they can be told again, also by a server that was started since. */
+  /** It has the settings that it was given, as far as this server has seen. */
+  #isSettled = false;
+
   constructor(
     readonly address: string,
     readonly secret: string,
-    readonly settingsFile?: string,
+    readonly files?: GuestFiles,
   ) {}
 
   /**
@@ -160,6 +170,34 @@ export class GuestClient {
   async configure(settings: GuestSettings): Promise<void> {
     this.#keep(settings);
     await this.#tell(settings);
+    this.#isSettled = true;
+  }
+
+  /**
+   * The same for a guest of this version that was booted and is nobody's, without waiting for it: it takes them before
+   * it answers the next request. Nobody may ask it anything meanwhile.
+   */
+  show(settings: GuestSettings): void {
+    if (this.files === undefined) throw new Error("a guest without files cannot be shown anything");
+    this.#keep(settings);
+    appendFileSync(this.files.shown, JSON.stringify(settings));
+  }
+
+  /** The host is heard: who answers has taken what it was shown. */
+  heard(): void {
+    this.#isSettled = true;
+  }
+
+  /**
+   * For a checkpoint, since a copy knows by its settings that it is one. Never throws: one that does not answer is
+   * written as it is.
+   */
+  async settle(): Promise<void> {
+    if (this.#isSettled) return;
+    await this.#call("GET", "ping", undefined, GUEST_PING_MIN_MS).then(
+      () => this.heard(),
+      () => undefined,
+    );
   }
 
   /** Both at once, `ready` and `configure`. One that has not just been started was restored: it answers at once. */
@@ -171,16 +209,17 @@ export class GuestClient {
       if (status >= 400 && status < 500) throw refused(status);
     };
     await this.#answering(alive, ask, { judge, started, isLikely: started === undefined });
+    this.#isSettled = true;
   }
 
   #keep(settings: GuestSettings): void {
-    if (this.settingsFile !== undefined) writeFileSync(this.settingsFile, JSON.stringify(settings), { mode: 0o600 });
+    if (this.files !== undefined) writeFileSync(this.files.settings, JSON.stringify(settings), { mode: 0o600 });
   }
 
   /** For a guest that has lost its settings; one that was never given any is left as it is. */
   async reconfigure(): Promise<void> {
-    if (this.settingsFile === undefined || !existsSync(this.settingsFile)) return;
-    await this.#tell(JSON.parse(readFileSync(this.settingsFile, "utf8")));
+    if (this.files === undefined || !existsSync(this.files.settings)) return;
+    await this.#tell(JSON.parse(readFileSync(this.files.settings, "utf8")));
   }
 
   async #tell(settings: GuestSettings): Promise<void> {

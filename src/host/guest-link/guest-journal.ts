@@ -29,6 +29,8 @@ interface JournalSource {
   secret: string;
   /** Tells the guest its settings again, when it has lost them. */
   reconfigure?: () => Promise<void>;
+  /** It has answered. */
+  heard?: () => void;
 }
 
 export class GuestJournals {
@@ -168,6 +170,7 @@ class Follower {
       },
     );
     try {
+      this.source.heard?.();
       if (response.status === SETTINGS_LOST_STATUS) await this.source.reconfigure?.();
       if (response.status === 200 && response.body !== null) await this.#read(response.body);
     } finally {

@@ -10,7 +10,7 @@ import { MEMINFO_FILE } from "./meminfo-file.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
 export const BOOT_ID_FILE = "boot-id";
-const CONTROL_SECRET_FILE = "control-secret";
+export const CONTROL_SECRET_FILE = "control-secret";
 const SECRET_BYTES = 32;
 
 /** Shown as the kernel's. */
@@ -20,11 +20,11 @@ export function makeBootIdFile(folder: string): string {
   return path;
 }
 
-/** Opens the guest's control channel from now on, and nothing else does. */
+/** Opens the guest's control channel from now on, and nothing else does. Its settings may follow in the next line. */
 export function makeControlSecret(folder: string, ids: IdRange): { secret: string; path: string } {
   const path = join(folder, CONTROL_SECRET_FILE);
   const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES))).toString("hex");
-  writeFileSync(path, secret, { mode: 0o400 });
+  writeFileSync(path, `${secret}\n`, { mode: 0o400 });
   chownSync(path, ids.first, ids.first);
   return { secret, path };
 }

@@ -9,12 +9,22 @@ import { GuestClient } from "../guest-link/guest-client.ts";
 import type { HostEvent, Reachable } from "../host.ts";
 import type { Network } from "../network/network.ts";
 import { FirstProcesses } from "./first-processes.ts";
+import { CONTROL_SECRET_FILE } from "./own-files.ts";
 import { type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 
 export interface RunningSandbox {
   record: SandboxRecord;
   guest: GuestClient;
   isTold: boolean;
+  /** Booted by this server, and nobody's yet: its guest looks for the settings that it is shown. */
+  ahead?: BootedAhead;
+}
+
+interface BootedAhead {
+  showsProcesses: boolean;
+  isStopped: boolean;
+  /** Its processes when there were none but those of its guest, if that is known. */
+  guest?: string;
 }
 
 export class RunningSandboxes {
@@ -112,8 +122,9 @@ export class RunningSandboxes {
   }
 
   guestOf(record: SandboxRecord): GuestClient {
-    const settingsFile = join(this.folderOf(record.id), "settings.json");
-    return new GuestClient(this.#network.address(record.slot), record.controlSecret, settingsFile);
+    const folder = this.folderOf(record.id);
+    const files = { settings: join(folder, "settings.json"), shown: join(folder, CONTROL_SECRET_FILE) };
+    return new GuestClient(this.#network.address(record.slot), record.controlSecret, files);
   }
 }
 

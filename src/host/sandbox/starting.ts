@@ -31,7 +31,7 @@ import { BOOTS_AT_ONCE_MAX, RESTORES_BEGUN_MAX } from "./limits.ts";
 import { restoreSandbox } from "./restoring.ts";
 import type { RunningSandbox, RunningSandboxes } from "./running-sandboxes.ts";
 import { newSandboxId } from "./sandbox-id.ts";
-import type { SandboxRecord } from "./sandbox-record.ts";
+import { type SandboxRecord, wallOf } from "./sandbox-record.ts";
 
 interface StartingParts {
   running: RunningSandboxes;
@@ -86,7 +86,14 @@ export class Starting {
 
   /** One that nobody has asked for yet, from a checkpoint or booted. */
   async startAhead(kind: SandboxKind, checkpoint: string | null): Promise<string> {
-    if (checkpoint === null) return await this.boot(kind);
+    const { walls } = this.#parts;
+    if (checkpoint === null) {
+      const booted = await this.boot(kind);
+      const sandbox = this.#demandStarted(booted);
+      const { showsProcesses } = walls.of(wallOf(sandbox.record));
+      sandbox.ahead = { showsProcesses, isStopped: false };
+      return booted;
+    }
     const id = newSandboxId();
     const nobodys = { envVars: {}, accessTokens: [], egress: "open" as const };
     await this.#fromCheckpoint({ ...nobodys, id, kind, checkpoint, memory: true }, true, false);
@@ -126,22 +133,26 @@ export class Starting {
 
   /** Makes a sandbox that runs the caller's: its walls first, then its settings. */
   async handOver(id: string, request: CreateSandbox): Promise<void> {
-    const { running, network } = this.#parts;
-    const { record, guest } = this.#demandStarted(id);
+    const { network } = this.#parts;
+    const sandbox = this.#demandStarted(id);
+    const { record, guest, ahead } = sandbox;
     if (!Bun.deepEquals(record.egress, request.egress)) {
       record.egress = request.egress;
-      running.keep(record);
+      this.#parts.running.keep(record);
       await network.setEgress(record.slot, request.egress);
     }
-    await guest.configure(settingsFor(id, request));
-    // It may have ended meanwhile.
+    delete sandbox.ahead;
+    if (ahead !== undefined) guest.show(settingsFor(id, request));
+    else await guest.configure(settingsFor(id, request));
+    // It may have ended meanwhile, or before, and nobody has noticed.
     this.#demandStarted(id);
   }
 
   #demandStarted(id: string): RunningSandbox {
-    const running = this.#parts.running.get(id);
-    if (running === undefined) throw new Fault(500, `sandbox ${id} ended before it was handed over`);
-    return running;
+    const { running } = this.#parts;
+    const sandbox = running.get(id);
+    if (sandbox !== undefined && running.isAlive(id)) return sandbox;
+    throw new Fault(500, `sandbox ${id} ended before it was handed over`);
   }
 
   async #bootAs(

@@ -3,7 +3,6 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { systemClock } from "../../work/clock.ts";
 import { described, stderrLog } from "../../work/log.ts";
-import { freeze, thaw } from "../cgroup/freezer.ts";
 import { memoryInUse } from "../cgroup/memory-in-use.ts";
 import type { Network } from "../network/network.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
@@ -20,6 +19,7 @@ import { MemoryRoom, memoryLeft } from "./memory-room.ts";
 import { ReadyPool } from "./ready-pool.ts";
 import type { Room } from "./shares.ts";
 import { ShelfReports } from "./shelf-report.ts";
+import { noteGuest, putAside, takeUp } from "./standing-still.ts";
 
 interface ShelfOptions {
   data: DataFolder;
@@ -47,16 +47,20 @@ export function openShelf(options: ShelfOptions): ReadyPool {
     return { places, bytes: places === 0 ? 0 : memory.bytes(heldBytes) };
   };
   return new ReadyPool({
-    startAhead: ({ kind, checkpoint }) => starting.startAhead(kind, checkpoint),
+    async startAhead({ kind, checkpoint }) {
+      const id = await starting.startAhead(kind, checkpoint);
+      await noteGuest(running.demand(id));
+      return id;
+    },
     async rehearse(id) {
       const { guest, record } = running.demand(id);
       await guest.rehearse(record.kind.defaultUser);
     },
-    stop: (id) => freeze(running.demand(id).record.cgroup),
+    stop: (id) => putAside(running.demand(id)),
     letGo(id) {
       if (!running.isAlive(id)) return false;
       try {
-        thaw(running.demand(id).record.cgroup);
+        takeUp(running.demand(id));
         return true;
       } catch {
         // It ended in this moment, and its cgroup with it.

@@ -1,5 +1,7 @@
 /** How copies of a sandbox that goes on are made, on the real machine. What they share with it: workloads.test.ts. */
 import { describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { attempt } from "../../../src/host/system/command.ts";
 import { Line, recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
@@ -42,6 +44,32 @@ describe("a copy", () => {
       await here.machine.removeCheckpoint("copies");
       await here.machine.removeCheckpoint("cold");
     });
+  });
+
+  // Its guest has not heard whose it is: it looks when it is asked something.
+  test("of one that was ready, and that nobody has asked anything yet, is a machine of its own", async () => {
+    const before = new Set(readdirSync(here.data.sandboxesFolder));
+    await here.machine.keepReady([{ kind: request.kind, count: 1, checkpoint: null }]);
+    await until("one is ready", () =>
+      readdirSync(here.data.sandboxesFolder).some((id) => !before.has(id) && here.machine.addressOf(id) !== undefined),
+    );
+    const { id } = await here.machine.create({ ...request, egress: "open", accessTokens: ["token"] });
+    await here.machine.snapshot(id, "unasked", { memory: true });
+    const copy = await here.machine.create({ ...request, checkpoint: "unasked", accessTokens: ["other"] });
+    const [original, copied] = await Promise.all(
+      [id, copy.id].map((of) => shell(here.data, of, "cat /etc/machine-id")),
+    );
+    expect(copied).not.toBe(original ?? "");
+    const status = async (of: string, token: string) => {
+      const headers = { "x-access-token": token };
+      return (await fetch(`http://${here.machine.addressOf(of)}:${RUNTIME_PORT}/metrics`, { headers })).status;
+    };
+    expect([await status(id, "token"), await status(id, "other")]).toEqual([200, 401]);
+    expect([await status(copy.id, "token"), await status(copy.id, "other")]).toEqual([401, 200]);
+    await here.machine.keepReady([]);
+    await here.machine.destroy(id);
+    await here.machine.destroy(copy.id);
+    await here.machine.removeCheckpoint("unasked");
   });
 
   test("is as closed to the outside as was asked for, from its first packet on", async () => {

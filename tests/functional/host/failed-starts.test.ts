@@ -9,8 +9,9 @@ import type { Machine } from "../../../src/host/machine.ts";
 import { readRecord } from "../../../src/host/sandbox/sandbox-record.ts";
 import type { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
-import { shell } from "../../support/inside.ts";
+import { recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
+import { until } from "../../support/until.ts";
 
 /** How often a moment is looked for that a busy machine lets slip. */
 const TRIES = 20;
@@ -82,6 +83,20 @@ describe("a sandbox that dies while it starts", () => {
     const { killed, id, fault } = await struck(here, 2);
     expect([killed.length, id]).toEqual([2, undefined]);
     expect(fault).toMatchObject({ status: 500 });
+    expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+  });
+
+  test("is not handed over when it was ready and has ended since", async () => {
+    const ids = () => readdirSync(here.data.sandboxesFolder);
+    await here.machine.keepReady([{ kind: request.kind, count: 1, checkpoint: null }]);
+    await until("one is ready", () => ids().some((id) => here.machine.addressOf(id) !== undefined));
+    const [ready = ""] = ids();
+    process.kill(recordOf(here.data, ready).pid, "SIGKILL");
+    const { id } = await here.machine.create({ ...request, egress: "open" });
+    expect(id).not.toBe(ready);
+    await expectWorking(here.machine, here.data, id);
+    await here.machine.keepReady([]);
+    await here.machine.destroy(id);
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
   });
 });
