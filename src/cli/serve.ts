@@ -73,6 +73,7 @@ export async function serve(config: Config): Promise<number> {
     runsc: config.runsc,
     readyMax: config.readyMax,
     readySpare: config.readySpare,
+    ownImage: BASE_IMAGE,
     files: blobs,
     builds: config.buildBounds,
     builtinImages: new TemplateImages(config, config.definitions),

@@ -40,6 +40,8 @@ export interface MachineOptions extends BuildOptions {
   /** How many may be kept ready because of what is asked for; none unless given. */
   readyMax?: number;
   readySpare?: boolean;
+  /** The image that is made on this machine, by nobody but the server. */
+  ownImage?: string;
   /** How long the end of a sandbox is waited for; absent: as long as is usual. */
   endWithinMs?: number;
   /** The program runsc to use instead of the one in the cache folder. */

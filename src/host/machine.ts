@@ -170,8 +170,7 @@ export class Machine implements Host {
       await this.#checkpointing.write(running.record, name, options, "stays frozen");
     } catch (cause) {
       this.#running.add(running.record);
-      this.#running.welcome(id);
-      this.#journals.follow(id, running.guest);
+      this.#journals.follow(id, this.#running.welcome(id).guest);
       this.#running.keep(running.record);
       throw cause;
     }

@@ -62,7 +62,7 @@ describe("a guest that looks for its settings", () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   test("finds them behind the secret, and they can be told again", async () => {
-    writeFileSync(files.shown, "secret\n", { mode: 0o400 });
+    writeFileSync(files.shown, "secret", { mode: 0o400 });
     new GuestClient(ADDRESS, "secret", files).show({ ...settings, sandboxId: "i1" });
     expect(readFileSync(files.shown, "utf8")).toBe('secret\n{"sandboxId":"i1"}');
     const told = Promise.withResolvers<unknown>();
@@ -76,6 +76,30 @@ describe("a guest that looks for its settings", () => {
     });
     await new GuestClient(ADDRESS, "secret", files).reconfigure();
     expect(await told.promise).toEqual({ sandboxId: "i1" });
+  });
+
+  const taking: [string, (guest: GuestClient) => Promise<void> | void][] = [
+    ["has answered", (guest) => guest.heard()],
+    ["has answered to be copied", (guest) => guest.settle()],
+    ["was told others", (guest) => guest.configure(settings)],
+    ["was told others at once", (guest) => guest.readyWith(settings, () => true)],
+  ];
+  test.each(taking)("sees the secret alone once it %s", async (_, take) => {
+    writeFileSync(files.shown, "secret");
+    answering(204);
+    const guest = new GuestClient(ADDRESS, "secret", files);
+    guest.show({ ...settings, sandboxId: "i1" });
+    await take(guest);
+    expect(readFileSync(files.shown, "utf8")).toBe("secret");
+  });
+
+  test("sees them for as long as it does not do what it is asked", async () => {
+    writeFileSync(files.shown, "secret");
+    const guest = new GuestClient(ADDRESS, "secret", files);
+    answering(503);
+    guest.show({ ...settings, sandboxId: "i1" });
+    await guest.settle();
+    expect(readFileSync(files.shown, "utf8")).toContain("i1");
   });
 
   test("is asked something before it is copied, unless it has answered since", async () => {

@@ -1,7 +1,7 @@
 /**
  * The host's end of the control channel: waits for a guest, configures it, asks it to open a way to a loopback service.
  */
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import {
   CONTROL_PREFIX,
@@ -170,7 +170,7 @@ export class GuestClient {
   async configure(settings: GuestSettings): Promise<void> {
     this.#keep(settings);
     await this.#tell(settings);
-    this.#isSettled = true;
+    this.heard();
   }
 
   /**
@@ -180,24 +180,24 @@ export class GuestClient {
   show(settings: GuestSettings): void {
     if (this.files === undefined) throw new Error("a guest without files cannot be shown anything");
     this.#keep(settings);
-    appendFileSync(this.files.shown, JSON.stringify(settings));
+    appendFileSync(this.files.shown, `\n${JSON.stringify(settings)}`);
   }
 
-  /** The host is heard: who answers has taken what it was shown. */
+  /** The guest has done what it was asked: it has its settings and keeps them. It is shown the secret alone. */
   heard(): void {
+    if (this.#isSettled) return;
     this.#isSettled = true;
+    if (this.files !== undefined && existsSync(this.files.shown)) truncateSync(this.files.shown, this.secret.length);
   }
 
   /**
-   * For a checkpoint, since a copy knows by its settings that it is one. Never throws: one that does not answer is
-   * written as it is.
+   * For a checkpoint, since a copy knows by its settings that it is one, and finds every file as long as it was. Never
+   * throws: one that does not answer is written as it is.
    */
   async settle(): Promise<void> {
     if (this.#isSettled) return;
-    await this.#call("GET", "ping", undefined, GUEST_PING_MIN_MS).then(
-      () => this.heard(),
-      () => undefined,
-    );
+    const answer = await this.#call("GET", "ping", undefined, GUEST_PING_MAX_MS).catch(() => undefined);
+    if (answer?.status === 204) this.heard();
   }
 
   /** Both at once, `ready` and `configure`. One that has not just been started was restored: it answers at once. */
@@ -209,7 +209,7 @@ export class GuestClient {
       if (status >= 400 && status < 500) throw refused(status);
     };
     await this.#answering(alive, ask, { judge, started, isLikely: started === undefined });
-    this.#isSettled = true;
+    this.heard();
   }
 
   #keep(settings: GuestSettings): void {

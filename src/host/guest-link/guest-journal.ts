@@ -29,7 +29,7 @@ interface JournalSource {
   secret: string;
   /** Tells the guest its settings again, when it has lost them. */
   reconfigure?: () => Promise<void>;
-  /** It has answered. */
+  /** It has begun its answer. */
   heard?: () => void;
 }
 
@@ -170,7 +170,7 @@ class Follower {
       },
     );
     try {
-      this.source.heard?.();
+      if (response.status === 200) this.source.heard?.();
       if (response.status === SETTINGS_LOST_STATUS) await this.source.reconfigure?.();
       if (response.status === 200 && response.body !== null) await this.#read(response.body);
     } finally {

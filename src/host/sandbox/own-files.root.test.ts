@@ -37,7 +37,7 @@ test("a secret is new each time, of one length, and for the sandbox's root alone
   const second = makeControlSecret(folder, ids);
   expect(first.path).toBe(second.path);
   expect(first.secret).not.toBe(second.secret);
-  expect(readFileSync(second.path, "utf8")).toBe(`${second.secret}\n`);
+  expect(readFileSync(second.path, "utf8")).toBe(second.secret);
   expect(second.secret).toMatch(/^[0-9a-f]{64}$/);
   expect(statSync(second.path)).toMatchObject({ mode: 0o100400, uid: ids.first, gid: ids.first });
   expect(readFileSync(makeBootIdFile(folder), "utf8")).not.toBe(readFileSync(makeBootIdFile(folder), "utf8"));

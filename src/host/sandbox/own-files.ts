@@ -24,7 +24,7 @@ export function makeBootIdFile(folder: string): string {
 export function makeControlSecret(folder: string, ids: IdRange): { secret: string; path: string } {
   const path = join(folder, CONTROL_SECRET_FILE);
   const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES))).toString("hex");
-  writeFileSync(path, `${secret}\n`, { mode: 0o400 });
+  writeFileSync(path, secret, { mode: 0o400 });
   chownSync(path, ids.first, ids.first);
   return { secret, path };
 }

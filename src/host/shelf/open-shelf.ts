@@ -19,7 +19,7 @@ import { MemoryRoom, memoryLeft } from "./memory-room.ts";
 import { ReadyPool } from "./ready-pool.ts";
 import type { Room } from "./shares.ts";
 import { ShelfReports } from "./shelf-report.ts";
-import { noteGuest, putAside, takeUp } from "./standing-still.ts";
+import { noteCommand, noteGuest, putAside, takeUp } from "./standing-still.ts";
 
 interface ShelfOptions {
   data: DataFolder;
@@ -31,10 +31,12 @@ interface ShelfOptions {
   running: RunningSandboxes;
   starting: Starting;
   discard(id: string): Promise<void>;
+  /** Of this machine's own making: nothing in it means harm. */
+  ownImage?: string;
 }
 
 export function openShelf(options: ShelfOptions): ReadyPool {
-  const { data, readyMax = 0, readySpare = false, network, running, starting, discard } = options;
+  const { data, readyMax = 0, readySpare = false, network, running, starting, discard, ownImage } = options;
   const memory = new MemoryRoom(() => memoryLeft(data.cgroup), systemClock);
   const failed = (error: unknown) => {
     const event = "the report of ready sandboxes is not written";
@@ -49,12 +51,14 @@ export function openShelf(options: ShelfOptions): ReadyPool {
   return new ReadyPool({
     async startAhead({ kind, checkpoint }) {
       const id = await starting.startAhead(kind, checkpoint);
-      await noteGuest(running.demand(id));
+      const sandbox = running.get(id);
+      if (sandbox !== undefined) await noteGuest(sandbox);
       return id;
     },
     async rehearse(id) {
-      const { guest, record } = running.demand(id);
-      await guest.rehearse(record.kind.defaultUser);
+      const sandbox = running.demand(id);
+      noteCommand(sandbox, ownImage);
+      await sandbox.guest.rehearse(sandbox.record.kind.defaultUser);
     },
     stop: (id) => putAside(running.demand(id)),
     letGo(id) {

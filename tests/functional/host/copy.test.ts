@@ -1,11 +1,11 @@
 /** How copies of a sandbox that goes on are made, on the real machine. What they share with it: workloads.test.ts. */
 import { describe, expect, test } from "bun:test";
-import { readdirSync } from "node:fs";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { attempt } from "../../../src/host/system/command.ts";
 import { Line, recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 import { askService, startService } from "../../support/memory-service.ts";
+import { readySandbox } from "../../support/ready-sandbox.ts";
 import { until } from "../../support/until.ts";
 
 const here = new MachineOfFile("copy");
@@ -48,11 +48,7 @@ describe("a copy", () => {
 
   // Its guest has not heard whose it is: it looks when it is asked something.
   test("of one that was ready, and that nobody has asked anything yet, is a machine of its own", async () => {
-    const before = new Set(readdirSync(here.data.sandboxesFolder));
-    await here.machine.keepReady([{ kind: request.kind, count: 1, checkpoint: null }]);
-    await until("one is ready", () =>
-      readdirSync(here.data.sandboxesFolder).some((id) => !before.has(id) && here.machine.addressOf(id) !== undefined),
-    );
+    await readySandbox(here);
     const { id } = await here.machine.create({ ...request, egress: "open", accessTokens: ["token"] });
     await here.machine.snapshot(id, "unasked", { memory: true });
     const copy = await here.machine.create({ ...request, checkpoint: "unasked", accessTokens: ["other"] });

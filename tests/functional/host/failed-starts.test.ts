@@ -11,7 +11,7 @@ import type { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
-import { until } from "../../support/until.ts";
+import { readySandbox } from "../../support/ready-sandbox.ts";
 
 /** How often a moment is looked for that a busy machine lets slip. */
 const TRIES = 20;
@@ -87,10 +87,7 @@ describe("a sandbox that dies while it starts", () => {
   });
 
   test("is not handed over when it was ready and has ended since", async () => {
-    const ids = () => readdirSync(here.data.sandboxesFolder);
-    await here.machine.keepReady([{ kind: request.kind, count: 1, checkpoint: null }]);
-    await until("one is ready", () => ids().some((id) => here.machine.addressOf(id) !== undefined));
-    const [ready = ""] = ids();
+    const ready = await readySandbox(here);
     process.kill(recordOf(here.data, ready).pid, "SIGKILL");
     const { id } = await here.machine.create({ ...request, egress: "open" });
     expect(id).not.toBe(ready);

@@ -3,12 +3,15 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Fault } from "../../../src/contract/fault.ts";
+import { CONTROL_SECRET_FILE } from "../../../src/contract/runtime/guest-control.ts";
 import { freezerOf } from "../../../src/host/cgroup/freezer.ts";
 import { attempt } from "../../../src/host/system/command.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
-import { shell } from "../../support/inside.ts";
+import { shell, startPython } from "../../support/inside.ts";
 import { CACHE, MachineOfFile, request } from "../../support/machine-of-file.ts";
 import { askService, SERVICE_PORT, startService } from "../../support/memory-service.ts";
+import { readySandbox } from "../../support/ready-sandbox.ts";
+import { until } from "../../support/until.ts";
 import { isWaitingCriu } from "../../support/waiting-criu.ts";
 
 const here = new MachineOfFile("pause");
@@ -197,4 +200,19 @@ describe("a pause that cannot be done", () => {
       await here.machine.removeCheckpoint("possible");
     });
   });
+});
+
+// CRIU finds only files as long as they were: behind the secret, the guest of one that was ready is shown its settings.
+test("a process that has the secret open is there again, in one that was ready", async () => {
+  const ready = await readySandbox(here);
+  const { id } = await here.machine.create({ ...request, egress: "open" });
+  expect(id).toBe(ready);
+  await here.machine.keepReady([]);
+  await startPython(here.machine, id, `secret = open("${CONTROL_SECRET_FILE}"); import time; time.sleep(600)`);
+  const holders = () =>
+    shell(here.data, id, `ls -l /proc/[0-9]*/fd 2> /dev/null | grep -c ${CONTROL_SECRET_FILE} || true`);
+  await until("it is open", async () => (await holders()) === "1");
+  await pauseAndResume(id);
+  expect(await holders()).toBe("1");
+  await here.machine.destroy(id);
 });
