@@ -62,7 +62,7 @@ describe("a guest that looks for its settings", () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   test("finds them behind the secret, and they can be told again", async () => {
-    writeFileSync(files.shown, "secret", { mode: 0o400 });
+    writeFileSync(files.shown, "secret");
     new GuestClient(ADDRESS, "secret", files).show({ ...settings, sandboxId: "i1" });
     expect(readFileSync(files.shown, "utf8")).toBe('secret\n{"sandboxId":"i1"}');
     const told = Promise.withResolvers<unknown>();
