@@ -6,12 +6,13 @@ import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Machine } from "../../../src/host/machine.ts";
-import { readRecord } from "../../../src/host/sandbox/sandbox-record.ts";
+import { isAlive, readRecord } from "../../../src/host/sandbox/sandbox-record.ts";
 import type { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 import { readySandbox } from "../../support/ready-sandbox.ts";
+import { until } from "../../support/until.ts";
 
 /** How often a moment is looked for that a busy machine lets slip. */
 const TRIES = 20;
@@ -88,7 +89,9 @@ describe("a sandbox that dies while it starts", () => {
 
   test("is not handed over when it was ready and has ended since", async () => {
     const ready = await readySandbox(here);
-    process.kill(recordOf(here.data, ready).pid, "SIGKILL");
+    const record = recordOf(here.data, ready);
+    process.kill(record.pid, "SIGKILL");
+    await until("it has ended", () => !isAlive(record));
     const { id } = await here.machine.create({ ...request, egress: "open" });
     expect(id).not.toBe(ready);
     await expectWorking(here.machine, here.data, id);
