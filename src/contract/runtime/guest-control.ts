@@ -5,7 +5,8 @@
  * one before is dead. So every restore of a checkpoint begins with a secret of its own, and no memory image holds one.
  *
  * A guest that is nobody's is made somebody's without a word: behind the line with the secret, the host writes its
- * settings. Until it has an id, the guest looks there before it answers anything.
+ * settings. Until it has an id, the guest looks there before it answers anything, and keeps what it finds. When the
+ * host has heard of it again, the secret is alone there.
  *
  *   POST {prefix}configure  GuestSettings   → 204   replaces all settings
  *   POST {prefix}forward    ForwardRequest  → 200 ForwardAnswer, 404 when nothing listens on that port of a loopback
