@@ -16,6 +16,7 @@ import { Fault } from "../contract/fault.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Directory } from "../control/directory.ts";
+import type { ShortRequests } from "../work/short-requests.ts";
 import type { Splice } from "../work/splicing.ts";
 import { answerWith } from "./answer-with.ts";
 import { type Asked, beginCarrying, carry } from "./carriage.ts";
@@ -57,12 +58,14 @@ interface EdgeServices {
   trustedProxies?: TrustedProxies;
   /** How much is carried at once; if not given, as much as is usual. */
   places?: Places;
+  /** Told of those for which long bodies stand back, if any do. */
+  shortRequests?: Pick<ShortRequests, "begin">;
   /** Moves long bodies within the kernel; if not given, all are carried here. */
   splice?: Splice;
 }
 
 export function createEdge(services: EdgeServices): Edge {
-  const { directory, routes, management, log, trustedProxies = NO_PROXIES, splice } = services;
+  const { directory, routes, management, log, trustedProxies = NO_PROXIES, splice, shortRequests } = services;
   const places = services.places ?? new OwnPlaces(EDGE_CONNECTIONS_DEFAULT);
   const reach = createReach(directory, routes, log);
   const webSockets = new InnerServer(answerInside);
@@ -103,7 +106,12 @@ export function createEdge(services: EdgeServices): Edge {
     const preflight = link === undefined ? preflightOf(asked) : undefined;
     if (link !== undefined) await handleSigned(client, target, link);
     else if (preflight !== undefined) await answerWith(client, answerPreflight(preflight));
-    else await handInside(client, client.target, management, "");
+    else await handManagement(client);
+  }
+
+  async function handManagement(client: ClientRequest): Promise<void> {
+    if (!client.isGone) client.onOver = shortRequests?.begin();
+    await handInside(client, client.target, management, "");
   }
 
   function handleAddressed(

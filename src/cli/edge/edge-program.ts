@@ -18,7 +18,7 @@ const edge = new EdgeProcess({
   },
   leadToNewest,
   staysOnMachine: withoutPacing,
-  splice: new Splicer(spliceProgramBeside(import.meta.path)),
+  splicer: (shortRequests) => new Splicer(spliceProgramBeside(import.meta.path), shortRequests),
 });
 // Whoever ends the server says when: a signal for all processes of a terminal or a service is not meant for this one.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);

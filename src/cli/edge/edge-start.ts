@@ -15,6 +15,7 @@ import { edgeId } from "../../host/system/id-range.ts";
 import { openFilesMax } from "../../host/system/open-files.ts";
 import { bundleProgram, spawnUnprivileged } from "../../host/system/unprivileged-process.ts";
 import { boundedLines } from "../../work/bounded-lines.ts";
+import { shortRequestsBytes } from "../../work/short-requests.ts";
 import { SPLICE_NAME } from "./splice-place.ts";
 
 const PROGRAM = join(import.meta.dir, "edge-program.ts");
@@ -58,13 +59,20 @@ export async function startEdge({
   ...about
 }: EdgeAbout): Promise<EdgeProcesses> {
   const uid = edgeId(net);
-  const countsFile = join(dirname(program), "counts");
-  writeFileSync(countsFile, new Uint8Array(countsBytes(processes)), { mode: 0o600 });
-  chmodSync(countsFile, 0o600);
-  chownSync(countsFile, uid, uid);
+  const shared = (name: string, bytes: number) => sharedFile(join(dirname(program), name), bytes, uid);
+  const countsFile = shared("counts", countsBytes(processes));
+  const shortRequestsFile = shared("short-requests", shortRequestsBytes(processes));
   const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
   const start = () => started(program, uid, log);
-  return await EdgeProcesses.open({ ...about, processes, start, counts, countsFile, log });
+  return await EdgeProcesses.open({ ...about, processes, start, counts, countsFile, shortRequestsFile, log });
+}
+
+/** Memory of all processes that have this user id. */
+function sharedFile(file: string, bytes: number, uid: number): string {
+  writeFileSync(file, new Uint8Array(bytes), { mode: 0o600 });
+  chmodSync(file, 0o600);
+  chownSync(file, uid, uid);
+  return file;
 }
 
 function usual(): number {

@@ -2,6 +2,7 @@
  * The edge as a process of its own has it: its routes come by calls of the server, and what it has to ask goes there.
  * Bytes between clients and sandboxes pass through this process alone.
  */
+import { ShortRequests } from "../../work/short-requests.ts";
 import type { Splice } from "../../work/splicing.ts";
 import { recordSteps } from "../../work/steps.ts";
 import { TrustedProxies } from "../client-address.ts";
@@ -20,7 +21,8 @@ interface Surroundings {
   leadToNewest(port: number, processes: number): void;
   /** Whoever comes to the listener that has this descriptor runs on this machine. */
   staysOnMachine(listener: number): void;
-  splice: Splice;
+  /** Moves long bodies, and stands back for short requests, of which this file tells. */
+  splicer(shortRequests: string): Splice;
 }
 
 export class EdgeProcess {
@@ -29,14 +31,14 @@ export class EdgeProcess {
   readonly #fronts = new Map<number, Front>();
   readonly #leadToNewest: Surroundings["leadToNewest"];
   readonly #staysOnMachine: Surroundings["staysOnMachine"];
-  readonly #splice: Splice;
+  readonly #splicer: Surroundings["splicer"];
   #processes = 1;
   #edge: Edge | undefined;
 
-  constructor({ send, leadToNewest, staysOnMachine, splice }: Surroundings) {
+  constructor({ send, leadToNewest, staysOnMachine, splicer }: Surroundings) {
     this.#leadToNewest = leadToNewest;
     this.#staysOnMachine = staysOnMachine;
-    this.#splice = splice;
+    this.#splicer = splicer;
     this.#channel = new Channel<ServerCalls>(send, this.#calls());
   }
 
@@ -73,7 +75,7 @@ export class EdgeProcess {
   }
 
   #begin(settings: ProcessSettings): void {
-    const { processes, process, countsFile, management, trustedProxies, limits } = settings;
+    const { processes, process, countsFile, shortRequestsFile, management, trustedProxies, limits } = settings;
     const channel = this.#channel;
     if (settings.recordsSteps) tellSteps(channel);
     const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
@@ -90,7 +92,8 @@ export class EdgeProcess {
       log: (message, context) => void channel.call("log", message, toldOf(context)).catch(() => undefined),
       trustedProxies: new TrustedProxies(trustedProxies),
       places: new SharedPlaces(counts, process, processes, limits),
-      splice: this.#splice,
+      shortRequests: new ShortRequests(Bun.mmap(shortRequestsFile, { shared: true }), process),
+      splice: this.#splicer(shortRequestsFile),
     });
   }
 }

@@ -5,8 +5,15 @@
  */
 import { closeSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
+import { StandingBack } from "../../work/short-requests.ts";
 import { EAGAIN, Events, pipe } from "./calls.ts";
-import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICE_SILENT_MS, SPLICES_MAX } from "./limits.ts";
+import {
+  SPLICE_IDLE_PIPES_MAX,
+  SPLICE_PIPE_BYTES,
+  SPLICE_SILENT_MS,
+  SPLICE_STANDS_BACK_MS,
+  SPLICES_MAX,
+} from "./limits.ts";
 import { END, ORDER_BYTES, type Order, type Outcome, READY, readOrders, type SpliceThreadData } from "./orders.ts";
 import { Transfer } from "./transfer.ts";
 
@@ -14,8 +21,9 @@ const ORDERS = 0;
 
 /** Returns when it is told to end. */
 export function runSpliceThread(): void {
-  const { orders } = workerData as SpliceThreadData;
-  const thread = new SpliceThread(orders);
+  const { orders, shortRequests } = workerData as SpliceThreadData;
+  const memory = shortRequests === undefined ? new Uint8Array() : Bun.mmap(shortRequests, { shared: true });
+  const thread = new SpliceThread(orders, new StandingBack(memory));
   tell(READY);
   thread.work();
 }
@@ -37,18 +45,20 @@ class SpliceThread {
   #inChunks = 0;
   #lookAtMs = 0;
   #isEnding = false;
+  readonly #standsBack: () => boolean;
 
-  constructor(orders: number) {
+  constructor(orders: number, standing: StandingBack) {
     this.#orders = orders;
+    this.#standsBack = () => standing.isDue();
     this.#events.add(orders, ORDERS, "orders");
   }
 
   work(): void {
     const happened = (number: number) => this.#happened(number);
     while (!this.#isEnding) {
-      this.#events.await(this.#waiting.size > 0 ? 0 : this.#inChunks > 0 ? SPLICE_SILENT_MS : -1, happened);
+      this.#events.await(this.#awaitMs(), happened);
       for (const transfer of [...this.#waiting]) {
-        if (!transfer.isOver && transfer.turn()) continue;
+        if (!transfer.isOver && transfer.turn(this.#standsBack)) continue;
         if (transfer.isOver) this.#end(transfer);
         else this.#waiting.delete(transfer);
       }
@@ -57,6 +67,12 @@ class SpliceThread {
     for (const transfer of [...this.#transfers.values()]) this.#end(transfer);
     for (const ends of this.#idlePipes) closeBoth(ends);
     this.#events.close();
+  }
+
+  /** Nothing else happens meanwhile; -1: for as long as nothing does. */
+  #awaitMs(): number {
+    if (this.#waiting.size > 0) return this.#standsBack() ? SPLICE_STANDS_BACK_MS : 0;
+    return this.#inChunks > 0 ? SPLICE_SILENT_MS : -1;
   }
 
   #happened(number: number): void {

@@ -17,6 +17,7 @@ interface Held {
 
 export class Splicer implements Splice {
   readonly #program: string | URL;
+  readonly #shortRequests: string | undefined;
   #thread: Worker | undefined;
   #orders = -1;
   #isReady = false;
@@ -24,9 +25,13 @@ export class Splicer implements Splice {
   #last = 0;
   readonly #held = new Map<number, Held>();
 
-  /** `program` is that of the thread, which calls `runSpliceThread`. */
-  constructor(program: string | URL) {
+  /**
+   * `program` is that of the thread, which calls `runSpliceThread`. `shortRequests` is the file with the memory of those
+   * that go first, if any do.
+   */
+  constructor(program: string | URL, shortRequests?: string) {
     this.#program = program;
+    this.#shortRequests = shortRequests;
   }
 
   begin({ from, to, bytes, cuts, inChunks = false }: Way, over: (spliced: Spliced) => void): Splicing | undefined {
@@ -84,7 +89,8 @@ export class Splicer implements Splice {
     try {
       const [read, write] = pipe(SPLICES_MAX * ORDER_BYTES);
       this.#orders = write;
-      const thread = new Worker(this.#program, { workerData: { orders: read } satisfies SpliceThreadData });
+      const workerData: SpliceThreadData = { orders: read, shortRequests: this.#shortRequests };
+      const thread = new Worker(this.#program, { workerData });
       this.#thread = thread;
       thread.unref();
       thread.on("message", (told: Outcome | typeof READY) => {
