@@ -4,6 +4,7 @@
 import net from "node:net";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { Directory, RouteAccess } from "../../control/directory.ts";
+import type { ShortRequests } from "../../work/short-requests.ts";
 import type { Splice } from "../../work/splicing.ts";
 import { freePort } from "../../work/testing/free-port.ts";
 import { TrustedProxies } from "../client-address.ts";
@@ -24,6 +25,7 @@ interface EdgeOptions {
   trustedProxies?: TrustedProxies;
   limits?: ConnectionLimits;
   splice?: Splice;
+  shortRequests?: Pick<ShortRequests, "begin">;
 }
 
 export class EdgeUnderTest implements AsyncDisposable {
@@ -43,13 +45,13 @@ export class EdgeUnderTest implements AsyncDisposable {
   management = async () => new Response("management");
   #runs = 1;
 
-  constructor({ trustedProxies = new TrustedProxies([]), limits, splice }: EdgeOptions = {}) {
+  constructor({ trustedProxies = new TrustedProxies([]), limits, ...rest }: EdgeOptions = {}) {
     const routes = { find: (id: string) => this.find(id) };
     const log = (message: string) => this.logged.push(message);
     const management = this.#management.door;
     const services = { directory: this.#directory(), routes, management, log, trustedProxies };
     const places = limits && { places: new OwnPlaces(limits) };
-    this.#edge = createEdge({ ...services, ...places, ...(splice && { splice }) });
+    this.#edge = createEdge({ ...services, ...places, ...rest });
     this.place();
     this.#front = new Front({ hostname: "127.0.0.1", port: 0, handle: this.#edge.handle });
     this.#tlsFront = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: this.#edge.handle });

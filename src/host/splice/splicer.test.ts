@@ -1,11 +1,14 @@
 /** Real connections over loopback, of which one side is the test's and the other is handed to the kernel. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { closeSync, openSync, readdirSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import type { Socket } from "bun";
+import { ShortRequests, shortRequestsBytes } from "../../work/short-requests.ts";
 import type { Spliced, Splicing, Way } from "../../work/splicing.ts";
 import { until } from "../../work/testing/until.ts";
-import { duplicate, pipe } from "./calls.ts";
+import { duplicate, peek, pipe } from "./calls.ts";
 import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICE_SHORT_CHUNKS_MAX, SPLICES_MAX } from "./limits.ts";
 import { Splicer } from "./splicer.ts";
 import { Transfer } from "./transfer.ts";
@@ -224,6 +227,40 @@ test("what is left of a connection that was reset is not moved: its owner reads 
   await until("the rest has come", () => to.got().length > 0);
   expect(to.got().toString()).toBe("before");
   for (const fd of [own, ...ends]) closeSync(fd);
+});
+
+test("nothing is moved while others go first, and all of it afterwards", async () => {
+  using from = await connect();
+  using to = await connect();
+  const ends = pipe(SPLICE_PIPE_BYTES);
+  const transfer = new Transfer({ number: 1, from: from.fd, to: to.fd, bytes: 5, inChunks: false }, ends);
+  from.far.write("moved");
+  await until("it has come", () => peek(from.fd, Buffer.alloc(5)) === 5);
+  expect(transfer.turn(() => true)).toBe(true);
+  expect(transfer).toMatchObject({ taken: 0, isOver: false });
+  transfer.turn(() => false);
+  expect(transfer).toMatchObject({ taken: 5, isWhole: true });
+  for (const fd of ends) closeSync(fd);
+});
+
+test("however many requests go first, a body gets there", async () => {
+  using from = await connect();
+  using to = await connect();
+  const file = join(mkdtempSync(join(tmpdir(), "short-")), "requests");
+  writeFileSync(file, new Uint8Array(shortRequestsBytes(1)));
+  const requests = new ShortRequests(Bun.mmap(file, { shared: true }), 0);
+  const busy = new Splicer(new URL("./splice-program.ts", import.meta.url), file);
+  const always = setInterval(() => requests.begin(), 1);
+  const over = Promise.withResolvers<Spliced>();
+  const sent = someBytes(32 * MIB);
+  from.far.write(sent);
+  const way = { from: from.fd, to: to.fd, bytes: sent.length, cuts: "from" } as const;
+  await until("it is begun", () => busy.begin(way, over.resolve) !== undefined);
+  expect(await over.promise).toMatchObject({ given: sent.length, isWhole: true });
+  await until("all has come", () => to.got().length === sent.length);
+  clearInterval(always);
+  busy.close();
+  rmSync(dirname(file), { recursive: true });
 });
 
 describe("in chunks", () => {
