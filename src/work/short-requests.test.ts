@@ -24,13 +24,15 @@ describe("long bodies stand back", () => {
     }
   });
 
-  test("until the last of several is over", () => {
+  test("until the last to begin is over, whatever becomes of those before it", () => {
     const requests = new ShortRequests(memory, 0);
-    const [first, second] = [requests.begin(), requests.begin()];
+    const first = requests.begin();
+    setSystemTime(NOW + 1);
+    const second = requests.begin();
     first();
-    expect(back.isDue(NOW)).toBe(true);
+    expect(back.isDue(NOW + 1)).toBe(true);
     second();
-    expect(back.isDue(NOW)).toBe(false);
+    expect(back.isDue(NOW + 1)).toBe(false);
   });
 
   test("a few milliseconds for one that takes long, or whose process has ended", () => {
@@ -44,6 +46,17 @@ describe("long bodies stand back", () => {
     setSystemTime(NOW + 60_000);
     new ShortRequests(memory, 0).begin();
     expect(back.isDue(NOW)).toBe(false);
+  });
+
+  test("as before when nobody asked for an hour", () => {
+    const over = new ShortRequests(memory, 0).begin();
+    expect(back.isDue(NOW)).toBe(true);
+    over();
+    const later = NOW + 3_600_000;
+    expect(back.isDue(later)).toBe(false);
+    setSystemTime(later + 20);
+    new ShortRequests(memory, 0).begin();
+    expect(back.isDue(later + 20)).toBe(true);
   });
 
   test("for half of the time, however many there are", () => {

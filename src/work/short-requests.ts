@@ -23,7 +23,6 @@ function wordsOf(memory: Uint8Array): Int32Array {
 export class ShortRequests {
   readonly #words: Int32Array;
   readonly #process: number;
-  #underWay = 0;
 
   constructor(memory: Uint8Array, process: number) {
     this.#words = wordsOf(memory);
@@ -32,12 +31,10 @@ export class ShortRequests {
 
   /** One is under way. Answers with what is to be called when it is over. */
   begin(): () => void {
-    this.#underWay += 1;
-    Atomics.store(this.#words, this.#process, (Date.now() + GOES_FIRST_MS) % TIMES);
-    return () => {
-      this.#underWay -= 1;
-      if (this.#underWay === 0) Atomics.store(this.#words, this.#process, 0);
-    };
+    const until = (Date.now() + GOES_FIRST_MS) % TIMES;
+    Atomics.store(this.#words, this.#process, until);
+    // Of several the last to begin decides, so that one that takes long does not hold bodies back for all others.
+    return () => void Atomics.compareExchange(this.#words, this.#process, until, 0);
   }
 }
 
@@ -57,7 +54,9 @@ export class StandingBack {
   isDue(nowMs = Date.now()): boolean {
     const sinceMs = Math.max(0, nowMs - this.#askedMs);
     this.#askedMs = nowMs;
-    this.#leftMs = Math.min(STANDS_BACK_MAX_MS, this.#leftMs + (this.#isDue ? -sinceMs : sinceMs));
+    // A debt is no larger than what it may have, for it may not have been asked for long.
+    const leftMs = this.#leftMs + (this.#isDue ? -sinceMs : sinceMs);
+    this.#leftMs = Math.min(STANDS_BACK_MAX_MS, Math.max(-STANDS_BACK_MAX_MS, leftMs));
     this.#isDue = this.#leftMs > 0 && this.#goesFirst(nowMs);
     return this.#isDue;
   }

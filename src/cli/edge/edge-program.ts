@@ -2,9 +2,11 @@
  * The program of a process of the edge. It has no rights but to listen on any port, and nothing to read but what
  * clients and sandboxes send, and what the server tells it on standard input; it ends when that does.
  */
+import { availableParallelism } from "node:os";
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
 import { EdgeProcess } from "../../edge/process/edge-process.ts";
 import { withoutPacing } from "../../host/splice/calls.ts";
+import { SPLICE_STANDS_BACK_PROCESSORS } from "../../host/splice/limits.ts";
 import { Splicer } from "../../host/splice/splicer.ts";
 import { leadToNewest } from "../../host/tls/shared-port.ts";
 import { boundedLines } from "../../work/bounded-lines.ts";
@@ -18,7 +20,10 @@ const edge = new EdgeProcess({
   },
   leadToNewest,
   staysOnMachine: withoutPacing,
-  splicer: (shortRequests) => new Splicer(spliceProgramBeside(import.meta.path), shortRequests),
+  splicer(shortRequests) {
+    const isCrowded = availableParallelism() <= SPLICE_STANDS_BACK_PROCESSORS;
+    return new Splicer(spliceProgramBeside(import.meta.path), isCrowded ? shortRequests : undefined);
+  },
 });
 // Whoever ends the server says when: a signal for all processes of a terminal or a service is not meant for this one.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);

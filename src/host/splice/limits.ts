@@ -15,5 +15,7 @@ export const SPLICE_SHORT_CHUNKS_MAX = 64;
 export const SPLICE_SILENT_MS = 250;
 /** How long nothing is moved before it is asked again whether others still go first. */
 export const SPLICE_STANDS_BACK_MS = 1;
+/** On so many processors, or fewer, short requests go before bodies. With more of them, a request finds one. */
+export const SPLICE_STANDS_BACK_PROCESSORS = 4;
 /** Numbers of bodies begin anew above this. */
 export const SPLICE_NUMBERS = 1_000_000_000;

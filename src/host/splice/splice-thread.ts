@@ -16,6 +16,7 @@ import {
 } from "./limits.ts";
 import { END, ORDER_BYTES, type Order, type Outcome, READY, readOrders, type SpliceThreadData } from "./orders.ts";
 import { Transfer } from "./transfer.ts";
+import { giveTurns } from "./turns.ts";
 
 const ORDERS = 0;
 
@@ -57,11 +58,8 @@ class SpliceThread {
     const happened = (number: number) => this.#happened(number);
     while (!this.#isEnding) {
       this.#events.await(this.#awaitMs(), happened);
-      for (const transfer of [...this.#waiting]) {
-        if (!transfer.isOver && transfer.turn(this.#standsBack)) continue;
-        if (transfer.isOver) this.#end(transfer);
-        else this.#waiting.delete(transfer);
-      }
+      giveTurns(this.#waiting, this.#standsBack);
+      for (const transfer of [...this.#transfers.values()]) if (transfer.isOver) this.#end(transfer);
       if (this.#inChunks > 0) this.#endSilent();
     }
     for (const transfer of [...this.#transfers.values()]) this.#end(transfer);

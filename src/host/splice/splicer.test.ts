@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import type { Socket } from "bun";
 import { ShortRequests, shortRequestsBytes } from "../../work/short-requests.ts";
 import type { Spliced, Splicing, Way } from "../../work/splicing.ts";
@@ -62,9 +62,9 @@ async function connect(): Promise<Connection> {
   };
 }
 
-function begin(way: Omit<Way, "cuts">): { splicing: Splicing; over: Promise<Spliced> } {
+function begin(way: Omit<Way, "cuts">, by = splicer): { splicing: Splicing; over: Promise<Spliced> } {
   const over = Promise.withResolvers<Spliced>();
-  const splicing = splicer.begin({ ...way, cuts: "from" }, over.resolve);
+  const splicing = by.begin({ ...way, cuts: "from" }, over.resolve);
   if (splicing === undefined) throw new Error("nothing was begun");
   return { splicing, over: over.promise };
 }
@@ -78,16 +78,18 @@ function someBytes(length: number): Buffer {
 const openFiles = () => readdirSync("/proc/self/fd").length;
 
 /** It is there when something has been begun. */
-beforeAll(async () => {
+async function untilThere(by: Splicer): Promise<void> {
   using from = await connect();
   using to = await connect();
   await until("the thread is there", () => {
     const way = { from: from.fd, to: to.fd, bytes: 1, cuts: "from" } as const;
-    const splicing = splicer.begin(way, () => undefined);
+    const splicing = by.begin(way, () => undefined);
     splicing?.cut();
     return splicing !== undefined;
   });
-});
+}
+
+beforeAll(() => untilThere(splicer));
 afterAll(() => splicer.close());
 
 test("so many bytes are moved, in their order, and what is behind them stays", async () => {
@@ -243,24 +245,46 @@ test("nothing is moved while others go first, and all of it afterwards", async (
   for (const fd of ends) closeSync(fd);
 });
 
-test("however many requests go first, a body gets there", async () => {
-  using from = await connect();
-  using to = await connect();
-  const file = join(mkdtempSync(join(tmpdir(), "short-")), "requests");
+describe("beside short requests", () => {
+  const folder = mkdtempSync(join(tmpdir(), "short-"));
+  const file = join(folder, "requests");
   writeFileSync(file, new Uint8Array(shortRequestsBytes(1)));
-  const requests = new ShortRequests(Bun.mmap(file, { shared: true }), 0);
-  const busy = new Splicer(new URL("./splice-program.ts", import.meta.url), file);
-  const always = setInterval(() => requests.begin(), 1);
-  const over = Promise.withResolvers<Spliced>();
-  const sent = someBytes(32 * MIB);
-  from.far.write(sent);
-  const way = { from: from.fd, to: to.fd, bytes: sent.length, cuts: "from" } as const;
-  await until("it is begun", () => busy.begin(way, over.resolve) !== undefined);
-  expect(await over.promise).toMatchObject({ given: sent.length, isWhole: true });
-  await until("all has come", () => to.got().length === sent.length);
-  clearInterval(always);
-  busy.close();
-  rmSync(dirname(file), { recursive: true });
+  const standing = new Splicer(new URL("./splice-program.ts", import.meta.url), file);
+  beforeAll(() => untilThere(standing));
+  afterAll(() => {
+    standing.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  test("the thread moves nothing until they have had their time", async () => {
+    using from = await connect();
+    using to = await connect();
+    const { over } = begin({ from: from.fd, to: to.fd, bytes: MIB }, standing);
+    const sent = someBytes(MIB);
+    let cameMs = 0;
+    to.far.once("data", () => {
+      cameMs = Date.now();
+    });
+    const begunMs = Date.now();
+    new ShortRequests(Bun.mmap(file, { shared: true }), 0).begin();
+    from.far.write(sent);
+    await over;
+    await until("it has come", () => cameMs > 0);
+    expect(cameMs - begunMs).toBeGreaterThanOrEqual(8);
+  });
+
+  test("however many there are, a body gets there", async () => {
+    using from = await connect();
+    using to = await connect();
+    const program = join(import.meta.dir, "testing/flood-of-requests.ts");
+    await using _flood = Bun.spawn([process.execPath, program, file], { stdio: ["ignore", "ignore", "ignore"] });
+    const sent = someBytes(32 * MIB);
+    const { over } = begin({ from: from.fd, to: to.fd, bytes: sent.length }, standing);
+    from.far.write(sent);
+    expect(await over).toMatchObject({ given: sent.length, isWhole: true });
+    await until("all has come", () => to.got().length === sent.length);
+    expect(to.got().equals(sent)).toBe(true);
+  });
 });
 
 describe("in chunks", () => {
