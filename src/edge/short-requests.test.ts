@@ -1,3 +1,4 @@
+/** Which requests go before long bodies, and until when: on a real front, with those counted that are under way. */
 import { afterAll, beforeEach, expect, test } from "bun:test";
 import http2 from "node:http2";
 import { until } from "../work/testing/until.ts";

@@ -26,8 +26,8 @@ export class Splicer implements Splice {
   readonly #held = new Map<number, Held>();
 
   /**
-   * `program` is that of the thread, which calls `runSpliceThread`. `shortRequests` is the file with the memory of those
-   * that go first, if any do.
+   * `program` is that of the thread, which calls `runSpliceThread`. `shortRequests` is the file with the memory of
+   * those that go first, if any do.
    */
   constructor(program: string | URL, shortRequests?: string) {
     this.#program = program;
