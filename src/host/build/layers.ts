@@ -14,6 +14,8 @@ import type { BuildContext } from "./build-context.ts";
 
 /** The unit in which a file says how much room it takes. */
 const DISK_BLOCK_BYTES = 512;
+/** Behind the key of one that is being written. */
+const DRAFT = "-draft";
 
 /** What a layer knows of itself besides its disk. */
 interface LayerNote {
@@ -36,13 +38,13 @@ interface LayerBounds {
 
 export class Layers {
   readonly #checkpoints: Checkpoints;
-  readonly #checkpointing: Checkpointing;
+  readonly #checkpointing: Pick<Checkpointing, "write">;
   /** A layer is not replaced or removed while a disk is cloned from it. */
   readonly #turns = new OneAtATimeByKey();
   readonly #inUse = new Map<string, number>();
 
   /** `checkpointing` writes into `checkpoints`, where nothing else is. */
-  constructor(checkpoints: Checkpoints, checkpointing: Checkpointing) {
+  constructor(checkpoints: Checkpoints, checkpointing: Pick<Checkpointing, "write">) {
     this.#checkpoints = checkpoints;
     this.#checkpointing = checkpointing;
   }
@@ -78,19 +80,22 @@ export class Layers {
     };
   }
 
-  /** Writes the disk of a running sandbox, which goes on, as this layer; `before` is the one that it began with. */
+  /**
+   * Writes the disk of a running sandbox, which goes on, as this layer; `before` is the one that it began with. One
+   * that is there stays until the other is whole: a build may be about to begin with it, and this one may fail.
+   */
   async write(
     record: SandboxRecord,
     key: string,
     { context, owner, before }: { context: BuildContext; owner: string; before: string | undefined },
   ): Promise<void> {
     await this.#turns.run(key, async () => {
-      await this.#checkpoints.remove(key);
       const note = ({ disk }: CheckpointFolder): LayerNote => ({
         context,
         bytes: Math.max(0, bytesOf(disk) - this.#bytesOnDisk(before)),
       });
-      await this.#checkpointing.write(record, key, { memory: false, owner, note }, "goes on");
+      await this.#checkpointing.write(record, key + DRAFT, { memory: false, owner, note }, "goes on");
+      await this.#checkpoints.rename(key + DRAFT, key);
     });
   }
 
@@ -116,17 +121,21 @@ export class Layers {
 
   /** Removes what was begun and never finished. Nothing may be under way. */
   async recover(): Promise<void> {
-    await this.#checkpoints.keepOnly(new Set(await this.#checkpoints.list()));
+    await this.#checkpoints.keepOnly(new Set(await this.#keys()));
   }
 
   /** The most recently used first. */
   async #all(): Promise<{ key: string; usedAt: number; bytes: number; image: string | undefined }[]> {
-    const found = (await this.#checkpoints.list()).map((key) => {
+    const found = (await this.#keys()).map((key) => {
       const read = this.#read(key);
       const image = read?.manifest.kind.image;
       return { key, usedAt: this.#usedAt(key), bytes: read?.note.bytes ?? this.#bytesOnDisk(key), image };
     });
     return found.sort((a, b) => b.usedAt - a.usedAt);
+  }
+
+  async #keys(): Promise<string[]> {
+    return (await this.#checkpoints.list()).filter((name) => !name.endsWith(DRAFT));
   }
 
   #read(key: string): { folder: CheckpointFolder; manifest: Manifest; note: LayerNote } | undefined {

@@ -92,6 +92,18 @@ export class Checkpoints {
     return { folder, manifest };
   }
 
+  /** Nobody ever finds none under the new name where there was one, which goes. */
+  async rename(name: string, to: string): Promise<void> {
+    const path = join(this.folder, named(to));
+    const leaving = join(this.folder, UNFINISHED + named(to));
+    await removeTree(leaving);
+    if (existsSync(path)) renameSync(path, leaving);
+    renameSync(join(this.folder, named(name)), path);
+    for (const each of [name, to]) this.#intact.delete(each);
+    await syncPath(this.folder);
+    await removeTree(leaving);
+  }
+
   /** Also what was only begun. */
   async remove(name: string): Promise<void> {
     this.#intact.delete(name);
