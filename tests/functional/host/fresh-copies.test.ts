@@ -30,7 +30,7 @@ const secretOf = (id: string) => recordOf(here.data, id).controlSecret;
 describe("ten copies", () => {
   const token = "t".repeat(64);
   let original: string;
-  let copies: string[];
+  let copies: string[] = [];
   beforeAll(async () => {
     original = (await here.machine.create({ ...request, accessTokens: [token] })).id;
     await here.machine.snapshot(original, "ten", { memory: true });

@@ -10,33 +10,38 @@ import { STALL_CHECK_MS } from "../../limits.ts";
 interface Watched {
   /** Called once, when nothing has moved for so long. */
   stalled(): void;
-  /** Whether the one that all others wait for is not there any more. Then `ended` is called, once, and no other. */
+  /**
+   * Whether the one that all others wait for is not there any more. If it is so twice in a row `ended` is called, once,
+   * and no other: between the two looks what it said at last is heard, which may have been that all went well.
+   */
   hasEnded(): boolean;
   ended(): void;
 }
 
 export class StallWatch implements Disposable {
   readonly #timer: Timer;
+  #hasEnded = false;
   #seen = "";
   #since = performance.now();
   /** How much goes on elsewhere that is waited for. */
   #elsewhere = 0;
 
-  constructor(cgroups: readonly string[], stalledMs: number, watched: Watched) {
+  constructor(cgroups: readonly string[], stalledMs: number, watched: Watched, checkMs = STALL_CHECK_MS) {
+    const tell = (what: () => void) => {
+      clearInterval(this.#timer);
+      what();
+    };
     this.#timer = setInterval(() => {
-      if (watched.hasEnded()) {
-        clearInterval(this.#timer);
-        watched.ended();
-        return;
-      }
+      const hadEnded = this.#hasEnded;
+      this.#hasEnded = watched.hasEnded();
+      if (this.#hasEnded && hadEnded) tell(() => watched.ended());
+      if (this.#hasEnded) return;
       const now = cgroups.flatMap(doings).join(" ");
       // Who is not there yet does not stand still: CRIU reads the image before, and is in no cgroup of ours.
       if (now === "" || now !== this.#seen || this.#elsewhere > 0) this.#since = performance.now();
       this.#seen = now;
-      if (performance.now() - this.#since < stalledMs) return;
-      clearInterval(this.#timer);
-      watched.stalled();
-    }, STALL_CHECK_MS);
+      if (performance.now() - this.#since >= stalledMs) tell(() => watched.stalled());
+    }, checkMs);
   }
 
   /** Something else is at work for those in the cgroups, who stand still meanwhile. */
