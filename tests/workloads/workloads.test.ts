@@ -17,6 +17,7 @@ import { Toolbox } from "../../src/host/system/toolbox.ts";
 import { LONG } from "../support/long.ts";
 import { newDataFolder } from "../support/server.ts";
 import { browsers } from "./browsers.ts";
+import type { Conversation } from "./conversation.ts";
 import { type Holding, holdingProgram, holdings } from "./holdings.ts";
 import { CHROMIUM_IMAGE, WORKLOADS_IMAGE } from "./images.ts";
 import { SHARING_BUN, SHARING_PROGRAM, sharings } from "./sharings.ts";
@@ -82,16 +83,26 @@ describe("a process that holds", () => {
 
   beforeAll(async () => {
     await using stage = await Stage.open(machine, dataFolder, request(WORKLOADS_IMAGE));
-    const holders = await Promise.all(holdings.map((holding) => stage.python(holdingProgram(holding))));
-    await Promise.all(holders.map((holder) => holder.hear(/<ready>/)));
-    const look = () => Promise.all(holders.map((holder) => holder.ask("", /<(.*)>\n/)));
-    const before = await look();
+    const holders = await Promise.all(
+      holdings.map(async (holding) => ({ holding, program: await stage.python(holdingProgram(holding)) })),
+    );
+    const each = <Result>(when: string, work: (program: Conversation) => Promise<Result>) =>
+      Promise.all(
+        holders.map(({ holding, program }) =>
+          work(program).catch((cause: unknown) => {
+            throw new Error(`${holding.what}, ${when}`, { cause });
+          }),
+        ),
+      );
+    const look = (when: string) => each(when, (program) => program.ask("", /<(.*)>\n/));
+    await each("at its start", (program) => program.hear(/<ready>/));
+    const before = await look("before the pause");
     await stage.pauseAndResume();
-    const after = await look();
+    const after = await look("after the pause");
     for (const [at, holding] of holdings.entries()) {
       said.set(holding, { before: before[at] ?? "", after: after[at] ?? "" });
     }
-  });
+  }, PLAY_MS);
 
   test.each(holdings.map((holding) => [holding.what, holding] as const))("%s", (_what, holding) => {
     const { before, after } = said.get(holding) ?? { before: "nothing", after: "nothing at all" };

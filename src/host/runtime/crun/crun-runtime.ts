@@ -38,6 +38,7 @@ import { Crun } from "./crun.ts";
 import { adaptImage } from "./image/adapted-image.ts";
 import { type CriuFacts, criuFacts, misfit } from "./image/image-facts.ts";
 import { openFilesIn } from "./image/image-open-files.ts";
+import { mendTimers } from "./image/image-timers.ts";
 import { ImageWatch, tooLarge } from "./image/image-watch.ts";
 import { wipeForCopies } from "./image/image-wiping.ts";
 import { areIpcBoundsOwn, boundIpc } from "./image/lasting-memory.ts";
@@ -134,6 +135,7 @@ export class CrunRuntime implements Runtime {
     // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
     const inItsHands = async () => {
       simplifyTmpfs(request.images);
+      await mendTimers(request.images);
       await whileStopped(givenUp.signal);
     };
     const dump = { ...request, timeoutMs: bounds.maxMs + IMAGE_STOP_MS, whileStopped: inItsHands };

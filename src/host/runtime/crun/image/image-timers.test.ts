@@ -1,0 +1,92 @@
+/** What is said in an image of timers that CRIU would not restore as they were. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { image, nested, number } from "../testing/criu-image.ts";
+import { mendTimers } from "./image-timers.ts";
+import { fieldsOf, messagesIn, numberIn } from "./protobuf-fields.ts";
+
+let images: string;
+beforeEach(() => {
+  images = mkdtempSync(join(tmpdir(), "sandlot-timers-"));
+});
+afterEach(() => rmSync(images, { recursive: true }));
+
+const AFTER = 0;
+const AT = 1;
+const AT_UNLESS_THE_CLOCK_IS_SET = 3;
+
+interface Timer {
+  setting: number;
+  left: [seconds: number, nanoseconds: number];
+  every: [seconds: number, nanoseconds: number];
+}
+
+const other = Buffer.concat([number(1, 1), number(2, 7), nested(3, number(1, 7), number(8, 0))]);
+
+/** As CRIU writes it: with its flags, its owner, its clock and how often it ran out before the rest. */
+function file({ setting, left, every }: Timer): Buffer {
+  const before = [number(1, 5), number(2, 2), nested(3, number(1, 0)), number(4, 1), number(5, 1), number(6, setting)];
+  const times = [...left, ...every].map((value, at) => number(7 + at, value));
+  return Buffer.concat([number(1, 17), number(2, 5), nested(12, ...before, ...times)]);
+}
+
+async function mended(timer: Timer): Promise<Timer> {
+  image(images, "files.img", [other, file(timer)]);
+  await mendTimers(images);
+  const [untouched, message] = messagesIn(readFileSync(join(images, "files.img")));
+  expect(untouched?.equals(other)).toBe(true);
+  const fields = fieldsOf(fieldsOf(message ?? Buffer.alloc(0)).find((field) => field.number === 12)?.bytes ?? other);
+  const value = (wanted: number) => numberIn(fields, wanted) ?? Number.NaN;
+  const read: Timer = { setting: value(6), left: [value(7), value(8)], every: [value(9), value(10)] };
+  expect(message?.equals(file(read))).toBe(true);
+  return read;
+}
+
+const rows: [what: string, written: Timer, restored: Timer][] = [
+  ["that runs", { setting: AFTER, left: [3, 5], every: [0, 0] }, { setting: AFTER, left: [3, 5], every: [0, 0] }],
+  ["that is over", { setting: AFTER, left: [0, 0], every: [0, 0] }, { setting: AFTER, left: [0, 0], every: [0, 0] }],
+  [
+    "that repeats, and has run out",
+    { setting: AFTER, left: [0, 0], every: [0, 10_000_000] },
+    { setting: AFTER, left: [0, 1], every: [0, 10_000_000] },
+  ],
+  [
+    "that repeats, and runs",
+    { setting: AFTER, left: [0, 7], every: [86_400, 0] },
+    { setting: AFTER, left: [0, 7], every: [86_400, 0] },
+  ],
+  [
+    "that was set to a time",
+    { setting: AT, left: [5, 900_000_000], every: [0, 0] },
+    { setting: AFTER, left: [5, 900_000_000], every: [0, 0] },
+  ],
+  [
+    "that was set to a time, and is over",
+    { setting: AT, left: [0, 0], every: [0, 0] },
+    { setting: AFTER, left: [0, 0], every: [0, 0] },
+  ],
+  [
+    "that was set to a time, repeats, and has run out",
+    { setting: AT, left: [0, 0], every: [1, 0] },
+    { setting: AFTER, left: [0, 1], every: [1, 0] },
+  ],
+  [
+    "that ends when the clock is set",
+    { setting: AT_UNLESS_THE_CLOCK_IS_SET, left: [5, 0], every: [0, 0] },
+    { setting: AT_UNLESS_THE_CLOCK_IS_SET, left: [5, 0], every: [0, 0] },
+  ],
+];
+
+test.each(rows)("one %s", async (_what, written, restored) => {
+  expect(await mended(written)).toEqual(restored);
+});
+
+test("an image without any is not written again", async () => {
+  image(images, "files.img", [other]);
+  const path = join(images, "files.img");
+  utimesSync(path, 1, 1);
+  await mendTimers(images);
+  expect(statSync(path).mtimeMs).toBe(1_000);
+});
