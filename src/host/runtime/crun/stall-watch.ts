@@ -22,7 +22,8 @@ export class StallWatch implements Disposable {
   readonly #timer: Timer;
   #hasEnded = false;
   #seen = "";
-  #since = performance.now();
+  /** In looks, not by the clock: while this server is kept from looking, those who wait for its word stand still. */
+  #stillMs = 0;
   /** How much goes on elsewhere that is waited for. */
   #elsewhere = 0;
 
@@ -38,9 +39,10 @@ export class StallWatch implements Disposable {
       if (this.#hasEnded) return;
       const now = cgroups.flatMap(doings).join(" ");
       // Who is not there yet does not stand still: CRIU reads the image before, and is in no cgroup of ours.
-      if (now === "" || now !== this.#seen || this.#elsewhere > 0) this.#since = performance.now();
+      const isStill = now !== "" && now === this.#seen && this.#elsewhere === 0;
+      this.#stillMs = isStill ? this.#stillMs + checkMs : 0;
       this.#seen = now;
-      if (performance.now() - this.#since >= stalledMs) tell(() => watched.stalled());
+      if (this.#stillMs >= stalledMs) tell(() => watched.stalled());
     }, checkMs);
   }
 
@@ -50,7 +52,7 @@ export class StallWatch implements Disposable {
     try {
       await work();
     } finally {
-      this.#since = performance.now();
+      this.#stillMs = 0;
       this.#elsewhere--;
     }
   }
