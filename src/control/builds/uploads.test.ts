@@ -222,6 +222,22 @@ test("files that no build has used for long are removed, but not those that one 
   expect(await blobs()).toEqual([own(used)]);
 });
 
+// Seen to fail: the client was told that its files were present, did not send them, and its build was refused.
+test("nor those that a client was told of while others were removed", async () => {
+  const asked = "cd".repeat(32);
+  for (const hash of [HASH, asked]) await put((await link(hash)).url, TAR);
+  f.clock.jump(UPLOADS_KEPT_MS);
+  const remove = f.blobs.remove.bind(f.blobs);
+  spyOn(f.blobs, "remove").mockImplementationOnce(async (name) => {
+    expect(name).toBe(own(HASH));
+    expect((await link(asked)).present).toBe(true);
+    await remove(name);
+  });
+  await f.idleClock.advance(UPLOADS_SWEEP_MS, () => f.control.settled());
+  await f.control.settled();
+  expect(await blobs()).toEqual([own(asked)]);
+});
+
 /** Sends this over a connection of its own; the answer's beginning, or nothing when it hangs up. */
 function exchange(
   port: number,

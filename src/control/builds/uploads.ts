@@ -3,7 +3,7 @@
  * lie among the blobs by team and hash, so that a team sends the same files once, and what nobody has used for a while
  * is removed.
  */
-import type { Blobs } from "../../blobs/blobs.ts";
+import type { Blobs, StoredBlob } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
@@ -104,8 +104,11 @@ export class Uploads {
   /** Removes what nobody has used for long, but for what builds of this moment need. */
   async sweep(needed: () => ReadonlySet<string>): Promise<void> {
     const { blobs, clock } = this.#services;
-    for (const { name, usedAt } of await blobs.list(FOLDER)) {
-      if (usedAt + UPLOADS_KEPT_MS <= clock.now() && !needed().has(name)) await blobs.remove(name);
+    const isOld = ({ usedAt }: StoredBlob) => usedAt + UPLOADS_KEPT_MS <= clock.now();
+    for (const { name } of (await blobs.list(FOLDER)).filter(isOld)) {
+      // Somebody may have been told since that it is there.
+      const found = await blobs.find(name);
+      if (found !== undefined && isOld(found) && !needed().has(name)) await blobs.remove(name);
     }
   }
 
