@@ -17,7 +17,13 @@ import { HOSTNAME } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
 import { BlobCache } from "../registry/blob-cache.ts";
 import { FETCH_IMAGE } from "../registry/fetch-tools.ts";
-import { type FetchedImage, type FetchRequest, type FetchSandbox, ImageFetcher } from "../registry/image-fetcher.ts";
+import {
+  type FetchedImage,
+  type FetchFor,
+  type FetchRequest,
+  type FetchSandbox,
+  ImageFetcher,
+} from "../registry/image-fetcher.ts";
 import { MACHINE_BUNDLES } from "../registry/machine-authorities.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { FetchOptions } from "./build-options.ts";
@@ -34,7 +40,6 @@ interface BaseImagesParts {
       name: string,
       made: { parent: string | null; disk: string; folder?: string; signal: AbortSignal },
     ): Promise<void>;
-    hold(name: string): Disposable;
   };
   /** Where it is written down what is known about fetched images. */
   notesFolder: string;
@@ -76,14 +81,11 @@ export class BaseImages {
   }
 
   /** Fault 400 when the name is none, 422 when it cannot be had. The user and folder are those of the interface. */
-  async fetch(request: FetchRequest, signal: AbortSignal, say: (message: string) => void): Promise<FetchedImage> {
-    const fetched = await this.#fetcher.fetch(request, signal, say);
+  async fetch(request: FetchRequest, need: FetchFor): Promise<FetchedImage> {
+    const fetched = await this.#fetcher.fetch(request, need);
     if (fetched.isProvisioned) return fetched;
-    using _below = this.#parts.images.hold(fetched.image);
-    return {
-      ...fetched,
-      image: await this.#fetcher.once(this.#nameOf(fetched), (name) => this.#provision(fetched, name, signal)),
-    };
+    const provision = (name: string) => this.#provision(fetched, name, need.signal);
+    return { ...fetched, image: await this.#fetcher.once(this.#nameOf(fetched), need, provision) };
   }
 
   /** Removes what is kept of registries and was not used lately. */

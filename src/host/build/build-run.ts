@@ -1,6 +1,6 @@
 /** One build, from its base to its outcome. */
 import type { BuildOutcome } from "../host.ts";
-import type { FetchRequest } from "../registry/image-fetcher.ts";
+import type { FetchFor, FetchRequest } from "../registry/image-fetcher.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";
 import { type Ends, FinishPhase } from "./finish-phase.ts";
 import { originKey } from "./layer-key.ts";
@@ -13,10 +13,11 @@ export async function runBuild(job: BuildJob): Promise<BuildOutcome> {
   const { images } = job.parts;
   const steps = new StepPhase(job);
   const finish = new FinishPhase(job, (base, layer) => steps.bootOn(base, layer));
-  const base = await findBase(job);
-  using _base = images.hold(base.image);
-  images.demandStackable(base.image);
   using holds = new DisposableStack();
+  const hold = (image: string) => void holds.use(images.hold(image));
+  const base = await findBase(job, hold);
+  hold(base.image);
+  images.demandStackable(base.image);
   await using undo = new AsyncDisposableStack();
   const { made, image } = await makeImage(job, base, steps, finish, { holds, undo });
   const checkpoint = await finish.proven(job.kind(image, made.context), made, undo);
@@ -27,10 +28,10 @@ export async function runBuild(job: BuildJob): Promise<BuildOutcome> {
   return { isReady: true, image, defaultUser, defaultWorkdir, envVars, checkpoint };
 }
 
-async function findBase(job: BuildJob): Promise<Base> {
+async function findBase(job: BuildJob, hold: FetchFor["hold"]): Promise<Base> {
   const { request, parts } = job;
   const { from, owner, diskSizeMB } = request;
-  if (from.kind === "registry") return await fetchBase(job, from);
+  if (from.kind === "registry") return await fetchBase(job, from, hold);
   if (from.kind === "builtin") return await makeBase(job, from.name);
   const { image, defaultUser: user, defaultWorkdir: workdir } = from.from;
   const context = { user, home: user === "root" ? "/root" : `/home/${user}`, workdir, envVars: from.envVars };
@@ -41,9 +42,13 @@ async function findBase(job: BuildJob): Promise<Base> {
 }
 
 /** User and folder are those that every sandbox has, whatever the image says. */
-async function fetchBase(job: BuildJob, from: FetchRequest): Promise<Base> {
+async function fetchBase(job: BuildJob, from: FetchRequest, hold: FetchFor["hold"]): Promise<Base> {
   const { request, parts, signal } = job;
-  const { image, envVars } = await parts.bases.fetch(from, signal, (message) => job.say("info", message));
+  const { image, envVars } = await parts.bases.fetch(from, {
+    signal,
+    say: (message) => job.say("info", message),
+    hold,
+  });
   const context = { user: USER, home: `/home/${USER}`, workdir: `/home/${USER}`, envVars };
   return { image, disk: undefined, context, key: originKey(request.owner, [image, context], request.diskSizeMB) };
 }

@@ -72,6 +72,14 @@ interface FetcherParts {
 
 type Say = (message: string) => void;
 
+/** Who needs an image. */
+export interface FetchFor {
+  signal: AbortSignal;
+  say: Say;
+  /** From now on this image, which need not be there yet, is not collected for as long as it is needed. */
+  hold(image: string): void;
+}
+
 /** An image that is here has one name on this machine, wherever it is asked for. */
 const MANIFEST_STEPS_MAX = 3;
 
@@ -87,7 +95,8 @@ export class ImageFetcher {
   }
 
   /** Fault 400 when the name is none, 422 when it cannot be had, with the reason. */
-  async fetch({ image, credentials }: FetchRequest, signal: AbortSignal, say: Say): Promise<FetchedImage> {
+  async fetch({ image, credentials }: FetchRequest, need: FetchFor): Promise<FetchedImage> {
+    const { signal } = need;
     const name = parseImageName(image);
     const local = this.#local.find(name);
     if (local?.kind === "template") return this.#template(local.place, image);
@@ -98,11 +107,11 @@ export class ImageFetcher {
     try {
       if (local?.kind === "registry") {
         // The credentials are not for this one.
-        return await this.#fromRegistry(parseImageName(local.place), sandbox, tools, signal, say);
+        return await this.#fromRegistry(parseImageName(local.place), sandbox, tools, need);
       }
-      if (local !== undefined) return await this.#fromHere(local, name, sandbox, tools, signal, say);
+      if (local !== undefined) return await this.#fromHere(local, name, sandbox, tools, need);
       if (login !== undefined) await tools.logIn(name.registry, login);
-      return await this.#fromRegistry(name, sandbox, tools, signal, say);
+      return await this.#fromRegistry(name, sandbox, tools, need);
     } catch (cause) {
       signal.throwIfAborted();
       if (cause instanceof Fault && cause.status === 422 && !cause.message.startsWith("the image ")) {
@@ -122,9 +131,9 @@ export class ImageFetcher {
     name: ImageName,
     sandbox: FetchSandbox,
     tools: FetchTools,
-    signal: AbortSignal,
-    say: Say,
+    need: FetchFor,
   ): Promise<FetchedImage> {
+    const { signal, say } = need;
     const { registry, repository } = name;
     const tls = await this.#openWay(registry, sandbox, tools);
     if (tls) await tools.trust(await machineAuthorities(this.#parts.authorities));
@@ -134,7 +143,7 @@ export class ImageFetcher {
     );
     const key = imageKey("registry", `${registry}/${repository}`, found.digest);
     say(`Image ${fullImageName(name)} is ${found.digest}`);
-    await this.once(key, async () => {
+    await this.once(key, need, async () => {
       const blobs = [found.config, ...found.layers];
       const scope = `${registry}/${repository}`;
       const missing = await this.#putCached(scope, blobs, tools, say);
@@ -145,7 +154,7 @@ export class ImageFetcher {
         await this.#keep(scope, missing, tools, signal);
       }
       await tools.logOut();
-      await this.#finish(key, name, sandbox, tools, signal, say);
+      await this.#finish(key, name, sandbox, tools, need);
     });
     return this.#known(key);
   }
@@ -155,16 +164,16 @@ export class ImageFetcher {
     name: ImageName,
     sandbox: FetchSandbox,
     tools: FetchTools,
-    signal: AbortSignal,
-    say: Say,
+    need: FetchFor,
   ): Promise<FetchedImage> {
+    const { signal, say } = need;
     const image = fullImageName(name);
     say(`Image ${image} is taken from this machine`);
     const { digest, put } = await provide(local, image, tools, signal);
     const key = imageKey(local.kind, local.place, digest);
-    await this.once(key, async () => {
+    await this.once(key, need, async () => {
       await put();
-      await this.#finish(key, name, sandbox, tools, signal, say);
+      await this.#finish(key, name, sandbox, tools, need);
     });
     return this.#known(key);
   }
@@ -174,8 +183,7 @@ export class ImageFetcher {
     name: ImageName,
     sandbox: FetchSandbox,
     tools: FetchTools,
-    signal: AbortSignal,
-    say: Say,
+    { signal, say }: FetchFor,
   ): Promise<void> {
     const { envVars } = readConfig(await tools.readConfig(), fullImageName(name));
     say("Unpacking the image");
@@ -217,7 +225,9 @@ export class ImageFetcher {
   }
 
   /** Makes an image unless it is here, one at a time of each name. Answers the name. */
-  async once(name: string, make: (name: string) => Promise<void>): Promise<string> {
+  async once(name: string, { hold }: FetchFor, make: (name: string) => Promise<void>): Promise<string> {
+    // First: it may be here, and about to be collected.
+    hold(name);
     await this.#turns.run(name, async () => {
       if (!this.#parts.images.has(name)) await make(name);
     });
