@@ -69,7 +69,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
   const diskName = Disks.newName();
   const connected = runtime.holdsConnections(Object.keys(memory.files));
   const sockets = { address: memory.address, connected };
-  let preparing: Promise<unknown> = Promise.resolve();
+  let preparing: Promise<unknown>[] = [];
   try {
     const volumeMounts = volumesIn(memory.mounts);
     using volumes = await VolumeMounts.hold(request.volumes, volumeMounts);
@@ -80,12 +80,13 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     const controlSecret = memory.controlSecret ?? makeControlSecret(folder, ids).secret;
     const besides = [meminfoMount(folder)];
     const attaching = disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids, besides);
-    preparing = Promise.all([
+    preparing = [
       attaching.then(() => writeMeminfoFile(folder, kind.memoryMB, ids)),
       network.setEgress(slot, egress),
       makeOwnFiles(request),
-    ]);
-    preparing.catch(() => undefined);
+    ];
+    const prepared = Promise.all(preparing);
+    prepared.catch(() => undefined);
     const { pid, rootPid, left } = await inTurn(request, () =>
       runtime.restore({
         id,
@@ -101,7 +102,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
         }),
         shared: volumeMounts.length > 0,
         grown,
-        prepared: preparing,
+        prepared,
         plug: (namespace) => network.plugRestored({ slot, namespace, slotAlone: runtime.choosesSource }, sockets, ids),
       }),
     );
@@ -137,8 +138,8 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     await Promise.all([settings ? guest.readyWith(settings, alive) : guest.ready(alive), released]);
     return record;
   } catch (cause) {
-    // Nothing is made any more by the time it is taken back.
-    await Promise.allSettled([preparing]);
+    // Nothing is made any more by the time it is taken back, whichever of them has failed.
+    await Promise.allSettled(preparing);
     await request.unmake(slot, ids, diskName);
     // The checkpoint does not fit; the caller can do something about that.
     if (cause instanceof Fault && cause.status === 422) throw cause;
