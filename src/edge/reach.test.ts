@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { timed } from "../work/testing/timed.ts";
+import { EDGE_CONNECT_BUDGET_MS } from "./limits.ts";
 import { closedPort, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
@@ -57,6 +58,20 @@ describe("when nobody listens on the port", () => {
     while (edge.forwardsAsked < 2) await Bun.sleep(1);
     await using _service = echoingLength(port);
     expect(await (await answered).text()).toBe(String(body.length));
+  });
+
+  // Seen to fail: the time was up, and nobody had looked since.
+  test("a service that starts while the sandbox is asked for longer than that gets the request", async () => {
+    const port = await closedPort();
+    let service: ReturnType<typeof echoingLength> | undefined;
+    edge.forward = async () => {
+      service ??= echoingLength(port);
+      await Bun.sleep(EDGE_CONNECT_BUDGET_MS + 200);
+      return undefined;
+    };
+    const response = await edge.fetch(port, "/", { method: "POST", body: "abc" });
+    expect(await response.text()).toBe("3");
+    await service?.stop(true);
   });
 
   test("a sandbox that ends meanwhile is not found", async () => {

@@ -119,13 +119,16 @@ export function createReach(directory: Directory, routes: Pick<RouteTable, "find
       }
       const reason = trafficRefusal(destination.access, asked.port, asking.headers.get(TRAFFIC_TOKEN_HEADER));
       if (reason !== undefined) return { refusal: { reason, sandboxId: asked.sandboxId } };
+      const triedMs = performance.now();
       try {
         return { reached: await once(asked, asking, destination, attempt) };
       } catch (failure) {
         if (!isRefused(failure)) return destination.ended.aborted ? notFound(asked) : closed(asked);
       }
-      const leftMs = startedMs + budgetMs - performance.now();
-      if (leftMs <= 0) return closed(asked);
+      // However long a try takes, or is heard of late: the service may have started meanwhile.
+      const endMs = startedMs + budgetMs;
+      if (triedMs >= endMs) return closed(asked);
+      const leftMs = Math.max(0, endMs - performance.now());
       const pauseMs = Math.min(tries * EDGE_CONNECT_PAUSE_STEP_MS, EDGE_CONNECT_PAUSE_MAX_MS, leftMs);
       if (!(await paused(pauseMs, asking.signal))) return closed(asked);
     }
