@@ -1,5 +1,5 @@
 /** Logs of sandboxes through the management interface. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
@@ -225,6 +225,45 @@ describe("towards the host", () => {
     await say(id, [line("b")], "j:2");
     await f.idleClock.advance(2_000, () => f.control.settled());
     expect(texts(await entries(id, "?direction=forward"))).toEqual(["Sandbox created", "a", "b"]);
+  });
+
+  // Seen to fail: nothing more was written of this log, nor of others that were written with it.
+  test("one that fails when it has written goes on with what comes next", async () => {
+    const id = await f.create();
+    await say(id, [line("a")]);
+    const { transaction } = f.store;
+    f.store.transaction = async (...args) => {
+      await transaction.apply(f.store, args);
+      throw new Error("the connection is lost");
+    };
+    await f.idleClock.advance(1_000, () => f.control.settled());
+    expect(f.logLines.join("\n")).toContain("logs not written");
+    f.store.transaction = transaction;
+    await say(id, [line("b")], "j:2");
+    await f.idleClock.advance(5_000, () => f.control.settled());
+    await f.advance(10);
+    // At least once.
+    expect(new Set(texts(await entries(id, "?direction=forward")))).toEqual(new Set(["Sandbox created", "a", "b"]));
+  });
+
+  // Seen to fail: those behind the one that was too long were to be written again, which the store refused for good.
+  test("one that cannot remove the oldest of a long log writes nothing twice", async () => {
+    const [long, short] = [await f.create(), await f.create()];
+    const many = Array.from({ length: 4000 }, () => line("x"));
+    for (let lines = many.length; lines <= LOG_LINES_PER_SANDBOX_MAX; lines += many.length) {
+      await say(long, many, `j:${lines}`);
+      await f.idleClock.advance(1_000, () => f.control.settled());
+    }
+    await say(long, [...many, line("y")], "k:1");
+    await say(short, [line("a")]);
+    using failing = spyOn(f.store.sandboxLogs, "removeOldest").mockRejectedValue(new Error("the store is away"));
+    await f.idleClock.advance(1_000, () => f.control.settled());
+    expect(failing).toHaveBeenCalled();
+    failing.mockRestore();
+    await say(short, [line("b")], "j:2");
+    await f.idleClock.advance(5_000, () => f.control.settled());
+    await f.advance(10);
+    expect(texts(await entries(short, "?direction=forward"))).toEqual(["Sandbox created", "a", "b"]);
   });
 
   test("a team that floods is held back, another is not", async () => {

@@ -200,11 +200,18 @@ export class SandboxLogs {
       try {
         await this.#writePages(ids);
       } catch (error) {
-        for (const id of ids) this.#dirty.add(id);
+        for (const id of ids) this.#putOff(id);
         this.#arm(CHRONICLE_STORE_RETRY_MS);
         throw error;
       }
     }
+  }
+
+  /** Whether it was written is not known: how far the log goes is read anew, for nothing can be written before that. */
+  #putOff(id: string): void {
+    const known = this.#known.get(id);
+    if (known !== undefined) known.extent = undefined;
+    this.#dirty.add(id);
   }
 
   async #writePages(ids: readonly string[]): Promise<void> {
@@ -227,8 +234,9 @@ export class SandboxLogs {
       known.extent.lines += page.lines.length;
       known.extent.bytes += page.bytes;
       known.extent.lastAt = page.lines.at(-1)?.at ?? known.extent.lastAt;
-      await this.#removeSurplus(id, known.extent);
     }
+    // When all of them are known to be written: this may fail.
+    for (const { id, known } of pages) if (known.extent !== undefined) await this.#removeSurplus(id, known.extent);
   }
 
   async #removeSurplus(id: string, extent: { lines: number; bytes: number }): Promise<void> {
