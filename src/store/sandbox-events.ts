@@ -30,11 +30,15 @@ export interface EventFilter {
 
 export function sandboxEventsIn(sql: Statement) {
   return {
-    async add(event: SandboxEvent): Promise<void> {
-      await sql`INSERT INTO sandbox_events (id, team_id, sandbox_id, execution_id, template_id, build_id, type, at, position,
+    /** False: it is there already. */
+    async add(event: SandboxEvent): Promise<boolean> {
+      const { count } =
+        await sql`INSERT INTO sandbox_events (id, team_id, sandbox_id, execution_id, template_id, build_id, type, at, position,
           detail)
         VALUES (${event.id}, ${event.teamId}, ${event.sandboxId}, ${event.executionId}, ${event.templateId},
-          ${event.buildId}, ${event.type}, ${event.at}, ${event.position}, ${JSON.stringify(event.detail)})`;
+          ${event.buildId}, ${event.type}, ${event.at}, ${event.position}, ${JSON.stringify(event.detail)})
+        ON CONFLICT (id) DO NOTHING`;
+      return count > 0;
     },
 
     async byId(id: string): Promise<SandboxEvent | undefined> {

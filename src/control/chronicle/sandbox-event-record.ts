@@ -112,11 +112,10 @@ export class SandboxEventRecord {
   async #write(): Promise<void> {
     while (this.#waiting.length > 0) {
       const entries = this.#waiting.slice(0, EVENTS_PER_WRITE);
-      const events = entries.flatMap(({ event }) => event ?? []);
-      const changes = entries.flatMap(({ change }) => change ?? []);
       try {
         await this.#services.store.transaction(async (tables) => {
-          await this.#record(tables, events);
+          const added = await this.#record(tables, entries);
+          const changes = added.flatMap(({ change }) => change ?? []);
           await this.#services.recordActivity(tables, changes);
         }, "server");
       } catch (error) {
@@ -128,11 +127,19 @@ export class SandboxEventRecord {
     }
   }
 
-  async #record(tables: Tables, events: readonly SandboxEvent[]): Promise<void> {
+  /**
+   * Answers those that were not there yet: a transaction may have come to pass of which only a failure was heard, and
+   * what is in it is tried again.
+   */
+  async #record(tables: Tables, entries: readonly Entry[]): Promise<Entry[]> {
+    const added: Entry[] = [];
     const webhooks = new Map<string, Webhook[]>();
     const lines = new Map<string, number>();
-    for (const event of events) {
-      await tables.sandboxEvents.add(event);
+    for (const entry of entries) {
+      const { event } = entry;
+      if (event !== undefined && !(await tables.sandboxEvents.add(event))) continue;
+      added.push(entry);
+      if (event === undefined) continue;
       const ofTeam = webhooks.get(event.teamId) ?? (await tables.webhooks.of(event.teamId));
       webhooks.set(event.teamId, ofTeam);
       for (const { id, enabled, events: wanted } of ofTeam) {
@@ -142,6 +149,7 @@ export class SandboxEventRecord {
         await tables.webhooks.addDelivery(this.#deliveryOf(event, id, waiting < DELIVERIES_WAITING_MAX));
       }
     }
+    return added;
   }
 
   #deliveryOf(event: SandboxEvent, webhookId: string, hasRoom: boolean): Delivery {

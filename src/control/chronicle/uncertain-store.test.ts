@@ -1,0 +1,37 @@
+/** Events when the store says that it has failed and has written all the same, as when a connection is lost then. */
+import { describe, expect, test } from "bun:test";
+import { FakeHost } from "../../host/testing/fake-host.ts";
+import { bothEngines } from "../../store/testing/engines.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+const CREATED = "sandbox.lifecycle.created";
+const all = { sandboxId: undefined, types: [], since: 0, ascending: true, offset: 0, limit: 100 };
+
+for (const { title, missing, fresh } of bothEngines()) {
+  describe.skipIf(missing)(title, () => {
+    // Seen to fail: no event of any team was recorded any more, and no webhook told.
+    test("what is tried again is recorded once, told once, and holds nothing up", async () => {
+      await using f = await ControlFixture.open(new FakeHost(), await fresh());
+      const hook = { name: "mine", url: "https://hooks.example/in", events: [CREATED], signatureSecret: "s3cret" };
+      expect((await f.call("POST", "/events/webhooks", hook)).status).toBe(201);
+      const { transaction } = f.store;
+      const recorded = async () => {
+        const events = await f.store.sandboxEvents.list({ ...all, teamId: f.firstRun.teamId });
+        return events.map(({ sandboxId }) => sandboxId);
+      };
+      const failing = async (...args: Parameters<typeof transaction>) => {
+        const before = (await recorded()).length;
+        const done = await transaction.apply(f.store, args);
+        if ((await recorded()).length > before) throw new Error("the connection is lost");
+        return done;
+      };
+      f.store.transaction = failing as typeof transaction;
+      const first = await f.create({ timeout: 60 });
+      f.store.transaction = transaction;
+      const second = await f.create({ timeout: 60 });
+      await f.idleClock.advance(5_000, () => f.control.settled());
+      expect(await recorded()).toEqual([first, second]);
+      expect(f.posted).toHaveLength(2);
+    });
+  });
+}
