@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { availableParallelism } from "node:os";
 import { CHECKPOINTS_AT_ONCE_MAX, DELETED_FILE_MAX_BYTES } from "../../src/host/limits.ts";
+import { TERMINAL_TAKES_BYTES } from "../../src/host/runtime/crun/image/image-terminals.ts";
 import { browsers } from "../workloads/browsers.ts";
 import { holdings } from "../workloads/holdings.ts";
 import { sharings } from "../workloads/sharings.ts";
@@ -28,5 +29,6 @@ test("what a copy shares with its original", () => {
 
 test("limits that it names", () => {
   expect(DELETED_FILE_MAX_BYTES).toBe(1024 ** 3);
+  expect(TERMINAL_TAKES_BYTES).toBe(8 * 1024);
   expect(CHECKPOINTS_AT_ONCE_MAX).toBe(Math.max(2, availableParallelism()));
 });

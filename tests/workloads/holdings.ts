@@ -2,6 +2,8 @@
  * What a process may hold. Each is a Python program of its own: `setup` runs before the pause, and `look` (an
  * expression) says before and after it what is there. All of them are paused together, in one sandbox.
  */
+import { TERMINAL_TAKES_BYTES } from "../../src/host/runtime/crun/image/image-terminals.ts";
+
 export interface Holding {
   /** As the row in docs/pause.md says it. */
   what: string;
@@ -61,6 +63,21 @@ def runs(timer):
     times = 0
     while times < 4 and select.select([timer], [], [], 2 if times else 0.8)[0]: times += len(os.read(timer, 8)) // 8
     return times
+`;
+const FULL_TERMINAL = `
+m, s = os.openpty(); tty.setraw(s); os.set_blocking(m, False)
+def stop(*_): raise InterruptedError
+signal.signal(signal.SIGALRM, stop)
+def fill():
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        while True: os.write(s, b"x" * 1000)
+    except InterruptedError: return
+def unread():
+    size = 0
+    try:
+        while True: size += len(os.read(m, 65536)); time.sleep(0.05)
+    except BlockingIOError: return size
 `;
 const SECCOMP_RULE = `
 rule = struct.pack("HBBI", 0x20, 0, 0, 0) + struct.pack("HBBI", 0x15, 0, 1, PERSONALITY)
@@ -212,13 +229,20 @@ export const holdings: readonly Holding[] = [
     "u.recv(99)",
     "TimeoutError('timed out')",
   ),
+  lost(
+    "what was written to a terminal and not read yet, beyond 8 KiB",
+    FULL_TERMINAL,
+    "fill()",
+    "unread()",
+    `(${TERMINAL_TAKES_BYTES}, None)`,
+  ),
 ];
 
 /** Says what it sees for every line that it gets. */
 export function holdingProgram({ setup, look }: Holding): string {
   return `
 import ctypes, fcntl, hashlib, mmap, multiprocessing.shared_memory, os, resource, select, shutil, signal, socket, struct
-import subprocess, sys, time
+import subprocess, sys, time, tty
 libc = ctypes.CDLL(None, use_errno=True)
 ${setup}
 print("<ready>")

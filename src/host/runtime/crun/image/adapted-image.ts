@@ -1,6 +1,6 @@
 /**
  * A memory image as it is to be restored this once, beside the one that was written and that stays as it is: the same
- * files, but for those that say how long open files are, and which ids of the machine it has.
+ * files, but for those that say how long open files are, what is in terminals, and which ids of the machine it has.
  */
 import { chownSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,6 +8,7 @@ import type { Mounts } from "../../../mount/mounts.ts";
 import { HOST_ID_FIRST, type IdRange } from "../../../system/id-range.ts";
 import { idsIn, withIds } from "./image-ids.ts";
 import { FILES_IMAGE, withSizes } from "./image-open-files.ts";
+import { TERMINALS_IMAGE, terminalsThatFit } from "./image-terminals.ts";
 
 interface Adaptation {
   ids: IdRange;
@@ -49,5 +50,7 @@ function changedFiles(images: string, ids: IdRange, grown: ReadonlyMap<string, n
   if (grown !== undefined && grown.size > 0) {
     changed.set(FILES_IMAGE, withSizes(readFileSync(join(images, FILES_IMAGE)), grown));
   }
+  const terminals = terminalsThatFit(images);
+  if (terminals !== undefined) changed.set(TERMINALS_IMAGE, terminals);
   return changed;
 }

@@ -1,6 +1,6 @@
 /**
- * Timers that are read like files (timerfd), in a memory image as CRIU writes it. Two kinds of them it would not restore
- * as they were, so what is said of them is put into other words:
+ * Timers that are read like files (timerfd), in a memory image as CRIU writes it. Two kinds of them it would not
+ * restore as they were, so what is said of them is put into other words:
  *
  * - One that repeats and has run out, and was not read since: nothing is left of its time, and CRIU takes it for one
  *   that was stopped. Any that repeats faster than a checkpoint is written is found like that. The kernel starts it

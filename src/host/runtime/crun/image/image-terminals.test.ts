@@ -1,0 +1,34 @@
+/** How much of what was not read yet a restore puts back into terminals. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { image, nested, number } from "../testing/criu-image.ts";
+import { TERMINAL_TAKES_BYTES, TERMINALS_IMAGE, terminalsThatFit } from "./image-terminals.ts";
+import { messagesIn } from "./protobuf-fields.ts";
+
+let images: string;
+beforeEach(() => {
+  images = mkdtempSync(join(tmpdir(), "sandlot-terminals-"));
+});
+afterEach(() => rmSync(images, { recursive: true }));
+
+const text = Buffer.from("a line\r\n".repeat(2048));
+const terminal = (id: number, bytes: number) => Buffer.concat([number(1, id), nested(2, text.subarray(0, bytes))]);
+
+test("the beginning, if it is more than one takes", () => {
+  image(images, TERMINALS_IMAGE, [terminal(1, 7), terminal(2, text.length), terminal(3, TERMINAL_TAKES_BYTES)]);
+  const expected = [terminal(1, 7), terminal(2, TERMINAL_TAKES_BYTES), terminal(3, TERMINAL_TAKES_BYTES)];
+  expect(messagesIn(terminalsThatFit(images) ?? Buffer.alloc(0))).toEqual(expected);
+});
+
+test("all of it, if it fits", () => {
+  image(images, TERMINALS_IMAGE, [terminal(1, 7), terminal(2, TERMINAL_TAKES_BYTES)]);
+  expect(terminalsThatFit(images)).toBeUndefined();
+});
+
+test("nothing, if there is none", () => {
+  expect(terminalsThatFit(images)).toBeUndefined();
+  writeFileSync(join(images, TERMINALS_IMAGE), "magicnum");
+  expect(terminalsThatFit(images)).toBeUndefined();
+});
