@@ -210,10 +210,40 @@ export const holdings: readonly Holding[] = [
     "(False, 50000)",
   ),
   reset(
-    "TCP_USER_TIMEOUT and TCP_FASTOPEN of a socket: off",
-    `${TCP_PAIR}l, c, a = pair(); c.setsockopt(6, 18, 5000); o = socket.socket(); o.setsockopt(6, 23, 5); o.bind(('127.0.0.1', 0)); o.listen()`,
-    "c.getsockopt(6, 18), o.getsockopt(6, 23)",
+    "TCP_USER_TIMEOUT, TCP_FASTOPEN, TCP_DEFER_ACCEPT, IP_RECVERR and SO_TIMESTAMP of a socket: off",
+    `${TCP_PAIR}l, c, a = pair(); c.setsockopt(6, 18, 5000); c.setsockopt(0, 11, 1); c.setsockopt(1, 29, 1)\no = socket.socket(); o.setsockopt(6, 23, 5); o.setsockopt(6, 9, 5); o.bind(('127.0.0.1', 0)); o.listen()`,
+    "c.getsockopt(6, 18), o.getsockopt(6, 23), o.getsockopt(6, 9), c.getsockopt(0, 11), c.getsockopt(1, 29)",
+    "(0, 0, 0, 0, 0)",
+  ),
+  reset(
+    "the user at the other end of a Unix socket (SO_PEERCRED): root",
+    "a, b = socket.socketpair()",
+    "struct.unpack('iii', a.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1:]",
     "(0, 0)",
+  ),
+  reset(
+    "an eventfd that is a semaphore: one that is not",
+    "e = os.eventfd(5, os.EFD_SEMAPHORE)\ndef taken():\n    value = os.eventfd_read(e); os.eventfd_write(e, value)\n    return value",
+    "taken()",
+    "5",
+  ),
+  reset(
+    "the time that a process has run, and when it began: since the resume",
+    "began = lambda: open('/proc/self/stat').read().rsplit(')')[1].split()[19]; first = began()\nwhile time.process_time() < 2: pass",
+    "time.process_time() >= 2, began() == first",
+    "(False, False)",
+  ),
+  reset(
+    "multicast groups that a socket has joined: none",
+    "u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.setsockopt(0, socket.IP_ADD_MEMBERSHIP, bytes([239, 1, 2, 3, 127, 0, 0, 1]))",
+    "'030201EF' in open('/proc/net/igmp').read()",
+    "False",
+  ),
+  reset(
+    "times of files in /dev/shm and /run: full seconds",
+    "open('/dev/shm/times', 'w').close(); os.utime('/dev/shm/times', ns=(10**18 + 5, 10**18 + 5))",
+    "os.stat('/dev/shm/times').st_mtime_ns",
+    "1000000000000000000",
   ),
   lost(
     "a TCP connection within the sandbox that was not accepted yet: its client sees ECONNRESET when it sends",
@@ -235,6 +265,20 @@ export const holdings: readonly Holding[] = [
     "fill()",
     "unread()",
     `(${TERMINAL_TAKES_BYTES}, None)`,
+  ),
+  lost(
+    "a line on a terminal that has no end yet",
+    "m, s = os.openpty()",
+    "os.write(m, b'half')",
+    "os.write(m, b' a line\\n'), os.read(s, 99)",
+    "(8, b' a line\\n', None)",
+  ),
+  lost(
+    "inotify events that were not read yet",
+    "i = libc.inotify_init1(os.O_NONBLOCK); os.mkdir('/tmp/unread'); libc.inotify_add_watch(i, b'/tmp/unread', 0x100)",
+    "open('/tmp/unread/' + os.urandom(4).hex(), 'w').close()",
+    "len(os.read(i, 4096))",
+    "BlockingIOError(11, 'Resource temporarily unavailable')",
   ),
 ];
 

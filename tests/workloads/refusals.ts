@@ -36,6 +36,12 @@ export const refusals: Workload[] = [
     "n.close()",
   ),
   refused(
+    "a connection to a Unix socket that was not accepted yet, with data in it",
+    /Non-empty write queue on an in-flight socket/,
+    "l = socket.socket(socket.AF_UNIX); l.bind('/tmp/late'); l.listen(); c = socket.socket(socket.AF_UNIX); c.connect('/tmp/late'); c.send(b'early')",
+    "l.accept()[0].close(); c.close()",
+  ),
+  refused(
     "a deleted file of more than 1 GiB that is still open",
     /it holds a deleted file open that is too large/,
     "f = open('/tmp/large', 'w'); os.posix_fallocate(f.fileno(), 0, 1100 << 20); os.unlink('/tmp/large')",

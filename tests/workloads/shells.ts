@@ -53,21 +53,28 @@ export const shells: Workload[] = [
     },
   },
   {
-    what: "sleep, and other timers: what was left of the time is still left",
+    what: "timers, and waits until a point in time: what was left of the time is still left",
     fate: "kept",
     async play(stage) {
-      const [asleep, paused] = [7, 3];
+      const [asleep, paused, before] = [7, 3, 2];
       // It tells whoever asks, for nobody may listen in the moment in which it wakes.
       const sleeper = await stage.python(
         `import sys, time; began = time.monotonic(), time.time(); print('<asleep>'); time.sleep(${asleep})\n` +
           "slept = time.monotonic() - began[0], time.time() - began[1]\nfor line in sys.stdin: print('<%f %f>' % slept)",
       );
       await sleeper.hear(/<asleep>/);
+      const anew = await stage.python(
+        `import subprocess, sys, time; began = time.monotonic(); print('<asleep>'); subprocess.run(['sleep', '${asleep}'])\n` +
+          "slept = time.monotonic() - began\nfor line in sys.stdin: print('<%f>' % slept)",
+      );
+      await anew.hear(/<asleep>/);
+      await Bun.sleep(before * 1000);
       await stage.pauseAndResume(() => Bun.sleep(paused * 1000));
       const [slept = 0, ofTheDay = 0] = (await sleeper.ask("", /<(.*)>/)).split(" ").map(Number);
       expect(slept).toBeGreaterThanOrEqual(asleep);
       expect(slept).toBeLessThan(asleep + paused);
       expect(ofTheDay - slept).toBeGreaterThan(paused - 0.1);
+      expect(Number(await anew.ask("", /<(.*)>/))).toBeGreaterThanOrEqual(before + asleep);
     },
   },
 ];
