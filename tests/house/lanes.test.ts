@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import { FailureReader, hasPassed } from "../bun-test.ts";
 import {
   filesOfLane,
@@ -49,6 +50,15 @@ test("each lane has tests, and each test is in one lane", () => {
   const byLane = LANES.map((lane) => filesOfLane(lane, files));
   expect(byLane.every((own) => own.length > 0)).toBe(true);
   expect(byLane.flat().sort()).toEqual([...files].sort());
+});
+
+test("files that run side by side have data folders of their own, also by the same name", async () => {
+  const program = `import { newDataFolder } from ${JSON.stringify(join(PROJECT, "tests/support/server.ts"))};
+    console.log(newDataFolder("same"));`;
+  const env = { ...process.env, SANDLOT_TEST_RUN: "1" };
+  const folders = [0, 1].map(() => Bun.spawnSync([process.execPath, "-e", program], { env }).stdout.toString());
+  expect(folders[0]).toMatch(/\/1\/\d+-same\n$/);
+  expect(new Set(folders).size).toBe(2);
 });
 
 test("those that are begun first are there, and run side by side with others", () => {

@@ -31,8 +31,9 @@ export interface TestServer {
   crash(): Promise<void>;
 }
 
+/** Nobody else's: files that run side by side are in different processes, and may have taken the same name. */
 export function newDataFolder(name: string): string {
-  return join(TEST_ROOT, String(process.env.SANDLOT_TEST_RUN ?? process.pid), name);
+  return join(TEST_ROOT, String(process.env.SANDLOT_TEST_RUN ?? process.pid), `${process.pid}-${name}`);
 }
 
 /** Starts a server on `dataFolder`, new or left by an earlier one, and waits for its banner. */

@@ -57,7 +57,7 @@ async function runningServer({ name, settings, readyMs }: SharedServer): Promise
   const before = current.get(name);
   if (before !== undefined && isRunning(before.pid)) return;
   // The server of the lane before may still be about to stop.
-  const folder = newDataFolder(`shared-${name}-${process.pid}-${++started}`);
+  const folder = newDataFolder(`shared-${name}-${++started}`);
   const server = await startServer(folder, settings, readyMs);
   process.on("exit", () => void server.stop());
   current.set(name, server);
