@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import { GUEST_ALIVE_EVERY_MS } from "../limits.ts";
 import { DoorProbe } from "../system/door-probe.ts";
 import { GuestClient, pauseAfter, type Started } from "./guest-client.ts";
 import { GuestSign } from "./guest-sign.ts";
@@ -196,12 +197,15 @@ describe("a guest that says when it listens", () => {
     writeFileSync(path, "");
     using sign = new GuestSign(path);
     const looks = spyOn(DoorProbe.prototype, "isOpen");
+    const began = performance.now();
     const ready = new GuestClient(ADDRESS, "secret").readyWith(settings, () => true, started(sign));
     await Bun.sleep(50);
     answering(204);
     utimesSync(path, 1, 2);
     await ready;
-    expect(looks).not.toHaveBeenCalled();
+    // Now and then it is, which a busy machine may take this test past.
+    const nowAndThen = Math.floor((performance.now() - began) / GUEST_ALIVE_EVERY_MS);
+    expect(looks.mock.calls.length).toBeLessThanOrEqual(nowAndThen);
     looks.mockRestore();
   });
 

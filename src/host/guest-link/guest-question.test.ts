@@ -4,7 +4,7 @@ import type { TCPSocketListener } from "bun";
 import { GUEST_ANSWER_MAX_BYTES } from "../limits.ts";
 import { askGuest } from "./guest-question.ts";
 
-const ADDRESS = "127.81.7.2";
+const ADDRESS = "127.81.7.3";
 let listener: TCPSocketListener | undefined;
 let server: ReturnType<typeof Bun.serve> | undefined;
 afterEach(async () => {
