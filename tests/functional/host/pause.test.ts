@@ -27,12 +27,18 @@ async function pauseAndResume(id: string, options: { memory: boolean } = { memor
 function waitingCrius(): number[] {
   const folder = freezerOf(here.data.cgroup);
   const dumps = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".dump")) : [];
-  const members = dumps.flatMap((name) =>
-    readFileSync(join(folder, name, "cgroup.procs"), "utf8")
-      .trim()
-      .split("\n"),
-  );
-  return members.filter(Boolean).map(Number).filter(isWaitingCriu);
+  const members = dumps.flatMap((name) => membersOf(join(folder, name)));
+  return members.map(Number).filter(isWaitingCriu);
+}
+
+/** None of a cgroup that is gone by now: that of a CRIU is removed when it has ended. */
+function membersOf(cgroup: string): string[] {
+  try {
+    return readFileSync(join(cgroup, "cgroup.procs"), "utf8").split("\n").filter(Boolean);
+  } catch (error) {
+    if (["ENOENT", "ENODEV"].includes((error as NodeJS.ErrnoException).code ?? "")) return [];
+    throw error;
+  }
 }
 
 async function untilCriuWaits(): Promise<number[]> {
