@@ -2,7 +2,7 @@
  * A running command or terminal that is spoken to over and over, also across a pause, as a client would that
  * reconnects.
  */
-import type { CommandHandle, Sandbox } from "e2b";
+import { CommandExitError, type CommandHandle, type Sandbox } from "e2b";
 
 const HEAR_MS = 180_000;
 
@@ -10,6 +10,8 @@ export class Conversation {
   #heard = "";
   #listener: () => void = () => undefined;
   #handle: CommandHandle | undefined;
+  /** From then on nothing more is said. */
+  #isOver = false;
 
   private constructor(
     readonly kind: "command" | "terminal",
@@ -56,7 +58,13 @@ export class Conversation {
   /** A pause breaks the connection; that alone is nobody's failure. */
   #follow(handle: CommandHandle): void {
     this.#handle = handle;
-    handle.wait().catch(() => undefined);
+    const end = () => {
+      this.#isOver = true;
+      this.#listener();
+    };
+    handle.wait().then(end, (error: unknown) => {
+      if (error instanceof CommandExitError) end();
+    });
   }
 
   async say(line: string): Promise<void> {
@@ -73,6 +81,7 @@ export class Conversation {
         this.#heard = this.#heard.slice(match.index + match[0].length);
         return match[1] ?? match[0];
       }
+      if (this.#isOver) throw new Error(`${pattern} was not heard before the end, but ${this.#heard}`);
       const more = new Promise<void>((resolve) => {
         this.#listener = resolve;
       });

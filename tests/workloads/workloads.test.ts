@@ -127,7 +127,7 @@ describe("a copy", () => {
       original.set(what, await program.ask(look, /<(.*)>\n/));
       copied.set(what, await inCopy.ask(look, /<(.*)>\n/));
     }
-  });
+  }, PLAY_MS);
 
   test.each(sharings.map(({ what, inCopy }) => [what, inCopy] as const))("and its original: %s: %s", (what, inCopy) => {
     expect(original.get(what)).toBeTruthy();
