@@ -17,8 +17,12 @@ export class OwnFilesystem {
     const file = join(dirname(folder), `.${type}-${crypto.randomUUID()}`);
     mkdirSync(folder, { recursive: true });
     await run(["truncate", "--size", String(bytes), file]);
-    // No blocks are set aside for root: the server is root.
-    await run(type === "ext4" ? ["mkfs.ext4", "-q", "-F", "-m", "0", file] : ["mkfs.btrfs", "-q", "-f", file]);
+    // No blocks are set aside for root: the server is root. That of btrfs looks at mounts, which others must not undo.
+    const [ext4, btrfs] = [
+      ["mkfs.ext4", "-q", "-F", "-m", "0"],
+      ["unshare", "--mount", "mkfs.btrfs", "-q", "-f"],
+    ];
+    await run([...(type === "ext4" ? ext4 : btrfs), file]);
     await run(["mount", "-o", "loop", file, folder]);
     return new OwnFilesystem(folder, file);
   }

@@ -59,7 +59,8 @@ export class MachineOfFile {
 
   /** Leaves nothing of it on this machine but, if asked, its data. */
   async teardown(options: { keepData: boolean }): Promise<void> {
-    await this.machine.close();
+    // There may be none: it could not be opened.
+    await (this.machine as Machine | undefined)?.close();
     await attempt(["umount", `${this.dataFolder}/disks`]);
     await teardown(this.data, CACHE, options);
   }

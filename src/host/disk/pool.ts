@@ -16,6 +16,12 @@ import { makeSparse } from "./sparse-file.ts";
 /** As statfs(2) tells it. */
 export const BTRFS = 0x9123683e;
 
+/**
+ * It looks at the device of every btrfs that is mounted, and gives up when one of them goes at that moment, as that of
+ * another server does. In a mount namespace of its own none goes.
+ */
+const WITH_MOUNTS_THAT_STAY = ["unshare", "--mount", "--propagation=private", "--"];
+
 export interface Pool {
   folder: string;
   /** Whether copies share blocks. */
@@ -68,7 +74,7 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
     const { bavail, bsize } = statfsSync(dataFolder);
     const unfinished = `${file}.unfinished`;
     await makeSparse(unfinished, Math.max(POOL_MIN_BYTES, Math.floor((bavail * bsize) / 1024 ** 3) * 1024 ** 3));
-    await run(["mkfs.btrfs", "--quiet", "--force", "--metadata", "single", unfinished]);
+    await run([...WITH_MOUNTS_THAT_STAY, "mkfs.btrfs", "--quiet", "--force", "--metadata", "single", unfinished]);
     await rename(unfinished, file);
   }
   const options = "discard=async";
