@@ -87,7 +87,9 @@ export class RunningGuest implements AsyncDisposable {
     return exitCode;
   }
 
+  /** Itself first: one that has been another user for a moment does not end with what it was started through. */
   async [Symbol.asyncDispose](): Promise<void> {
+    Bun.spawnSync(["pkill", "--signal", "KILL", "--parent", String(this.#child.pid)]);
     this.#child.kill("SIGKILL");
     await this.#child.exited;
     await rm(this.folder, { recursive: true, force: true });
