@@ -49,8 +49,14 @@ async function diskOf(ids: IdForm, prepare = ":"): Promise<string> {
     chownSync(join(at, "disk", name), id, id);
   }
   await run(["/bin/sh", "-ec", prepare], { cwd: join(at, "disk") });
+  await flushDisk();
   await run(["umount", join(at, "disk")]);
   return file;
+}
+
+/** Another test may just be making a namespace of mounts, in which the disk stays mounted a moment longer. */
+async function flushDisk(): Promise<void> {
+  await attempt(["sync", "--file-system", join(at, "disk")]);
 }
 
 function lowerOf(name: string, ids: IdForm, owner: number): Lower {
@@ -74,8 +80,7 @@ async function withRoot<Result>(
     await mounts.do({ kind: "overlay", target: root, disk: join(at, "disk"), lowers, folder: at, firstId });
     return look(root);
   } finally {
-    // Another test may just be making a namespace of mounts, in which the disk stays mounted a moment longer.
-    await attempt(["sync", "--file-system", join(at, "disk")]);
+    await flushDisk();
     for (const name of ["root", "disk"]) await attempt(["umount", join(at, name)]);
     expect(mountPoints().filter((point) => point.startsWith(folder))).toEqual([]);
     expect(readdirSync(at).filter((name) => name.startsWith("lower-"))).toEqual([]);

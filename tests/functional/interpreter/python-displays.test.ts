@@ -49,6 +49,18 @@ os.wait()`);
   expect(logs.stdout).toContain("child 1\n");
 });
 
+// Seen to fail: the clock said that the text had waited for its newline long enough.
+test("also when the kernel stops between a text and its newline, as on a busy machine", async () => {
+  const { logs } = await run(`
+import os, signal, subprocess, sys
+for i in range(10):
+    print("next", flush=True)
+    waker = subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -CONT {os.getpid()}"])
+    sys.stdout.write(str(i)); os.kill(os.getpid(), signal.SIGSTOP); sys.stdout.write("\\n")
+    waker.wait()`);
+  expect(logs.stdout).toEqual(Array.from({ length: 10 }, (_, at) => ["next\n", `${at}\n`]).flat());
+});
+
 test("what is printed without a newline does not wait for one", async () => {
   const seen = "/tmp/seen";
   const parts: string[] = [];

@@ -1,6 +1,7 @@
 """
 What cells print. The kernel gathers it and sends it on by a timer. Clients get one line for each `print`: so here the
-texts of single prints are kept apart, and one that has just begun when the timer strikes waits for its newline.
+texts of single prints are kept apart, and one that has just begun when the timer strikes waits for its newline, until
+the timer strikes again.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ class Prints:
         self._whole: list[str] = []
         self._unfinished: list[str] = []
         self._may_go_on = False
-        self._unfinished_since = 0.0
+        self._was_unfinished = False
 
     def write(self, text: str) -> None:
         """`print` writes its newline by itself, also after a text that ends in one."""
@@ -31,18 +31,20 @@ class Prints:
             self._whole[-1] += text
             self._may_go_on = False
             return
-        if not self._unfinished:
-            self._unfinished_since = time.monotonic()
         self._unfinished.append(text)
         self._may_go_on = False
         if text.endswith("\n"):
             self._finish()
             self._may_go_on = len(text) > 1
 
-    def take(self, unfinished_after: float) -> list[str]:
-        """The unfinished one, too, if it has been there for that many seconds."""
-        if self._unfinished and time.monotonic() - self._unfinished_since >= unfinished_after:
+    def take(self, all_of_it: bool) -> list[str]:
+        """
+        The unfinished one, too, if it was there the last time. No clock says that: on a busy machine a print may stop
+        between its text and its newline for as long as the kernel as a whole.
+        """
+        if self._unfinished and (all_of_it or self._was_unfinished):
             self._finish()
+        self._was_unfinished = bool(self._unfinished)
         taken, self._whole = self._whole, []
         self._may_go_on = False
         return taken
@@ -50,6 +52,7 @@ class Prints:
     def _finish(self) -> None:
         text = "".join(self._unfinished)
         self._unfinished = []
+        self._was_unfinished = False
         if text:
             self._whole.append(text)
 
@@ -82,7 +85,7 @@ class PrintStream(OutStream):
 
     def _flush_by_timer(self) -> None:
         self._flush_pending = False
-        self._send(self.flush_interval)
+        self._send(all_of_it=False)
         if self._buffers:
             self._schedule_flush()
 
@@ -90,16 +93,16 @@ class PrintStream(OutStream):
         """Called by the stream itself when all that is there is to be sent, at the end of a cell for one."""
         self._flush_pending = False
         self._subprocess_flush_pending = False
-        self._send(0)
+        self._send(all_of_it=True)
 
     def _flush_buffers(self) -> Iterator[tuple[dict[str, Any], str]]:
         """For a timer that was set before the stream became one of these: it calls the flush of then."""
-        for parent, parts in self._take(0):
+        for parent, parts in self._take(all_of_it=True):
             yield dict(parent), "".join(parts)
 
-    def _send(self, unfinished_after: float) -> None:
+    def _send(self, all_of_it: bool) -> None:
         """In the thread that sends, but for copies of this process, which have none."""
-        for parent, parts in self._take(unfinished_after):
+        for parent, parts in self._take(all_of_it):
             self.session.pid = os.getpid()
             content: dict[str, Any] = {"name": self.name, "text": "".join(parts)}
             if len(parts) > 1:
@@ -111,12 +114,12 @@ class PrintStream(OutStream):
                     return
             self.session.send(self.pub_thread, message, ident=self.topic)
 
-    def _take(self, unfinished_after: float) -> list[tuple[Any, list[str]]]:
+    def _take(self, all_of_it: bool) -> list[tuple[Any, list[str]]]:
         """What is to be sent, by the cell it belongs to: all of it, or what the timer may send."""
         taken = []
         with self._buffer_lock:
             for parent, prints in list(self._buffers.items()):
-                parts = prints.take(unfinished_after)
+                parts = prints.take(all_of_it)
                 if parts:
                     taken.append((parent, parts))
                 if not prints:
