@@ -83,7 +83,8 @@ export const RELAY_NAME_KEPT_MAX_MS = 60_000;
 /** Two lists of 1 000 ranges and one of as many names, with some room. */
 export const RELAY_MESSAGE_MAX_BYTES = 2 * 1024 * 1024;
 export const RELAY_START_MS = 20_000;
-export const RELAY_ANSWER_MS = 10_000;
+export const RELAY_ANSWER_LOOK_MS = 1_000;
+export const RELAY_ANSWER_LOOKS_MAX = 10;
 /** From a change of the rules to the word that it holds, also when the relay has to be started again for it. */
 export const RELAY_ACKNOWLEDGED_MS = 30_000;
 /** Pauses before it is started again double from the first to the second. */

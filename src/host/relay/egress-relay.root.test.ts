@@ -4,6 +4,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { until } from "../../work/testing/until.ts";
+import { RELAY_ANSWER_LOOKS_MAX } from "../limits.ts";
 import { EgressRelay } from "./egress-relay.ts";
 import { hello } from "./testing/hello.ts";
 import { type NameTable, openNameTable } from "./testing/name-table.ts";
@@ -54,8 +55,13 @@ async function reaches(name: string): Promise<boolean> {
 }
 
 function pidOfRelay(): number | undefined {
+  return pidsOfRelays()[0];
+}
+
+/** In the order in which they were started. */
+function pidsOfRelays(): number[] {
   const pids = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8").trim().split(" ").map(Number);
-  return pids.find((pid) => commandOf(pid).includes(join(folder, "relay/relay.js")));
+  return pids.filter((pid) => commandOf(pid).includes(join(folder, "relay/relay.js")));
 }
 
 /** Nothing, if it has ended since. */
@@ -102,6 +108,38 @@ test("one that is killed is started again on the same ports, and has been told e
   expect(relay.ports).toEqual(ports);
   await until("it carries again", () => reaches("a.test"));
   expect(complaints).toContain("the relay of connections ended and is started again");
+});
+
+/** One that is given up sooner than usual. */
+async function openImpatient(lookMs: number): Promise<EgressRelay> {
+  const log = { write: () => undefined };
+  return await EgressRelay.open({ gateway: "127.53.0.6", folder, closed: () => closed.ranges, log, lookMs });
+}
+
+// Seen before: after a server that did nothing for ten seconds, connections of all sandboxes were cut.
+test("one whose answer waits to be read is not taken for one that does not answer", async () => {
+  const lookMs = 200;
+  const others = pidsOfRelays();
+  const impatient = await openImpatient(lookMs);
+  const before = pidsOfRelays();
+  const set = impatient.set(SANDBOX, allowing("b.test"));
+  Bun.sleepSync(2 * lookMs * RELAY_ANSWER_LOOKS_MAX);
+  await set;
+  await impatient.set(SANDBOX, null);
+  expect(pidsOfRelays()).toEqual(before);
+  await impatient.close();
+  expect(pidsOfRelays()).toEqual(others);
+});
+
+test("one that does not answer is ended, and the next is told", async () => {
+  const others = pidsOfRelays();
+  const impatient = await openImpatient(100);
+  const [stopped = expect.unreachable()] = pidsOfRelays().filter((pid) => !others.includes(pid));
+  process.kill(stopped, "SIGSTOP");
+  await impatient.set(SANDBOX, allowing("b.test"));
+  expect(pidsOfRelays()).toHaveLength(others.length + 1);
+  expect(pidsOfRelays()).not.toContain(stopped);
+  await impatient.close();
 });
 
 test("many policies at once are all acknowledged", async () => {

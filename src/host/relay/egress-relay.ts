@@ -10,7 +10,8 @@ import { described, type Log } from "../../work/log.ts";
 import type { EgressPolicy } from "../host.ts";
 import {
   RELAY_ACKNOWLEDGED_MS,
-  RELAY_ANSWER_MS,
+  RELAY_ANSWER_LOOK_MS,
+  RELAY_ANSWER_LOOKS_MAX,
   RELAY_COMPLAINT_MAX_CHARS,
   RELAY_MESSAGE_MAX_BYTES,
   RELAY_RESTART_MAX_MS,
@@ -31,6 +32,8 @@ interface RelayOptions {
   /** What is closed to every sandbox, now. */
   closed: () => readonly string[];
   log: Log;
+  /** Between two looks for an answer. */
+  lookMs?: number;
 }
 
 /** What was asked of the process, and who waits for it. */
@@ -120,13 +123,20 @@ export class EgressRelay {
     if (child !== undefined) this.#watch(child);
   }
 
-  /** One that does not answer is no relay any more. */
+  /**
+   * One that does not answer is no relay any more. In looks, not by the clock: while this server is kept from looking,
+   * the answer waits to be read. Between two looks what is there is heard.
+   */
   #watch(child: Child): void {
     const newest = this.#lastId;
-    setTimeout(() => {
-      const isLate = [...this.#asked.keys()].some((id) => id <= newest);
-      if (isLate && child === this.#child && this.#isReady) child.kill("SIGKILL");
-    }, RELAY_ANSWER_MS).unref();
+    let looks = 0;
+    const timer = setInterval(() => {
+      const isAsked = child === this.#child && this.#isReady && [...this.#asked.keys()].some((id) => id <= newest);
+      if (isAsked && ++looks < RELAY_ANSWER_LOOKS_MAX) return;
+      clearInterval(timer);
+      if (isAsked) child.kill("SIGKILL");
+    }, this.#options.lookMs ?? RELAY_ANSWER_LOOK_MS);
+    timer.unref();
   }
 
   /** Resolves when there is a process that has been told everything, and has said so. */
