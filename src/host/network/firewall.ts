@@ -60,6 +60,6 @@ export class Firewall {
   }
 }
 
-async function nft(script: string): Promise<void> {
+export async function nft(script: string): Promise<void> {
   await run(["nft", "-f", "-"], { stdin: script, timeoutMs: NFT_MS });
 }

@@ -4,16 +4,28 @@ import { createSocket } from "node:dgram";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { until } from "../../work/testing/until.ts";
 import { run } from "../system/command.ts";
 import { DataFolder } from "../system/data-folder.ts";
+import { Firewall, nft } from "./firewall.ts";
 import { Network } from "./network.ts";
 
 const data = new DataFolder(mkdtempSync(join(tmpdir(), "sandlot-network-")));
 const way = { address: "10.0.0.5", port: 5000 };
+/** While it is so, no rule can be changed. */
+let isIll = false;
 let network: Network;
 beforeAll(async () => {
   data.makeRunFolder();
-  network = new Network(data);
+  network = new Network(
+    data,
+    undefined,
+    new Firewall(async (script) => {
+      if (isIll) throw new Fault(500, "nft is ill");
+      await nft(script);
+    }),
+  );
   await network.open();
 });
 afterAll(async () => {
@@ -43,6 +55,18 @@ test("a slot whose way could not be opened is given back all the same", async ()
   await expect(network.grant(slot, [{ ...way, port: 70_000 }])).rejects.toThrow("nft");
   await network.free(slot);
   expect(network.takeFor(network.address(slot), "one")).toBe(slot);
+});
+
+// Seen before: such a slot was nobody's until the next start.
+test("a slot whose rules cannot be removed is nobody else's before they are", async () => {
+  const [slot, free] = [network.take(), network.freeSlots];
+  await network.grant(slot, [way]);
+  isIll = true;
+  await network.free(slot);
+  expect(network.freeSlots).toBe(free);
+  isIll = false;
+  await until("it is given back", () => network.freeSlots === free + 1);
+  expect(await granted()).not.toContain(way.address);
 });
 
 test("a slot is nobody else's before its address has been left", async () => {

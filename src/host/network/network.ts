@@ -3,7 +3,10 @@
  * pair (veth.ts); the table (ruleset.ts) closes everything that is not plainly the outside.
  */
 import { readFileSync } from "node:fs";
+import { Background } from "../../work/background.ts";
+import { systemClock } from "../../work/clock.ts";
 import { described, stderrLog } from "../../work/log.ts";
+import { RetryQueue } from "../../work/retry-queue.ts";
 import type { Egress } from "../host.ts";
 import type { EgressJudge } from "../relay/egress-judge.ts";
 import { attempt, run } from "../system/command.ts";
@@ -27,12 +30,21 @@ import { Stillness } from "./stillness.ts";
 import { INNER_INTERFACE, type OuterEnd, shaping } from "./veth.ts";
 
 const MTU_DEFAULT = 1500;
+/** Pauses before a slot that could not be given back is tried again double from the first to the second. */
+const SLOT_RETRY_MIN_MS = 1_000;
+const SLOT_RETRY_MAX_MS = 60_000;
 
 /** Makes the relay of connections; `closed` is what no sandbox may reach. */
 type OpenRelay = (options: { gateway: string; closed: () => readonly string[] }) => Promise<ConnectionRelay>;
 
 /** What is connected to a slot; as in veth.ts. */
 type Plugged = Pick<OuterEnd, "namespace" | "slotAlone"> & { slot: number };
+
+/** `comesBack`: the sandbox that had it, if that does. */
+interface Freed {
+  slot: number;
+  comesBack: string | undefined;
+}
 
 export class Network {
   readonly net: number;
@@ -43,10 +55,23 @@ export class Network {
   readonly #flows = new Map<number, string>();
   /** Slots that are taken, of which the kernel may know connections of before, and that are not plugged in yet. */
   readonly #withFlows = new Set<number>();
-  readonly #firewall = new Firewall();
+  readonly #firewall: Firewall;
   readonly #links: Links;
   readonly #egress: EgressRules;
   readonly #onLink: OnLinkSet;
+  readonly #background = new Background(stderrLog);
+  readonly #freeing = new RetryQueue<Freed>({
+    clock: systemClock,
+    background: this.#background,
+    work: (freed) => this.#free(freed),
+    failed: ({ slot }, error) => {
+      const event = "a slot could not be given back, which is tried again";
+      stderrLog.write({ level: "error", event, slot, error: described(error) });
+    },
+    atOnce: 1,
+    retryMinMs: SLOT_RETRY_MIN_MS,
+    retryMaxMs: SLOT_RETRY_MAX_MS,
+  });
   /** Slots of sandboxes that were found running. */
   readonly #adopted: number[] = [];
   /**
@@ -61,7 +86,9 @@ export class Network {
   constructor(
     data: Pick<DataFolder, "runFolder" | "tag">,
     readonly bandwidthMbit?: number,
+    firewall = new Firewall(),
   ) {
+    this.#firewall = firewall;
     this.net = serverNet(data);
     this.#links = new Links(this.net);
     this.table = `sandlot_${data.tag}`;
@@ -104,6 +131,8 @@ export class Network {
   }
 
   async close(): Promise<void> {
+    this.#freeing.close();
+    await this.#background.settled();
     this.#onLink.close();
     await this.#egress.settled();
     await this.#egress.relay?.close();
@@ -257,9 +286,14 @@ export class Network {
 
   /**
    * Gives a slot back that is unplugged. A sandbox that comes back hangs up then on those that it was connected with,
-   * so the kernel goes on to know of these connections until the slot is another's.
+   * so the kernel goes on to know of these connections until the slot is another's. Never rejects: a slot whose rules
+   * cannot be removed is tried again, and nobody else's until then.
    */
   async free(slot: number, comesBack?: string): Promise<void> {
+    await this.#freeing.finish({ slot, comesBack }).catch(() => undefined);
+  }
+
+  async #free({ slot, comesBack }: Freed): Promise<void> {
     // Also what is only being said: a build that is cancelled gives its slot back while it opens a way.
     await Promise.all([this.#egress.forget(slot), this.leave(this.address(slot))]);
     this.#withFlows.delete(slot);
