@@ -32,25 +32,27 @@ export interface Remains {
   comesBack?: boolean;
 }
 
+/** Who wants to know before all is done. */
+interface Told {
+  /** No process is left. */
+  ended?: (() => void) | undefined;
+  /** What is found by its id from now on is not this one any more, but one that came back. */
+  gone?: () => void;
+}
+
 /**
  * Removes all there may be of a sandbox. The slot and the ids come last: once they are free they may be another's, and
  * the record, which would have them freed again, must be gone by then. Throws `Unended` when a process of it has not
- * ended within `withinMs`: it reaches nobody any more, and what it had stays its own. `onEnded` is called when all
- * have.
+ * ended within `withinMs`: it reaches nobody any more, and what it had stays its own.
  */
-export async function unmake(
-  parts: CleanupParts,
-  remains: Remains,
-  withinMs?: number,
-  onEnded?: () => void,
-): Promise<void> {
+export async function unmake(parts: CleanupParts, remains: Remains, withinMs?: number, told: Told = {}): Promise<void> {
   const { network, ranges } = parts;
   const { id, slot, firstId } = remains;
   // The kernel takes its time with an interface, in which the rest is done. Both come to their end, also after a
   // failure: nothing of this may go on beside another try.
   const done = await Promise.allSettled([
     slot === undefined ? undefined : network.unplug(slot),
-    takeAway(parts, remains, withinMs, onEnded),
+    takeAway(parts, remains, withinMs, told),
   ]);
   for (const each of done) if (each.status === "rejected") throw each.reason;
   if (slot !== undefined) await network.free(slot, remains.comesBack === true ? id : undefined);
@@ -61,18 +63,19 @@ async function takeAway(
   { data, walls, disks }: CleanupParts,
   { id, disk, wall }: Remains,
   withinMs: number | undefined,
-  onEnded: (() => void) | undefined,
+  told: Told,
 ): Promise<void> {
   const folder = join(data.sandboxesFolder, id);
   const cgroup = `${data.cgroup}/${id}`;
   await endCgroup(cgroup, withinMs);
-  onEnded?.();
+  told.ended?.();
   await disks.releaseMounts(folder);
   if (disk !== undefined) await disks.remove(disk);
   // After its disk, whose pages nobody has to write any more.
   await emptyMemory(cgroup);
   await walls.remove(id, withinMs, wall);
   await rm(folder, { recursive: true, force: true });
+  told.gone?.();
 }
 
 /**

@@ -4,19 +4,21 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../work/log.ts";
+import { Unended } from "../cgroup/removal.ts";
 import { REAPS_AT_ONCE } from "../limits.ts";
 import type { CleanupParts } from "./cleanup.ts";
 import { Endings } from "./endings.ts";
 
 const silent: Log = { write: () => undefined };
 
-/** Endings that take as long as `remove` does. */
-function endingsWith(remove: (id: string) => Promise<void>): Endings {
+/** Endings that take as long as `remove` does, and `free` when a slot is to be given back. */
+function endingsWith(remove: (id: string) => Promise<void>, free?: (slot: number) => Promise<void>): Endings {
   const sandboxesFolder = mkdtempSync(join(tmpdir(), "endings-"));
   const parts = {
     data: { sandboxesFolder, cgroup: `sandlot/none-${process.pid}` },
     walls: { remove },
     disks: { releaseMounts: async () => undefined },
+    network: { unplug: async () => undefined, free },
   };
   return new Endings(parts as unknown as CleanupParts, 1_000, silent);
 }
@@ -63,4 +65,29 @@ test("those that take long, and those that fail, give up their places", async ()
   await endings.endById("quick");
   never.resolve();
   await Promise.all(stuck);
+});
+
+// A resume that finds no folder begins, and clears away after itself if it fails.
+test("one that comes back while the slot of the one before is given back is ended like any other", async () => {
+  const [freed, freeing] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let isStuck = true;
+  const given: number[] = [];
+  const endings = endingsWith(
+    async () => {
+      if (isStuck) throw new Unended([1], 0);
+    },
+    async (slot) => {
+      given.push(slot);
+      freeing.resolve();
+      if (slot === 1) await freed.promise;
+    },
+  );
+  await expect(endings.end({ id: "i1", slot: 1 })).rejects.toThrow("still runs");
+  await expect(endings.end({ id: "i1", slot: 1 })).rejects.toThrow("still runs");
+  isStuck = false;
+  await freeing.promise;
+  await endings.end({ id: "i1", slot: 2 });
+  freed.resolve();
+  await endings.close();
+  expect(given).toEqual([1, 2]);
 });

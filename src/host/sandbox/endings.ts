@@ -62,7 +62,7 @@ export class Endings {
     const { id } = remains;
     if (this.#unended.has(id)) throw runsOn(id);
     try {
-      await unmake(this.#parts, remains, this.withinMs, onEnded);
+      await unmake(this.#parts, remains, this.withinMs, { ended: onEnded });
     } catch (cause) {
       if (!(cause instanceof Unended)) throw cause;
       this.#note(remains, cause);
@@ -145,10 +145,10 @@ export class Endings {
   }
 
   async #tryAgain(remains: Remains): Promise<void> {
-    await unmake(this.#parts, remains, 0);
     const { id } = remains;
-    const seconds = Math.round((performance.now() - (this.#unended.get(id)?.since ?? 0)) / 1000);
-    this.#unended.delete(id);
+    const since = this.#unended.get(id)?.since ?? 0;
+    await unmake(this.#parts, remains, 0, { gone: () => this.#unended.delete(id) });
+    const seconds = Math.round((performance.now() - since) / 1000);
     this.#log.write({ level: "info", event: "a sandbox that did not end is gone", sandbox: id, seconds });
   }
 }
