@@ -1,5 +1,5 @@
 /** Images made of disks that a build could have left behind. How sandboxes see them: stacked-images.test.ts. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, spyOn, test } from "bun:test";
 import {
   existsSync,
   lstatSync,
@@ -99,6 +99,18 @@ describe("an image", () => {
   test("without one below is complete by itself", async () => {
     await images.add("whole", { parent: null, disk: small });
     expect(images.lowersOf("whole").map((lower) => lower.folder)).toEqual([layerOf("whole")]);
+  });
+
+  test("whose name may not last is none, and can be made again", async () => {
+    const { spawn } = Bun;
+    const sync = spyOn(Bun, "spawn").mockImplementation(((argv: string[], options: object) => {
+      if (argv[0] === "sync" && argv[1] === disks.imagesFolder) throw new Error("no process is left");
+      return spawn(argv, options);
+    }) as typeof Bun.spawn);
+    await expect(images.add("one", { parent: "base", disk: small })).rejects.toThrow("no process is left");
+    sync.mockRestore();
+    expect([images.has("one"), readdirSync(disks.imagesFolder)]).toEqual([false, []]);
+    await stack("one");
   });
 
   test("can be stacked on only so many others, and a build is told what to do", async () => {

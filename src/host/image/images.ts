@@ -137,6 +137,8 @@ export class Images {
       renameSync(unfinished, join(this.#folder, name));
       await run(["sync", this.#folder]);
     } catch (cause) {
+      // It may have its name already.
+      await this.remove(name);
       await this.#removeFolder(unfinished);
       throw cause;
     }
