@@ -24,13 +24,19 @@ const MIB = 1024 * 1024;
 export class QueueWatch {
   readonly #sandboxes: () => Iterable<Watched>;
   readonly #end: (id: string, reason: string) => void;
+  readonly #queued: (pid: number) => Queued;
   readonly #timer: Timer;
   #lookedAt = performance.now();
   #kernelBytes = kernelBytes();
   #isLooking = false;
 
-  constructor(sandboxes: () => Iterable<Watched>, end: (id: string, reason: string) => void) {
+  constructor(
+    sandboxes: () => Iterable<Watched>,
+    end: (id: string, reason: string) => void,
+    queued: (pid: number) => Queued = queuedOrNone,
+  ) {
     this.#sandboxes = sandboxes;
+    this.#queued = queued;
     this.#end = end;
     this.#timer = setInterval(() => void this.#tick(), QUEUE_TICK_MS);
     this.#timer.unref();
@@ -44,7 +50,7 @@ export class QueueWatch {
     if (this.#isLooking || !this.#isTime()) return;
     this.#isLooking = true;
     try {
-      await this.#look();
+      await this.look();
     } catch (error) {
       stderrLog.write({ level: "error", event: "queues of sockets could not be looked at", error: described(error) });
     } finally {
@@ -63,10 +69,12 @@ export class QueueWatch {
     return ms >= QUEUE_LOOK_GAP_MS && now - this.#kernelBytes >= QUEUE_GROWTH_BYTES;
   }
 
-  async #look(): Promise<void> {
+  /** At all of them, now. */
+  async look(): Promise<void> {
     let looked = 0;
-    for (const { id, pid } of [...this.#sandboxes()]) {
-      const reason = offenceOf(queuedOrNone(pid));
+    // One that is being paused when its turn comes is not among them; it is looked at again if it goes on to run.
+    for (const { id, pid } of this.#sandboxes()) {
+      const reason = offenceOf(this.#queued(pid));
       if (reason !== undefined) this.#end(id, reason);
       // Requests are answered in between.
       if (++looked % QUEUE_LOOK_TURN === 0) await Bun.sleep(0);

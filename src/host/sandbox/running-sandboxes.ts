@@ -103,8 +103,9 @@ export class RunningSandboxes {
     return ids.flatMap((id) => (this.isAlive(id) ? (this.#entries.get(id)?.record ?? []) : []));
   }
 
-  records(): SandboxRecord[] {
-    return [...this.#entries.values()].map(({ record }) => record);
+  /** One after the other, of those that run when it is their turn. */
+  *records(): Iterable<SandboxRecord> {
+    for (const { record } of this.#entries.values()) yield record;
   }
 
   /** Those whose first process has ended. */
