@@ -61,7 +61,8 @@ export class MachineOfFile {
   async teardown(options: { keepData: boolean }): Promise<void> {
     // There may be none: it could not be opened.
     await (this.machine as Machine | undefined)?.close();
-    await attempt(["umount", `${this.dataFolder}/disks`]);
+    // Also if a sandbox still runs on it; whoever ends that finds the device again.
+    await attempt(["umount", "--lazy", `${this.dataFolder}/disks`]);
     await teardown(this.data, CACHE, options);
   }
 
