@@ -66,17 +66,17 @@ const LOCK = "settings";
 export function applySettings(data: DataFolder): void {
   using _lock = lockOfAllServers(LOCK);
   const noted = readNote(data.runFolder) ?? { network: networkNamespace(), before: {} };
-  for (const setting of SETTINGS) {
-    // A kernel without asynchronous I/O has no bound for it either, and some are shown in the first network alone.
-    if (!existsSync(settingFile(setting.name))) continue;
-    const now = readSetting(setting.name);
-    if (noted.before[setting.name] === undefined) noted.before[setting.name] = notedByOthers(data, setting) ?? now;
-    if (now < setting.atLeast) writeSetting(setting.name, setting.atLeast);
+  // A kernel without asynchronous I/O has no bound for it either, and some are shown in the first network alone.
+  const settings = SETTINGS.filter(({ name }) => existsSync(settingFile(name)));
+  for (const setting of settings) {
+    noted.before[setting.name] ??= notedByOthers(data, setting) ?? readSetting(setting.name);
   }
+  // First, or one that is killed in between would leave its own settings as those that were there.
   const path = join(data.runFolder, NOTE);
   // In one step: a server that is killed here must not leave half a note, which nobody could read.
   writeFileSync(`${path}.new`, JSON.stringify(noted));
   renameSync(`${path}.new`, path);
+  for (const { name, atLeast } of settings) if (readSetting(name) < atLeast) writeSetting(name, atLeast);
 }
 
 /** Puts back what no other server on this machine still needs. With its note gone, this one needs nothing any more. */

@@ -1,0 +1,23 @@
+/** Settings of a network namespace of the test's own. tests/functional/host/host-contract.test.ts has the others. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { run } from "../system/command.ts";
+
+const PROGRAM = `
+  import { writeFileSync } from "node:fs";
+  import { applySettings, readSetting } from ${JSON.stringify(join(import.meta.dir, "host-changes.ts"))};
+  writeFileSync("/proc/sys/net/ipv4/ip_forward", "0");
+  let failed = false;
+  try {
+    applySettings({ runFolder: "/run/sandlot/none/at/all", tag: "none" });
+  } catch {
+    failed = true;
+  }
+  console.log(JSON.stringify({ failed, forward: readSetting("net.ipv4.ip_forward") }));
+`;
+
+// Seen before: what a server had changed that was killed then was taken for how the machine had been.
+test("nothing is changed before it is noted what was there", async () => {
+  const said = await run(["unshare", "--net", process.execPath, "-e", PROGRAM]);
+  expect(JSON.parse(said)).toEqual({ failed: true, forward: 0 });
+});
