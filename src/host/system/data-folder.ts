@@ -3,7 +3,17 @@
  * gone after a reboot and holds what only makes sense while processes run. Everything a server makes outside of them
  * (interfaces, nft table, cgroups) carries its tag, so that two servers live side by side and each reaps only its own.
  */
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { takeLock, waitForLock } from "./syscalls.ts";
@@ -23,7 +33,7 @@ export class DataFolder {
     // Tokens and disks of tenants are in here: for root alone, whatever the folder was before.
     chmodSync(path, 0o700);
     const identity = join(path, IDENTITY);
-    if (!existsSync(identity)) writeFileSync(identity, `${JSON.stringify({ tag: randomTag() })}\n`, { mode: 0o600 });
+    if (!existsSync(identity)) nameServer(identity);
     const { tag } = JSON.parse(readFileSync(identity, "utf8")) as { tag?: unknown };
     if (typeof tag !== "string" || !/^[a-z0-9]{4}$/.test(tag)) {
       throw new Fault(
@@ -158,6 +168,19 @@ export function readText(path: string): string | undefined {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
+  }
+}
+
+/** In one step, and once: of two who come to a new folder at the same moment, one finds what the other has written. */
+function nameServer(identity: string): void {
+  const written = `${identity}.${crypto.randomUUID()}`;
+  writeFileSync(written, `${JSON.stringify({ tag: randomTag() })}\n`, { mode: 0o600 });
+  try {
+    linkSync(written, identity);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  } finally {
+    rmSync(written);
   }
 }
 

@@ -1,0 +1,29 @@
+import { expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const ROUNDS = 6;
+const AT_ONCE = 6;
+const PROGRAM = `
+  import { DataFolder } from ${JSON.stringify(join(import.meta.dir, "data-folder.ts"))};
+  const [path, at] = process.argv.slice(1);
+  while (Date.now() < Number(at));
+  console.log(new DataFolder(path).tag);
+`;
+
+// Seen before: a server with a tag that is not the one in its folder, so that nobody finds what it has made.
+test("those who come to a new folder at the same moment know it by one tag", async () => {
+  for (let round = 0; round < ROUNDS; round++) {
+    const path = mkdtempSync(join(tmpdir(), "data-folder-"));
+    const at = String(Date.now() + 300);
+    const told = Array.from({ length: AT_ONCE }, async () => {
+      const { stdout } = Bun.spawn([process.execPath, "-e", PROGRAM, path, at], { stderr: "inherit" });
+      return (await new Response(stdout).text()).trim();
+    });
+    const tags = new Set(await Promise.all(told));
+    expect([...tags]).toEqual([expect.stringMatching(/^[a-z0-9]{4}$/)]);
+    expect(readdirSync(path)).toEqual(["server.json"]);
+    rmSync(path, { recursive: true });
+  }
+});
