@@ -86,7 +86,11 @@ export class Sandbox {
       for (const flow of this.flows) flow.stop();
     } else if (this.#isFull && this.#heldBytes <= share / 2) {
       this.#isFull = false;
-      for (const flow of this.flows) flow.goOn();
+      for (const flow of this.flows) {
+        flow.goOn();
+        // What waited in that one may have made it full again: by then all are stopped, and stay so.
+        if (this.#isFull) break;
+      }
     }
   }
 }

@@ -1,0 +1,57 @@
+import { expect, test } from "bun:test";
+import { BOUNDS } from "./bounds.ts";
+import { type Carried, type Commons, Sandbox } from "./sandbox.ts";
+
+const SHARE_BYTES = 1000;
+
+const commons: Commons = {
+  bounds: BOUNDS,
+  nameServer: { address: "127.0.0.1", port: 53 },
+  isClosed: () => false,
+  shareBytes: () => SHARE_BYTES,
+};
+
+/** A connection of it; `onGoOn` is what comes of it when it is read from again. */
+class Played implements Carried {
+  readonly movedAt = 0;
+  readonly isStalled = false;
+  isStopped = false;
+
+  constructor(readonly onGoOn: () => void = () => undefined) {}
+
+  mayGoOn(): boolean {
+    return true;
+  }
+
+  cut(): void {
+    throw new Error("nobody is cut here");
+  }
+
+  stop(): void {
+    this.isStopped = true;
+  }
+
+  goOn(): void {
+    this.isStopped = false;
+    this.onGoOn();
+  }
+}
+
+test("one that is full again as soon as the first of its connections goes on is not read from by the others", () => {
+  const sandbox = new Sandbox(commons, { allowRanges: [], allowNames: [], denyRanges: [], proxy: null });
+  let isGreedy = true;
+  const first = new Played(() => {
+    if (isGreedy) sandbox.held(SHARE_BYTES);
+  });
+  const others = [new Played(), new Played()];
+  for (const flow of [first, ...others]) sandbox.flows.add(flow);
+  sandbox.held(SHARE_BYTES + 1);
+  expect([first, ...others].map(({ isStopped }) => isStopped)).toEqual([true, true, true]);
+  sandbox.held(-SHARE_BYTES);
+  expect(sandbox.isFull).toBe(true);
+  expect([first, ...others].map(({ isStopped }) => isStopped)).toEqual([true, true, true]);
+  isGreedy = false;
+  sandbox.held(-SHARE_BYTES);
+  expect(sandbox.isFull).toBe(false);
+  expect([first, ...others].map(({ isStopped }) => isStopped)).toEqual([false, false, false]);
+});
