@@ -29,7 +29,7 @@ export async function capture(
   } catch (cause) {
     failure = { cause };
   }
-  const back = await core.untilRecorded("a snapshot", () => store.sandboxes.finishSnapshot(begun));
+  const back = await core.untilChanged("a snapshot", begun, store.sandboxes.finishSnapshot);
   if (back !== undefined) await core.backInRunning(back);
   if (failure !== undefined) throw captureFault(failure.cause, begun.id);
   return { checkpoint, source: begun };

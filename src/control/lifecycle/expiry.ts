@@ -29,6 +29,8 @@ export function createExpiry(services: {
   let armedFor = Number.POSITIVE_INFINITY;
   let timer: Timer | undefined;
   let closed = false;
+  /** The times of tries that failed, which may have been made all the same. */
+  const inDoubt = new Set<number>();
 
   /** Only ever moves the timer to an earlier time: a later one is found out when it fires. */
   function arm(at: number): void {
@@ -39,11 +41,35 @@ export function createExpiry(services: {
     timer = clock.after(delayMs, () => background.run("expiry failed", takeDue));
   }
 
+  /** What tries for this time have taken. */
+  async function takenFor(now: number): Promise<Sandbox[]> {
+    const [pausing, killing] = [await store.sandboxes.inState("pausing"), await store.sandboxes.inState("killing")];
+    return [
+      ...pausing.filter(({ checkpoint, executionId }) => checkpoint === `${executionId}-${now}`),
+      ...killing.filter(({ killWanted, endAt }) => !killWanted && endAt <= now),
+    ];
+  }
+
+  /** A try that failed is made once more for the same time, so that what it took is known by that. */
+  async function take(): Promise<Sandbox[]> {
+    const [again] = inDoubt;
+    const now = again ?? clock.now();
+    inDoubt.delete(now);
+    try {
+      const taken = await store.sandboxes.takeDue(now);
+      return again === undefined ? taken : await takenFor(now);
+    } catch (error) {
+      inDoubt.add(now);
+      throw error;
+    }
+  }
+
   async function takeDue(): Promise<void> {
     armedFor = Number.POSITIVE_INFINITY;
     try {
-      const taken = await store.sandboxes.takeDue(clock.now());
+      const taken = await take();
       if (taken.length > 0) onTaken(taken);
+      if (inDoubt.size > 0) arm(clock.now());
       const next = await store.sandboxes.earliestEnd();
       if (next !== undefined) arm(next);
     } catch (error) {

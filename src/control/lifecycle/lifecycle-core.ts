@@ -3,7 +3,7 @@
  */
 
 import type { Host } from "../../host/host.ts";
-import type { Sandbox } from "../../store/sandboxes.ts";
+import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
 import { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
@@ -103,6 +103,8 @@ export class LifecycleCore {
    */
   async backInRunning(sandbox: Sandbox): Promise<void> {
     if (sandbox.state === "killing") return this.endSoon(sandbox, "killed");
+    // After a failure of the store somebody may have it in hand again, who tells all of this.
+    if (sandbox.state !== "running") return;
     this.reachability.show(sandbox.id);
     this.expiry.noteEnd(sandbox.endAt);
     this.changes.note(sandbox.id);
@@ -119,8 +121,9 @@ export class LifecycleCore {
     await this.removal.finish(sandbox);
   }
 
-  /** As `end`, for those who have nobody to tell how it went. */
+  /** As `end`, for those who have nobody to tell how it went, or who found it so after a failure of the store. */
   endSoon(sandbox: Sandbox, note: string): void {
+    if (this.removal.isUnderWay(sandbox.id)) return;
     this.#over(sandbox, note);
     this.removal.enqueue([sandbox]);
   }
@@ -149,6 +152,26 @@ export class LifecycleCore {
         if (this.#closed) throw error;
       }
     }
+  }
+
+  /**
+   * As `untilRecorded`, of a change that takes this run out of its state. One that failed may have been made all the
+   * same: the next try finds the run in another state then, and answers the row as it is.
+   */
+  untilChanged(
+    what: string,
+    from: Sandbox,
+    change: (run: SandboxRun) => Promise<Sandbox | undefined>,
+  ): Promise<Sandbox | undefined> {
+    let isTried = false;
+    return this.untilRecorded(what, async () => {
+      const isDoubtful = isTried;
+      isTried = true;
+      const changed = await change(from);
+      if (changed !== undefined || !isDoubtful) return changed;
+      const row = await this.store.sandboxes.byId(from.id);
+      return row?.executionId === from.executionId ? row : undefined;
+    });
   }
 
   /** From now on nothing is waited for that may never come. */

@@ -31,7 +31,7 @@ export class Pausing {
     try {
       await host.pause(begun.id, to.checkpoint, { memory, owner: begun.teamId });
     } catch (cause) {
-      const back = await this.#core.untilRecorded("a pause that failed", () => store.sandboxes.abandonPause(begun));
+      const back = await this.#core.untilChanged("a pause that failed", begun, store.sandboxes.abandonPause);
       if (back !== undefined) await this.#core.backInRunning(back);
       throw captureFault(cause, begun.id);
     }
@@ -78,7 +78,7 @@ export class Pausing {
     // It may have waited long, and somebody may have killed it.
     const current = await this.#core.untilRecorded("an automatic pause", () => store.sandboxes.byId(id));
     if (current?.killWanted) {
-      const ended = await this.#core.untilRecorded("a kill", () => store.sandboxes.abandonPause(sandbox));
+      const ended = await this.#core.untilChanged("a kill", sandbox, store.sandboxes.abandonPause);
       if (ended !== undefined) await this.#core.backInRunning(ended);
       return;
     }
@@ -94,8 +94,8 @@ export class Pausing {
 
   async #putOff(sandbox: Sandbox, cause: unknown): Promise<void> {
     const { store, reachability, clock, log, listener } = this.#core;
-    const back = await this.#core.untilRecorded("a pause that failed", () =>
-      store.sandboxes.putOffPause(sandbox, clock.now() + AUTO_PAUSE_PUT_OFF_MS),
+    const back = await this.#core.untilChanged("a pause that failed", sandbox, (run) =>
+      store.sandboxes.putOffPause(run, clock.now() + AUTO_PAUSE_PUT_OFF_MS),
     );
     const event = "sandbox could not be paused at the end of its timeout";
     log.write({ level: "warn", event, sandbox: sandbox.id, error: described(cause) });
@@ -112,7 +112,7 @@ export class Pausing {
   /** False: somebody wanted it killed meanwhile, and now it is. */
   async #done(sandbox: Sandbox, note: string | undefined): Promise<boolean> {
     const { store, reachability, changes, listener, log } = this.#core;
-    const paused = await this.#core.untilRecorded("a pause", () => store.sandboxes.finishPause(sandbox));
+    const paused = await this.#core.untilChanged("a pause", sandbox, store.sandboxes.finishPause);
     if (paused === undefined) throw new Fault(500, `sandbox "${sandbox.id}" left "pausing" while it was paused`);
     if (paused.state === "killing") {
       this.#core.endSoon(paused, "killed");

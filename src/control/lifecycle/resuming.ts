@@ -104,8 +104,8 @@ export class Resuming {
     // Before the row, so that an expiry that comes between the two finds it to take out.
     reachability.begin(begun.id, executionId, accessOf(begun));
     const startedAt = clock.now();
-    const running = await this.#core.untilRecorded("a resume", () =>
-      store.sandboxes.finishResume(begun, {
+    const running = await this.#core.untilChanged("a resume", begun, (run) =>
+      store.sandboxes.finishResume(run, {
         startedAt,
         endAt: startedAt + Math.min(options.seconds, secondsMax(team)) * 1000,
         tokens: accessTokens,
@@ -132,7 +132,7 @@ export class Resuming {
 
   async #backToPaused(begun: Sandbox): Promise<void> {
     const { store, changes } = this.#core;
-    const back = await this.#core.untilRecorded("a resume that failed", () => store.sandboxes.abandonResume(begun));
+    const back = await this.#core.untilChanged("a resume that failed", begun, store.sandboxes.abandonResume);
     if (back?.state === "killing") this.#core.endSoon(back, "killed");
     else changes.note(begun.id);
   }

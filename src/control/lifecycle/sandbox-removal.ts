@@ -30,6 +30,8 @@ interface RemovalServices {
 export class SandboxRemoval {
   readonly #services: RemovalServices;
   readonly #queue: RetryQueue<EndedSandbox>;
+  /** Those that are not gone yet. */
+  readonly #underWay = new Set<string>();
   /** Those that could not be destroyed so far. */
   readonly #failed = new Set<string>();
   /** Those of them that still run, by the host's word, and whose they are. */
@@ -51,6 +53,7 @@ export class SandboxRemoval {
 
   /** Does it now. When it throws, it has been put in line for another try. */
   async finish(sandbox: EndedSandbox): Promise<void> {
+    this.#underWay.add(sandbox.id);
     await this.#queue.finish(sandbox).catch((cause: unknown) => {
       const fault = Fault.from(cause);
       if (fault.status === 503) throw notGoneYet(sandbox.id, cause);
@@ -61,7 +64,12 @@ export class SandboxRemoval {
 
   /** Does it soon. */
   enqueue(sandboxes: readonly EndedSandbox[]): void {
+    for (const { id } of sandboxes) this.#underWay.add(id);
     this.#queue.enqueue(sandboxes);
+  }
+
+  isUnderWay(id: string): boolean {
+    return this.#underWay.has(id);
   }
 
   /** Whether it was tried in vain so far. */
@@ -86,6 +94,7 @@ export class SandboxRemoval {
     if (checkpoint !== null) await host.removeCheckpoint(checkpoint);
     await store.sandboxes.remove(sandbox);
     this.#failed.delete(id);
+    this.#underWay.delete(id);
     changes.note(id);
     log.write({ level: "info", event: "sandbox ended", sandbox: id });
   }

@@ -1,0 +1,172 @@
+/** Changes of state when the store says that it has failed and has made them all the same, as when it is cut off. */
+import { describe, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { FakeHost } from "../../host/testing/fake-host.ts";
+import { bothEngines } from "../../store/testing/engines.ts";
+import { EXPIRY_RETRY_MS } from "../limits.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+
+type Change =
+  | "finishPause"
+  | "abandonPause"
+  | "putOffPause"
+  | "finishResume"
+  | "abandonResume"
+  | "finishSnapshot"
+  | "takeDue";
+
+/** The next change of this kind is made, and its answer lost. */
+function loseAnswer({ store: { sandboxes } }: ControlFixture, change: Change): void {
+  const real = sandboxes[change] as (...args: unknown[]) => Promise<unknown>;
+  let isLost = false;
+  const lost = async (...args: unknown[]) => {
+    const answer = await real(...args);
+    if (isLost) return answer;
+    isLost = true;
+    throw new Error("the connection is lost");
+  };
+  Object.assign(sandboxes, { [change]: lost });
+}
+
+/** Lets time pass until this is done. */
+async function done<T>({ clock }: ControlFixture, work: Promise<T>): Promise<T> {
+  let isDone = false;
+  void work.finally(() => {
+    isDone = true;
+  });
+  while (!isDone) {
+    await Bun.sleep(1);
+    await clock.advance(1, async () => undefined);
+  }
+  return work;
+}
+
+const cannot = async () => {
+  throw new Fault(422, "cannot be kept");
+};
+
+for (const { title, missing, fresh } of bothEngines()) {
+  describe.skipIf(missing)(title, () => {
+    const opened = async () => ControlFixture.open(new FakeHost(), await fresh());
+
+    // Seen to fail: 500, it never ended, and its checkpoint stayed.
+    test("a resume", async () => {
+      await using f = await opened();
+      const id = await f.create();
+      await f.call("POST", `/sandboxes/${id}/pause`);
+      loseAnswer(f, "finishResume");
+      expect((await done(f, f.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 }))).status).toBe(201);
+      await f.control.settled();
+      expect([f.eventsOf(id), f.host.checkpoints]).toEqual([["created", "paused", "resumed"], []]);
+      await f.advance(10_000);
+      expect(f.host.destroyed).toEqual([id]);
+    });
+
+    // Seen to fail: who waited for it waited on, and what was wanted killed was not.
+    test.each([true, false])("a resume that fails, of one that somebody wants killed: %p", async (isKilled) => {
+      await using f = await opened();
+      const id = await f.create();
+      await f.call("POST", `/sandboxes/${id}/pause`);
+      loseAnswer(f, "abandonResume");
+      const { begun, finish } = f.hold("beforeResume", new Fault(503, "no room"));
+      const resuming = f.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 });
+      await begun;
+      const killing = isKilled ? f.call("DELETE", `/sandboxes/${id}`) : undefined;
+      if (isKilled) await f.killWanted(id);
+      finish();
+      expect((await done(f, resuming)).status).toBe(503);
+      if (killing !== undefined) expect((await done(f, killing)).status).toBe(204);
+      await f.control.settled();
+      expect((await f.store.sandboxes.byId(id))?.state).toBe(isKilled ? undefined : "paused");
+      expect(f.eventsOf(id)).toEqual(["created", "paused", ...(isKilled ? ["killed"] : [])]);
+    });
+
+    // Seen to fail: 500, and neither told nor ended.
+    test.each([true, false])("a pause of one that somebody wants killed: %p", async (isKilled) => {
+      await using f = await opened();
+      const id = await f.create();
+      loseAnswer(f, "finishPause");
+      const { begun, finish } = f.hold("beforePause");
+      const pausing = f.call("POST", `/sandboxes/${id}/pause`);
+      await begun;
+      const killing = isKilled ? f.call("DELETE", `/sandboxes/${id}`) : undefined;
+      if (isKilled) await f.killWanted(id);
+      finish();
+      expect((await done(f, pausing)).status).toBe(isKilled ? 404 : 204);
+      if (killing !== undefined) expect((await done(f, killing)).status).toBe(204);
+      await f.control.settled();
+      expect((await f.store.sandboxes.byId(id))?.state).toBe(isKilled ? undefined : "paused");
+      expect(f.eventsOf(id)).toEqual(["created", isKilled ? "killed" : "paused"]);
+    });
+
+    // Seen to fail: nobody could reach it any more, nor pause it, until the next start.
+    test("a pause that fails", async () => {
+      await using f = await opened();
+      const id = await f.create();
+      f.host.beforePause = cannot;
+      loseAnswer(f, "abandonPause");
+      expect((await done(f, f.call("POST", `/sandboxes/${id}/pause`))).status).toBe(422);
+      expect(f.find(id)?.isOpen).toBe(true);
+    });
+
+    // Seen to fail: likewise.
+    test("a pause that fails at the end of a timeout", async () => {
+      await using f = await opened();
+      const id = await f.create({ timeout: 1, autoPause: true });
+      f.host.beforePause = cannot;
+      loseAnswer(f, "putOffPause");
+      await f.clock.advance(1_000, async () => undefined);
+      await done(f, f.control.settled());
+      expect([f.find(id)?.isOpen, f.eventsOf(id)]).toEqual([true, ["created", "warn", "updated"]]);
+      expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(1);
+    });
+
+    // Seen to fail: one that was wanted killed was not.
+    test.each([true, false])("a snapshot of one that somebody wants killed: %p", async (isKilled) => {
+      await using f = await opened();
+      const id = await f.create();
+      loseAnswer(f, "finishSnapshot");
+      const { begun, finish } = f.hold("beforeSnapshot");
+      const snapshot = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+      await begun;
+      const killing = isKilled ? f.call("DELETE", `/sandboxes/${id}`) : undefined;
+      if (isKilled) await f.killWanted(id);
+      finish();
+      expect((await done(f, snapshot)).status).toBe(201);
+      if (killing !== undefined) expect((await done(f, killing)).status).toBe(204);
+      await f.control.settled();
+      expect((await f.store.sandboxes.byId(id))?.state).toBe(isKilled ? undefined : "running");
+    });
+
+    test("what somebody else has ended since is ended once", async () => {
+      await using f = await opened();
+      const id = await f.create();
+      loseAnswer(f, "finishSnapshot");
+      const held = Promise.withResolvers<void>();
+      f.host.beforeDestroy = () => held.promise;
+      const snapshot = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+      await f.until(
+        async () => (await f.store.sandboxes.byId(id))?.state === "running" && f.host.checkpoints.length > 0,
+      );
+      const killing = f.call("DELETE", `/sandboxes/${id}`);
+      await f.until(async () => (await f.store.sandboxes.byId(id))?.state === "killing");
+      await done(f, snapshot);
+      held.resolve();
+      expect((await killing).status).toBe(204);
+      await f.control.settled();
+      expect([f.eventsOf(id).filter((event) => event === "killed"), f.host.destroyed]).toEqual([["killed"], [id]]);
+    });
+
+    // Seen to fail: the one ran on, the other was neither paused nor could it be resumed, until the next start.
+    test("ends of timeouts", async () => {
+      await using f = await opened();
+      const [ended, paused] = [await f.create({ timeout: 1 }), await f.create({ timeout: 1, autoPause: true })];
+      loseAnswer(f, "takeDue");
+      await f.advance(1_000);
+      await f.advance(EXPIRY_RETRY_MS);
+      expect([f.host.destroyed, f.eventsOf(ended)]).toEqual([[ended], ["created", "killed"]]);
+      expect((await f.store.sandboxes.byId(paused))?.state).toBe("paused");
+      expect(f.eventsOf(paused)).toEqual(["created", "paused"]);
+    });
+  });
+}
