@@ -181,9 +181,10 @@ export class MetricSamples {
     if (measured.block?.blockAt !== blockAt) {
       if (measured.block !== undefined && !measured.isWritten) this.#finished.push(measured.block);
       const { id: sandboxId, teamId } = measured.facts;
-      // There may be one, of a run or a server before.
-      const stored = await this.#services.store.metricBlocks.at(sandboxId, blockAt);
-      measured.block = stored ?? { sandboxId, teamId, blockAt, stepMs: METRIC_EVERY_MS, samples: [] };
+      // There may be one, of a run or a server before, and it may not be written yet.
+      const unwritten = this.#finished.find((block) => block.sandboxId === sandboxId && block.blockAt === blockAt);
+      const begun = unwritten ?? (await this.#services.store.metricBlocks.at(sandboxId, blockAt));
+      measured.block = begun ?? { sandboxId, teamId, blockAt, stepMs: METRIC_EVERY_MS, samples: [] };
     }
     measured.block.samples.push(sample);
     measured.isWritten = false;

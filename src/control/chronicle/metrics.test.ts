@@ -96,6 +96,26 @@ describe("samples", () => {
     expect(after.length).toBeGreaterThan(before.length);
   });
 
+  // Seen to fail: those from before the pause were gone.
+  test("of before a pause stay when they could not be written then", async () => {
+    const id = await f.create({ timeout: 3600 });
+    await f.passBy(12_000);
+    const before = await metrics(id);
+    expect(before.length).toBeGreaterThan(1);
+    const { transaction } = f.store;
+    f.store.transaction = () => Promise.reject(new Error("the store is away"));
+    await f.call("POST", `/sandboxes/${id}/pause`);
+    await f.passBy(1_000);
+    f.store.transaction = transaction;
+    await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 3600 });
+    await f.passBy(12_000);
+    const after = await metrics(id);
+    expect(after.slice(0, before.length)).toEqual(before);
+    expect(after.length).toBeGreaterThan(before.length);
+    await f.restart();
+    expect(await metrics(id)).toEqual(after);
+  });
+
   test("go over from one block to the next", async () => {
     const id = await f.create({ timeout: 3600 });
     await f.passBy(METRIC_BLOCK_MS + 60_000);
