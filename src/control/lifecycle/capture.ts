@@ -20,8 +20,12 @@ export async function capture(
   options: CheckpointOptions,
 ): Promise<Captured | undefined> {
   const { store, host, clock, ids } = core;
-  const begun = await store.sandboxes.beginSnapshot(sandbox, clock.now());
+  const begin = () => store.sandboxes.beginSnapshot(sandbox, clock.now());
+  const begun = await core.begin(sandbox.id, begin, async (row) => {
+    if (row.state === "snapshotting" && !core.captured.has(row.id)) await finish(core, row);
+  });
   if (begun === undefined) return undefined;
+  core.captured.add(begun.id);
   const checkpoint = ids.uuid();
   let failure: { cause: unknown } | undefined;
   try {
@@ -29,8 +33,12 @@ export async function capture(
   } catch (cause) {
     failure = { cause };
   }
-  const back = await core.untilChanged("a snapshot", begun, store.sandboxes.finishSnapshot);
-  if (back !== undefined) await core.backInRunning(back);
+  await finish(core, begun).finally(() => core.captured.delete(begun.id));
   if (failure !== undefined) throw captureFault(failure.cause, begun.id);
   return { checkpoint, source: begun };
+}
+
+async function finish(core: LifecycleCore, begun: Sandbox): Promise<void> {
+  const back = await core.untilChanged("a snapshot", begun, core.store.sandboxes.finishSnapshot);
+  if (back !== undefined) await core.backInRunning(back);
 }

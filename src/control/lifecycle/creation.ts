@@ -171,14 +171,17 @@ async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): P
   // Before the row, so that an expiry that comes between the two finds it to take out.
   reachability.begin(sandbox.id, sandbox.executionId, accessOf(sandbox));
   try {
-    await store.transaction(async (tables) => {
-      const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
-      // A copy needs no more of the template than its original did.
-      if (!isThere && !isCopy) throw deletedMeanwhile(sandbox.templateId);
-      await demandVolumes(tables, sandbox.teamId, sandbox.volumeMounts);
-      await tables.sandboxes.add(sandbox);
-      // A running sandbox does not survive a crash of the machine. Whatever has to, as a pause, takes this row along.
-    }, "server");
+    const add = () =>
+      store.transaction(async (tables) => {
+        const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
+        // A copy needs no more of the template than its original did.
+        if (!isThere && !isCopy) throw deletedMeanwhile(sandbox.templateId);
+        await demandVolumes(tables, sandbox.teamId, sandbox.volumeMounts);
+        await tables.sandboxes.add(sandbox);
+        // A running sandbox does not survive a crash of the machine. Whatever has to, as a pause, takes this row along.
+        return sandbox;
+      }, "server");
+    await core.begin(sandbox.id, add, (row) => core.lost(row, "it was destroyed, for the store has failed"));
   } catch (error) {
     reachability.end(sandbox.id);
     await host.destroy(sandbox.id).catch((second: unknown) => {

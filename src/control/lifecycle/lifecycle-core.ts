@@ -2,6 +2,7 @@
  * What the parts of a sandbox's life share: the services they work with, and the steps that several of them end with.
  */
 
+import { Fault } from "../../contract/fault.ts";
 import type { Host } from "../../host/host.ts";
 import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
@@ -48,6 +49,8 @@ export class LifecycleCore {
   readonly checkpointRemoval: CheckpointRemoval;
   readonly startRepair: StartRepair;
   readonly expiry: Expiry;
+  /** Sandboxes of which a checkpoint is being made while they go on. */
+  readonly captured = new Set<string>();
   readonly #closing = Promise.withResolvers<void>();
   #closed = false;
 
@@ -130,7 +133,10 @@ export class LifecycleCore {
 
   /** The host says that this run is over, or is not known to it any more. True: this call ended it. */
   async lost(sandbox: Sandbox, reason = "its first process ended"): Promise<boolean> {
-    const ended = await this.store.sandboxes.endRunning(sandbox);
+    const end = () => this.store.sandboxes.endRunning(sandbox);
+    const ended = await this.begin(sandbox.id, end, async (row) => {
+      if (row.state === "killing") this.endSoon(row, reason);
+    });
     if (ended === undefined) return false;
     this.log.write({ level: "warn", event: "sandbox lost", sandbox: sandbox.id, reason });
     this.endSoon(ended, reason);
@@ -171,6 +177,41 @@ export class LifecycleCore {
       if (changed !== undefined || !isDoubtful) return changed;
       const row = await this.store.sandboxes.byId(from.id);
       return row?.executionId === from.executionId ? row : undefined;
+    });
+  }
+
+  /**
+   * A change by which somebody takes a sandbox in hand. One that failed may have been made all the same, and then
+   * nobody has it in hand: a moment later, `abandoned` gets the row as it is.
+   */
+  async begin(
+    id: string,
+    change: () => Promise<Sandbox | undefined>,
+    abandoned: (row: Sandbox) => Promise<unknown>,
+  ): Promise<Sandbox | undefined> {
+    try {
+      return await change();
+    } catch (error) {
+      // What is refused was not made.
+      if (error instanceof Fault) throw error;
+      this.background.run("a change that failed could not be looked into", async () => {
+        await this.#pause();
+        const row = await this.untilRecorded("a change that failed", () => this.store.sandboxes.byId(id));
+        if (row !== undefined) await abandoned(row);
+      });
+      throw error;
+    }
+  }
+
+  /** As `kill` of the store. */
+  beginKill(sandbox: Sandbox): Promise<Sandbox | undefined> {
+    const { sandboxes } = this.store;
+    const kill = async () => {
+      const ended = sandbox.state === "running" ? await sandboxes.killRunning(sandbox) : undefined;
+      return ended ?? (await sandboxes.kill(sandbox));
+    };
+    return this.begin(sandbox.id, kill, async (row) => {
+      if (row.state === "killing") this.endSoon(row, "killed");
     });
   }
 

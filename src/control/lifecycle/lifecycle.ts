@@ -249,8 +249,7 @@ export class Lifecycle {
       if (sandbox === undefined) return;
       if (sandbox.state === "killing" && removal.hasFailed(id)) throw notGoneYet(id);
       if (sandbox.state === "killing" || sandbox.killWanted) return;
-      const ended = sandbox.state === "running" ? await store.sandboxes.killRunning(sandbox) : undefined;
-      const killed = ended ?? (await store.sandboxes.kill(sandbox));
+      const killed = await this.#core.beginKill(sandbox);
       if (killed?.state === "killing") return this.#core.end(killed, "killed");
       if (killed !== undefined) {
         reachability.end(id);

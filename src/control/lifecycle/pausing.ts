@@ -25,14 +25,16 @@ export class Pausing {
   async now(sandbox: Sandbox, memory: boolean): Promise<boolean> {
     const { store, host, clock, ids } = this.#core;
     const to = { checkpoint: ids.uuid(), memory, now: clock.now() };
-    const begun = await store.sandboxes.beginPause(sandbox, to);
+    const begin = () => store.sandboxes.beginPause(sandbox, to);
+    const begun = await this.#core.begin(sandbox.id, begin, async (row) => {
+      if (row.state === "pausing" && row.checkpoint === to.checkpoint) await this.#giveUp(row);
+    });
     if (begun === undefined) return false;
     this.#core.reachability.hide(begun.id);
     try {
       await host.pause(begun.id, to.checkpoint, { memory, owner: begun.teamId });
     } catch (cause) {
-      const back = await this.#core.untilChanged("a pause that failed", begun, store.sandboxes.abandonPause);
-      if (back !== undefined) await this.#core.backInRunning(back);
+      await this.#giveUp(begun);
       throw captureFault(cause, begun.id);
     }
     if (!(await this.#done(begun, memory ? undefined : "memory was not kept, as asked"))) throw notFound(begun.id);
@@ -90,6 +92,12 @@ export class Pausing {
     }
     const givenUp = sandbox.autoPauseMemory && !memory;
     await this.#done(sandbox, givenUp ? "memory was not kept: it could not be written down, several times" : undefined);
+  }
+
+  async #giveUp(begun: Sandbox): Promise<void> {
+    const { abandonPause } = this.#core.store.sandboxes;
+    const back = await this.#core.untilChanged("a pause that failed", begun, abandonPause);
+    if (back !== undefined) await this.#core.backInRunning(back);
   }
 
   async #putOff(sandbox: Sandbox, cause: unknown): Promise<void> {

@@ -80,7 +80,10 @@ export class Resuming {
     const team = await store.people.team(paused.teamId);
     if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
     using _lease = await quota.take(team, paused.id);
-    const begun = await store.sandboxes.beginResume(paused, executionId);
+    const begin = () => store.sandboxes.beginResume(paused, executionId);
+    const begun = await this.#core.begin(paused.id, begin, async (row) => {
+      if (row.state === "resuming" && row.executionId === executionId) await this.#backToPaused(row);
+    });
     if (begun === undefined) return undefined;
     const checkpoint = begun.checkpoint ?? "";
     const tokens = begun.secure && options.mintToken ? [...begun.tokens, ids.runtimeToken()] : begun.tokens;

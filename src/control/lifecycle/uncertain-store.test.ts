@@ -13,7 +13,13 @@ type Change =
   | "finishResume"
   | "abandonResume"
   | "finishSnapshot"
-  | "takeDue";
+  | "takeDue"
+  | "kill"
+  | "killRunning"
+  | "endRunning"
+  | "beginPause"
+  | "beginResume"
+  | "beginSnapshot";
 
 /** The next change of this kind is made, and its answer lost. */
 function loseAnswer({ store: { sandboxes } }: ControlFixture, change: Change): void {
@@ -155,6 +161,59 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await killing).status).toBe(204);
       await f.control.settled();
       expect([f.eventsOf(id).filter((event) => event === "killed"), f.host.destroyed]).toEqual([["killed"], [id]]);
+    });
+
+    // Seen to fail: it ran on, or its checkpoint stayed, until the next start, and another kill said that it was gone.
+    test.each([true, false])("a kill, of one that is paused: %p", async (isPaused) => {
+      await using f = await opened();
+      const id = await f.create();
+      if (isPaused) await f.call("POST", `/sandboxes/${id}/pause`);
+      loseAnswer(f, isPaused ? "kill" : "killRunning");
+      expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(500);
+      await done(f, f.control.settled());
+      expect([f.host.running, f.host.checkpoints]).toEqual([[], []]);
+      expect([await f.store.sandboxes.byId(id), f.eventsOf(id).at(-1)]).toEqual([undefined, "killed"]);
+    });
+
+    // Seen to fail: its row stayed until the next start.
+    test("a loss", async () => {
+      await using f = await opened();
+      const id = await f.create();
+      loseAnswer(f, "endRunning");
+      f.host.lose(id);
+      await done(f, f.control.settled());
+      expect([await f.store.sandboxes.byId(id), f.eventsOf(id).at(-1)]).toEqual([undefined, "killed"]);
+    });
+
+    // Seen to fail: nobody could do anything with it until the next start.
+    test.each([
+      ["beginPause", "pause", "running"],
+      ["beginSnapshot", "snapshots", "running"],
+      ["beginResume", "connect", "paused"],
+    ] as const)("of what is about to begin: %s", async (change, path, state) => {
+      await using f = await opened();
+      const id = await f.create();
+      if (state === "paused") await f.call("POST", `/sandboxes/${id}/pause`);
+      loseAnswer(f, change);
+      const call = () => f.call("POST", `/sandboxes/${id}/${path}`, path === "connect" ? { timeout: 60 } : {});
+      expect((await call()).status).toBe(500);
+      await done(f, f.control.settled());
+      expect((await f.store.sandboxes.byId(id))?.state).toBe(state);
+      expect((await call()).status).toBeLessThan(300);
+    });
+
+    // Seen to fail: it was listed as running, though it was not there.
+    test("of one that is created", async () => {
+      await using f = await opened();
+      const { transaction } = f.store;
+      f.store.transaction = async (...args) => {
+        f.store.transaction = transaction;
+        await transaction.apply(f.store, args);
+        throw new Error("the connection is lost");
+      };
+      expect((await f.call("POST", "/sandboxes", { templateID: "base", timeout: 60 })).status).toBe(500);
+      await done(f, f.control.settled());
+      expect([(await f.call("GET", "/sandboxes")).body, f.host.running]).toEqual([[], []]);
     });
 
     // Seen to fail: the one ran on, the other was neither paused nor could it be resumed, until the next start.
