@@ -8,7 +8,7 @@ import { UUID } from "../../contract/management/identifiers.ts";
 import type { Host } from "../../host/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { VolumeMount } from "../../store/sandboxes.ts";
-import type { Store } from "../../store/store.ts";
+import type { Store, Tables } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
@@ -102,7 +102,7 @@ export class Volumes {
       isReady: false,
       deletedAt: null,
     };
-    await store.transaction(async (tables) => {
+    await this.#written(volume.id, async (tables) => {
       if (!(await tables.volumes.add(volume))) {
         throw new Fault(400, `this team has a volume "${name}" already; choose another name, or delete it`);
       }
@@ -137,9 +137,9 @@ export class Volumes {
 
   /** Refused while sandboxes or snapshots have it. Its data goes in its own time. */
   async delete(team: Team, id: string): Promise<void> {
-    const { store, clock } = this.#services;
+    const { clock } = this.#services;
     const { id: volumeId, name } = await this.demand(team.id, id);
-    await store.transaction(async (tables) => {
+    await this.#written(volumeId, async (tables) => {
       // First, so that a sandbox that is being made with it is either counted or finds it gone.
       if (!(await tables.volumes.markDeleted(volumeId, clock.now())))
         throw new Fault(404, `volume "${id}" does not exist`);
@@ -191,8 +191,21 @@ export class Volumes {
     return new VolumeTokens(Uint8Array.fromHex(await this.#services.store.volumes.signingSecret(offered)));
   }
 
+  /** What fails may have been written all the same: then nobody has in hand what is to be removed. */
+  async #written(id: string, work: (tables: Tables) => Promise<void>): Promise<void> {
+    try {
+      await this.#services.store.transaction(work);
+    } catch (error) {
+      // What is refused was not written.
+      if (!(error instanceof Fault)) this.#removal.enqueue([id]);
+      throw error;
+    }
+  }
+
+  /** Leaves a volume that is ready, and not deleted, as it is. */
   async #remove(id: string): Promise<void> {
     const { store, host } = this.#services;
+    if ((await store.volumes.byId(id)) !== undefined) return;
     await host.removeVolume(id);
     await store.volumes.remove(id);
   }
