@@ -50,15 +50,13 @@ os.wait()`);
 });
 
 // Seen to fail: the clock said that the text had waited for its newline long enough.
-test("also when the kernel stops between a text and its newline, as on a busy machine", async () => {
+test("also when the kernel as a whole stops between a text and its newline, as on a busy machine", async () => {
   const { logs } = await run(`
-import os, signal, subprocess, sys
-for i in range(10):
+import ctypes, sys
+for i in range(5):
     print("next", flush=True)
-    waker = subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -CONT {os.getpid()}"])
-    sys.stdout.write(str(i)); os.kill(os.getpid(), signal.SIGSTOP); sys.stdout.write("\\n")
-    waker.wait()`);
-  expect(logs.stdout).toEqual(Array.from({ length: 10 }, (_, at) => ["next\n", `${at}\n`]).flat());
+    sys.stdout.write(str(i)); ctypes.PyDLL(None).usleep(500_000); sys.stdout.write("\\n")`);
+  expect(logs.stdout).toEqual(Array.from({ length: 5 }, (_, at) => ["next\n", `${at}\n`]).flat());
 });
 
 test("what is printed without a newline does not wait for one", async () => {

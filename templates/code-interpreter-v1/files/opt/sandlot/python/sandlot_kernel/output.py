@@ -1,7 +1,6 @@
 """
 What cells print. The kernel gathers it and sends it on by a timer. Clients get one line for each `print`: so here the
-texts of single prints are kept apart, and one that has just begun when the timer strikes waits for its newline, until
-the timer strikes again.
+texts of single prints are kept apart, and one that has just begun when the timer strikes waits for its newline.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ class Prints:
         self._whole: list[str] = []
         self._unfinished: list[str] = []
         self._may_go_on = False
-        self._was_unfinished = False
+        self._unfinished_since: float | None = None
 
     def write(self, text: str) -> None:
         """`print` writes its newline by itself, also after a text that ends in one."""
@@ -37,14 +37,16 @@ class Prints:
             self._finish()
             self._may_go_on = len(text) > 1
 
-    def take(self, all_of_it: bool) -> list[str]:
+    def take(self, unfinished_after: float) -> list[str]:
         """
-        The unfinished one, too, if it was there the last time. No clock says that: on a busy machine a print may stop
-        between its text and its newline for as long as the kernel as a whole.
+        The unfinished one, too, if that many seconds ago it was found so: not since it was begun, for on a busy machine
+        the kernel as a whole may stop between a text and its newline.
         """
-        if self._unfinished and (all_of_it or self._was_unfinished):
-            self._finish()
-        self._was_unfinished = bool(self._unfinished)
+        if self._unfinished:
+            now = time.monotonic()
+            self._unfinished_since = self._unfinished_since or now
+            if now - self._unfinished_since >= unfinished_after:
+                self._finish()
         taken, self._whole = self._whole, []
         self._may_go_on = False
         return taken
@@ -52,7 +54,7 @@ class Prints:
     def _finish(self) -> None:
         text = "".join(self._unfinished)
         self._unfinished = []
-        self._was_unfinished = False
+        self._unfinished_since = None
         if text:
             self._whole.append(text)
 
@@ -85,7 +87,7 @@ class PrintStream(OutStream):
 
     def _flush_by_timer(self) -> None:
         self._flush_pending = False
-        self._send(all_of_it=False)
+        self._send(self.flush_interval)
         if self._buffers:
             self._schedule_flush()
 
@@ -93,16 +95,16 @@ class PrintStream(OutStream):
         """Called by the stream itself when all that is there is to be sent, at the end of a cell for one."""
         self._flush_pending = False
         self._subprocess_flush_pending = False
-        self._send(all_of_it=True)
+        self._send(0)
 
     def _flush_buffers(self) -> Iterator[tuple[dict[str, Any], str]]:
         """For a timer that was set before the stream became one of these: it calls the flush of then."""
-        for parent, parts in self._take(all_of_it=True):
+        for parent, parts in self._take(0):
             yield dict(parent), "".join(parts)
 
-    def _send(self, all_of_it: bool) -> None:
+    def _send(self, unfinished_after: float) -> None:
         """In the thread that sends, but for copies of this process, which have none."""
-        for parent, parts in self._take(all_of_it):
+        for parent, parts in self._take(unfinished_after):
             self.session.pid = os.getpid()
             content: dict[str, Any] = {"name": self.name, "text": "".join(parts)}
             if len(parts) > 1:
@@ -114,12 +116,12 @@ class PrintStream(OutStream):
                     return
             self.session.send(self.pub_thread, message, ident=self.topic)
 
-    def _take(self, all_of_it: bool) -> list[tuple[Any, list[str]]]:
+    def _take(self, unfinished_after: float) -> list[tuple[Any, list[str]]]:
         """What is to be sent, by the cell it belongs to: all of it, or what the timer may send."""
         taken = []
         with self._buffer_lock:
             for parent, prints in list(self._buffers.items()):
-                parts = prints.take(all_of_it)
+                parts = prints.take(unfinished_after)
                 if parts:
                     taken.append((parent, parts))
                 if not prints:
