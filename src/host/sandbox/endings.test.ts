@@ -1,11 +1,12 @@
 /** When many sandboxes end at once, a few do at a time, and one that takes long keeps nobody out. */
 import { expect, test } from "bun:test";
-import { mkdtempSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../work/log.ts";
 import { Unended } from "../cgroup/removal.ts";
 import { REAPS_AT_ONCE } from "../limits.ts";
+import { Slots } from "../network/slots.ts";
 import type { CleanupParts } from "./cleanup.ts";
 import { Endings } from "./endings.ts";
 
@@ -90,4 +91,40 @@ test("one that comes back while the slot of the one before is given back is ende
   freed.resolve();
   await endings.close();
   expect(given).toEqual([1, 2]);
+});
+
+// Seen to fail: the slot went to a new sandbox, whose interface and rules were removed when the one before was gone.
+test("the slot of one that a server finds and cannot end is nobody else's until it is gone", async () => {
+  const sandboxesFolder = mkdtempSync(join(tmpdir(), "endings-"));
+  mkdirSync(join(sandboxesFolder, "i1"));
+  const slots = new Slots();
+  const before = new Slots().take();
+  writeFileSync(join(sandboxesFolder, "i1", "record.json"), JSON.stringify({ id: "i1", slot: before }));
+  let isStuck = true;
+  const given = Promise.withResolvers<number>();
+  const parts = {
+    data: { sandboxesFolder, cgroup: `sandlot/none-${process.pid}` },
+    walls: {
+      list: async () => [],
+      remove: async () => {
+        if (isStuck) throw new Unended([1], 0);
+      },
+    },
+    disks: { releaseMounts: async () => undefined, list: async () => [] },
+    network: {
+      adopt: (slot: number) => slots.adopt(slot),
+      unplug: async () => undefined,
+      removeInterfaces: async () => undefined,
+      async free(slot: number) {
+        slots.free(slot);
+        given.resolve(slot);
+      },
+    },
+  };
+  const endings = new Endings(parts as unknown as CleanupParts, 1_000, silent);
+  await endings.reap(new Map());
+  expect(slots.take()).not.toBe(before);
+  isStuck = false;
+  expect(await given.promise).toBe(before);
+  await endings.close();
 });

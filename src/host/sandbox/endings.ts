@@ -111,7 +111,11 @@ export class Endings {
         using _place = await gate.enter();
         const remains = this.#remainsOf(id);
         const waitMs = unended.has(`${data.cgroup}/${id}`) ? 0 : this.withinMs;
-        await unmake(this.#parts, remains, waitMs).catch((cause: unknown) => this.#note(remains, cause));
+        await unmake(this.#parts, remains, waitMs).catch((cause: unknown) => {
+          // One whose first process has ended was not found running; its slot would be taken for a free one.
+          if (remains.slot !== undefined) network.adopt(remains.slot, "open");
+          this.#note(remains, cause);
+        });
       }),
     );
     const kept = [...keep.values(), ...this.#unended.values()];
