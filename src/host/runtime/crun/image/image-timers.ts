@@ -8,14 +8,17 @@
  * - One that was set to a point in time: what is left of it is added to the full second of the restore, so that it runs
  *   out up to a second early, and at once if it was stopped. What is left is all that has to be known of it.
  */
-import { readFile, writeFile } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { FILES_IMAGE } from "./image-open-files.ts";
-import { fieldsOf, messagesIn, numberIn } from "./protobuf-fields.ts";
+import { fieldsOf, LENGTH_BYTES, MAGIC_BYTES, numberIn } from "./protobuf-fields.ts";
 
-/** A sandbox may have a million files open; nobody else is kept waiting for them. */
-const LOOKED_AT_TURN = 1_000;
+/**
+ * So much is looked at in one turn: a sandbox may have a million files open, with long names. What is said of a timer
+ * takes a few dozen bytes.
+ */
+const WINDOW_BYTES = 64 * 1024;
 
 /** Numbers of the fields in a message about a file, and in what it says of a timer. */
 const TIMER = 12;
@@ -31,16 +34,33 @@ const AFTER = 0;
 
 /** Before the image has its digests. */
 export async function mendTimers(images: string): Promise<void> {
-  const path = join(images, FILES_IMAGE);
-  const content = await readFile(path);
-  let looked = 0;
-  let isMended = false;
-  for (const message of messagesIn(content)) {
-    if (++looked % LOOKED_AT_TURN === 0) await setImmediate();
-    const timer = fieldsOf(message).find(({ number }) => number === TIMER)?.bytes;
-    if (timer !== undefined && mend(timer)) isMended = true;
+  await using file = await open(join(images, FILES_IMAGE), "r+");
+  const window = Buffer.alloc(WINDOW_BYTES);
+  for (let at = MAGIC_BYTES; ; ) {
+    const { bytesRead } = await file.read(window, 0, window.length, at);
+    if (bytesRead < LENGTH_BYTES) return;
+    const { isMended, next } = mendAll(window.subarray(0, bytesRead));
+    if (isMended) await file.write(window, 0, next, at);
+    at += next;
+    // Mostly that was all.
+    if (next === bytesRead && bytesRead < window.length) return;
+    await setImmediate();
   }
-  if (isMended) await writeFile(path, content);
+}
+
+/** In all messages that are whole here. `next`: where the first begins that is not; one without an end is left out. */
+function mendAll(messages: Buffer): { isMended: boolean; next: number } {
+  let isMended = false;
+  let next = 0;
+  while (next + LENGTH_BYTES <= messages.length) {
+    const from = next + LENGTH_BYTES;
+    const to = from + messages.readUInt32LE(next);
+    if (to > messages.length) return { isMended, next: next === 0 ? to : next };
+    const timer = fieldsOf(messages.subarray(from, to)).find(({ number }) => number === TIMER)?.bytes;
+    if (timer !== undefined && mend(timer)) isMended = true;
+    next = to;
+  }
+  return { isMended, next };
 }
 
 /** Where it lies. */
