@@ -172,7 +172,8 @@ export class Flow implements PeerOwner, Carried {
 
   goOn(): void {
     this.client.goOn();
-    this.upstream?.goOn();
+    // What waited there may have made the sandbox full again.
+    if (!this.sandbox.isFull) this.upstream?.goOn();
   }
 
   get isStalled(): boolean {
