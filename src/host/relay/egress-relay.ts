@@ -131,7 +131,9 @@ export class EgressRelay {
     const newest = this.#lastId;
     let looks = 0;
     const timer = setInterval(() => {
-      const isAsked = child === this.#child && this.#isReady && [...this.#asked.keys()].some((id) => id <= newest);
+      // The first is the oldest: there may be one for each sandbox, and a look for each of them.
+      const [oldest = Number.POSITIVE_INFINITY] = this.#asked.keys();
+      const isAsked = child === this.#child && this.#isReady && oldest <= newest;
       if (isAsked && ++looks < RELAY_ANSWER_LOOKS_MAX) return;
       clearInterval(timer);
       if (isAsked) child.kill("SIGKILL");
