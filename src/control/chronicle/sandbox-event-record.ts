@@ -137,7 +137,11 @@ export class SandboxEventRecord {
     const lines = new Map<string, number>();
     for (const entry of entries) {
       const { event } = entry;
-      if (event !== undefined && !(await tables.sandboxEvents.add(event))) continue;
+      if (event !== undefined && !(await tables.sandboxEvents.add(event))) {
+        // So is all that came before it, also what is no event.
+        added.length = 0;
+        continue;
+      }
       added.push(entry);
       if (event === undefined) continue;
       const ofTeam = webhooks.get(event.teamId) ?? (await tables.webhooks.of(event.teamId));
