@@ -295,7 +295,9 @@ export class Network {
 
   async #free({ slot, comesBack }: Freed): Promise<void> {
     // Also what is only being said: a build that is cancelled gives its slot back while it opens a way.
-    await Promise.all([this.#egress.forget(slot), this.leave(this.address(slot))]);
+    // Both come to their end: another try is told that there is nothing to leave, while this one still waits for it.
+    const done = await Promise.allSettled([this.#egress.forget(slot), this.leave(this.address(slot))]);
+    for (const each of done) if (each.status === "rejected") throw each.reason;
     this.#withFlows.delete(slot);
     this.#flows.delete(slot);
     if (comesBack === undefined && (await this.#forgetFlows(slot))) this.#flows.set(slot, "nobody");
