@@ -195,12 +195,13 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** `pausing` → `running`, with the end it had. */
-    async abandonPause(run: SandboxRun): Promise<Sandbox | undefined> {
+    /** `pausing` → `running`, with the end it had. Of this pause: the same run may be in another by now. */
+    async abandonPause(run: SandboxRun & Pick<Sandbox, "checkpoint">): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
           checkpoint = NULL, checkpoint_memory = 0, paused_at = NULL
-        WHERE id = ${run.id} AND state = 'pausing' AND execution_id = ${run.executionId} RETURNING *`;
+        WHERE id = ${run.id} AND state = 'pausing' AND execution_id = ${run.executionId}
+          AND checkpoint = ${run.checkpoint} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },
 

@@ -217,7 +217,8 @@ for (const { title, missing, fresh } of bothEngines()) {
       await sandboxes.add(first);
       const begun = await sandboxes.beginPause(first, { checkpoint: "c1", memory: true, now: NOW });
       expect(begun).toEqual({ ...first, state: "pausing", checkpoint: "c1", checkpointMemory: true, pausedAt: NOW });
-      expect((await sandboxes.abandonPause(first)) ?? {}).toEqual(first);
+      expect(await sandboxes.abandonPause({ ...first, checkpoint: "c0" })).toBeUndefined();
+      expect((await sandboxes.abandonPause({ ...first, checkpoint: "c1" })) ?? {}).toEqual(first);
       await sandboxes.beginPause(first, { checkpoint: "c2", memory: false, now: NOW });
       const paused = await sandboxes.finishPause(first);
       expect(paused).toEqual({ ...first, state: "paused", checkpoint: "c2", pausedAt: NOW });
@@ -256,7 +257,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         await (id === "ifinishsnapshot" ? sandboxes.beginSnapshot(run, NOW) : sandboxes.beginPause(run, to));
         expect((await sandboxes.kill(run))?.killWanted).toBe(true);
         expect(await sandboxes.kill(run)).toBeUndefined();
-        expect((await letGo(run))?.state).toBe("killing");
+        expect((await letGo({ ...run, checkpoint: "c1" }))?.state).toBe("killing");
       }
       for (const id of ["ifinishresume", "iabandonresume"]) {
         await sandboxes.add(aSandbox(id, { state: "resuming", checkpoint: "c1", pausedAt: NOW }));

@@ -4,7 +4,7 @@
 
 import { Fault } from "../../contract/fault.ts";
 import type { Host } from "../../host/host.ts";
-import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
 import { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
@@ -120,7 +120,8 @@ export class LifecycleCore {
    * gone; when it throws, that is tried again.
    */
   async end(sandbox: Sandbox, note: string): Promise<void> {
-    this.#over(sandbox, note);
+    // After a failure of the store somebody may have found it so before who did it heard of it.
+    if (!this.removal.isUnderWay(sandbox.id)) this.#over(sandbox, note);
     await this.removal.finish(sandbox);
   }
 
@@ -167,7 +168,7 @@ export class LifecycleCore {
   untilChanged(
     what: string,
     from: Sandbox,
-    change: (run: SandboxRun) => Promise<Sandbox | undefined>,
+    change: (run: Sandbox) => Promise<Sandbox | undefined>,
   ): Promise<Sandbox | undefined> {
     let isTried = false;
     return this.untilRecorded(what, async () => {

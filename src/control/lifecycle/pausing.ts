@@ -15,6 +15,8 @@ export class Pausing {
   readonly #core: LifecycleCore;
   /** Rows in `pausing` whose turn has not come. */
   readonly #line: Sandbox[] = [];
+  /** What they, and those whose turn has come, are paused into. */
+  readonly #inHand = new Set<string | null>();
   #workers = 0;
 
   constructor(core: LifecycleCore) {
@@ -41,9 +43,11 @@ export class Pausing {
     return true;
   }
 
-  /** Does it soon, a few at a time. The rows are in `pausing` already. */
+  /** Does it soon, a few at a time. The rows are in `pausing` already, and some of them may be in hand already. */
   enqueue(due: readonly Sandbox[]): void {
-    this.#line.push(...due);
+    const fresh = due.filter(({ checkpoint }) => !this.#inHand.has(checkpoint));
+    for (const { checkpoint } of fresh) this.#inHand.add(checkpoint);
+    this.#line.push(...fresh);
     while (this.#workers < AUTO_PAUSES_AT_ONCE && this.#line.length > 0) {
       this.#workers++;
       this.#core.background.run("automatic pause failed", () => this.#work());
@@ -68,6 +72,7 @@ export class Pausing {
           const event = "automatic pause failed";
           this.#core.log.write({ level: "error", event, sandbox: sandbox.id, error: described(error) });
         });
+        this.#inHand.delete(sandbox.checkpoint);
       }
     } finally {
       this.#workers--;

@@ -75,7 +75,7 @@ export class Resuming {
   }
 
   async #start(paused: Sandbox, executionId: string, options: ResumeOptions): Promise<Sandbox | undefined> {
-    const { store, host, ids, reachability, clock, quota, lull } = this.#core;
+    const { store, host, ids, reachability, clock, quota, lull, checkpointRemoval } = this.#core;
     const kind = await kindOfSandbox(store, paused);
     const team = await store.people.team(paused.teamId);
     if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
@@ -115,19 +115,22 @@ export class Resuming {
         autoPause: options.autoPause ?? begun.autoPause,
       }),
     );
+    const row = running ?? (await this.#core.untilRecorded("a resume", () => store.sandboxes.byId(begun.id)));
+    // It may have been ended since: also then nobody but a row needs it.
+    if (row?.checkpoint !== checkpoint) checkpointRemoval.enqueue([checkpoint]);
+    if (row === undefined) throw beingEnded(begun.id);
     if (running === undefined) throw new Fault(500, `sandbox "${begun.id}" left "resuming" while it was resumed`);
-    return this.#recorded(running, checkpoint, options);
+    return this.#recorded(running, options);
   }
 
-  async #recorded(running: Sandbox, checkpoint: string, options: ResumeOptions): Promise<Sandbox> {
-    const { reachability, listener, log, checkpointRemoval } = this.#core;
+  async #recorded(running: Sandbox, options: ResumeOptions): Promise<Sandbox> {
+    const { reachability, listener, log } = this.#core;
     if (running.state === "killing") {
       this.#core.endSoon(running, "killed");
       throw beingEnded(running.id);
     }
     log.write({ level: "info", event: "sandbox resumed", sandbox: running.id, memory: options.memory });
     listener.tell("resumed", running, options.note);
-    checkpointRemoval.enqueue([checkpoint]);
     await this.#core.backInRunning(running);
     if (!reachability.isUp(running.id)) throw beingEnded(running.id);
     return running;

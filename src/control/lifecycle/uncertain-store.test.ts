@@ -216,6 +216,95 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect([(await f.call("GET", "/sandboxes")).body, f.host.running]).toEqual([[], []]);
     });
 
+    // Seen to fail: it was told twice that it was killed.
+    test("what is found killed before its killer hears of it is told once", async () => {
+      await using f = await opened();
+      const id = await f.create();
+      const { killRunning } = f.store.sandboxes;
+      f.store.sandboxes.killRunning = () => Promise.reject(new Error("the connection is lost"));
+      expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(500);
+      const [made, heard, destroyed] = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
+      f.store.sandboxes.killRunning = async (run) => {
+        const killed = await killRunning(run);
+        made?.resolve();
+        await heard?.promise;
+        return killed;
+      };
+      f.host.beforeDestroy = async () => destroyed?.promise;
+      const killing = f.call("DELETE", `/sandboxes/${id}`);
+      await made?.promise;
+      await f.clock.advance(EXPIRY_RETRY_MS, async () => undefined);
+      await f.until(() => f.host.destroyed.length > 0);
+      heard?.resolve();
+      await f.untilIdle();
+      destroyed?.resolve();
+      expect((await killing).status).toBe(204);
+      await f.control.settled();
+      expect(f.eventsOf(id)).toEqual(["created", "killed"]);
+    });
+
+    // Seen to fail: the checkpoint that it was resumed from stayed until the next start.
+    test.each([true, false])("a resume of what somebody ends meanwhile, wholly: %p", async (isGone) => {
+      await using f = await opened();
+      const id = await f.create();
+      await f.call("POST", `/sandboxes/${id}/pause`);
+      loseAnswer(f, "finishResume");
+      const destroyed = Promise.withResolvers<void>();
+      if (!isGone) f.host.beforeDestroy = () => destroyed.promise;
+      const resuming = f.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 });
+      await f.until(async () => (await f.store.sandboxes.byId(id))?.state === "running");
+      const killing = f.call("DELETE", `/sandboxes/${id}`);
+      if (isGone) await killing;
+      else await f.until(() => f.host.destroyed.length > 0);
+      expect((await done(f, resuming)).status).toBe(409);
+      destroyed.resolve();
+      expect((await killing).status).toBe(204);
+      await f.control.settled();
+      expect([f.host.checkpoints, f.eventsOf(id)]).toEqual([[], ["created", "paused", "killed"]]);
+    });
+
+    // Seen to fail: the pause that had begun since was given up, and the sandbox lost.
+    test("a pause that fails as the end of the timeout comes", async () => {
+      await using f = await opened();
+      const id = await f.create({ timeout: 1, autoPause: true });
+      await f.advance(900);
+      f.host.beforePause = cannot;
+      loseAnswer(f, "abandonPause");
+      const pausing = f.call("POST", `/sandboxes/${id}/pause`);
+      await f.until(async () => (await f.store.sandboxes.byId(id))?.state === "running" && f.clock.timers > 1);
+      const { begun, finish } = f.hold("beforePause");
+      await f.clock.advance(100, () => f.untilIdle());
+      await begun;
+      await done(f, pausing);
+      finish();
+      await done(f, f.control.settled());
+      expect((await f.store.sandboxes.byId(id))?.state).toBe("paused");
+    });
+
+    // Seen to fail: the one that was being paused was paused once more at the same time, and lost.
+    test("ends of timeouts of which some were heard", async () => {
+      await using f = await opened();
+      const [first, second] = [await f.create({ timeout: 1, autoPause: true }), await f.create({ autoPause: true })];
+      const [begun, held] = [new Set<string>(), Promise.withResolvers<void>()];
+      f.host.beforePause = (id) => {
+        begun.add(id);
+        return held.promise;
+      };
+      await f.clock.advance(1_000, async () => undefined);
+      await f.until(() => begun.has(first));
+      loseAnswer(f, "takeDue");
+      await f.call("POST", `/sandboxes/${second}/timeout`, { timeout: 0 });
+      await f.clock.advance(0, async () => undefined);
+      await f.until(() => f.logLines.some((line) => line.includes("expiry could not reach the store")));
+      await f.clock.advance(EXPIRY_RETRY_MS, async () => undefined);
+      await f.until(() => begun.has(second));
+      await f.untilIdle();
+      held.resolve();
+      await done(f, f.control.settled());
+      expect(f.host.collisions).toEqual([]);
+      for (const id of [first, second]) expect((await f.store.sandboxes.byId(id))?.state).toBe("paused");
+    });
+
     // Seen to fail: the one ran on, the other was neither paused nor could it be resumed, until the next start.
     test("ends of timeouts", async () => {
       await using f = await opened();
