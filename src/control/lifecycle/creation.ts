@@ -181,7 +181,7 @@ async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): P
         // A running sandbox does not survive a crash of the machine. Whatever has to, as a pause, takes this row along.
         return sandbox;
       }, "server");
-    await core.begin(sandbox.id, add, (row) => core.lost(row, "it was destroyed, for the store has failed"));
+    await core.begin(sandbox.id, add, () => core.lost(sandbox, "it was destroyed, for the store has failed"));
   } catch (error) {
     reachability.end(sandbox.id);
     await host.destroy(sandbox.id).catch((second: unknown) => {

@@ -126,7 +126,7 @@ export class Pausing {
   async #done(sandbox: Sandbox, note: string | undefined): Promise<boolean> {
     const { store, reachability, changes, listener, log } = this.#core;
     const paused = await this.#core.untilChanged("a pause", sandbox, store.sandboxes.finishPause);
-    if (paused === undefined) throw new Fault(500, `sandbox "${sandbox.id}" left "pausing" while it was paused`);
+    if (paused === undefined) return this.#wasPaused(sandbox);
     if (paused.state === "killing") {
       this.#core.endSoon(paused, "killed");
       return false;
@@ -136,5 +136,12 @@ export class Pausing {
     log.write({ level: "info", event: "sandbox paused", sandbox: paused.id, memory: paused.checkpointMemory });
     listener.tell("paused", paused, note);
     return true;
+  }
+
+  /** After a failure of the store somebody may have resumed it since, or ended it. As `#done`. */
+  async #wasPaused({ id, executionId }: Sandbox): Promise<boolean> {
+    const row = await this.#core.untilRecorded("a pause", () => this.#core.store.sandboxes.byId(id));
+    if (row?.executionId === executionId) throw new Fault(500, `sandbox "${id}" left "pausing" while it was paused`);
+    return row !== undefined;
   }
 }

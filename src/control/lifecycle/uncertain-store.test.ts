@@ -105,6 +105,20 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(f.eventsOf(id)).toEqual(["created", isKilled ? "killed" : "paused"]);
     });
 
+    // Seen to fail: 500.
+    test.each(["resumes", "kills"])("a pause of what somebody %s meanwhile", async (what) => {
+      await using f = await opened();
+      const id = await f.create();
+      loseAnswer(f, "finishPause");
+      const pausing = f.call("POST", `/sandboxes/${id}/pause`);
+      await f.until(async () => (await f.store.sandboxes.byId(id))?.state === "paused");
+      const isKilled = what === "kills";
+      if (isKilled) await f.call("DELETE", `/sandboxes/${id}`);
+      else await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 60 });
+      expect((await done(f, pausing)).status).toBe(isKilled ? 404 : 204);
+      expect(f.find(id)?.isOpen).toBe(isKilled ? undefined : true);
+    });
+
     // Seen to fail: nobody could reach it any more, nor pause it, until the next start.
     test("a pause that fails", async () => {
       await using f = await opened();
