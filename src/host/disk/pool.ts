@@ -77,15 +77,24 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
     await run([...WITH_MOUNTS_THAT_STAY, "mkfs.btrfs", "--quiet", "--force", "--metadata", "single", unfinished]);
     await rename(unfinished, file);
   }
-  const options = "discard=async";
-  const device = deviceOf(file);
-  if (device !== undefined) {
+  const job = { target, type: "btrfs", options: "discard=async" } as const;
+  const deadline = performance.now() + POOL_RELEASE_MS;
+  for (;;) {
+    const device = deviceOf(file);
+    if (device === undefined) return void (await mounts.do({ kind: "loop", image: file, ...job }));
     // Still in use by sandboxes whose server lost its mount namespace: a second device on the same file would tear it
     // apart.
-    await mounts.do({ kind: "device", device, target, type: "btrfs", options });
-    return;
+    const failure = await mounts.do({ kind: "device", device, ...job }).then(
+      () => undefined,
+      (cause: unknown) => ({ cause }),
+    );
+    // Unless they have just let it go: then there is nothing on it, or what is another's by now.
+    if (deviceOf(file) === device) {
+      if (failure === undefined) return;
+      if (performance.now() > deadline) throw failure.cause;
+    } else if (failure === undefined) await mounts.do({ kind: "detach", target });
+    await Bun.sleep(POOL_LOOK_EVERY_MS);
   }
-  await mounts.do({ kind: "loop", image: file, target, type: "btrfs", options });
 }
 
 /** After an error the kernel lets a filesystem be read only, until it is mounted anew. */
