@@ -1,17 +1,7 @@
 import { expect, test } from "bun:test";
-import { BOUNDS } from "./bounds.ts";
+import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
 import { Flow } from "./flow.ts";
 import { Peer } from "./peer.ts";
-import { type Commons, Sandbox } from "./sandbox.ts";
-
-const SHARE_BYTES = 1000;
-
-const commons: Commons = {
-  bounds: BOUNDS,
-  nameServer: { address: "127.0.0.1", port: 53 },
-  isClosed: () => false,
-  shareBytes: () => SHARE_BYTES,
-};
 
 /** A connection of which only is known whether it is read from. */
 class Played {
@@ -35,7 +25,7 @@ class Played {
 }
 
 test("when what waited at one end makes its sandbox full again, the other end is not read from either", () => {
-  const sandbox = new Sandbox(commons, { allowRanges: [], allowNames: [], denyRanges: [], proxy: null });
+  const sandbox = smallSandbox();
   const [client, upstream] = [new Played(), new Played()];
   const flow = new Flow(sandbox, client.socket, () => undefined);
   flow.upstream = new Peer(upstream.socket, flow);

@@ -1,15 +1,6 @@
 import { expect, test } from "bun:test";
-import { BOUNDS } from "./bounds.ts";
-import { type Carried, type Commons, Sandbox } from "./sandbox.ts";
-
-const SHARE_BYTES = 1000;
-
-const commons: Commons = {
-  bounds: BOUNDS,
-  nameServer: { address: "127.0.0.1", port: 53 },
-  isClosed: () => false,
-  shareBytes: () => SHARE_BYTES,
-};
+import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
+import type { Carried } from "./sandbox.ts";
 
 /** A connection of it; `onGoOn` is what comes of it when it is read from again. */
 class Played implements Carried {
@@ -38,7 +29,7 @@ class Played implements Carried {
 }
 
 test("one that is full again as soon as the first of its connections goes on is not read from by the others", () => {
-  const sandbox = new Sandbox(commons, { allowRanges: [], allowNames: [], denyRanges: [], proxy: null });
+  const sandbox = smallSandbox();
   let isGreedy = true;
   const first = new Played(() => {
     if (isGreedy) sandbox.held(SHARE_BYTES);
