@@ -99,6 +99,8 @@ export const WATCHERS_BUFFERS_MAX_BYTES = 64 * 1024 * 1024;
 /** Counted for each event, and for its entry, besides their texts. */
 export const WATCHER_EVENT_OVERHEAD_BYTES = 256;
 export const WATCHER_ENTRY_OVERHEAD_BYTES = 1024;
+/** How long `GetWatcherEvents` waits for events that the kernel has queued and the daemon has not read yet. */
+export const WATCHER_CATCH_UP_MS = 2_000;
 /** Events on their way from a watcher's buffer to its stream. */
 export const WATCHER_TAKE_EVENTS = 64;
 /** What a name of an extended attribute leaves for a key behind `user.e2b.`. */

@@ -97,17 +97,12 @@ export class StreamedWatch implements AsyncDisposable {
   }
 }
 
-/** Polls until everything was told that has happened until now. */
-export async function pollEvents(guest: RunningGuest, watcherId: string, folder: string): Promise<ToldEvent[]> {
-  const told: ToldEvent[] = [];
-  mark(folder);
-  rmSync(`${folder}/${MARK}`);
-  while (!told.some(({ name, type }) => name === MARK && type === "EVENT_TYPE_REMOVE")) {
-    const answer = await guest.call("filesystem.Filesystem/GetWatcherEvents", { watcherId });
-    if (answer.status !== 200) throw new Error(`polling answered ${answer.status}: ${await answer.text()}`);
-    told.push(...(((await answer.json()) as { events?: ToldEvent[] }).events ?? []));
-  }
-  return told.filter(({ name }) => name !== MARK);
+/** Everything that has happened until now. */
+export async function pollEvents(guest: RunningGuest, watcherId: string): Promise<ToldEvent[]> {
+  const answer = await guest.call("filesystem.Filesystem/GetWatcherEvents", { watcherId });
+  if (answer.status !== 200) throw new Error(`polling answered ${answer.status}: ${await answer.text()}`);
+  const { events = [] } = (await answer.json()) as { events?: ToldEvent[] };
+  return events.filter(({ name }) => name !== MARK);
 }
 
 export async function createWatcher(guest: RunningGuest, request: WatchRequest): Promise<string> {

@@ -60,7 +60,9 @@ export function watchCalls(
       return { watcherId: await watchers.openPolled(path, optionsOf(request, context), context.signal) };
     },
 
-    getWatcherEvents(request, context) {
+    async getWatcherEvents(request, context) {
+      // The kernel queues an event before the system call that caused it returns; the daemon reads the queue later.
+      await watchers.polled(request.watcherId).catchUp();
       const events = takeAll(watchers, request.watcherId);
       return { events: knowsEntries(context) ? events : events.map(({ name, type }) => ({ name, type })) };
     },

@@ -4,7 +4,7 @@
  */
 import { stat } from "node:fs/promises";
 import { Fault } from "../../../contract/fault.ts";
-import { LIST_STAT_PARALLEL } from "../../limits.ts";
+import { LIST_STAT_PARALLEL, WATCHER_CATCH_UP_MS } from "../../limits.ts";
 import { logError } from "../../system/log.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse, systemCode } from "../../system/rpc-fault.ts";
@@ -14,7 +14,7 @@ import type { Accounts } from "../../users/accounts.ts";
 import type { EventBuffer } from "./event-buffer.ts";
 import { leavesEntry } from "./event-kinds.ts";
 import { EventTranslator, type Notice } from "./event-translator.ts";
-import { Inotify } from "./inotify.ts";
+import { IN, Inotify } from "./inotify.ts";
 import { mountsLeftOut, refuseNetworkMount } from "./mounts.ts";
 import { Surveyor } from "./surveyor.ts";
 import { WatchedTree } from "./watched-tree.ts";
@@ -30,7 +30,10 @@ export class Watch {
   readonly #base: string;
   readonly #inotify: Inotify;
   readonly #accounts: Accounts | undefined;
+  /** Callers of `catchUp`, by the number of their mark in the kernel's queue. */
+  readonly #catchingUp = new Map<number, () => void>();
   #closed = false;
+  #ended = false;
 
   private constructor(base: string, inotify: Inotify, events: EventBuffer, accounts: Accounts | undefined) {
     this.#base = base;
@@ -65,10 +68,45 @@ export class Watch {
     }
   }
 
+  /**
+   * Settles when `events` holds everything that happened before this call, or when the watch has ended, at the latest
+   * after `withinMs`.
+   */
+  async catchUp(withinMs = WATCHER_CATCH_UP_MS): Promise<void> {
+    const mark = this.#mark();
+    if (mark === undefined) return;
+    const reached = Promise.withResolvers<void>();
+    const timer = setTimeout(reached.resolve, withinMs);
+    this.#catchingUp.set(mark, reached.resolve);
+    try {
+      await reached.promise;
+    } finally {
+      clearTimeout(timer);
+      this.#catchingUp.delete(mark);
+    }
+  }
+
   /** Lets go of everything in the kernel. Safe to call more than once. */
   async close(): Promise<void> {
     this.#closed = true;
     this.events.close();
+    await this.#end();
+  }
+
+  /** Undefined when the watch has ended, or when the kernel has no room for another mark. */
+  #mark(): number | undefined {
+    if (this.#ended) return undefined;
+    try {
+      return this.#inotify.fence();
+    } catch (thrown) {
+      logError("the queue of a watcher could not be marked", thrown);
+      return undefined;
+    }
+  }
+
+  async #end(): Promise<void> {
+    this.#ended = true;
+    for (const reached of this.#catchingUp.values()) reached();
     await this.#inotify.close();
   }
 
@@ -81,11 +119,12 @@ export class Watch {
         } finally {
           await this.#deliver(notices);
         }
+        for (const { wd, mask } of batch) if ((mask & IN.IGNORED) !== 0) this.#catchingUp.get(wd)?.();
       }
     } catch (thrown) {
       if (this.#closed) return;
       this.events.fail(Fault.from(foreseen(thrown, this.#base)));
-      await this.#inotify.close();
+      await this.#end();
     }
   }
 
