@@ -1,6 +1,6 @@
 /** The official JavaScript SDK, unmodified, against a real daemon. */
 import { describe, expect, test } from "bun:test";
-import { CommandExitError, Sandbox } from "e2b";
+import { AuthenticationError, CommandExitError, Sandbox } from "e2b";
 import { guestOfFile } from "./testing/guest-of-file.ts";
 
 const guest = await guestOfFile();
@@ -25,6 +25,25 @@ describe("commands", () => {
     const sleeper = await sandbox.commands.run("sleep 30", { background: true });
     expect([await sleeper.kill(), await sandbox.commands.kill(4_000_000)]).toEqual([true, false]);
     expect(await sleeper.wait().catch((thrown: unknown) => thrown)).toMatchObject({ exitCode: -1 });
+  });
+
+  test("of an unknown user are refused, like files and terminals", async () => {
+    const user = "ghost";
+    const refused = [
+      () => sandbox.commands.run("true", { user }),
+      () => sandbox.commands.run("true", { user, background: true }),
+      () => sandbox.pty.create({ user, cols: 80, rows: 24, onData: () => undefined }),
+      () => sandbox.files.list("/", { user }),
+      () => sandbox.files.makeDir("/tmp/ghost", { user }),
+      () => sandbox.files.watchDir("/tmp", () => undefined, { user }),
+      () => sandbox.files.read("/etc/passwd", { user }),
+      () => sandbox.files.write("/tmp/ghost", "", { user }),
+    ];
+    for (const call of refused) {
+      const error = await call().catch((thrown: unknown) => thrown);
+      expect([String(call), error]).toEqual([String(call), expect.any(AuthenticationError)]);
+      expect(error).toMatchObject({ message: expect.stringContaining("invalid username: 'ghost'") });
+    }
   });
 
   test("time out", async () => {

@@ -4,6 +4,7 @@ import { boundedMessage, quote } from "./quote.ts";
 
 test("a short text is quoted as a whole", () => {
   expect(quote('a "b"\n')).toBe('"a \\"b\\"\\n"');
+  expect(quote("a", "'")).toBe("'a'");
   expect(quote("x".repeat(QUOTED_MAX_CHARS))).toBe(`"${"x".repeat(QUOTED_MAX_CHARS)}"`);
 });
 

@@ -5,9 +5,10 @@
 import { MESSAGE_MAX_CHARS, QUOTED_MAX_CHARS } from "../limits.ts";
 
 /** In quotation marks, with its first characters only and its length when it is long. */
-export function quote(text: string): string {
-  if (text.length <= QUOTED_MAX_CHARS) return JSON.stringify(text);
-  return `${JSON.stringify(firstOf(text, QUOTED_MAX_CHARS))}… (${text.length} characters)`;
+export function quote(text: string, mark: `"` | "'" = '"'): string {
+  const escaped = JSON.stringify(firstOf(text, QUOTED_MAX_CHARS)).slice(1, -1);
+  const quoted = `${mark}${escaped}${mark}`;
+  return text.length <= QUOTED_MAX_CHARS ? quoted : `${quoted}… (${text.length} characters)`;
 }
 
 /** For messages that others wrote and that may repeat anything: libraries quote what they cannot read as a whole. */
@@ -18,5 +19,5 @@ export function boundedMessage(message: string): string {
 
 /** Never the first half alone of a character that takes two places in a string. */
 function firstOf(text: string, chars: number): string {
-  return text.slice(0, chars).replace(/[\ud800-\udbff]$/, "");
+  return text.length <= chars ? text : text.slice(0, chars).replace(/[\ud800-\udbff]$/, "");
 }

@@ -46,7 +46,8 @@ export function basicUserName(headers: Headers): string | undefined {
 export function demandUser(accounts: Accounts, name: string): Account {
   const account = accounts.find(name);
   if (account === undefined) {
-    throw refuse("unauthenticated", `there is no user ${quote(name)} in this sandbox`);
+    // Clients compare with this text, which is the original's.
+    throw refuse("unauthenticated", `invalid username: ${quote(name, "'")}`);
   }
   return account;
 }
