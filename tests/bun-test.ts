@@ -4,7 +4,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { TIMED_MARK } from "../src/work/testing/timed.ts";
 import { PROJECT } from "./house/source-files.ts";
-import { LONGEST_SECONDS } from "./lanes.ts";
+import { expectedMs, recordMs } from "./timings.ts";
 
 /** Several times what the longest of those without a time of their own takes on a busy machine. */
 const TEST_MS = 120_000;
@@ -89,11 +89,13 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
     const exitCode = await child.exited;
     const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}s?$`, "m").exec(report)?.[1] ?? 0);
     const failed = count("fail") + count("error");
+    const fileMs = readTimings(timings);
+    if (way.parallel === true) recordMs(fileMs);
     return {
       passed: count("pass"),
       failed: exitCode === 0 ? failed : Math.max(failed, 1),
       failures: reader.failures,
-      fileMs: readTimings(timings),
+      fileMs,
     };
   } finally {
     rmSync(home, { recursive: true, force: true });
@@ -150,11 +152,6 @@ function commandOfNobody(home: string): string[] {
   if (mayRead.exitCode !== 0) return [];
   chownSync(home, NOBODY, NOBODY);
   return drop;
-}
-
-/** Of each file, for `bun test` takes one of which it knows nothing for the longest. */
-function expectedMs(files: readonly string[]): Record<string, number> {
-  return Object.fromEntries(files.map((file) => [file, (LONGEST_SECONDS[file] ?? 1) * 1000]));
 }
 
 function readTimings(path: string): Record<string, number> {

@@ -20,58 +20,6 @@ import { importsOf, PROJECT, readText } from "./house/source-files.ts";
 export const LANES = ["check", "root", "sandboxes", "machine", "performance"] as const;
 export type Lane = (typeof LANES)[number];
 
-/**
- * Where files run side by side, those that take longest are begun first: one that is begun last runs on alone. About
- * how many seconds each takes; all others take less than any of these.
- */
-export const LONGEST_SECONDS: Readonly<Record<string, number>> = {
-  "src/cli/slow-clients.test.ts": 22,
-  "src/control/chronicle/events.test.ts": 20,
-  "src/control/lifecycle/storm.test.ts": 20,
-  "src/edge/silence.test.ts": 15,
-  "src/guest/filesystem/watching/watching-limits.root.test.ts": 25,
-  "src/guest/filesystem/watching/watching-races.test.ts": 10,
-  "src/guest/process/output-bytes.root.test.ts": 10,
-  "src/host/setup/template-images.root.test.ts": 10,
-  "src/interpreter/context.test.ts": 13,
-  "src/mcp/server-trouble.test.ts": 7,
-  "src/store/builds.test.ts": 10,
-  "src/store/store.test.ts": 10,
-  "tests/functional/cli/cli.test.ts": 30,
-  "tests/functional/cli/trace.test.ts": 20,
-  "tests/functional/examples/browser-task.test.ts": 20,
-  "tests/functional/examples/interpreter.test.ts": 30,
-  "tests/functional/desktop/desktop-pause.test.ts": 20,
-  "tests/functional/desktop/desktop.test.ts": 20,
-  "tests/functional/desktop/offered-session.test.ts": 15,
-  "tests/functional/desktop/stream.test.ts": 25,
-  "tests/functional/host/build.test.ts": 12,
-  "tests/functional/host/fetch-image.test.ts": 32,
-  "tests/functional/host/start-command.test.ts": 18,
-  "tests/functional/interpreter/clones.test.ts": 40,
-  "tests/functional/mcp/mcp-command.test.ts": 20,
-  "tests/functional/mcp/mcp-gateway.test.ts": 14,
-  "tests/functional/interpreter/contexts.test.ts": 40,
-  "tests/functional/interpreter/copies.test.ts": 20,
-  "tests/functional/pause/pause-and-wake.test.ts": 15,
-  "tests/functional/pause/pause-trouble.test.ts": 33,
-  "tests/functional/pause/pause.test.ts": 12,
-  "tests/functional/restart/adoption.test.ts": 18,
-  "tests/functional/sandboxes/domain-mode.test.ts": 25,
-  "tests/functional/sandboxes/events.test.ts": 28,
-  "tests/functional/sandboxes/impatient-clients.test.ts": 16,
-  "tests/functional/sandboxes/inside.test.ts": 15,
-  "tests/functional/sandboxes/logs.test.ts": 16,
-  "tests/functional/sandboxes/sdk-on-node.test.ts": 15,
-  "tests/functional/templates/registry-images.test.ts": 12,
-  "tests/functional/templates/templates-docs.test.ts": 15,
-  "tests/functional/walls/runsc-network.test.ts": 30,
-  "tests/security/egress/addresses.test.ts": 14,
-  "tests/security/egress/rules.test.ts": 14,
-  "tests/security/egress/tightening.test.ts": 23,
-  "tests/workloads/workloads.test.ts": 98,
-};
-
 /** Options of `bun test` whose value may be an argument of its own. */
 const WITH_VALUE: ReadonlySet<string> = new Set([
   "-t",

@@ -1,16 +1,10 @@
 import { describe, expect, test } from "bun:test";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FailureReader, hasPassed } from "../bun-test.ts";
-import {
-  filesOfLane,
-  filesWithTimedTests,
-  isSideBySide,
-  LANES,
-  LONGEST_SECONDS,
-  laneOf,
-  selectOfLane,
-  selectTests,
-} from "../lanes.ts";
+import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, laneOf, selectOfLane, selectTests } from "../lanes.ts";
+import { expectedMs, recordMs } from "../timings.ts";
 import { PROJECT } from "./source-files.ts";
 
 const ALL = [
@@ -61,10 +55,17 @@ test("files that run side by side have data folders of their own, also by the sa
   expect(new Set(folders).size).toBe(2);
 });
 
-test("those that are begun first are there, and run side by side with others", () => {
-  const first = Object.keys(LONGEST_SECONDS);
-  expect(selectTests([]).files).toEqual(expect.arrayContaining(first));
-  expect(first.filter((path) => !isSideBySide(laneOf(path)))).toEqual([]);
+test("files that took longest in the last run on this machine are expected to take longest again", () => {
+  const record = join(mkdtempSync(join(tmpdir(), "sandlot-timings-")), "folder/timings.json");
+  expect(expectedMs(["a", "b"], record)).toEqual({ a: 5000, b: 5000 });
+  recordMs({ a: 30_000 }, record);
+  recordMs({ b: 10 }, record);
+  expect(expectedMs(["a", "b", "new"], record)).toEqual({ a: 30_000, b: 10, new: 5000 });
+  writeFileSync(record, "{ half a rec");
+  expect(expectedMs(["a"], record)).toEqual({ a: 5000 });
+});
+
+test("all lanes but those that look at the whole machine or hold a bound of time run files side by side", () => {
   expect(LANES.filter(isSideBySide)).toEqual(["check", "root", "sandboxes"]);
 });
 
