@@ -4,7 +4,7 @@ import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Tables } from "../../store/store.ts";
 import type { Template } from "../../store/templates.ts";
-import { findOwnById, parseOwnName, refuseKnownId } from "../templates/own-template.ts";
+import { findOwnById, parseOwnName } from "../templates/own-template.ts";
 import { DEFAULT_TAG, parseTag, parseTemplateReference } from "../templates/template-reference.ts";
 
 export interface BuildRequestOf {
@@ -79,7 +79,6 @@ async function templateFor(
   if (request.templateId !== undefined) return renamed(tables, team, request.templateId, alias);
   const known = alias === undefined ? undefined : await tables.templates.byAlias(team.slug, alias);
   if (known !== undefined) return known;
-  if (alias !== undefined) await refuseKnownId(tables, team, alias);
   const template: Template = {
     id: fresh.templateId,
     teamId: team.id,
@@ -105,7 +104,6 @@ async function renamed(tables: Tables, team: Team, id: string, alias: string | u
   const owner = await tables.templates.byAlias(team.slug, alias);
   if (owner?.id === id) return template;
   if (owner !== undefined) throw new Fault(403, `the alias "${alias}" is that of another template, "${owner.id}"`);
-  await refuseKnownId(tables, team, alias);
   await tables.templates.removeAliases(team.slug, id);
   await name(tables, team, alias, id);
   return template;

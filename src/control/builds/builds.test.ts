@@ -56,7 +56,7 @@ describe("a build that was asked for", () => {
     [{ name: "web", memoryMB: 127 }, 400, "memoryMB must be at least 128"],
     [{ name: "web", minFreeDiskMb: 10_241 }, 400, "minFreeDiskMb must be at most 10240"],
     [{ name: "web", teamID: "other" }, 400, "teamID is not the team of the API key"],
-    [{ name: baseTemplate.id }, 409, "is the id of a template"],
+    [{ name: baseTemplate.id }, 400, "form of a template id"],
   ])("%j is refused with %i", async (body, status, message) => {
     const reply = await f.call("POST", "/v3/templates", body);
     expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining(message)]);

@@ -1,6 +1,7 @@
 /** Who tries ids of templates does not learn which of them other teams have. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import type { Template } from "../../store/templates.ts";
+import { createAccessToken } from "../access/keys.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
 const ABSENT = "absent00000000000000";
@@ -45,16 +46,32 @@ test("DELETE of a common name of another team is 403 when it is public, else as 
   expect(statuses).toEqual([403, 404]);
 });
 
-test("a snapshot may be named as an id of another team, as any other; each team means its own by it", async () => {
-  const refused = await f.call("POST", `/sandboxes/${sandboxId}/snapshots`, { name: theirs.id });
-  expect([refused.status, refused.body.message]).toEqual([409, expect.stringContaining("id of a template")]);
+test("no call takes a name with the form of a template id, whether or not there is such a template", async () => {
   const { sandboxID } = (await f.call("POST", "/sandboxes", { templateID: "base" }, stranger)).body;
-  for (const name of [theirs.id, ABSENT]) {
-    const { status, body } = await f.call("POST", `/sandboxes/${sandboxID}/snapshots`, { name }, stranger);
-    expect([status, body.snapshotID]).toEqual([201, `strangers/${name}:default`]);
+  const own = (await f.call("POST", "/v3/templates", { name: "own" }, stranger)).body.templateID;
+  const { secret } = await createAccessToken(f, { userId: f.firstRun.userId, name: "t" });
+  const bearer = { Authorization: `Bearer ${secret}` };
+  const dockerfile = "FROM debian:13";
+  for (const id of [theirs.id, ABSENT]) {
+    for (const name of [id, id.toUpperCase(), `${id}:v1`, `strangers/${id}`, ` strangers/${id}:v1 `]) {
+      const replies = await Promise.all([
+        f.call("POST", `/sandboxes/${sandboxID}/snapshots`, { name }, stranger),
+        f.call("POST", "/v3/templates", { name }, stranger),
+        f.call("POST", "/v3/templates", { alias: name, tags: ["v2"] }, stranger),
+        f.call("POST", "/v2/templates", { alias: name }, stranger),
+      ]);
+      for (const { status, body } of replies) {
+        expect([status, body.message]).toEqual([400, expect.stringContaining(`"${id}" has the form of a template id`)]);
+      }
+    }
+    for (const path of ["/templates", `/templates/${theirs.id}`]) {
+      const { status, body } = await f.call("POST", path, { alias: id, dockerfile }, bearer);
+      expect([path, status, body.message]).toEqual([path, 400, expect.stringContaining("form of a template id")]);
+    }
   }
-  const templateOf = async (headers?: Record<string, string>) =>
-    (await f.call("POST", "/sandboxes", { templateID: theirs.id }, headers)).body.templateID;
-  expect(await templateOf()).toBe(theirs.id);
-  expect(await templateOf(stranger)).not.toBe(theirs.id);
+  const names = (await f.call("GET", "/templates", undefined, stranger)).body as unknown as { templateID: string }[];
+  expect(names.map(({ templateID }) => templateID)).toEqual([own]);
+  for (const name of [ABSENT.slice(1), `${ABSENT}0`, `a-${ABSENT}`.slice(0, 20)]) {
+    expect((await f.call("POST", "/v3/templates", { name }, stranger)).status).toBe(202);
+  }
 });

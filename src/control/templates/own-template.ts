@@ -6,7 +6,13 @@ import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Tables } from "../../store/store.ts";
 import type { Template } from "../../store/templates.ts";
-import { DEFAULT_TAG, parseTag, parseTemplateReference, type TemplateReference } from "./template-reference.ts";
+import {
+  DEFAULT_TAG,
+  isLikeTemplateId,
+  parseTag,
+  parseTemplateReference,
+  type TemplateReference,
+} from "./template-reference.ts";
 
 /** A name of the team's own namespace, with the tag that it is asked for under. */
 export interface OwnName {
@@ -48,21 +54,20 @@ export async function findOwnById(tables: Tables, team: Team, id: string): Promi
   return template;
 }
 
-/** As the team names something new. */
+/**
+ * As the team names a template or a snapshot. A name with the form of a template id is refused, whether or not there is
+ * such a template: the answer tells nothing about templates of other teams.
+ */
 export function parseOwnName(team: Team, written: string): OwnName {
   const { namespace, name, tag = DEFAULT_TAG } = parseTemplateReference(written);
   refuseForeign(team, namespace);
+  if (isLikeTemplateId(name)) {
+    throw new Fault(
+      400,
+      `the name "${name}" has the form of a template id (20 characters of a-z and 0-9); choose another, for example with a "-" in it`,
+    );
+  }
   return { alias: name, tag: parseTag(tag) };
-}
-
-/**
- * A name is refused when it is the id of a template that the team can see. Of one that it cannot see a refusal would
- * tell that it exists; so that is a name like any other.
- */
-export async function refuseKnownId(tables: Tables, team: Team, alias: string): Promise<void> {
-  const named = await tables.templates.everById(alias);
-  if (named === undefined || (!named.public && named.teamId !== team.id)) return;
-  throw new Fault(409, `"${alias}" is the id of a template; choose another name`);
 }
 
 async function find(tables: Tables, team: Team, reference: TemplateReference, written: string): Promise<Template> {

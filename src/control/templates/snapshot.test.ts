@@ -67,7 +67,7 @@ describe("a snapshot", () => {
     [{ name: "" }, 400],
     [{ name: "x".repeat(129) }, 400],
     [{ name: "mine:5a4d1075-ba5e-4000-8000-000000000001" }, 400],
-    [{ name: "basetemplate00000000" }, 409],
+    [{ name: "basetemplate00000000" }, 400],
     [{ memory: 1 }, 400],
     [undefined, 400],
   ])("%j is refused with %p, and the sandbox is not stopped for it", async (body, status) => {

@@ -13,7 +13,7 @@ import type { Callers } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
 import { SNAPSHOTS_PER_TEAM_MAX } from "../limits.ts";
 import { demandVolumes } from "../volumes/volume-mounts.ts";
-import { type OwnName, parseOwnName, refuseKnownId } from "./own-template.ts";
+import { type OwnName, parseOwnName } from "./own-template.ts";
 import { kindOfSandbox } from "./template-look-up.ts";
 import { DEFAULT_TAG } from "./template-reference.ts";
 
@@ -47,9 +47,8 @@ export async function makeSnapshot(
   request: { name: string | undefined; memory: boolean },
 ): Promise<Snapshot> {
   const name = request.name === undefined ? undefined : parseOwnName(team, request.name);
-  if (name !== undefined) await refuseKnownId(store, team, name.alias);
   // Before anything stands still. One with a name may take the place of another.
-  else await demandRoom(store, team, SNAPSHOTS_PER_TEAM_MAX - 1);
+  if (name === undefined) await demandRoom(store, team, SNAPSHOTS_PER_TEAM_MAX - 1);
   return lifecycle.snapshot(team, sandboxId, request.memory, async (sandbox, checkpoint) => {
     const made = await record(store, team, sandbox, {
       name,

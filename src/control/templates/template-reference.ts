@@ -14,6 +14,7 @@ export const DEFAULT_TAG = "default";
 
 const BUILD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const TAG = /^[a-z0-9_.-]+$/;
+const TEMPLATE_ID = /^[a-z0-9]{20}$/;
 
 const WRITTEN = /^(?:([a-z0-9_-]+)\/)?([a-z0-9_-]+)(?::([a-z0-9_.-]+))?$/;
 
@@ -28,6 +29,11 @@ export function parseTemplateReference(written: string): TemplateReference {
     );
   }
   return { namespace: match[1], name: match[2], tag: match[3] };
+}
+
+/** A template with such a name would be started in the place of the template that has this id. */
+export function isLikeTemplateId(name: string): boolean {
+  return TEMPLATE_ID.test(name);
 }
 
 /** A tag as it may be given to a build; what has the form of a build's id means that build. */

@@ -6,6 +6,7 @@ import type { Store, Tables } from "../../store/store.ts";
 import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
 import type { Clock } from "../../work/clock.ts";
 import { findOwn, refuseBlocked } from "./own-template.ts";
+import { isLikeTemplateId } from "./template-reference.ts";
 
 interface VisibilityChange {
   /** Undefined: as it is. */
@@ -14,7 +15,6 @@ interface VisibilityChange {
   claimsNames: boolean;
 }
 
-const LIKE_AN_ID = /^[a-z0-9]{20}$/;
 /** Clients ask for these by themselves: who held one would get the code and secrets of all teams. */
 const NAMES_OF_CLIENTS: ReadonlySet<string> = new Set(["base", "code-interpreter-v1", "desktop", "mcp-gateway"]);
 
@@ -56,8 +56,8 @@ function withVolumes(written: string): Fault {
 async function claimNames(tables: Tables, template: Template): Promise<void> {
   // In one order for all, so that two who claim the same names never wait for each other.
   for (const alias of (await tables.templates.aliasesOf(template.id)).sort()) {
-    // Whoever starts a template by its id must not get another one that took the id for a name.
-    if (LIKE_AN_ID.test(alias)) {
+    // No template gets such a name any more; one of an earlier version may have it.
+    if (isLikeTemplateId(alias)) {
       throw new Fault(409, `"${alias}" has the form of a template's id, and is no name for all teams; choose another`);
     }
     if (NAMES_OF_CLIENTS.has(alias)) {
