@@ -52,6 +52,8 @@ export class Http2Request implements ClientRequest {
       sink.piece(bytes.length === bytes.buffer.byteLength ? bytes : Buffer.from(bytes));
     });
     this.#stream.on("end", () => {
+      // A stream that the client reset, or whose connection broke, "ends", too. Its close follows.
+      if (this.#isBroken) return;
       if (left === undefined || left === 0) sink.ended();
       else this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
     });
@@ -119,7 +121,16 @@ export class Http2Request implements ClientRequest {
     this.#stream.once("finish", () => this.#reset(constants.NGHTTP2_NO_ERROR));
   }
 
+  get #isBroken(): boolean {
+    const { destroyed, aborted, rstCode } = this.#stream;
+    return destroyed || aborted || rstCode !== constants.NGHTTP2_NO_ERROR;
+  }
+
+  /** Bun's `close` ends the stream before it resets it: the client would take a part of the answer for all of it. */
   #reset(code: number): void {
-    if (!this.#stream.closed) this.#stream.close(code);
+    const stream = this.#stream;
+    if (stream.closed) return;
+    if (!stream.writableEnded) stream.end = () => stream;
+    stream.close(code);
   }
 }
