@@ -12,13 +12,13 @@ const WAITING = {
   postgres: { ask: (sql: Statement) => sql`SHOW synchronous_commit`, durable: "on", quick: "off" },
 };
 
-for (const { name, title, missing, fresh } of bothEngines()) {
+for (const { name, title, missing, empty } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     const { ask, durable, quick } = WAITING[name];
     const setting = async (sql: Statement) => String(Object.values((await ask(sql)).rows[0] ?? {})[0]);
 
     test("only what is said to outlast no more than the server is written without a round to the disk", async () => {
-      const engine = await openEngine(await fresh());
+      const engine = await openEngine(await empty());
       expect(await engine.transaction(setting)).toBe(durable);
       expect(await engine.transaction(setting, "server")).toBe(quick);
       await expect(engine.transaction(() => Promise.reject(new Error("no")), "server")).rejects.toThrow("no");
@@ -31,7 +31,7 @@ for (const { name, title, missing, fresh } of bothEngines()) {
     });
 
     test("parts of a statement keep their values in place, wherever and however deep they are", async () => {
-      const engine = await openEngine(await fresh());
+      const engine = await openEngine(await empty());
       await engine.sql`CREATE TABLE numbers (n INTEGER, word TEXT)`;
       for (const n of [1, 2, 3]) await engine.sql`INSERT INTO numbers VALUES (${n}, ${`'${n}'; DROP TABLE numbers`})`;
       const between = (from: number, to: number) => sqlPart`n >= ${from} AND ${sqlPart`n <= ${to}`}`;
@@ -49,7 +49,7 @@ for (const { name, title, missing, fresh } of bothEngines()) {
     });
 
     test("a statement that comes after the end of its transaction is refused, and nothing of it is done", async () => {
-      const engine = await openEngine(await fresh());
+      const engine = await openEngine(await empty());
       await engine.sql`CREATE TABLE words (word TEXT)`;
       const { add } = await engine.transaction(async (sql) => ({
         add: async (word: string) => await sql`INSERT INTO words VALUES (${word})`,
@@ -60,7 +60,7 @@ for (const { name, title, missing, fresh } of bothEngines()) {
     });
 
     test("a statement tells what the tables are like when it is asked, not when it was asked first", async () => {
-      const engine = await openEngine(await fresh());
+      const engine = await openEngine(await empty());
       await engine.sql`CREATE TABLE things (id INTEGER)`;
       const add = (id: number) => engine.sql`INSERT INTO things (id) VALUES (${id}) RETURNING *`;
       expect((await add(1)).rows).toEqual([{ id: 1 }]);

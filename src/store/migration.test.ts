@@ -70,10 +70,10 @@ async function expectCarried(store: Store): Promise<void> {
   );
 }
 
-for (const { title, missing, fresh } of bothEngines()) {
+for (const { title, missing, empty } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     test("templates, snapshots and sandboxes of version 5 are there with all they had", async () => {
-      const url = await fresh();
+      const url = await empty();
       const engine = await openEngine(url);
       try {
         await migrate(engine, NOW, migrations.slice(0, 5));

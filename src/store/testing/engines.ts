@@ -12,7 +12,9 @@ interface EngineUnderTest {
   title: string;
   /** It cannot be had on this machine. */
   missing: boolean;
-  /** The address of an empty database. */
+  /** The address of a database without tables. */
+  empty(): Promise<string>;
+  /** The address of a database without rows. Opening it may still make the tables. */
   fresh(): Promise<string>;
 }
 
@@ -28,12 +30,14 @@ export function bothEngines(): EngineUnderTest[] {
     await postgres?.[Symbol.asyncDispose]();
     await rm(folder, { recursive: true, force: true });
   });
+  const newFile = async () => `sqlite://${folder}/${++files}.db`;
   return [
-    { name: "sqlite", title: "SQLite", missing: false, fresh: async () => `sqlite://${folder}/${++files}.db` },
+    { name: "sqlite", title: "SQLite", missing: false, empty: newFile, fresh: newFile },
     {
       name: "postgres",
       title: postgresPrograms ? "Postgres" : "Postgres (not run: its server programs are not on this machine)",
       missing: postgresPrograms === undefined,
+      empty: async () => (await postgres?.emptyDatabase()) ?? "",
       fresh: async () => (await postgres?.freshDatabase()) ?? "",
     },
   ];
