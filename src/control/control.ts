@@ -112,6 +112,7 @@ export function createControl(services: ControlServices): Control {
     idleClock,
     log,
     background,
+    endAbandonedBuilds: () => builds.endAbandoned(),
     imagesInHand: () => builds.imagesInHand,
     discard: (checkpoints) => lifecycle.discard(checkpoints),
   });

@@ -170,8 +170,10 @@ export const STEP_PATH_MAX_BYTES = 4095;
 /** The logs of the builds that ended first go first, so many entries in a step. */
 export const BUILD_LOG_BYTES_PER_TEAM_MAX = 512 * 1024 * 1024;
 export const BUILD_LOG_SWEEP_ENTRIES = 5_000;
-/** A build that nobody has started for so long gives up its place among those that wait. */
+/** A build that nobody has started for so long is over: it held a place among those that wait. */
 export const BUILD_START_WITHIN_MS = 2 * 3_600_000;
+/** So is one whose template got no upload for so long, and none is under way. */
+export const BUILD_WITHOUT_UPLOAD_MS = 15 * 60_000;
 /** How long the image of a build that has ended is nobody's to remove, whatever was read of the store before. */
 export const IMAGE_IN_HAND_MS = 60_000;
 /** Of a request: what a client uploads in it takes as long at most. */

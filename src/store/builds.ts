@@ -198,6 +198,14 @@ export function buildsIn(sql: Statement) {
       return rows[0] && readBuild(rows[0]);
     },
 
+    /** `waiting` → `error`. Undefined: it has been started, or is over already. */
+    async failUnstarted(id: string, reason: BuildReason, at: number): Promise<Build | undefined> {
+      const { rows } = await sql`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)},
+          updated_at = ${at}, finished_at = ${at}
+        WHERE id = ${id} AND status = 'waiting' RETURNING *`;
+      return rows[0] && readBuild(rows[0]);
+    },
+
     /** Puts a new checkpoint in the place of one that does not fit any more. False: that one is not its any more. */
     async replaceCheckpoint(
       id: string,
@@ -224,6 +232,13 @@ export function buildsIn(sql: Statement) {
       const ofTemplate = templateId === undefined ? sqlPart`1 = 1` : sqlPart`template_id = ${templateId}`;
       const { rows } = await sql`SELECT * FROM builds WHERE status = ${status} AND ${ofTemplate}
         ORDER BY created_at, template_id, number`;
+      return rows.map(readBuild);
+    },
+
+    /** Of templates of teams, those that were requested at this time or before and that nobody has started. */
+    async waitingOfTeams(requestedBefore: number): Promise<Build[]> {
+      const { rows } = await sql`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
+        WHERE builds.status = 'waiting' AND templates.team_id IS NOT NULL AND builds.created_at <= ${requestedBefore}`;
       return rows.map(readBuild);
     },
 

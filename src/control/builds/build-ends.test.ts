@@ -1,6 +1,7 @@
 /** What ends a build before its time, and who waits for whom. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
-import { BUILD_START_WITHIN_MS, HOUSEKEEPING_EVERY_MS, IMAGE_IN_HAND_MS } from "../limits.ts";
+import { BUILD_START_WITHIN_MS, BUILD_WITHOUT_UPLOAD_MS, HOUSEKEEPING_EVERY_MS, IMAGE_IN_HAND_MS } from "../limits.ts";
+import { tarOf } from "../testing/archives.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 
@@ -143,14 +144,65 @@ describe("places", () => {
     await calls.request("e", {}, other);
   });
 
-  test("are given up by builds that nobody starts", async () => {
+  test("are free again once a start was refused", async () => {
+    f.buildLimits = { waitingPerTeam: 1 };
+    await f.restart();
+    for (const name of ["a", "b", "c"]) {
+      expect((await calls.start(await calls.request(name), { steps: [{ type: "EXPOSE" }] })).status).toBe(400);
+    }
+  });
+
+  test("are given up after 15 minutes by builds that nobody starts or uploads a file for", async () => {
     f.buildLimits = { waitingPerTeam: 1 };
     await f.restart();
     const abandoned = await calls.request("a");
     expect((await f.call("POST", "/v3/templates", { name: "b" })).status).toBe(429);
-    await f.advance(BUILD_START_WITHIN_MS);
+    await f.advance(BUILD_WITHOUT_UPLOAD_MS - 1);
+    expect((await f.call("POST", "/v3/templates", { name: "b" })).status).toBe(429);
+    await f.advance(1);
     await calls.request("b");
-    expect(await calls.status(abandoned)).toMatchObject({ reason: { message: "nobody started it within 2 hours" } });
+    expect(await calls.status(abandoned)).toMatchObject({
+      status: "error",
+      reason: { message: "nobody uploaded a file for it or started it within 15 minutes; request a new build" },
+    });
+  });
+
+  test("are given up without a further request, too", async () => {
+    const abandoned = await calls.request("a");
+    await f.advance(BUILD_WITHOUT_UPLOAD_MS);
+    await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => f.control.settled());
+    expect((await calls.status(abandoned)).status).toBe("error");
+  });
+
+  test("are kept while files are uploaded, also over a restart, for two hours at most", async () => {
+    const build = await calls.request("a");
+    const waits = async () => {
+      await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => f.control.settled());
+      return (await calls.status(build)).status === "waiting";
+    };
+    const link = await f.call("GET", `/templates/${build.templateID}/files/${"ab".repeat(32)}`);
+    const upload = new TransformStream<Uint8Array, Uint8Array>();
+    const request = new Request(String((link.body as unknown as { url: string }).url), {
+      method: "PUT",
+      body: upload.readable,
+    });
+    const received = f.control.handle(request);
+    await f.advance(BUILD_WITHOUT_UPLOAD_MS);
+    expect(await waits()).toBe(true);
+    const writer = upload.writable.getWriter();
+    await writer.write(tarOf({ "a.txt": "content" }));
+    await writer.close();
+    expect((await received).status).toBe(204);
+    await f.advance(BUILD_WITHOUT_UPLOAD_MS - 1);
+    expect(await waits()).toBe(true);
+    await f.restart();
+    await f.advance(BUILD_WITHOUT_UPLOAD_MS - 1);
+    expect(await waits()).toBe(true);
+    for (let left = BUILD_START_WITHIN_MS; left > 0; left -= BUILD_WITHOUT_UPLOAD_MS / 2) {
+      await f.call("GET", `/templates/${build.templateID}/files/${"ab".repeat(32)}`);
+      await f.advance(BUILD_WITHOUT_UPLOAD_MS / 2);
+    }
+    expect(await waits()).toBe(false);
   });
 });
 

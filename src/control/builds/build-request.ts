@@ -57,7 +57,7 @@ export async function requestBuild(tables: Tables, request: BuildRequestOf, fres
   for (const earlier of await tables.builds.unfinished("waiting", template.id)) {
     if (earlier.id === build.id || !earlier.tags.some((tag) => tags.includes(tag))) continue;
     const message = "superseded: a newer build of the same template and tag was asked for before this one was started";
-    const over = await tables.builds.fail(earlier.id, { message, step: null }, fresh.now);
+    const over = await tables.builds.failUnstarted(earlier.id, { message, step: null }, fresh.now);
     if (over !== undefined) superseded.push(over);
   }
   return { template: (await tables.templates.byId(template.id)) ?? template, build, superseded };

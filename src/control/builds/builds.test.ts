@@ -206,11 +206,37 @@ describe("a build that was started", () => {
       "files of step 1 have not been uploaded",
     ],
     [{ steps: [{ type: "COPY", args: ["a", "b"], filesHash: "x" }] }, "filesHash must be 64 characters"],
-  ])("with %j is refused, and can be started again", async (body, message) => {
+    [{ steps: "RUN" }, "steps must be"],
+  ])("with %j is refused, and is over with the refusal as its reason", async (body, message) => {
     const requested = await calls.request("web");
     const reply = await calls.start(requested, body);
     expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining(message)]);
-    expect((await calls.start(requested)).status).toBe(202);
+    expect(await calls.status(requested)).toMatchObject({
+      status: "error",
+      reason: { message: expect.stringContaining(message) },
+    });
+    const again = await calls.start(requested);
+    expect([again.status, again.body.message]).toEqual([400, expect.stringContaining("Ask for a new one")]);
+    await calls.begin("web");
+  });
+
+  test("with a body that is no JSON is refused and over; one that is under way goes on", async () => {
+    const held = calls.hold();
+    const [broken, going] = [await calls.request("broken"), await calls.begin("web")];
+    await held.begun(going);
+    for (const { templateID, buildID } of [broken, going]) {
+      const reply = await f.call("POST", `/v2/templates/${templateID}/builds/${buildID}`, "{");
+      expect(reply.status).toBe(400);
+    }
+    expect([(await calls.status(broken)).status, (await calls.status(going)).status]).toEqual(["error", "building"]);
+    held.end(going);
+    expect((await calls.ended(going)).status).toBe("ready");
+  });
+
+  test("of another team cannot be ended by a bad start", async () => {
+    const [requested, stranger] = [await calls.request("web"), await f.anotherTeam("strangers")];
+    expect((await calls.start(requested, { steps: "RUN" }, stranger)).status).toBe(400);
+    expect((await calls.status(requested)).status).toBe("waiting");
   });
 
   test("begins with the template that stands for its image", async () => {

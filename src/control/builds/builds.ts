@@ -16,13 +16,14 @@ import type { Background } from "../../work/background.ts";
 import type { Clock } from "../../work/clock.ts";
 import { described, type Log } from "../../work/log.ts";
 import type { Ids } from "../access/ids.ts";
-import { BUILD_START_WITHIN_MS, IMAGE_IN_HAND_MS } from "../limits.ts";
+import { IMAGE_IN_HAND_MS } from "../limits.ts";
 import { TEMPLATE_BUILDING, type Unbuilt } from "../templates/template-look-up.ts";
 import type { BuildLimits } from "./build-limits.ts";
 import { BuildLog } from "./build-log.ts";
 import { type BuildPlan, filesOf, resolveOrigin, type TemplateOf } from "./build-plan.ts";
 import { BuildQueue } from "./build-queue.ts";
 import { type BuildRequestOf, type RequestedBuild, requestBuild } from "./build-request.ts";
+import { UnstartedBuilds } from "./unstarted-builds.ts";
 import type { Uploads } from "./uploads.ts";
 
 interface BuildServices {
@@ -67,6 +68,7 @@ export class Builds {
   readonly #services: BuildServices;
   readonly #limits: BuildLimits;
   readonly #queue: BuildQueue;
+  readonly #unstarted: UnstartedBuilds;
   readonly #jobs = new Map<string, Job>();
   readonly #running = new Set<Promise<void>>();
   /** Until when each image counts as in hand. */
@@ -77,6 +79,7 @@ export class Builds {
     this.#services = services;
     this.#limits = limits;
     this.#queue = new BuildQueue(limits.atOnce);
+    this.#unstarted = new UnstartedBuilds(services);
   }
 
   get limits(): BuildLimits {
@@ -103,15 +106,32 @@ export class Builds {
   async request(request: BuildRequestOf): Promise<RequestedBuild> {
     refuseBlocked(request.team);
     const { store } = this.#services;
-    await this.#endAbandoned(request.team);
+    await this.endAbandoned();
     return await store.transaction((tables) => this.#requested(tables, request));
   }
 
-  /** The same, and starts it at once. */
+  /** The same, and starts it at once. Nobody else starts it: when that fails, the build is over. */
   async requestAndStart(request: BuildRequestOf, plan: BuildPlan): Promise<RequestedBuild> {
+    const { store, clock } = this.#services;
     const requested = await this.request(request);
-    await this.start(request.team, requested.build, plan);
+    try {
+      await this.start(request.team, requested.build, plan);
+    } catch (error) {
+      const { message } = Fault.from(error);
+      await store.builds.failUnstarted(requested.build.id, { message, step: null }, clock.now());
+      throw error;
+    }
     return requested;
+  }
+
+  /** What the client of a build that waits was answered when it started it. */
+  async startRefused(id: string, fault: Fault): Promise<void> {
+    await this.#unstarted.refused(id, fault);
+  }
+
+  /** Ends builds whose clients have gone away. */
+  async endAbandoned(): Promise<void> {
+    await this.#unstarted.endAbandoned();
   }
 
   /** From now on it builds, or waits in line for a place; another one of its template that does is cancelled. */
@@ -242,17 +262,6 @@ export class Builds {
       throw new Fault(429, `this team has ${most} builds that wait; start them, or wait until one is over`);
     }
     return requested;
-  }
-
-  /** A client that went away before it started its build does not hold its place for ever. */
-  async #endAbandoned(team: Team): Promise<void> {
-    const { store, clock } = this.#services;
-    if ((await store.builds.countUnfinished("waiting", team.id)) < this.#limits.waitingPerTeam) return;
-    const hours = BUILD_START_WITHIN_MS / 3_600_000;
-    for (const { id, createdAt } of await store.builds.unfinished("waiting")) {
-      if (createdAt + BUILD_START_WITHIN_MS > clock.now()) continue;
-      await store.builds.fail(id, { message: `nobody started it within ${hours} hours`, step: null }, clock.now());
-    }
   }
 
   async #refuseMissingFiles(plan: BuildPlan): Promise<void> {

@@ -9,6 +9,7 @@ import type { Store } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
 import { Tally } from "../../work/tally.ts";
 import {
+  BUILD_WITHOUT_UPLOAD_MS,
   UPLOAD_LINK_SECONDS,
   UPLOADS_AT_ONCE_PER_TEAM,
   UPLOADS_KEPT_MS,
@@ -40,6 +41,8 @@ export class Uploads {
   readonly #secret: Uint8Array;
   readonly #maxBytes: number;
   readonly #underWay = new Tally(UPLOADS_AT_ONCE_PER_TEAM);
+  /** How many are under way for each template, and when one was last asked for or over. */
+  readonly #activity = new Map<string, { underWay: number; at: number }>();
   /** Of each that is under way. */
   readonly #stops = new Set<AbortController>();
 
@@ -66,6 +69,7 @@ export class Uploads {
       signature: signatureOf(permit, this.#secret),
     });
     const present = await blobs.touch(uploadedFilesName(teamId, hash));
+    this.#noteActivity(templateId, 0);
     return { present, url: `${base}/templates/${templateId}/files/${hash}?${query}` };
   }
 
@@ -84,6 +88,7 @@ export class Uploads {
     }
     const stop = new AbortController();
     this.#stops.add(stop);
+    this.#noteActivity(permit.templateId, 1);
     try {
       await this.#makeRoom(permit.teamId);
       const archive = await checkedArchive(content ?? new Blob([]).stream(), announcedBytes, stop.signal);
@@ -92,7 +97,26 @@ export class Uploads {
       throw error instanceof Fault && error.status === 413 ? tooLarge(permit.maxBytes) : error;
     } finally {
       this.#stops.delete(stop);
+      this.#noteActivity(permit.templateId, -1);
       this.#underWay.remove(permit.teamId);
+    }
+  }
+
+  /** When an upload for this template was last asked for, under way or over; 0: not lately. */
+  lastActiveAt(templateId: string): number {
+    const { underWay, at } = this.#activity.get(templateId) ?? { underWay: 0, at: 0 };
+    return underWay > 0 ? this.#services.clock.now() : at;
+  }
+
+  #noteActivity(templateId: string, more: number): void {
+    const now = this.#services.clock.now();
+    const { underWay } = this.#activity.get(templateId) ?? { underWay: 0 };
+    // At the end of the map, so that those that were active longest ago are first.
+    this.#activity.delete(templateId);
+    this.#activity.set(templateId, { underWay: underWay + more, at: now });
+    for (const [oldest, { underWay, at }] of this.#activity) {
+      if (at + BUILD_WITHOUT_UPLOAD_MS > now) break;
+      if (underWay === 0) this.#activity.delete(oldest);
     }
   }
 

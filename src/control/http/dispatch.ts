@@ -197,18 +197,25 @@ async function serve<S>(
   const caller = await callerOrStranger(route, request, options, exchange);
   if (caller && "team" in caller) exchange.team = caller.team.slug;
   if (caller) exchange.allowance = options.budgets.take(ownerOf(caller), kindOf(route.method, route.auth));
-  const answer = await route.run(
-    {
-      params: paramsOf(route, request),
-      search: searchOf(request),
-      headers: request.headers,
-      json: route.body === undefined ? undefined : await readJson(request),
-      caller,
-      upload: uploadOf(request),
-      base: baseOf(request, exchange.client),
-    },
-    options.services,
-  );
+  const params = paramsOf(route, request);
+  let answer: Answer;
+  try {
+    answer = await route.run(
+      {
+        params,
+        search: searchOf(request),
+        headers: request.headers,
+        json: route.body === undefined ? undefined : await readJson(request),
+        caller,
+        upload: uploadOf(request),
+        base: baseOf(request, exchange.client),
+      },
+      options.services,
+    );
+  } catch (error) {
+    await route.refused?.({ params, caller, fault: Fault.from(error) }, options.services);
+    throw error;
+  }
   // Nobody reads what a question for the head alone would have had as its body.
   if (request.method === "HEAD") await answer.stream?.cancel();
   if (route.method !== "GET") await options.recorded();

@@ -43,6 +43,14 @@ export interface Route<S> extends RouteFacts {
   readonly supported: true;
   /** Parses, then acts. */
   run(request: UnparsedCall, services: S): Promise<Answer>;
+  /** Hears of every call that was refused after its caller was known, before the caller does. */
+  refused?(call: RefusedCall, services: S): Promise<void>;
+}
+
+interface RefusedCall {
+  params: Readonly<Record<string, string>>;
+  caller: Callers[Authentication];
+  fault: Fault;
 }
 
 interface UnparsedCall {
@@ -79,6 +87,7 @@ interface RouteDefinition<S, A extends Authentication, Q extends z.ZodObject, B 
   query?: Q;
   body?: { schema: B; required: boolean };
   handle(call: Call<A, Q, B>, services: S): Promise<Answer>;
+  refused?(call: Pick<Call<A, Q, B>, "params" | "caller"> & { fault: Fault }, services: S): Promise<void>;
 }
 
 export const noQuery = z.object({});
@@ -89,10 +98,16 @@ export function route<
   Q extends z.ZodObject = typeof noQuery,
   B extends z.ZodType = z.ZodUndefined,
 >(definition: RouteDefinition<S, A, Q, B>): Route<S> {
-  const { handle, ...facts } = definition;
+  const { handle, refused, ...facts } = definition;
   return {
     ...facts,
     supported: true,
+    ...(refused === undefined
+      ? {}
+      : {
+          refused: (call, services) =>
+            refused(Object.assign({}, call, { caller: call.caller as Callers[A] }), services),
+        }),
     async run({ params, search, headers, json, caller, upload, base }, services) {
       const query = readQuery((definition.query ?? noQuery) as Q, search);
       const body = parseBody(definition.body, json) as z.output<B>;

@@ -134,6 +134,11 @@ export const buildRoutes: readonly Route[] = [
       await builds.start(caller.team, build, planOf(caller.team, body, builds.limits.stepsMax));
       return { status: 202 };
     },
+    // Clients give up then, and request another build the next time.
+    async refused({ caller, params, fault }, { builds, store }) {
+      const build = await findOwnBuild(store, caller.team, params, 404).catch(() => undefined);
+      if (build !== undefined) await builds.startRefused(build.id, fault);
+    },
   }),
   route({
     method: "POST",

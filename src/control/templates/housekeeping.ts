@@ -1,6 +1,6 @@
 /**
- * Removes what templates have left behind: images that nobody can start from any more, and snapshots that a newer one
- * has taken the tag of. From time to time, and soon after something was deleted.
+ * Removes what templates have left behind: images that nobody can start from any more, snapshots that a newer one has
+ * taken the tag of, and builds that nobody starts. From time to time, and soon after something was deleted.
  */
 import type { Host } from "../../host/host.ts";
 import type { Store } from "../../store/store.ts";
@@ -17,6 +17,7 @@ interface HousekeepingServices {
   idleClock: Clock;
   log: Log;
   background: Background;
+  endAbandonedBuilds(): Promise<void>;
   /** Images of builds that have ended lately: their rows may be younger than what was read of them. */
   imagesInHand(): readonly string[];
   /** Removes, in its own time, those of these checkpoints that no build is started from. */
@@ -62,6 +63,7 @@ export class Housekeeping {
 
   async #round(): Promise<void> {
     const { store, host, imagesInHand } = this.#services;
+    await this.#services.endAbandonedBuilds();
     await this.#retireSnapshots();
     const named = await store.builds.images();
     await host.collectImages([...new Set([...named, ...imagesInHand()])]);
