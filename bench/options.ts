@@ -1,5 +1,6 @@
 /** The command line of the benchmark. */
 import { resolve } from "node:path";
+import { parseWords } from "../src/cli/commands.ts";
 import { Fault } from "../src/contract/fault.ts";
 
 export interface Options {
@@ -17,6 +18,16 @@ export interface Options {
   jsonFile: string | undefined;
 }
 
+/** As the table of commands declares them. */
+interface BenchValues {
+  quick?: boolean;
+  long?: boolean;
+  plots?: boolean;
+  rounds?: string;
+  row?: string[];
+  json?: string;
+}
+
 /** What this has to know of a row. */
 interface Choice {
   name: string;
@@ -26,37 +37,20 @@ interface Choice {
 const ROUNDS_DEFAULT = 20;
 const ROUNDS_QUICK = 5;
 const ROUNDS_MAX = 10_000;
-const USAGE = "sandlot bench takes --rounds N, --row NAME (once or more), --quick or --long, --plots, and --json FILE";
-
 /** `rows`: all there are. */
-export function parseOptions(args: readonly string[], rows: readonly Choice[]): Options {
-  const given: Partial<Options> & { rows: string[] } = { rows: [] };
-  const left = [...args];
-  for (let name = left.shift(); name !== undefined; name = left.shift()) {
-    if (name === "--long") given.long = true;
-    else if (name === "--quick") given.quick = true;
-    else if (name === "--plots") given.plots = true;
-    else if (name === "--rounds") given.rounds = parseRounds(demandValue(name, left.shift()));
-    else if (name === "--row") given.rows.push(demandRow(demandValue(name, left.shift()), rows));
-    else if (name === "--json") given.jsonFile = resolve(demandValue(name, left.shift()));
-    else throw new Fault(400, `"${name}" is not known; ${USAGE}`);
-  }
-  const { quick = false, long = false, plots = false, jsonFile } = given;
-  if (quick && long) throw new Fault(400, `--quick and --long cannot both be; ${USAGE}`);
-  const usual = rows.filter((row) => !plots && (!quick || row.quick)).map(({ name }) => name);
+export function parseOptions(words: readonly string[], rows: readonly Choice[]): Options {
+  const { values } = parseWords("bench", words);
+  const { quick = false, long = false, plots = false, rounds, row = [], json } = values as BenchValues;
+  if (quick && long) throw new Fault(400, "--quick and --long exclude each other");
+  const usual = rows.filter((each) => !plots && (!quick || each.quick)).map(({ name }) => name);
   return {
-    rounds: given.rounds ?? (quick ? ROUNDS_QUICK : ROUNDS_DEFAULT),
-    rows: given.rows.length === 0 ? usual : given.rows,
+    rounds: rounds === undefined ? (quick ? ROUNDS_QUICK : ROUNDS_DEFAULT) : parseRounds(rounds),
+    rows: row.length === 0 ? usual : row.map((name) => demandRow(name, rows)),
     quick,
     long,
     plots,
-    jsonFile,
+    jsonFile: json === undefined ? undefined : resolve(json),
   };
-}
-
-function demandValue(name: string, value: string | undefined): string {
-  if (value === undefined || value === "") throw new Fault(400, `${name} needs a value; ${USAGE}`);
-  return value;
 }
 
 function parseRounds(text: string): number {

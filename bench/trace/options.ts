@@ -1,4 +1,5 @@
 /** The command line of `sandlot trace`. */
+import { parseWords } from "../../src/cli/commands.ts";
 import { Fault } from "../../src/contract/fault.ts";
 
 export const TRACED = ["create", "exec", "fork", "pause", "resume"] as const;
@@ -11,16 +12,13 @@ export interface TraceOptions {
   ready: boolean;
 }
 
-const USAGE = `sandlot trace takes one or more of ${TRACED.join(", ")}, and --ready`;
-
-export function parseTraceOptions(args: readonly string[]): TraceOptions {
-  const kinds = args.filter((arg) => arg !== "--ready").map(demandTraced);
-  if (kinds.length === 0) throw new Fault(400, `nothing to trace was named; ${USAGE}`);
-  return { kinds, ready: args.includes("--ready") };
+export function parseTraceOptions(words: readonly string[]): TraceOptions {
+  const { positionals, values } = parseWords("trace", words);
+  return { kinds: positionals.map(demandTraced), ready: values.ready === true };
 }
 
 function demandTraced(text: string): Traced {
   const found = TRACED.find((kind) => kind === text);
-  if (found === undefined) throw new Fault(400, `"${text}" cannot be traced; ${USAGE}`);
+  if (found === undefined) throw new Fault(400, `"${text}" cannot be traced; one or more of ${TRACED.join(", ")} can`);
   return found;
 }

@@ -71,6 +71,8 @@ describe("a table of steps", () => {
 
 test("the command takes what can be traced, and says what that is", () => {
   expect(parseTraceOptions(["create", "exec", "--ready"])).toEqual({ kinds: ["create", "exec"], ready: true });
-  expect(() => parseTraceOptions([])).toThrow("one or more of create, exec, fork, pause, resume");
-  expect(() => parseTraceOptions(["destroy"])).toThrow('"destroy" cannot be traced');
+  expect(() => parseTraceOptions([])).toThrow("OPERATION... is missing");
+  expect(() => parseTraceOptions(["destroy"])).toThrow(
+    '"destroy" cannot be traced; one or more of create, exec, fork, pause, resume can',
+  );
 });

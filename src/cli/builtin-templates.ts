@@ -65,8 +65,6 @@ export async function buildAhead(control: Control, templates: readonly TemplateD
 /** `sandlot templates build NAME…`: by the server that runs, or as far as it can be done without one. */
 export async function buildTemplates(config: Config, names: readonly string[]): Promise<number> {
   demandRoot();
-  if (names.length === 0)
-    throw new Fault(400, `sandlot templates build takes names. Those there are: ${known(config)}`);
   const definitions = names.map(definitionOf);
   for (const definition of definitions) {
     if (isServed(config)) await withStore(config, (store) => buildBesideServer(config, store, definition));
@@ -136,8 +134,4 @@ function isServed(config: Config): boolean {
 
 function building(name: string): string {
   return `building the template ${name}`;
-}
-
-function known({ definitions }: Config): string {
-  return definitions.map(({ name }) => name).join(", ");
 }

@@ -13,6 +13,7 @@ import { type ConnectionLimits, EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.
 import type { SandboxQuotas } from "../host/machine-parts.ts";
 import { type AllowedRegistry, parseRegistries } from "../host/registry/allowed-registries.ts";
 import { type LocalImage, parseLocalImages } from "../host/registry/local-images.ts";
+import { nearest } from "../work/nearest.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
 import { READY_ALL_MAX, READY_MAX, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS, type SettingKey } from "./settings.ts";
@@ -147,7 +148,7 @@ function readConfigFile(env: Record<string, string | undefined>): Record<string,
   const values: Record<string, string> = {};
   for (const [key, value] of Object.entries(parsed)) {
     if (!SETTINGS.some((setting) => setting.key === key)) {
-      throw new Fault(400, `the config file ${path} has the unknown setting "${key}". Known: ${keys()}`);
+      throw new Fault(400, `the config file ${path} has the unknown setting "${key}"; ${known(key, keys())}`);
     }
     if (typeof value !== "string" && typeof value !== "number") {
       throw new Fault(400, `the config file ${path}: "${key}" must be a string or a number`);
@@ -157,15 +158,20 @@ function readConfigFile(env: Record<string, string | undefined>): Record<string,
   return values;
 }
 
-function keys(): string {
-  return SETTINGS.map((setting) => setting.key).join(", ");
+function keys(): string[] {
+  return SETTINGS.map((setting) => setting.key);
+}
+
+function known(name: string, names: readonly string[]): string {
+  const near = nearest(name, names);
+  return near === undefined ? "docs/configuration.md lists all settings" : `did you mean ${near}?`;
 }
 
 function refuseUnknown(env: Record<string, string | undefined>): void {
-  const known = new Set<string>([...SETTINGS.map((setting) => setting.variable), CONFIG_FILE_VARIABLE]);
+  const variables = new Set<string>([...SETTINGS.map((setting) => setting.variable), CONFIG_FILE_VARIABLE]);
   for (const name of Object.keys(env)) {
-    if (!name.startsWith("SANDLOT_") || known.has(name)) continue;
-    throw new Fault(400, `the environment has the unknown setting ${name}. Known: ${[...known].join(", ")}`);
+    if (!name.startsWith("SANDLOT_") || variables.has(name)) continue;
+    throw new Fault(400, `the environment has the unknown setting ${name}; ${known(name, [...variables])}`);
   }
 }
 

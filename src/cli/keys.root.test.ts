@@ -41,11 +41,11 @@ test("refuses what it does not understand and makes nothing", async () => {
     [["create", "\u001b[2Jgone"], "control characters"],
     [["create", "x".repeat(129)], "1 to 128 characters"],
     [["token", " "], "not be blank"],
-    [["create", "two", "words"], "too many arguments: words"],
-    [["revoke"], "which key?"],
+    [["create", "two", "words"], 'keys create: unexpected argument "words"'],
+    [["revoke"], "keys revoke: ID is missing"],
     [["revoke", "first"], "it is a UUID"],
-    [["list", "all"], 'takes no arguments, but got "all"'],
-    [[], "create [NAME], list, revoke ID or token [NAME]"],
+    [["list", "all"], 'keys list: unexpected argument "all"'],
+    [[], "`sandlot keys` is not a command. Usage:\n  sandlot keys create [NAME]"],
   ] as const) {
     const { code, error } = await keys(...args);
     expect([code, error]).toEqual([1, expect.stringContaining(message)]);

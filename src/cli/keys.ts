@@ -17,46 +17,47 @@ import { systemClock } from "../work/clock.ts";
 import type { Config } from "./config.ts";
 import { withStore } from "./own-store.ts";
 
-export function keys(config: Config, args: readonly string[]): Promise<number> {
-  return withStore(config, (store) => run(store, args));
-}
-
-async function run(store: Store, args: readonly string[]): Promise<number> {
-  const services = { store, ids: createIds(), clock: systemClock };
-  const team = await store.people.teamBySlug(DEFAULT_TEAM_SLUG);
-  const user = await store.people.userByEmail(OPERATOR_EMAIL);
-  if (team === undefined || user === undefined) throw new Fault(404, "the store has no team yet. FIX: npm start");
-  const owner = { teamId: team.id, userId: user.id };
-  const [action, value, ...rest] = args;
-  if (rest.length > 0) throw new Fault(400, `too many arguments: ${rest.join(" ")}`);
-  switch (action) {
-    case "create": {
-      const made = await createApiKey(services, { teamId: team.id, name: value ?? "unnamed", createdBy: user.id });
-      console.log(made.secret);
-      return 0;
-    }
-    case "list":
-      if (value !== undefined) throw new Fault(400, `sandlot keys list takes no arguments, but got "${value}"`);
-      for (const line of await listed(store, owner)) console.log(line);
-      return 0;
-    case "revoke":
-      if (value === undefined) throw new Fault(400, "which key? `sandlot keys list` shows the ids");
-      await revoke(store, owner, value);
-      console.log(`revoked ${value}`);
-      return 0;
-    case "token": {
-      const made = await createAccessToken(services, { userId: user.id, name: value ?? "unnamed" });
-      console.log(made.secret);
-      return 0;
-    }
-    default:
-      throw new Fault(400, "sandlot keys takes create [NAME], list, revoke ID or token [NAME]");
-  }
-}
-
 interface Owner {
   teamId: string;
   userId: string;
+}
+
+export function createKey(config: Config, name = "unnamed"): Promise<number> {
+  return withOwner(config, async (store, { teamId, userId }) => {
+    const services = { store, ids: createIds(), clock: systemClock };
+    return [(await createApiKey(services, { teamId, name, createdBy: userId })).secret];
+  });
+}
+
+export function createToken(config: Config, name = "unnamed"): Promise<number> {
+  return withOwner(config, async (store, { userId }) => {
+    const services = { store, ids: createIds(), clock: systemClock };
+    return [(await createAccessToken(services, { userId, name })).secret];
+  });
+}
+
+export function listKeys(config: Config): Promise<number> {
+  return withOwner(config, listed);
+}
+
+/** A key or a token: `sandlot keys list` shows both. */
+export function revokeKey(config: Config, id: string): Promise<number> {
+  return withOwner(config, async (store, { teamId, userId }) => {
+    const isToken = (await listAccessTokens({ store }, userId)).some((token) => token.id === id);
+    await (isToken ? revokeAccessToken({ store }, userId, id) : revokeApiKey({ store }, teamId, id));
+    return [`revoked ${id}`];
+  });
+}
+
+/** Prints the lines that the work answers with. */
+function withOwner(config: Config, work: (store: Store, owner: Owner) => Promise<string[]>): Promise<number> {
+  return withStore(config, async (store) => {
+    const team = await store.people.teamBySlug(DEFAULT_TEAM_SLUG);
+    const user = await store.people.userByEmail(OPERATOR_EMAIL);
+    if (team === undefined || user === undefined) throw new Fault(404, "the store has no team yet. FIX: npm start");
+    for (const line of await work(store, { teamId: team.id, userId: user.id })) console.log(line);
+    return 0;
+  });
 }
 
 /** API keys of the team, then access tokens of the operator. */
@@ -69,12 +70,6 @@ async function listed(store: Store, { teamId, userId }: Owner): Promise<string[]
     (token) => `${token.id}  ${maskedAccessToken(token)}  ${iso(token.createdAt)}  ${token.name}`,
   );
   return [...keyLines, ...tokenLines];
-}
-
-/** A key or a token: `sandlot keys list` shows both. */
-async function revoke(store: Store, { teamId, userId }: Owner, id: string): Promise<void> {
-  const isToken = (await listAccessTokens({ store }, userId)).some((token) => token.id === id);
-  await (isToken ? revokeAccessToken({ store }, userId, id) : revokeApiKey({ store }, teamId, id));
 }
 
 function iso(at: number): string {

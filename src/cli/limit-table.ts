@@ -4,7 +4,7 @@ import { CONTROL_LIMITS } from "../control/published-limits.ts";
 import { EDGE_LIMITS } from "../edge/limits.ts";
 import { GUEST_LIMITS } from "../guest/published-limits.ts";
 import { HOST_LIMITS } from "../host/published-limits.ts";
-import { CLI_LIMITS } from "./published-limits.ts";
+import { CLI_LIMITS } from "./limits.ts";
 
 /** In the order of the table. */
 const SCOPES = [

@@ -2,6 +2,8 @@
  * Every bound of this room, by name. A loop, queue, buffer or wait that is not bounded by something here is a bug.
  * Units come last in a name.
  */
+import { inBytes, type Limit } from "../contract/limit.ts";
+import { EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES, EDGE_REQUEST_HEAD_MS } from "../edge/limits.ts";
 
 /** Sandboxes of one template that are kept ready in any case, and of all templates as they are asked for. */
 export const READY_MAX = 64;
@@ -36,3 +38,31 @@ export const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as co
 /** How long, and how often, it is looked whether a port is free that processes of a killed server may still have. */
 export const PORT_FREE_MS = 1_000;
 export const PORT_LOOK_MS = 20;
+
+/** What clients can run into at the listeners. Streams to sandboxes may be silent for as long as they like. */
+export const CLI_LIMITS: readonly Limit[] = [
+  {
+    name: "head of a request, its URL included",
+    scope: "request",
+    value: inBytes(EDGE_REQUEST_HEAD_MAX_BYTES),
+    error: "431",
+  },
+  {
+    name: "headers of a request",
+    scope: "request",
+    value: `${EDGE_REQUEST_HEAD_MAX_LINES}`,
+    error: "431",
+  },
+  {
+    name: "time until the head of a request is there",
+    scope: "connection",
+    value: `${EDGE_REQUEST_HEAD_MS / 1000} seconds`,
+    error: "closed, however the bytes trickle",
+  },
+  {
+    name: "silence between client and management interface",
+    scope: "connection",
+    value: `${IDLE_SECONDS} seconds`,
+    error: "closed; a body that trickles, and an answer that nobody takes, count as silence",
+  },
+];

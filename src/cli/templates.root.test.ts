@@ -52,12 +52,12 @@ test("refuses what it does not understand and changes nothing", async () => {
   const { out: before } = await templates();
   for (const [args, message] of [
     [["ready", "web", "65"], 'from 0 to 64, not "65"'],
-    [["ready", "web", "-1"], 'not "-1"'],
+    [["ready", "web", "-1"], 'has no option "-1"'],
     [["ready", "web", "two"], 'not "two"'],
     [["ready", "web"], "ready NAME COUNT"],
     [["ready", "web", "1", "2"], "ready NAME COUNT"],
     [["list"], "ready NAME COUNT"],
-    [["build"], "takes names. Those there are: code-interpreter-v1"],
+    [["build"], "templates build: NAME... is missing"],
     [["build", "nothing"], 'no template "nothing" comes with Sandlot. Those that do: code-interpreter-v1'],
     // Nothing is built when one of the names is none.
     [["build", "code-interpreter-v1", "nothing"], 'no template "nothing"'],

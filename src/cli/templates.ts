@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { isWall, WALLS, type Wall } from "../contract/wall.ts";
 import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
-import { listTemplates, setKeptReady, setWall } from "../control/templates/operator-templates.ts";
+import { setKeptReady, setWall, listTemplates as storedTemplates } from "../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../host/disk/stored-bytes.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
 import { templateVersion } from "../host/setup/template-image.ts";
@@ -16,7 +16,7 @@ import { DataFolder } from "../host/system/data-folder.ts";
 import { replaceProcess } from "../host/system/syscalls.ts";
 import type { Store } from "../store/store.ts";
 import type { TemplateOverview } from "../store/templates.ts";
-import { buildTemplates, stateOf } from "./builtin-templates.ts";
+import { stateOf } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
 import { READY_MAX } from "./limits.ts";
 import { withStore } from "./own-store.ts";
@@ -24,45 +24,10 @@ import { demandRoot, prepare, runscSteps } from "./prepare.ts";
 
 const MIB = 1024 * 1024;
 const UNSEEN = "?";
-const USAGE = `sandlot templates takes nothing, build NAME…, ready NAME COUNT, metrics, or wall NAME ${WALLS.join("|")}|default`;
 /** In the place of a wall: what the setting says. */
 const BY_SETTING = "default";
 
-export function templates(config: Config, args: readonly string[]): Promise<number> {
-  const [action, name, value, ...rest] = args;
-  if (action === undefined) return list(config);
-  if (action === "build") return buildTemplates(config, args.slice(1));
-  if (action === "metrics" && args.length === 1) return metrics(config);
-  const change = CHANGES[action];
-  if (change === undefined || name === undefined || value === undefined || rest.length > 0) throw new Fault(400, USAGE);
-  const changed = change(name, value);
-  return withStore(config, async (store) => {
-    console.log(described(await changed(store, config), config));
-    if (action === "wall" && value === "runsc") await haveRunsc(config);
-    return 0;
-  });
-}
-
-/** A server that runs finds it by itself. */
-async function haveRunsc(config: Config): Promise<void> {
-  if (runscSteps(config).some((step) => !step.done())) await prepare(config, runscSteps(config));
-}
-
-type Change = (store: Store, config: Config) => Promise<TemplateOverview>;
-
-/** What was written is understood before the store is opened. */
-const CHANGES: Readonly<Record<string, (name: string, value: string) => Change>> = {
-  ready(name, value) {
-    const count = parseCount(value);
-    return (store, { definitions }) => setKeptReady(store, DEFAULT_TEAM_SLUG, { written: name, count }, definitions);
-  },
-  wall(name, value) {
-    const wall = parseWall(value);
-    return (store) => setWall(store, DEFAULT_TEAM_SLUG, name, wall);
-  },
-};
-
-function list(config: Config): Promise<number> {
+export function listTemplates(config: Config): Promise<number> {
   demandRoot();
   enterMounts(config, ["templates"]);
   return withStore(config, async (store) => {
@@ -71,7 +36,27 @@ function list(config: Config): Promise<number> {
   });
 }
 
-async function metrics({ dataFolder }: Config): Promise<number> {
+export function changeReady(config: Config, name: string, written: string): Promise<number> {
+  const count = parseCount(written);
+  return withStore(config, async (store) => {
+    const changed = await setKeptReady(store, DEFAULT_TEAM_SLUG, { written: name, count }, config.definitions);
+    console.log(described(changed, config));
+    return 0;
+  });
+}
+
+/** A server that runs finds runsc by itself once it is there. */
+export function changeWall(config: Config, name: string, written: string): Promise<number> {
+  const wall = parseWall(written);
+  return withStore(config, async (store) => {
+    console.log(described(await setWall(store, DEFAULT_TEAM_SLUG, name, wall), config));
+    const steps = wall === "runsc" ? runscSteps(config) : [];
+    if (steps.some((step) => !step.done())) await prepare(config, steps);
+    return 0;
+  });
+}
+
+export async function metrics({ dataFolder }: Config): Promise<number> {
   const report = readShelfReport(new DataFolder(dataFolder));
   if (report === undefined) throw new Fault(404, `no server runs on ${dataFolder}. FIX: start it with \`sandlot up\``);
   console.log(shelfMetrics(report));
@@ -92,7 +77,7 @@ function enterMounts(config: Config, args: readonly string[]): void {
 async function listed(store: Store, { dataFolder, definitions }: Config): Promise<string[]> {
   const stored = await storedBytes(dataFolder);
   const shelf = readShelfReport(new DataFolder(dataFolder));
-  const all = await listTemplates(store);
+  const all = await storedTemplates(store);
   const lines = all.map((template) => {
     const definition = definitions.find(({ id }) => id === template.id);
     const more = definition ? [`version=${templateVersion(definition)}`, `state=${stateOf(definition, template)}`] : [];

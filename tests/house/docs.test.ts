@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path/posix";
+import { COMMANDS as CLI_COMMANDS } from "../../src/cli/commands.ts";
 import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS } from "../../src/cli/settings.ts";
 import { JSON_DEPTH_MAX } from "../../src/contract/limits.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
@@ -232,13 +233,13 @@ describe("CHANGELOG.md", () => {
 describe("every page", () => {
   test("names commands that exist", () => {
     const { scripts } = JSON.parse(readText("package.json")) as { scripts: Record<string, string> };
-    const main = readText("src/cli/main.ts");
+    const commands = new Set(CLI_COMMANDS.map(({ usage }) => usage.split(" ")[0]));
     const unknown = pages.flatMap(({ path, text }) => {
       const npm = [...text.matchAll(/\bnpm (?:run )?(start|test|(?<=run )[\w:-]+)/g)]
         .filter(([, name = ""]) => scripts[name] === undefined)
         .map(([command]) => `${path}: ${command}`);
       const own = [...text.matchAll(/`(?:sudo )?(?:node bin\/)?sandlot ([a-z]+)/g)]
-        .filter(([, name]) => !main.includes(`case "${name}":`))
+        .filter(([, name]) => name !== "help" && !commands.has(name))
         .map(([command]) => `${path}: ${command}`);
       return [...npm, ...own];
     });

@@ -148,8 +148,8 @@ test("keys are made, listed masked and revoked at once while the server runs", a
 test("misspelt settings and commands are refused by name", async () => {
   const typo = await attempt([process.execPath, MAIN, "up"], { env: { ...serverEnv("/x"), SANDLOT_LISTENN: "1" } });
   expect(typo.exitCode).toBe(1);
-  expect(typo.stderr).toContain("unknown setting SANDLOT_LISTENN");
+  expect(typo.stderr).toContain("unknown setting SANDLOT_LISTENN; did you mean SANDLOT_LISTEN?");
   const command = await attempt([process.execPath, MAIN, "upp"], { env: serverEnv("/x") });
   expect(command.exitCode).toBe(1);
-  expect(command.stderr).toContain('no command "upp"');
+  expect(command.stderr).toContain('no command "upp"; did you mean "up"?');
 });

@@ -1,0 +1,283 @@
+/**
+ * Every command of `sandlot` with its arguments and options, and the parser that reads them. The text of --help comes
+ * from the same table. A command loads its own file only: `up` becomes `serve`, and loading the whole server twice took
+ * a third of a start.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { DEFINITIONS } from "../../templates/definitions.ts";
+import { Fault } from "../contract/fault.ts";
+import { nearest } from "../work/nearest.ts";
+import { loadConfig } from "./config.ts";
+
+interface Option {
+  type: "string" | "boolean";
+  multiple?: boolean;
+  /** Name of the value in the help text. */
+  value?: string;
+  /** A noun phrase and the default. */
+  about: string;
+}
+
+/** What stands after the name of a command. */
+interface Given {
+  positionals: string[];
+  values: { readonly [option: string]: string | boolean | (string | boolean)[] | undefined };
+  /** All of it, unparsed. */
+  words: readonly string[];
+}
+
+interface Command {
+  /** The name in lower case, then the arguments: `NAME`, `[NAME]` if optional, with `...` if it repeats. */
+  usage: string;
+  /** Left out of the help text when missing. */
+  about?: string;
+  /** What an argument may be, for the help text. */
+  arguments?: Readonly<Record<string, string>>;
+  options?: Readonly<Record<string, Option>>;
+  run(given: Given): Promise<number>;
+}
+
+const config = () => loadConfig(process.env);
+
+export const COMMANDS: readonly Command[] = [
+  {
+    usage: "up",
+    about: "Set up what is missing, then start the server (npm start does this)",
+    options: {
+      with: {
+        type: "string",
+        multiple: true,
+        value: "NAME,...",
+        about: "built-in templates to build before the server is ready (default: none)",
+      },
+    },
+    async run({ values }) {
+      if (values.with !== undefined) process.env.SANDLOT_WITH = String(values.with);
+      return (await import("./up.ts")).up(config());
+    },
+  },
+  { usage: "serve", run: async () => (await import("./serve.ts")).serve(config()) },
+  {
+    usage: "down",
+    about: "End all sandboxes and undo the changes to this machine; data is kept",
+    run: async () => (await import("./down.ts")).down(config()),
+  },
+  {
+    usage: "doctor",
+    about: "Test every prerequisite on this machine",
+    run: async () => (await import("./doctor.ts")).doctor(config()),
+  },
+  {
+    usage: "tls",
+    about: "Make a certificate for *.sandlot.localhost or check your own",
+    run: async () => (await import("./tls.ts")).tls(config()),
+  },
+  {
+    usage: "keys create [NAME]",
+    about: 'Create an API key and print it once (default name: "unnamed")',
+    run: async ({ positionals: [name] }) => (await import("./keys.ts")).createKey(config(), name),
+  },
+  {
+    usage: "keys list",
+    about: "List API keys and access tokens, masked",
+    run: async () => (await import("./keys.ts")).listKeys(config()),
+  },
+  {
+    usage: "keys revoke ID",
+    about: "Revoke an API key or access token at once",
+    run: async ({ positionals: [id = ""] }) => (await import("./keys.ts")).revokeKey(config(), id),
+  },
+  {
+    usage: "keys token [NAME]",
+    about: 'Create an access token and print it once (default name: "unnamed")',
+    run: async ({ positionals: [name] }) => (await import("./keys.ts")).createToken(config(), name),
+  },
+  {
+    usage: "limits [TEAM] [LIMIT=VALUE...]",
+    about: "Show the limits of all teams or of one, or change them",
+    arguments: {
+      "sandboxes=N": "sandboxes at once, or none for no limit (default: none)",
+      "hours=H": "hours of each run, or none for no limit (default: none)",
+      "builds=N": "builds at once, or usual for the server's limit (default: usual)",
+      "reads=N": "reading requests each second, or usual (default: usual)",
+      "changes=N": "changing requests each second, or usual (default: usual)",
+      "blocked=yes|no": "refusal of all new sandboxes (default: no)",
+    },
+    options: {
+      all: { type: "boolean", about: "every limit of the server instead of the limits of teams (default: no)" },
+    },
+    async run({ positionals, values }) {
+      const { limits, showAll } = await import("./team-limits.ts");
+      if (!values.all) return limits(config(), positionals);
+      if (positionals.length > 0) throw new Fault(400, `sandlot limits --all takes no team, not "${positionals[0]}"`);
+      return showAll();
+    },
+  },
+  {
+    usage: "templates",
+    about: "List all templates with their builds and disk use",
+    run: async () => (await import("./templates.ts")).listTemplates(config()),
+  },
+  {
+    usage: "templates build NAME...",
+    about: "Build built-in templates before they are first used",
+    arguments: { NAME: DEFINITIONS.map(({ name }) => name).join(", ") },
+    run: async ({ positionals }) => (await import("./builtin-templates.ts")).buildTemplates(config(), positionals),
+  },
+  {
+    usage: "templates ready NAME COUNT",
+    about: "Set how many sandboxes of a template are kept booted (default: 0)",
+    run: async ({ positionals: [name = "", count = ""] }) =>
+      (await import("./templates.ts")).changeReady(config(), name, count),
+  },
+  {
+    usage: "templates wall NAME WALL",
+    arguments: { WALL: "crun, runsc, or default for the setting SANDLOT_WALL" },
+    about: "Set the isolation of a template",
+    run: async ({ positionals: [name = "", wall = ""] }) =>
+      (await import("./templates.ts")).changeWall(config(), name, wall),
+  },
+  {
+    usage: "templates metrics",
+    about: "Print metrics of booted sandboxes for Prometheus",
+    run: async () => (await import("./templates.ts")).metrics(config()),
+  },
+  {
+    usage: "bench",
+    about: "Run the benchmark: each figure beside that of a peer",
+    options: {
+      rounds: { type: "string", value: "N", about: "measurements of each row (default: 20, or 5 with --quick)" },
+      row: { type: "string", multiple: true, value: "NAME", about: "row to run; may be repeated (default: all rows)" },
+      quick: { type: "boolean", about: "few rows, small sizes, two minutes (default: no)" },
+      long: { type: "boolean", about: "the full sizes and times of heavy rows (default: no)" },
+      plots: { type: "boolean", about: "the plots of the documentation instead of rows (default: no)" },
+      json: { type: "string", value: "FILE", about: "file for the figures (default: none)" },
+    },
+    run: async ({ words }) => (await import("./bench.ts")).bench(config(), words),
+  },
+  {
+    usage: "trace OPERATION...",
+    arguments: { OPERATION: "create, exec, fork, pause or resume" },
+    about: "Show the time of every step of an operation, on a server of its own",
+    options: { ready: { type: "boolean", about: "a create that is served by a sandbox booted ahead (default: no)" } },
+    run: async ({ words }) => (await import("./bench.ts")).trace(config(), words),
+  },
+];
+
+/** Every command takes it. */
+const HELP = { help: { type: "boolean", short: "h" } } as const;
+
+/** Runs the command that the words name. Answers its exit code. */
+export async function runCommand(words: readonly string[]): Promise<number> {
+  const [first = "help", ...rest] = words;
+  if (first === "--version") return print(`sandlot ${version()}`);
+  if (["help", "--help", "-h"].includes(first)) return print(helpText(rest.join(" ")));
+  const command = commandOf(words);
+  if (command === undefined) {
+    if (groupOf(first).length === 0) throw noCommand(first);
+    if (rest.includes("--help") || rest.includes("-h")) return print(helpText(first));
+    throw new Fault(400, `\`sandlot ${words.join(" ")}\` is not a command. Usage:\n${usageOf(groupOf(first))}`);
+  }
+  const name = nameOf(command);
+  const given = parseWords(name, words.slice(name.split(" ").length));
+  return given.values.help ? print(helpText(name)) : await command.run(given);
+}
+
+/** Fault 400 if the command does not take these words. */
+export function parseWords(name: string, words: readonly string[]): Given {
+  const command = COMMANDS.find((each) => nameOf(each) === name);
+  if (command === undefined) throw noCommand(name);
+  const options = { ...HELP, ...command.options };
+  let parsed: Omit<Given, "words">;
+  try {
+    parsed = parseArgs({ args: [...words], options, allowPositionals: true });
+  } catch (cause) {
+    const { message } = cause as Error;
+    const unknown = /^Unknown option '(.+?)'/.exec(message)?.[1];
+    if (unknown === undefined) throw new Fault(400, `${name}: ${message.split("\n")[0]}`);
+    const known = Object.keys(options).map((option) => `--${option}`);
+    const hint = suggestion(unknown, known) ?? `\`sandlot ${name} --help\` lists its options`;
+    throw new Fault(400, `${name} has no option "${unknown}"; ${hint}`);
+  }
+  if (!parsed.values.help) checkCount(command, parsed.positionals);
+  return { ...parsed, words };
+}
+
+function checkCount(command: Command, positionals: readonly string[]): void {
+  const name = nameOf(command);
+  const wanted = command.usage.slice(name.length).split(" ").filter(Boolean);
+  const least = wanted.filter((argument) => !argument.startsWith("[")).length;
+  const most = wanted.some((argument) => argument.includes("...")) ? Number.POSITIVE_INFINITY : wanted.length;
+  const { length } = positionals;
+  if (length >= least && length <= most) return;
+  const wrong = length < least ? `${wanted[length]} is missing` : `unexpected argument "${positionals[most]}"`;
+  throw new Fault(400, `${name}: ${wrong}. Usage:\n${usageOf(groupOf(name))}`);
+}
+
+/** The command with the longest name that the words begin with. */
+function commandOf(words: readonly string[]): Command | undefined {
+  const [two, one] = [words.slice(0, 2).join(" "), words[0]];
+  return COMMANDS.find((each) => nameOf(each) === two) ?? COMMANDS.find((each) => nameOf(each) === one);
+}
+
+function nameOf({ usage }: Command): string {
+  return /^[a-z]+(?: [a-z]+)*/.exec(usage)?.[0] ?? "";
+}
+
+/** The command of this name, and those whose names begin with it; all for an empty name. */
+function groupOf(name: string): Command[] {
+  const shown = COMMANDS.filter(({ about }) => about !== undefined);
+  return name === "" ? shown : shown.filter((command) => `${nameOf(command)} `.startsWith(`${name} `));
+}
+
+function noCommand(name: string): Fault {
+  const known = groupOf("").map((command) => nameOf(command).split(" ")[0] ?? "");
+  return new Fault(400, `there is no command "${name}"; ${suggestion(name, known) ?? "`sandlot help` lists all"}`);
+}
+
+function suggestion(word: string, known: readonly string[]): string | undefined {
+  const near = nearest(word, known);
+  return near === undefined ? undefined : `did you mean "${near}"?`;
+}
+
+function usageOf(commands: readonly Command[]): string {
+  return commands.map(({ usage, options }) => `  sandlot ${usage}${options ? " [OPTION...]" : ""}`).join("\n");
+}
+
+/** Of a command or group, with arguments and options; of all commands, without a name. */
+function helpText(name: string): string {
+  const group = groupOf(name);
+  if (group.length === 0) throw noCommand(name);
+  if (name !== "") return group.map(details).join("\n\n");
+  const width = Math.max(...group.map(({ usage }) => usage.length));
+  return `sandlot: isolated Linux sandboxes for AI agents, through the E2B interface
+
+${group.map(({ usage, about }) => `  sandlot ${usage.padEnd(width)}  ${about}`).join("\n")}
+
+\`sandlot COMMAND --help\` shows the options of a command, \`sandlot --version\` the version.
+Settings are environment variables; docs/configuration.md lists them.`;
+}
+
+function details(command: Command): string {
+  const options = Object.entries(command.options ?? {}).map(([name, { value = "", about }]) => {
+    return [`--${name} ${value}`, about] as const;
+  });
+  const lines = [...Object.entries(command.arguments ?? {}), ...options];
+  return [
+    usageOf([command]),
+    `    ${command.about}`,
+    ...lines.map(([name, about]) => `    ${name.padEnd(16)}  ${about}`),
+  ].join("\n");
+}
+
+function version(): string {
+  const file = readFileSync(join(import.meta.dir, "../../package.json"), "utf8");
+  return (JSON.parse(file) as { version: string }).version;
+}
+
+function print(text: string): number {
+  console.log(text);
+  return 0;
+}
