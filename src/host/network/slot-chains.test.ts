@@ -32,7 +32,6 @@ describe("the chains of a sandbox", () => {
     expect(chains("closed", { ways: [{ address: "10.0.0.5", port: 5000 }] })).toEqual({
       out: ["jump refuse"],
       in: ["drop"],
-      here: ["jump refuse"],
     });
   });
 

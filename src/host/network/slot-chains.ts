@@ -121,7 +121,9 @@ function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
     }
     return chains;
   }
-  if (egress === "closed") return { ...chains, out: ["jump refuse"], in: ["drop"], here: ["jump refuse"] };
+  // Questions for names still reach the DNS relay, which refuses each of them. The kernel's own refusal (ICMP) is
+  // limited in rate, and a program waits five seconds for one that was left out.
+  if (egress === "closed") return { ...chains, out: ["jump refuse"], in: ["drop"] };
   const { allow, deny } = matchesOf(state, egress);
   if (egress.proxy === null) {
     // By where the sandbox wanted to go, so that a router's word about an allowed way is heard.

@@ -1,5 +1,6 @@
 /** Packets against the rules of single sandboxes, and against changes of them. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import type { Egress, EgressPolicy } from "../../../src/host/host.ts";
 import { DnsRelay } from "../../../src/host/relay/dns-relay.ts";
 import { attempt } from "../../../src/host/system/command.ts";
@@ -15,6 +16,7 @@ import { LONG } from "../../support/long.ts";
 import { until } from "../../support/until.ts";
 import { expectOnly, PluggedNamespaces, reachedBy } from "../plugged-namespaces.ts";
 
+const ASK = join(import.meta.dir, "../../support/services/ask.py");
 const UPDATES = LONG ? 1_000 : 60;
 const OTHER = SITES["other.test"];
 const ALL = ["0.0.0.0/0"];
@@ -241,6 +243,20 @@ describe("questions for names", () => {
       await expectOnly(plugged, servers, servers);
       await plugged.set("closed");
       expect(await plugged.reached(servers)).toEqual([]);
+    } finally {
+      dns.close();
+    }
+  });
+
+  // Seen before: the kernel's refusal (ICMP) is limited in rate, and every second lookup waited five seconds.
+  test("of a closed sandbox are refused by a DNS answer, each of many in a row, over UDP and TCP", async () => {
+    const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER, (source) => here.network.judgeOf(source));
+    try {
+      await using plugged = await here.plug("closed");
+      const names = Array.from({ length: 40 }, (_, index) => `a${index}.test`);
+      const told = await attempt(plugged.command(["python3", ASK, NAME_SERVER, ...names]));
+      expect(told.stdout.trim().split("\n")).toEqual(names.map((name) => `${name} udp 5 0 tcp 5 0`));
+      expect(await plugged.reached([...every(OUTSIDE), `tcp ${here.network.gateway} 80`])).toEqual([]);
     } finally {
       dns.close();
     }
