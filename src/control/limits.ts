@@ -3,7 +3,20 @@
  * Units come last in a name.
  */
 
-export const REQUEST_BODY_MAX_BYTES = 16 * 1024 * 1024;
+export const REQUEST_BODY_MAX_BYTES = 1024 * 1024;
+/** Of the routes that say so: variables of 1 MiB, escaped as Python's clients do, or the steps of a build. */
+export const REQUEST_LARGE_BODY_MAX_BYTES = 4 * 1024 * 1024;
+/** From the moment when the key is checked until the whole body is here. */
+export const REQUEST_BODY_MS = 60_000;
+/** Of bodies that have begun to arrive and whose requests are not answered yet: of one team, and of all. */
+export const BODIES_PER_TEAM_MAX_BYTES = 16 * 1024 * 1024;
+export const BODIES_MAX_BYTES = 64 * 1024 * 1024;
+export const BODIES_RETRY_AFTER_SECONDS = 1;
+/** Of the bodies of one team: at once, and each second for good. Parsing them takes the server's only thread. */
+export const BODY_BYTES_PER_TEAM_BURST = 16 * 1024 * 1024;
+export const BODY_BYTES_PER_TEAM_PER_SECOND = 4 * 1024 * 1024;
+/** A body is gathered in a buffer that begins with so much and doubles. */
+export const BODY_BUFFER_MIN_BYTES = 4 * 1024;
 /** Values in a body, each entry of an object or a list counted: what is wrong is noted for each of them. */
 export const REQUEST_VALUES_MAX = 50_000;
 

@@ -27,8 +27,13 @@ import { Process } from "../../src/contract/runtime/wire/process/process_pb.ts";
 import {
   ACCESS_TOKENS_PER_USER_MAX,
   API_KEYS_PER_TEAM_MAX,
+  BODIES_PER_TEAM_MAX_BYTES,
+  BODY_BYTES_PER_TEAM_BURST,
+  BODY_BYTES_PER_TEAM_PER_SECOND,
   EGRESS_CHANGES_WAITING_MAX,
   REQUEST_BODY_MAX_BYTES,
+  REQUEST_BODY_MS,
+  REQUEST_LARGE_BODY_MAX_BYTES,
   REQUEST_VALUES_MAX,
 } from "../../src/control/limits.ts";
 import { ABSENT_ROUTES } from "../../src/control/routes/absent-routes.ts";
@@ -160,10 +165,18 @@ describe("api.md", () => {
   });
 
   test("has the bounds of a body", () => {
-    const mebibytes = REQUEST_BODY_MAX_BYTES / 1024 ** 2;
-    expect(api).toMatch(
-      new RegExp(`at most ${mebibytes} MiB, ${REQUEST_VALUES_MAX} values \\([^)]+\\) and ${JSON_DEPTH_MAX} levels`),
-    );
+    const mebibytes = (bytes: number) => `${bytes / 1024 ** 2} MiB`;
+    const sentences = api.replaceAll("\n", " ");
+    for (const said of [
+      `at most ${mebibytes(REQUEST_BODY_MAX_BYTES)}, ${REQUEST_VALUES_MAX} values (`,
+      `) and ${JSON_DEPTH_MAX} levels.`,
+      `create a sandbox or start a build take ${mebibytes(REQUEST_LARGE_BODY_MAX_BYTES)}.`,
+      `may have ${mebibytes(BODIES_PER_TEAM_MAX_BYTES)} of bodies under way`,
+      `send ${mebibytes(BODY_BYTES_PER_TEAM_PER_SECOND)} of them each second, ${mebibytes(BODY_BYTES_PER_TEAM_BURST)} at once`,
+      `longer than ${REQUEST_BODY_MS / 1000} s to arrive`,
+    ]) {
+      expect(sentences).toContain(said);
+    }
   });
 
   test("names every field of a create request", () => {

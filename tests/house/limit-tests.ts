@@ -89,12 +89,23 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "src/control/access/signed-links.test.ts",
     "who guesses too often waits, others do not, and after the window it may try again",
   ],
-  "body of a request": ["src/control/http/dispatch.test.ts", "of exactly 16 MiB are read"],
-  "values in a body": [
-    "src/control/http/dispatch.test.ts",
-    "more values than anybody needs are refused before each of them is judged",
+  "JSON bodies that are under way": ["src/control/http/request-body.test.ts", "of one team are held up to its bound"],
+  "JSON bodies of all teams that are under way": [
+    "src/control/http/request-body.test.ts",
+    "of all teams are held up to one bound",
   ],
-  "levels of a body": ["src/control/http/dispatch.test.ts", "depth is refused"],
+  "bytes of JSON bodies": [
+    "src/control/http/request-body.test.ts",
+    "a team that sends more than its bytes each second",
+  ],
+  "body of a request": ["src/control/http/request-body.test.ts", "has at most 1 MiB"],
+  "body of a request to create a sandbox or start a build": [
+    "src/control/http/request-body.test.ts",
+    "of exactly 4 MiB creates a sandbox",
+  ],
+  "time for a body to arrive": ["src/control/http/request-body.test.ts", "that does not arrive in time"],
+  "values in a body": ["src/control/http/request-body.test.ts", "has at most so many values"],
+  "levels of a body": ["src/control/http/request-body.test.ts", "has at most so many levels"],
   "entries of metadata": ["src/control/lifecycle/create.test.ts", "metadata must have at most 256 entries, got 257"],
   "key of metadata": [
     "src/control/lifecycle/create.test.ts",

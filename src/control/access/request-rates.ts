@@ -14,6 +14,7 @@ import {
   STRANGER_REQUESTS_PER_SECOND,
 } from "../limits.ts";
 import type { Authentication, Callers } from "./authentication.ts";
+import { BodyBudgets } from "./body-budgets.ts";
 
 /** `reads` ask, `changes` do something, `files` are calls about the content of volumes. Requests each second. */
 type RequestKind = "reads" | "changes" | "files";
@@ -36,10 +37,12 @@ export class RequestBudgets {
   readonly #rates: RequestRates;
   readonly #budgets = new Map<string, Budget>();
   readonly #strangers = new Map<string, TokenBucket>();
+  readonly bodies: BodyBudgets;
 
   constructor(clock: Clock, rates: RequestRates = REQUEST_RATES_DEFAULT) {
     this.#clock = clock;
     this.#rates = rates;
+    this.bodies = new BodyBudgets(clock);
   }
 
   /** Takes one request out of the caller's budget, and says what is left. Fault 429 when there is none. */

@@ -17,10 +17,11 @@ import {
   type Callers,
   type VolumeOf,
 } from "../access/authentication.ts";
+import type { BodyShare } from "../access/body-budgets.ts";
 import type { Client } from "../access/client.ts";
 import type { Ids } from "../access/ids.ts";
 import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/request-rates.ts";
-import { LOGGED_PATH_MAX_CHARS } from "../limits.ts";
+import { LOGGED_PATH_MAX_CHARS, REQUEST_BODY_MAX_BYTES } from "../limits.ts";
 import { baseOf } from "./own-address.ts";
 import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
 import type { Answer, Route } from "./route.ts";
@@ -61,6 +62,9 @@ const EXPOSED_HEADERS = [
   "RateLimit-Reset",
   "Retry-After",
 ].join(", ");
+
+/** Whose bodies those are that nobody has shown a key for. */
+const STRANGERS = { id: "", name: "all who send no key" };
 
 interface DispatchOptions<S> {
   routes: readonly Route<S>[];
@@ -196,7 +200,9 @@ async function serve<S>(
 ): Promise<Answer> {
   const caller = await callerOrStranger(route, request, options, exchange);
   if (caller && "team" in caller) exchange.team = caller.team.slug;
-  if (caller) exchange.allowance = options.budgets.take(ownerOf(caller), kindOf(route.method, route.auth));
+  const owner = caller && ownerOf(caller);
+  if (owner) exchange.allowance = options.budgets.take(owner, kindOf(route.method, route.auth));
+  using share = options.budgets.bodies.begin(owner ?? STRANGERS);
   const params = paramsOf(route, request);
   let answer: Answer;
   try {
@@ -205,7 +211,7 @@ async function serve<S>(
         params,
         search: searchOf(request),
         headers: request.headers,
-        json: route.body === undefined ? undefined : await readJson(request),
+        json: route.body && (await readJson(request, bodyTerms(route.body, share, options.clock))),
         caller,
         upload: uploadOf(request),
         base: baseOf(request, exchange.client),
@@ -220,6 +226,10 @@ async function serve<S>(
   if (request.method === "HEAD") await answer.stream?.cancel();
   if (route.method !== "GET") await options.recorded();
   return answer;
+}
+
+function bodyTerms({ maxBytes = REQUEST_BODY_MAX_BYTES }: { maxBytes?: number }, share: BodyShare, clock: Clock) {
+  return { maxBytes, clock, take: (bytes: number) => share.grow(bytes) };
 }
 
 /** Who is nobody has a budget, too: for what everybody may ask, and for guesses. */

@@ -48,15 +48,15 @@ test("an operation says what it takes, what it answers and who may call it", asy
 });
 
 test.each([
-  ["/sandboxes", [400, 401, 403, 404, 413, 415, 422, 429, 500, 503, 507]],
-  ["/v2/sandboxes", [400, 401, 403, 404, 413, 415, 422, 429, 500, 503, 507]],
-  ["/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
-  ["/v2/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
-  ["/sandboxes/{sandboxID}/resume", [400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
+  ["/sandboxes", [400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 503, 507]],
+  ["/v2/sandboxes", [400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
+  ["/v2/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/resume", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   // A copy that does not fit is an entry of the answer.
-  ["/sandboxes/{sandboxID}/fork", [400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
-  ["/sandboxes/{sandboxID}/pause", [400, 401, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
-  ["/sandboxes/{sandboxID}/snapshots", [400, 401, 404, 409, 413, 415, 422, 429, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/fork", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/pause", [400, 401, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
+  ["/sandboxes/{sandboxID}/snapshots", [400, 401, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
 ])("POST %s lists every status with which it may be refused", async (path, statuses) => {
   const document = await (await f.control.handle(new Request("http://localhost/openapi.json"))).json();
   const listed = Object.keys(document.paths[path].post.responses).map(Number);

@@ -70,7 +70,7 @@ function operation(route: RouteFacts): Json {
 function errorStatuses(route: RouteFacts): number[] {
   const statuses = new Set([...(route.errors ?? []), 429, 500]);
   if (route.auth !== "none") statuses.add(401).add(503);
-  if (route.body) statuses.add(400).add(413).add(415);
+  if (route.body) statuses.add(400).add(408).add(413).add(415);
   if (route.query) statuses.add(400);
   if (route.path.includes("{")) statuses.add(400).add(404);
   return [...statuses].sort();

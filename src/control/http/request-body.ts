@@ -1,15 +1,11 @@
 /**
- * Reads a JSON body: bounded in size, depth and number of values, chunked or not, absent or not. A body of bytes is
- * handed on as it comes.
+ * Reads a JSON body: bounded in size, depth, number of values and time, chunked or not, absent or not. A body of bytes
+ * is handed on as it comes.
  */
 import { Fault } from "../../contract/fault.ts";
-import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
-import {
-  JSON_BEGINS_WITHIN_BYTES,
-  REQUEST_BODY_MAX_BYTES,
-  REQUEST_VALUES_MAX,
-  VALUE_SHOWN_MAX_CHARS,
-} from "../limits.ts";
+import type { Clock } from "../../work/clock.ts";
+import { BODY_BUFFER_MIN_BYTES, JSON_BEGINS_WITHIN_BYTES, REQUEST_BODY_MS, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import { JsonBounds } from "./json-bounds.ts";
 import type { Upload } from "./route.ts";
 
 /** A status that only logs show: the client was gone before it could be answered. */
@@ -21,13 +17,18 @@ const FOREIGN: readonly RegExp[] = [/^(?:multipart|image|audio|video|font)\//, /
 /** What `curl -d` calls everything that it is given. */
 const FORM = "application/x-www-form-urlencoded";
 
+/** What a body may cost. */
+interface BodyTerms {
+  maxBytes: number;
+  clock: Clock;
+  /** Called with the length of each piece as it arrives; throws when there is no room for it. */
+  take(bytes: number): void;
+}
+
 /** Undefined when there is no body. Whether there is one shows in the bytes, never in Content-Length. */
-export async function readJson(request: Request): Promise<unknown> {
-  const bytes = await readBytes(request);
-  if (bytes.length === 0) return undefined;
-  const value = parse(bytes);
-  refuseUnwieldy(value);
-  return value;
+export async function readJson(request: Request, terms: BodyTerms): Promise<unknown> {
+  const bytes = await readBytes(request, terms);
+  return bytes.length === 0 ? undefined : parse(bytes);
 }
 
 export function uploadOf(request: Request): Upload {
@@ -35,24 +36,58 @@ export function uploadOf(request: Request): Upload {
   return { content: request.body, bytes: written !== null && /^\d{1,15}$/.test(written) ? Number(written) : undefined };
 }
 
-async function readBytes(request: Request): Promise<Uint8Array> {
-  if (Number(request.headers.get("content-length")) > REQUEST_BODY_MAX_BYTES) throw tooLarge();
+async function readBytes(request: Request, { maxBytes, clock, take }: BodyTerms): Promise<Uint8Array> {
+  if (Number(request.headers.get("content-length")) > maxBytes) throw tooLarge(maxBytes);
   if (request.body === null) return new Uint8Array();
-  const chunks: Uint8Array[] = [];
-  let size = 0;
+  const reader = request.body.getReader();
+  const leave = () => void reader.cancel().catch(() => undefined);
+  let isLate = false;
+  const deadline = clock.after(REQUEST_BODY_MS, () => {
+    isLate = true;
+    leave();
+  });
+  const gathered = new GatheredBytes();
+  const bounds = new JsonBounds();
   try {
-    // Leaving the loop cancels the stream, so what comes after the bound is not read.
-    for await (const chunk of request.body) {
-      if (size === 0) refuseForeign(request.headers.get("content-type"), chunk);
-      size += chunk.length;
-      if (size > REQUEST_BODY_MAX_BYTES) throw tooLarge();
-      chunks.push(chunk);
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (isLate) throw tooLate(gathered.size);
+      if (done) return gathered.bytes;
+      if (gathered.size === 0) refuseForeign(request.headers.get("content-type"), value);
+      if (gathered.size + value.length > maxBytes) throw tooLarge(maxBytes);
+      take(value.length);
+      bounds.take(value);
+      gathered.add(value);
     }
   } catch (error) {
+    // What comes after a refusal is not read.
+    leave();
     // Nothing but the client's connection feeds the stream.
-    throw error instanceof Fault ? error : hungUp(size, error);
+    throw error instanceof Fault ? error : hungUp(gathered.size, error);
+  } finally {
+    deadline.cancel();
   }
-  return Buffer.concat(chunks, size);
+}
+
+/** Copied together as they come: an object for each of very many tiny pieces would take more memory than they do. */
+class GatheredBytes {
+  #buffer = new Uint8Array();
+  size = 0;
+
+  get bytes(): Uint8Array {
+    return this.#buffer.subarray(0, this.size);
+  }
+
+  add(piece: Uint8Array): void {
+    const size = this.size + piece.length;
+    if (size > this.#buffer.length) {
+      const larger = new Uint8Array(Math.max(size, 2 * this.#buffer.length, BODY_BUFFER_MIN_BYTES));
+      larger.set(this.bytes);
+      this.#buffer = larger;
+    }
+    this.#buffer.set(piece, this.size);
+    this.size = size;
+  }
 }
 
 function parse(bytes: Uint8Array): unknown {
@@ -80,24 +115,6 @@ function refuseForeign(contentType: string | null, beginning: Uint8Array): void 
   );
 }
 
-/** Depth costs stack wherever the value is walked, and a million values that are wrong cost a second or more. */
-function refuseUnwieldy(root: unknown): void {
-  let level = [root];
-  let values = 1;
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > JSON_DEPTH_MAX) throw new Fault(400, `the body is nested deeper than ${JSON_DEPTH_MAX} levels`);
-    const below: unknown[] = [];
-    for (const value of level) {
-      if (typeof value !== "object" || value === null) continue;
-      const children = Object.values(value);
-      values += children.length;
-      if (values > REQUEST_VALUES_MAX) throw new Fault(400, `the body has more than ${REQUEST_VALUES_MAX} values`);
-      for (const child of children) below.push(child);
-    }
-    level = below;
-  }
-}
-
 /** Nobody is there to read it; it is for the log. */
 function hungUp(size: number, cause: unknown): Fault {
   return new Fault(CLIENT_CLOSED_REQUEST, `the client closed the connection in its body, after ${size} bytes of it`, {
@@ -105,6 +122,10 @@ function hungUp(size: number, cause: unknown): Fault {
   });
 }
 
-function tooLarge(): Fault {
-  return new Fault(413, `the body is larger than ${REQUEST_BODY_MAX_BYTES} bytes`);
+function tooLarge(maxBytes: number): Fault {
+  return new Fault(413, `the body is larger than ${maxBytes} bytes, which is all that this endpoint takes`);
+}
+
+function tooLate(size: number): Fault {
+  return new Fault(408, `the body did not arrive within ${REQUEST_BODY_MS / 1000} s, only ${size} bytes of it`);
 }

@@ -27,13 +27,13 @@ export interface RouteFacts {
   /** A later generation of the same operation exists. */
   deprecated?: boolean;
   query?: z.ZodObject;
-  body?: { schema: z.ZodType; required: boolean };
+  body?: { schema: z.ZodType; required: boolean; maxBytes?: number };
   /** In place of `body`: bytes of this media type, which the handler reads as they come. */
   upload?: string;
   success: readonly { status: number; description: string; schema?: z.ZodType; headers?: Record<string, string> }[];
   /**
-   * Statuses of errors that are particular to this route; 400, 401, 404, 413, 415, 429 and 500 go without saying where
-   * they apply.
+   * Statuses of errors that are particular to this route; 400, 401, 404, 408, 413, 415, 429 and 500 go without saying
+   * where they apply.
    */
   errors?: readonly number[];
 }
@@ -85,7 +85,7 @@ interface Call<A extends Authentication, Q extends z.ZodObject, B extends z.ZodT
 interface RouteDefinition<S, A extends Authentication, Q extends z.ZodObject, B extends z.ZodType> extends RouteFacts {
   auth: A;
   query?: Q;
-  body?: { schema: B; required: boolean };
+  body?: { schema: B; required: boolean; maxBytes?: number };
   handle(call: Call<A, Q, B>, services: S): Promise<Answer>;
   refused?(call: Pick<Call<A, Q, B>, "params" | "caller"> & { fault: Fault }, services: S): Promise<void>;
 }

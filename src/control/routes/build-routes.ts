@@ -17,6 +17,7 @@ import {
 } from "../../contract/management/template-build.ts";
 import { planOf } from "../builds/build-plan.ts";
 import { asEntry, asInfo } from "../builds/build-view.ts";
+import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
 import { findOwnById } from "../templates/own-template.ts";
 import { namesOf } from "../templates/template-visibility.ts";
 import { accepted, dockerfileBuild, findOwnBuild, findUsersBuild, refuseForeignTeam, sizeOf } from "./build-calls.ts";
@@ -124,7 +125,7 @@ export const buildRoutes: readonly Route[] = [
     path: "/v2/templates/{templateID}/builds/{buildID}",
     auth: "key",
     summary: "Start a build with its steps",
-    body: { schema: startBuild, required: true },
+    body: { schema: startBuild, required: true, maxBytes: REQUEST_LARGE_BODY_MAX_BYTES },
     success: [{ status: 202, description: "It builds, or waits for a place" }],
     errors: [403],
     async handle({ caller, params, body }, { builds, store }) {

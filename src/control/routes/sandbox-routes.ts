@@ -28,6 +28,7 @@ import type { Team } from "../../store/people.ts";
 import { isOfficialClient } from "../access/official-client.ts";
 import type { Answer } from "../http/route.ts";
 import { secondsOf } from "../lifecycle/run-length.ts";
+import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
 import { listPage, listRunning } from "../lists/sandbox-list.ts";
 import { asCreated, asDetail, asListed } from "../lists/sandbox-view.ts";
 import { findStartable } from "../templates/template-look-up.ts";
@@ -49,7 +50,7 @@ export const sandboxRoutes: readonly Route[] = [
     auth: "key",
     summary: "Create a sandbox from a template",
     deprecated: true,
-    body: { schema: createSandboxV1, required: true },
+    body: { schema: createSandboxV1, required: true, maxBytes: REQUEST_LARGE_BODY_MAX_BYTES },
     success: created,
     errors: [403, 404, 422, 429, 503, 507],
     handle: ({ caller, body }, services) =>
@@ -63,7 +64,7 @@ export const sandboxRoutes: readonly Route[] = [
     path: "/v2/sandboxes",
     auth: "key",
     summary: "Create a sandbox from a template; its runtime always demands its token",
-    body: { schema: createSandboxV2, required: true },
+    body: { schema: createSandboxV2, required: true, maxBytes: REQUEST_LARGE_BODY_MAX_BYTES },
     success: created,
     errors: [403, 404, 422, 429, 503, 507],
     async handle({ caller, body, headers }, services) {

@@ -1,0 +1,115 @@
+/**
+ * What the JSON bodies of a team, or of a user, may cost: bytes in memory, also those of all together, and bytes each
+ * second, because parsing takes the server's only thread.
+ */
+import { Fault } from "../../contract/fault.ts";
+import type { Clock } from "../../work/clock.ts";
+import { TokenBucket } from "../../work/token-bucket.ts";
+import {
+  BODIES_MAX_BYTES,
+  BODIES_PER_TEAM_MAX_BYTES,
+  BODIES_RETRY_AFTER_SECONDS,
+  BODY_BYTES_PER_TEAM_BURST,
+  BODY_BYTES_PER_TEAM_PER_SECOND,
+  REQUEST_BUDGETS_MAX,
+} from "../limits.ts";
+
+const FLOW = { burst: BODY_BYTES_PER_TEAM_BURST, perSecond: BODY_BYTES_PER_TEAM_PER_SECOND };
+
+interface BodyOwner {
+  id: string;
+  name: string;
+}
+
+interface Account {
+  inMemory: number;
+  bucket: TokenBucket;
+}
+
+export class BodyBudgets {
+  readonly #clock: Clock;
+  readonly #accounts = new Map<string, Account>();
+  #inMemory = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** For one body, of which nothing has come yet. */
+  begin(owner: BodyOwner): BodyShare {
+    const account = this.#accountOf(owner.id);
+    return new BodyShare({
+      take: (bytes) => this.#take(owner.name, account, bytes),
+      giveBack: (bytes) => {
+        account.inMemory -= bytes;
+        this.#inMemory -= bytes;
+      },
+    });
+  }
+
+  #take(name: string, account: Account, bytes: number): void {
+    if (account.inMemory + bytes > BODIES_PER_TEAM_MAX_BYTES) {
+      throw refusal(`${name} may have ${BODIES_PER_TEAM_MAX_BYTES} bytes of request bodies under way, and sent more`);
+    }
+    if (this.#inMemory + bytes > BODIES_MAX_BYTES) {
+      throw refusal(`this server takes ${BODIES_MAX_BYTES} bytes of request bodies at once, and has them`);
+    }
+    const now = this.#clock.now();
+    if (!account.bucket.take(bytes, now)) {
+      const waitMs = account.bucket.msUntil(bytes, now);
+      const why = `${name} may send ${FLOW.perSecond} bytes of request bodies each second, and sent more`;
+      throw refusal(why, Math.ceil(waitMs / 1000));
+    }
+    account.inMemory += bytes;
+    this.#inMemory += bytes;
+  }
+
+  #accountOf(id: string): Account {
+    const account = this.#accounts.get(id) ?? { inMemory: 0, bucket: new TokenBucket(FLOW, this.#clock.now()) };
+    this.#accounts.delete(id);
+    if (this.#accounts.size >= REQUEST_BUDGETS_MAX) this.#forgetOne();
+    this.#accounts.set(id, account);
+    return account;
+  }
+
+  /** The one that was used longest ago and holds nothing. */
+  #forgetOne(): void {
+    for (const [id, { inMemory }] of this.#accounts) {
+      if (inMemory > 0) continue;
+      this.#accounts.delete(id);
+      return;
+    }
+  }
+}
+
+interface Costs {
+  take(bytes: number): void;
+  giveBack(bytes: number): void;
+}
+
+/** What one body holds, until it is disposed of. */
+export class BodyShare implements Disposable {
+  readonly #costs: Costs;
+  #bytes = 0;
+
+  constructor(costs: Costs) {
+    this.#costs = costs;
+  }
+
+  /** So many bytes more have come. Fault 429 when they are too many. */
+  grow(bytes: number): void {
+    this.#costs.take(bytes);
+    this.#bytes += bytes;
+  }
+
+  [Symbol.dispose](): void {
+    this.#costs.giveBack(this.#bytes);
+    this.#bytes = 0;
+  }
+}
+
+function refusal(why: string, retryAfterSeconds = BODIES_RETRY_AFTER_SECONDS): Fault {
+  return new Fault(429, `${why}; send less at once, or come again when Retry-After says`, {
+    headers: { "Retry-After": String(Math.max(retryAfterSeconds, BODIES_RETRY_AFTER_SECONDS)) },
+  });
+}
