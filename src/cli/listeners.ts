@@ -40,7 +40,6 @@ export class Listeners {
       const tls = await withTls(config, served, idleMs);
       const stop = async (force: boolean) => {
         await Promise.all([plain.stop(force), tls?.stop(force)]);
-        await served.fronts.stop(force);
       };
       return new Listeners(listen, tls?.domain, tls?.trust, stop);
     } catch (thrown) {

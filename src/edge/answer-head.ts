@@ -4,7 +4,6 @@
  */
 import { appendLines, bytesLike, HeaderLines } from "./front/header-lines.ts";
 import { EDGE_ANSWER_HEAD_MAX_BYTES } from "./limits.ts";
-import type { SandboxSocket } from "./sandbox-socket.ts";
 
 export interface AnswerHead {
   status: number;
@@ -42,11 +41,6 @@ export class AnswerHeadReader {
   }
 }
 
-export function readAnswerHead(socket: SandboxSocket): Promise<AnswerHead> {
-  const reader = new AnswerHeadReader();
-  return gather(socket, NOTHING, (bytes) => reader.take(bytes), true);
-}
-
 /**
  * Where the head ends and the body begins. Lines may end without a carriage return, as those of small servers written
  * by hand do (RFC 9112, 2.2); since the head is written anew for the client, nobody can read it in another way.
@@ -68,41 +62,6 @@ const LINE_FEED = 0x0a;
 
 const END = Buffer.from("\n\r\n");
 const BARE_END = Buffer.from("\n\n");
-
-/** Gathers bytes until `enough` finds what it wants in them, or the connection ends. */
-export function gather<T>(
-  socket: SandboxSocket,
-  start: Buffer<ArrayBuffer>,
-  enough: (bytes: Buffer<ArrayBuffer>) => T | undefined,
-  /** It gathers them itself, and is shown each piece once. */
-  isGathering = false,
-): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    let bytes = start;
-    let isOver = false;
-    const look = (ended: boolean) => {
-      if (isOver) return;
-      try {
-        const found = isGathering && ended ? undefined : enough(bytes);
-        isOver = found !== undefined || ended;
-        if (found !== undefined) resolve(found);
-        else if (ended) reject(new Error("the service hung up within its answer"));
-      } catch (failure) {
-        isOver = true;
-        reject(failure);
-      }
-    };
-    socket.listen({
-      data: (more) => {
-        bytes = isGathering || bytes.length === 0 ? more : Buffer.concat([bytes, more]);
-        look(false);
-      },
-      drained: () => undefined,
-      closed: () => look(true),
-    });
-    if (start.length > 0) look(false);
-  });
-}
 
 /** `end` is behind the last letter of the last line. */
 function parseHead(bytes: Buffer<ArrayBuffer>, end: number, rest: Buffer<ArrayBuffer>): AnswerHead {

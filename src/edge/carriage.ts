@@ -13,6 +13,7 @@ import type { HeaderLines } from "./front/header-lines.ts";
 import { exchangeBegun, exchangeOver } from "./front/in-a-row.ts";
 import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_REQUEST_WAITING_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
 import { type Dialled, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
+import { agreedUpgrade } from "./upgrade.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
@@ -22,8 +23,8 @@ export interface Asked {
   head: string;
   /** Our own runtime says how long its answers are; one that only ends may have been cut short. */
   isGuest: boolean;
-  /** The connection may become a tunnel. */
-  mayUpgrade?: boolean;
+  /** The protocols that the client offers to go on with. The connection is a tunnel once the service agreed to one. */
+  upgrade?: string | undefined;
 }
 
 const STATUS_MIN = 200;
@@ -182,7 +183,9 @@ class Carriage implements SandboxSocketListener, BodySink {
     if (this.#isOver || this.#isSpliced) return;
     if (this.#tunnel !== undefined) {
       this.#over();
-      this.#tunnel.end();
+      // A connection that broke is no end, as below.
+      if (this.#socket.farEnded) this.#tunnel.end();
+      else this.#tunnel.cut();
       return;
     }
     // A connection that broke is no end: the client must not take a part for the whole.
@@ -198,8 +201,12 @@ class Carriage implements SandboxSocketListener, BodySink {
   #begin({ status, statusText, headers, rest }: AnswerHead): void {
     this.#nextStep("edge: carry the answer");
     const lines = { status, statusText, headers: linesTowardsClient(headers) };
-    if (status === SWITCHING_PROTOCOLS && this.#asked.mayUpgrade === true) {
-      this.#becomeTunnel({ status, statusText, headers }, rest);
+    if (status === SWITCHING_PROTOCOLS) {
+      const agreed = agreedUpgrade(this.#asked.upgrade, headers);
+      if (agreed === undefined) throw new Error("the service changed to a protocol that was not offered");
+      lines.headers.append("connection", "Upgrade");
+      lines.headers.append("upgrade", agreed);
+      this.#becomeTunnel(lines, rest);
       return;
     }
     if (status < STATUS_MIN || status > STATUS_MAX) throw new Error("the service's answer has no status of HTTP");

@@ -6,12 +6,11 @@
  *
  *   front/           clients: HTTP/1.1 and HTTP/2  reach            the way to a port, loopback services included
  *   sandbox-address  which sandbox and port        carriage         one exchange over a sandbox-socket
- *   route-table      where each sandbox is         inner-server     WebSockets; management-server, of the other side
- *   places           how much at once              websocket-relay  one of them; websocket-handshake, -frame
+ *   route-table      where each sandbox is         upgrade          connections that become tunnels, as WebSockets do
+ *   places           how much at once              inner-server     the other side: management-server
  *   traffic-token    who is let through            refusal          answers of the edge itself
  *   control-path     what is refused on 49983      process/         the edge in processes of its own
  */
-import type { Server } from "bun";
 import { Fault } from "../contract/fault.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
@@ -24,27 +23,25 @@ import { linesTowardsManagement, linesTowardsSandbox } from "./carried-headers.t
 import { clientAddress, type TrustedProxies } from "./client-address.ts";
 import { internalPath } from "./control-path.ts";
 import type { ClientRequest } from "./front/client-request.ts";
-import { type InnerDoor, InnerServer, PEER_HEADER, peerLine } from "./inner-server.ts";
+import { type InnerDoor, PEER_HEADER, peerLine } from "./inner-server.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
 import { NO_PROXIES } from "./management-server.ts";
 import { OwnPlaces, type Places } from "./places.ts";
 import { answerPreflight, headersAskedFor, preflightOf } from "./preflight.ts";
 import { createReach, type EdgeLog, type Way } from "./reach.ts";
 import { type Refusal, refuse } from "./refusal.ts";
-import { targetOf, targetOfUrl } from "./request-target.ts";
+import { targetOf } from "./request-target.ts";
 import type { Destination, RouteTable } from "./route-table.ts";
 import { addressOf, type Misaddressed, type SandboxAddress } from "./sandbox-address.ts";
 import type { Dialled } from "./sandbox-socket.ts";
 import { signedLinkOf } from "./signed-link.ts";
-import { isWebSocketUpgrade, type Relay, upgradeThrough } from "./websocket-relay.ts";
+import { upgradeOf } from "./upgrade.ts";
 
 export type { EdgeLog } from "./reach.ts";
 
 export interface Edge {
   /** Answers a client's request, for a sandbox or for the management interface. Never throws. */
   handle(client: ClientRequest): void;
-  /** WebSockets are finished unless `force`. */
-  stop(force: boolean): Promise<void>;
 }
 
 interface EdgeServices {
@@ -68,7 +65,6 @@ export function createEdge(services: EdgeServices): Edge {
   const { directory, routes, management, log, trustedProxies = NO_PROXIES, splice, shortRequests } = services;
   const places = services.places ?? new OwnPlaces(EDGE_CONNECTIONS_DEFAULT);
   const reach = createReach(directory, routes, log);
-  const webSockets = new InnerServer(answerInside);
 
   function handle(client: ClientRequest): void {
     const target = targetOf(client.target);
@@ -111,7 +107,12 @@ export function createEdge(services: EdgeServices): Edge {
 
   async function handManagement(client: ClientRequest): Promise<void> {
     if (!client.isGone) client.onOver = shortRequests?.begin();
-    await handInside(client, client.target, management, "");
+    const { method, target, headers } = client;
+    const lines = linesTowardsManagement(headers, PEER_HEADER) + peerLine(management, client);
+    const asked = { head: `${method} ${target} HTTP/1.1\r\n${lines}`, isGuest: false };
+    // It hangs up on a request that is silent for too long, and so do we.
+    const failed = () => client.cut();
+    await carry(client, asked, { to: management, tlsName: undefined, until: [] }).catch(failed);
   }
 
   function handleAddressed(
@@ -137,11 +138,8 @@ export function createEdge(services: EdgeServices): Edge {
     destination: Destination,
   ): Promise<void> | undefined {
     const { headers } = client;
-    if (upgrades(client)) {
-      if (client.bodyBytes !== 0) {
-        return answerWith(client, refuse(badRequest(400, "A WebSocket's handshake has no body"), headers));
-      }
-      return handInside(client, target, webSockets.door, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
+    if (upgradeOf(client) !== undefined && client.bodyBytes !== 0) {
+      return answerWith(client, refuse(badRequest(400, "A request to upgrade the connection has no body"), headers));
     }
     const way = reach.atOnce(route, headers, destination);
     if (way === undefined) return toSandbox(client, target, route);
@@ -158,7 +156,7 @@ export function createEdge(services: EdgeServices): Edge {
 
   /** It waits with a place of the sandbox alone, and takes one of its team's when it is known whose it is. */
   async function whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
-    const mayWake = upgrades(client) || !asksForHealth(client.method, route, target);
+    const mayWake = !asksForHealth(client.method, route, target);
     const found = await reach.awake(route, { headers: client.headers, mayWake });
     if ("refusal" in found) return await answerWith(client, refused(found.refusal, client, route));
     if (client.isGone) return;
@@ -196,42 +194,7 @@ export function createEdge(services: EdgeServices): Edge {
     }
   }
 
-  /** What a server of Bun's own answers. `connection` says what becomes of the connection to it. */
-  async function handInside(client: ClientRequest, target: string, door: InnerDoor, connection: string): Promise<void> {
-    const { method, headers } = client;
-    const lines = linesTowardsManagement(headers, PEER_HEADER) + peerLine(door, client);
-    const asked = { head: `${method} ${target} HTTP/1.1\r\n${lines}${connection}`, mayUpgrade: connection !== "" };
-    // It hangs up on a request that is silent for too long, and so do we.
-    const failed = () => client.cut();
-    await carry(client, { isGuest: false, ...asked }, { to: door, tlsName: undefined, until: [] }).catch(failed);
-  }
-
-  /** A WebSocket, to a sandbox; nobody else knows this server. */
-  async function answerInside(request: Request, server: Server<Relay>): Promise<Response | undefined> {
-    const address = isWebSocketUpgrade(request) ? addressOf(request.headers) : undefined;
-    if (address === undefined) return refuse(badRequest(400, "Invalid WebSocket handshake"), request.headers);
-    if ("problem" in address) return refuse(badRequest(400, address.problem), request.headers);
-    try {
-      const target = targetOfUrl(request.url);
-      const refusal = refusalFor(request.method, address, target);
-      if (refusal !== undefined) return refuse(refusal, request.headers);
-      // The server's own idle limit would cut streams that are silent for a while.
-      server.timeout(request, 0);
-      return await upgradeThrough(reach, address, target, request, server);
-    } catch (failure) {
-      log("a request to a sandbox could not be routed", { ...address, failure });
-      return refuse(badRequest(500, "The request could not be routed"), request.headers);
-    }
-  }
-
-  return {
-    handle,
-    stop: (force) => webSockets.stop(force),
-  };
-}
-
-function upgrades(client: ClientRequest): boolean {
-  return client.tunnel !== undefined && isWebSocketUpgrade(client);
+  return { handle };
 }
 
 function dialledFor({ host, port, tlsName, ended }: Way, splice: Splice | undefined): Dialled {
@@ -242,9 +205,11 @@ function dialledFor({ host, port, tlsName, ended }: Way, splice: Splice | undefi
 function askedOf(client: ClientRequest, target: string, { port }: SandboxAddress, { maskedHost }: Way): Asked {
   const { method, headers } = client;
   const isGuest = port === RUNTIME_PORT && method === "GET" && /^\/files(\?|$)/.test(target);
+  const upgrade = port === RUNTIME_PORT ? undefined : upgradeOf(client);
   // A new connection for each request: addresses pass from one sandbox to the next, an idle connection must not.
-  const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsSandbox(headers, maskedHost)}Connection: close\r\n`;
-  return { head, isGuest };
+  const connection = upgrade === undefined ? "Connection: close\r\n" : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
+  const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsSandbox(headers, maskedHost)}${connection}`;
+  return { head, isGuest, upgrade };
 }
 
 /** A browser that asks whether it may send the token that is missing is told so, at the port where that is known. */

@@ -1,14 +1,12 @@
 /**
- * Bun's own server, behind the front, on a socket of this machine that has no file. One answers for the management
- * interface; another, in each process that carries, speaks WebSocket with clients. It trusts nothing that cannot have
- * come from the front alone, which shows a secret: whoever else of this machine finds it is no better off than at the
- * front.
+ * Bun's own server, behind the front, on a socket of this machine that has no file. It answers for the management
+ * interface. It trusts nothing that cannot have come from the front alone, which shows a secret: another program of
+ * this machine that finds the socket is no better off than at the front.
  */
 import { timingSafeEqual } from "node:crypto";
 import http from "node:http";
 import type { Server } from "bun";
 import { EDGE_IDLE_MS, EDGE_INNER_HEAD_MAX_BYTES, EDGE_REQUEST_BODY_MAX_BYTES } from "./limits.ts";
-import { type Relay, relayHandler } from "./websocket-relay.ts";
 
 /** The other end of the client's connection. */
 interface Peer {
@@ -16,8 +14,7 @@ interface Peer {
   isSecure: boolean;
 }
 
-/** Undefined: the connection has become a WebSocket. */
-type Answering = (request: Request, server: Server<Relay>, peer: Peer) => Promise<Response | undefined>;
+type Answering = (request: Request, peer: Peer) => Promise<Response>;
 
 /** By which the front says who the peer is. */
 export const PEER_HEADER = "x-sandlot-peer";
@@ -35,7 +32,7 @@ export function peerLine({ secret }: InnerDoor, { peer, isSecure }: { peer: stri
 }
 
 export class InnerServer {
-  readonly #server: Server<Relay>;
+  readonly #server: Server<undefined>;
   readonly door: InnerDoor = { unix: `\0sandlot-${crypto.randomUUID()}`, secret: crypto.randomUUID() };
 
   constructor(answer: Answering, idleSeconds = EDGE_IDLE_MS / 1000) {
@@ -43,18 +40,17 @@ export class InnerServer {
     Object.assign(http, { maxHeaderSize: Math.max(http.maxHeaderSize, EDGE_INNER_HEAD_MAX_BYTES) });
     // Types have it for ports alone, Bun has it for all. What is said for one request alone counts for ports alone.
     const limit: object = { idleTimeout: idleSeconds };
-    this.#server = Bun.serve<Relay>({
+    this.#server = Bun.serve({
       unix: this.door.unix,
       development: false,
       // Bodies are bounded where they are read.
       maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
       ...limit,
-      fetch: (request, server) => {
+      fetch: (request) => {
         const peer = this.#peerOf(request.headers.get(PEER_HEADER));
         request.headers.delete(PEER_HEADER);
-        return answer(request, server, peer);
+        return answer(request, peer);
       },
-      websocket: relayHandler,
     });
   }
 

@@ -39,15 +39,6 @@ export const EDGE_FORWARDS_KEPT = 4096;
 /** A path that still changes after so many percent-decodings hides something, and is refused on the runtime port. */
 export const EDGE_PATH_DECODINGS_MAX = 8;
 export const EDGE_ANSWER_HEAD_MAX_BYTES = 64 * 1024;
-export const EDGE_HANDSHAKE_BODY_MAX_BYTES = 64 * 1024;
-export const EDGE_WEBSOCKET_MESSAGE_MAX_BYTES = 16 * 1024 * 1024;
-/** Counted for each fragment of a message besides its bytes, so that a flood of tiny fragments is bounded, too. */
-export const EDGE_WEBSOCKET_FRAGMENT_OVERHEAD_BYTES = 128;
-/** A client that answers no ping for so long is gone. */
-export const EDGE_WEBSOCKET_SILENT_SECONDS = 120;
-/** Above the first the sending side is held back; above the second the connection is given up with code 1013. */
-export const EDGE_WEBSOCKET_QUEUE_PAUSE_BYTES = 1024 * 1024;
-export const EDGE_WEBSOCKET_QUEUE_MAX_BYTES = 32 * 1024 * 1024;
 /** How long a sandbox may take for what is left to send to it when a connection is closed. */
 export const EDGE_CLOSE_MS = 5000;
 
@@ -124,17 +115,5 @@ export const EDGE_LIMITS: readonly Limit[] = [
     scope: "request",
     value: inBytes(EDGE_ANSWER_HEAD_MAX_BYTES),
     error: "502, the port counts as closed",
-  },
-  {
-    name: "message of a WebSocket",
-    scope: "connection",
-    value: inBytes(EDGE_WEBSOCKET_MESSAGE_MAX_BYTES),
-    error: "closed with code 1009",
-  },
-  {
-    name: "messages of a WebSocket that one side has not taken",
-    scope: "connection",
-    value: inBytes(EDGE_WEBSOCKET_QUEUE_MAX_BYTES),
-    error: "the sender waits; what comes all the same closes it with code 1013",
   },
 ];

@@ -23,7 +23,7 @@ export const NO_PROXIES = new TrustedProxies([]);
 
 export function serveManagement({ management, trustedProxies = NO_PROXIES, idleSeconds }: ManagementServices) {
   return new InnerServer(
-    (request, _server, { address, isSecure }) =>
+    (request, { address, isSecure }) =>
       management(request, {
         address: clientAddress(address, request.headers, trustedProxies),
         fromTrustedProxy: isFromProxy(address, trustedProxies),

@@ -65,7 +65,7 @@ interface Asking {
   mayWake: boolean;
 }
 
-export interface Reach {
+interface Reach {
   /** Where a sandbox is that was looked up in vain, once it can be reached again. */
   awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Reached<Destination>>;
   /** The way to a port if nothing has to be asked or waited for. Undefined: `to` has to find out. */

@@ -39,15 +39,3 @@ function withoutDots(target: string): string {
 function escaped(letter: string): string {
   return `%${letter.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`;
 }
-
-/**
- * Of the URL of a request that Bun has read. Bun composes it from the Host header and the target; with no usable host
- * it gives the bare target, and that undecoded.
- */
-export function targetOfUrl(url: string): string {
-  const scheme = url.startsWith("/") ? -1 : url.indexOf("://");
-  const start = scheme < 0 ? 0 : url.indexOf("/", scheme + 3);
-  const fragment = url.indexOf("#", start);
-  const target = fragment < 0 ? url.slice(start) : url.slice(start, fragment);
-  return target.toWellFormed().replace(/[^!-~]+/g, encodeURIComponent);
-}

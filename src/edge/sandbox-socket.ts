@@ -152,13 +152,6 @@ export class SandboxSocket {
     else this.resume();
   }
 
-  /** Puts the listener off; `unread` is what it got but has no use for. */
-  unlisten(unread: Buffer<ArrayBuffer>): void {
-    this.#listener = undefined;
-    if (unread.length > 0) this.#early = [unread, ...(this.#early ?? [])];
-    this.pause();
-  }
-
   write(bytes: Buffer): void {
     this.#write(bytes, undefined);
   }

@@ -309,14 +309,6 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "a client that takes nothing holds the service back",
   ],
   "head of a service's answer": ["src/edge/carriage.test.ts", "an endless head"],
-  "message of a WebSocket": [
-    "src/edge/websocket-pressure.test.ts",
-    "a message above the limit closes the connection with 1009",
-  ],
-  "messages of a WebSocket that one side has not taken": [
-    "src/edge/websocket-pressure.test.ts",
-    "a service that reads nothing holds the client back",
-  ],
   "head of a request, its URL included": [
     "src/cli/slow-clients.test.ts",
     "a head that is too long, or has too many headers, is 431",

@@ -99,7 +99,7 @@ export class RealServer implements AsyncDisposable {
     const url = `http://127.0.0.1:${front.port}`;
     return new RealServer(data, machine, store, control, url, firstApiKey, lines, async () => {
       await front.stop(true);
-      await Promise.all([edge.stop(true), inner.stop(true)]);
+      await inner.stop(true);
     });
   }
 

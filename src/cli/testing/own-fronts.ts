@@ -11,22 +11,16 @@ import { leadToNewest } from "../../host/tls/shared-port.ts";
 type Management = Parameters<typeof serveManagement>[0];
 
 export class OwnFronts implements Fronts {
-  readonly #management: ReturnType<typeof serveManagement>;
   readonly #edge: ReturnType<typeof createEdge>;
 
   constructor(services: Management) {
     const { trustedProxies = new TrustedProxies([]) } = services;
-    this.#management = serveManagement(services);
-    this.#edge = createEdge({ ...unasked(), management: this.#management.door, trustedProxies });
+    this.#edge = createEdge({ ...unasked(), management: serveManagement(services).door, trustedProxies });
   }
 
   async begin(settings: FrontSettings): Promise<Listening> {
     const front = new Front({ ...settings, reusePort: true, handle: this.#edge.handle });
     if (settings.tls !== undefined) leadToNewest(settings.port);
     return { carriesAnything: async () => front.pendingRequests > 0, stop: (force) => front.stop(force) };
-  }
-
-  async stop(force: boolean): Promise<void> {
-    await Promise.all([this.#edge.stop(force), this.#management.stop(force)]);
   }
 }

@@ -4,8 +4,6 @@ export interface Fronts {
    * Resolves when clients can connect. Where two with TLS share a port, new connections come to the later one.
    */
   begin(settings: FrontSettings): Promise<Listening>;
-  /** What has begun is finished, unless `force`. Nobody may begin afterwards. */
-  stop(force: boolean): Promise<void>;
 }
 
 export interface FrontSettings {

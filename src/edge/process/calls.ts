@@ -17,7 +17,6 @@ export interface ProcessCalls {
   carriesAnything(front: number): boolean;
   /** As with a front. */
   stopListening(front: number, force: boolean): Promise<void>;
-  stop(force: boolean): Promise<void>;
   /** Whether it is still of use. */
   ping(): void;
 }

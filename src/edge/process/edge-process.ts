@@ -64,7 +64,6 @@ export class EdgeProcess {
         await this.#fronts.get(front)?.stop(force);
         this.#fronts.delete(front);
       },
-      stop: (force) => this.#begun.stop(force),
       ping: () => undefined,
     };
   }

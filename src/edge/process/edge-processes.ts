@@ -106,10 +106,6 @@ export class EdgeProcesses implements Fronts {
     await this.#all((hold) => hold.ask("leave", host));
   }
 
-  async stop(force: boolean): Promise<void> {
-    await this.#all((hold) => hold.ask("stop", force));
-  }
-
   /** Ends them all, whatever they carry. */
   async close(): Promise<void> {
     this.#isClosed = true;

@@ -72,7 +72,7 @@ export class EdgeUnderTest implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#front.stop(true), this.#tlsFront.stop(true)]);
-    await Promise.all([this.#edge.stop(true), this.#management.stop(true)]);
+    await this.#management.stop(true);
   }
 
   /** A request to a port of the sandbox, through the edge. */

@@ -1,4 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import net from "node:net";
+import { until } from "../work/testing/until.ts";
 import { closedPort, closing, EdgeUnderTest, hostOf, next, RawService } from "./testing/edge-under-test.ts";
 
 /** What the service saw, in order; awaited by the tests. */
@@ -34,6 +38,8 @@ function startService(diary: Diary, protocol?: string) {
       return server.upgrade(request, { headers: answer }) ? undefined : new Response("no", { status: 400 });
     },
     websocket: {
+      maxPayloadLength: 32 * 1024 * 1024,
+      backpressureLimit: 32 * 1024 * 1024,
       open: (socket) => void socket.send("welcome"),
       message(socket, message) {
         if (message === "close") socket.close(4001, "because");
@@ -78,9 +84,10 @@ describe("a WebSocket through the edge", () => {
     const bytes = crypto.getRandomValues(new Uint8Array(60_000));
     socket.send(bytes);
     expect(await next(socket)).toEqual(bytes);
-    const megabytes = new Uint8Array(5 * 1024 * 1024).fill(7);
+    // The edge has no limit of its own: a service decides how long a message may be.
+    const megabytes = new Uint8Array(24 * 1024 * 1024).fill(7);
     socket.send(megabytes);
-    expect(await next(socket)).toEqual(megabytes);
+    expect(Bun.hash(await next(socket))).toBe(Bun.hash(megabytes));
     const closed = closing(socket);
     socket.close(1000);
     await closed;
@@ -197,13 +204,80 @@ describe("a WebSocket that does not come about", () => {
   test.each([
     ["hangs up", ""],
     ["does not speak HTTP", "SSH-2.0\r\n\r\n"],
-    [
-      "proves nothing",
-      "HTTP/1.1 101 S\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: no\r\n\r\n",
-    ],
+    ["agrees to what was not offered", "HTTP/1.1 101 S\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"],
+    ["agrees to nothing in particular", "HTTP/1.1 101 S\r\nConnection: Upgrade\r\n\r\n"],
   ])("is a closed port when the service %s", async (_name, answer) => {
     await using service = await RawService.start((socket) => void socket.end(answer));
     expect(await asked(service.port, "/")).toStartWith("HTTP/1.1 502 ");
     expect(service.sockets.length).toBe(1);
   });
 });
+
+describe("an upgraded connection is a tunnel", () => {
+  const upgrade = (port: number, protocol: string, connection = "Upgrade") =>
+    `GET / HTTP/1.1\r\nHost: ${hostOf(port)}\r\nConnection: ${connection}\r\nUpgrade: ${protocol}\r\n\r\n`;
+  const AGREED = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other/1\r\n\r\n";
+
+  test("of which the edge reads nothing, whatever is spoken", async () => {
+    await using service = await RawService.start((socket) => {
+      socket.write(`${AGREED}from the service\r\n`);
+      socket.on("data", (bytes) => void socket.end(bytes));
+    });
+    const received = await edge.raw(`${upgrade(service.port, "h2c, Other/1")}from the client`);
+    expect(service.received[0]).toContain("\r\nConnection: Upgrade\r\nUpgrade: other/1\r\n\r\nfrom the client");
+    expect(received).toMatch(
+      /^HTTP\/1\.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: other\/1\r\n\r\n/i,
+    );
+    expect(received).toEndWith("\r\n\r\nfrom the service\r\nfrom the client");
+  });
+
+  test.each([
+    ["h2c", "Upgrade"],
+    ["websocket", "close"],
+    ["not a protocol", "Upgrade"],
+  ])("but %s with Connection: %s is not offered to the service", async (protocol, connection) => {
+    await using service = await RawService.start((socket) => void socket.end("HTTP/1.1 204 No Content\r\n\r\n"));
+    await edge.raw(upgrade(service.port, protocol, connection), (text) => text.includes("\r\n\r\n"));
+    expect(service.received[0]).toContain("\r\nConnection: close\r\n\r\n");
+    expect(service.received[0]).not.toMatch(/upgrade/i);
+  });
+
+  test("that is reset when the service's connection is, and ends when that ends", async () => {
+    for (const [how, seen] of [
+      ["resetAndDestroy", /ECONNRESET/],
+      ["end", /upgrade: other\/1\r\n\r\n$/],
+    ] as const) {
+      await using service = await RawService.start((socket) => {
+        socket.write(AGREED);
+        socket.once("data", () => socket[how]());
+      });
+      const received = await edge.raw(upgrade(service.port, "other/1"), () => false, { afterMs: 10, text: "go" });
+      expect(received).toMatch(seen);
+    }
+  });
+
+  test("whose silent ends are asked by TCP whether they are still there", async () => {
+    await using service = await RawService.start((socket) => void socket.write(AGREED));
+    const client = net.connect(edge.port, "127.0.0.1");
+    client.write(upgrade(service.port, "other/1"));
+    await once(client, "data");
+    const [toClient, toService] = [{ local: edge.port, remote: client.localPort }, { remote: service.port }];
+    await until("both have a timer for it", () => hasKeepalive(toClient) && hasKeepalive(toService));
+    client.destroy();
+  });
+});
+
+/** Whether the kernel keeps such a timer for a connection of this machine. */
+function hasKeepalive({ local, remote }: { local?: number; remote: number | undefined }): boolean {
+  const hex = (port = 0) => port.toString(16).toUpperCase().padStart(4, "0");
+  return readFileSync("/proc/net/tcp", "utf8")
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .some(
+      ([, from = "", to = "", state, , timer = ""]) =>
+        state === "01" &&
+        timer.startsWith("02:") &&
+        to.endsWith(`:${hex(remote)}`) &&
+        (local === undefined || from.endsWith(`:${hex(local)}`)),
+    );
+}
