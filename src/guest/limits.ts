@@ -56,8 +56,13 @@ export const INPUT_SLICE_MAX_BYTES = 64 * 1024;
 export const INPUT_WAITING_MAX_BYTES = 64 * 1024 * 1024;
 export const EXIT_RETENTION_MS = 30_000;
 export const EXITS_RETAINED_MAX = 1024;
-/** How long output is still read after a signalled process is gone while somebody else holds its pipes. */
+/**
+ * After a signalled process is gone while a descendant holds its pipes: how long output is still read, and again as
+ * long while some waits in the pipes,
+ */
 export const OUTPUT_DRAIN_AFTER_SIGNAL_MS = 250;
+/** up to this much. A pipe holds less, so more than this is a descendant's. */
+export const OUTPUT_AFTER_SIGNAL_MAX_BYTES = 4 * 1024 * 1024;
 export const KEEPALIVE_DEFAULT_SECONDS = 90;
 export const KEEPALIVE_MAX_SECONDS = 86_400;
 export const LIST_ENTRIES_MAX = 200_000;

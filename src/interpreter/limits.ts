@@ -15,6 +15,8 @@ export const KERNEL_ASK_AGAIN_MS = 200;
 export const KERNEL_CHORE_MS = 20_000;
 /** A kernel that was told to end by its own cell. */
 export const KERNEL_EXIT_MS = 5_000;
+/** For reading what a kernel that has ended said before. */
+export const KERNEL_LAST_WORDS_MS = 2_000;
 /** Of what a kernel writes to its own error output while it starts; shown when it does not. */
 export const KERNEL_LOG_MAX_CHARS = 4_000;
 

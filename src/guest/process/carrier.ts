@@ -15,6 +15,8 @@ export interface Carrier {
   readonly exited: Promise<Exit>;
   /** Settles when nobody holds the writing end of any output any more. */
   readonly outputEnded: Promise<void>;
+  /** Whether output that was written already is still to be read, or waits for a listener. */
+  hasOutput(): boolean;
   /** Settles when the bytes were taken by the kernel. */
   write(bytes: Uint8Array): Promise<void>;
   closeInput(): Promise<void>;

@@ -7,6 +7,7 @@ import type { Fault } from "../../contract/fault.ts";
 import { OneAtATime } from "../../work/one-at-a-time.ts";
 import {
   INPUT_WAITING_MAX_BYTES,
+  OUTPUT_AFTER_SIGNAL_MAX_BYTES,
   OUTPUT_CHUNK_MAX_BYTES,
   OUTPUT_DRAIN_AFTER_SIGNAL_MS,
   TERMINAL_CHUNK_MAX_BYTES,
@@ -102,7 +103,7 @@ export class GuestProcess {
     const lifetime = lifetimeMs === undefined ? undefined : setTimeout(() => this.signal("SIGKILL"), lifetimeMs);
     const exit = await this.#carrier.exited;
     this.#hasExited = true;
-    const givenUp = this.#letGo.promise.then(() => Bun.sleep(OUTPUT_DRAIN_AFTER_SIGNAL_MS));
+    const givenUp = this.#letGo.promise.then(() => this.#outputSoFar());
     await Promise.race([this.#carrier.outputEnded, givenUp]);
     clearTimeout(lifetime);
     // Behind any input that is still being written: a descendant may be reading it.
@@ -110,6 +111,16 @@ export class GuestProcess {
     const end = endEvent(exit.code, exit.signal);
     this.#audience.finish({ event: { case: "end", value: end } });
     return end;
+  }
+
+  /** Settles when the process's own output was told, however slow its listeners are; a descendant may write on. */
+  async #outputSoFar(): Promise<void> {
+    const { stdout, stderr, pty } = this.carriedBytes;
+    const isTooMuch = () =>
+      this.carriedBytes.stdout + this.carriedBytes.stderr + this.carriedBytes.pty - stdout - stderr - pty >
+      OUTPUT_AFTER_SIGNAL_MAX_BYTES;
+    do await Bun.sleep(OUTPUT_DRAIN_AFTER_SIGNAL_MS);
+    while (this.#carrier.hasOutput() && !isTooMuch());
   }
 
   #demandKind(kind: InputKind): void {

@@ -3,10 +3,13 @@
  * daemon.
  */
 import { describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { timed } from "../../work/testing/timed.ts";
-import { OUTPUT_TOGETHER_MAX_BYTES, SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
+import { until } from "../../work/testing/until.ts";
+import { OUTPUT_DRAIN_AFTER_SIGNAL_MS, OUTPUT_TOGETHER_MAX_BYTES, SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, shell } from "../testing/process-calls.ts";
 import { GuestProcess } from "./guest-process.ts";
@@ -198,6 +201,27 @@ describe("the listeners of one process", () => {
     while (late < bytes) late += bytesOf(await slow.take(QUIET_MS)).length;
     source.signal("SIGKILL");
     await source.ended;
+  });
+
+  // Seen to fail with an end that is told a fixed time after the process has gone.
+  test("hear all that a signalled process wrote, however slow they are, before they hear of its end", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sandlot-listening-"));
+    const [go, written] = [join(folder, "go"), join(folder, "written")];
+    const script = `printf x; until [ -e ${go} ]; do sleep 0.01; done; head -c 50000 /dev/zero; : > ${written}; exec sleep 600`;
+    const source = new GuestProcess(
+      (sink) => spawnOnPipes(command(script), false, sink),
+      {},
+      { bufferBytes: 0, stalledMs: 60_000 },
+    );
+    const slow = source.subscribe();
+    await until("it is held back", () => source.carriedBytes.stdout === 1);
+    writeFileSync(go, "");
+    await until("it has written", () => existsSync(written));
+    source.signal("SIGKILL");
+    await until("it has gone", () => !existsSync(`/proc/${source.pid}`));
+    await Bun.sleep(OUTPUT_DRAIN_AFTER_SIGNAL_MS * 2);
+    expect(await drain(slow)).toBe(50_001);
+    rmSync(folder, { recursive: true });
   });
 
   // Seen to fail without the timer that watches for a stall.

@@ -14,7 +14,7 @@ import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { readOutput } from "./output-reading.ts";
 import { fallBehindTheGuest } from "./precedence.ts";
-import { openPipe, setBlocking, setNonBlocking } from "./system-calls.ts";
+import { openPipe, setBlocking, setNonBlocking, waitingInPipe } from "./system-calls.ts";
 
 export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): Carrier {
   const ends = new PipeEnds(command);
@@ -35,13 +35,14 @@ export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputS
     );
     fallBehindTheGuest(child.pid);
     ends.closeTheirs();
-    const outputEnded = Promise.all([drain(stdout.ours, "stdout", sink), drain(stderr.ours, "stderr", sink)]);
+    const outputs = [new Output(stdout.ours, "stdout", sink), new Output(stderr.ours, "stderr", sink)];
     const stdin = new Stdin(input?.ours);
     return {
       kind: "pipes",
       pid: child.pid,
       exited: child.exited.then(() => ({ code: child.exitCode, signal: child.signalCode })),
-      outputEnded: outputEnded.then(() => undefined),
+      outputEnded: Promise.all(outputs.map(({ ended }) => ended)).then(() => undefined),
+      hasOutput: () => outputs.some((output) => output.isWaiting()),
       write: (bytes) => stdin.write(bytes),
       closeInput: () => stdin.close(),
       resize() {
@@ -128,7 +129,7 @@ class Stdin {
 }
 
 /** Our ends of the pipes that processes write to. */
-const outputs = new Set<number>();
+const openOutputs = new Set<number>();
 let areHandedOver = false;
 
 /**
@@ -136,30 +137,52 @@ let areHandedOver = false;
  * every process that writes a line would die of that, or wait for ever.
  */
 export function handOutputsOver(): void {
-  if (outputs.size > OUTPUTS_HANDED_OVER_MAX) {
-    throw new Fault(409, `at most ${OUTPUTS_HANDED_OVER_MAX} outputs can be handed over; ${outputs.size} are open`);
+  if (openOutputs.size > OUTPUTS_HANDED_OVER_MAX) {
+    throw new Fault(409, `at most ${OUTPUTS_HANDED_OVER_MAX} outputs can be handed over; ${openOutputs.size} are open`);
   }
   const ours = `${GUEST_MOUNT}/bin/busybox`;
   const reader = existsSync(ours) ? [ours, "cat"] : ["cat"];
   areHandedOver = true;
-  for (const fd of outputs) {
+  for (const fd of openOutputs) {
     setBlocking(fd);
     Bun.spawn(reader, { stdin: fd, stdout: "ignore", stderr: "ignore", env: {}, cwd: "/" }).unref();
   }
 }
 
-async function drain(fd: number, kind: "stdout" | "stderr", sink: OutputSink): Promise<void> {
-  outputs.add(fd);
-  try {
-    await readOutput(
-      fd,
-      (piece) => sink(kind, piece),
-      () => areHandedOver,
-    );
-  } catch (thrown) {
-    logError("reading a process's output failed", thrown, { kind });
-  } finally {
-    outputs.delete(fd);
-    closeSync(fd);
+/** One output of a process, read to its end. */
+class Output {
+  readonly ended: Promise<void>;
+  readonly #fd: number;
+  #isOpen = true;
+  #isHeld = false;
+
+  constructor(fd: number, kind: "stdout" | "stderr", sink: OutputSink) {
+    this.#fd = fd;
+    this.ended = this.#read(kind, sink);
+  }
+
+  isWaiting(): boolean {
+    return this.#isOpen && (this.#isHeld || waitingInPipe(this.#fd) > 0);
+  }
+
+  async #read(kind: "stdout" | "stderr", sink: OutputSink): Promise<void> {
+    openOutputs.add(this.#fd);
+    const take = (piece: Uint8Array) => {
+      const full = sink(kind, piece);
+      if (full === undefined) return undefined;
+      this.#isHeld = true;
+      return full.finally(() => {
+        this.#isHeld = false;
+      });
+    };
+    try {
+      await readOutput(this.#fd, take, () => areHandedOver);
+    } catch (thrown) {
+      logError("reading a process's output failed", thrown, { kind });
+    } finally {
+      this.#isOpen = false;
+      openOutputs.delete(this.#fd);
+      closeSync(this.#fd);
+    }
   }
 }

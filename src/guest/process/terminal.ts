@@ -56,6 +56,7 @@ export function spawnInTerminal(command: Command, size: TerminalSize, sink: Outp
     pid: child.pid,
     exited,
     outputEnded: ended.promise,
+    hasOutput: () => flow.isHeld,
     async write(bytes) {
       for (let at = 0; at < bytes.length; at += INPUT_SLICE_MAX_BYTES) {
         if (child.exitCode !== null || child.signalCode !== null)
@@ -105,6 +106,10 @@ function handOver(path: string | undefined, uid: number): void {
 class TerminalFlow {
   path: string | undefined;
   #waiting = 0;
+
+  get isHeld(): boolean {
+    return this.#waiting > 0;
+  }
 
   follow(room: Promise<unknown> | undefined): void {
     if (room === undefined) return;

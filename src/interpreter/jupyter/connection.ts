@@ -20,12 +20,15 @@ export class KernelConnection {
   readonly #shell: KernelSocket;
   readonly #iopub: KernelSocket;
   readonly #session: Session;
+  /** Settles when all that the kernel published has been read: its end of that socket is closed. */
+  readonly read: Promise<void>;
   #requests = 0;
 
   private constructor(shell: KernelSocket, iopub: KernelSocket, session: Session) {
     this.#shell = shell;
     this.#iopub = iopub;
     this.#session = session;
+    this.read = iopub.closed;
   }
 
   /** What the kernel is told by `file`; its sockets come to lie beside it. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { type Kernel, KernelEnded, type KernelOutput } from "../kernel.ts";
 import { KernelProcess } from "../kernel-process.ts";
-import { KERNEL_CHORE_MS, KERNEL_EXIT_MS, KERNEL_START_MS } from "../limits.ts";
+import { KERNEL_CHORE_MS, KERNEL_EXIT_MS, KERNEL_LAST_WORDS_MS, KERNEL_START_MS } from "../limits.ts";
 import { logFailure } from "../log.ts";
 import { freshId } from "../random.ts";
 import { KernelConnection } from "./connection.ts";
@@ -50,7 +50,8 @@ export class JupyterKernel implements Kernel {
     this.#process = process;
     this.#language = language;
     this.pid = process.pid;
-    this.ended = process.ended.then(() => this.#lose());
+    this.ended = process.ended;
+    void this.ended.then(() => this.#lose());
   }
 
   /** `runFolder` is root's alone: whoever opens a socket in it is the kernel's master. */
@@ -167,9 +168,12 @@ export class JupyterKernel implements Kernel {
     this.#cell?.tell({ kind: "stderr", text: `[an output of ${bytes} bytes is left out: it is too large]\n` });
   }
 
-  #lose(): void {
-    this.#connection?.close();
+  /** What the kernel said before it ended may not be read yet. A forked child of it can hold its sockets open. */
+  async #lose(): Promise<void> {
+    const connection = this.#connection;
     this.#connection = undefined;
+    if (connection !== undefined) await Promise.race([connection.read, Bun.sleep(KERNEL_LAST_WORDS_MS)]);
+    connection?.close();
     this.#cell?.over.reject(new KernelEnded("the kernel has ended"));
     this.#cell = undefined;
   }

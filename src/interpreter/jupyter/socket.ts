@@ -7,10 +7,15 @@ import { greeting, type Message, message, ready, type SocketType, ZmtpReader } f
 const SUBSCRIBE_TO_ALL = Buffer.from([1]);
 
 export class KernelSocket {
+  /** Settles when it is closed, by whichever side: all that came is with `onMessage` then. */
+  readonly closed: Promise<void>;
   readonly #socket: Socket;
 
   private constructor(socket: Socket) {
     this.#socket = socket;
+    this.closed = socket.destroyed
+      ? Promise.resolve()
+      : new Promise((resolve) => socket.once("close", () => resolve()));
   }
 
   /**

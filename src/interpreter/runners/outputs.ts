@@ -2,6 +2,24 @@
 import type { KernelOutput } from "../kernel.ts";
 import type { RunnerMessage } from "./runner.ts";
 
+const INTERRUPTED: KernelOutput = {
+  kind: "error",
+  name: "Interrupted",
+  value: "the cell was interrupted",
+  traceback: "Interrupted: the cell was interrupted",
+};
+
+/**
+ * Tells the error of an interrupted cell as `Interrupted`. The signal also ends programs that the cell waits for, and
+ * the cell may fail with their error before its runner has heard of the interrupt.
+ */
+export function interruptible(
+  tell: (output: KernelOutput) => void,
+  isInterrupted: () => boolean,
+): (output: KernelOutput) => void {
+  return (output) => tell(output.kind === "error" && isInterrupted() ? INTERRUPTED : output);
+}
+
 export function tellOutput(message: RunnerMessage, tell: (output: KernelOutput) => void): void {
   const { kind, text, isMain, bundle, name, value, traceback } = message;
   if ((kind === "stdout" || kind === "stderr") && typeof text === "string") tell({ kind, text });

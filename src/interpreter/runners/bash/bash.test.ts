@@ -38,6 +38,13 @@ describe("output", () => {
     expect(await run(kernel, code)).toMatchObject({ stdout, stderr: [], error: undefined });
   });
 
+  test("of programs is told to its last before the end", async () => {
+    for (let time = 0; time < (process.env.SANDLOT_TEST_LONG === "1" ? 500 : 20); time++) {
+      const said = await run(kernel, "sh -c 'echo out; echo err >&2'");
+      expect(said).toMatchObject({ stdout: ["out\n"], stderr: ["err\n"] });
+    }
+  });
+
   test("of errors is apart", async () => {
     expect(await run(kernel, "echo e >&2; echo f > /dev/stderr")).toMatchObject({ stdout: [], stderr: ["e\n", "f\n"] });
   });

@@ -77,6 +77,18 @@ describe.skipIf(process.env.SANDLOT_TEST_LONG !== "1" || Bun.which("javac") === 
     const { error } = await runInterrupted(kernel, "System.out.println(1); while (true) Thread.sleep(10);");
     expect(error).toMatchObject({ name: "Interrupted" });
     expect((await run(kernel, "1 + 2")).results).toEqual(["3"]);
+    const child = 'System.out.println(1); if (new ProcessBuilder("sleep", "600").start().waitFor() != 0) ';
+    const failing = `${child} throw new IOException("Command failed");`;
+    for (let time = 0; time < 5; time++) {
+      expect((await runInterrupted(kernel, failing)).error).toMatchObject({ name: "Interrupted" });
+    }
+  }, 60_000);
+
+  test("the last that a program prints is told before the end", async () => {
+    const code = 'int status = new ProcessBuilder("sh", "-c", "echo out; echo err >&2").inheritIO().start().waitFor();';
+    for (let time = 0; time < 50; time++) {
+      expect(await run(kernel, code)).toMatchObject({ stdout: ["out\n"], stderr: ["err\n"], error: undefined });
+    }
   });
 
   test("a cell that ends the process ends the kernel", async () => {

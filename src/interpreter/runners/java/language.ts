@@ -5,7 +5,7 @@ import type { Kernel, KernelOutput, Language } from "../../kernel.ts";
 import { KERNEL_VARIABLES } from "../../kernel-process.ts";
 import { freshId } from "../../random.ts";
 import { RUNNER_CHORE_MS } from "../limits.ts";
-import { tellOutput } from "../outputs.ts";
+import { interruptible, tellOutput } from "../outputs.ts";
 import { Runner, type RunnerMessage } from "../runner.ts";
 import { chunkPieces } from "../text.ts";
 
@@ -38,6 +38,7 @@ class JavaKernel implements Kernel {
   readonly ended: Promise<void>;
   readonly #runner: Runner;
   #count = 0;
+  #isCellInterrupted = false;
 
   constructor(runner: Runner) {
     this.#runner = runner;
@@ -51,10 +52,16 @@ class JavaKernel implements Kernel {
     tell: (output: KernelOutput) => void,
   ): Promise<void> {
     if (!isSilent) tell({ kind: "count", count: ++this.#count });
-    await this.#ask("cell", code, tell);
+    this.#isCellInterrupted = false;
+    await this.#ask(
+      "cell",
+      code,
+      interruptible(tell, () => this.#isCellInterrupted),
+    );
   }
 
   interrupt(): void {
+    this.#isCellInterrupted = true;
     this.#runner.signal("SIGINT");
   }
 

@@ -11,6 +11,7 @@ import { javascript } from "./language.ts";
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), "javascript-")));
 const kernels: Kernel[] = [];
+const LONG = process.env.SANDLOT_TEST_LONG === "1";
 /** For tests that leave it as it was. */
 let kernel: Kernel;
 
@@ -136,6 +137,13 @@ describe("output", () => {
     expect(stderr).toEqual(["error\n"]);
   });
 
+  test("the last of it is told before the end", async () => {
+    const code = "require('child_process').spawnSync('sh', ['-c', 'echo out; echo err >&2'], { stdio: 'inherit' }); 1";
+    for (let time = 0; time < (LONG ? 500 : 20); time++) {
+      expect(await run(kernel, code)).toMatchObject({ stdout: ["out\n"], stderr: ["err\n"], results: ["1"] });
+    }
+  });
+
   test("it may be large", async () => {
     const { stdout } = await run(
       kernel,
@@ -225,6 +233,21 @@ describe("an interrupt", () => {
     await run(kernel, "const kept = 'kept'");
     expect((await runInterrupted(kernel, code)).error).toMatchObject({ name: "Interrupted" });
     expect((await run(kernel, "kept")).results).toEqual(["'kept'"]);
+  });
+
+  // Seen to fail when what the runner says is told as it is: a child has the signal before its parent hears of it.
+  test("is told as such, also when the cell fails by what the interrupt has done to a child", async () => {
+    const failed = join(folder, "failed");
+    const code = `console.log(1); while (!require("fs").existsSync("${failed}")); throw new Error("Command failed")`;
+    const errors: string[] = [];
+    await kernel.execute(code, { isSilent: false }, (output) => {
+      if (output.kind === "error") errors.push(output.name);
+      if (output.kind !== "stdout") return;
+      kernel.interrupt();
+      writeFileSync(failed, "");
+    });
+    expect(errors).toEqual(["Interrupted"]);
+    expect((await run(kernel, "throw new Error('own')")).error).toMatchObject({ value: "own" });
   });
 
   test("also ends processes that a cell which waits has started", async () => {

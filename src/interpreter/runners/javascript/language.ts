@@ -8,7 +8,7 @@ import { type Kernel, KernelEnded, type KernelOutput, type Language } from "../.
 import { KERNEL_VARIABLES } from "../../kernel-process.ts";
 import { freshId } from "../../random.ts";
 import { LEFT_LOOP_MS, RUNNER_CHORE_MS } from "../limits.ts";
-import { tellOutput } from "../outputs.ts";
+import { interruptible, tellOutput } from "../outputs.ts";
 import { Runner, type RunnerEars, type RunnerMessage } from "../runner.ts";
 import { chunkPieces } from "../text.ts";
 import { CellSyntaxError, type Script, scriptOf } from "./cell.ts";
@@ -51,6 +51,7 @@ class JavascriptKernel implements Kernel {
   readonly #breaker: LoopBreaker;
   #count = 0;
   #wasInterrupted = false;
+  #isCellInterrupted = false;
 
   constructor(runner: Runner, language: "javascript" | "typescript") {
     this.#runner = runner;
@@ -75,14 +76,16 @@ class JavascriptKernel implements Kernel {
       tell(syntaxError(thrown, code, name));
       return;
     }
+    this.#isCellInterrupted = false;
     await this.#reach();
+    const tellOwn = interruptible(tell, () => this.#isCellInterrupted);
     try {
       await this.#runner.ask((number) => line(Object.assign({ number, kind: "cell", name }, script)), {
         text: (kind, text) => {
           const users = kind === "stderr" ? this.#breaker.withoutNotices(text) : text;
           if (users !== "") tell({ kind, text: users });
         },
-        message: (message) => tellOutput(message, tell),
+        message: (message) => tellOutput(message, tellOwn),
       });
     } finally {
       this.#breaker.cellEnded();
@@ -91,6 +94,7 @@ class JavascriptKernel implements Kernel {
 
   interrupt(): void {
     this.#wasInterrupted = true;
+    this.#isCellInterrupted = true;
     this.#runner.tell(line({ kind: "interrupt" }));
     this.#breaker.interrupted();
   }

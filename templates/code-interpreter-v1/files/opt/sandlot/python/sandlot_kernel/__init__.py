@@ -30,7 +30,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
     steps = (
         lambda: messages.make_ascii(shell),
-        output.keep_prints_apart,
+        lambda: output.keep_prints_apart(shell),
         lambda: shows.register(shell),
         images.display_what_is_saved,
         warm.load_matplotlib,

@@ -11,9 +11,15 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from ipykernel.iostream import OutStream
+from ipykernel.iostream import IOPubThread, OutStream
+
+from .children import ProgramOutput, PubThread
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 
 class Prints:
@@ -65,14 +71,29 @@ class Prints:
 class PrintStream(OutStream):
     """`sys.stdout` and `sys.stderr` of cells."""
 
+    _programs: ProgramOutput
+
     def write(self, string: str) -> int | None:
         is_part = isinstance(string, str) and not string.endswith("\n")
-        if self._is_master_process() or not is_part or self.pub_thread is None:
+        if self._is_master_process():
+            # What a program has written before comes before, but not between a print and its newline.
+            if string != "\n":
+                self._programs.drain()
+            return super().write(string)
+        if not is_part or self.pub_thread is None:
             return super().write(string)
         # A copy of this process has no timer, and sends with every write: here, when a print is whole or at a flush.
         with self._buffer_lock:
             self._buffers[frozenset(self.parent_header.items())].write(string)
         return len(string)
+
+    def flush(self) -> None:
+        """Called at the end of a cell, too, before the kernel says that the cell is over."""
+        if self._is_master_process() and self.pub_thread is not None:
+            self._programs.drain()
+            if threading.current_thread() is not self.pub_thread.thread:
+                self.pub_thread.await_copies()
+        super().flush()
 
     def begin_anew(self) -> None:
         """In a copy of this process: the original sends what is here, and its threads may hold the lock for ever."""
@@ -129,12 +150,41 @@ class PrintStream(OutStream):
         return taken
 
 
-def keep_prints_apart() -> None:
+def keep_prints_apart(shell: InteractiveShell) -> None:
     """In messages, `parts` has the texts of single prints, beside the whole in `text`."""
-    for stream in (sys.stdout, sys.stderr):
-        if type(stream) is OutStream:
-            stream.flush()
-            with stream._buffer_lock:
-                stream._buffers = defaultdict(Prints)
-                stream.__class__ = PrintStream
-            os.register_at_fork(after_in_child=stream.begin_anew)
+    streams = [stream for stream in (sys.stdout, sys.stderr) if type(stream) is OutStream]
+    for stream in streams:
+        stream.flush()
+        _read_programs_of(stream)
+        if type(stream.pub_thread) is IOPubThread:
+            PubThread.adopt(stream.pub_thread)
+        with stream._buffer_lock:
+            stream._buffers = defaultdict(Prints)
+            stream.__class__ = PrintStream
+        os.register_at_fork(after_in_child=stream.begin_anew)
+
+    def flush_replaced() -> None:
+        """The kernel flushes what cells print to now, which need not be its own streams."""
+        for stream in streams:
+            if stream not in (sys.stdout, sys.stderr):
+                stream.flush()
+
+    shell.events.register("post_execute", flush_replaced)
+
+
+def _read_programs_of(stream: OutStream) -> None:
+    """In the place of ipykernel's thread, which tells nobody how far it has read."""
+    stream._should_watch = False
+    os.write(stream._original_stdstream_fd, b"\0")
+    stream.watch_fd_thread.join()
+    stream._should_watch = True
+    programs = stream._programs = ProgramOutput(stream._fid, partial(_write_of_programs, stream))
+    goes_on = partial(getattr, stream, "_should_watch")
+    stream.watch_fd_thread = threading.Thread(target=programs.watch, args=(goes_on,), daemon=True)
+    stream.watch_fd_thread.start()
+
+
+def _write_of_programs(stream: OutStream, text: str) -> None:
+    """It belongs to the cell that runs now, whichever cell a thread was started by."""
+    stream._parent_header.set(stream._parent_header_global)
+    OutStream.write(stream, text)
