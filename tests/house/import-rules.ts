@@ -244,6 +244,8 @@ function packageProblem(path: string, specifier: string, packages: Packages): st
   if (topOf(path) === "contract") {
     return CONTRACT_PACKAGES.has(name) ? undefined : `contract may use ${[...CONTRACT_PACKAGES].join(" and ")} only`;
   }
+  // Among the dependencies for the examples.
+  if (/^(?:@e2b\/|e2b$)/.test(name)) return isTestCode(path) ? undefined : "the server must not need its clients";
   if (/^(?:node:|bun$|bun:)/.test(specifier) || packages.dependencies.has(name)) return undefined;
   if (isTestCode(path) && packages.devDependencies.has(name)) return undefined;
   return "it is not among the dependencies in package.json";

@@ -56,7 +56,7 @@ export async function startServer(
     const decoder = new TextDecoder();
     for await (const chunk of stream) {
       output += decoder.decode(chunk, { stream: true });
-      if (output.includes("Sandlot is ready")) ready.resolve();
+      if (/Sandlot is ready.*export E2B_API_KEY=.*\n/s.test(output)) ready.resolve();
     }
   };
   void read(child.stdout);

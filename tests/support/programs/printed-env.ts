@@ -1,0 +1,16 @@
+/** The environment that a reader's shell has after the lines which the server printed were pasted into it. */
+import type { TestServer } from "../server.ts";
+
+/** Nothing but these variables. `sudo` does nothing: tests are root. */
+export function printedEnv({ output }: Pick<TestServer, "output">): Record<string, string> {
+  const lines = output().match(/^ {2}(?:export|unset) .*$/gm) ?? [];
+  const script = ['sudo() { "$@"; }', ...lines, "exec env -0"].join("\n");
+  const { stdout } = Bun.spawnSync(["sh", "-c", script], { env: { PATH: process.env.PATH ?? "" } });
+  const variables = stdout
+    .toString()
+    .split("\0")
+    .filter((line) => /^(?:E2B_|NODE_EXTRA_)/.test(line));
+  return Object.fromEntries(
+    variables.map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
+  );
+}
