@@ -209,3 +209,12 @@ describe("addresses", () => {
     expect(() => addressesOf(env as Record<string, string>)).toThrow(message);
   });
 });
+
+test("the factor of internal timeouts is a number from 1 to 100", () => {
+  for (const good of ["1", "2.5", "100"]) loadConfig({ ...none, SANDLOT_TIME_FACTOR: good });
+  for (const bad of ["0.5", "0", "101", "-1", "fast", "1e1"]) {
+    expect(() => loadConfig({ ...none, SANDLOT_TIME_FACTOR: bad })).toThrow(
+      `timeFactor must be a number from 1 to 100, not "${bad}"`,
+    );
+  }
+});

@@ -2,7 +2,6 @@
  * Settings: environment variables win over the config file, which wins over the defaults. No setting is required. An
  * unknown one is refused, so that a misspelt name never passes for a setting that works. settings.ts has their names.
  */
-import { existsSync, readFileSync } from "node:fs";
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import { Fault } from "../contract/fault.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
@@ -13,13 +12,12 @@ import { type ConnectionLimits, EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.
 import type { SandboxQuotas } from "../host/machine-parts.ts";
 import { type AllowedRegistry, parseRegistries } from "../host/registry/allowed-registries.ts";
 import { type LocalImage, parseLocalImages } from "../host/registry/local-images.ts";
-import { nearest } from "../work/nearest.ts";
+import { TIME_FACTOR } from "../work/time-factor.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
 import { READY_ALL_MAX, READY_MAX, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
-import { CONFIG_FILE_DEFAULT, CONFIG_FILE_VARIABLE, SETTINGS, type SettingKey } from "./settings.ts";
+import { CONFIG_FILE_VARIABLE, likeliest, SETTINGS, type SettingKey, settingValues, type Value } from "./settings.ts";
 
 type VolumeKey = Extract<SettingKey, `volume${string}`>;
-type Value<Key> = (key: Key) => string | undefined;
 
 export interface Config {
   dataFolder: string;
@@ -63,13 +61,9 @@ const VOLUMES_PER_TEAM = { min: 0, max: 100_000 };
 const VOLUMES_PER_SANDBOX = { min: 0, max: 64 };
 
 export function loadConfig(env: Record<string, string | undefined>): Config {
-  const file = readConfigFile(env);
+  const value = settingValues(env);
   refuseUnknown(env);
-  const value: Value<SettingKey> = (key) => {
-    const setting = SETTINGS.find((candidate) => candidate.key === key);
-    const fromEnv = setting === undefined ? undefined : env[setting.variable];
-    return fromEnv === undefined || fromEnv === "" ? file[key] : fromEnv;
-  };
+  parseTimeFactor(value("timeFactor"));
   const readyPerKind = parseCount("ready", value("ready") ?? "2", 0, READY_MAX);
   const logMaxBytes = parseCount("buildLogMB", value("buildLogMB") ?? "10", 1, 100) * 1024 ** 2;
   return {
@@ -129,49 +123,11 @@ export function definitionOf(name: string): TemplateDefinition {
   throw new Fault(400, `no template ${JSON.stringify(name)} comes with Sandlot. Those that do: ${known}`);
 }
 
-function readConfigFile(env: Record<string, string | undefined>): Record<string, string> {
-  const named = env[CONFIG_FILE_VARIABLE];
-  const path = named === undefined || named === "" ? CONFIG_FILE_DEFAULT : named;
-  if (!existsSync(path)) {
-    if (path === named) throw new Fault(400, `${CONFIG_FILE_VARIABLE} names ${path}, which does not exist`);
-    return {};
-  }
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(readFileSync(path, "utf8"));
-  } catch (cause) {
-    throw new Fault(400, `the config file ${path} is not valid JSON: ${String(cause)}`, { cause });
-  }
-  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) {
-    throw new Fault(400, `the config file ${path} must hold one JSON object`);
-  }
-  const values: Record<string, string> = {};
-  for (const [key, value] of Object.entries(parsed)) {
-    if (!SETTINGS.some((setting) => setting.key === key)) {
-      throw new Fault(400, `the config file ${path} has the unknown setting "${key}"; ${known(key, keys())}`);
-    }
-    if (typeof value !== "string" && typeof value !== "number") {
-      throw new Fault(400, `the config file ${path}: "${key}" must be a string or a number`);
-    }
-    values[key] = String(value);
-  }
-  return values;
-}
-
-function keys(): string[] {
-  return SETTINGS.map((setting) => setting.key);
-}
-
-function known(name: string, names: readonly string[]): string {
-  const near = nearest(name, names);
-  return near === undefined ? "docs/configuration.md lists all settings" : `did you mean ${near}?`;
-}
-
 function refuseUnknown(env: Record<string, string | undefined>): void {
   const variables = new Set<string>([...SETTINGS.map((setting) => setting.variable), CONFIG_FILE_VARIABLE]);
   for (const name of Object.keys(env)) {
     if (!name.startsWith("SANDLOT_") || variables.has(name)) continue;
-    throw new Fault(400, `the environment has the unknown setting ${name}; ${known(name, [...variables])}`);
+    throw new Fault(400, `the environment has the unknown setting ${name}; ${likeliest(name, [...variables])}`);
   }
 }
 
@@ -245,4 +201,11 @@ function parseResolver(text: string | undefined): string | undefined {
   const valid = parts.length === 4 && parts.every((part) => /^\d{1,3}$/.test(part) && Number(part) <= 255);
   if (!valid) throw new Fault(400, `resolver must be an IPv4 address, not "${text}"`);
   return text;
+}
+
+/** `main.ts` has applied it already; here a bad value is refused. */
+function parseTimeFactor(text: string | undefined): void {
+  const { min, max } = TIME_FACTOR;
+  if (text === undefined || (/^\d+(\.\d+)?$/.test(text) && Number(text) >= min && Number(text) <= max)) return;
+  throw new Fault(400, `timeFactor must be a number from ${min} to ${max}, not "${text}"`);
 }

@@ -8,10 +8,11 @@ import { removeStaleTrials } from "../host/doctor/checkpoint-trial.ts";
 import { teardown } from "../host/setup/teardown.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { notedServerIn, runningServerIn, serverFileIn } from "../host/system/server-process.ts";
+import { scaled } from "../work/time-factor.ts";
 import type { Config } from "./config.ts";
 import { demandRoot } from "./prepare.ts";
 
-const STOP_MS = 30_000;
+const STOP_MS = scaled(30_000);
 const POLL_MS = 50;
 
 export async function down(config: Config): Promise<number> {

@@ -4,13 +4,14 @@
  */
 import { inBytes, type Limit } from "../contract/limit.ts";
 import { EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES, EDGE_REQUEST_HEAD_MS } from "../edge/limits.ts";
+import { scaled } from "../work/time-factor.ts";
 
 /** Sandboxes of one template that are kept ready in any case, and of all templates as they are asked for. */
 export const READY_MAX = 64;
 export const READY_ALL_MAX = 1024;
 /** How often it is looked how far a build is that a running server does, and how long that server may take to begin. */
 export const BUILD_LOOK_MS = 250;
-export const BUILD_TAKEN_UP_MS = 60_000;
+export const BUILD_TAKEN_UP_MS = scaled(60_000);
 /** How long a connection to the management interface may be silent, or its body slow. Bun takes no more. */
 export const IDLE_SECONDS = 255;
 /** Requests and streams to all sandboxes at once; the most that Bun takes. */
@@ -36,7 +37,7 @@ export const RENEW_LOOK_EVERY_MS = 12 * 3_600_000;
 /** Steps of what the server does, where the operator has them written to a file: how often, and how much at most. */
 export const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
 /** How long, and how often, it is looked whether a port is free that processes of a killed server may still have. */
-export const PORT_FREE_MS = 1_000;
+export const PORT_FREE_MS = scaled(1_000);
 export const PORT_LOOK_MS = 20;
 
 /** What clients can run into at the listeners. Streams to sandboxes may be silent for as long as they like. */

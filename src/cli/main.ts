@@ -1,6 +1,10 @@
 /** The `sandlot` command: runs what commands.ts finds, and turns failures into a message and an exit code. */
 import { Fault } from "../contract/fault.ts";
-import { runCommand } from "./commands.ts";
+import { TIME_FACTOR } from "../work/time-factor.ts";
+import { settingValues } from "./settings.ts";
+
+applyTimeFactor();
+const { runCommand } = await import("./commands.ts");
 
 // The code sets every file mode itself; the umask of the caller must not change them.
 process.umask(0o022);
@@ -18,4 +22,14 @@ function causes(fault: Fault): string {
   const parts = [fault.message];
   for (let cause = fault.cause; cause instanceof Error; cause = cause.cause) parts.push(cause.message);
   return parts.join("\n  because: ");
+}
+
+/** Limits look for it in the environment when they are loaded. `loadConfig` says what is wrong with a setting. */
+function applyTimeFactor(): void {
+  try {
+    const factor = settingValues(process.env)("timeFactor");
+    if (factor !== undefined) process.env[TIME_FACTOR.variable] = factor;
+  } catch {
+    // `loadConfig` throws the same.
+  }
 }

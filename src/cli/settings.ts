@@ -1,7 +1,10 @@
 /**
  * The names of all settings, in the environment and in the config file, with what their documentation says:
- * docs/configuration.md holds the same table, and a test compares the two.
+ * docs/configuration.md holds the same table, and a test compares the two. And the text that each has been given.
  */
+import { existsSync, readFileSync } from "node:fs";
+import { Fault } from "../contract/fault.ts";
+import { nearest } from "../work/nearest.ts";
 
 interface Setting {
   /** Name in the config file. */
@@ -239,6 +242,12 @@ export const SETTINGS = [
     default: "none",
     description: "File to which the server writes every step of what it does, with its times; for sandlot trace.",
   },
+  {
+    key: "timeFactor",
+    variable: "SANDLOT_TIME_FACTOR",
+    default: "1",
+    description: "Multiplies every internal timeout, for a slow machine. Timeouts that clients set stay. 1 to 100.",
+  },
 ] as const satisfies readonly Setting[];
 
 export type SettingKey = (typeof SETTINGS)[number]["key"];
@@ -246,3 +255,54 @@ export type SettingKey = (typeof SETTINGS)[number]["key"];
 /** Where the config file is; not itself a setting of it. */
 export const CONFIG_FILE_VARIABLE = "SANDLOT_CONFIG";
 export const CONFIG_FILE_DEFAULT = "/etc/sandlot/config.json";
+
+/** Undefined: the default holds. */
+export type Value<Key> = (key: Key) => string | undefined;
+
+export function settingValues(env: Record<string, string | undefined>): Value<SettingKey> {
+  const file = readConfigFile(env);
+  return (key) => {
+    const setting = SETTINGS.find((candidate) => candidate.key === key);
+    const fromEnv = setting === undefined ? undefined : env[setting.variable];
+    return fromEnv === undefined || fromEnv === "" ? file[key] : fromEnv;
+  };
+}
+
+function readConfigFile(env: Record<string, string | undefined>): Record<string, string> {
+  const named = env[CONFIG_FILE_VARIABLE];
+  const path = named === undefined || named === "" ? CONFIG_FILE_DEFAULT : named;
+  if (!existsSync(path)) {
+    if (path === named) throw new Fault(400, `${CONFIG_FILE_VARIABLE} names ${path}, which does not exist`);
+    return {};
+  }
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(readFileSync(path, "utf8"));
+  } catch (cause) {
+    throw new Fault(400, `the config file ${path} is not valid JSON: ${String(cause)}`, { cause });
+  }
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) {
+    throw new Fault(400, `the config file ${path} must hold one JSON object`);
+  }
+  const values: Record<string, string> = {};
+  for (const [key, value] of Object.entries(parsed)) {
+    if (!SETTINGS.some((setting) => setting.key === key)) {
+      throw new Fault(400, `the config file ${path} has the unknown setting "${key}"; ${likeliest(key, keys())}`);
+    }
+    if (typeof value !== "string" && typeof value !== "number") {
+      throw new Fault(400, `the config file ${path}: "${key}" must be a string or a number`);
+    }
+    values[key] = String(value);
+  }
+  return values;
+}
+
+function keys(): string[] {
+  return SETTINGS.map((setting) => setting.key);
+}
+
+/** What somebody who wrote this name may have meant. */
+export function likeliest(name: string, names: readonly string[]): string {
+  const near = nearest(name, names);
+  return near === undefined ? "docs/configuration.md lists all settings" : `did you mean ${near}?`;
+}

@@ -2,6 +2,7 @@
  * Every bound of this room, by name. A loop, queue, buffer or wait that is not bounded by something here is a bug.
  * Units come last in a name.
  */
+import { scaled } from "../work/time-factor.ts";
 
 export const REQUEST_BODY_MAX_BYTES = 1024 * 1024;
 /** Of the routes that say so: variables of 1 MiB, escaped as Python's clients do, or the steps of a build. */
@@ -37,9 +38,9 @@ export const REMOVAL_RETRY_MAX_MS = 60_000;
 /** One whose end takes longer does not keep the others waiting: it goes on, and the next takes its place. */
 export const REMOVAL_WAIT_MS = 1_000;
 /** How long a kill waits for a sandbox that is between two states, and is ended after that. */
-export const KILL_WAIT_MS = 45_000;
+export const KILL_WAIT_MS = scaled(45_000);
 /** How long a call waits for a sandbox that is between two states; TRANSITION_ROUNDS_MAX bounds the changes. */
-export const TRANSITION_WAIT_MS = 60_000;
+export const TRANSITION_WAIT_MS = scaled(60_000);
 /** That bound when something is to be done with a running sandbox, which others may go on taking in hand. */
 export const AT_REST_ROUNDS_MAX = 32;
 /** How often a kill looks again when a new run has begun under its hands. */

@@ -3,6 +3,7 @@
  * Units come last in a name.
  */
 import { inBytes, type Limit } from "../contract/limit.ts";
+import { scaled } from "../work/time-factor.ts";
 
 /** Bodies to sandboxes are streamed, so their size is not ours to limit; Bun.serve would by default (128 MiB). */
 export const EDGE_REQUEST_BODY_MAX_BYTES = Number.MAX_SAFE_INTEGER;
@@ -70,9 +71,9 @@ export const EDGE_HTTP2_WINDOW_BYTES = 256 * 1024;
 /** Processes that carry, of which there are as many as processors. */
 export const EDGE_PROCESSES_MAX = 8;
 /** From its start until it listens and knows where all sandboxes are. */
-export const EDGE_PROCESS_START_MS = 60_000;
+export const EDGE_PROCESS_START_MS = scaled(60_000);
 /** So often a process is asked whether it is of use; after so many questions without an answer it is ended. */
-export const EDGE_PROCESS_PING_MS = 5_000;
+export const EDGE_PROCESS_PING_MS = scaled(5_000);
 export const EDGE_PROCESS_PINGS_MISSED_MAX = 2;
 /** One that cannot be started is tried again, after longer and longer pauses up to this. */
 export const EDGE_PROCESS_RESTART_MAX_MS = 5_000;

@@ -3,26 +3,27 @@
  * Units come last in a name.
  */
 import { availableParallelism } from "node:os";
+import { scaled } from "../work/time-factor.ts";
 
-export const COMMAND_DEFAULT_MS = 30_000;
+export const COMMAND_DEFAULT_MS = scaled(30_000);
 export const COMMAND_OUTPUT_MAX_BYTES = 1024 * 1024;
-export const GUEST_READY_MS = 30_000;
+export const GUEST_READY_MS = scaled(30_000);
 /** A create that failed for no reason that says more is made once more, if the first try was over within so long. */
 export const TRIES_MAX = 2;
-export const SECOND_TRY_WITHIN_MS = 25_000;
+export const SECOND_TRY_WITHIN_MS = scaled(25_000);
 /** So long nothing has changed in the run folder of a server that is taken to be gone for good. */
-export const GONE_SERVER_AFTER_MS = 60_000;
+export const GONE_SERVER_AFTER_MS = scaled(60_000);
 /** How long crun may take to make or start a sandbox, and to remove one. */
-export const CRUN_START_MS = 20_000;
+export const CRUN_START_MS = scaled(20_000);
 /** How often it is seen whether what crun starts is still there. */
 export const CRUN_START_LOOK_EVERY_MS = 50;
-export const CRUN_REMOVE_MS = 20_000;
+export const CRUN_REMOVE_MS = scaled(20_000);
 /** The same for runsc, and for what it does to one that runs; and how much of what it says is kept. */
-export const RUNSC_MAKE_MS = 30_000;
-export const RUNSC_SIGNAL_MS = 20_000;
+export const RUNSC_MAKE_MS = scaled(30_000);
+export const RUNSC_SIGNAL_MS = scaled(20_000);
 export const RUNSC_SAID_MAX_CHARS = 4_000;
 /** How long a guest may take to hang up before it is written down, and how often that is tried where others call it. */
-export const LAST_CALL_MS = 10_000;
+export const LAST_CALL_MS = scaled(10_000);
 /** More than one: as many of its connections may have been cut in the same moment. */
 export const LAST_CALLS_AT_ONCE = 8;
 export const LAST_CALL_ROUNDS = 2;
@@ -30,7 +31,7 @@ export const SILENCE_TRIES_MAX = 6;
 export const SILENCE_RETRY_MS = 10;
 /** When to come again after a wait ran out on this machine. */
 export const OVERLOAD_RETRY_AFTER_SECONDS = 5;
-export const GUEST_CALL_MS = 10_000;
+export const GUEST_CALL_MS = scaled(10_000);
 /** Questions under way, of all sandboxes and of one; the oldest gives way. */
 export const DNS_QUERIES_MAX = 1024;
 export const DNS_QUERIES_PER_SANDBOX_MAX = 64;
@@ -82,20 +83,20 @@ export const RELAY_NAMES_KEPT_MAX = 64;
 export const RELAY_NAME_KEPT_MAX_MS = 60_000;
 /** Two lists of 1 000 ranges and one of as many names, with some room. */
 export const RELAY_MESSAGE_MAX_BYTES = 2 * 1024 * 1024;
-export const RELAY_START_MS = 20_000;
-export const RELAY_ANSWER_LOOK_MS = 1_000;
+export const RELAY_START_MS = scaled(20_000);
+export const RELAY_ANSWER_LOOK_MS = scaled(1_000);
 export const RELAY_ANSWER_LOOKS_MAX = 10;
 /** From a change of the rules to the word that it holds, also when the relay has to be started again for it. */
-export const RELAY_ACKNOWLEDGED_MS = 30_000;
+export const RELAY_ACKNOWLEDGED_MS = scaled(30_000);
 /** Pauses before it is started again double from the first to the second. */
 export const RELAY_RESTART_MIN_MS = 20;
 export const RELAY_RESTART_MAX_MS = 5_000;
 export const LIVENESS_CHECK_MS = 500;
-export const FREEZE_MS = 10_000;
-export const CHECKPOINT_MS = 300_000;
-export const RESTORE_MS = 300_000;
+export const FREEZE_MS = scaled(10_000);
+export const CHECKPOINT_MS = scaled(300_000);
+export const RESTORE_MS = scaled(300_000);
 /** A restore in which nothing moves for so long never will; how often it is looked at. */
-export const RESTORE_STALLED_MS = 5_000;
+export const RESTORE_STALLED_MS = scaled(5_000);
 export const STALL_CHECK_MS = 500;
 /** On the whole machine: each keeps a processor and the disk busy; a restore waits for the kernel half of the time. */
 export const CHECKPOINTS_AT_ONCE_MAX = Math.max(2, availableParallelism());
@@ -106,7 +107,7 @@ export const RESTORE_ROOM = 2;
 export const IMAGE_PER_MEMORY_MAX = 16;
 export const IMAGE_WATCH_MS = 250;
 /** How long CRIU may take to write a sandbox: so much for any, and more for each byte there is. */
-export const IMAGE_BASE_MS = 30_000;
+export const IMAGE_BASE_MS = scaled(30_000);
 export const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
 /**
  * What waits in a sandbox that is to be written, and deleted files that it holds open: CRIU takes and restores them one
@@ -114,12 +115,12 @@ export const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
  */
 export const QUEUED_SIGNALS_MAX = 10_000;
 export const DELETED_FILES_MAX = 2_000;
-export const VFORK_WAIT_MS = 3_000;
+export const VFORK_WAIT_MS = scaled(3_000);
 export const VFORK_LOOK_EVERY_MS = 20;
 /** Processes and files that are looked at before others get their turn on the processor. */
 export const LOOKED_AT_TURN = 256;
 /** And from when it is told to stop until it is made to. */
-export const IMAGE_STOP_MS = 5_000;
+export const IMAGE_STOP_MS = scaled(5_000);
 /** A deleted file that a process still holds open is kept in the memory image up to this size. */
 export const DELETED_FILE_MAX_BYTES = 1024 ** 3;
 /** A file of a memory image up to this size is made durable together with the others. */
@@ -137,19 +138,19 @@ export const TOOL_LOG_MAX_BYTES = 4 * 1024 * 1024;
 export const JOURNAL_BURST_MAX_BYTES = 1024 * 1024;
 export const JOURNAL_BYTES_PER_SECOND = 32 * 1024;
 /** How long a guest is kept waiting for somebody to say that its lines were taken. */
-export const JOURNAL_ANSWER_MS = 10_000;
+export const JOURNAL_ANSWER_MS = scaled(10_000);
 /** Pauses before the host listens again double from the first to the second. */
 export const JOURNAL_RETRY_MIN_MS = 100;
 export const JOURNAL_RETRY_MAX_MS = 5_000;
 
 /** Sandboxes measured before others get their turn on the processor. */
 export const METRIC_TURN = 16;
-export const MEASURE_DISK_MS = 1_000;
+export const MEASURE_DISK_MS = scaled(1_000);
 
 /** How often the networks that the machine is on are looked at. */
 export const ON_LINK_REFRESH_MS = 5_000;
 /** How long nft may take: a table with the rules of hundreds of sandboxes, with long lists, takes half a minute. */
-export const NFT_MS = 180_000;
+export const NFT_MS = scaled(180_000);
 /** Changes that go to nft together. */
 export const NFT_BATCH_MAX_CHARS = 4 * 1024 * 1024;
 /** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
@@ -201,16 +202,16 @@ export const FLOWS_FORGOTTEN_MAX = 65_536;
 /** Where there are more, a start does not look through all of them for those of its slots. */
 export const FLOWS_SEEN_MAX = 8192;
 /** The removal of a checkpoint waits so long for restores of it, which take less, and looks so often. */
-export const CHECKPOINT_HELD_MS = 60_000;
+export const CHECKPOINT_HELD_MS = scaled(60_000);
 export const CHECKPOINT_HELD_LOOK_MS = 50;
 /** Below this much free space no new sandbox is made: the running ones need it. */
 export const DISK_FREE_MIN_BYTES = 1024 ** 3;
 /** How many finished builds an image can be stacked from, each on the one before, besides the built-in one below. */
 export const IMAGE_LEVELS_MAX = 20;
 /** To copy the files of a finished build, to make them durable, and to remove those of an image. */
-export const IMAGE_COPY_MS = 900_000;
-export const IMAGE_SYNC_MS = 300_000;
-export const IMAGE_REMOVE_MS = 300_000;
+export const IMAGE_COPY_MS = scaled(900_000);
+export const IMAGE_SYNC_MS = scaled(300_000);
+export const IMAGE_REMOVE_MS = scaled(300_000);
 /** Of the names of all files of an image that have several. */
 export const LINKED_NAMES_MAX_BYTES = 64 * 1024 * 1024;
 /** So many of them are looked at before others get their turn on the processor. */
@@ -228,23 +229,23 @@ export const IMAGE_FRESH_MS = 60_000;
 export const GUESTS_COLLECTED_EVERY_MS = 3_600_000;
 export const GUEST_KEPT_MS = 24 * 3_600_000;
 export const GUEST_MARK_KEPT_MS = 30 * 24 * 3_600_000;
-export const GUEST_REMOVE_MS = 60_000;
+export const GUEST_REMOVE_MS = scaled(60_000);
 /** A pool in a file has at least this size; when it is let go, its loop device is waited for so long. */
 export const POOL_MIN_BYTES = 4 * 1024 ** 3;
-export const POOL_RELEASE_MS = 20_000;
+export const POOL_RELEASE_MS = scaled(20_000);
 export const POOL_LOOK_EVERY_MS = 20;
 /**
  * What was told to end is waited for so long, however many trees it is in: the memory of a large sandbox takes a while
  * to be given back, on a machine that is busy. What then runs on is looked at again and again, with pauses that double
  * from the second to the third, so many at once; a log line names so many processes of it.
  */
-export const CGROUP_REMOVE_MS = 20_000;
+export const CGROUP_REMOVE_MS = scaled(20_000);
 export const UNENDED_RETRY_MIN_MS = 500;
 export const UNENDED_RETRY_MAX_MS = 30_000;
 export const UNENDED_AT_ONCE = 8;
 export const UNENDED_SHOWN_MAX = 20;
 /** How long the kernel may work to take the memory of files from a cgroup that is about to go. */
-export const MEMORY_EMPTY_MS = 2_000;
+export const MEMORY_EMPTY_MS = scaled(2_000);
 /** What is left of the sandboxes of a server that was killed is removed, so many at once. */
 export const REAPS_AT_ONCE = 8;
 /** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */
@@ -257,7 +258,7 @@ export const CGROUP_LOOK_EVERY_MS = 100;
  * still there is looked at less often. Each question is waited for longer.
  */
 export const [GUEST_LOOK_FIRST_MS, GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS, GUEST_ALIVE_EVERY_MS] = [8, 3, 100, 200];
-export const [GUEST_PING_MIN_MS, GUEST_PING_MAX_MS] = [250, 2_000];
+export const [GUEST_PING_MIN_MS, GUEST_PING_MAX_MS] = [scaled(250), scaled(2_000)];
 /** An answer of a guest is a few bytes; a sandbox that sends more is not our guest any more. */
 export const GUEST_ANSWER_MAX_BYTES = 4096;
 /** A message of a guest's stream carries a piece of output of 32 KiB, in base64. */
@@ -271,7 +272,7 @@ export const GUEST_STREAM_BYTES_PER_SECOND = 8 * 1024 * 1024;
 export const GUEST_MESSAGE_OVERHEAD_BYTES = 1024;
 /** A guest says at least so often that a command runs on, and is given up when it says nothing for so long. */
 export const GUEST_KEEPALIVE_SECONDS = 10;
-export const GUEST_SILENT_MAX_MS = 90_000;
+export const GUEST_SILENT_MAX_MS = scaled(90_000);
 /** Of a guest: threads, and children of its keeper. A sandbox could have made more appear. */
 export const GUEST_PRIORITY_TURNS_MAX = 64;
 /** Shorter than any pause before a follower listens again. */
@@ -324,10 +325,10 @@ export const LAYERS_KEPT_MS = 7 * 24 * 3_600_000;
 export const GUEST_PROGRAM_SAID_MAX_CHARS = 16 * 1024;
 
 /** A volume's filesystem is looked through before it is mounted; a clean one takes a moment, a broken one minutes. */
-export const VOLUME_CHECK_MS = 600_000;
-export const VOLUME_MAKE_MS = 60_000;
+export const VOLUME_CHECK_MS = scaled(600_000);
+export const VOLUME_MAKE_MS = scaled(60_000);
 /** How long what was written to a volume may take to reach the disk. */
-export const VOLUME_SYNC_MS = 300_000;
+export const VOLUME_SYNC_MS = scaled(300_000);
 /** The machine's own mount of a volume goes when nobody has needed it for so long. */
 export const VOLUME_IDLE_MS = 30_000;
 /** A volume whose last user is just going is waited for in steps. */
@@ -336,12 +337,12 @@ export const VOLUME_MOUNT_RETRY_MS = 50;
 /** Processes that work on the content of volumes: so many at once; one that has nothing to do ends after a while. */
 export const CONTENT_PROCESSES_MAX = 64;
 export const CONTENT_IDLE_MS = 20_000;
-export const CONTENT_START_MS = 10_000;
-export const CONTENT_END_MS = 1_000;
+export const CONTENT_START_MS = scaled(10_000);
+export const CONTENT_END_MS = scaled(1_000);
 /** Calls to one of them at the same time; a further one is told to come again. */
 export const CONTENT_CALLS_MAX = 32;
 /** How long one may think about a call, but for the bytes of a file, of which each piece may take so long. */
-export const CONTENT_CALL_MS = 120_000;
+export const CONTENT_CALL_MS = scaled(120_000);
 /** An answer about entries has at most so many of them, and is no longer: the server has it in memory as a whole. */
 export const CONTENT_LIST_MAX_ENTRIES = 20_000;
 export const CONTENT_LIST_MAX_BYTES = 16 * 1024 * 1024;
@@ -351,7 +352,7 @@ export const CONTENT_LIST_BATCH = 64;
 export const CONTENT_NAMES_BYTES = 64 * 1024;
 /** A folder is emptied in steps of so many entries, and all of it within the first half of a call's time. */
 export const CONTENT_REMOVE_BATCH = 1_000;
-export const CONTENT_REMOVE_MS = 60_000;
+export const CONTENT_REMOVE_MS = scaled(60_000);
 /** Of a file, read at once. */
 export const CONTENT_PIECE_BYTES = 256 * 1024;
 /** An upload that cannot be taken is read on for so long: a client that is cut off in the middle hears no reason. */
@@ -359,7 +360,7 @@ export const CONTENT_REFUSED_MAX_BYTES = 64 * 1024 * 1024;
 /** Of a path in a message. */
 export const CONTENT_SHOWN_PATH_MAX_CHARS = 256;
 /** Credentials of a cloud are exchanged for a registry's within this. */
-export const LOGIN_MS = 10_000;
+export const LOGIN_MS = scaled(10_000);
 export const LOGIN_ANSWER_MAX_BYTES = 64 * 1024;
 /** A key of 4096 bits has 3300. The server's thread signs with it, and the time grows with the third power of it. */
 export const LOGIN_KEY_MAX_CHARS = 4096;
@@ -376,11 +377,11 @@ export const FETCH_DOCUMENT_MAX_BYTES = 4 * 1024 * 1024;
 /** Of the certificates that this machine trusts. */
 export const FETCH_AUTHORITIES_MAX_BYTES = 8 * 1024 * 1024;
 /** A registry that has not said what a name leads to by then does not answer. */
-export const FETCH_QUESTION_MS = 60_000;
+export const FETCH_QUESTION_MS = scaled(60_000);
 /** Nothing comes of a blob. */
-export const FETCH_STALLED_MS = 60_000;
-export const FETCH_COPY_MS = 30 * 60_000;
-export const FETCH_UNPACK_MS = 30 * 60_000;
+export const FETCH_STALLED_MS = scaled(60_000);
+export const FETCH_COPY_MS = scaled(30 * 60_000);
+export const FETCH_UNPACK_MS = scaled(30 * 60_000);
 /** So much of what a tool says last is kept for the reason of a failure. */
 export const FETCH_SAID_MAX_CHARS = 4_096;
 export const FETCH_REASON_MAX_CHARS = 600;
@@ -397,4 +398,4 @@ export const CERTIFICATE_DAYS = 397;
 export const CERTIFICATE_RENEW_BEFORE_DAYS = 30;
 export const AUTHORITY_DAYS = 3_650;
 /** How long a program may take to find, or not to find, the addresses of a name. */
-export const LOOKUP_MS = 15_000;
+export const LOOKUP_MS = scaled(15_000);

@@ -12,6 +12,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { Gate } from "../../work/gate.ts";
+import { scaled } from "../../work/time-factor.ts";
 import { freeze } from "../cgroup/freezer.ts";
 import type { CheckpointFolder } from "../checkpoint/checkpoint-folder.ts";
 import { type Checkpoints, copyOwnFiles, syncPath } from "../checkpoint/checkpoints.ts";
@@ -111,7 +112,7 @@ export class Checkpointing {
       mounts: record.mounts,
       bounds: {
         maxBytes: imageMaxBytes(record),
-        maxMs: Math.min(CHECKPOINT_MS, IMAGE_BASE_MS + (bytes / IMAGE_BYTES_PER_SECOND_MIN) * 1000),
+        maxMs: Math.min(CHECKPOINT_MS, IMAGE_BASE_MS + scaled((bytes / IMAGE_BYTES_PER_SECOND_MIN) * 1000)),
         demandRoom() {
           signal?.throwIfAborted();
           demandRoom(() => disks.demandSpace(0));

@@ -4,6 +4,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import { buildFile, hosts, profile } from "../../contract/runtime/image-files.ts";
+import { scaled } from "../../work/time-factor.ts";
 import { imageFolder } from "../image/image-folder.ts";
 import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../network/address-plan.ts";
 import { HOSTNAME } from "../network/hostname.ts";
@@ -14,8 +15,8 @@ import { fetchDebian } from "./fetching.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
 const SUITE = "trixie";
-const MAKE_MS = 2_400_000;
-const FINISH_MS = 300_000;
+const MAKE_MS = scaled(2_400_000);
+const FINISH_MS = scaled(300_000);
 /** Bumped when what is below changes. */
 const VERSION = 2;
 

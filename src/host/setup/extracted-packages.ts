@@ -1,9 +1,11 @@
 /** Debian packages unpacked into a folder, with all that they need, and nothing of them run. */
+
+import { scaled } from "../../work/time-factor.ts";
 import { fetchDebian } from "./fetching.ts";
 
 /** The oldest Debian suite whose CRIU (≥ 4.2) can checkpoint TCP sockets on kernels from 6.16 on. */
 const SUITE = "forky";
-const MAKE_MS = 600_000;
+const MAKE_MS = scaled(600_000);
 
 export async function extractPackages(
   folder: string,

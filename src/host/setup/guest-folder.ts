@@ -8,6 +8,7 @@ import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/pr
 import { basename, join, relative } from "node:path";
 import { CONTROL_SECRET_FILE } from "../../contract/runtime/guest-control.ts";
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
+import { scaled } from "../../work/time-factor.ts";
 import { chooseGuest, guestFolderNamed } from "../image/guest-folders.ts";
 import { EMPTY_IN_PROC, HIDDEN_IN_PROC } from "../image/guest-layout.ts";
 import { run } from "../system/command.ts";
@@ -17,7 +18,7 @@ import { makeWhole, type SetupStep } from "./step.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
 const COMPILER = join(import.meta.dir, "compile-guest-program.ts");
-const COMPILE_MS = 120_000;
+const COMPILE_MS = scaled(120_000);
 const LIBRARIES = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libcap-ng.so.0"];
 
 /** A short name: its path must fit where a program has that of its own loader. */

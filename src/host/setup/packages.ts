@@ -1,5 +1,6 @@
 /** The system tools that come from the machine's own package manager. */
 import { Fault } from "../../contract/fault.ts";
+import { scaled } from "../../work/time-factor.ts";
 import { attempt, MINIMAL_ENV, run } from "../system/command.ts";
 import type { SetupStep } from "./step.ts";
 
@@ -19,7 +20,7 @@ export const COMMANDS: Readonly<Record<string, string>> = {
 };
 
 const DEBIAN_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
-const INSTALL_MS = 600_000;
+const INSTALL_MS = scaled(600_000);
 
 export function missingCommands(commands = COMMANDS): string[] {
   return Object.keys(commands).filter((name) => Bun.which(name, { PATH: MINIMAL_ENV.PATH ?? "" }) === null);

@@ -6,6 +6,7 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { scaled } from "../../work/time-factor.ts";
 import { removeCgroups, removeEmptyParents, Unended } from "../cgroup/removal.ts";
 import { dropGuestMarks } from "../image/guest-folders.ts";
 import { detachBelow, MountNamespace } from "../mount/mount-namespace.ts";
@@ -15,7 +16,7 @@ import type { DataFolder } from "../system/data-folder.ts";
 import { undoSettings } from "./host-changes.ts";
 
 const PROGRAM = join(import.meta.dir, "teardown-program.ts");
-const TEARDOWN_MS = 300_000;
+const TEARDOWN_MS = scaled(300_000);
 
 export async function teardown(data: DataFolder, cacheFolder: string, options: { keepData: boolean }): Promise<void> {
   if (existsSync(data.runFolder)) {

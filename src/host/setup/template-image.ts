@@ -20,6 +20,7 @@ import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { buildFile } from "../../contract/runtime/image-files.ts";
 import { BUN_IN_TEMPLATE, FILES_OF_TEMPLATE, type TemplateDefinition } from "../../contract/template-definition.ts";
+import { scaled } from "../../work/time-factor.ts";
 import { belowFile, imageBelow, imageFolder } from "../image/image-folder.ts";
 import { run } from "../system/command.ts";
 import { shiftedId } from "../system/id-range.ts";
@@ -33,8 +34,8 @@ import { makeWhole, type SetupStep } from "./step.ts";
 const PROJECT = join(import.meta.dir, "../../..");
 /** Programs whose names end so are for Node, which is in every template; all others are for Bun. */
 const FOR_NODE = ".mjs";
-const BUNDLE_MS = 120_000;
-const NPM_MS = 600_000;
+const BUNDLE_MS = scaled(120_000);
+const NPM_MS = scaled(600_000);
 const HASH_LENGTH = 16;
 /** Bumped when what is below makes another root filesystem of the same packages, or of the same definition. */
 const PACKAGES_VERSION = 1;

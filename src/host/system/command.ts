@@ -5,6 +5,7 @@
 import { basename } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { step } from "../../work/steps.ts";
+import { timeFactorEnv } from "../../work/time-factor.ts";
 import { COMMAND_DEFAULT_MS, COMMAND_OUTPUT_MAX_BYTES } from "../limits.ts";
 import { noteProcess } from "./noted-process.ts";
 import { overloaded, shortageOf } from "./overload.ts";
@@ -40,7 +41,26 @@ interface CommandResult {
 export const MINIMAL_ENV: Readonly<Record<string, string>> = {
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   LC_ALL: "C.UTF-8",
+  ...timeFactorEnv(),
 };
+
+/**
+ * For a shell that becomes a helper of the server. systemd and a terminal signal every process that was started; the
+ * server alone decides when its helpers end.
+ */
+export const IGNORE_STOP_SIGNALS = "trap '' INT TERM HUP; ";
+
+let areShielded = false;
+
+/** From now on every tool gets its own session, so that Ctrl-C reaches the server and not the work that it finishes. */
+export function shieldTools(): void {
+  areShielded = true;
+}
+
+/** For `Bun.spawn`, of each tool that the server waits for. */
+export function toolSession(): { detached: boolean } {
+  return { detached: areShielded };
+}
 
 /** Runs a command to its end and answers how it went, whatever the exit code. */
 export async function attempt(argv: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
@@ -106,6 +126,7 @@ function spawnPiped(argv: readonly string[], options: CommandOptions) {
     stdout: "pipe",
     stderr: "pipe",
     env: options.env ?? { ...MINIMAL_ENV },
+    ...toolSession(),
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
     ...(options.signal === undefined ? {} : { signal: options.signal, killSignal: "SIGKILL" as const }),
   });

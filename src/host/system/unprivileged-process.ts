@@ -6,7 +6,8 @@
 import { chmodSync, closeSync, mkdirSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { cannotStart } from "./command.ts";
+import { timeFactorEnv } from "../../work/time-factor.ts";
+import { cannotStart, IGNORE_STOP_SIGNALS } from "./command.ts";
 
 /** The runtime lies where others than root may have no way to; it comes as an open file instead. */
 const RUNTIME = "/proc/self/fd/3";
@@ -34,7 +35,7 @@ interface Unprivileged {
   dataBytes?: number;
   /** A right that it keeps, as setpriv knows it. */
   capability?: string;
-  /** All that is in its environment. */
+  /** Its whole environment, besides the factor of internal timeouts. */
   env?: Readonly<Record<string, string>>;
 }
 
@@ -47,9 +48,10 @@ export function spawnUnprivileged({ program, uid, files, dataBytes, capability, 
   const alone = ["setpriv", ...identity, "--no-new-privs", ...rights, "--pdeathsig=KILL", "--"];
   const runtime = openSync(process.execPath, "r");
   try {
-    return Bun.spawn(["prlimit", ...bounds, "--", ...alone, RUNTIME, program], {
+    const shell = ["/bin/sh", "-c", `${IGNORE_STOP_SIGNALS}exec "$@"`, "sh"];
+    return Bun.spawn([...shell, "prlimit", ...bounds, "--", ...alone, RUNTIME, program], {
       stdio: ["pipe", "pipe", "pipe", runtime],
-      env: { ...env },
+      env: { ...timeFactorEnv(), ...env },
       cwd: "/",
     });
   } catch (cause) {
