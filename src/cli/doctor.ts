@@ -6,11 +6,11 @@ import { currentGuestFolder, demandRoot } from "./prepare.ts";
 
 export async function doctor(config: Config): Promise<number> {
   demandRoot();
-  return (await examineAndPrint(config, { onlyProblems: false })) ? 0 : 1;
+  return (await examineAndPrint(config, { onlyProblems: false })).has("broken") ? 1 : 0;
 }
 
-/** Answers whether nothing is broken. */
-export async function examineAndPrint(config: Config, options: { onlyProblems: boolean }): Promise<boolean> {
+/** Answers which kinds of findings there were. */
+export async function examineAndPrint(config: Config, options: { onlyProblems: boolean }) {
   const { dataFolder, cacheFolder, wall, runsc } = config;
   const { domain, certificate } = config.addresses;
   const about = { dataFolder, cacheFolder, guestFolder: currentGuestFolder(config), wall, runsc, domain, certificate };

@@ -73,9 +73,12 @@ async function examineOnce(config: Config): Promise<void> {
   const mark = join(EXAMINED_FOLDER, about);
   if (existsSync(mark)) return;
   console.error("sandlot: testing this machine");
-  if (!(await examineAndPrint(config, { onlyProblems: true }))) {
+  const found = await examineAndPrint(config, { onlyProblems: true });
+  if (found.has("broken")) {
     throw new Fault(500, "this machine cannot run sandboxes yet; the lines above say what to do");
   }
+  // What is not known yet is tested again at the next start.
+  if (found.has("timeout")) return;
   mkdirSync(EXAMINED_FOLDER, { recursive: true });
   writeFileSync(mark, "");
 }

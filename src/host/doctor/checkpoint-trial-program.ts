@@ -2,6 +2,7 @@
  * The part of the checkpoint trial that runs inside the mount namespace. Prints a TrialResult, or the reason on stderr.
  */
 import { connect } from "node:net";
+import { Fault } from "../../contract/fault.ts";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import { isWall } from "../../contract/wall.ts";
 import { GuestClient } from "../guest-link/guest-client.ts";
@@ -9,11 +10,12 @@ import type { SandboxKind } from "../host.ts";
 import { Machine, type MachineOptions } from "../machine.ts";
 import { BASE_IMAGE } from "../setup/base-image.ts";
 import { DataFolder } from "../system/data-folder.ts";
-import type { TrialResult } from "./checkpoint-trial.ts";
+import { TIMEOUT_EXIT_CODE, type TrialResult } from "./checkpoint-trial.ts";
 
 const PORT = 4567;
 const CHECKPOINT = "trial";
-const ANSWER_MS = 10_000;
+const CAUSES_MAX = 8;
+const ANSWER_MS = scaled(10_000);
 
 /**
  * Holds one of each: a listening socket, an inotify watch, a shell on a terminal, and a word that is only in memory.
@@ -35,6 +37,8 @@ while True:
     client.close()
 `;
 
+import { scaled } from "../../work/time-factor.ts";
+
 const [dataPath = "", cacheFolder = "", guestFolder = "", wall = "", runsc = ""] = process.argv.slice(2);
 const data = new DataFolder(dataPath);
 data.lock();
@@ -53,8 +57,23 @@ try {
   console.log(JSON.stringify(await trial()));
   process.exit(0);
 } catch (error) {
-  console.error(error instanceof Error ? error.message : String(error));
-  process.exit(1);
+  const reasons = causesOf(error);
+  console.error(reasons.map((reason) => (reason instanceof Error ? reason.message : String(reason))).join(": "));
+  process.exit(reasons.some(isTimeout) ? TIMEOUT_EXIT_CODE : 1);
+}
+
+function causesOf(error: unknown): unknown[] {
+  const causes = [error];
+  for (let cause = error; cause instanceof Error && causes.length < CAUSES_MAX; ) {
+    cause = cause.cause;
+    if (cause !== undefined) causes.push(cause);
+  }
+  return causes;
+}
+
+/** Also a restore in which nothing moved for a while, of which nobody knows whether it would have. */
+function isTimeout(reason: unknown): boolean {
+  return reason instanceof Fault && (reason.status === 503 || reason.message.includes("stood still"));
 }
 
 async function trial(): Promise<TrialResult> {
@@ -94,7 +113,7 @@ async function expectWord(address: string, word: string): Promise<void> {
     const answer = await ask(address);
     if (answer === word) return;
     if (performance.now() > deadline)
-      throw new Error(`the workload answered ${JSON.stringify(answer)} instead of its word`);
+      throw new Fault(503, `the workload answered ${JSON.stringify(answer)} instead of its word for ${ANSWER_MS} ms`);
     await Bun.sleep(20);
   }
 }

@@ -6,13 +6,16 @@ import { mkdirSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import type { Wall } from "../../contract/wall.ts";
+import { scaled } from "../../work/time-factor.ts";
 import { MountNamespace } from "../mount/mount-namespace.ts";
 import { teardown } from "../setup/teardown.ts";
 import { attempt } from "../system/command.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import type { DoctorOptions } from "./finding.ts";
 
-const TRIAL_MS = 120_000;
+const TRIAL_MS = scaled(120_000);
+/** Of the program, when a wait in it ran out. */
+export const TIMEOUT_EXIT_CODE = 75;
 const TRIAL_PREFIX = ".trial-";
 const PROGRAM = join(import.meta.dir, "checkpoint-trial-program.ts");
 
@@ -40,7 +43,9 @@ export async function tryCheckpoint(options: DoctorOptions, wall: Wall): Promise
       options.runsc ?? "",
     ];
     const result = await attempt(command, { timeoutMs: TRIAL_MS });
-    if (result.exitCode !== 0) throw new Fault(500, result.stderr.trim() || "the trial ended without a word");
+    const said = result.stderr.trim() || "the trial said nothing";
+    if (result.exitCode === TIMEOUT_EXIT_CODE) throw new Fault(503, said);
+    if (result.exitCode !== 0) throw new Fault(500, said);
     return JSON.parse(result.stdout) as TrialResult;
   } finally {
     await teardown(data, options.cacheFolder, { keepData: false });

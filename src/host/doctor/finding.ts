@@ -5,6 +5,8 @@ export type Finding =
   | { status: "ok"; detail: string }
   /** Works, but `lost` does not. */
   | { status: "degraded"; detail: string; lost: string; fix: string }
+  /** Not known: the check did not end in time. */
+  | { status: "timeout"; detail: string; fix: string }
   | { status: "broken"; detail: string; fix: string };
 
 /** Where the checks look. */
@@ -22,6 +24,9 @@ export interface DoctorOptions {
 
 export interface Check {
   name: string;
+  /** What to do when it did not end in time, if not what helps any check. */
+  timeoutFix?: string;
+  /** Throws `Fault` 503 when it did not end in time. */
   run(): Promise<Finding>;
 }
 
@@ -37,6 +42,10 @@ export function broken(detail: string, fix: string): Finding {
   return { status: "broken", detail, fix };
 }
 
+export function timeout(detail: string, fix: string): Finding {
+  return { status: "timeout", detail, fix };
+}
+
 /** One line for each check, and a FIX line where something can be done. */
 export function findingLines(name: string, finding: Finding): string[] {
   const head = `${finding.status.padEnd(8)} ${name}: ${finding.detail}`;
@@ -45,6 +54,7 @@ export function findingLines(name: string, finding: Finding): string[] {
       return [head];
     case "degraded":
       return [`${head}; lost: ${finding.lost}`, `         FIX: ${finding.fix}`];
+    case "timeout":
     case "broken":
       return [head, `         FIX: ${finding.fix}`];
   }

@@ -1,5 +1,6 @@
 /** The tools, each made to do what it is needed for. */
 import { existsSync } from "node:fs";
+import { Fault } from "../../contract/fault.ts";
 import { COMMANDS, missingCommands } from "../setup/packages.ts";
 import { attempt } from "../system/command.ts";
 import { Toolbox } from "../system/toolbox.ts";
@@ -9,6 +10,9 @@ import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.
 const CRIU_MIN: [number, number] = [4, 2];
 /** Releases are named by their day. One before has no systrap, and ends what it is to write down. */
 const RUNSC_MIN_DATE = 20_240_729;
+const PAUSE_TIMEOUT_FIX =
+  "pause and resume may fail with 503 or lose memory until this is ok: set SANDLOT_TIME_FACTOR (for example 10) on a " +
+  "slow machine; on a fast one that is idle, CRIU hangs: look for its process (ps -C criu) and at dmesg";
 const SET_UP = "run `npm start`, which sets it up";
 
 export function toolChecks(options: DoctorOptions): Check[] {
@@ -16,8 +20,8 @@ export function toolChecks(options: DoctorOptions): Check[] {
   return [
     { name: "commands", run: commands },
     { name: "crun", run: () => crun(toolbox) },
-    { name: "runsc", run: () => runsc(toolbox, options) },
-    { name: "CRIU", run: () => criu(toolbox, options) },
+    { name: "runsc", timeoutFix: PAUSE_TIMEOUT_FIX, run: () => runsc(toolbox, options) },
+    { name: "CRIU", timeoutFix: PAUSE_TIMEOUT_FIX, run: () => criu(toolbox, options) },
   ];
 }
 
@@ -54,6 +58,7 @@ async function runsc(toolbox: Toolbox, options: DoctorOptions) {
     const { checkpointMs, restoreMs } = await tryCheckpoint(options, "runsc");
     return ok(`version ${version}; a sandbox was written in ${checkpointMs} ms and brought back in ${restoreMs} ms`);
   } catch (error) {
+    if (error instanceof Fault && error.status === 503) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     return unusable(isChosen, `version ${version} could not pause and resume a sandbox: ${reason.slice(0, 600)}`, lost);
   }
@@ -85,6 +90,7 @@ async function criu(toolbox: Toolbox, options: DoctorOptions) {
         `written in ${checkpointMs} ms and brought back in ${restoreMs} ms`,
     );
   } catch (error) {
+    if (error instanceof Fault && error.status === 503) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     return degraded(`a real sandbox could not be checkpointed and restored: ${reason.slice(0, 600)}`, lost, fix);
   }
