@@ -1,7 +1,8 @@
 // What a fresh clone needs before TypeScript can run: npm packages, and the Bun binary inside them.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { accessSync, existsSync, constants as fileModes, readFileSync, statSync, writeFileSync } from "node:fs";
+import { constants } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -15,14 +16,13 @@ export async function runOnBun(program, args, { development }) {
   if (Number(process.versions.node.split(".")[0]) < 20) fail(`Node 20 or later is needed; this is ${process.version}`);
   installPackages(development);
   const child = spawn(findBun(), [join(project, program), ...args], { stdio: "inherit" });
-  // The terminal sends Ctrl-C to the child as well; it decides when to end, and this process follows.
-  process.on("SIGINT", () => undefined);
-  process.on("SIGTERM", () => child.kill("SIGTERM"));
+  // A terminal and systemd signal both processes, so the child may get a signal twice. It decides when to end.
+  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill(signal));
   const { code, signal } = await new Promise((resolve, reject) => {
     child.on("error", reject);
     child.on("exit", (code, signal) => resolve({ code, signal }));
   });
-  process.exitCode = code ?? (signal === null ? 1 : 128 + 15);
+  process.exitCode = code ?? (signal === null ? 1 : 128 + constants.signals[signal]);
 }
 
 /** `npm ci` once for each state of the lock file. No package here needs its install script. */
@@ -51,7 +51,7 @@ function findBun() {
   const places = [join(project, "node_modules/@oven", name, "bin/bun"), join(project, "node_modules/bun/bin/bun.exe")];
   for (const path of places) {
     try {
-      accessSync(path, constants.X_OK);
+      accessSync(path, fileModes.X_OK);
       if (statSync(path).size > BUN_MIN_BYTES) return path;
     } catch {
       // Not in this place.

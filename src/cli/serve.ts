@@ -20,6 +20,7 @@ import { LocalImages } from "../host/registry/local-images.ts";
 import { BASE_IMAGE } from "../host/setup/base-image.ts";
 import { applySettings } from "../host/setup/host-changes.ts";
 import { TemplateImages } from "../host/setup/template-images.ts";
+import { shieldTools } from "../host/system/command.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import { outliveOthers } from "../host/system/oom-score.ts";
 import { startTicks } from "../host/system/start-ticks.ts";
@@ -53,6 +54,7 @@ export async function serve(config: Config): Promise<number> {
   if (config.stepsFile !== undefined) traceHost(data.cgroup, stepsInto(config.stepsFile, STEPS_FILE));
   const log = stderrLog;
   outliveOthers();
+  shieldTools();
   answerFirst(process.pid);
   const program = bundleEdge(data);
   program.catch(() => undefined);
@@ -160,9 +162,9 @@ function edgeLog(log: Log) {
   };
 }
 
+/** The handlers stay: a second signal (systemd and a terminal signal every process) must not cut the shutdown short. */
 function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
-    process.once("SIGINT", () => resolve());
-    process.once("SIGTERM", () => resolve());
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => resolve());
   });
 }

@@ -25,8 +25,6 @@ const edge = new EdgeProcess({
     return new Splicer(spliceProgramBeside(import.meta.path), isCrowded ? shortRequests : undefined);
   },
 });
-// Whoever ends the server says when: a signal for all processes of a terminal or a service is not meant for this one.
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
 
 for await (const line of boundedLines(Bun.stdin.stream(), EDGE_PROCESS_LINE_MAX_BYTES)) edge.received(line);
 process.exit(0);

@@ -3,7 +3,7 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { FETCH_COPY_MS, FETCH_DOCUMENT_MAX_BYTES } from "../limits.ts";
-import { cannotStart, MINIMAL_ENV } from "../system/command.ts";
+import { cannotStart, MINIMAL_ENV, toolSession } from "../system/command.ts";
 import type { FetchTools } from "./fetch-tools.ts";
 import type { LocalImage } from "./local-images.ts";
 import { type Blob, readManifest } from "./manifest.ts";
@@ -130,6 +130,7 @@ function packed(path: string, signal: AbortSignal): ReadableStream<Uint8Array> {
       stdout: "pipe",
       stderr: "ignore",
       env: { ...MINIMAL_ENV },
+      ...toolSession(),
       signal: over,
     });
     const ended = new TransformStream<Uint8Array, Uint8Array>({

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { stderrLog } from "../../work/log.ts";
 import { CONTENT_CALL_MS, CONTENT_END_MS, CONTENT_START_MS } from "../limits.ts";
-import { cannotStart, MINIMAL_ENV } from "../system/command.ts";
+import { cannotStart, IGNORE_STOP_SIGNALS, MINIMAL_ENV } from "../system/command.ts";
 import { HOST_ID_FIRST, ID_COUNT } from "../system/id-range.ts";
 import { USUAL_SCORE } from "../system/oom-score.ts";
 import { overloaded } from "../system/overload.ts";
@@ -21,7 +21,7 @@ const CAPABILITIES = "-all,+chown,+dac_override,+fowner,+fsetid,+sys_chroot";
 const NAMESPACES = ["--user", "--keep-caps", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts"];
 /** The runtime lies where the mapped root may have no way to; it comes as an open file instead. */
 const RUNTIME = "/proc/self/fd/3";
-const START = `echo namespaces; read go && exec setpriv --reuid=0 --regid=0 --clear-groups --no-new-privs \
+const START = `${IGNORE_STOP_SIGNALS}echo namespaces; read go && exec setpriv --reuid=0 --regid=0 --clear-groups --no-new-privs \
 --bounding-set=${CAPABILITIES} -- ${RUNTIME} "$@"`;
 
 export class ContentProcess {

@@ -9,7 +9,8 @@ import { mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { SystemError } from "../../../work/c-library.ts";
-import { cannotStart, MINIMAL_ENV } from "../../system/command.ts";
+import { scaled } from "../../../work/time-factor.ts";
+import { cannotStart, MINIMAL_ENV, toolSession } from "../../system/command.ts";
 import { connectTo } from "../../system/syscalls.ts";
 
 /** What is there: a folder that is reached by nobody else, for everybody may write to the socket itself. */
@@ -21,7 +22,7 @@ const TRIES = 2;
  * killed for that would take along all who wait for it.
  */
 const FULL_LOOK_MS = 2;
-const FULL_MAX_MS = 10_000;
+const FULL_MAX_MS = scaled(10_000);
 
 interface CriuServiceOptions {
   /** CRIU itself, and what a shell has to do before it becomes that. */
@@ -106,6 +107,8 @@ export class CriuService {
         stderr: "ignore",
         env: { ...MINIMAL_ENV, PATH: `${programs}:${MINIMAL_ENV.PATH}` },
         cwd: "/",
+        // It must not ignore signals instead: CRIU ends its own helpers by SIGTERM, and would wait for them.
+        ...toolSession(),
       });
     } catch (cause) {
       throw cannotStart("criu", cause);

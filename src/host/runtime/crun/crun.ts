@@ -4,7 +4,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { CRUN_REMOVE_MS, CRUN_REMOVE_TRIES_MAX, CRUN_START_LOOK_EVERY_MS, CRUN_START_MS } from "../../limits.ts";
-import { attempt, cannotStart, MINIMAL_ENV } from "../../system/command.ts";
+import { attempt, cannotStart, MINIMAL_ENV, toolSession } from "../../system/command.ts";
 import { noteProcess } from "../../system/noted-process.ts";
 import { overloaded } from "../../system/overload.ts";
 import { startTicks } from "../../system/start-ticks.ts";
@@ -85,7 +85,7 @@ export class Crun {
     const log = join(bundle, "crun.log");
     const stdio = { stdin: "ignore", stdout: "ignore", stderr: "ignore" } as const;
     const child = startedOr(name, () =>
-      Bun.spawn([...this.#command, "--log", log, ...args], { ...stdio, env: this.#env }),
+      Bun.spawn([...this.#command, "--log", log, ...args], { ...stdio, env: this.#env, ...toolSession() }),
     );
     let timedOut = false;
     const timer = setTimeout(() => {
