@@ -82,11 +82,11 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/tls": list("contract work host/limits.ts host/system"),
   "host/splice": list("work"),
   "host/setup": list(`
-    contract contract/management contract/runtime host/system host/cgroup host/mount host/image host/network
+    contract contract/management contract/runtime work host/system host/cgroup host/mount host/image host/network
     host/registry host/disk host
   `),
   "host/doctor": list(`
-    contract contract/management host host/host.ts host/system host/cgroup host/mount host/image
+    contract contract/management work host host/host.ts host/system host/cgroup host/mount host/image
     host/guest-link host/setup host/tls
   `),
 

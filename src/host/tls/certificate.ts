@@ -5,7 +5,7 @@
 import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import { CERTIFICATE_FILE_MAX_BYTES } from "../limits.ts";
+import { CERTIFICATE_FILE_MAX_BYTES } from "./limits.ts";
 
 export interface CertificateFiles {
   /** The certificate, then its intermediates, in PEM. */

@@ -8,10 +8,10 @@ import { existsSync, lstatSync, readFileSync } from "node:fs";
 import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { AUTHORITY_DAYS, CERTIFICATE_DAYS, CERTIFICATE_RENEW_BEFORE_DAYS } from "../limits.ts";
 import { run } from "../system/command.ts";
 import { takeLock } from "../system/syscalls.ts";
 import { type CertificateFiles, flawOf, readCertificate } from "./certificate.ts";
+import { AUTHORITY_DAYS, CERTIFICATE_DAYS, CERTIFICATE_RENEW_BEFORE_DAYS } from "./limits.ts";
 
 /** What all other TLS clients of the machine trust, so that a file can hold both. */
 const SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt";

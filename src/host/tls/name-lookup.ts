@@ -3,8 +3,9 @@
  * what they find depends on the machine's name service, and names below `localhost` are known to browsers and curl by
  * themselves, but to Node and Python only if the name service has them.
  */
-import { LOOKUP_MS } from "../limits.ts";
+
 import { attempt, MINIMAL_ENV } from "../system/command.ts";
+import { LOOKUP_MS } from "./limits.ts";
 
 interface Lookup {
   by: string;
