@@ -1,6 +1,8 @@
+import type { Egress, LookedUp } from "../contract/egress.ts";
 import type { LogLine } from "../contract/sandbox-log.ts";
 import type { Wall } from "../contract/wall.ts";
 
+export type { Egress, EgressPolicy, LookedUp } from "../contract/egress.ts";
 export type { Wall } from "../contract/wall.ts";
 
 /**
@@ -74,6 +76,12 @@ export interface Host {
    * before included. Until then each packet meets the old rules or the new ones, whole. Fault 404 when it does not run.
    */
   setEgress(id: string, egress: Egress): Promise<void>;
+
+  /**
+   * Where a host name leads, or an IPv4 address itself, and which of these addresses are closed to every sandbox.
+   * Empty: it leads nowhere, or the name server does not answer.
+   */
+  lookUp(host: string): Promise<LookedUp[]>;
 
   /**
    * A port at the `host` of the sandbox's endpoint that leads to a service on `port`, also to one that is bound to a
@@ -189,34 +197,6 @@ export interface CreateSandbox {
   owner?: string;
   /** Absent: none. A checkpoint with memory has the ones it was written with, and takes no others: Fault 422. */
   volumes?: readonly VolumeMount[];
-}
-
-/**
- * What may leave a sandbox, from its first packet on. `open`: all but what is closed to every sandbox. `closed`: no
- * packet, and names do not resolve.
- */
-export type Egress = "open" | "closed" | EgressPolicy;
-
-/**
- * What is allowed passes although it is denied; what is neither passes. What is closed to every sandbox stays closed.
- * All ranges are IPv4 with a prefix length, as `ipv4Range` writes them: all of IPv6 is closed.
- */
-export interface EgressPolicy {
-  allowRanges: readonly string[];
-  /** As `DomainPatterns` takes them. They count for HTTP on port 80 and TLS on port 443. */
-  allowNames: readonly string[];
-  denyRanges: readonly string[];
-  /** Every TCP connection that may leave goes through it, and nothing leaves but those. Null: none. */
-  proxy: EgressProxy | null;
-}
-
-/** A SOCKS5 server. */
-interface EgressProxy {
-  /** A name or an IPv4 address. */
-  host: string;
-  port: number;
-  /** Null: it asks for none. */
-  credentials: { username: string; password: string } | null;
 }
 
 export interface VolumeMount {
@@ -344,6 +324,8 @@ export type HostEvent =
    * after `unreachable`. `reason` is for those whose it was.
    */
   | { kind: "lost"; id: string; reason: string }
+  /** For the log of a sandbox: what it does fails, and no program inside is told why. Bounded in rate. */
+  | { kind: "trouble"; id: string; message: string }
   /** What a build says, in its order and all of it before the build's outcome. */
   | { kind: "build-log"; id: string; entries: readonly BuildLogEntry[] }
   | LogEvent;

@@ -85,9 +85,7 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
     if (isAlive(record)) network.adopt(record.slot, egressOf(record));
   }
   if (hasUnrecorded(data.sandboxesFolder)) network.admitAdopted();
-  await network.open((about) =>
-    EgressRelay.open({ gateway: about.gateway, closed: about.closed, folder: data.runFolder, log: stderrLog }),
-  );
+  await network.open((about) => EgressRelay.open(Object.assign({}, about, { folder: data.runFolder, log: stderrLog })));
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
   const walls = new Walls(options.wall ?? FIRST_WALL, {
     crun: await CrunRuntime.open(toolbox, data, mounts),

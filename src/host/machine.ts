@@ -74,6 +74,7 @@ export class Machine implements Host {
   readonly #builds: Builds;
   readonly #liveness: Timer;
   readonly #queues: QueueWatch;
+  readonly lookUp: Host["lookUp"] = (host) => this.network.lookUp(host);
 
   private constructor(
     readonly options: MachineOptions,
@@ -91,6 +92,7 @@ export class Machine implements Host {
   ) {
     const { data, guestFolder } = options;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
+    network.trouble = (address, message) => this.#running.tellTrouble(address, message);
     this.#pages = new GuestPages(mounts);
     const places = { data, walls, network, ranges, disks };
     this.#endings = new Endings(places, options.endWithinMs);
@@ -121,9 +123,7 @@ export class Machine implements Host {
       shelf: this.#pool,
       destroy: (id) => this.#discard(id),
     });
-    this.#sandboxes = sandboxes;
-    this.#layers = layers;
-    this.#builds = builds;
+    [this.#sandboxes, this.#layers, this.#builds] = [sandboxes, layers, builds];
     this.#liveness = setInterval(() => this.#findLost(), LIVENESS_CHECK_MS);
     this.#liveness.unref();
     this.#queues = new QueueWatch(

@@ -9,6 +9,7 @@ import {
   authorityFile,
   CLOSED_EXAMPLES,
   enterInternet,
+  MACHINE_ADDRESS,
   NAME_SERVER,
   OUTSIDE,
   SITES,
@@ -19,6 +20,8 @@ import { expectOnly, PluggedNamespaces } from "./plugged-namespaces.ts";
 
 const testRun = String(process.env.SANDLOT_TEST_RUN);
 const namespaces = new PluggedNamespaces();
+/** Why connections failed, with the address of the sandbox. */
+const troubles: string[] = [];
 let dns: DnsRelay;
 
 type Plugged = Awaited<ReturnType<PluggedNamespaces["plug"]>>;
@@ -27,8 +30,9 @@ beforeAll(async () => {
   namespaces.data.makeRunFolder();
   const network = new Network(namespaces.data);
   namespaces.network = network;
-  await network.open(({ gateway, closed }) =>
-    EgressRelay.open({ gateway, closed, folder: namespaces.data.runFolder, log: stderrLog }),
+  network.trouble = (address, message) => void troubles.push(`${address} ${message}`);
+  await network.open((about) =>
+    EgressRelay.open(Object.assign({}, about, { folder: namespaces.data.runFolder, log: stderrLog })),
   );
   dns = await DnsRelay.open(network.gateway, NAME_SERVER, (source) => network.judgeOf(source));
 });
@@ -108,8 +112,26 @@ test("a proxy that wants a password gets it; without one, at a closed address or
   await using plugged = await namespaces.plug(at(SITES["front.test"], "secret"));
   const probe = `tcp ${OUTSIDE} 80`;
   await expectOnly(plugged, [probe], [probe]);
-  for (const rules of [at("front.test", "wrong"), at("private.test", "secret"), at(CLOSED_EXAMPLES.lan, "secret")]) {
+  for (const [rules, why] of [
+    [at("front.test", "wrong"), "front.test: did not grant"],
+    [at("private.test", "secret"), `private.test: leads to ${CLOSED_EXAMPLES.private}, which is closed`],
+    [at(CLOSED_EXAMPLES.lan, "secret"), `leads to ${CLOSED_EXAMPLES.lan}, which is closed`],
+  ] as const) {
     await plugged.set(rules);
     expect(await plugged.reached([probe])).toEqual([]);
+    await until(`the server hears of ${why}`, () => troubles.at(-1)?.includes(why) === true);
+    expect(troubles.at(-1)).toStartWith(`${plugged.address} `);
   }
+});
+
+test("where a name leads is known, and whether that is closed", async () => {
+  const { network } = namespaces;
+  const found = async (host: string) =>
+    (await network.lookUp(host)).map(({ address, isClosed }) => [address, isClosed]);
+  expect(await found("allowed.test")).toEqual([[SITES["allowed.test"], false]]);
+  expect(await found("private.test")).toEqual([[CLOSED_EXAMPLES.private, true]]);
+  for (const closed of [CLOSED_EXAMPLES.lan, MACHINE_ADDRESS, "127.0.0.1", network.gateway]) {
+    expect(await found(closed)).toEqual([[closed, true]]);
+  }
+  expect(await found("nowhere.test")).toEqual([]);
 });

@@ -88,6 +88,11 @@ export class Chronicle implements LifecycleListener {
       const taken = this.logs.take(id, lines, position ?? undefined);
       // A host that cannot be told asks again.
       void (taken ? host.hearLog(id, position) : host.putOffLog(id)).catch(() => undefined);
+    } else if (event.kind === "trouble") {
+      this.#background.run("trouble of a sandbox could not be logged", async () => {
+        const sandbox = await this.#services.store.sandboxes.byId(event.id);
+        if (sandbox !== undefined) this.warn(sandbox, event.message);
+      });
     }
   }
 

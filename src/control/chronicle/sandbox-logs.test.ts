@@ -52,6 +52,14 @@ async function say(id: string, lines: LogLine[], position = "j:1"): Promise<bool
 }
 
 describe("what is in a log", () => {
+  test("why its connections fail, as the host tells it; of a sandbox that is gone, nothing", async () => {
+    const id = await f.create();
+    const message = "egress proxy p.test: has no address";
+    for (const each of [id, "i0"]) f.host.listener({ kind: "trouble", id: each, message });
+    await f.control.settled();
+    expect((await entries(id)).filter(({ level }) => level === "warn")).toMatchObject([{ message }]);
+  });
+
   test("the sandbox's life and what its guest tells, oldest first in the first generation", async () => {
     const id = await f.create({ metadata: { secret: "of-metadata" }, envVars: { A: "of-variables" } });
     f.clock.advance(10, async () => undefined);

@@ -8,7 +8,7 @@ import { described } from "../../work/log.ts";
 import { FORKS_AT_ONCE } from "../limits.ts";
 import { kindOf, kindOfSandbox, type StartableTemplate } from "../templates/template-look-up.ts";
 import { demandVolumes, hostMounts } from "../volumes/volume-mounts.ts";
-import { egressOf } from "./egress.ts";
+import { demandOpenProxy, egressOf } from "./egress.ts";
 import { placementFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 import type { Lease } from "./quota.ts";
@@ -54,6 +54,7 @@ export async function createFromTemplate(
   // What a snapshot was made of has these, too; what the creator says goes before.
   const envVars = { ...build.envVars, ...options.envVars };
   const volumeMounts = options.volumeMounts.length > 0 ? options.volumeMounts : build.volumeMounts;
+  await demandOpenProxy(core.host, options.network, "network.egressProxy");
   using lease = await core.quota.take(team);
   try {
     const source = { kind: kindOf(build), checkpoint: build.checkpoint, build };

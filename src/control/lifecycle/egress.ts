@@ -4,8 +4,8 @@ import { Fault } from "../../contract/fault.ts";
 import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
 import { ALL_ADDRESSES } from "../../contract/management/egress-entry.ts";
 import { readProxyAddress } from "../../contract/management/proxy-address.ts";
-import type { Egress, EgressPolicy } from "../../host/host.ts";
-import type { SandboxNetwork } from "../../store/sandbox-network.ts";
+import type { Egress, EgressPolicy, Host } from "../../host/host.ts";
+import type { EgressSettings, SandboxNetwork } from "../../store/sandbox-network.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 
 /** Entries about IPv6 add nothing: all of it is closed. */
@@ -22,6 +22,17 @@ export function egressOf({ network, allowInternetAccess }: Pick<Sandbox, "networ
   if (deniesAll && allowRanges.length === 0 && allowNames.length === 0) return "closed";
   const allowsAll = denyRanges.length === 0 || new Ipv4Ranges(allowRanges).isAll;
   return allowsAll && proxy === null ? "open" : policy;
+}
+
+/** Fault 400 when connections through the proxy could not leave: its address is closed to every sandbox. */
+export async function demandOpenProxy(host: Host, { egressProxy }: EgressSettings, field: string): Promise<void> {
+  if (egressProxy === undefined) return;
+  const name = readProxyAddress(egressProxy.address)?.host ?? "";
+  const found = await host.lookUp(name);
+  // A name that leads nowhere yet may do so later; until then the sandbox's log says why connections fail.
+  if (found.length === 0 || found.some(({ isClosed }) => !isClosed)) return;
+  const closed = `leads to ${found[0]?.address}, which is closed to every sandbox`;
+  throw new Fault(400, `validation error: ${field}.address ${closed}`);
 }
 
 function rangesIn(entries: readonly string[]): string[] {

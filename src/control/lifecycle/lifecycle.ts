@@ -28,6 +28,7 @@ import type { StartableTemplate } from "../templates/template-look-up.ts";
 import { type BringUp, type BroughtUp, bringUp } from "./bring-up.ts";
 import { capture } from "./capture.ts";
 import { createFromSandbox, createFromTemplate, type SandboxOptions } from "./creation.ts";
+import { demandOpenProxy } from "./egress.ts";
 import { type EgressChange, EgressChanges } from "./egress-changes.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
 import { Pausing } from "./pausing.ts";
@@ -100,6 +101,7 @@ export class Lifecycle {
 
   /** What may leave it is replaced. Resolves when that holds; when it throws, what was before does, or will again. */
   async setEgress(team: Team, id: string, change: EgressChange): Promise<void> {
+    await demandOpenProxy(this.#core.host, change.egress, "egressProxy");
     let isTried = false;
     try {
       await this.#whenAtRest(team, id, {

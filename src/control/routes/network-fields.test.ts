@@ -5,6 +5,7 @@ import { ControlFixture } from "../testing/control-fixture.ts";
 let f: ControlFixture;
 beforeAll(async () => {
   f = await ControlFixture.open();
+  f.host.names.set("inside.test", ["10.1.2.3"]);
 });
 afterAll(() => f[Symbol.asyncDispose]());
 
@@ -53,6 +54,7 @@ const refusedOut: [fields: Record<string, unknown>, field: string, problem: stri
   [proxied("0x7f000001:1080"), "egressProxy.address", "must be host:port"],
   [proxied("127.0.0.1:1080"), "egressProxy.address", "leads to 127.0.0.1, which is closed to every sandbox"],
   [proxied("169.254.169.254:80"), "egressProxy.address", "closed"],
+  [proxied("inside.test:1080"), "egressProxy.address", "leads to 10.1.2.3, which is closed to every sandbox"],
   [proxied(`${long}:1080`), "egressProxy.address", "must be host:port"],
   [{ egressProxy: {} }, "egressProxy.address", "must be a string, got nothing"],
   [proxied("p.test:1080", { password: "x" }), "egressProxy.password", "means nothing without username"],

@@ -7,7 +7,7 @@ import { Background } from "../../work/background.ts";
 import { systemClock } from "../../work/clock.ts";
 import { described, stderrLog } from "../../work/log.ts";
 import { RetryQueue } from "../../work/retry-queue.ts";
-import type { Egress } from "../host.ts";
+import type { Egress, LookedUp } from "../host.ts";
 import type { EgressJudge } from "../relay/egress-judge.ts";
 import { attempt, run } from "../system/command.ts";
 import { addressesWithFlows, forgetFlows } from "../system/conntrack.ts";
@@ -18,6 +18,7 @@ import { hasConnectedUdp } from "./connected-udp.ts";
 import { type ConnectionRelay, EgressRules } from "./egress-rules.ts";
 import { Firewall } from "./firewall.ts";
 import { Links } from "./links.ts";
+import { lookUp } from "./look-up.ts";
 import { namespaceSettings } from "./namespace-settings.ts";
 import { defaultRouteDevice } from "./on-link.ts";
 import { OnLinkSet } from "./on-link-set.ts";
@@ -35,7 +36,11 @@ const SLOT_RETRY_MIN_MS = 1_000;
 const SLOT_RETRY_MAX_MS = 60_000;
 
 /** Makes the relay of connections; `closed` is what no sandbox may reach. */
-type OpenRelay = (options: { gateway: string; closed: () => readonly string[] }) => Promise<ConnectionRelay>;
+type OpenRelay = (options: {
+  gateway: string;
+  closed: () => readonly string[];
+  trouble: (address: string, message: string) => void;
+}) => Promise<ConnectionRelay>;
 
 /** What is connected to a slot; as in veth.ts. */
 type Plugged = Pick<OuterEnd, "namespace" | "slotAlone"> & { slot: number };
@@ -79,6 +84,8 @@ export class Network {
    * more that was meant for the one before. Must not reject.
    */
   leave: (address: string) => Promise<void> = async () => undefined;
+  /** Called with the address of a sandbox whose connections fail, and why. */
+  trouble: (address: string, message: string) => void = () => undefined;
   #isStrict = false;
   #mtu = MTU_DEFAULT;
 
@@ -114,13 +121,21 @@ export class Network {
     return this.#egress.judgeOf(address);
   }
 
+  lookUp(host: string): Promise<LookedUp[]> {
+    return lookUp(host, this.gateway, [...CLOSED_RANGES, ...this.#onLink.ranges]);
+  }
+
   /** Puts the rules in place; a table left by an earlier run is replaced. Without a relay, no name is allowed. */
   async open(openRelay?: OpenRelay): Promise<void> {
     await attempt(["ip", "address", "add", `${this.gateway}/32`, "dev", "lo"]);
     this.#mtu = await uplinkMtu();
     const onLink = this.#onLink.read();
     const { table, net, gateway } = this;
-    const relay = await openRelay?.({ gateway, closed: () => [...CLOSED_RANGES, ...this.#onLink.ranges] });
+    const relay = await openRelay?.({
+      gateway,
+      closed: () => [...CLOSED_RANGES, ...this.#onLink.ranges],
+      trouble: (address, message) => this.trouble(address, message),
+    });
     // Before connections are led to it.
     await this.#egress.use(relay);
     const { slots } = this.#egress;

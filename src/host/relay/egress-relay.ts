@@ -31,6 +31,8 @@ interface RelayOptions {
   folder: string;
   /** What is closed to every sandbox, now. */
   closed: () => readonly string[];
+  /** Hears why connections of the sandbox with this address fail. */
+  trouble?: (source: string, message: string) => void;
   log: Log;
   /** Between two looks for an answer. */
   lookMs?: number;
@@ -185,6 +187,10 @@ export class EgressRelay {
     try {
       for await (const line of answers) {
         const answer = JSON.parse(line) as RelayAnswer;
+        if ("trouble" in answer) {
+          const { source, trouble } = answer;
+          this.#options.trouble?.(String(source), String(trouble).slice(0, RELAY_COMPLAINT_MAX_CHARS));
+        }
         if (!("done" in answer)) continue;
         const asked = this.#asked.get(answer.done);
         this.#asked.delete(answer.done);

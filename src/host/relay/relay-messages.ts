@@ -14,4 +14,5 @@ export interface RelayStart {
   connectionsMax: number;
 }
 
-export type RelayAnswer = { ready: Ports } | { done: number };
+/** `trouble`: why connections of the sandbox with this address fail, at most once in a while. */
+export type RelayAnswer = { ready: Ports } | { done: number } | { trouble: string; source: string };

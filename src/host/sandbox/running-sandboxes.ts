@@ -50,6 +50,13 @@ export class RunningSandboxes {
     this.#listener?.(event);
   }
 
+  /** Of the sandbox with this address, if there is one. */
+  tellTrouble(address: string, message: string): void {
+    for (const { id, slot } of this.records()) {
+      if (this.#network.address(slot) === address) this.tell({ kind: "trouble", id, message });
+    }
+  }
+
   add(record: SandboxRecord): RunningSandbox {
     const running = { record, guest: this.guestOf(record), isTold: false };
     this.#entries.set(record.id, running);

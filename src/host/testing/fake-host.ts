@@ -2,6 +2,7 @@
  * A host that only remembers: for tests of the rooms above it, which need the host's promises but no machine. It is
  * held to the same contract tests as the real one.
  */
+
 import { Fault } from "../../contract/fault.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
@@ -25,6 +26,7 @@ import type {
   VolumeMount,
 } from "../host.ts";
 import { builtAs, FakeImages } from "./fake-images.ts";
+import { FakeNames } from "./fake-names.ts";
 import { scatteredId } from "./scattered-id.ts";
 
 /** What a test can tell sandboxes apart by: `boot` is only in memory, `disk` only in files. */
@@ -80,6 +82,7 @@ export class FakeHost implements Host {
   readonly collisions: string[] = [];
   kept: readonly KeptReady[] = [];
   keptImages: readonly string[] = [];
+  readonly names = new FakeNames();
   readonly images: FakeImages;
   /** Whoever is told what happens. */
   listener: (event: HostEvent) => void = () => undefined;
@@ -159,6 +162,8 @@ export class FakeHost implements Host {
     await this.beforeEgressHolds(id, egress);
     if (this.#running.get(id) !== sandbox) throw doesNotRun(id);
   }
+
+  lookUp: Host["lookUp"] = async (host) => this.names.lookUp(host);
 
   async forward(): Promise<number | undefined> {
     return undefined;

@@ -17,6 +17,7 @@ export function serialised(host: Host): Host {
     removeCheckpoint: (...args) => call("removeCheckpoint", host.removeCheckpoint.bind(host), args),
     destroy: (...args) => call("destroy", host.destroy.bind(host), args),
     setEgress: (...args) => call("setEgress", host.setEgress.bind(host), args),
+    lookUp: (...args) => call("lookUp", host.lookUp.bind(host), args),
     forward: (...args) => call("forward", host.forward.bind(host), args),
     adopt: (...args) => call("adopt", host.adopt.bind(host), args),
     hearLog: (...args) => call("hearLog", host.hearLog.bind(host), args),

@@ -16,6 +16,9 @@ import {
   RELAY_WAITING_PER_SANDBOX_MAX,
 } from "../../limits.ts";
 
+/** Why connections of a sandbox fail is told to its log so often at most. */
+const REPORT_EVERY_MS = 60_000;
+
 export const BOUNDS = {
   connections: RELAY_CONNECTIONS_MAX,
   connectionsPerSandbox: RELAY_CONNECTIONS_PER_SANDBOX_MAX,
@@ -29,6 +32,7 @@ export const BOUNDS = {
   stalledMs: RELAY_STALLED_MS,
   lookEveryMs: RELAY_LOOK_EVERY_MS,
   lingerMs: RELAY_LINGER_MS,
+  reportEveryMs: REPORT_EVERY_MS,
   heldBytes: RELAY_HELD_MAX_BYTES,
   heldPerSandboxMinBytes: RELAY_HELD_PER_SANDBOX_MIN_BYTES,
 };

@@ -225,6 +225,29 @@ test("a proxy that does not answer is left as soon as the sandbox may not ask it
   await sandbox.until(({ ending }) => ending !== undefined);
 });
 
+test("a proxy that fails is reported with the reason: once in a while, and again after a change", async () => {
+  const silent = stack.use(openOutside("127.0.0.5", 0, (socket) => void socket.write(Buffer.from([5, 255]))));
+  const through = async (host: string, port: number) => {
+    fixture.relay.set(SANDBOX, Object.assign(allowing("a.test"), { proxy: { host, port, credentials: null } }));
+    for (let times = 0; times < 3; times++) {
+      const sandbox = await client("tls");
+      await sandbox.write(hello("a.test")).until(({ ending }) => ending !== undefined);
+    }
+  };
+  fixture.table.names.set("closed.test", ["10.0.0.7"]);
+  fixture.table.names.set("both.test", ["10.0.0.7", "127.0.0.5"]);
+  await through("nowhere.test", 1080);
+  await through("closed.test", 1080);
+  await through("127.0.0.6", 1);
+  await through("both.test", silent.port);
+  expect(fixture.reports).toEqual([
+    `${SANDBOX} egress proxy nowhere.test: has no address`,
+    `${SANDBOX} egress proxy closed.test: leads to 10.0.0.7, which is closed to sandboxes (3 connections failed since this was last reported)`,
+    `${SANDBOX} egress proxy 127.0.0.6: does not answer at 127.0.0.6:1 (3 connections failed since this was last reported)`,
+    `${SANDBOX} egress proxy both.test: did not grant a connection to ${A}:${a.port} (3 connections failed since this was last reported)`,
+  ]);
+});
+
 async function arrived(outside: Outside, count = 1): Promise<readonly Bun.Socket<undefined>[]> {
   await until("it is connected", () => outside.connections.length >= count);
   return outside.connections;

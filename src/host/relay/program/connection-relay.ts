@@ -29,6 +29,8 @@ interface RelayOptions {
   ports: Ports;
   nameServer: NameServer;
   bounds: Bounds;
+  /** Hears why connections of the sandbox with this address fail. */
+  report?: Commons["report"];
   /** Where servers listen; other ports than the usual ones are for tests. */
   serverPorts?: { http: number; tls: number };
 }
@@ -40,6 +42,7 @@ export class ConnectionRelay implements Commons {
   readonly bounds: Bounds;
   readonly nameServer: NameServer;
   readonly ports: Ports;
+  readonly report: Commons["report"];
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #serverPorts: { http: number; tls: number };
   readonly #acceptors: Acceptor[];
@@ -47,7 +50,8 @@ export class ConnectionRelay implements Commons {
   #closed = new Ipv4Ranges(["0.0.0.0/0"]);
   #flows = 0;
 
-  constructor({ address, ports, nameServer, bounds, serverPorts }: RelayOptions) {
+  constructor({ address, ports, nameServer, bounds, report, serverPorts }: RelayOptions) {
+    this.report = report ?? (() => undefined);
     this.bounds = bounds;
     this.nameServer = nameServer;
     this.#serverPorts = serverPorts ?? { http: HTTP_PORT, tls: TLS_PORT };
@@ -65,7 +69,7 @@ export class ConnectionRelay implements Commons {
     if (policy === null) {
       this.#sandboxes.delete(source);
       sandbox?.cutAll();
-    } else if (sandbox === undefined) this.#sandboxes.set(source, new Sandbox(this, policy));
+    } else if (sandbox === undefined) this.#sandboxes.set(source, new Sandbox(this, policy, source));
     else sandbox.setPolicy(policy);
   }
 

@@ -100,19 +100,36 @@ export class Flow implements PeerOwner, Carried {
   async #connect(address: string, port: number, deadline: number): Promise<Peer | undefined> {
     const { proxy } = this.sandbox.judge.policy;
     if (proxy === null) return await this.#dial(address, port, deadline);
-    const { commons, names } = this.sandbox;
-    const [resolved] = isAddress(proxy.host) ? [proxy.host] : await names.resolve(proxy.host);
-    if (this.isOver || resolved === undefined || commons.isClosed(resolved)) return undefined;
+    const resolved = await this.#proxyAt(proxy.host);
+    if (resolved === undefined) return undefined;
     this.#proxyAddress = resolved;
     const peer = await this.#dial(resolved, proxy.port, deadline);
+    if (peer === undefined) this.#complain(proxy, `does not answer at ${resolved}:${proxy.port}`);
     if (peer === undefined || this.isOver) return peer;
     this.#asked = peer;
     const late = setTimeout(() => peer.cut(), Math.max(0, deadline - performance.now()));
     const granted = await askProxy(peer, proxy, address, port).finally(() => clearTimeout(late));
     this.#asked = undefined;
     if (granted) return peer;
+    this.#complain(proxy, `did not grant a connection to ${address}:${port}`);
     peer.cut();
     return undefined;
+  }
+
+  /** The first address of the proxy that is not closed. */
+  async #proxyAt(host: string): Promise<string | undefined> {
+    const { commons, names } = this.sandbox;
+    const addresses = isAddress(host) ? [host] : await names.resolve(host);
+    if (this.isOver) return undefined;
+    const open = addresses.find((address) => !commons.isClosed(address));
+    const why = addresses.length === 0 ? "has no address" : `leads to ${addresses[0]}, which is closed to sandboxes`;
+    if (open === undefined) this.#complain({ host }, why);
+    return open;
+  }
+
+  /** Programs inside only see that their connections end. */
+  #complain({ host }: { host: string }, why: string): void {
+    if (!this.isOver) this.sandbox.complain(`egress proxy ${host}: ${why}`);
   }
 
   async #dial(address: string, port: number, deadline: number): Promise<Peer | undefined> {

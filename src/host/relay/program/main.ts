@@ -17,6 +17,7 @@ const relay = new ConnectionRelay({
   ports,
   nameServer: { address, port: DNS_PORT },
   bounds: Object.assign({}, BOUNDS, { connections: connectionsMax }),
+  report: (source, trouble) => answer({ trouble, source }),
 });
 answer({ ready: relay.ports });
 for await (const line of lines) {

@@ -14,6 +14,7 @@ export interface Commons {
   readonly nameServer: NameServer;
   /** Whether an address is closed to every sandbox, now. */
   isClosed(address: string): boolean;
+  report(source: string, message: string): void;
   /** Of what waits in memory, as much as each sandbox may have now. */
   shareBytes(): number;
 }
@@ -39,15 +40,30 @@ export class Sandbox {
   #judge: EgressJudge;
   #heldBytes = 0;
   #isFull = false;
+  /** Connections that failed and were not reported yet. */
+  #failed = 0;
+  #silentUntil = 0;
 
   constructor(
     readonly commons: Commons,
     policy: EgressPolicy,
+    readonly source = "",
   ) {
     this.#judge = new EgressJudge(policy);
     this.names = new NameClient(commons.nameServer);
     const { newBurst, newPerSecond } = commons.bounds;
     this.#arrivals = new TokenBucket({ burst: newBurst, perSecond: newPerSecond }, performance.now());
+  }
+
+  /** Tells why its connections fail: at once, then at most once in a while, with how many failed since. */
+  complain(why: string): void {
+    const now = performance.now();
+    this.#failed += 1;
+    if (now < this.#silentUntil) return;
+    const others = this.#failed === 1 ? "" : ` (${this.#failed} connections failed since this was last reported)`;
+    this.commons.report(this.source, `${why}${others}`);
+    this.#failed = 0;
+    this.#silentUntil = now + this.commons.bounds.reportEveryMs;
   }
 
   get judge(): EgressJudge {
@@ -67,6 +83,7 @@ export class Sandbox {
   /** From now on this holds; what it forbids is cut. */
   setPolicy(policy: EgressPolicy): void {
     this.#judge = new EgressJudge(policy);
+    this.#silentUntil = 0;
     this.cutForbidden();
   }
 

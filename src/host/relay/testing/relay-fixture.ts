@@ -80,20 +80,24 @@ export class RelayFixture implements Disposable {
   private constructor(
     readonly relay: ConnectionRelay,
     readonly table: NameTable,
+    /** Why connections failed. */
+    readonly reports: string[],
   ) {}
 
   /** `serverPort`: where servers of the outside listen, for HTTP and TLS alike. */
   static async open(serverPort: number, bounds: Partial<Bounds> = {}): Promise<RelayFixture> {
     const table = await openNameTable("127.0.0.1");
+    const reports: string[] = [];
     const relay = new ConnectionRelay({
       address: "127.0.0.1",
       ports: { http: 0, tls: 0, proxied: 0 },
       nameServer: table,
       bounds: Object.assign({}, BOUNDS, bounds),
       serverPorts: { http: serverPort, tls: serverPort },
+      report: (source, message) => void reports.push(`${source} ${message}`),
     });
     relay.setClosed(["10.0.0.0/8"]);
-    return new RelayFixture(relay, table);
+    return new RelayFixture(relay, table, reports);
   }
 
   http(from?: string): Promise<RawClient> {

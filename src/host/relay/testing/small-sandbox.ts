@@ -8,6 +8,7 @@ export function smallSandbox(): Sandbox {
   const commons = {
     bounds: BOUNDS,
     nameServer: { address: "127.0.0.1", port: 53 },
+    report: () => undefined,
     isClosed: () => false,
     shareBytes: () => SHARE_BYTES,
   };

@@ -1,0 +1,16 @@
+/** Where names lead, and which addresses no sandbox reaches. */
+import { networkInterfaces } from "node:os";
+import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
+import type { LookedUp } from "../host.ts";
+import { NameClient } from "../relay/program/name-client.ts";
+
+const DNS_PORT = 53;
+
+/** `gateway`: where the DNS relay listens. `closed`: ranges; the machine's own addresses are closed besides. */
+export async function lookUp(host: string, gateway: string, closed: readonly string[]): Promise<LookedUp[]> {
+  const isAddress = ipv4Range(host) !== undefined && !host.includes("/");
+  const addresses = isAddress ? [host] : await new NameClient({ address: gateway, port: DNS_PORT }).resolve(host);
+  const ranges = new Ipv4Ranges(closed);
+  const own = new Set(Object.values(networkInterfaces()).flatMap((each) => each?.map(({ address }) => address) ?? []));
+  return addresses.map((address) => ({ address, isClosed: own.has(address) || ranges.has(address) }));
+}

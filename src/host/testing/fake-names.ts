@@ -1,0 +1,13 @@
+/** Where names lead on the fake host. */
+import { CLOSED_IPV4 } from "../../contract/closed-ranges.ts";
+import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
+import type { LookedUp } from "../host.ts";
+
+const CLOSED = new Ipv4Ranges(CLOSED_IPV4.map(({ range }) => range));
+
+export class FakeNames extends Map<string, readonly string[]> {
+  lookUp(host: string): LookedUp[] {
+    const addresses = ipv4Range(host) === undefined ? (this.get(host) ?? []) : [host];
+    return addresses.map((address) => ({ address, isClosed: CLOSED.has(address) }));
+  }
+}
