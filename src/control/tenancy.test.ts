@@ -260,7 +260,9 @@ test("its own keys open all of it: the walk asks what is right but for the team"
     const [method = ""] = route.split(" ");
     for (const question of questionsOf(route, owner.names)) {
       const { status, body } = await send(method, question, headersOf(authOf(route), owner.credentials));
-      const isRight = status < 300 || status === 409 || status === WALK[route]?.ownStatus;
+      // The walk also asks for templates named like ids. They are refused for every team, with one text.
+      const isIdAsName = status === 400 && body.includes("has the form of a template id");
+      const isRight = status < 300 || status === 409 || status === WALK[route]?.ownStatus || isIdAsName;
       if (!isRight) refused.push([method, question.path, question.body, status, body]);
     }
   }
