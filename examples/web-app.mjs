@@ -10,12 +10,10 @@ try {
   await sandbox.files.write("site/index.html", PAGE("First draft"));
   await sandbox.commands.run(`python3 -m http.server ${PORT} --directory site`, { background: true, timeoutMs: 0 });
 
-  // For a browser. `sandbox.getHost(PORT)` is its name on a server with a domain.
-  const preview = new URL(process.env.E2B_SANDBOX_URL);
-  preview.hostname = `${PORT}-${sandbox.sandboxId}.localhost`;
-  console.log(`preview: ${preview}`);
+  // For a browser; on a server with TLS, https://.
+  console.log(`preview: http://${sandbox.getHost(PORT)}/`);
 
-  // For a program, which may not find names below localhost: the same by headers.
+  // For a program on Node, which may not resolve names below localhost: the same by headers.
   const headers = { "E2b-Sandbox-Id": sandbox.sandboxId, "E2b-Sandbox-Port": String(PORT) };
   const visit = () => fetch(process.env.E2B_SANDBOX_URL, { headers });
 

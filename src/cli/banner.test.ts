@@ -8,8 +8,8 @@ const SECRET = "e2b_0123";
 const key: BannerKey = { secret: SECRET, file: "/var/lib/sandlot/api-key", isTerminal: true };
 const plain: BannerAddresses = {
   listen: { hostname: "127.0.0.1", port: 3000 },
-  domain: undefined,
-  trust: undefined,
+  domain: "sandlot.localhost",
+  tls: undefined,
 };
 const lineOf = (given: BannerKey) =>
   banner(plain, given)
@@ -46,13 +46,27 @@ test("the line can be pasted, whatever the folder is called", () => {
   }
 });
 
-test("with TLS, there is a domain to export, and the certificate to trust if it is our own", () => {
-  expect(banner(plain, key)).not.toContain("E2B_DOMAIN");
-  const local = banner({ ...plain, domain: "sandlot.localhost:8443", trust: "/var/lib/sandlot-trust/ca.pem" }, key);
+const environmentOf = (printed: string) =>
+  Object.fromEntries([...printed.matchAll(/^ {2}export (\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]));
+
+test("every variable is there by which a client finds a server", () => {
+  const url = "http://127.0.0.1:3000";
+  expect(environmentOf(banner(plain, key))).toEqual({
+    E2B_API_URL: url,
+    E2B_SANDBOX_URL: url,
+    E2B_VOLUME_API_URL: url,
+    E2B_DOMAIN: "sandlot.localhost:3000",
+    E2B_API_KEY: SECRET,
+  });
+});
+
+test("with TLS, host names of sandboxes are those of the TLS listener, and clients can use TLS throughout", () => {
+  const trust = "/var/lib/sandlot-trust/ca.pem";
+  const local = banner({ ...plain, tls: { domain: "sandlot.localhost:8443", trust } }, key);
   expect(local).toContain("Sandlot is ready at http://127.0.0.1:3000 and https://api.sandlot.localhost:8443\n");
-  expect(local).toContain("  export E2B_DOMAIN=sandlot.localhost:8443\n");
-  expect(local).toContain("  export NODE_EXTRA_CA_CERTS=/var/lib/sandlot-trust/ca.pem\n");
-  const bought = banner({ ...plain, domain: "example.com" }, key);
-  expect(bought).toContain("  export E2B_DOMAIN=example.com\n");
+  expect(environmentOf(local)).toMatchObject({ E2B_DOMAIN: "sandlot.localhost:8443", NODE_EXTRA_CA_CERTS: trust });
+  expect(local).toContain("  unset E2B_API_URL E2B_SANDBOX_URL E2B_VOLUME_API_URL\n");
+  const bought = banner({ ...plain, tls: { domain: "example.com", trust: undefined } }, key);
+  expect(environmentOf(bought)).toMatchObject({ E2B_DOMAIN: "example.com" });
   expect(bought).not.toContain("NODE_EXTRA_CA_CERTS");
 });

@@ -1,5 +1,8 @@
-/** The last thing start-up says: where it is, what to export, what to try. */
+/** The last message of start-up: the addresses of the server, the variables that clients read, and a first program. */
 import type { Listen } from "./addresses.ts";
+
+/** With these, clients do not derive URLs from E2B_DOMAIN. */
+export const UNSET_URLS = "unset E2B_API_URL E2B_SANDBOX_URL E2B_VOLUME_API_URL";
 
 export interface BannerKey {
   /** The first key; undefined when the operator has put its file away. */
@@ -12,21 +15,29 @@ export interface BannerKey {
 
 export interface BannerAddresses {
   listen: Listen;
-  /** What clients have as their domain; undefined without TLS. */
-  domain: string | undefined;
-  /** A certificate that they have to be told to trust. */
+  /** Name below which sandboxes are, without a port. */
+  domain: string;
+  tls: TlsAddresses | undefined;
+}
+
+export interface TlsAddresses {
+  /** The domain with the port of the TLS listener, unless that is 443. */
+  domain: string;
+  /** File with the certificate of our own authority, which clients have to trust. */
   trust: string | undefined;
 }
 
-export function banner({ listen, domain, trust }: BannerAddresses, key: BannerKey): string {
+export function banner({ listen, domain, tls }: BannerAddresses, key: BannerKey): string {
   const url = `http://${reachable(listen.hostname)}:${listen.port}`;
   return `
-Sandlot is ready at ${url}${domain === undefined ? "" : ` and https://api.${domain}`}
+Sandlot is ready at ${url}${tls === undefined ? "" : ` and https://api.${tls.domain}`}
 
   export E2B_API_URL=${url}
   export E2B_SANDBOX_URL=${url}
+  export E2B_VOLUME_API_URL=${url}
+  export E2B_DOMAIN=${tls?.domain ?? `${domain}:${listen.port}`}
   export E2B_API_KEY=${shownKey(key)}
-${domain === undefined ? "" : withDomain(domain, trust)}
+${tls === undefined ? "" : overTls(tls)}
 Try it (npm install e2b):
 
   import { Sandbox } from "e2b";
@@ -37,12 +48,12 @@ Try it (npm install e2b):
 `;
 }
 
-/** Instead of the first two lines: then every port of a sandbox has a URL that a browser opens. */
-function withDomain(domain: string, trust: string | undefined): string {
-  const lines = ["unset E2B_API_URL E2B_SANDBOX_URL", `export E2B_DOMAIN=${domain}`];
+/** After the lines above: without the URLs, clients derive https:// URLs from the domain. */
+function overTls({ trust }: TlsAddresses): string {
+  const lines = [UNSET_URLS];
   if (trust !== undefined) lines.push(`export NODE_EXTRA_CA_CERTS=${shellWord(trust)}`);
-  const hint = trust === undefined ? "" : " (sandlot tls has the lines for Python)";
-  return `\nOr by host names${hint}:\n\n${lines.map((line) => `  ${line}\n`).join("")}`;
+  const hint = trust === undefined ? "" : " (`sandlot tls` prints the lines for Python)";
+  return `\nFor TLS in all requests of clients, also${hint}:\n\n${lines.map((line) => `  ${line}\n`).join("")}`;
 }
 
 /** To be pasted into a shell as it is. */

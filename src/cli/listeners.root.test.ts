@@ -38,7 +38,7 @@ test("without a certificate there is no TLS, and nothing on its port", async () 
     configOf("plain", { SANDLOT_TLS_LISTEN: `127.0.0.1:${taken.port}` }),
     served(),
   );
-  expect(listeners).toMatchObject({ domain: undefined, trust: undefined });
+  expect(listeners).toMatchObject({ tls: undefined });
   await listeners.stop(true);
   taken.stop(true);
 });
@@ -62,7 +62,7 @@ test("once sandlot tls was run there is, both lead to the same place, and client
   // A certificate for another domain, from before the setting was changed, is replaced.
   const listeners = await Listeners.open(config, served());
   const trust = `${config.dataFolder}-trust/ca.pem`;
-  expect(listeners).toMatchObject({ domain: `sandlot.localhost:${port}`, trust });
+  expect(listeners).toMatchObject({ tls: { domain: `sandlot.localhost:${port}`, trust } });
   const ca = await Bun.file(trust).text();
   const url = `https://api.sandlot.localhost:${port}/health`;
   expect(await (await fetch(url, { tls: { ca } } as RequestInit)).text()).toBe(url);

@@ -9,6 +9,7 @@ import { LocalAuthority } from "../host/tls/local-authority.ts";
 import { systemClock } from "../work/clock.ts";
 import { described, type Log } from "../work/log.ts";
 import type { Listen } from "./addresses.ts";
+import type { TlsAddresses } from "./banner.ts";
 import type { Config } from "./config.ts";
 import { IDLE_SECONDS, PORT_FREE_MS, PORT_LOOK_MS, RENEW_LOOK_EVERY_MS } from "./limits.ts";
 import { TlsListener } from "./tls-listener.ts";
@@ -25,10 +26,8 @@ interface Served {
 export class Listeners {
   private constructor(
     readonly listen: Listen,
-    /** What clients have as their domain, with the port if it is not the usual one. Undefined: there is no TLS. */
-    readonly domain: string | undefined,
-    /** The certificate of our own authority that clients have to be told to trust, if that is the one. */
-    readonly trust: string | undefined,
+    /** Undefined without a certificate. */
+    readonly tls: TlsAddresses | undefined,
     readonly stop: (force: boolean) => Promise<void>,
   ) {}
 
@@ -41,7 +40,7 @@ export class Listeners {
       const stop = async (force: boolean) => {
         await Promise.all([plain.stop(force), tls?.stop(force)]);
       };
-      return new Listeners(listen, tls?.domain, tls?.trust, stop);
+      return new Listeners(listen, tls, stop);
     } catch (thrown) {
       await plain.stop(true);
       throw thrown;
@@ -50,7 +49,11 @@ export class Listeners {
 }
 
 /** Undefined: there is no certificate. */
-async function withTls(config: Config, served: Served, idleMs: number): Promise<Omit<Listeners, "listen"> | undefined> {
+async function withTls(
+  config: Config,
+  served: Served,
+  idleMs: number,
+): Promise<(TlsAddresses & Pick<Listeners, "stop">) | undefined> {
   const { domain, tlsListen: listen, certificate } = config.addresses;
   const local = certificate === undefined ? LocalAuthority.find(config.dataFolder) : undefined;
   const files = certificate ?? local?.files;

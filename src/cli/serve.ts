@@ -129,7 +129,8 @@ export async function serve(config: Config): Promise<number> {
   await control.start();
   await buildAhead(control, config.templates);
   const isTerminal = process.stdout.isTTY === true;
-  console.log(banner(listeners, { secret: apiKey, file: data.keyFile, isTerminal }));
+  const addresses = { listen: listeners.listen, domain: config.addresses.domain, tls: listeners.tls };
+  console.log(banner(addresses, { secret: apiKey, file: data.keyFile, isTerminal }));
 
   await stopSignal();
   // No new requests; those to the management interface are finished, streams to sandboxes are cut. Sandboxes run on,

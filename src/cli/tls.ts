@@ -7,7 +7,7 @@ import { DataFolder } from "../host/system/data-folder.ts";
 import { type CertificateFiles, day, flawOf, namesBelow, readCertificate } from "../host/tls/certificate.ts";
 import { LocalAuthority } from "../host/tls/local-authority.ts";
 import { described, fixOf, isFound, lookUp } from "../host/tls/name-lookup.ts";
-import { shellWord } from "./banner.ts";
+import { shellWord, UNSET_URLS } from "./banner.ts";
 import type { Config } from "./config.ts";
 import { demandRoot } from "./prepare.ts";
 
@@ -59,7 +59,7 @@ function howToUse(config: Config, data: DataFolder, local: LocalAuthority | unde
   const { domain, tlsListen } = config.addresses;
   const shown = tlsListen.port === 443 ? domain : `${domain}:${tlsListen.port}`;
   const exports = [
-    "unset E2B_API_URL E2B_SANDBOX_URL",
+    UNSET_URLS,
     `export E2B_DOMAIN=${shown}`,
     `export E2B_API_KEY=$(sudo cat ${shellWord(data.keyFile)})`,
   ];

@@ -4,21 +4,39 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "../../../src/host/system/command.ts";
 import { PROJECT, readText } from "../../house/source-files.ts";
+import { printedEnv } from "../../support/programs/printed-env.ts";
 import { desktopServer } from "../../support/screen/desktop.ts";
 
 const server = desktopServer();
 
-test("the example", async () => {
-  const [, example = ""] = /```ts\n(.*?)```/s.exec(readText("docs/desktop.md")) ?? [];
-  const { url, apiKey } = server();
+const [example = "", , stream = ""] = [...readText("docs/desktop.md").matchAll(/```ts\n(.*?)```/gs)].map(
+  ([, code]) => code,
+);
+
+/** What the program prints. */
+async function printed(program: string): Promise<string> {
   // Where it finds the client.
   const path = join(PROJECT, `.desktop-example-${process.pid}.ts`);
-  writeFileSync(path, example);
+  writeFileSync(path, program);
   try {
-    const env = { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: apiKey };
-    const said = await run([process.execPath, path], { env, timeoutMs: 120_000 });
-    expect(said).toBe("Hello - Chromium {\n  x: 400,\n  y: 300,\n} true\n");
+    const env = printedEnv(server());
+    return await run([process.execPath, path], { env, timeoutMs: 120_000 });
   } finally {
     rmSync(path);
   }
+}
+
+test("the example", async () => {
+  expect(await printed(example)).toBe("Hello - Chromium {\n  x: 400,\n  y: 300,\n} true\n");
+}, 120_000);
+
+test("the stream without TLS", async () => {
+  const program = `
+    import { Sandbox } from "@e2b/desktop";
+    const desktop = await Sandbox.create();
+    ${stream}
+    const page = await fetch(url);
+    console.log(page.status, (await page.text()).includes("noVNC"));
+    await desktop.kill();`;
+  expect(await printed(program)).toBe("200 true\n");
 }, 120_000);

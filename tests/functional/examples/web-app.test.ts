@@ -6,7 +6,7 @@ const server = sharedServer();
 
 test("examples/web-app.mjs shows a page, and the page as it was changed", async () => {
   const [preview, ...seen] = await runExample("web-app.mjs", server());
-  expect(preview).toMatch(/^preview: http:\/\/8000-[a-z0-9]+\.localhost:\d+\/$/);
+  expect(preview).toMatch(/^preview: http:\/\/8000-[a-z0-9]+\.sandlot\.localhost:\d+\/$/);
   expect(seen).toEqual(["seen: First draft", "seen: Second draft"]);
   expect((await leftOn(server())).sandboxes).toEqual([]);
 });

@@ -7,6 +7,7 @@ import { run } from "../../../src/host/system/command.ts";
 import * as limits from "../../../src/interpreter/limits.ts";
 import { tableRows } from "../../house/markdown.ts";
 import { PROJECT, readText } from "../../house/source-files.ts";
+import { printedEnv } from "../../support/programs/printed-env.ts";
 import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("code-interpreter-v1");
@@ -25,12 +26,11 @@ test("the limits", () => {
 
 test("the example", async () => {
   const [, example = ""] = /```ts\n(.*?)```/s.exec(page) ?? [];
-  const { url, apiKey } = server();
   // Where it finds the client.
   const path = join(PROJECT, `.interpreter-example-${process.pid}.ts`);
   writeFileSync(path, example);
   try {
-    const env = { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: apiKey };
+    const env = printedEnv(server());
     const said = await run([process.execPath, path], { env, timeoutMs: 120_000 });
     expect(said).toBe('{"city":["Oslo","Rome"],"sun":[1,3]}\nhalf\nZeroDivisionError\n');
   } finally {

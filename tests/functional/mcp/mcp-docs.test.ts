@@ -2,14 +2,14 @@
 import { expect, test } from "bun:test";
 import { run } from "../../../src/host/system/command.ts";
 import { PROJECT, readText } from "../../house/source-files.ts";
+import { printedEnv } from "../../support/programs/printed-env.ts";
 import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("mcp-gateway");
 
 test("the example", async () => {
   const [, example = ""] = /```ts\n(.*?)```/s.exec(readText("docs/mcp.md")) ?? [];
-  const { url, apiKey } = server();
-  const env = { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: apiKey };
+  const env = printedEnv(server());
   // In the project, where it finds the clients.
   const said = await run([process.execPath, "-e", example], { env, cwd: PROJECT, timeoutMs: 120_000 });
   expect(said).toBe("by MCP\n");

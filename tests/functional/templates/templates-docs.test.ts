@@ -6,6 +6,7 @@ import { delimiter, join } from "node:path";
 import { Template } from "e2b";
 import { run } from "../../../src/host/system/command.ts";
 import { readText } from "../../house/source-files.ts";
+import { printedEnv } from "../../support/programs/printed-env.ts";
 import { sandlotKeys } from "../../support/sandlot-keys.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
@@ -29,9 +30,8 @@ const [withCommand = "", withCurl = ""] = examples("sh");
 beforeAll(() => writeFileSync(join(folder, "Dockerfile"), examples("dockerfile")[0] ?? ""));
 
 async function reader(argv: [string, ...string[]], env: Record<string, string> = {}, cwd = folder): Promise<string> {
-  const { url, apiKey } = server();
   const path = [join(PROJECT, "node_modules/.bin"), process.env.PATH ?? ""].join(delimiter);
-  const own = { PATH: path, HOME: folder, E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: apiKey };
+  const own = { PATH: path, HOME: folder, ...printedEnv(server()) };
   return await run(argv, { cwd, env: { ...own, ...env }, timeoutMs: EXAMPLE_MS });
 }
 

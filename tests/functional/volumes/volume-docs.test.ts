@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "../../../src/host/system/command.ts";
+import { printedEnv } from "../../support/programs/printed-env.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
@@ -11,12 +12,11 @@ const server = sharedServer();
 test("the example in TypeScript", async () => {
   const page = await Bun.file(join(PROJECT, "docs/volumes.md")).text();
   const [, example = ""] = /```ts\n(.*?)```/s.exec(page) ?? [];
-  const { url, apiKey } = server();
   // Where it finds the client.
   const path = join(PROJECT, `.example-${process.pid}.ts`);
   writeFileSync(path, example);
   try {
-    const env = { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_VOLUME_API_URL: url, E2B_API_KEY: apiKey };
+    const env = printedEnv(server());
     expect(await run([process.execPath, path], { env })).toBe("1\n2\n3\n\n");
   } finally {
     rmSync(path);

@@ -3,13 +3,13 @@ import type { TestServer } from "../server.ts";
 
 /** Nothing but these variables. `sudo` does nothing: tests are root. */
 export function printedEnv({ output }: Pick<TestServer, "output">): Record<string, string> {
-  const lines = output().match(/^ {2}(?:export|unset) .*$/gm) ?? [];
-  const script = ['sudo() { "$@"; }', ...lines, "exec env -0"].join("\n");
+  const [block = ""] = /^ {2}export E2B_API_URL=(?:.*\n)*? {2}export E2B_API_KEY=.*$/m.exec(output()) ?? [];
+  const script = ['sudo() { "$@"; }', block, "exec env -0"].join("\n");
   const { stdout } = Bun.spawnSync(["sh", "-c", script], { env: { PATH: process.env.PATH ?? "" } });
   const variables = stdout
     .toString()
     .split("\0")
-    .filter((line) => /^(?:E2B_|NODE_EXTRA_)/.test(line));
+    .filter((line) => /^E2B_/.test(line));
   return Object.fromEntries(
     variables.map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
   );
