@@ -57,6 +57,24 @@ describe.each([
   });
 });
 
+// Seen to fail without hasEnded(): EACCES, because the sandbox's root is not the machine's.
+test("a process that ended before it was put behind the guest is no error in the log", () => {
+  const script = `
+    import { fallBehindTheGuest } from ${JSON.stringify(`${import.meta.dir}/precedence.ts`)};
+    import { readFileSync } from "node:fs";
+    // The shell becomes a program that does not wait for its children.
+    const shell = Bun.spawn(["/bin/sh", "-c", "true & echo $!; exec sleep 600"], { stdout: "pipe" });
+    const { value } = await shell.stdout.getReader().read();
+    const pid = Number(new TextDecoder().decode(value));
+    while (!/ Z /.test(readFileSync("/proc/" + pid + "/stat", "utf8"))) await Bun.sleep(5);
+    fallBehindTheGuest(pid);
+    shell.kill("SIGKILL");
+    console.log("called");`;
+  const asRootOfNamespace = ["setpriv", "--reuid=4321", "--regid=4321", "--clear-groups", "unshare", "-Ur"];
+  const { stdout, stderr } = Bun.spawnSync([...asRootOfNamespace, process.execPath, "-e", script], { env: {} });
+  expect([stdout.toString(), stderr.toString()]).toEqual(["called\n", ""]);
+});
+
 // Seen to fail with users at 15 whatever the guest has, and without keepPriorityToOneself().
 describe("a guest that the host has put first", () => {
   const setOwn = (niceness: number) => setPriority(guest.pid, niceness);

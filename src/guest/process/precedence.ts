@@ -42,12 +42,28 @@ export function startBehindTheGuest<T>(uid: number, spawn: () => T): T {
 
 /** The rest, which a process cannot inherit, for the guest must not have it. To be called right after the spawn. */
 export function fallBehindTheGuest(pid: number): void {
-  if (getPriority() >= 0 && !setNiceness(pid, USER_NICENESS)) logNotice("a process kept the guest's priority", { pid });
+  if (getPriority() >= 0 && !setNiceness(pid, USER_NICENESS) && !hasEnded(pid)) {
+    logNotice("a process kept the guest's priority", { pid });
+  }
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, USER_OOM_SCORE);
   } catch (thrown) {
     // It may be over already. If not, it has the score that it was started with.
-    if (!OVER.has(systemCode(thrown))) logError("a process kept the score that it was started with", thrown, { pid });
+    if (!OVER.has(systemCode(thrown)) && !hasEnded(pid)) {
+      logError("a process kept the score that it was started with", thrown, { pid });
+    }
+  }
+}
+
+/**
+ * Also of a process that ends and was not waited for yet. It has no memory any more, and the kernel then gives its
+ * files to the machine's root, whose files the sandbox's root may not write: EACCES.
+ */
+function hasEnded(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/statm`, "utf8").startsWith("0 ");
+  } catch (thrown) {
+    return OVER.has(systemCode(thrown));
   }
 }
 
