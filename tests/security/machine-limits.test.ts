@@ -17,10 +17,6 @@ import { sharedServer } from "../support/shared-server.ts";
 const LIFE = { timeoutMs: 600_000 };
 /** More than any sandbox can pay for is more than it can use up: a file takes at least so much of its memory. */
 const OPEN_FILE_MIN_BYTES = 192;
-const AIO_EVENT_MIN_BYTES = 32;
-const IO_SETUP = process.arch === "arm64" ? 0 : 206;
-/** What a kernel allows the whole machine, unless it was told otherwise. */
-const AIO_USUAL_MAX = 65_536;
 
 const server = sharedServer();
 const create = () => Sandbox.create({ ...server().options, ...LIFE });
@@ -125,31 +121,6 @@ describe.each(["booted", "resumed"])("a sandbox that was %s", (how) => {
     expect(await python(other, "import os; print(len([os.openpty() for _ in range(64)]))")).toBe("64");
     await other.kill();
   });
-});
-
-// Seen to fail with the kernel's own bound: the second one had EAGAIN.
-test("a sandbox that takes all events of asynchronous I/O leaves others as many", async () => {
-  const program = [
-    "import ctypes, sys, time",
-    "libc = ctypes.CDLL(None, use_errno=True)",
-    "context = ctypes.c_ulong(0)",
-    `made = libc.syscall(${IO_SETUP}, ${AIO_USUAL_MAX}, ctypes.byref(context))`,
-    'print("made" if made == 0 else ctypes.get_errno(), flush=True)',
-  ].join("\n");
-  const [first, second] = await Promise.all([create(), create()]);
-  const before = memoryOf(first);
-  const told = Promise.withResolvers<string>();
-  await first.commands.run(`python3 -c '${program}\ntime.sleep(600)'`, {
-    background: true,
-    timeoutMs: 0,
-    onStdout: (text) => told.resolve(text),
-  });
-  expect((await told.promise).trim()).toBe("made");
-  expect(await python(second, program)).toBe("made");
-  // It is paid for, so the machine's own bound can be one that nobody reaches.
-  expect(memoryOf(first) - before).toBeGreaterThan(AIO_USUAL_MAX * AIO_EVENT_MIN_BYTES);
-  expect(setting("fs/aio-max-nr") * AIO_EVENT_MIN_BYTES).toBeGreaterThan(memoryOfMachine());
-  await Promise.all([first.kill(), second.kill()]);
 });
 
 // Seen to fail with the kernel's own bound of 2 462 388 files on a machine of 24 GB: 630 MB of one sandbox's memory.

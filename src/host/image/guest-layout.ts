@@ -18,6 +18,7 @@ export const EMPTY_IN_PROC = [
   "kcore",
   "keys",
   "key-users",
+  "locks",
   "modules",
   "partitions",
   "sched_debug",

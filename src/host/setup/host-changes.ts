@@ -45,7 +45,6 @@ export const SETTINGS: readonly Setting[] = [
   // What these count, and inotify, is paid for with the memory of the sandbox that has it, or is bounded for each: with
   // these out of the way, nobody uses up what others need.
   { name: "fs.file-max", atLeast: 1_000_000_000, perNetwork: false, why: "open files of all sandboxes count together" },
-  { name: "fs.aio-max-nr", atLeast: 1_000_000_000, perNetwork: false, why: "one sandbox could take all of them" },
   {
     name: "net.ipv4.tcp_max_orphans",
     atLeast: 1_000_000_000,
@@ -66,7 +65,7 @@ const LOCK = "settings";
 export function applySettings(data: DataFolder): void {
   using _lock = lockOfAllServers(LOCK);
   const noted = readNote(data.runFolder) ?? { network: networkNamespace(), before: {} };
-  // A kernel without asynchronous I/O has no bound for it either, and some are shown in the first network alone.
+  // Some are shown in the first network namespace alone.
   const settings = SETTINGS.filter(({ name }) => existsSync(settingFile(name)));
   for (const setting of settings) {
     noted.before[setting.name] ??= notedByOthers(data, setting) ?? readSetting(setting.name);

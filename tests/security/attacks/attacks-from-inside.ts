@@ -25,7 +25,7 @@ const KERNEL: Attack[] = [
   },
   {
     number: 3,
-    name: "Calls that have been ways out: io_uring, bpf, perf, userfaultfd, mounts of both generations, namespaces, handles, memory of other processes, clocks, swap, reboot",
+    name: "Calls that have been ways out: io_uring, Linux AIO, bpf, perf, userfaultfd, mounts of both generations, namespaces, handles, memory of other processes, clocks, swap, reboot",
     inside: true,
     underRunsc:
       "answered by gVisor's kernel for itself; what that may ask of the machine's is behind a filter of its own",

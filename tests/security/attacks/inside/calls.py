@@ -143,9 +143,10 @@ CLOSED = [
 #: Answered as by a kernel that does not have them.
 MISSING = [
     ("io_uring_setup", [8, 0]), ("io_uring_enter", [-1, 0, 0, 0, 0]), ("io_uring_register", [-1, 0, 0, 0]),
-    ("clone3", [0, 0]), ("landlock_create_ruleset", [0, 0, 1]), ("pkey_alloc", [0, 0]),
+    ("io_setup", [1, 0]), ("clone3", [0, 0]), ("landlock_create_ruleset", [0, 0, 1]), ("pkey_alloc", [0, 0]),
 ]
-NUMBERS = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "clone3": 435,
+NUMBERS = {"io_setup": 0 if ARM else 206,
+           "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "clone3": 435,
            "landlock_create_ruleset": 444, "pkey_alloc": 289 if ARM else 330}
 
 

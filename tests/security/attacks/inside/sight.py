@@ -10,7 +10,7 @@ from probing import REFUSED, attack, files_below, is_hidden, is_open, opened, op
 TELLING = """
 /proc/kcore /proc/kallsyms /proc/timer_list /proc/sched_debug /proc/modules /proc/interrupts
 /proc/slabinfo /proc/vmallocinfo /proc/pagetypeinfo /proc/kpagecount /proc/kpageflags /proc/cmdline /proc/diskstats
-/proc/partitions /proc/swaps /proc/keys /proc/latency_stats /proc/mtrr
+/proc/locks /proc/partitions /proc/swaps /proc/keys /proc/latency_stats /proc/mtrr
 """.split()
 FOLDERS = """
 /proc/scsi /proc/acpi /proc/driver /proc/fs /proc/pressure /proc/asound /proc/device-tree /sys/firmware /sys/kernel
