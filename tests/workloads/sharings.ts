@@ -57,7 +57,7 @@ export const sharings: readonly Sharing[] = [
   { what: "/etc/machine-id", inCopy: "its own", look: "read('/etc/machine-id')" },
   {
     what: "the host name",
-    inCopy: "its own",
+    inCopy: "the same",
     look: "os.uname().nodename",
   },
   { what: "process ids", inCopy: "the same", look: "os.getpid(), os.getppid()" },

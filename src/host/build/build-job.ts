@@ -59,7 +59,7 @@ export interface BuildParts {
 export interface Base {
   image: string;
   /** The disk of a snapshot, which has more than its image. */
-  disk: Pick<Layer, "folder" | "hostname"> | undefined;
+  disk: Pick<Layer, "folder"> | undefined;
   context: BuildContext;
   key: string;
 }

@@ -37,8 +37,8 @@ async function findBase(job: BuildJob, hold: FetchFor["hold"]): Promise<Base> {
   const context = { user, home: user === "root" ? "/root" : `/home/${user}`, workdir, envVars: from.envVars };
   const key = originKey(owner, [image, from.checkpoint, context], diskSizeMB);
   if (from.checkpoint === null) return { image, disk: undefined, context, key };
-  const { folder, manifest } = parts.checkpoints.read(from.checkpoint);
-  return { image, disk: { folder, hostname: manifest.hostname }, context, key };
+  const { folder } = parts.checkpoints.read(from.checkpoint);
+  return { image, disk: { folder }, context, key };
 }
 
 /** User and folder are those that every sandbox has, whatever the image says. */

@@ -9,7 +9,7 @@ import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import { Layers } from "./layers.ts";
 
 const KEY = "c0b5";
-const record = { hostname: "sandbox" } as SandboxRecord;
+const record = { id: "sandbox" } as SandboxRecord;
 const folder = mkdtempSync(join(tmpdir(), "sandlot-layers-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 

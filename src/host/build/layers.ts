@@ -27,7 +27,6 @@ interface LayerNote {
 export interface Layer {
   key: string;
   folder: CheckpointFolder;
-  hostname: string;
   context: BuildContext;
 }
 
@@ -53,10 +52,10 @@ export class Layers {
   find(key: string): Layer | undefined {
     const found = this.#read(key);
     if (found === undefined) return undefined;
-    const { folder, manifest, note } = found;
+    const { folder, note } = found;
     const now = new Date();
     utimesSync(folder.manifest, now, now);
-    return { key, folder, hostname: manifest.hostname, context: note.context };
+    return { key, folder, context: note.context };
   }
 
   /** Nothing happens to the layer while `work` is under way. Fault 404 when it is gone. */

@@ -43,7 +43,7 @@ export class StepPhase {
     const request = { kind, envVars: {}, egress: "open" as const };
     const boot = (disk: Base["disk"]) =>
       this.#job.start(request, (opened) =>
-        this.#job.parts.sandboxes.boot(opened, disk && { disk: disk.folder, hostname: disk.hostname, copy: false }),
+        this.#job.parts.sandboxes.boot(opened, disk && { disk: disk.folder, copy: false }),
       );
     return layer === undefined ? await boot(base.disk) : await this.#job.parts.layers.hold(layer, boot);
   }

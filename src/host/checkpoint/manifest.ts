@@ -15,7 +15,6 @@ export interface Manifest {
   format: typeof MANIFEST_FORMAT;
   createdAt: string;
   kind: SandboxKind;
-  hostname: string;
   /** How the owners of files on its disk are written; absent in those of servers that knew one form: shifted. */
   ids?: IdForm;
   memory?: MemoryFacts;

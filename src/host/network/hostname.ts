@@ -1,6 +1,2 @@
-/** What a sandbox calls itself. A copy of another one is a machine of its own, and has a name of its own. */
+/** The hostname of every sandbox, copies included: a program that ran before the copy knows it already. */
 export const HOSTNAME = "e2b.local";
-
-export function hostnameOfCopy(id: string): string {
-  return `${id}.${HOSTNAME}`;
-}

@@ -246,16 +246,15 @@ export class Network {
     await run([...inside, "tc", ...shaping(INNER_INTERFACE, this.bandwidthMbit).split(" ")]);
   }
 
-  /** After a restore. With a name, the sandbox is called that from now on. */
-  async settle(slot: number, pid: number, before: SocketsBefore, name: string | undefined): Promise<void> {
+  /** After a restore. */
+  async settle(slot: number, pid: number, before: SocketsBefore): Promise<void> {
     // Looked at only where it matters: with TCP connections there is something to close in any case.
     const connectedUdp = !before.connected && (await hasConnectedUdp(`/proc/${pid}/net`));
     const address = this.address(slot);
     const script = hangUpScript({ address, before, connectedUdp });
     if (script !== undefined) await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "/bin/sh", "-ec", script]);
-    const left = { addressBefore: addressBefore(before, address), hostname: name };
-    if (left.addressBefore === undefined && left.hostname === undefined) return;
-    await this.#links.settle({ process: `/proc/${pid}`, ...left });
+    const left = addressBefore(before, address);
+    if (left !== undefined) await this.#links.settle({ process: `/proc/${pid}`, addressBefore: left });
   }
 
   /**

@@ -1,9 +1,8 @@
 /** Connects sandboxes to their slots, and disconnects them. Called on a thread that has nothing else to do. */
-import { closeSync, openSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { SystemError } from "../../work/c-library.ts";
 import { forgetFlows } from "../system/conntrack.ts";
-import { visit } from "../system/namespace-visit.ts";
 import { NETLINK_ROUTE, NetlinkSocket, OtherNamespace } from "../system/netlink.ts";
 import { GATEWAY_MAC, NAMESERVER_ADDRESS, SANDBOX_ADDRESS, SANDBOX_MAC } from "./address-plan.ts";
 import {
@@ -29,7 +28,7 @@ export type LinkJob =
   /** The namespace is a path. */
   | { kind: "plug"; end: Omit<OuterEnd, "bandwidthMbit">; anew?: NewNamespace }
   /** A sandbox that has been restored, with its first process: what it has had, and is called, from now on. */
-  | { kind: "settle"; process: string; addressBefore: string | undefined; hostname: string | undefined }
+  | { kind: "settle"; process: string; addressBefore: string }
   /** The kernel knows nothing any more of connections from and to this address. */
   | { kind: "forget"; address: string }
   /** Those of these interfaces that there are. */
@@ -92,19 +91,10 @@ function plug(socket: NetlinkSocket, end: Omit<OuterEnd, "bandwidthMbit">, anew:
   ]);
 }
 
-function settle({ process, addressBefore, hostname }: Extract<LinkJob, { kind: "settle" }>): void {
-  if (addressBefore !== undefined) {
-    using namespace = new OtherNamespace(`${process}/ns/net`);
-    using inside = namespace.socket();
-    demand(inside, [removeAddress(LOOPBACK_NUMBER, addressBefore)]);
-  }
-  if (hostname === undefined) return;
-  const names = openSync(`${process}/ns/uts`, "r");
-  try {
-    visit("uts", names, () => writeSettings({ "kernel.hostname": hostname }));
-  } finally {
-    closeSync(names);
-  }
+function settle({ process, addressBefore }: Extract<LinkJob, { kind: "settle" }>): void {
+  using namespace = new OtherNamespace(`${process}/ns/net`);
+  using inside = namespace.socket();
+  demand(inside, [removeAddress(LOOPBACK_NUMBER, addressBefore)]);
 }
 
 function writeSettings(settings: Readonly<Record<string, string>>): void {

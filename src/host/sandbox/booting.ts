@@ -37,7 +37,6 @@ import { VolumeMounts } from "./volume-mounts.ts";
 /** Where a booted sandbox's disk comes from, if it is not a fresh one. */
 export interface Origin {
   disk: CheckpointFolder;
-  hostname: string;
   /** It has another id than what is on its disk. */
   copy: boolean;
 }
@@ -75,7 +74,6 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
   const wall = request.walls.nameFor(kind);
   const { slot, ids } = takePlaces(request.ranges, () => network.take());
   const diskName = Disks.newName();
-  const hostname = origin?.hostname ?? HOSTNAME;
   try {
     const runtime = request.walls.of(wall);
     using volumes = await VolumeMounts.hold(request.volumes, request.volumeMounts);
@@ -96,7 +94,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       cgroup,
       ids,
       size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
-      hostname,
+      hostname: HOSTNAME,
       guestFolder,
       meminfoFile,
       bootIdFile: makeBootIdFile(folder),
@@ -125,7 +123,6 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       egress,
       kind,
       wall,
-      hostname,
       guestFolder,
       mounts: mounts.map((mount) => withOwnFolder(volumes.named(mount), folder)),
     };

@@ -216,7 +216,6 @@ export class Checkpointing {
       format: MANIFEST_FORMAT,
       createdAt: new Date().toISOString(),
       kind: record.kind,
-      hostname: record.hostname,
       ids: record.ids ?? "shifted",
       ...(options.note === undefined ? {} : { note: options.note(draft) }),
     };

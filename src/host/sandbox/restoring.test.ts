@@ -18,7 +18,6 @@ test("what was made is taken back when nothing more is made, whichever step fail
     checkpoint: { disk: "disk.img", memory: "memory", own: folder },
     memory: { address: "10.0.0.1", files: {}, mounts: [], controlSecret: "secret" },
     egress: "closed",
-    hostname: "sandbox",
     folder: join(folder, "i1"),
     lowers: [],
     network: { takeFor: () => 1, setEgress: () => Promise.reject(new Fault(503, "no rules")) },

@@ -34,8 +34,6 @@ interface RestoreRequest {
   checkpoint: CheckpointFolder;
   memory: MemoryFacts;
   egress: Egress;
-  /** What it calls itself. */
-  hostname: string;
   /** A machine of its own, not the one that was written. */
   copy: boolean;
   folder: string;
@@ -64,7 +62,7 @@ interface RestoreRequest {
  * intact has been seen.
  */
 export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
-  const { id, kind, checkpoint, memory, egress, hostname, copy, folder, cgroup, network, disks, runtime } = request;
+  const { id, kind, checkpoint, memory, egress, folder, cgroup, network, disks, runtime } = request;
   const { slot, ids } = takePlaces(request.ranges, () => network.takeFor(memory.address, request.id));
   const diskName = Disks.newName();
   const connected = runtime.holdsConnections(Object.keys(memory.files));
@@ -124,12 +122,11 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       egress,
       kind,
       wall: request.wall,
-      hostname,
       guestFolder,
       mounts,
     };
     writeRecord(folder, record);
-    await network.settle(slot, pid, sockets, copy ? hostname : undefined);
+    await network.settle(slot, pid, sockets);
     if (runtime.showsProcesses) putGuestFirst(pid);
     const guest = request.guestOf(record);
     const alive = () => isAlive(record);

@@ -33,7 +33,6 @@ export interface SandboxRecord {
   kind: SandboxKind;
   /** What it is behind; absent in records of servers that had no choice. */
   wall?: Wall;
-  hostname: string;
   guestFolder: string;
   /** What is mounted from outside, for the next checkpoint; below its own folder it begins with OWN_FOLDER. */
   mounts: OutsideMount[];

@@ -18,7 +18,6 @@ import type { Images } from "../image/images.ts";
 import { RESTORES_AT_ONCE_MAX } from "../limits.ts";
 import { deviceOf } from "../mount/loop-devices.ts";
 import type { Mounts } from "../mount/mounts.ts";
-import { hostnameOfCopy } from "../network/hostname.ts";
 import type { Network } from "../network/network.ts";
 import type { Walls } from "../runtime/walls.ts";
 import type { IdRange } from "../system/id-range.ts";
@@ -110,9 +109,8 @@ export class Starting {
     const { folder, manifest } = checkpoints.read(request.checkpoint);
     const { id, kind, egress } = request;
     const { memory } = manifest;
-    const hostname = copy ? hostnameOfCopy(id) : manifest.hostname;
     if (!request.memory || memory === undefined) {
-      await this.#bootAs(id, kind, { disk: folder, hostname, copy }, egress, request.volumes ?? []);
+      await this.#bootAs(id, kind, { disk: folder, copy }, egress, request.volumes ?? []);
       if (handsOver) await this.handOver(id, request);
       return;
     }
@@ -127,7 +125,7 @@ export class Starting {
     using _place = await this.#restores.enter();
     const settings = handsOver ? settingsFor(id, request) : undefined;
     const turn = () => this.#restoring.enter();
-    const restore = { id, kind, wall, runtime, checkpoint: folder, memory, egress, hostname, copy, settings, turn };
+    const restore = { id, kind, wall, runtime, checkpoint: folder, memory, egress, copy, settings, turn };
     await this.#add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
   }
 

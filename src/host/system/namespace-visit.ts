@@ -1,6 +1,7 @@
 /**
- * Dangerous: a thread in a namespace of somebody else, for a moment. Only for threads of their own kind: what runs on
- * the same thread meanwhile, or after one that did not come back, would happen to a sandbox instead of the machine.
+ * Dangerous: a thread in the network namespace of a sandbox, for a moment. Only for threads of their own kind: what
+ * runs on the same thread meanwhile, or after one that did not come back, would happen to a sandbox instead of the
+ * machine.
  */
 import { FFIType } from "bun:ffi";
 import { closeSync, openSync } from "node:fs";
@@ -9,8 +10,7 @@ import { RETURN_TRIES_MAX } from "./limits.ts";
 
 const libc = onFirstUse({ setns: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 } });
 
-/** The kernel's numbers for these kinds of namespaces. */
-const KIND = { net: 0x40000000, uts: 0x04000000 } as const;
+const CLONE_NEWNET = 0x40000000;
 
 /** The thread could not come back. It has to end. */
 export class Stranded extends Error {
@@ -18,14 +18,14 @@ export class Stranded extends Error {
 }
 
 /** `fd` is the open namespace. The work ends before this does. */
-export function visit<T>(kind: keyof typeof KIND, fd: number, work: () => T): T {
-  const own = openSync(`/proc/thread-self/ns/${kind}`, "r");
+export function visit<T>(fd: number, work: () => T): T {
+  const own = openSync("/proc/thread-self/ns/net", "r");
   try {
-    if (libc().setns(fd, KIND[kind]) !== 0) throw new SystemError(`setns of ${kind}`, errorNumber());
+    if (libc().setns(fd, CLONE_NEWNET) !== 0) throw new SystemError("setns", errorNumber());
     try {
       return work();
     } finally {
-      comeBack(kind, own);
+      comeBack(own);
     }
   } finally {
     closeSync(own);
@@ -33,8 +33,8 @@ export function visit<T>(kind: keyof typeof KIND, fd: number, work: () => T): T 
 }
 
 /** It takes memory, of which there may be none for a moment. */
-function comeBack(kind: keyof typeof KIND, own: number): void {
-  for (let tries = 0; tries < RETURN_TRIES_MAX; tries++) if (libc().setns(own, KIND[kind]) === 0) return;
+function comeBack(own: number): void {
+  for (let tries = 0; tries < RETURN_TRIES_MAX; tries++) if (libc().setns(own, CLONE_NEWNET) === 0) return;
   const { message } = new SystemError("setns", errorNumber());
-  throw new Stranded(`a thread could not leave a sandbox's ${kind} namespace: ${message}`);
+  throw new Stranded(`a thread could not leave a sandbox's network namespace: ${message}`);
 }

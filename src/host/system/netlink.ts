@@ -151,7 +151,7 @@ export class OtherNamespace implements Disposable {
 
   /** The thread is in there until the work is done. */
   inside<T>(work: () => T): T {
-    return visit("net", this.fd, work);
+    return visit(this.fd, work);
   }
 
   [Symbol.dispose](): void {

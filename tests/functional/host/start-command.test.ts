@@ -52,7 +52,7 @@ async function answerOf(request: CreateSandbox): Promise<{ answer: string; misfi
   const { id, misfit } = await here.machine.create(request);
   try {
     const answer = await ask(here.machine, id, SERVICE_PORT);
-    return { answer, misfit, name: await shell(here.data, id, "hostname; cat /etc/machine-id") };
+    return { answer, misfit, name: await shell(here.data, id, "cat /etc/machine-id") };
   } finally {
     await here.machine.destroy(id);
   }
@@ -115,7 +115,7 @@ describe("what a start command started", () => {
     expect(open.id).toBe(shelved ?? "");
     await here.machine.keepReady([]);
     expect(await ask(here.machine, open.id, SERVICE_PORT)).toBe(closed.answer);
-    expect(await shell(here.data, open.id, "hostname; cat /run/e2b/.E2B_SANDBOX_ID")).toContain(open.id);
+    expect(await shell(here.data, open.id, "cat /run/e2b/.E2B_SANDBOX_ID")).toBe(open.id);
     const address = here.machine.addressOf(open.id) ?? "";
     const metrics = (token: string) =>
       fetch(`http://${address}:49983/metrics`, { headers: { "x-access-token": token } }).then(({ status }) => status);
