@@ -87,7 +87,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
   "host/doctor": list(`
     contract contract/management work host host/host.ts host/system host/cgroup host/mount host/image
-    host/guest-link host/setup host/tls
+    host/network host/guest-link host/setup host/tls
   `),
 
   control: list(`

@@ -6,6 +6,7 @@ import { cgroupLayout, cgroupTrees } from "../cgroup/cgroups.ts";
 import { imageFolder } from "../image/image-folder.ts";
 import { attempt } from "../system/command.ts";
 import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
+import { firewall } from "./firewall-check.ts";
 
 const KERNEL_MIN: [number, number] = [5, 11];
 const ID_TRIAL = join(import.meta.dir, "id-trial-program.ts");
@@ -22,7 +23,7 @@ export function kernelChecks(options: DoctorOptions): Check[] {
     { name: "user ids", run: () => userIds(options) },
     { name: "reflink pool", run: () => reflinkPool(options.dataFolder) },
     { name: "nftables", run: nftables },
-    { name: "forwarding", run: forwarding },
+    { name: "firewall", run: firewall },
   ];
 }
 
@@ -160,19 +161,5 @@ async function nftables() {
   return broken(
     `cannot load our kind of rules: ${result.stderr.trim().split("\n")[0] ?? ""}`,
     "load the modules: modprobe -a nf_tables nft_fib_inet nft_nat nft_masq nft_ct nft_reject_inet nft_limit nft_connlimit",
-  );
-}
-
-/** Docker and some firewalls drop everything that is forwarded; no rule of ours can take that back. */
-async function forwarding() {
-  const result = await attempt(["nft", "list", "chain", "ip", "filter", "FORWARD"]);
-  if (result.exitCode !== 0 || !result.stdout.includes("policy drop")) return ok("nothing drops what sandboxes send");
-  const user = await attempt(["nft", "list", "chain", "ip", "filter", "DOCKER-USER"]);
-  if (user.exitCode === 0 && /iifname "slot\*".*accept/.test(user.stdout))
-    return ok("sandboxes pass the machine's firewall");
-  return degraded(
-    "another firewall drops what is forwarded (Docker does)",
-    "sandboxes reach nothing outside",
-    "iptables -I DOCKER-USER -i slot+ -j ACCEPT; iptables -I DOCKER-USER -o slot+ -j ACCEPT (without Docker: chain FORWARD)",
   );
 }

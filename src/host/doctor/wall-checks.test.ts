@@ -4,31 +4,53 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { mergedPages, modulesFinding, processors } from "./wall-checks.ts";
 
-const KNOWN = [
-  "kernel/crypto/algif_aead.ko.xz: kernel/crypto/af_alg.ko.xz",
-  "kernel/crypto/af_alg.ko.xz:",
-  "kernel/net/tipc/tipc.ko:",
-  "kernel/net/ipv4/esp4.ko.zst: kernel/net/xfrm/x.ko.zst",
-  "kernel/fs/overlayfs/overlay.ko:",
+/** As of a stock kernel, in parts. */
+const ALIASES = [
+  "alias net-pf-31 bluetooth",
+  "alias net-pf-16-proto-6 xfrm_user",
+  "alias xfrm-type-2-50 esp4",
+  "alias net-pf-38 af_alg",
+  "alias net-pf-40 vsock",
+  "alias net-pf-3 ax25",
+  "alias net-pf-11 rose",
+  "alias net-pf-30 tipc",
+  "alias net-pf-2-proto-0-type-6 dccp_ipv4",
+  "alias tty-ldisc-21 n_gsm",
+  "alias rds-something rds",
+  "alias pci:v00008086d* e1000e",
 ].join("\n");
 const NONE = () => false;
 
 /** What was asked for in the fix, if anything. */
-function asked(known: string, config: string, isLoaded: (name: string) => boolean = NONE): string[] {
-  const finding = modulesFinding(known, config, isLoaded);
+function asked(aliases: string, config: string, isLoaded: (name: string) => boolean = NONE): string[] {
+  const finding = modulesFinding(aliases, config, isLoaded);
   return finding.status === "degraded" ? (/\\n' (.*) > \/etc/.exec(finding.fix)?.[1]?.split(" ") ?? []) : [];
 }
 
-test("modules that would be loaded are told of, with what refuses them", () => {
-  expect(asked(KNOWN, "")).toEqual(["af_alg", "algif_aead", "esp4", "tipc"]);
-  expect(asked(KNOWN, "install algif-aead /bin/false\ninstall tipc /usr/bin/true # not here\nblacklist esp4")).toEqual([
-    "af_alg",
-  ]);
-  expect(asked(KNOWN, "install tipc /sbin/modprobe --ignore-install tipc")).toContain("tipc");
+test("rare protocols that the kernel loads when asked are told of, and nothing that machines use", () => {
+  expect(asked(ALIASES, "")).toEqual(["ax25", "dccp_ipv4", "n_gsm", "rose", "tipc"]);
+});
+
+test("those that are refused already are not told of, however that is written", () => {
+  const config = [
+    "blacklist rose",
+    "install dccp-ipv4 /bin/false",
+    "install tipc /usr/bin/true # no",
+    "alias net_pf_3 off",
+  ];
+  expect(asked(ALIASES, config.join("\n"))).toEqual(["n_gsm"]);
+  expect(asked(ALIASES, "install tipc /sbin/modprobe --ignore-install tipc")).toContain("tipc");
+});
+
+test("the fix refuses only what programs ask for: drivers that need a module still load it", () => {
+  const finding = modulesFinding(ALIASES, "", NONE);
+  expect(finding).toMatchObject({
+    fix: "printf 'blacklist %s\\n' ax25 dccp_ipv4 n_gsm rose tipc > /etc/modprobe.d/sandlot.conf",
+  });
 });
 
 test("those that this machine uses, or does not have, are its own business", () => {
-  expect(asked(KNOWN, "", (name) => name !== "tipc")).toEqual(["tipc"]);
+  expect(asked(ALIASES, "", (name) => name !== "tipc")).toEqual(["tipc"]);
   expect(modulesFinding("", "", NONE).status).toBe("ok");
 });
 

@@ -17,7 +17,7 @@ const NAMES = [
   "user ids",
   "reflink pool",
   "nftables",
-  "forwarding",
+  "firewall",
   "inotify",
   "processes",
   "open files",

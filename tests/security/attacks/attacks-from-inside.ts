@@ -19,7 +19,10 @@ const KERNEL: Attack[] = [
     inside: true,
     underRunsc: "gVisor's kernel has no modules, and the machine's is not asked for any",
     tests: [
-      ["src/host/doctor/wall-checks.test.ts", "modules that would be loaded are told of, with what refuses them"],
+      [
+        "src/host/doctor/wall-checks.test.ts",
+        "rare protocols that the kernel loads when asked are told of, and nothing that machines use",
+      ],
     ],
     open: "no list of refused modules is installed on the machine; the doctor writes one down",
   },
