@@ -17,9 +17,13 @@ export interface Addresses {
   /** Those that the operator names; without them, those that `sandlot tls` has made, if any. */
   certificate: { cert: string; key: string } | undefined;
   trustedProxies: string[];
+  /** URL of the management API for clients, without a slash at its end. Undefined: the address of each request. */
+  publicUrl: string | undefined;
+  /** URL of sandboxes for clients: PORT-ID. stands before its host name. Undefined: `publicUrl`. */
+  publicSandboxUrl: string | undefined;
 }
 
-type AddressKey = "domain" | "tlsListen" | "tlsCert" | "tlsKey" | "trustedProxies";
+type AddressKey = "domain" | "tlsListen" | "tlsCert" | "tlsKey" | "trustedProxies" | "publicUrl" | "publicSandboxUrl";
 
 export function parseAddresses(value: (key: AddressKey) => string | undefined): Addresses {
   const domain = value("domain");
@@ -32,6 +36,8 @@ export function parseAddresses(value: (key: AddressKey) => string | undefined): 
     tlsListen: parseListen("tlsListen", value("tlsListen") ?? "127.0.0.1:443"),
     certificate,
     trustedProxies: parseRanges(value("trustedProxies") ?? ""),
+    publicUrl: parsePublicUrl("publicUrl", value("publicUrl"), /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)*$/),
+    publicSandboxUrl: parsePublicUrl("publicSandboxUrl", value("publicSandboxUrl"), /^$/),
   };
 }
 
@@ -65,6 +71,17 @@ function parseCertificate(cert: string | undefined, key: string | undefined): Ad
     if (!path?.startsWith("/")) throw new Fault(400, `${name} must be an absolute path, not "${path}"`);
   }
   return { cert, key };
+}
+
+/** `path`: what may follow the host. */
+function parsePublicUrl(key: string, text: string | undefined, path: RegExp): string | undefined {
+  if (text === undefined) return undefined;
+  const url = URL.parse(text);
+  const [origin = "", rest = ""] = [url?.origin, text.replace(/^https?:\/\/[^/?#]*/i, "").replace(/\/+$/, "")];
+  const isPlain = url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "";
+  if (isPlain && path.test(rest)) return `${origin}${rest}`;
+  const without = path.test("/a") ? "credentials, query and fragment" : "credentials, path, query and fragment";
+  throw new Fault(400, `${key} must be a URL such as https://sandboxes.example.com without ${without}, not "${text}"`);
 }
 
 function parseRanges(text: string): string[] {

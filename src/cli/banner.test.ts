@@ -10,6 +10,8 @@ const plain: BannerAddresses = {
   listen: { hostname: "127.0.0.1", port: 3000 },
   domain: "sandlot.localhost",
   tls: undefined,
+  publicUrl: undefined,
+  publicSandboxUrl: undefined,
 };
 const lineOf = (given: BannerKey) =>
   banner(plain, given)
@@ -69,4 +71,21 @@ test("with TLS, host names of sandboxes are those of the TLS listener, and clien
   const bought = banner({ ...plain, tls: { domain: "example.com", trust: undefined } }, key);
   expect(environmentOf(bought)).toMatchObject({ E2B_DOMAIN: "example.com" });
   expect(bought).not.toContain("NODE_EXTRA_CA_CERTS");
+});
+
+test("behind a proxy, clients are given its URLs", () => {
+  const publicUrl = "https://api.example.com";
+  const behind = (more: Partial<BannerAddresses>) => banner({ ...plain, publicUrl, ...more }, key);
+  expect(behind({})).toContain("Sandlot is ready at http://127.0.0.1:3000 and https://api.example.com\n");
+  expect(environmentOf(behind({}))).toMatchObject({
+    E2B_API_URL: publicUrl,
+    E2B_SANDBOX_URL: publicUrl,
+    E2B_VOLUME_API_URL: publicUrl,
+    E2B_DOMAIN: "example.com",
+  });
+  expect(environmentOf(behind({ publicSandboxUrl: "https://boxes.example.com:8443" }))).toMatchObject({
+    E2B_API_URL: publicUrl,
+    E2B_SANDBOX_URL: "https://boxes.example.com:8443",
+    E2B_DOMAIN: "boxes.example.com:8443",
+  });
 });

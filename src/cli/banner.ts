@@ -18,6 +18,8 @@ export interface BannerAddresses {
   /** Name below which sandboxes are, without a port. */
   domain: string;
   tls: TlsAddresses | undefined;
+  publicUrl: string | undefined;
+  publicSandboxUrl: string | undefined;
 }
 
 export interface TlsAddresses {
@@ -27,17 +29,20 @@ export interface TlsAddresses {
   trust: string | undefined;
 }
 
-export function banner({ listen, domain, tls }: BannerAddresses, key: BannerKey): string {
-  const url = `http://${reachable(listen.hostname)}:${listen.port}`;
+export function banner(addresses: BannerAddresses, key: BannerKey): string {
+  const { listen, tls, publicUrl } = addresses;
+  const own = `http://${reachable(listen.hostname)}:${listen.port}`;
+  const url = publicUrl ?? own;
+  const also = publicUrl ?? (tls && `https://api.${tls.domain}`);
   return `
-Sandlot is ready at ${url}${tls === undefined ? "" : ` and https://api.${tls.domain}`}
+Sandlot is ready at ${own}${also === undefined ? "" : ` and ${also}`}
 
   export E2B_API_URL=${url}
-  export E2B_SANDBOX_URL=${url}
+  export E2B_SANDBOX_URL=${addresses.publicSandboxUrl ?? url}
   export E2B_VOLUME_API_URL=${url}
-  export E2B_DOMAIN=${tls?.domain ?? `${domain}:${listen.port}`}
+  export E2B_DOMAIN=${clientDomain(addresses)}
   export E2B_API_KEY=${shownKey(key)}
-${tls === undefined ? "" : overTls(tls)}
+${tls === undefined || publicUrl !== undefined ? "" : overTls(tls)}
 Try it (npm install e2b):
 
   import { Sandbox } from "e2b";
@@ -46,6 +51,13 @@ Try it (npm install e2b):
   console.log(stdout);
   await sandbox.kill();
 `;
+}
+
+/** With the port, unless it is that of https. Clients put `api.` before it, so the public URL may begin with that. */
+function clientDomain({ listen, domain, tls, publicUrl, publicSandboxUrl }: BannerAddresses): string {
+  if (publicSandboxUrl !== undefined) return new URL(publicSandboxUrl).host;
+  if (publicUrl !== undefined) return new URL(publicUrl).host.replace(/^api\./, "");
+  return tls?.domain ?? `${domain}:${listen.port}`;
 }
 
 /** After the lines above: without the URLs, clients derive https:// URLs from the domain. */

@@ -34,6 +34,8 @@ test("without a setting the documented defaults hold", () => {
       tlsListen: { hostname: "127.0.0.1", port: 443 },
       certificate: undefined,
       trustedProxies: [],
+      publicUrl: undefined,
+      publicSandboxUrl: undefined,
     },
     wall: "crun",
     runsc: undefined,
@@ -178,12 +180,16 @@ describe("addresses", () => {
       SANDLOT_DOMAIN: "Sandboxes.Example.COM",
       SANDLOT_TLS_LISTEN: "[::]:443",
       SANDLOT_TRUSTED_PROXIES: "10.0.0.1, 10.1.0.0/16 2001:db8::/32",
+      SANDLOT_PUBLIC_URL: "HTTPS://API.example.com:443/e2b/",
+      SANDLOT_PUBLIC_SANDBOX_URL: "https://boxes.example.com:8443/",
     };
     expect(addressesOf({ ...env, ...files })).toEqual({
       domain: "sandboxes.example.com",
       tlsListen: { hostname: "::", port: 443 },
       certificate: { cert: "/etc/tls/cert.pem", key: "/etc/tls/key.pem" },
       trustedProxies: ["10.0.0.1", "10.1.0.0/16", "2001:db8::/32"],
+      publicUrl: "https://api.example.com/e2b",
+      publicSandboxUrl: "https://boxes.example.com:8443",
     });
   });
 
@@ -205,6 +211,13 @@ describe("addresses", () => {
     ],
     [{ SANDLOT_TRUSTED_PROXIES: "10.0.0.1 proxy.example.com" }, 'not "proxy.example.com"'],
     [{ SANDLOT_TRUSTED_PROXIES: "10.0.0.0/33" }, "trustedProxies must hold"],
+    [{ SANDLOT_PUBLIC_URL: "api.example.com" }, "publicUrl must be a URL such as https://sandboxes.example.com"],
+    [{ SANDLOT_PUBLIC_URL: "ftp://api.example.com" }, 'not "ftp://api.example.com"'],
+    [{ SANDLOT_PUBLIC_URL: "https://a:b@example.com" }, "without credentials"],
+    [{ SANDLOT_PUBLIC_URL: "https://example.com/?a=b" }, "query"],
+    [{ SANDLOT_PUBLIC_URL: "https://example.com/a b" }, "publicUrl must be"],
+    [{ SANDLOT_PUBLIC_URL: "https://example.com/../a" }, "publicUrl must be"],
+    [{ SANDLOT_PUBLIC_SANDBOX_URL: "https://example.com/a" }, "without credentials, path"],
   ])("%j is refused", (env, message) => {
     expect(() => addressesOf(env as Record<string, string>)).toThrow(message);
   });

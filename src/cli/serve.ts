@@ -105,6 +105,7 @@ export async function serve(config: Config): Promise<number> {
     linkSecret: linkSecret(data),
     volumeContent: host.content,
     volumeBounds: config.volumes,
+    publicUrl: config.addresses.publicUrl,
   });
   if (config.stepsFile !== undefined) traceControl(control, store);
   await store.makeRoom().catch((error: unknown) => {
@@ -129,7 +130,7 @@ export async function serve(config: Config): Promise<number> {
   await control.start();
   await buildAhead(control, config.templates);
   const isTerminal = process.stdout.isTTY === true;
-  const addresses = { listen: listeners.listen, domain: config.addresses.domain, tls: listeners.tls };
+  const addresses = { ...config.addresses, listen: listeners.listen, tls: listeners.tls };
   console.log(banner(addresses, { secret: apiKey, file: data.keyFile, isTerminal }));
 
   await stopSignal();

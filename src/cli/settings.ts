@@ -67,6 +67,18 @@ export const SETTINGS = [
     description: "File with the private key of the certificate (PEM).",
   },
   {
+    key: "publicUrl",
+    variable: "SANDLOT_PUBLIC_URL",
+    default: "the address of each request",
+    description: "URL of the management API for clients, behind a proxy: links to uploads begin with it.",
+  },
+  {
+    key: "publicSandboxUrl",
+    variable: "SANDLOT_PUBLIC_SANDBOX_URL",
+    default: "SANDLOT_PUBLIC_URL",
+    description: "URL of sandboxes for clients, behind a proxy: PORT-ID. before its host name is a port of a sandbox.",
+  },
+  {
     key: "trustedProxies",
     variable: "SANDLOT_TRUSTED_PROXIES",
     default: "none",

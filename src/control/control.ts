@@ -81,6 +81,8 @@ interface ControlServices {
   requestRates?: RequestRates;
   /** Signs links of uploads. Without one, links end with this run of the server. */
   linkSecret?: Uint8Array;
+  /** Where clients reach this interface. Unless given, links begin with the address of the request. */
+  publicUrl?: string | undefined;
 }
 
 function withoutContent(): Promise<never> {
@@ -172,6 +174,7 @@ export function createControl(services: ControlServices): Control {
     ids,
     log,
     budgets: new RequestBudgets(clock, services.requestRates),
+    publicUrl: services.publicUrl,
     isReady,
     volumeOf: (token) => volumes.opened(token),
     // Whoever is told that something happened finds it among the events, also after a crash.

@@ -85,6 +85,14 @@ test("a trusted proxy's prefix and scheme are in the link, and nobody else's", a
   expect((await link(HASH, told)).url).toStartWith(`https://api.test/e2b${path}?`);
 });
 
+test("the public URL of the server is in the link, whatever the request and a proxy say", async () => {
+  f.publicUrl = "https://public.test/e2b";
+  await f.restart();
+  fromTrustedProxy = true;
+  const path = `/templates/${build.templateID}/files/${HASH}`;
+  expect((await link(HASH, { "X-Forwarded-Proto": "http" })).url).toStartWith(`https://public.test/e2b${path}?`);
+});
+
 describe("is refused, and nothing is kept:", () => {
   afterEach(async () => expect(await blobs()).toEqual([]));
 

@@ -78,6 +78,7 @@ interface DispatchOptions<S> {
   ids: Ids;
   log: Log;
   budgets: RequestBudgets;
+  publicUrl?: string | undefined;
   /** False: requests are answered 503. */
   isReady(): boolean;
   /** The volume that a token of one opens, or a Fault. */
@@ -214,7 +215,7 @@ async function serve<S>(
         json: route.body && (await readJson(request, bodyTerms(route.body, share, options.clock))),
         caller,
         upload: uploadOf(request),
-        base: baseOf(request, exchange.client),
+        base: options.publicUrl ?? baseOf(request, exchange.client),
       },
       options.services,
     );

@@ -79,6 +79,7 @@ export class ControlFixture implements AsyncDisposable {
   blobs!: Blobs;
   /** Those of the next start. */
   buildLimits: Partial<BuildLimits> = {};
+  publicUrl: string | undefined;
   /** Templates that come with the server, from the next start on. */
   definitions: readonly BuiltinDefinition[] = [];
   /** Templates that stand for images, by the images' names. */
@@ -144,6 +145,7 @@ export class ControlFixture implements AsyncDisposable {
       templateOf: (image: string) => this.templatesOf.get(image),
       linkSecret,
       volumeContent,
+      publicUrl: this.publicUrl,
     };
     this.control = createControl(services);
     this.routes = new FollowedRoutes(this.control.directory);
