@@ -7,7 +7,7 @@ const OOM_SCORE = 800;
 
 /** The environment that every kernel begins with. */
 export const KERNEL_VARIABLES = {
-  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  PATH: "/root/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   HOME: "/root",
   USER: "root",
   LOGNAME: "root",

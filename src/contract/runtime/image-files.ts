@@ -11,7 +11,7 @@ if [ "\${EUID:-$(id -u)}" -eq 0 ]; then
 else
   PATH="/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
 fi
-export PATH
+export PATH="$HOME/.local/bin:$PATH"
 export SHELL=${shell}
 
 if [ "\${PS1-}" ]; then

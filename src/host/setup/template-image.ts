@@ -38,7 +38,7 @@ const BUNDLE_MS = scaled(120_000);
 const NPM_MS = scaled(600_000);
 const HASH_LENGTH = 16;
 /** Bumped when what is below makes another root filesystem of the same packages, or of the same definition. */
-const PACKAGES_VERSION = 1;
+const PACKAGES_VERSION = 2;
 const VERSION = 3;
 const HOME = "home/user";
 const USER_ID = 1000;

@@ -42,6 +42,10 @@ const TOOLS = [
   "sudo",
   "git",
   "curl",
+  "wget",
+  "gcc",
+  "g++",
+  "make",
   "python",
   "python3",
   "pip",
@@ -57,7 +61,9 @@ const TOOLS = [
   "ping",
   "socat",
   "ssh",
+  "zip",
   "unzip",
+  "nano",
   "xz",
   "tar",
   "gzip",
@@ -87,6 +93,14 @@ test("node, python and git do real work", async () => {
       "git init -q repo && cd repo && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first && git log --format=%s",
     ),
   ).toBe("first");
+});
+
+test("C compiles, also as a module of Python", async () => {
+  const code =
+    '#include <Python.h>\nstatic struct PyModuleDef def = { PyModuleDef_HEAD_INIT, "built" };\nPyMODINIT_FUNC PyInit_built(void) { return PyModule_Create(&def); }\n';
+  await sandbox.files.write("built.c", code);
+  const compile = "gcc -shared -fPIC $(python3-config --includes) built.c -o built.so";
+  expect(await shell(`${compile} && python -c 'import built; print(built.__name__)'`)).toBe("built");
 });
 
 test("a virtual environment is made without the internet, and works", async () => {

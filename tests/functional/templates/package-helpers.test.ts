@@ -14,6 +14,14 @@ import { buildDockerfile } from "./built-dockerfile.ts";
 const BUILD_MS = 120_000;
 const PORT = 5080;
 const URL = `http://${OUTSIDE}:${PORT}`;
+const SOURCES = {
+  PIP_INDEX_URL: `${URL}/pip`,
+  PIP_TRUSTED_HOST: OUTSIDE,
+  npm_config_registry: `${URL}/npm/`,
+  npm_config_audit: "false",
+  npm_config_fund: "false",
+};
+const APT_SOURCE = `rm -rf /etc/apt/sources.list.d/*; echo 'deb [trusted=yes] ${URL}/apt ./' > /etc/apt/sources.list`;
 const server = sharedServer();
 const folder = mkdtempSync(join(tmpdir(), "sandlot-packages-"));
 let source: AsyncDisposable | undefined;
@@ -38,20 +46,43 @@ test(
     ];
     const template = Template()
       .fromTemplate("base")
-      .setEnvs({ PIP_INDEX_URL: `${URL}/pip`, PIP_TRUSTED_HOST: OUTSIDE, PIP_BREAK_SYSTEM_PACKAGES: "1" })
-      .setEnvs({ npm_config_registry: `${URL}/npm/`, npm_config_audit: "false", npm_config_fund: "false" })
-      .runCmd(`rm -rf /etc/apt/sources.list.d/*; echo 'deb [trusted=yes] ${URL}/apt ./' > /etc/apt/sources.list`, {
-        user: "root",
-      })
+      .setEnvs(SOURCES)
+      .runCmd(APT_SOURCE, { user: "root" })
       .aptInstall("hello-apt")
       .pipInstall("hello-pip")
       .npmInstall("hello-npm", { g: true })
       .setStartCmd("touch ~/up; exec python3 -m http.server 8000", ready.map((each) => each.getCmd()).join(" && "));
     await Template.build(template, "packages", server().options);
     const sandbox = await Sandbox.create("packages", server().options);
-    const { stdout } = await sandbox.commands.run("hello-apt; python3 -c 'import hello_pip'; hello-npm");
+    const { stdout } = await sandbox.commands.run("hello-apt; hello-pip; hello-npm");
     expect(stdout).toBe("hello of apt\nhello of pip\nhello of npm\n");
     expect((await sandbox.commands.run("curl -s -o /dev/null -w %{http_code} localhost:8000/")).stdout).toBe("200");
+  },
+  BUILD_MS,
+);
+
+// Seen to fail with Debian's marker that has pip refuse, and with a folder of npm that is root's alone.
+test(
+  "in a sandbox, pip, npm and apt install for the user and for root, and what they install is found",
+  async () => {
+    const sandbox = await Sandbox.create("base", Object.assign({ envs: SOURCES }, server().options));
+    const said = async (command: string, user = "user") =>
+      (await sandbox.commands.run(command, { user, timeoutMs: BUILD_MS })).stdout.trimEnd().split("\n").at(-1);
+    for (const as of [`sudo --preserve-env=${Object.keys(SOURCES).join()}`, ""]) {
+      expect(await said(`${as} npm install -g hello-npm >&2 && hello-npm`)).toBe("hello of npm");
+      await said(`${as} npm uninstall -g hello-npm`);
+      expect(await said(`${as} pip install hello-pip >&2 && hello-pip`)).toBe("hello of pip");
+      await said(`${as} pip uninstall --yes hello-pip`);
+    }
+    expect(await said("pip install --user hello-pip >&2 && hello-pip && command -v hello-pip")).toBe(
+      "/home/user/.local/bin/hello-pip",
+    );
+    await said(APT_SOURCE, "root");
+    expect(await said("sudo apt-get update >&2 && sudo apt-get install -y hello-apt >&2 && hello-apt")).toBe(
+      "hello of apt",
+    );
+    // Debian's own is below the new one, not removed.
+    expect(await said("pip install --upgrade pip")).toContain("Successfully installed pip-99.0");
   },
   BUILD_MS,
 );

@@ -1,4 +1,7 @@
-/** A source of packages on the internet of the tests: one package each for apt, pip and npm, all of which say hello. */
+/**
+ * A source of packages on the internet of the tests: one package each for apt, pip and npm, all of which say hello, and
+ * newer versions of two that Debian has: pip, which many renew first, and xlrd.
+ */
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,9 +9,11 @@ import { run } from "../../../src/host/system/command.ts";
 
 /** Fills a folder that is served at `url`. */
 export async function writePackages(folder: string, url: string): Promise<void> {
-  for (const name of ["apt", "pip/hello-pip", "npm"]) mkdirSync(join(folder, name), { recursive: true });
+  for (const name of ["apt", "npm"]) mkdirSync(join(folder, name), { recursive: true });
   await writeDebian(folder);
-  await writeWheel(join(folder, "pip/hello-pip"));
+  await writeWheel(join(folder, "pip/hello-pip"), "hello-pip", "1.0");
+  await writeWheel(join(folder, "pip/pip"), "pip", "99.0");
+  await writeWheel(join(folder, "pip/xlrd"), "xlrd", "99.0");
   await writeNpm(join(folder, "npm"), url);
 }
 
@@ -26,18 +31,25 @@ async function writeDebian(folder: string): Promise<void> {
   writeFileSync(join(folder, "apt/Packages"), control + listed);
 }
 
-async function writeWheel(folder: string): Promise<void> {
-  const name = "hello_pip-1.0-py3-none-any.whl";
+async function writeWheel(folder: string, name: string, version: string): Promise<void> {
+  mkdirSync(folder, { recursive: true });
+  const stem = `${name.replace("-", "_")}-${version}`;
   const code = `
 import sys, zipfile
+stem, name, version = sys.argv[2:]
+files = {
+    "hello_pip.py": "def main(): print('hello of pip')\\n",
+    f"{stem}.dist-info/METADATA": f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n",
+    f"{stem}.dist-info/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+    f"{stem}.dist-info/entry_points.txt": "[console_scripts]\\nhello-pip = hello_pip:main\\n",
+}
+files[f"{stem}.dist-info/RECORD"] = "".join(f"{file},,\\n" for file in [*files, f"{stem}.dist-info/RECORD"])
 with zipfile.ZipFile(sys.argv[1], "w") as wheel:
-    wheel.writestr("hello_pip.py", "print('hello of pip')\\n")
-    wheel.writestr("hello_pip-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: hello-pip\\nVersion: 1.0\\n")
-    wheel.writestr("hello_pip-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-    wheel.writestr("hello_pip-1.0.dist-info/RECORD", "")
+    for file, text in files.items(): wheel.writestr(file, text)
 `;
-  await run(["python3", "-c", code, join(folder, name)]);
-  writeFileSync(join(folder, "index.html"), `<a href="${name}">${name}</a>\n`);
+  const file = `${stem}-py3-none-any.whl`;
+  await run(["python3", "-c", code, join(folder, file), stem, name, version]);
+  writeFileSync(join(folder, "index.html"), `<a href="${file}">${file}</a>\n`);
 }
 
 async function writeNpm(folder: string, url: string): Promise<void> {
