@@ -38,8 +38,14 @@ const PYTHON = [
 export const codeInterpreter: TemplateDefinition = {
   name: "code-interpreter-v1",
   id: "sandlotinterpreter00",
-  description: "Python, JavaScript, TypeScript and bash, cell by cell",
-  packages: [...PYTHON.map((name) => `python3-${name}`), "fonts-noto-cjk"],
+  description: "Python, JavaScript, TypeScript, bash, R and Java, cell by cell",
+  packages: [
+    ...PYTHON.map((name) => `python3-${name}`),
+    "r-base-core",
+    "r-cran-irkernel",
+    "openjdk-21-jdk-headless",
+    "fonts-noto-cjk",
+  ],
   finish: [],
   npm: { folder: "npm", target: "/opt/sandlot/javascript" },
   programs: {

@@ -5,7 +5,7 @@ import { type Kernel, KernelEnded } from "../../kernel.ts";
 import { run, runInterrupted } from "../testing/cells.ts";
 import { java } from "./language.ts";
 
-const SOURCE = join(import.meta.dir, "../../../../templates/code-interpreter-full/files/opt/sandlot/java/Runner.java");
+const SOURCE = join(import.meta.dir, "../../../../templates/code-interpreter-v1/files/opt/sandlot/java/Runner.java");
 
 test("without its runner there is none", () => {
   expect(java("/no/such/Runner.java")).toBeUndefined();
