@@ -14,6 +14,8 @@ export class Kernels {
   readonly facts: SandboxFacts;
   readonly #counts: ReadonlyMap<Language, number>;
   readonly #spares = new Map<Language, Kernel[]>();
+  /** The spare that is being started, until it is kept or taken. */
+  readonly #coming = new Map<Language, Promise<Kernel>>();
   /** As which sandbox a kernel has drawn its random numbers last. */
   readonly #seededAs = new WeakMap<Kernel, string>();
   #running = 0;
@@ -27,11 +29,19 @@ export class Kernels {
   }
 
   async take(language: Language): Promise<Kernel> {
-    const spare = this.#spares.get(language)?.shift();
-    if (spare === undefined) return await this.#start(language);
+    const spare = this.#spares.get(language)?.shift() ?? (await this.#takeComing(language));
+    // Spares wait for it: they would take the processor from it.
+    if (spare === undefined) return await this.whileRunning(() => this.#start(language));
     this.#lastRun = performance.now();
     void this.refill(SPARE_REFILL_IDLE_MS);
     return spare;
+  }
+
+  /** It is there sooner than one that is started now, and does not share the processor with that. */
+  async #takeComing(language: Language): Promise<Kernel | undefined> {
+    const coming = this.#coming.get(language);
+    this.#coming.delete(language);
+    return await coming?.catch(() => undefined);
   }
 
   /** Before code runs in it: true when it is a copy of one in another sandbox, and has new seeds from now on. */
@@ -67,7 +77,14 @@ export class Kernels {
   async #refill(idleMs: number): Promise<void> {
     for (let language = this.#lacking(); language !== undefined; language = this.#lacking()) {
       await this.#untilIdle(idleMs);
-      this.#keep(language, await this.#start(language));
+      const coming = this.#start(language);
+      this.#coming.set(language, coming);
+      try {
+        const spare = await coming;
+        if (this.#coming.get(language) === coming) this.#keep(language, spare);
+      } finally {
+        if (this.#coming.get(language) === coming) this.#coming.delete(language);
+      }
     }
   }
 
