@@ -216,7 +216,7 @@ class Carriage implements SandboxSocketListener, BodySink {
       const framing = framingOf(headers);
       if (this.#asked.isGuest && framing.endsWithConnection) throw new Error("the runtime's answer has no length");
       this.#framing = framing;
-      const first = framing.take(rest);
+      const first = this.#contentOf(framing, rest);
       this.#outcome.answered?.();
       if (!framing.ended) this.#socket.keepAlive();
       this.#client.onDrained = () => this.#socket.resume();
@@ -233,10 +233,20 @@ class Carriage implements SandboxSocketListener, BodySink {
 
   #takeBody(framing: Framing, bytes: Bytes): void {
     this.#carriedBytes += bytes.length;
-    this.#pass(this.#client.write(framing.take(bytes)));
+    this.#pass(this.#client.write(this.#contentOf(framing, bytes)));
     if (framing.ended) this.#finish();
+    else if ((framing.untaken ?? 0) > 0) return;
     else if (framing.chunkLeft === undefined) this.#spliceAnswer(framing);
     else if (framing.chunkLeft > 0) this.#spliceChunks(framing, framing.chunkLeft);
+  }
+
+  /** A part, if the whole would be too much for one turn: copied then, since the rest of its buffer is still needed. */
+  #contentOf(framing: Framing, bytes: Bytes): Bytes {
+    const content = framing.take(bytes);
+    const { untaken = 0 } = framing;
+    if (untaken === 0) return content;
+    this.#socket.later(bytes.subarray(bytes.length - untaken));
+    return Buffer.from(content);
   }
 
   /** An answer that has been long so far goes on past this for as long as it comes in long chunks. */

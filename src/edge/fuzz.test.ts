@@ -149,7 +149,10 @@ function contentOf(pieces: readonly Buffer[]): { content: string; ended: boolean
   let content = "";
   try {
     for (const piece of pieces) {
-      if (!framing.ended) content += framing.take(piece as Buffer<ArrayBuffer>).toString("latin1");
+      for (let rest = piece as Buffer<ArrayBuffer>; rest.length > 0 && !framing.ended; ) {
+        content += framing.take(rest).toString("latin1");
+        rest = rest.subarray(rest.length - framing.untaken);
+      }
     }
   } catch {
     return undefined;

@@ -24,6 +24,12 @@ export const EDGE_IN_A_ROW_MIN = 4;
 /** A smaller piece is not worth the work of freeing it by hand. */
 export const EDGE_RELEASED_PIECE_MIN_BYTES = 16 * 1024;
 export const EDGE_CHUNK_LINE_MAX_BYTES = 1024;
+/** Of one connection, in one turn of the event loop; what is behind them waits for another turn. */
+export const EDGE_CHUNKS_AT_ONCE_MAX = 2048;
+/** So long all long pieces together may hold up a turn of the event loop; the others wait for the next one. */
+export const EDGE_TURN_MS = 0.5;
+/** A request, and an answer, waits for no turn until so much of it has come. */
+export const EDGE_SHORT_BODY_MAX_BYTES = 64 * 1024;
 export const EDGE_CHUNK_TRAILER_MAX_LINES = 64;
 /** How long a refused connection to a sandbox's port is tried again before the port counts as closed. */
 export const EDGE_CONNECT_BUDGET_MS = 1000;
@@ -64,6 +70,8 @@ export const EDGE_IDLE_LOOK_EVERY_MS = 2_000;
 export const EDGE_EARLY_MAX_BYTES = 64 * 1024;
 /** Of a body that nobody wants, read on so that its client sees the answer; one that is longer ends its connection. */
 export const EDGE_UNWANTED_BODY_MAX_BYTES = 1024 * 1024;
+/** The same of a connection that ends: bytes are dropped unread, then left with the kernel until the client leaves. */
+export const EDGE_UNWANTED_BYTES_MAX = 16 * 1024 * 1024;
 /** Requests at once on one connection of HTTP/2; and what each may send before it is asked for more. */
 export const EDGE_HTTP2_STREAMS_MAX = 256;
 export const EDGE_HTTP2_WINDOW_BYTES = 256 * 1024;

@@ -5,6 +5,7 @@
 import type { Socket, SocketHandler } from "bun";
 import type { Splice, Spliced, Splicing, Way } from "../work/splicing.ts";
 import { inARow } from "./front/in-a-row.ts";
+import { Reading } from "./front/reading.ts";
 import { releaseBufferOf } from "./front/release-piece.ts";
 import { descriptorOf } from "./front/socket-descriptor.ts";
 import { EDGE_CLOSE_MS, EDGE_ENDINGS_LOOK_EVERY_MS, EDGE_KEEPALIVE_MS, EDGE_SPLICED_AT_ONCE_MAX } from "./limits.ts";
@@ -65,7 +66,7 @@ export class SandboxSocket {
   #farEnded = false;
   #closed = false;
   #until: readonly AbortSignal[] = [];
-  #paused = false;
+  readonly #reading = new Reading(this);
   #isUnwanted = false;
   #splice: Splice | undefined;
   /** At most one for each direction. */
@@ -79,7 +80,7 @@ export class SandboxSocket {
   static readonly #HANDLER: SocketHandler<SandboxSocket> = {
     open: (socket) => socket.data.#opened(socket),
     // Its own copy: what a socket hands out is never shared memory, though its type leaves that open.
-    data: (socket, bytes) => socket.data.#received(bytes as Buffer<ArrayBuffer>),
+    data: (socket, bytes) => socket.data.#reading.data(bytes as Buffer<ArrayBuffer>),
     drain: (socket) => socket.data.#flush(),
     end: (socket) => {
       socket.data.#farEnded = true;
@@ -87,7 +88,7 @@ export class SandboxSocket {
     close: (socket) => socket.data.#ended(),
     connectError: (socket, failure) => socket.data.#notOpened(failure),
     // Bun reports a failed connection here and then closes it; the close is what counts.
-    error: (socket) => socket.data.terminate(),
+    error: (socket) => socket.data.#break(),
   };
 
   static begin({ to, tlsName, until, splice }: Dialled, awaiting: Awaiting): SandboxSocket {
@@ -147,7 +148,7 @@ export class SandboxSocket {
     this.#listener = listener;
     const early = this.#early;
     this.#early = undefined;
-    if (early !== undefined) for (const bytes of early) this.#received(bytes);
+    if (early !== undefined) for (const bytes of early) this.take(bytes);
     if (this.#closed) listener.closed();
     else this.resume();
   }
@@ -196,15 +197,24 @@ export class SandboxSocket {
 
   /** Stops reading, so that the sandbox is held back. */
   pause(): void {
-    if (this.#closed || this.#paused) return;
-    this.#paused = true;
-    this.#socket?.pause();
+    this.#reading.hold();
   }
 
   resume(): void {
-    if (this.#closed || !this.#paused) return;
-    this.#paused = false;
-    this.#socket?.resume();
+    this.#reading.release();
+  }
+
+  /** The listener got these, and has done enough for one turn: it gets them again in another. */
+  later(bytes: Buffer<ArrayBuffer>): void {
+    this.#reading.later(bytes);
+  }
+
+  stopReading(): void {
+    if (!this.#closed) this.#socket?.pause();
+  }
+
+  goOnReading(): void {
+    if (!this.#closed) this.#socket?.resume();
   }
 
   /** Sends what waits, then closes. A sandbox that does not take it in time is cut off. */
@@ -226,6 +236,11 @@ export class SandboxSocket {
   }
 
   terminate(): void {
+    this.#reading.drop();
+    this.#break();
+  }
+
+  #break(): void {
     for (const splicing of this.#splicings) splicing.cut();
     if (!this.#closed) this.#socket?.terminate();
   }
@@ -276,7 +291,7 @@ export class SandboxSocket {
     this.#ended();
   }
 
-  #received(bytes: Buffer<ArrayBuffer>): void {
+  take(bytes: Buffer<ArrayBuffer>): void {
     if (this.#listener === undefined) this.#early = [...(this.#early ?? []), bytes];
     else this.#listener.data(bytes);
   }
@@ -328,7 +343,7 @@ export class SandboxSocket {
     this.#release();
     this.#waiting = undefined;
     this.#waitingBytes = 0;
-    this.#listener?.closed();
+    this.#reading.end(() => this.#listener?.closed());
   }
 }
 

@@ -18,11 +18,11 @@ export async function startListening(sandbox: Sandbox, command: string): Promise
   return handle;
 }
 
-type Program = "web-service" | "websocket-echo";
+type Program = "web-service" | "websocket-echo" | "flood-service";
 
 /** One of the programs in `services/`, on `port` of `host`. */
-export async function startService(sandbox: Sandbox, program: Program, port: number, host = "0.0.0.0") {
+export async function startService(sandbox: Sandbox, program: Program, port: number, host = "0.0.0.0", niceness = 0) {
   const file = `/tmp/${program}.cjs`;
   await sandbox.files.write(file, await Bun.file(join(import.meta.dir, `services/${program}.cjs`)).text());
-  return await startListening(sandbox, `exec node ${file} ${port} ${host}`);
+  return await startListening(sandbox, `exec nice -n ${niceness} node ${file} ${port} ${host}`);
 }

@@ -4,11 +4,18 @@
  * closed.
  */
 import type { Socket } from "bun";
-import { EDGE_CLOSE_MS, EDGE_EARLY_MAX_BYTES, EDGE_KEEPALIVE_MS, EDGE_REQUEST_HEAD_MS } from "../limits.ts";
+import {
+  EDGE_CLOSE_MS,
+  EDGE_EARLY_MAX_BYTES,
+  EDGE_KEEPALIVE_MS,
+  EDGE_REQUEST_HEAD_MS,
+  EDGE_UNWANTED_BYTES_MAX,
+} from "../limits.ts";
 import type { AnswerLines, ClientRequest, ClientTunnel } from "./client-request.ts";
 import { headText } from "./head-text.ts";
 import { Http1Request, type RequestConnection } from "./http1-request.ts";
 import { inARow } from "./in-a-row.ts";
+import { Reading } from "./reading.ts";
 import { BadHead, readRequestHead } from "./request-head.ts";
 import { descriptorOf } from "./socket-descriptor.ts";
 import { UnsentBytes } from "./unsent-bytes.ts";
@@ -30,12 +37,14 @@ export class Http1Connection implements RequestConnection {
   readonly #socket: Socket<unknown>;
   readonly #owner: Http1Owner;
   readonly #unsent = new UnsentBytes();
+  readonly #reading = new Reading(this);
   /** What came behind the request that is being answered, or of a head that is not whole. */
   #early: Bytes | undefined;
   #request: Http1Request | undefined;
   #tunnel: Tunnel | undefined;
   #deadlineMs: number;
-  #isPaused = false;
+  /** Of what comes while it ends. */
+  #unwantedBytes = 0;
   /** Nothing more is sent: it closes when the client has what waits, or takes too long for that. */
   #ending: "end" | "linger" | undefined;
   #closed = false;
@@ -89,11 +98,24 @@ export class Http1Connection implements RequestConnection {
   }
 
   data(bytes: Bytes): void {
+    this.#reading.data(bytes);
+  }
+
+  later(bytes: Bytes): void {
+    this.#reading.later(bytes);
+  }
+
+  take(bytes: Bytes): void {
     if (this.#tunnel !== undefined) this.#tunnel.onData(bytes);
-    else if (this.#ending !== undefined) return;
+    else if (this.#ending !== undefined) this.#discard(bytes.length);
     else if (this.#request?.takesBody === true) this.#request.received(bytes);
     else if (this.#request === undefined && !this.#unsent.isFull) this.#readHead(this.#withEarly(bytes));
     else this.#keepEarly(this.#withEarly(bytes));
+  }
+
+  #discard(bytes: number): void {
+    this.#unwantedBytes += bytes;
+    if (this.#unwantedBytes > EDGE_UNWANTED_BYTES_MAX) this.pause();
   }
 
   drained(): void {
@@ -108,6 +130,7 @@ export class Http1Connection implements RequestConnection {
     if (this.#closed) return;
     this.#closed = true;
     this.#deadlineMs = NEVER;
+    this.#reading.drop();
     this.#tunnel?.onClosed();
     this.#tunnel?.over();
     const request = this.#request;
@@ -129,15 +152,19 @@ export class Http1Connection implements RequestConnection {
   }
 
   pause(): void {
-    if (this.#closed || this.#isPaused) return;
-    this.#isPaused = true;
-    this.#socket.pause();
+    this.#reading.hold();
   }
 
   resume(): void {
-    if (this.#closed || !this.#isPaused) return;
-    this.#isPaused = false;
-    this.#socket.resume();
+    this.#reading.release();
+  }
+
+  stopReading(): void {
+    if (!this.#closed) this.#socket.pause();
+  }
+
+  goOnReading(): void {
+    if (!this.#closed) this.#socket.resume();
   }
 
   takeEarly(): Bytes | undefined {
@@ -166,6 +193,7 @@ export class Http1Connection implements RequestConnection {
 
   #awaitRequest(): void {
     this.#deadlineMs = performance.now() + this.#owner.idleMs;
+    this.#reading.beginAnew();
     // Who takes no answers is asked for no more requests.
     if (this.#unsent.isFull) {
       this.pause();
@@ -174,7 +202,7 @@ export class Http1Connection implements RequestConnection {
     this.resume();
     const early = this.takeEarly();
     // Not at once: of many small requests in a row, each would stand on the last.
-    if (early !== undefined) queueMicrotask(() => this.data(early));
+    if (early !== undefined) queueMicrotask(() => this.take(early));
   }
 
   tunnel(head: AnswerLines, closed: () => void): ClientTunnel {

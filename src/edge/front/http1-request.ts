@@ -25,6 +25,8 @@ export interface RequestConnection {
   pause(): void;
   resume(): void;
   cut(): void;
+  /** What was received and is too much for one turn: it is received again in another. */
+  later(bytes: Bytes): void;
   /** What has come of the body already. */
   takeEarly(): Bytes | undefined;
   /** What came behind the body. */
@@ -56,6 +58,8 @@ export class Http1Request implements ClientRequest {
   /** The end of the connection is the end of the answer. */
   #untilClose = false;
   #isDiverted = false;
+  /** Of the body, since the answer is over. */
+  #unwantedBytes = 0;
   #abort: AbortController | undefined;
   onGone: (() => void) | undefined;
   onDrained: (() => void) | undefined;
@@ -167,8 +171,21 @@ export class Http1Request implements ClientRequest {
       this.#connection.cut();
       return;
     }
-    if (framing.surplus > 0) this.#connection.keepBehind(bytes.subarray(bytes.length - framing.surplus));
+    const { surplus, untaken = 0 } = framing;
+    if (surplus > 0) this.#connection.keepBehind(bytes.subarray(bytes.length - surplus));
     if (framing.ended) this.#framing = undefined;
+    if (this.#state === "over" && !framing.ended) {
+      this.#unwantedBytes += bytes.length - untaken;
+      if (this.#unwantedBytes > EDGE_UNWANTED_BODY_MAX_BYTES) {
+        this.#connection.requestOver(false, false);
+        return;
+      }
+    }
+    if (untaken > 0) {
+      // A copy, since the sink frees what it gets, and the rest is in the same buffer.
+      content = Buffer.from(content);
+      this.#connection.later(bytes.subarray(bytes.length - untaken));
+    }
     const sink = this.#sink;
     if (content.length > 0) sink?.piece(content);
     if (framing.ended) sink?.ended();
@@ -258,7 +275,7 @@ export class Http1Request implements ClientRequest {
     return this.#head.isKept && !this.#untilClose && !isUnasked;
   }
 
-  /** The rest of a body that nobody wants is read if it is short. One in chunks is bounded by the time it may take. */
+  /** The rest of a body that nobody wants is read if it is short; one in chunks until it turns out not to be. */
   #mayDiscard(): boolean {
     return this.#mayKeep() && (this.bodyBytes ?? 0) <= EDGE_UNWANTED_BODY_MAX_BYTES;
   }

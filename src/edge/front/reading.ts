@@ -1,0 +1,136 @@
+/**
+ * Reads a connection. Its owner may hold it back. Long bodies of all connections share each turn of the event loop:
+ * when they have had their time, what else has come waits for the next turn, first come, first served, and those
+ * connections are not read meanwhile. So a flood of bytes slows itself down, and holds up short requests no longer.
+ */
+import { EDGE_SHORT_BODY_MAX_BYTES, EDGE_TURN_MS } from "../limits.ts";
+
+type Bytes = Buffer<ArrayBuffer>;
+
+interface ReadConnection {
+  /** The bytes are for who reads; they may be given back with `later`. */
+  take(bytes: Bytes): void;
+  /** Of the socket itself. */
+  stopReading(): void;
+  goOnReading(): void;
+}
+
+let spentMs = 0;
+let isTurnAwaited = false;
+let waiting: Reading[] = [];
+
+export class Reading {
+  readonly #connection: ReadConnection;
+  #late: Bytes | undefined;
+  #over: (() => void) | undefined;
+  #isHeld = false;
+  #isStopped = false;
+  #isWaiting = false;
+  #bytes = 0;
+
+  constructor(connection: ReadConnection) {
+    this.#connection = connection;
+  }
+
+  /** The owner wants nothing more for now. */
+  hold(): void {
+    this.#isHeld = true;
+    this.#stop();
+  }
+
+  release(): void {
+    this.#isHeld = false;
+    if (this.#late !== undefined) this.#wait();
+    else this.#goOn();
+  }
+
+  /** Something arrived. */
+  data(bytes: Bytes): void {
+    if (this.#late !== undefined) this.#late = Buffer.concat([this.#late, bytes]);
+    else if (this.#bytes >= EDGE_SHORT_BODY_MAX_BYTES && spentMs >= EDGE_TURN_MS) this.later(bytes);
+    else this.#take(bytes);
+  }
+
+  /** Another request begins: it is short until it turns out to be long. */
+  beginAnew(): void {
+    this.#bytes = 0;
+  }
+
+  /** What was taken and is too much for one turn comes again in another. */
+  later(bytes: Bytes): void {
+    this.#late = this.#late === undefined ? bytes : Buffer.concat([bytes, this.#late]);
+    this.#stop();
+    if (!this.#isHeld) this.#wait();
+  }
+
+  /** The connection is closed: `over` is called behind what it has sent. */
+  end(over: () => void): void {
+    this.#isStopped = false;
+    if (this.#late === undefined) over();
+    else this.#over = over;
+  }
+
+  /** Nobody wants what waits. */
+  drop(): void {
+    this.#late = undefined;
+    this.#over = undefined;
+  }
+
+  /** Its turn has come. */
+  turn(): void {
+    this.#isWaiting = false;
+    const late = this.#late;
+    if (late === undefined || this.#isHeld) return;
+    this.#late = undefined;
+    this.#take(late);
+    if (this.#late !== undefined) return;
+    const over = this.#over;
+    this.#over = undefined;
+    if (over !== undefined) over();
+    else if (!this.#isHeld) this.#goOn();
+  }
+
+  #take(bytes: Bytes): void {
+    const begunMs = performance.now();
+    awaitTurn();
+    this.#bytes += bytes.length;
+    this.#connection.take(bytes);
+    spentMs += performance.now() - begunMs;
+  }
+
+  #wait(): void {
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    waiting.push(this);
+    awaitTurn();
+  }
+
+  #stop(): void {
+    if (this.#isStopped || this.#over !== undefined) return;
+    this.#isStopped = true;
+    this.#connection.stopReading();
+  }
+
+  #goOn(): void {
+    if (!this.#isStopped) return;
+    this.#isStopped = false;
+    this.#connection.goOnReading();
+  }
+}
+
+function awaitTurn(): void {
+  if (isTurnAwaited) return;
+  isTurnAwaited = true;
+  setImmediate(nextTurn);
+}
+
+function nextTurn(): void {
+  isTurnAwaited = false;
+  spentMs = 0;
+  const all = waiting;
+  waiting = [];
+  let done = 0;
+  while (done < all.length && spentMs < EDGE_TURN_MS) all[done++]?.turn();
+  if (done < all.length) waiting = [...all.slice(done), ...waiting];
+  if (waiting.length > 0) awaitTurn();
+}

@@ -1,0 +1,121 @@
+/**
+ * Clients and services that flood the edge, which serves all teams: another team's requests stay quick, and the memory
+ * of the edge and of the server stays bounded. The flood is stopped and continued in turns, so that quiet and flooded
+ * requests are measured under the same conditions. It runs with the lowest priority: attackers have other processors.
+ */
+import { beforeAll, expect } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Sandbox } from "e2b";
+import { timed } from "../../../src/work/testing/timed.ts";
+import { startService } from "../../support/listening.ts";
+import type { FLOODS } from "../../support/programs/flood.ts";
+import { serverOfFile } from "../../support/server-of-file.ts";
+
+const PROGRAM = join(import.meta.dir, "../../support/programs/flood.ts");
+const ROUNDS = 4;
+const REQUESTS = 40;
+const SLOWER_MAX = 3;
+const P95_MAX_MS = 50;
+const GROWTH_MAX_BYTES = 256 * 1024 * 1024;
+const PORT = 8000;
+const TEST_MS = 120_000;
+
+const server = serverOfFile("edge-floods");
+let host: string;
+beforeAll(async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  await startService(sandbox, "flood-service", PORT, "0.0.0.0", 19);
+  host = `${PORT}-${sandbox.sandboxId}.example.com`;
+}, TEST_MS);
+
+/** A request of somebody else, over a connection of its own: how long it took. */
+async function ask(): Promise<number> {
+  const beganMs = performance.now();
+  const headers = { "X-API-Key": server().apiKey, connection: "close" };
+  const answer = await fetch(`${server().url}/sandboxes`, { headers });
+  expect(answer.status).toBe(200);
+  await answer.text();
+  return performance.now() - beganMs;
+}
+
+async function askOften(): Promise<number[]> {
+  const tookMs: number[] = [];
+  for (let at = 0; at < REQUESTS; at++) tookMs.push(await ask());
+  return tookMs;
+}
+
+function p95(tookMs: number[]): number {
+  return tookMs.toSorted((a, b) => a - b)[Math.floor(tookMs.length * 0.95)] ?? 0;
+}
+
+/** The server, and its processes of the edge. */
+function memory(): Map<number, number> {
+  const { pid } = server();
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
+  const isEdge = (child: number) => readFileSync(`/proc/${child}/cmdline`, "utf8").includes("/edge/");
+  const rss = (one: number) =>
+    Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${one}/status`, "utf8"))?.[1]) * 1024;
+  return new Map([pid, ...children.filter(isEdge)].map((one) => [one, rss(one)]));
+}
+
+/** A flood that can be stopped and continued. */
+class Flood implements AsyncDisposable {
+  readonly #child: Bun.Subprocess<"ignore", "pipe", "inherit">;
+
+  constructor(kind: keyof typeof FLOODS, to: string, connections: number) {
+    const { port } = new URL(server().url);
+    const command = ["nice", "-n", "19", process.execPath, PROGRAM, port, to, kind, String(connections)];
+    this.#child = Bun.spawn(command, { stdin: "ignore", stdout: "pipe", stderr: "inherit" });
+  }
+
+  async begun(): Promise<void> {
+    for await (const _ of this.#child.stdout) return;
+    throw new Error("the flood did not begin");
+  }
+
+  signal(signal: "SIGSTOP" | "SIGCONT"): void {
+    this.#child.kill(signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#child.exited;
+  }
+}
+
+const FLOODED: [keyof typeof FLOODS, "the management API" | "a sandbox", number][] = [
+  ["tiny chunks", "the management API", 4],
+  ["long chunks", "the management API", 12],
+  ["tiny chunks", "a sandbox", 4],
+  ["tiny chunks of a service", "a sandbox", 4],
+  ["tiny frames", "a sandbox", 4],
+];
+
+for (const [kind, to, connections] of FLOODED) {
+  timed(
+    `${connections} connections with ${kind} to ${to} hold up nobody else, and fill no memory`,
+    async () => {
+      await askOften();
+      const before = memory();
+      const [quiet, flooded]: [number[], number[]] = [[], []];
+      await using flood = new Flood(kind, to === "a sandbox" ? host : "127.0.0.1", connections);
+      await flood.begun();
+      const growth: number[] = [];
+      for (let round = 0; round < ROUNDS; round++) {
+        await Bun.sleep(250);
+        flooded.push(...(await askOften()));
+        for (const [pid, bytes] of memory()) growth.push(bytes - (before.get(pid) ?? 0));
+        flood.signal("SIGSTOP");
+        await Bun.sleep(250);
+        quiet.push(...(await askOften()));
+        flood.signal("SIGCONT");
+      }
+      const seen = { quietMs: p95(quiet), floodedMs: p95(flooded), growthMiB: Math.max(...growth) / 2 ** 20 };
+      if (process.env.SANDLOT_TEST_LONG !== undefined) console.log(kind, to, JSON.stringify(seen));
+      expect(Math.max(...growth)).toBeLessThan(GROWTH_MAX_BYTES);
+      expect(seen.floodedMs).toBeLessThan(Math.min(P95_MAX_MS, SLOWER_MAX * seen.quietMs));
+    },
+    TEST_MS,
+  );
+}
