@@ -209,14 +209,15 @@ test("a certificate that is renewed is served without a restart, and what is ope
   await events?.cancel();
 });
 
-test("HTTP/2 carries many requests on one connection, long ones beside short ones, and ends those that are given up", async () => {
+test("HTTP/2 carries many requests on one connection, long ones beside short ones, ends those that are given up, and resets those that break off", async () => {
   const seen = await runWithSdk(
     async ({ Sandbox, word, until }) => {
-      const { connect } = await import("node:http2");
+      const { connect, constants } = await import("node:http2");
       const sandbox = await Sandbox.connect(word);
       const session = connect(`https://${sandbox.getHost(8000)}`);
-      const ask = (path: string, body?: Buffer, method = body === undefined ? "GET" : "POST") => {
-        const stream = session.request({ ":path": path, ":method": method }, { endStream: body === undefined });
+      const ask = (path: string, body?: Buffer, method = body === undefined ? "GET" : "POST", more = {}) => {
+        const headers = { ":path": path, ":method": method, ...more };
+        const stream = session.request(headers, { endStream: body === undefined });
         const answer = { status: 0, text: "", isOver: false };
         stream.setEncoding("utf8");
         stream.on("response", ({ ":status": status }) => Object.assign(answer, { status }));
@@ -242,7 +243,21 @@ test("HTTP/2 carries many requests on one connection, long ones beside short one
       // The service has lost its listener, and the connection goes on.
       const after = ask("/status/418");
       await until(() => after.answer.isOver);
+      // A command, and the answer of a service, that break off with the sandbox.
+      const started = Buffer.from(
+        JSON.stringify({ process: { cmd: "/bin/sh", args: ["-c", "echo begin; sleep 99"] } }),
+      );
+      const envelope = Buffer.concat([Buffer.from([0, 0, 0, 0, started.length]), started]);
+      const command = ask("/process.Process/Start", envelope, "POST", {
+        ":authority": sandbox.getHost(49983),
+        "content-type": "application/connect+json",
+        "x-access-token": (sandbox as unknown as { envdAccessToken: string }).envdAccessToken,
+        authorization: `Basic ${btoa("user:")}`,
+      });
+      const followed = ask("/events");
+      await until(() => command.answer.text.includes(btoa("begin\n")) && followed.answer.text.includes("begin"));
       await sandbox.kill();
+      await until(() => command.answer.isOver && followed.answer.isOver);
       const gone = ask("/echo");
       await until(() => gone.answer.isOver);
       session.close();
@@ -250,10 +265,11 @@ test("HTTP/2 carries many requests on one connection, long ones beside short one
         protocol: session.alpnProtocol,
         wrong: wrong.length,
         after: [after.answer.status, after.answer.text],
+        reset: [command, followed].map(({ stream }) => stream.rstCode === constants.NGHTTP2_INTERNAL_ERROR),
         gone: gone.answer.status,
       };
     },
     { env: exported(), word: serving.sandboxId },
   );
-  expect(seen).toEqual({ protocol: "h2", wrong: 0, after: [418, "own words"], gone: 502 });
+  expect(seen).toEqual({ protocol: "h2", wrong: 0, after: [418, "own words"], reset: [true, true], gone: 502 });
 });
