@@ -72,9 +72,20 @@ export const EDGE_EARLY_MAX_BYTES = 64 * 1024;
 export const EDGE_UNWANTED_BODY_MAX_BYTES = 1024 * 1024;
 /** The same of a connection that ends: bytes are dropped unread, then left with the kernel until the client leaves. */
 export const EDGE_UNWANTED_BYTES_MAX = 16 * 1024 * 1024;
-/** Requests at once on one connection of HTTP/2; and what each may send before it is asked for more. */
+/** Requests at once on one connection of HTTP/2. */
 export const EDGE_HTTP2_STREAMS_MAX = 256;
-export const EDGE_HTTP2_WINDOW_BYTES = 256 * 1024;
+/**
+ * What a client may send before it is asked for more, of one request and of all on its connection. Equal, because Bun
+ * opens the window of a stream anew only after half of the connection's.
+ */
+export const EDGE_HTTP2_WINDOW_BYTES = 2 * 1024 * 1024;
+/**
+ * Of the bodies on one connection that services have not taken: above this the connection is not read. Bun opens the
+ * connection's window whether anybody takes the bytes or not.
+ */
+export const EDGE_HTTP2_UNTAKEN_MAX_BYTES = 16 * 1024 * 1024;
+/** When nothing of them is taken for so long, the largest are reset: what services wait for may be behind them. */
+export const EDGE_HTTP2_UNTAKEN_MS = 30_000;
 
 /** Processes that carry, of which there are as many as processors. */
 export const EDGE_PROCESSES_MAX = 8;
@@ -118,6 +129,12 @@ export const EDGE_LIMITS: readonly Limit[] = [
     scope: "connection",
     value: inBytes(EDGE_ANSWER_WAITING_MAX_BYTES),
     error: "the service in the sandbox waits; nothing is lost",
+  },
+  {
+    name: "bodies on one HTTP/2 connection that services have not taken",
+    scope: "connection",
+    value: inBytes(EDGE_HTTP2_UNTAKEN_MAX_BYTES),
+    error: `the client waits; if nothing is taken for ${EDGE_HTTP2_UNTAKEN_MS / 1000} s, the largest are reset`,
   },
   {
     name: "head of a service's answer",

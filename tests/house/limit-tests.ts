@@ -308,6 +308,10 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "src/edge/http-volume.test.ts",
     "a client that takes nothing holds the service back",
   ],
+  "bodies on one HTTP/2 connection that services have not taken": [
+    "src/edge/http2-uploads.test.ts",
+    "many bodies on one connection that nobody takes are not read",
+  ],
   "head of a service's answer": ["src/edge/carriage.test.ts", "an endless head"],
   "head of a request, its URL included": [
     "src/cli/slow-clients.test.ts",

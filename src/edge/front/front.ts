@@ -159,6 +159,7 @@ class Connection {
     else if (this.http2 === undefined) {
       if (nowMs > this.#openedMs + EDGE_REQUEST_HEAD_MS) this.cut();
     } else if (nowMs > (this.http2.silentSinceMs ?? nowMs) + idleMs) this.cut();
+    else this.http2.lookForStuck(nowMs);
   }
 
   cut(): void {

@@ -1,17 +1,21 @@
 /** One request over HTTP/2, a stream of its own, and its answer. */
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { EDGE_REQUEST_WAITING_MAX_BYTES } from "../limits.ts";
 import type { AnswerBody, AnswerLines, BodySink, ClientRequest } from "./client-request.ts";
 import type { Http2Head } from "./http2-head.ts";
+import type { SocketDuplex, UntakenBody } from "./socket-duplex.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
-export class Http2Request implements ClientRequest {
+export class Http2Request implements ClientRequest, UntakenBody {
   readonly method: string;
   readonly target: string;
   readonly headers: Http2Head["headers"];
   readonly bodyBytes: number | undefined;
   readonly isSecure = true;
   readonly #stream: ServerHttp2Stream;
+  readonly #connection: SocketDuplex | undefined;
+  #isHeld = false;
   #state: "awaited" | "begun" | "over" = "awaited";
   #abort: AbortController | undefined;
   onGone: (() => void) | undefined;
@@ -22,14 +26,24 @@ export class Http2Request implements ClientRequest {
   constructor(
     stream: ServerHttp2Stream,
     { method, target, headers, bodyBytes }: Http2Head,
-    readonly peer: string,
+    connection: SocketDuplex | undefined,
   ) {
     this.#stream = stream;
+    this.#connection = connection;
     this.method = method;
     this.target = target;
     this.headers = headers;
     this.bodyBytes = bodyBytes;
     stream.on("drain", () => this.onDrained?.());
+  }
+
+  get peer(): string {
+    return this.#connection?.remoteAddress ?? "";
+  }
+
+  /** What is here of its body, and what waits for the service if that does not keep up. */
+  get untakenBytes(): number {
+    return this.#stream.readableLength + (this.#isHeld ? EDGE_REQUEST_WAITING_MAX_BYTES : 0);
   }
 
   get signal(): AbortSignal {
@@ -42,29 +56,40 @@ export class Http2Request implements ClientRequest {
   sendBodyTo(sink: BodySink): void {
     if (this.bodyBytes === 0) return;
     let left = this.bodyBytes;
+    const frames = new GatheredFrames((bytes) => {
+      sink.piece(bytes);
+      this.#connection?.bodyTaken();
+    });
     this.#stream.on("data", (bytes: Bytes) => {
       if (left !== undefined) {
         left -= bytes.length;
         if (left < 0) this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
         if (left < 0) return;
       }
-      // The sink frees it when it is sent: of a part of something, somebody else may hold the other part.
-      sink.piece(bytes.length === bytes.buffer.byteLength ? bytes : Buffer.from(bytes));
+      frames.add(bytes);
     });
     this.#stream.on("end", () => {
       // A stream that the client reset, or whose connection broke, "ends", too. Its close follows.
       if (this.#isBroken) return;
+      frames.flush();
       if (left === undefined || left === 0) sink.ended();
       else this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
     });
   }
 
   holdBody(): void {
+    this.#isHeld = true;
     this.#stream.pause();
   }
 
   releaseBody(): void {
+    this.#isHeld = false;
     this.#stream.resume();
+    this.#connection?.bodyTaken();
+  }
+
+  refuseBody(): void {
+    this.#reset(constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
   answer({ status, headers }: AnswerLines, body: AnswerBody, first?: Bytes): void {
@@ -132,5 +157,29 @@ export class Http2Request implements ClientRequest {
     if (stream.closed) return;
     if (!stream.writableEnded) stream.end = () => stream;
     stream.close(code);
+  }
+}
+
+/**
+ * What comes of a body in one turn, as one piece: clients send frames of 16 KiB, and each would be a system call.
+ */
+class GatheredFrames {
+  readonly #flushed: (bytes: Bytes) => void;
+  #frames: Bytes[] = [];
+
+  constructor(flushed: (bytes: Bytes) => void) {
+    this.#flushed = flushed;
+  }
+
+  add(bytes: Bytes): void {
+    if (this.#frames.push(bytes) === 1) queueMicrotask(() => this.flush());
+  }
+
+  /** A copy, which is the sink's to free: of what a frame is a part of, somebody else may hold the other part. */
+  flush(): void {
+    const frames = this.#frames;
+    if (frames.length === 0) return;
+    this.#frames = [];
+    this.#flushed(Buffer.concat(frames));
   }
 }

@@ -38,6 +38,7 @@ export class Http2Sessions {
     });
     this.#server.on("session", (session) => {
       this.#sessions.set(session, this.#beginning);
+      session.setLocalWindowSize(EDGE_HTTP2_WINDOW_BYTES);
       session.on("close", () => this.#sessions.delete(session));
       session.on("error", () => session.destroy());
     });
@@ -72,12 +73,12 @@ export class Http2Sessions {
     }
     const connection =
       stream.session === undefined ? undefined : this.#sessions.get(stream.session as ServerHttp2Session);
-    const request = new Http2Request(stream, head, connection?.remoteAddress ?? "");
+    const request = new Http2Request(stream, head, connection);
     this.#requests.add(request);
-    connection?.requestBegun();
+    connection?.requestBegun(request);
     stream.on("close", () => {
       this.#requests.delete(request);
-      connection?.requestOver();
+      connection?.requestOver(request);
       request.leave();
     });
     this.#handle(request);

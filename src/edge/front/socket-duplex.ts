@@ -1,7 +1,19 @@
 /** A client's connection as a stream of Node, which is what speaks HTTP/2 takes. */
 import { Duplex } from "node:stream";
 import type { Socket } from "bun";
-import { EDGE_ANSWER_WAITING_MAX_BYTES, EDGE_KEEPALIVE_MS } from "../limits.ts";
+import {
+  EDGE_ANSWER_WAITING_MAX_BYTES,
+  EDGE_HTTP2_UNTAKEN_MAX_BYTES,
+  EDGE_HTTP2_UNTAKEN_MS,
+  EDGE_KEEPALIVE_MS,
+} from "../limits.ts";
+
+/** The body of a request, as far as it has come and nobody has taken it. */
+export interface UntakenBody {
+  readonly untakenBytes: number;
+  /** Ends the request, so that nothing is kept of it. */
+  refuseBody(): void;
+}
 
 export class SocketDuplex extends Duplex {
   readonly #socket: Socket<unknown>;
@@ -9,7 +21,9 @@ export class SocketDuplex extends Duplex {
   #sent: ((failure?: Error) => void) | undefined;
   #isPaused = false;
   #isClosed = false;
-  #requests = 0;
+  readonly #requests = new Set<UntakenBody>();
+  /** Since when the connection is not read because of bodies of which nothing is taken. */
+  #stuckSinceMs: number | undefined;
   #heardMs = performance.now();
 
   constructor(socket: Socket<unknown>) {
@@ -24,18 +38,45 @@ export class SocketDuplex extends Duplex {
     return this.#socket.remoteAddress;
   }
 
-  requestBegun(): void {
-    this.#requests += 1;
+  requestBegun(request: UntakenBody): void {
+    this.#requests.add(request);
   }
 
-  requestOver(): void {
-    this.#requests -= 1;
+  requestOver(request: UntakenBody): void {
+    this.#requests.delete(request);
     this.#heardMs = performance.now();
+    this.bodyTaken();
+  }
+
+  /** A service took something of a body. */
+  bodyTaken(): void {
+    this.#stuckSinceMs = undefined;
+    this._read();
+  }
+
+  /** Ends the largest bodies if nothing was taken of any for too long. */
+  lookForStuck(nowMs: number): void {
+    if (!this.#isPaused || this.#untakenBytes < EDGE_HTTP2_UNTAKEN_MAX_BYTES) return;
+    this.#stuckSinceMs ??= nowMs;
+    if (nowMs < this.#stuckSinceMs + EDGE_HTTP2_UNTAKEN_MS) return;
+    const largest = [...this.#requests].sort((a, b) => b.untakenBytes - a.untakenBytes);
+    let left = this.#untakenBytes;
+    for (const request of largest) {
+      if (left < EDGE_HTTP2_UNTAKEN_MAX_BYTES / 2) break;
+      left -= request.untakenBytes;
+      request.refuseBody();
+    }
+  }
+
+  get #untakenBytes(): number {
+    let bytes = 0;
+    for (const { untakenBytes } of this.#requests) bytes += untakenBytes;
+    return bytes;
   }
 
   /** Nothing is asked for on it, and has not been since then. Null: something is. */
   get silentSinceMs(): number | null {
-    return this.#requests > 0 ? null : this.#heardMs;
+    return this.#requests.size > 0 ? null : this.#heardMs;
   }
 
   data(bytes: Buffer): void {
@@ -54,7 +95,7 @@ export class SocketDuplex extends Duplex {
 
   /** Heads of answers wait for no window: who takes none is asked for nothing more. */
   get #isFull(): boolean {
-    return this.writableLength >= EDGE_ANSWER_WAITING_MAX_BYTES;
+    return this.writableLength >= EDGE_ANSWER_WAITING_MAX_BYTES || this.#untakenBytes >= EDGE_HTTP2_UNTAKEN_MAX_BYTES;
   }
 
   socketClosed(): void {

@@ -8,6 +8,8 @@ const END_HEADERS = 4;
 const HEAD_BYTES = 9;
 const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const ACKNOWLEDGED = 1;
+/** RFC 9113, 6.9.2. */
+export const INITIAL_WINDOW = 65_535;
 
 export interface Frame {
   kind: number;
@@ -45,6 +47,7 @@ function headerBlock(headers: Record<string, string>): Buffer {
 export class FrameClient implements Disposable {
   readonly frames: Frame[] = [];
   readonly socket: tls.TLSSocket;
+  readonly #windows = new Map<number, number>();
   #rest: Buffer = Buffer.alloc(0);
 
   private constructor(socket: tls.TLSSocket) {
@@ -78,6 +81,11 @@ export class FrameClient implements Disposable {
     for (const one of [0, stream]) this.send(frame(WINDOW_UPDATE, 0, one, number(bytes)));
   }
 
+  /** How many bytes of DATA may have been sent by now, of all streams (0) or of one, since they were opened. */
+  windowOf(stream: number): number {
+    return this.#windows.get(stream) ?? INITIAL_WINDOW;
+  }
+
   of(stream: number): Frame[] {
     return this.frames.filter((one) => one.stream === stream);
   }
@@ -96,6 +104,7 @@ export class FrameClient implements Disposable {
       const stream = this.#rest.readUInt32BE(5) & 0x7fffffff;
       this.#rest = this.#rest.subarray(end);
       this.frames.push({ kind, flags, stream, content });
+      if (kind === WINDOW_UPDATE) this.#windows.set(stream, this.windowOf(stream) + content.readUInt32BE(0));
       if (kind === SETTINGS && (flags & ACKNOWLEDGED) === 0) this.send(frame(SETTINGS, ACKNOWLEDGED, 0));
     }
   }

@@ -1,0 +1,97 @@
+/** Bodies over HTTP/2: whole, as fast as windows allow, and in bounded memory when services do not take them. */
+import { expect, test } from "bun:test";
+import type { Wake } from "../control/directory.ts";
+import { until } from "../work/testing/until.ts";
+import { SocketDuplex } from "./front/socket-duplex.ts";
+import { EDGE_HTTP2_UNTAKEN_MAX_BYTES, EDGE_HTTP2_UNTAKEN_MS, EDGE_HTTP2_WINDOW_BYTES } from "./limits.ts";
+import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
+import { DATA, END_STREAM, FrameClient, frame, INITIAL_WINDOW } from "./testing/http2-frames.ts";
+import { untilStill } from "./testing/until-still.ts";
+
+const MIB = 1024 * 1024;
+const PIECE = Buffer.alloc(16 * 1024);
+
+test("a client may send as much of one body as of all before it is asked for more", async () => {
+  await using edge = new EdgeUnderTest();
+  using client = await FrameClient.connect(edge.tlsPort);
+  await until("the window is opened", () => client.windowOf(0) > INITIAL_WINDOW);
+  expect(client.windowOf(0)).toBe(EDGE_HTTP2_WINDOW_BYTES);
+});
+
+// Without a bound, each of them fills its window: 128 MiB. The rest is the connection's own window.
+test("many bodies on one connection that nobody takes are not read, and arrive whole once they are taken", async () => {
+  await using edge = new EdgeUnderTest();
+  const woken = Promise.withResolvers<void>();
+  edge.end();
+  edge.wake = async (): Promise<Wake> => {
+    await woken.promise;
+    edge.place();
+    return { woken: true };
+  };
+  await using service = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: async (request) => new Response(String((await request.bytes()).length)),
+  });
+  using client = await FrameClient.connect(edge.tlsPort);
+  const streams = Array.from({ length: 64 }, (_, nth) => 2 * nth + 1);
+  let sent = 0;
+  const sending = (async () => {
+    for (const stream of streams) {
+      client.request(stream, { ":method": "POST", ":path": "/", ":authority": hostOf(service.port ?? 0) }, 0);
+      for (let left = EDGE_HTTP2_WINDOW_BYTES; left > 0; left -= PIECE.length) {
+        while (client.windowOf(0) < sent + PIECE.length) await Bun.sleep(1);
+        client.send(frame(DATA, left === PIECE.length ? END_STREAM : 0, stream, PIECE));
+        sent += PIECE.length;
+      }
+    }
+  })();
+  await untilStill(() => sent);
+  expect(sent).toBeLessThan(EDGE_HTTP2_UNTAKEN_MAX_BYTES + 2 * EDGE_HTTP2_WINDOW_BYTES);
+  woken.resolve();
+  await sending;
+  const answerOf = (stream: number) =>
+    client
+      .of(stream)
+      .find(({ kind }) => kind === DATA)
+      ?.content.toString();
+  await until("all are answered", () => streams.every((stream) => answerOf(stream) !== undefined));
+  expect(new Set(streams.map(answerOf))).toEqual(new Set([String(EDGE_HTTP2_WINDOW_BYTES)]));
+}, 60_000);
+
+test("bodies of which nothing is taken for long are ended, the largest first", () => {
+  let isRead = true;
+  const socket = {
+    setKeepAlive: () => true,
+    pause: () => {
+      isRead = false;
+    },
+    resume: () => {
+      isRead = true;
+    },
+    terminate: () => undefined,
+  };
+  const connection = new SocketDuplex(socket as unknown as Bun.Socket);
+  connection.resume();
+  const refused: number[] = [];
+  for (const mebibytes of [2, 9, 1, 6]) {
+    const request = {
+      untakenBytes: mebibytes * MIB,
+      refuseBody() {
+        refused.push(mebibytes);
+        connection.requestOver(request);
+      },
+    };
+    connection.requestBegun(request);
+  }
+  connection.data(Buffer.from("more"));
+  expect(isRead).toBe(false);
+  connection.lookForStuck(0);
+  connection.lookForStuck(EDGE_HTTP2_UNTAKEN_MS - 1);
+  expect(refused).toEqual([]);
+  connection.bodyTaken();
+  connection.lookForStuck(EDGE_HTTP2_UNTAKEN_MS);
+  expect([refused, isRead]).toEqual([[], false]);
+  connection.lookForStuck(2 * EDGE_HTTP2_UNTAKEN_MS);
+  expect([refused, isRead]).toEqual([[9, 6], true]);
+});
