@@ -51,7 +51,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     host/build host/volume
   `),
   "host/system": list("contract work host/limits.ts"),
-  "host/cgroup": list("contract work host/limits.ts"),
+  "host/cgroup": list("contract work host/limits.ts host/system"),
   "host/image": list("contract work host/limits.ts host/system host/mount host/disk"),
   "host/mount": list("contract work host/limits.ts host/system"),
   "host/relay": list("contract work host/limits.ts host/host.ts host/system"),

@@ -2,8 +2,9 @@
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { CGROUP_ROOT, makeParentCgroup } from "./cgroups.ts";
+import { CGROUP_ROOT } from "./cgroups.ts";
 import { leaveMemoryToMachine, leaveSocketMemoryToMachine, memoryForSandboxes } from "./machine-share.ts";
+import { makeParentCgroup } from "./parents.ts";
 import { removeCgroups } from "./removal.ts";
 
 const GIB = 1024 ** 3;

@@ -3,8 +3,9 @@ import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { CGROUP_ROOT, cgroupLayout, makeParentCgroup } from "./cgroups.ts";
+import { CGROUP_ROOT, cgroupLayout } from "./cgroups.ts";
 import { emptyingOf, memoryInUse } from "./memory-in-use.ts";
+import { makeParentCgroup } from "./parents.ts";
 import { removeCgroups } from "./removal.ts";
 
 const PATH = `/sandlot-test-memory-${process.pid}`;

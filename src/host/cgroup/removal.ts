@@ -70,15 +70,6 @@ export async function endAll(paths: readonly string[], withinMs = CGROUP_REMOVE_
   return left;
 }
 
-/** The cgroup above all servers goes with the last of them. */
-export async function removeEmptyParents(): Promise<void> {
-  for (const tree of cgroupTrees()) {
-    const parent = join(tree, "sandlot");
-    // The kernel refuses while another server's cgroups are below.
-    if (existsSync(parent) && foldersIn(parent).length === 0) await rmdir(parent).catch(() => undefined);
-  }
-}
-
 /** Repeats a step, with growing pauses, until it answers undefined; answers what it said when the time was over. */
 async function untilDone<Left>(withinMs: number, step: () => Promise<Left | undefined>): Promise<Left | undefined> {
   const deadline = performance.now() + withinMs;

@@ -193,6 +193,12 @@ test("a mark that was only half written counts as one whose server is not to be 
   expect(there()).toEqual(["a", "b"]);
 });
 
+test("a server that goes down leaves marks only for guests that its checkpoints need", () => {
+  for (const guest of [made("a"), made("b")]) open(guest, first);
+  dropGuestMarks(cache, first.tag, [made("b")]);
+  expect(marks()).toEqual([`${named("b")}.${first.tag}`]);
+});
+
 test("a server whose data goes leaves no mark", () => {
   const guest = made("a");
   for (const data of [first, second]) open(guest, data);

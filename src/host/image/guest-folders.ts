@@ -179,12 +179,15 @@ export function chooseGuest(folder: string, clock: Pick<Clock, "now"> = systemCl
   return true;
 }
 
-/** For a server whose data goes. */
-export function dropGuestMarks(cacheFolder: string, tag: string): void {
+/** For a server that goes: its checkpoints may still need some. */
+export function dropGuestMarks(cacheFolder: string, tag: string, needed: Iterable<string> = []): void {
   const places = new Places(cacheFolder);
   if (!existsSync(places.guests)) return;
   using _lock = places.lock();
-  for (const mark of places.marks()) if (mark.tag === tag) rmSync(mark.path, { force: true });
+  const kept = new Set(Array.from(needed, (folder) => basename(folder)));
+  for (const mark of places.marks()) {
+    if (mark.tag === tag && !kept.has(mark.name)) rmSync(mark.path, { force: true });
+  }
 }
 
 class Places {

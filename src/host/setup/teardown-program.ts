@@ -1,6 +1,7 @@
 /** The part of a teardown that runs inside the mount namespace: end every sandbox, let go of the disks. */
 import { removeCgroups } from "../cgroup/removal.ts";
 import { isPoolBroken, releasePool } from "../disk/pool.ts";
+import { dropGuestMarks } from "../image/guest-folders.ts";
 import { Machine } from "../machine.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import { attempt } from "../system/command.ts";
@@ -18,6 +19,7 @@ try {
   const machine = await Machine.open({ data, cacheFolder, guestFolder: "", resolver: undefined });
   await machine.adopt({ sandboxes: [], checkpoints: await machine.checkpoints.list() });
   await machine.close();
+  dropGuestMarks(cacheFolder, data.tag, await machine.checkpoints.guestFolders());
   const below = mountPoints().filter((path) => path.startsWith(`${data.path}/`));
   for (const path of below.reverse()) await attempt(["umount", "--lazy", path]);
   process.exit(0);

@@ -7,7 +7,8 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { scaled } from "../../work/time-factor.ts";
-import { removeCgroups, removeEmptyParents, Unended } from "../cgroup/removal.ts";
+import { removeEmptyParents } from "../cgroup/parents.ts";
+import { removeCgroups, Unended } from "../cgroup/removal.ts";
 import { dropGuestMarks } from "../image/guest-folders.ts";
 import { detachBelow, MountNamespace } from "../mount/mount-namespace.ts";
 import { Network } from "../network/network.ts";
@@ -31,7 +32,7 @@ export async function teardown(data: DataFolder, cacheFolder: string, options: {
       if (!(cause instanceof Unended)) throw cause;
       throw new Fault(500, `cannot end all sandboxes: ${cause.message}: ${cause.processes}`, { cause });
     });
-    await removeEmptyParents();
+    removeEmptyParents();
     namespace.remove();
     undoSettings(data);
     // A server that was cut off may have left some in this very namespace.

@@ -16,13 +16,15 @@ import {
 } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { takeLock, waitForLock } from "./syscalls.ts";
+import { type FileLock, takeLock, waitForLock } from "./syscalls.ts";
 
 const RUN_ROOT = "/run/sandlot";
 const IDENTITY = "server.json";
 /** In the run folder: whose it is. */
 const DATA_NOTE = "data-folder";
 const TAG_LENGTH = 4;
+/** Each time another process had the lock, and removed its file. */
+const LOCK_TRIES_MAX = 10_000;
 const TAG_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 
 export class DataFolder {
@@ -122,14 +124,44 @@ export function sandboxesIn(runFolder: string): string {
   return join(runFolder, "sandboxes");
 }
 
-/** For what all servers on this machine look at before they change it. */
+/** For what all servers on this machine look at before they change it. Held for a moment, and gone then. */
 export function lockOfAllServers(what: string): Disposable {
-  return waitForLock(join(RUN_ROOT, `${what}.lock`));
+  mkdirSync(RUN_ROOT, { recursive: true, mode: 0o711 });
+  const path = lockFile(what);
+  for (let tries = 0; tries < LOCK_TRIES_MAX; tries++) {
+    const lock = waitForLock(path);
+    if (lock.isCurrent()) return removedAfter(lock);
+    lock[Symbol.dispose]();
+  }
+  throw new Fault(503, `${path} could not be locked: others took it ${LOCK_TRIES_MAX} times`);
 }
 
 /** The same for who need not do it if another does so already. */
 export function takeLockOfAllServers(what: string): Disposable | undefined {
-  return takeLock(join(RUN_ROOT, `${what}.lock`));
+  const lock = takeLock(lockFile(what));
+  if (lock?.isCurrent()) return removedAfter(lock);
+  // Whoever had it has removed it just now.
+  lock?.[Symbol.dispose]();
+  return undefined;
+}
+
+/** A file in memory that belongs to all servers. */
+export function noteOfAllServers(name: string): string {
+  return join(RUN_ROOT, name);
+}
+
+function lockFile(what: string): string {
+  return join(RUN_ROOT, `${what}.lock`);
+}
+
+/** The file goes before the lock: who waits for it finds that it holds a lock of nothing, and takes a new one. */
+function removedAfter(lock: FileLock): Disposable {
+  return {
+    [Symbol.dispose]() {
+      rmSync(lock.path, { force: true });
+      lock[Symbol.dispose]();
+    },
+  };
 }
 
 /** Whether there is a run folder of a server with this tag. */

@@ -4,7 +4,7 @@
  * never a tenant's.
  */
 import { FFIType, ptr } from "bun:ffi";
-import { closeSync, fstatSync, openSync } from "node:fs";
+import { closeSync, fstatSync, openSync, statSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { cString, errorNumber, onFirstUse, SystemError } from "../../work/c-library.ts";
 import { LOOP_ATTEMPTS_MAX } from "../limits.ts";
@@ -200,19 +200,29 @@ export function dropFromMemory(file: number): void {
 /** An exclusive lock that the kernel gives back when this process ends, if it was not released before. */
 export interface FileLock extends Disposable {
   path: string;
+  /** False: the file was removed, and perhaps made anew, before the lock was had. */
+  isCurrent(): boolean;
+}
+
+function lockOn(fd: number, path: string): FileLock {
+  return {
+    path,
+    isCurrent: () => statSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino,
+    [Symbol.dispose]: () => closeSync(fd),
+  };
 }
 
 /** Waits for a lock that is only ever held for a moment. */
 export function waitForLock(path: string): FileLock {
   const fd = openSync(path, "a", 0o600);
   if (libc().flock(fd, LOCK_EX) !== 0) failed(`locking ${path}`);
-  return { path, [Symbol.dispose]: () => closeSync(fd) };
+  return lockOn(fd, path);
 }
 
 /** Undefined when another process holds it. */
 export function takeLock(path: string): FileLock | undefined {
   const fd = openSync(path, "a", 0o600);
-  if (libc().flock(fd, LOCK_EX_NB) === 0) return { path, [Symbol.dispose]: () => closeSync(fd) };
+  if (libc().flock(fd, LOCK_EX_NB) === 0) return lockOn(fd, path);
   const code = errorNumber();
   closeSync(fd);
   if (code === EAGAIN) return undefined;

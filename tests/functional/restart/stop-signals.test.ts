@@ -1,10 +1,13 @@
 /** Ctrl-C and `systemctl stop` signal every process of the server; it still shuts down in order and logs no problem. */
 import { expect, test } from "bun:test";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, Volume } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { freePort } from "../../../src/work/testing/free-port.ts";
+import { tagOf } from "../../support/census.ts";
+import { CACHE } from "../../support/machine-of-file.ts";
+import { tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
@@ -111,4 +114,8 @@ test("signals to all processes of the server, again and again, are one orderly s
     expect(server.output().match(/^.*"level":"(?:warn|error)".*$/gm)).toBeNull();
     expect(existsSync(join(data, "store.sqlite-wal"))).toBe(false);
   }
+  const marks = () => readdirSync(join(CACHE, "guests/in-use")).filter((name) => name.endsWith(`.${tagOf(data)}`));
+  expect(marks()).toHaveLength(1);
+  await tearDownServer(data);
+  expect(marks()).toEqual([]);
 });

@@ -5,10 +5,11 @@ import { chmodSync, chownSync, existsSync, readFileSync, writeFileSync } from "n
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { described, stderrLog } from "../../../work/log.ts";
-import { cgroupLayout, makeParentCgroup } from "../../cgroup/cgroups.ts";
+import { cgroupLayout } from "../../cgroup/cgroups.ts";
 import { freeze, freezerOf, thaw } from "../../cgroup/freezer.ts";
 import { leaveToMachine } from "../../cgroup/machine-share.ts";
 import { memoryInUse, memoryOfEach } from "../../cgroup/memory-in-use.ts";
+import { makeParentCgroup } from "../../cgroup/parents.ts";
 import { removeCgroups } from "../../cgroup/removal.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
 import { mountPointsIn } from "../../mount/mount-namespace.ts";

@@ -9,10 +9,10 @@ import { chownSync, closeSync, constants, copyFileSync, existsSync, lstatSync, o
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
-import { makeParentCgroup } from "../../cgroup/cgroups.ts";
 import { freeze, freezerOf, thaw } from "../../cgroup/freezer.ts";
 import { leaveToMachine } from "../../cgroup/machine-share.ts";
 import { memoryInUse } from "../../cgroup/memory-in-use.ts";
+import { makeParentCgroup } from "../../cgroup/parents.ts";
 import { removeCgroups } from "../../cgroup/removal.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
