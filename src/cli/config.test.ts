@@ -43,6 +43,7 @@ test("without a setting the documented defaults hold", () => {
     readyMax: 128,
     readySpare: true,
     resolver: undefined,
+    privateRanges: [],
     debianMirror: undefined,
     allowWebhooksInside: false,
     builds: BUILD_LIMITS_DEFAULT,

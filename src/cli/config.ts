@@ -4,6 +4,7 @@
  */
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import { Fault } from "../contract/fault.ts";
+import { parsePrivateNetworks } from "../contract/private-networks.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
 import { isWall, WALLS, type Wall } from "../contract/wall.ts";
 import { REQUEST_RATES_DEFAULT, type RequestRates } from "../control/access/request-rates.ts";
@@ -36,6 +37,8 @@ export interface Config {
   /** Whether more than are set are kept for a first burst: who sets a number gets that. */
   readySpare: boolean;
   resolver: string | undefined;
+  /** As the operator wrote them. */
+  privateRanges: readonly string[];
   debianMirror: string | undefined;
   allowWebhooksInside: boolean;
   builds: BuildLimits;
@@ -79,6 +82,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     readyMax: parseCount("readyMax", value("readyMax") ?? (readyPerKind === 0 ? "0" : "128"), 0, READY_ALL_MAX),
     readySpare: value("ready") === undefined,
     resolver: parseResolver(value("resolver")),
+    privateRanges: parsePrivate("privateRanges", value("privateRanges") ?? NONE),
     debianMirror: value("debianMirror"),
     allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside") ?? "refuse", "allow", "refuse"),
     builds: {
@@ -108,6 +112,14 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     registries: parseRegistries(value("registries") ?? ""),
     stepsFile: parsePath("stepsFile", value("stepsFile")),
   };
+}
+
+/** `none`, or entries with commas between. Fault 400 with the one that cannot be taken. */
+export function parsePrivate(what: string, text: string): string[] {
+  if (text === NONE) return [];
+  const entries = text.split(",").map((entry) => entry.trim());
+  parsePrivateNetworks(what, entries);
+  return entries;
 }
 
 function parseTemplates(text: string): TemplateDefinition[] {

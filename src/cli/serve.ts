@@ -101,6 +101,7 @@ export async function serve(config: Config): Promise<number> {
     definitions,
     builds: config.builds,
     requestRates: config.requestRates,
+    privateRanges: config.privateRanges,
     templateOf: (image) => local.templateOf(image),
     linkSecret: linkSecret(data),
     volumeContent: host.content,

@@ -116,6 +116,13 @@ export const SETTINGS = [
     description: "IPv4 address of the name server that answers the queries of sandboxes.",
   },
   {
+    key: "privateRanges",
+    variable: "SANDLOT_PRIVATE_RANGES",
+    default: "none",
+    description:
+      "Private ranges, addresses and host names that sandboxes may reach, with commas between; sandlot limits sets others for a team.",
+  },
+  {
     key: "debianMirror",
     variable: "SANDLOT_DEBIAN_MIRROR",
     default: "Debian's own",

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { parseLimits } from "./team-limits.ts";
 import { commandOnStore } from "./testing/command-on-store.ts";
 
-const UNLIMITED = "sandboxes=none  hours=none  builds=usual  reads=usual  changes=usual  blocked=no";
+const UNLIMITED = "sandboxes=none  hours=none  builds=usual  reads=usual  changes=usual  private=usual  blocked=no";
 
 const sandlot = commandOnStore((store) =>
   store.people.addTeam({ id: "team-2", name: "Second", slug: "second", limits: {}, createdAt: 0 }),
@@ -15,10 +15,10 @@ describe("sandlot limits", () => {
     expect((await limits()).out).toEqual([`default  ${UNLIMITED}`, `second  ${UNLIMITED}`]);
     expect(await limits("second", "sandboxes=10", "hours=0.5", "changes=7")).toEqual({
       code: 0,
-      out: ["second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  blocked=no"],
+      out: ["second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  private=usual  blocked=no"],
       error: "",
     });
-    const blocked = "second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  blocked=yes";
+    const blocked = "second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  private=usual  blocked=yes";
     expect((await limits("second", "blocked=yes")).out).toEqual([blocked]);
     expect((await limits("second")).out).toEqual([blocked]);
     await limits("second", "sandboxes=none", "hours=none", "changes=usual", "builds=3", "blocked=no");
@@ -51,6 +51,9 @@ describe("what is given", () => {
     [["hours=none", "blocked=yes"], { runSeconds: undefined, blocked: true }],
     [["blocked=no"], { blocked: undefined }],
     [["builds=2", "reads=50", "changes=usual"], { builds: 2, reads: 50, changes: undefined }],
+    [["private=10.1.0.0/16, git.test"], { private: ["10.1.0.0/16", "git.test"] }],
+    [["private=none"], { private: [] }],
+    [["private=usual"], { private: undefined }],
     [[], {}],
   ])("%j is read as %j", (words, changes) => {
     expect(parseLimits(words)).toStrictEqual(changes);
@@ -69,9 +72,11 @@ describe("what is given", () => {
     ["hours=0.0001", "at least a second"],
     ["hours=24h", 'not "24h"'],
     ["hours=600000", 'not "600000"'],
+    ["private=127.0.0.1", 'private: "127.0.0.1" is never open to sandboxes'],
+    ["private=", 'private: "" is no IPv4 address'],
     ["blocked=true", 'blocked must be yes or no, not "true"'],
     ["sandbox=3", 'not "sandbox=3"'],
-    ["sandboxes", 'changes=N and blocked=yes|no, not "sandboxes"'],
+    ["sandboxes", 'private=RANGES and blocked=yes|no, not "sandboxes"'],
   ])("%s is refused", (word, message) => {
     expect(() => parseLimits([word])).toThrow(message);
   });

@@ -4,12 +4,12 @@ import { INT32_MAX } from "../contract/limits.ts";
 import type { Team } from "../store/people.ts";
 import type { Store } from "../store/store.ts";
 import type { TeamLimits } from "../store/team-limits.ts";
-import type { Config } from "./config.ts";
+import { type Config, parsePrivate } from "./config.ts";
 import { limitTable } from "./limit-table.ts";
 import { withStore } from "./own-store.ts";
 
 const HOUR_SECONDS = 3600;
-const TAKEN = "sandboxes=N, hours=H, builds=N, reads=N, changes=N and blocked=yes|no";
+const TAKEN = "sandboxes=N, hours=H, builds=N, reads=N, changes=N, private=RANGES and blocked=yes|no";
 const NONE = "none";
 /** What the server allows any team. */
 const USUAL = "usual";
@@ -39,6 +39,7 @@ export function parseLimits(words: readonly string[]): TeamLimits {
     if (usual !== undefined) changes[usual] = value === USUAL ? undefined : parseCount(usual, value, USUAL);
     else if (name === "sandboxes") changes.sandboxes = value === NONE ? undefined : parseCount(name, value, NONE);
     else if (name === "hours") changes.runSeconds = value === NONE ? undefined : parseHours(value);
+    else if (name === "private") changes.private = value === USUAL ? undefined : parsePrivate(name, value);
     else if (name === "blocked") changes.blocked = parseBlocked(value);
     else throw new Fault(400, `sandlot limits TEAM takes ${TAKEN}, not "${word}"`);
   }
@@ -59,9 +60,9 @@ function described({ slug, limits }: Team): string {
   const { sandboxes, runSeconds, blocked } = limits;
   const hours = runSeconds === undefined ? NONE : runSeconds / HOUR_SECONDS;
   const usual = USUAL_ONES.map((member) => `${member}=${limits[member] ?? USUAL}`);
-  return [slug, `sandboxes=${sandboxes ?? NONE}`, `hours=${hours}`, ...usual, `blocked=${blocked ? "yes" : "no"}`].join(
-    "  ",
-  );
+  const opened = limits.private === undefined ? USUAL : limits.private.join() || NONE;
+  const last = [`private=${opened}`, `blocked=${blocked ? "yes" : "no"}`];
+  return [slug, `sandboxes=${sandboxes ?? NONE}`, `hours=${hours}`, ...usual, ...last].join("  ");
 }
 
 function parseCount(name: string, text: string, otherwise: string): number {

@@ -5,22 +5,24 @@
 interface ClosedRange {
   range: string;
   why: string;
+  /** Whether an operator can open it to sandboxes (private-networks.ts). Absent: yes, as a whole or in part. */
+  opens?: "never" | "by address";
 }
 
 export const CLOSED_IPV4: readonly ClosedRange[] = [
-  { range: "0.0.0.0/8", why: "this host" },
+  { range: "0.0.0.0/8", why: "this host", opens: "never" },
   { range: "10.0.0.0/8", why: "private" },
   { range: "100.64.0.0/10", why: "shared by carriers; metadata of some clouds" },
-  { range: "127.0.0.0/8", why: "loopback" },
-  { range: "168.63.129.16/32", why: "metadata and name server of Azure" },
-  { range: "169.254.0.0/16", why: "link-local; metadata of most clouds" },
+  { range: "127.0.0.0/8", why: "loopback", opens: "never" },
+  { range: "168.63.129.16/32", why: "metadata and name server of Azure", opens: "by address" },
+  { range: "169.254.0.0/16", why: "link-local; metadata of most clouds", opens: "by address" },
   { range: "172.16.0.0/12", why: "private" },
   { range: "192.0.0.0/24", why: "protocol assignments" },
   { range: "192.88.99.0/24", why: "6to4 relays" },
   { range: "192.168.0.0/16", why: "private" },
-  { range: "198.18.0.0/15", why: "benchmarks; the sandboxes themselves" },
-  { range: "224.0.0.0/4", why: "multicast" },
-  { range: "240.0.0.0/4", why: "reserved, and broadcast" },
+  { range: "198.18.0.0/15", why: "benchmarks; the sandboxes themselves", opens: "never" },
+  { range: "224.0.0.0/4", why: "multicast", opens: "never" },
+  { range: "240.0.0.0/4", why: "reserved, and broadcast", opens: "never" },
 ];
 
 /** For sandboxes all of IPv6 is closed. An IPv4-mapped address (`::ffff:0:0/96`) counts as the IPv4 address in it. */

@@ -7,7 +7,8 @@
 export type Egress = "open" | "closed" | EgressPolicy;
 
 /**
- * What is allowed passes although it is denied; what is neither passes. What is closed to every sandbox stays closed.
+ * What is allowed passes although it is denied; what is neither passes. What is closed to every sandbox stays closed,
+ * but for `privateRanges`.
  * All ranges are IPv4 with a prefix length, as `ipv4Range` writes them: all of IPv6 is closed.
  */
 export interface EgressPolicy {
@@ -17,6 +18,11 @@ export interface EgressPolicy {
   denyRanges: readonly string[];
   /** Every TCP connection that may leave goes through it, and nothing leaves but those. Null: none. */
   proxy: EgressProxy | null;
+  /**
+   * Private networks that the operator has opened to this sandbox, without what is never opened
+   * (`private-networks.ts`): they are as the outside to it. Absent: none.
+   */
+  privateRanges?: readonly string[];
 }
 
 export interface LookedUp {

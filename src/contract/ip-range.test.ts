@@ -51,3 +51,16 @@ test("a set of ranges is said in spans that do not touch", () => {
   const ranges = new Ipv4Ranges(["10.0.1.0/24", "1.1.1.1/32", "10.0.0.0/24", "10.0.0.7/32"]);
   expect(ranges.spans).toEqual(["1.1.1.1", "10.0.0.0-10.0.1.255"]);
 });
+
+test("what is left of ranges without others, as ranges again", () => {
+  const left = (ranges: string[], others: string[]) => new Ipv4Ranges(ranges).without(new Ipv4Ranges(others)).cidrs;
+  expect(left(["10.0.0.0/8"], [])).toEqual(["10.0.0.0/8"]);
+  expect(left(["10.0.0.0/30"], ["10.0.0.1/32"])).toEqual(["10.0.0.0/32", "10.0.0.2/31"]);
+  expect(left(["10.0.0.0/24", "10.0.2.0/24"], ["10.0.0.128/25", "10.0.1.0/24", "10.0.2.0/25"])).toEqual([
+    "10.0.0.0/25",
+    "10.0.2.128/25",
+  ]);
+  expect(left(["10.0.0.0/24"], ["0.0.0.0/0"])).toEqual([]);
+  expect(left(["0.0.0.0/0"], ["0.0.0.0/1"])).toEqual(["128.0.0.0/1"]);
+  expect(left(["255.255.255.254/31"], ["255.255.255.254/32"])).toEqual(["255.255.255.255/32"]);
+});

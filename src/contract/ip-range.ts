@@ -48,6 +48,35 @@ export class Ipv4Ranges {
     return this.#spans.map(({ first, last }) => (first === last ? dotted(first) : `${dotted(first)}-${dotted(last)}`));
   }
 
+  /** What is in none of the others. */
+  without(others: Ipv4Ranges): Ipv4Ranges {
+    const left = new Ipv4Ranges([]);
+    for (const { first, last } of this.#spans) {
+      let from = first;
+      for (const other of others.#spans) {
+        if (other.last < from || other.first > last) continue;
+        if (other.first > from) left.#spans.push({ first: from, last: other.first - 1 });
+        from = other.last + 1;
+      }
+      if (from <= last) left.#spans.push({ first: from, last });
+    }
+    return left;
+  }
+
+  /** The same as ranges with a prefix length: as few as there can be, in their order. */
+  get cidrs(): string[] {
+    const found: string[] = [];
+    for (const { first, last } of this.#spans) {
+      for (let from = first; from <= last; ) {
+        let size = 1;
+        while (from % (size * 2) === 0 && from + size * 2 - 1 <= last) size *= 2;
+        found.push(`${dotted(from)}/${IPV4_BITS - Math.log2(size)}`);
+        from += size;
+      }
+    }
+    return found;
+  }
+
   /** False for what is no IPv4 address. */
   has(address: string): boolean {
     if (!isIpv4(address)) return false;

@@ -26,6 +26,7 @@ import type { Directory } from "./directory.ts";
 import { createDispatch } from "./http/dispatch.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
 import { bothListeners, type LifecycleListener } from "./lifecycle/lifecycle-listener.ts";
+import { PrivateNetworks } from "./private-networks.ts";
 import { ABSENT_ROUTES } from "./routes/absent-routes.ts";
 import { routes } from "./routes/routes.ts";
 import { UNBUILT_ROUTES } from "./routes/unbuilt-routes.ts";
@@ -79,6 +80,8 @@ interface ControlServices {
   builds?: Partial<BuildLimits>;
   /** Requests that a team may send each second, where they are not the usual ones. */
   requestRates?: RequestRates;
+  /** Private networks that are open to sandboxes of teams without a setting of their own; none unless given. */
+  privateRanges?: readonly string[];
   /** Signs links of uploads. Without one, links end with this run of the server. */
   linkSecret?: Uint8Array;
   /** Where clients reach this interface. Unless given, links begin with the address of the request. */
@@ -106,7 +109,17 @@ export function createControl(services: ControlServices): Control {
   const background = new Background(log);
   const { idleClock = clock } = services.chronicle ?? {};
   const readyOrders = new ReadyOrders({ store, host, background, idleClock }, services.builtinsReady ?? 0, definitions);
-  const lifecycle = new Lifecycle({ ...services, listener, checkpointReplaced: () => readyOrders.changed() });
+  const privateNetworks = new PrivateNetworks(
+    { store, host, clock, idleClock, background, renew: (teamId) => lifecycle.renewEgress(teamId) },
+    services.privateRanges ?? [],
+  );
+  const privateRangesOf = (teamId: string | undefined) => privateNetworks.rangesOf(teamId);
+  const lifecycle = new Lifecycle({
+    ...services,
+    listener,
+    privateRangesOf,
+    checkpointReplaced: () => readyOrders.changed(),
+  });
   const housekeeping = new Housekeeping({
     store,
     host,
@@ -132,6 +145,7 @@ export function createControl(services: ControlServices): Control {
       uploads,
       templateOf: services.templateOf ?? (() => undefined),
       unbuilt: (template, tag) => builtins.unbuilt(template, tag),
+      privateRangesOf,
       discard: (checkpoints) => lifecycle.discard(checkpoints),
       becameReady: () => readyOrders.changed(),
     },
@@ -205,6 +219,7 @@ export function createControl(services: ControlServices): Control {
       await chronicle.start();
       builtins.start();
       uploadSweep.start();
+      privateNetworks.start();
       readyOrders.start();
       housekeeping.soon();
       ready = true;
@@ -223,6 +238,7 @@ export function createControl(services: ControlServices): Control {
       lifecycle.beginClose();
       uploads.close();
       uploadSweep.close();
+      privateNetworks.close();
       volumes.close();
       await Promise.allSettled(underWay);
       await builds.close();

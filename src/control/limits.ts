@@ -215,3 +215,10 @@ export const VOLUME_REMOVAL_RETRY_MAX_MS = 60_000;
 export const VOLUME_REMOVALS_AT_ONCE = 2;
 /** Volumes of all teams that are formatted at once; it takes tools and a device for each. Teams take turns. */
 export const VOLUMES_MADE_AT_ONCE = 4;
+
+/** So often names of private networks are looked up, and changed limits of teams are noticed. */
+export const PRIVATE_NETWORKS_LOOK_MS = 30_000;
+/** A name without an address keeps those that it had for so long. */
+export const PRIVATE_NAME_KEPT_MS = 10 * 60_000;
+/** In so many rounds after a change all running sandboxes of a team are told. */
+export const PRIVATE_NETWORKS_RENEWALS = 3;

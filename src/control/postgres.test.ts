@@ -54,7 +54,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
       expect(await f.store.sandboxes.inState(state)).toEqual([]);
     }
     const running = await f.store.sandboxes.inState("running");
-    for (const row of running) expect(f.host.requestOf(row.id)?.egress).toEqual(egressOf(row));
+    for (const row of running) expect(f.host.requestOf(row.id)?.egress).toEqual(egressOf(row, []));
     expect(f.host.running.toSorted()).toEqual(running.map(({ id }) => id).toSorted());
     const paused = (await f.store.sandboxes.inState("paused")).flatMap(({ checkpoint }) => checkpoint ?? []);
     const kept = [...paused, ...(await f.store.builds.checkpoints())];

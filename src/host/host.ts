@@ -78,10 +78,10 @@ export interface Host {
   setEgress(id: string, egress: Egress): Promise<void>;
 
   /**
-   * Where a host name leads, or an IPv4 address itself, and which of these addresses are closed to every sandbox.
-   * Empty: it leads nowhere, or the name server does not answer.
+   * Where a host name leads, or an IPv4 address itself, and which of these addresses are closed to sandboxes with these
+   * private ranges. Empty: it leads nowhere, or the name server does not answer.
    */
-  lookUp(host: string): Promise<LookedUp[]>;
+  lookUp(host: string, privateRanges: readonly string[]): Promise<LookedUp[]>;
 
   /**
    * A port at the `host` of the sandbox's endpoint that leads to a service on `port`, also to one that is bound to a
@@ -229,6 +229,8 @@ export interface BuildRequest {
   diskSizeMB: number;
   /** Of all sandboxes in which it is made, and of the checkpoint, as in a SandboxKind. */
   wall?: Wall;
+  /** Of the sandboxes in which it is made, as in an EgressPolicy. */
+  privateRanges?: readonly string[];
 }
 
 export type BuildOrigin =
@@ -290,6 +292,8 @@ export interface PrepareStart {
   kind: SandboxKind;
   envVars: Record<string, string>;
   start: StartCommand;
+  /** As in a BuildRequest. */
+  privateRanges?: readonly string[];
 }
 
 export interface StoredImages {

@@ -74,7 +74,7 @@ export class Machine implements Host {
   readonly #builds: Builds;
   readonly #liveness: Timer;
   readonly #queues: QueueWatch;
-  readonly lookUp: Host["lookUp"] = (host) => this.network.lookUp(host);
+  readonly lookUp: Host["lookUp"] = (...args) => this.network.lookUp(...args);
 
   private constructor(
     readonly options: MachineOptions,

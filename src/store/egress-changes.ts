@@ -35,6 +35,12 @@ export function egressChangesIn(sql: Statement) {
       return rows.map((row) => text(row.id));
     },
 
+    /** All running sandboxes of a team. */
+    async runningOf(teamId: string): Promise<string[]> {
+      const { rows } = await sql`SELECT id FROM sandboxes WHERE team_id = ${teamId} AND state = 'running' ORDER BY id`;
+      return rows.map((row) => text(row.id));
+    },
+
     /** The host does as the row says. */
     async settleEgress(run: SandboxRun): Promise<void> {
       await sql`UPDATE sandboxes SET egress_unsettled = 0

@@ -13,6 +13,8 @@ const teamLimits = z.strictObject({
   /** Requests each second: those that ask, and those that do something. Absent: as many as the server allows any. */
   reads: z.int().min(1).optional(),
   changes: z.int().min(1).optional(),
+  /** Private networks that are open to its sandboxes, as the operator wrote them. Absent: those of the server. */
+  private: z.array(z.string()).optional(),
   /** True: nothing may be started. */
   blocked: z.boolean().optional(),
 });

@@ -126,12 +126,42 @@ test("a proxy that wants a password gets it; without one, at a closed address or
 
 test("where a name leads is known, and whether that is closed", async () => {
   const { network } = namespaces;
-  const found = async (host: string) =>
-    (await network.lookUp(host)).map(({ address, isClosed }) => [address, isClosed]);
+  const found = async (host: string, open: string[] = []) =>
+    (await network.lookUp(host, open)).map(({ address, isClosed }) => [address, isClosed]);
   expect(await found("allowed.test")).toEqual([[SITES["allowed.test"], false]]);
   expect(await found("private.test")).toEqual([[CLOSED_EXAMPLES.private, true]]);
   for (const closed of [CLOSED_EXAMPLES.lan, MACHINE_ADDRESS, "127.0.0.1", network.gateway]) {
     expect(await found(closed)).toEqual([[closed, true]]);
   }
   expect(await found("nowhere.test")).toEqual([]);
+  const open = [CLOSED_EXAMPLES.private, CLOSED_EXAMPLES.lan, MACHINE_ADDRESS].map((address) => `${address}/32`);
+  expect(await found("private.test", open)).toEqual([[CLOSED_EXAMPLES.private, false]]);
+  expect(await found(CLOSED_EXAMPLES.lan, open)).toEqual([[CLOSED_EXAMPLES.lan, false]]);
+  expect(await found(MACHINE_ADDRESS, open)).toEqual([[MACHINE_ADDRESS, true]]);
+});
+
+test("private networks that are open are reached by name and through a proxy, of others' none", async () => {
+  await using server = await openProxy();
+  const privateRanges = [`${CLOSED_EXAMPLES.private}/32`];
+  const named = policy({ allowNames: ["private.test", "metadata.test", "lan.test"], privateRanges });
+  await using plugged = await namespaces.plug(named);
+  await using other = await namespaces.plug(policy({ allowNames: ["private.test"] }));
+  const told = JSON.parse(await curl(plugged, "http://private.test/reached", CLOSED_EXAMPLES.private));
+  expect(told).toMatchObject({ address: CLOSED_EXAMPLES.private, host: "private.test" });
+  for (const name of ["metadata.test", "lan.test"]) {
+    expect(await curl(plugged, `http://${name}/`, SITES["allowed.test"])).toContain("closed to every sandbox");
+  }
+  expect(await curl(other, "http://private.test/", SITES["allowed.test"])).toContain("closed to every sandbox");
+  expect(await other.reached([`tcp ${CLOSED_EXAMPLES.private} 80`])).toEqual([]);
+
+  const proxy = { host: "front.test", port: server.port, credentials: null };
+  await plugged.set(policy({ denyRanges: [], proxy, privateRanges }));
+  await expectOnly(
+    plugged,
+    [`tcp ${CLOSED_EXAMPLES.private} 7000`],
+    [`tcp ${CLOSED_EXAMPLES.private} 7000`, `tcp ${CLOSED_EXAMPLES.lan} 7000`],
+  );
+  await until("the proxy tells of it", () => server.said().includes(`connected to ${CLOSED_EXAMPLES.private}`));
+  await plugged.set(policy({ allowNames: ["private.test"] }));
+  expect(await curl(plugged, "http://private.test/", SITES["allowed.test"])).toContain("closed to every sandbox");
 });

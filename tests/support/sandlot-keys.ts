@@ -1,4 +1,4 @@
-/** `sandlot keys …` beside a server that runs. */
+/** `sandlot keys …` and other commands beside a server that runs. */
 import { expect } from "bun:test";
 import { serverEnv } from "../../src/cli/testing/server-env.ts";
 import { attempt } from "../../src/host/system/command.ts";
@@ -6,9 +6,13 @@ import type { TestServer } from "./server.ts";
 
 const MAIN = `${import.meta.dir}/../../src/cli/main.ts`;
 
-/** What it prints. */
 export async function sandlotKeys(server: TestServer, ...args: string[]): Promise<string> {
-  const command = [process.execPath, MAIN, "keys", ...args];
+  return await sandlot(server, "keys", ...args);
+}
+
+/** What it prints. */
+export async function sandlot(server: TestServer, ...args: string[]): Promise<string> {
+  const command = [process.execPath, MAIN, ...args];
   const result = await attempt(command, { env: serverEnv(server.dataFolder) });
   expect([result.exitCode, result.stderr]).toEqual([0, ""]);
   return result.stdout.trim();

@@ -36,6 +36,8 @@ interface BuildServices {
   uploads: Uploads;
   templateOf: TemplateOf;
   unbuilt: Unbuilt;
+  /** Private networks that are open to sandboxes of a team, or of none. */
+  privateRangesOf(teamId: string | undefined): Promise<readonly string[]>;
   /** Removes, in its own time, checkpoints that no row names. */
   discard(checkpoints: readonly string[]): void;
   /** Told when a build has become ready. */
@@ -310,6 +312,7 @@ export class Builds {
     if (origin instanceof Fault) return { isReady: false, step: "base", message: origin.message };
     if (build === undefined || job.cancelled !== undefined) return undefined;
     const { plan } = job;
+    const privateRanges = await this.#services.privateRangesOf(job.team?.id);
     return await host.build({
       id: job.id,
       templateId: build.templateId,
@@ -321,6 +324,7 @@ export class Builds {
       cpuCount: build.cpuCount,
       memoryMB: build.memoryMB,
       diskSizeMB: build.diskSizeMB,
+      ...(privateRanges.length > 0 && { privateRanges }),
       ...(build.wall === null ? {} : { wall: build.wall }),
     });
   }

@@ -54,7 +54,7 @@ export async function createFromTemplate(
   // What a snapshot was made of has these, too; what the creator says goes before.
   const envVars = { ...build.envVars, ...options.envVars };
   const volumeMounts = options.volumeMounts.length > 0 ? options.volumeMounts : build.volumeMounts;
-  await demandOpenProxy(core.host, options.network, "network.egressProxy");
+  await demandOpenProxy(core, team.id, options.network, "network.egressProxy");
   using lease = await core.quota.take(team);
   try {
     const source = { kind: kindOf(build), checkpoint: build.checkpoint, build };
@@ -108,7 +108,7 @@ async function make(
     ...(build === undefined ? {} : { owner: origin.teamId }),
     envVars,
     accessTokens: tokens,
-    egress: egressOf(origin),
+    egress: egressOf(origin, await core.privateRangesOf(origin.teamId)),
     volumes: hostMounts(volumeMounts),
   });
   if (build?.start && (misfit !== undefined || checkpoint === null)) core.startRepair.noteMisfit(build, misfit);

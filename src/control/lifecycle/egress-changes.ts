@@ -5,6 +5,7 @@
  * until it does that. Changes of one sandbox come one after the other, so the last one that is answered holds.
  */
 import { Fault } from "../../contract/fault.ts";
+import type { Team } from "../../store/people.ts";
 import type { EgressSettings, SandboxNetwork } from "../../store/sandbox-network.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { described } from "../../work/log.ts";
@@ -16,7 +17,7 @@ import {
   EGRESS_REPAIR_RETRY_MIN_MS,
   EGRESS_REPAIRS_AT_ONCE,
 } from "../limits.ts";
-import { egressOf } from "./egress.ts";
+import { demandOpenProxy, egressOf } from "./egress.ts";
 import { egressFault } from "./host-fault.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 
@@ -32,6 +33,8 @@ export class EgressChanges {
   readonly #turns = new OneAtATimeByKey();
   readonly #waiting = new Map<string, number>();
   readonly #repairs: RetryQueue<string>;
+  /** Of these the host is told again, whether or not their rows are marked. */
+  readonly #toRenew = new Set<string>();
   /** What is in that queue. */
   readonly #toRepair = new Set<string>();
 
@@ -73,6 +76,18 @@ export class EgressChanges {
     this.#repairs.enqueue(others);
   }
 
+  /** What is open to running sandboxes of the team may be something else than before; their rows say the same. */
+  async renew(teamId: string): Promise<void> {
+    const ids = await this.#core.store.sandboxes.runningOf(teamId);
+    for (const id of ids) this.#toRenew.add(id);
+    this.repair(ids);
+  }
+
+  /** Fault 400 when no connection could leave by such rules. */
+  async demandPossible({ id: teamId }: Pick<Team, "id">, { egress }: EgressChange): Promise<void> {
+    await demandOpenProxy(this.#core, teamId, egress, "egressProxy");
+  }
+
   close(): void {
     this.#repairs.close();
   }
@@ -86,7 +101,7 @@ export class EgressChanges {
       allowInternetAccess: allowInternetAccess ?? begun.allowInternetAccess,
     };
     try {
-      await host.setEgress(begun.id, egressOf(to));
+      await host.setEgress(begun.id, egressOf(to, await this.#core.privateRangesOf(begun.teamId)));
     } catch (cause) {
       return await this.#failed(begun, cause);
     }
@@ -112,10 +127,11 @@ export class EgressChanges {
     const row = await store.sandboxes.byId(id);
     // What does not run begins its next run with what the row says.
     const isRunning = row?.state === "running" || row?.state === "pausing" || row?.state === "snapshotting";
-    if (row?.egressUnsettled && isRunning) {
-      await host.setEgress(id, egressOf(row));
-      await store.sandboxes.settleEgress(row);
+    if (isRunning && (row.egressUnsettled || this.#toRenew.has(id))) {
+      await host.setEgress(id, egressOf(row, await this.#core.privateRangesOf(row.teamId)));
+      if (row.egressUnsettled) await store.sandboxes.settleEgress(row);
     }
+    this.#toRenew.delete(id);
     this.#toRepair.delete(id);
   }
 }

@@ -52,10 +52,25 @@ const cases: [what: string, network: SandboxNetwork, internet: boolean | null, e
 ];
 
 test.each(cases)("%s", (_, network, allowInternetAccess, egress) => {
-  expect(egressOf({ network, allowInternetAccess })).toEqual(egress);
+  expect(egressOf({ network, allowInternetAccess }, [])).toEqual(egress);
 });
 
 test("a proxy that cannot be read leaves nothing open", () => {
   const network = { egressProxy: { address: "nowhere" } };
-  expect(() => egressOf({ network, allowInternetAccess: null })).toThrow("cannot be read");
+  expect(() => egressOf({ network, allowInternetAccess: null }, [])).toThrow("cannot be read");
+});
+
+test("private networks that are open are as the outside: what closes that closes them", () => {
+  const privateRanges = ["10.1.0.0/16"];
+  const of = (network: SandboxNetwork, allowInternetAccess: boolean | null = null) =>
+    egressOf({ network, allowInternetAccess }, privateRanges);
+  expect(of({})).toEqual({ ...none, privateRanges });
+  expect(of({}, false)).toBe("closed");
+  expect(of({ denyOut: all })).toBe("closed");
+  expect(of({ allowOut: ["10.1.2.3"] }, false)).toEqual({
+    ...none,
+    allowRanges: ["10.1.2.3/32"],
+    denyRanges: all,
+    privateRanges,
+  });
 });

@@ -8,27 +8,42 @@ import type { Egress, EgressPolicy, Host } from "../../host/host.ts";
 import type { EgressSettings, SandboxNetwork } from "../../store/sandbox-network.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 
-/** Entries about IPv6 add nothing: all of it is closed. */
-export function egressOf({ network, allowInternetAccess }: Pick<Sandbox, "network" | "allowInternetAccess">): Egress {
+/**
+ * Entries about IPv6 add nothing: all of it is closed. `privateRanges`: what the operator has opened to sandboxes of
+ * the team; they are as the outside, so what is said of that is said of them.
+ */
+export function egressOf(
+  { network, allowInternetAccess }: Pick<Sandbox, "network" | "allowInternetAccess">,
+  privateRanges: readonly string[],
+): Egress {
   const { allowOut = [], denyOut = [] } = network;
   const policy: EgressPolicy = {
     allowRanges: rangesIn(allowOut),
     allowNames: namesIn(allowOut),
     denyRanges: rangesIn(allowInternetAccess === false ? [ALL_ADDRESSES] : denyOut),
     proxy: proxyOf(network),
+    ...(privateRanges.length > 0 && { privateRanges }),
   };
   const { allowRanges, allowNames, denyRanges, proxy } = policy;
   const deniesAll = new Ipv4Ranges(denyRanges).isAll;
   if (deniesAll && allowRanges.length === 0 && allowNames.length === 0) return "closed";
   const allowsAll = denyRanges.length === 0 || new Ipv4Ranges(allowRanges).isAll;
-  return allowsAll && proxy === null ? "open" : policy;
+  return allowsAll && proxy === null && privateRanges.length === 0 ? "open" : policy;
 }
 
+/** Private networks that are open to sandboxes of a team. */
+export type PrivateRangesOf = (teamId: string | undefined) => Promise<readonly string[]>;
+
 /** Fault 400 when connections through the proxy could not leave: its address is closed to every sandbox. */
-export async function demandOpenProxy(host: Host, { egressProxy }: EgressSettings, field: string): Promise<void> {
+export async function demandOpenProxy(
+  { host, privateRangesOf }: { host: Host; privateRangesOf: PrivateRangesOf },
+  teamId: string,
+  { egressProxy }: EgressSettings,
+  field: string,
+): Promise<void> {
   if (egressProxy === undefined) return;
   const name = readProxyAddress(egressProxy.address)?.host ?? "";
-  const found = await host.lookUp(name);
+  const found = await host.lookUp(name, await privateRangesOf(teamId));
   // A name that leads nowhere yet may do so later; until then the sandbox's log says why connections fail.
   if (found.length === 0 || found.some(({ isClosed }) => !isClosed)) return;
   const closed = `leads to ${found[0]?.address}, which is closed to every sandbox`;

@@ -14,6 +14,7 @@ import type { Ids } from "../access/ids.ts";
 import { EXPIRY_RETRY_MS, REMOVAL_PUT_OFF_MAX_MS } from "../limits.ts";
 import { Changes } from "./changes.ts";
 import { type CheckpointRemoval, createCheckpointRemoval } from "./checkpoint-removal.ts";
+import type { PrivateRangesOf } from "./egress.ts";
 import { createExpiry, type Expiry } from "./expiry.ts";
 import { type LifecycleListener, NO_LISTENER } from "./lifecycle-listener.ts";
 import { Quota } from "./quota.ts";
@@ -28,6 +29,8 @@ export interface LifecycleServices {
   ids: Ids;
   log: Log;
   listener?: LifecycleListener;
+  /** Absent: none are open. */
+  privateRangesOf?: PrivateRangesOf;
   /** Told when a build has got another checkpoint. */
   checkpointReplaced?: () => void;
 }
@@ -39,6 +42,7 @@ export class LifecycleCore {
   readonly ids: Ids;
   readonly log: Log;
   readonly listener: LifecycleListener;
+  readonly privateRangesOf: PrivateRangesOf;
   readonly background: Background;
   /** Nobody waits for a sandbox to be resumed. */
   readonly lull: Lull;
@@ -62,6 +66,7 @@ export class LifecycleCore {
     this.ids = services.ids;
     this.log = services.log;
     this.listener = services.listener ?? NO_LISTENER;
+    this.privateRangesOf = services.privateRangesOf ?? (async () => []);
     this.background = new Background(services.log);
     this.lull = new Lull(services.clock, REMOVAL_PUT_OFF_MAX_MS);
     this.changes = new Changes(services.clock);
@@ -70,6 +75,7 @@ export class LifecycleCore {
     this.checkpointRemoval = createCheckpointRemoval(this);
     this.startRepair = new StartRepair({
       ...services,
+      privateRangesOf: this.privateRangesOf,
       discard: (checkpoints) => this.discard(checkpoints),
       replaced: () => services.checkpointReplaced?.(),
     });

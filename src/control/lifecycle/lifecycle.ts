@@ -28,7 +28,6 @@ import type { StartableTemplate } from "../templates/template-look-up.ts";
 import { type BringUp, type BroughtUp, bringUp } from "./bring-up.ts";
 import { capture } from "./capture.ts";
 import { createFromSandbox, createFromTemplate, type SandboxOptions } from "./creation.ts";
-import { demandOpenProxy } from "./egress.ts";
 import { type EgressChange, EgressChanges } from "./egress-changes.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
 import { Pausing } from "./pausing.ts";
@@ -79,6 +78,9 @@ export class Lifecycle {
     this.#egressChanges.repair(await this.#core.store.sandboxes.unsettled());
   }
 
+  /** Tells the host again what may leave the running sandboxes of a team. */
+  renewEgress = (teamId: string) => this.#egressChanges.renew(teamId);
+
   create(team: Team, from: StartableTemplate, options: SandboxOptions): Promise<Sandbox> {
     return createFromTemplate(this.#core, team, from, options);
   }
@@ -101,7 +103,7 @@ export class Lifecycle {
 
   /** What may leave it is replaced. Resolves when that holds; when it throws, what was before does, or will again. */
   async setEgress(team: Team, id: string, change: EgressChange): Promise<void> {
-    await demandOpenProxy(this.#core.host, change.egress, "egressProxy");
+    await this.#egressChanges.demandPossible(team, change);
     let isTried = false;
     try {
       await this.#whenAtRest(team, id, {
@@ -289,14 +291,10 @@ export class Lifecycle {
   }
 
   /** Resolves once no background work is under way. */
-  settled(): Promise<void> {
-    return this.#core.settled();
-  }
+  settled = () => this.#core.settled();
 
   /** From now on calls that wait for something give up. */
-  beginClose(): void {
-    this.#core.beginClose();
-  }
+  beginClose = () => this.#core.beginClose();
 
   /** Stops the timers and waits for what is under way. Sandboxes run on. */
   async close(): Promise<void> {

@@ -96,7 +96,7 @@ export class Resuming {
         kind,
         envVars: begun.envVars,
         accessTokens,
-        egress: egressOf(begun),
+        egress: egressOf(begun, await this.#core.privateRangesOf(begun.teamId)),
         volumes: hostMounts(begun.volumeMounts),
       };
       await lull.during(() => host.resume(request));

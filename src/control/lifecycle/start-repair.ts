@@ -15,6 +15,7 @@ import { OneAtATime } from "../../work/one-at-a-time.ts";
 import type { Ids } from "../access/ids.ts";
 import { START_REPAIR_RETRY_MS, START_REPAIRS_KNOWN_MAX } from "../limits.ts";
 import { kindOf } from "../templates/template-look-up.ts";
+import type { PrivateRangesOf } from "./egress.ts";
 
 interface RepairServices {
   store: Store;
@@ -22,6 +23,7 @@ interface RepairServices {
   clock: Clock;
   ids: Ids;
   log: Log;
+  privateRangesOf: PrivateRangesOf;
   /** Removes, in its own time, those of these checkpoints that no build is started from. */
   discard(checkpoints: readonly string[]): void;
   /** Told when a build has a new checkpoint. */
@@ -72,7 +74,10 @@ export class StartRepair {
     log.write({ level: "warn", event: "a template's started processes cannot be restored", ...which, reason });
     const checkpoint = ids.uuid();
     try {
-      await host.prepareStart({ name: checkpoint, kind: kindOf(build), envVars, start });
+      const teamId = (await store.templates.everById(templateId))?.teamId;
+      const privateRanges = await this.#services.privateRangesOf(teamId ?? undefined);
+      const opened = privateRanges.length > 0 && { privateRanges };
+      await host.prepareStart({ name: checkpoint, kind: kindOf(build), envVars, start, ...opened });
       await this.#record(build, checkpoint);
       this.#quietUntil.delete(id);
     } catch (error) {

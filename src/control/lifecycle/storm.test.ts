@@ -192,7 +192,7 @@ class Storm {
     const running = rows.filter(({ state }) => state === "running").map(({ id }) => id);
     this.#compare("sandboxes", host.running, running);
     for (const row of rows.filter(({ state }) => state === "running")) {
-      if (Bun.deepEquals(host.requestOf(row.id)?.egress, egressOf(row))) continue;
+      if (Bun.deepEquals(host.requestOf(row.id)?.egress, egressOf(row, []))) continue;
       this.model.faults.push(`${row.id} runs with other network rules than its row says`);
     }
     const named = [...rows.flatMap(({ checkpoint }) => checkpoint ?? []), ...(await store.builds.checkpoints())];

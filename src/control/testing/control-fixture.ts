@@ -80,6 +80,7 @@ export class ControlFixture implements AsyncDisposable {
   /** Those of the next start. */
   buildLimits: Partial<BuildLimits> = {};
   publicUrl: string | undefined;
+  privateRanges: readonly string[] = [];
   /** Templates that come with the server, from the next start on. */
   definitions: readonly BuiltinDefinition[] = [];
   /** Templates that stand for images, by the images' names. */
@@ -126,7 +127,7 @@ export class ControlFixture implements AsyncDisposable {
     const chronicle = { idleClock: this.idleClock, post };
     const builtinsReady = BUILTINS_READY;
     this.blobs = await blobsIn(`${this.folder}-blobs`, clock);
-    const { blobs, buildLimits: builds } = this;
+    const { blobs, buildLimits: builds, privateRanges } = this;
     const volumeContent = emptyVolumes;
     const linkSecret = new Uint8Array(32);
     const services = {
@@ -142,6 +143,7 @@ export class ControlFixture implements AsyncDisposable {
       definitions: this.definitions,
       builds,
       requestRates,
+      privateRanges,
       templateOf: (image: string) => this.templatesOf.get(image),
       linkSecret,
       volumeContent,

@@ -1,8 +1,9 @@
 /** What all phases of one build share: what it is made with, what was asked for, and where it is. */
 import { Fault } from "../../contract/fault.ts";
 import type { Checkpoints } from "../checkpoint/checkpoints.ts";
-import type { BuildRequest, CreatedSandbox, CreateSandbox, SandboxKind } from "../host.ts";
+import type { BuildRequest, CreatedSandbox, CreateSandbox, Egress, SandboxKind } from "../host.ts";
 import { BUILD_SANDBOX_RETRY_MS, BUILD_SANDBOX_TRIES_MAX, TRIES_MAX } from "../limits.ts";
+import { openEgress } from "../network/private-egress.ts";
 import type { Walls } from "../runtime/walls.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { BaseImages } from "./base-images.ts";
@@ -110,6 +111,11 @@ export class BuildJob {
         await pause(BUILD_SANDBOX_RETRY_MS * 2 ** (tries - 1), this.signal);
       }
     }
+  }
+
+  /** Of all its sandboxes in which steps and start commands run. */
+  get egress(): Egress {
+    return openEgress(this.request.privateRanges);
   }
 
   kind(image: string, { user, workdir }: BuildContext): SandboxKind {

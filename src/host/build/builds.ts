@@ -12,6 +12,7 @@ import { Background } from "../../work/background.ts";
 import { described, stderrLog } from "../../work/log.ts";
 import { OneAtATime } from "../../work/one-at-a-time.ts";
 import type { BuildLogEntry, BuildOutcome, BuildRequest, PrepareStart } from "../host.ts";
+import { openEgress } from "../network/private-egress.ts";
 import { BuildJob, type BuildParts } from "./build-job.ts";
 import { BuildLog, silentOutput } from "./build-log.ts";
 import { runBuild } from "./build-run.ts";
@@ -65,14 +66,14 @@ export class Builds {
   }
 
   /** Faults as of a pause. */
-  async prepareStart({ name, kind, envVars, start }: PrepareStart): Promise<void> {
+  async prepareStart({ name, kind, envVars, start, privateRanges }: PrepareStart): Promise<void> {
     const { sandboxes, bounds, images, checkpointing } = this.#parts;
     using _image = images.hold(kind.image);
     const over = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(bounds.maxMs)]);
     await using sandbox = await BuildSandbox.of(
       sandboxes,
       (opened) => sandboxes.boot(opened),
-      { kind, envVars, egress: "open" },
+      { kind, envVars, egress: openEgress(privateRanges) },
       over,
     );
     const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };

@@ -90,7 +90,7 @@ export class FinishPhase {
     if (start === null) return null;
     const { checkpoints, checkpointing, sandboxes, bounds } = this.#job.parts;
     this.#job.say("info", `Starting ${shortened(start.command)}`);
-    const request = { kind, envVars: made.context.envVars, egress: "open" as const };
+    const request = { kind, envVars: made.context.envVars, egress: this.#job.egress };
     await using sandbox = await this.#job.start(request, (opened) => sandboxes.boot(opened));
     const output = this.#job.log.output(this.#job.at);
     await startUntilReady(sandbox, { start, context: made.context, output, bounds });
@@ -128,7 +128,7 @@ export class FinishPhase {
     const request = {
       kind,
       envVars: context.envVars,
-      egress: "open" as const,
+      egress: this.#job.egress,
       ...(checkpoint === null ? {} : { checkpoint }),
       ...(start === null ? {} : { start }),
     };

@@ -40,7 +40,7 @@ export class StepPhase {
   /** On the layer with this key, or without one on what the build begins with. */
   async bootOn(base: Base, layer: string | undefined): Promise<BuildSandbox> {
     const kind = { ...this.#job.kind(base.image, base.context), defaultUser: "root", defaultWorkdir: "/" };
-    const request = { kind, envVars: {}, egress: "open" as const };
+    const request = { kind, envVars: {}, egress: this.#job.egress };
     const boot = (disk: Base["disk"]) =>
       this.#job.start(request, (opened) =>
         this.#job.parts.sandboxes.boot(opened, disk && { disk: disk.folder, copy: false }),

@@ -4,6 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox, SandboxKind, StartCommand } from "../host.ts";
+import { isRestricted } from "../network/private-egress.ts";
 import type { Origin } from "../sandbox/booting.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import { newSandboxId } from "../sandbox/sandbox-id.ts";
@@ -111,7 +112,7 @@ export class TemplateSandboxes implements SandboxSource {
       return id;
     };
     // What runs in one that was ready may have opened ways out already, which stay open for some.
-    if (egress !== "open" || volumes.length > 0) return await shelf.during(restore);
+    if (isRestricted(egress) || volumes.length > 0) return await shelf.during(restore);
     const id = await shelf.serve({ kind, checkpoint, owner }, restore);
     return isHandedOver ? id : await this.#handedOver(request, async () => id);
   }

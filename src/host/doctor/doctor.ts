@@ -5,6 +5,7 @@ import type { Check, DoctorOptions, Finding } from "./finding.ts";
 import { broken, timeout } from "./finding.ts";
 import { kernelChecks } from "./kernel-checks.ts";
 import { limitChecks } from "./limit-checks.ts";
+import { privateChecks } from "./private-checks.ts";
 import { toolChecks } from "./tool-checks.ts";
 import { wallChecks } from "./wall-checks.ts";
 
@@ -34,6 +35,7 @@ export function allChecks(options: DoctorOptions): Check[] {
     ...toolChecks(options),
     ...wallChecks(),
     ...addressChecks(options),
+    ...privateChecks(options),
   ];
 }
 

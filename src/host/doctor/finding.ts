@@ -20,6 +20,8 @@ export interface DoctorOptions {
   /** What clients know the server by, and the operator's certificate for it, if any. */
   domain?: string;
   certificate?: { cert: string; key: string } | undefined;
+  /** Private networks that are open, by the setting and by limits of teams. */
+  privateNetworks?: readonly { whose: string; entries: readonly string[] }[];
 }
 
 export interface Check {

@@ -6,10 +6,11 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { described, stderrLog } from "../../work/log.ts";
-import { OneAtATimeByKey } from "../../work/one-at-a-time.ts";
+import { OneAtATime, OneAtATimeByKey } from "../../work/one-at-a-time.ts";
 import type { Egress, EgressPolicy } from "../host.ts";
 import { EgressJudge } from "../relay/egress-judge.ts";
 import type { EgressRelay } from "../relay/egress-relay.ts";
+import { openedSpans, replaceOpened } from "./ruleset.ts";
 import {
   fillChains,
   makeSets,
@@ -49,6 +50,11 @@ export class EgressRules {
   readonly #judges = new Map<string, EgressJudge>();
   #relay: ConnectionRelay | undefined;
   #versions = 0;
+  /** What is being put in place, by slot. */
+  readonly #applied = new Map<number, SlotState>();
+  readonly #openings = new OneAtATime();
+  /** What the relay may reach of private networks, as the table has it. */
+  #opened = "";
 
   constructor(parts: EgressRulesParts) {
     this.#parts = parts;
@@ -75,6 +81,8 @@ export class EgressRules {
   /** From now on this one decides by names; it is told of all that was adopted. */
   async use(relay: ConnectionRelay | undefined): Promise<void> {
     this.#relay = relay;
+    // The table is made with these.
+    this.#opened = openedSpans(this.slots).join();
     await Promise.all(
       [...this.#held.values()].map(async ({ slot, rules: { egress } }) => {
         this.#setJudge(slot, egress);
@@ -138,7 +146,9 @@ export class EgressRules {
     const { slot, rules } = state;
     const sets = makeSets(this.#facts, state);
     this.#setJudge(slot, rules.egress);
+    this.#applied.set(slot, state);
     await Promise.all([
+      this.#openToRelay(),
       needsRelay(rules.egress) ? this.#tellRelay(slot, rules.egress) : undefined,
       sets === "" ? undefined : this.#parts.nft(sets),
     ]);
@@ -184,10 +194,22 @@ export class EgressRules {
     try {
       const sets = removeSets(this.#facts, held.earlier);
       if (sets !== "") await this.#parts.nft(sets);
+      this.#applied.delete(slot);
+      await this.#openToRelay();
       held.earlier = [];
     } catch (error) {
       complain("earlier rules of a sandbox could not be removed", error, slot);
     }
+  }
+
+  /** What any slot has open, old rules and new ones alike. Which sandbox may use it, the relay itself knows. */
+  async #openToRelay(): Promise<void> {
+    await this.#openings.run(async () => {
+      const spans = openedSpans([...this.#held.values(), ...this.#applied.values()]);
+      if (spans.join() === this.#opened) return;
+      await this.#parts.nft(replaceOpened(this.#parts.table, spans));
+      this.#opened = spans.join();
+    });
   }
 
   get #facts(): TableFacts {

@@ -6,11 +6,18 @@ import { NameClient } from "../relay/program/name-client.ts";
 
 const DNS_PORT = 53;
 
-/** `gateway`: where the DNS relay listens. `closed`: ranges; the machine's own addresses are closed besides. */
-export async function lookUp(host: string, gateway: string, closed: readonly string[]): Promise<LookedUp[]> {
+interface Reach {
+  /** Where the DNS relay listens. */
+  gateway: string;
+  /** Ranges; the machine's own addresses are closed besides, whatever is open. */
+  closed: readonly string[];
+  open: readonly string[];
+}
+
+export async function lookUp(host: string, { gateway, closed, open }: Reach): Promise<LookedUp[]> {
   const isAddress = ipv4Range(host) !== undefined && !host.includes("/");
   const addresses = isAddress ? [host] : await new NameClient({ address: gateway, port: DNS_PORT }).resolve(host);
-  const ranges = new Ipv4Ranges(closed);
+  const ranges = new Ipv4Ranges(closed).without(new Ipv4Ranges(open));
   const own = new Set(Object.values(networkInterfaces()).flatMap((each) => each?.map(({ address }) => address) ?? []));
   return addresses.map((address) => ({ address, isClosed: own.has(address) || ranges.has(address) }));
 }

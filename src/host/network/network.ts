@@ -121,8 +121,8 @@ export class Network {
     return this.#egress.judgeOf(address);
   }
 
-  lookUp(host: string): Promise<LookedUp[]> {
-    return lookUp(host, this.gateway, [...CLOSED_RANGES, ...this.#onLink.ranges]);
+  lookUp(host: string, open: readonly string[]): Promise<LookedUp[]> {
+    return lookUp(host, { gateway: this.gateway, closed: [...CLOSED_RANGES, ...this.#onLink.ranges], open });
   }
 
   /** Puts the rules in place; a table left by an earlier run is replaced. Without a relay, no name is allowed. */

@@ -49,9 +49,10 @@ describe("the table of a server", () => {
     expect(chain(ruleset(facts), "lead")).toEqual([
       "udp dport 53 dnat ip to 198.18.48.1:53",
       "tcp dport 53 dnat ip to 198.18.48.1:53",
+      "fib daddr type local return",
+      "ip saddr vmap @slots_near",
       "ip daddr @closed return",
       "ip daddr @onlink return",
-      "fib daddr type local return",
       "ip saddr vmap @slots_led",
     ]);
   });
@@ -85,6 +86,8 @@ describe("the table of a server", () => {
     expect(chain(ruleset({ ...facts, relay: undefined }), "from_machine")).toEqual(others);
     expect(chain(text, "to_sandbox")).toEqual([
       "ip daddr vmap @slots_in",
+      "ct original ip daddr @closed drop",
+      "ct original ip daddr @onlink drop",
       "ct state established,related accept",
       "drop",
     ]);
@@ -107,6 +110,7 @@ describe("the table of a server", () => {
       'oifname "lo" ip daddr 198.18.0.0/15 tcp dport 53 accept',
       "meta nfproto != ipv4 drop",
       "fib daddr type != unicast jump refuse",
+      "ip daddr @opened accept",
       "ip daddr @closed jump refuse",
       "ip daddr @onlink jump refuse",
     ]);

@@ -9,6 +9,7 @@
  * packets for it on any interface.
  */
 
+import { Ipv4Ranges } from "../../contract/ip-range.ts";
 import { CONNECTIONS_PER_SANDBOX_MAX } from "../limits.ts";
 import { edgeId } from "../system/id-range.ts";
 import { CLOSED_RANGES, gatewayAddress, netAddress, SLOT_RANGE } from "./address-plan.ts";
@@ -50,6 +51,7 @@ delete table inet ${table}
 table inet ${table} {
   set closed { type ipv4_addr; flags interval; auto-merge; elements = { ${CLOSED_RANGES.join(", ")} } }
   set onlink { type ipv4_addr; flags interval; auto-merge; }
+  set opened { type ipv4_addr; flags interval; auto-merge; }
   set connections { type ipv4_addr; size 65536; flags dynamic; }
   set asking { type ipv4_addr; size 65536; flags dynamic; timeout 10s; }
 ${verdictMaps()}
@@ -69,9 +71,10 @@ ${verdictMaps()}
   chain lead {
     udp dport 53 dnat ip to ${gateway}:53
     tcp dport 53 dnat ip to ${gateway}:53
+    fib daddr type local return
+    ip saddr vmap @${mapOf("near")}
     ip daddr @closed return
     ip daddr @onlink return
-    fib daddr type local return
     ip saddr vmap @${mapOf("led")}
   }
   chain refuse {
@@ -112,6 +115,8 @@ ${relayPorts === undefined ? "" : `    ip daddr ${gateway} tcp dport ${relayPort
   }
   chain to_sandbox {
     ip daddr vmap @${mapOf("in")}
+    ct original ip daddr @closed drop
+    ct original ip daddr @onlink drop
     ct state established,related accept
     drop
   }
@@ -133,6 +138,7 @@ ${relay === undefined ? "" : `    meta skuid ${relay.uid} jump from_relay\n`}   
     oifname "lo" ip daddr ${SLOT_RANGE} tcp dport 53 accept
     meta nfproto != ipv4 drop
     fib daddr type != unicast jump refuse
+    ip daddr @opened accept
     ip daddr @closed jump refuse
     ip daddr @onlink jump refuse
   }
@@ -141,7 +147,7 @@ ${relay === undefined ? "" : `    meta skuid ${relay.uid} jump from_relay\n`}   
     ip saddr ${netAddress(net)}/${NET_PREFIX} oifname != ${ours} masquerade
   }
 }
-${fillOnLink(table, onLink)}${slots.map((slot) => makeSets(facts, slot) + fillChains(facts, slot)).join("")}`;
+${fillOnLink(table, onLink)}${fill(table, "opened", openedSpans(slots))}${slots.map((slot) => makeSets(facts, slot) + fillChains(facts, slot)).join("")}`;
 }
 
 export function admitAll(table: string): string {
@@ -157,9 +163,26 @@ export function replaceOnLink(table: string, onLink: readonly string[]): string 
   return `flush set inet ${table} onlink\n${fillOnLink(table, onLink)}`;
 }
 
-/** As a block: with a command for the elements nft would first read all sets of the machine. */
+/** Private networks that are open to any of these, as the relay of all of them must reach them. */
+export function openedSpans(slots: readonly Pick<SlotState, "rules">[]): string[] {
+  const ranges = slots.flatMap(({ rules: { egress } }) =>
+    typeof egress === "object" ? (egress.privateRanges ?? []) : [],
+  );
+  // Most slots have the same ones.
+  return new Ipv4Ranges([...new Set(ranges)]).spans;
+}
+
+export function replaceOpened(table: string, spans: readonly string[]): string {
+  return `flush set inet ${table} opened\n${fill(table, "opened", spans)}`;
+}
+
 function fillOnLink(table: string, onLink: readonly string[]): string {
-  if (onLink.length === 0) return "";
-  const elements = `elements = { ${onLink.join(", ")} }`;
-  return `table inet ${table} {\n  set onlink { type ipv4_addr; flags interval; auto-merge; ${elements} }\n}\n`;
+  return fill(table, "onlink", onLink);
+}
+
+/** As a block: with a command for the elements nft would first read all sets of the machine. */
+function fill(table: string, set: string, spans: readonly string[]): string {
+  if (spans.length === 0) return "";
+  const elements = `elements = { ${spans.join(", ")} }`;
+  return `table inet ${table} {\n  set ${set} { type ipv4_addr; flags interval; auto-merge; ${elements} }\n}\n`;
 }

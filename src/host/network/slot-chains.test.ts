@@ -24,6 +24,7 @@ describe("the chains of a sandbox", () => {
     expect(chains("open")).toEqual({});
     expect(chains("open", { ways: [{ address: "10.0.0.5", port: 5000 }] })).toEqual({
       out: ['oifname != "slot*" ip daddr 10.0.0.5 tcp dport 5000 accept'],
+      in: ["ct original ip daddr 10.0.0.5 ct state established,related accept"],
       here: ["ip daddr 10.0.0.5 tcp dport 5000 accept"],
     });
   });
@@ -84,6 +85,35 @@ describe("the chains of a sandbox", () => {
       "ip daddr @slot_7_deny_3 return",
       all,
     ]);
+  });
+
+  test("let into private networks that are open, as to the outside, and never to other sandboxes", () => {
+    const near = { ...nothing, privateRanges: ["10.0.0.0/8"] };
+    const into = 'ip daddr @slot_7_near_3 ip daddr != 198.18.0.0/15 oifname != "slot*" accept';
+    const back = "ct original ip daddr @slot_7_near_3 ct state established,related accept";
+    expect(chains(near)).toEqual({ out: [into], in: [back] });
+    expect(chains({ ...near, denyRanges: ["10.1.0.0/16"], allowRanges: ["10.1.1.1/32"] })).toEqual({
+      out: [
+        `ip daddr @slot_7_allow_3 ${into}`,
+        "ip daddr @slot_7_allow_3 return",
+        "ip daddr @slot_7_deny_3 jump refuse",
+        into,
+      ],
+      in: [
+        `ct original ip daddr @slot_7_allow_3 ${back}`,
+        "ct original ip daddr @slot_7_allow_3 return",
+        "ct original ip daddr @slot_7_deny_3 drop",
+        back,
+      ],
+    });
+    const named = chains({ ...near, denyRanges: ALL, allowNames: ["a.test"] });
+    expect(named).toMatchObject({ out: ["jump refuse", into], near: ["ip daddr @slot_7_near_3 jump slot_7_led"] });
+    expect(chains({ ...near, proxy })).toMatchObject({
+      out: ["jump refuse"],
+      in: ["drop"],
+      near: ["ip daddr @slot_7_near_3 jump slot_7_led"],
+    });
+    expect(makeSets(facts, state({ egress: near, ways: [] }))).toContain("10.0.0.0-10.255.255.255");
   });
 
   test("are emptied and filled in one step, and found by the address of the slot", () => {

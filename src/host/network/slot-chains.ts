@@ -1,7 +1,7 @@
 /**
  * What the table says of one sandbox. Pure: rules in, text for `nft -f` out.
  *
- * A slot that was ever anything but open has five chains, one for each way a packet takes, and verdict maps lead from
+ * A slot that was ever anything but open has six chains, one for each way a packet takes, and verdict maps lead from
  * its address to them. They are empty while it is open. All of a change is in one transaction that fills those chains
  * anew, and the kernel walks a packet through all chains of a hook in one state of them: each packet meets the old
  * rules or the new ones, whole.
@@ -14,7 +14,7 @@
  */
 import { Ipv4Ranges } from "../../contract/ip-range.ts";
 import type { Egress, EgressPolicy } from "../host.ts";
-import { gatewayAddress, slotAddress } from "./address-plan.ts";
+import { gatewayAddress, SLOT_RANGE, slotAddress } from "./address-plan.ts";
 
 /** Begins the name of every sandbox's interface, on whichever server. */
 export const ANY_INTERFACE = "slot";
@@ -55,10 +55,10 @@ export interface SlotState {
 }
 
 /**
- * `out`: to the outside, `in`: from there, `led`: where a new connection is led, `here`: to this machine, `relay`: from
- * the relay.
+ * `out`: to the outside, `in`: from there, `near`: whether a new connection to a private network is led as one to the
+ * outside, `led`: where that is led, `here`: to this machine, `relay`: from the relay.
  */
-const WAYS = ["out", "in", "led", "here", "relay"] as const;
+const WAYS = ["out", "in", "near", "led", "here", "relay"] as const;
 type Chains = Record<(typeof WAYS)[number], string[]>;
 
 /** For the table's own text. */
@@ -111,12 +111,16 @@ export function needsRelay(egress: Egress): egress is EgressPolicy {
   return typeof egress === "object" && (egress.proxy !== null || egress.allowNames.length > 0);
 }
 
+/** Of what comes back, for what the table would drop: it was let out to a private network. */
+const COMES_BACK = "ct state established,related accept";
+
 function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
   const { egress, ways } = state.rules;
-  const chains: Chains = { out: [], in: [], led: [], here: [], relay: [] };
+  const chains: Chains = { out: [], in: [], near: [], led: [], here: [], relay: [] };
   if (egress === "open") {
     for (const { address, port } of ways) {
       chains.out.push(`oifname != "${ANY_INTERFACE}*" ip daddr ${address} tcp dport ${port} accept`);
+      chains.in.push(`ct original ip daddr ${address} ${COMES_BACK}`);
       chains.here.push(`ip daddr ${address} tcp dport ${port} accept`);
     }
     return chains;
@@ -124,13 +128,22 @@ function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
   // Questions for names still reach the DNS relay, which refuses each of them. The kernel's own refusal (ICMP) is
   // limited in rate, and a program waits five seconds for one that was left out.
   if (egress === "closed") return { ...chains, out: ["jump refuse"], in: ["drop"] };
-  const { allow, deny } = matchesOf(state, egress);
+  const { allow, deny, near } = matchesOf(state, egress);
   if (egress.proxy === null) {
+    const [out, back] = [intoPrivate(near), fromPrivate(near)];
     // By where the sandbox wanted to go, so that a router's word about an allowed way is heard.
-    if (allow !== undefined) chains.out.push(`${spaced("ip daddr", allow)}return`);
-    if (allow !== undefined) chains.in.push(`${spaced("ct original ip daddr", allow)}return`);
+    if (allow !== undefined) {
+      chains.out.push(
+        ...out.map((rule) => `${spaced("ip daddr", allow)}${rule}`),
+        `${spaced("ip daddr", allow)}return`,
+      );
+      const original = spaced("ct original ip daddr", allow);
+      chains.in.push(...back.map((rule) => `${original}${rule}`), `${original}return`);
+    }
     if (deny !== undefined) chains.out.push(`${spaced("ip daddr", deny)}jump refuse`);
     if (deny !== undefined) chains.in.push(`${spaced("ct original ip daddr", deny)}drop`);
+    chains.out.push(...out);
+    chains.in.push(...back);
   } else {
     chains.out.push("jump refuse");
     chains.in.push("drop");
@@ -149,13 +162,31 @@ function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
     chains.led.push(`${spaced("ip daddr", deny)}return`);
   }
   if (egress.proxy !== null) chains.led.push(rest);
+  if (near !== undefined) chains.near.push(`${spaced("ip daddr", near)}jump ${chainOf(state.slot, "led")}`);
   chains.here.push(`ct status dnat ip daddr ${gateway} tcp dport { ${http}, ${tls}, ${proxied} } accept`);
   chains.relay.push("ct direction reply ct status dnat accept");
   return chains;
 }
 
+/** Lets through what the table would refuse after this chain; never to a sandbox, whatever the ranges say. */
+function intoPrivate(near: string | undefined): string[] {
+  if (near === undefined) return [];
+  return [`${spaced("ip daddr", near)}ip daddr != ${SLOT_RANGE} oifname != "${ANY_INTERFACE}*" accept`];
+}
+
+function fromPrivate(near: string | undefined): string[] {
+  return near === undefined ? [] : [`${spaced("ct original ip daddr", near)}${COMES_BACK}`];
+}
+
+interface Matches {
+  allow: string | undefined;
+  deny: string | undefined;
+  /** Private networks that are open. */
+  near: string | undefined;
+}
+
 /** `@set`, an empty text for every address, or undefined for none. */
-function matchesOf(state: SlotState, policy: EgressPolicy): { allow: string | undefined; deny: string | undefined } {
+function matchesOf(state: SlotState, policy: EgressPolicy): Matches {
   const match = (ranges: readonly string[], name: string) => {
     if (ranges.length === 0) return undefined;
     return new Ipv4Ranges(ranges).isAll ? "" : `@${name}`;
@@ -163,6 +194,7 @@ function matchesOf(state: SlotState, policy: EgressPolicy): { allow: string | un
   return {
     allow: match(policy.allowRanges, setOf(state, "allow")),
     deny: match(policy.denyRanges, setOf(state, "deny")),
+    near: match(policy.privateRanges ?? [], setOf(state, "near")),
   };
 }
 
@@ -174,17 +206,18 @@ function spaced(field: string, match: string): string {
 function setsOf(state: SlotState): [name: string, ranges: Ipv4Ranges][] {
   const { egress } = state.rules;
   if (typeof egress !== "object") return [];
-  const both = [
+  const all = [
     [setOf(state, "allow"), egress.allowRanges],
     [setOf(state, "deny"), egress.denyRanges],
+    [setOf(state, "near"), egress.privateRanges ?? []],
   ] as const;
-  return both.flatMap(([name, texts]) => {
+  return all.flatMap(([name, texts]) => {
     const ranges = new Ipv4Ranges(texts);
     return texts.length === 0 || ranges.isAll ? [] : [[name, ranges] as [string, Ipv4Ranges]];
   });
 }
 
-function setOf({ slot, version }: SlotState, list: "allow" | "deny"): string {
+function setOf({ slot, version }: SlotState, list: "allow" | "deny" | "near"): string {
   return `slot_${slot}_${list}_${version}`;
 }
 

@@ -7,16 +7,23 @@ export class EgressJudge {
   readonly #allowed: Ipv4Ranges;
   readonly #denied: Ipv4Ranges;
   readonly #names: DomainPatterns;
+  readonly #private: Ipv4Ranges;
 
   constructor(readonly policy: EgressPolicy) {
     this.#allowed = new Ipv4Ranges(policy.allowRanges);
     this.#denied = new Ipv4Ranges(policy.denyRanges);
     this.#names = new DomainPatterns(policy.allowNames);
+    this.#private = new Ipv4Ranges(policy.privateRanges ?? []);
   }
 
   /** Of a connection that no name is known of. */
   allowsAddress(address: string): boolean {
     return this.#allowed.has(address) || !this.#denied.has(address);
+  }
+
+  /** Whether it is in a private network that is open, although closed to others. */
+  opens(address: string): boolean {
+    return this.#private.has(address);
   }
 
   allowsName(name: string): boolean {

@@ -163,7 +163,7 @@ export class FakeHost implements Host {
     if (this.#running.get(id) !== sandbox) throw doesNotRun(id);
   }
 
-  lookUp: Host["lookUp"] = async (host) => this.names.lookUp(host);
+  lookUp: Host["lookUp"] = async (...args) => this.names.lookUp(...args);
 
   async forward(): Promise<number | undefined> {
     return undefined;

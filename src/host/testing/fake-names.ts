@@ -6,8 +6,9 @@ import type { LookedUp } from "../host.ts";
 const CLOSED = new Ipv4Ranges(CLOSED_IPV4.map(({ range }) => range));
 
 export class FakeNames extends Map<string, readonly string[]> {
-  lookUp(host: string): LookedUp[] {
+  lookUp(host: string, privateRanges: readonly string[]): LookedUp[] {
+    const open = new Ipv4Ranges(privateRanges);
     const addresses = ipv4Range(host) === undefined ? (this.get(host) ?? []) : [host];
-    return addresses.map((address) => ({ address, isClosed: CLOSED.has(address) }));
+    return addresses.map((address) => ({ address, isClosed: CLOSED.has(address) && !open.has(address) }));
   }
 }

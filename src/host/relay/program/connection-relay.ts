@@ -130,7 +130,7 @@ export class ConnectionRelay implements Commons {
 
   #carryProxied(flow: Flow, fd: number): void {
     const destination = originalDestination(fd);
-    if (destination === undefined || this.isClosed(destination.address)) return void flow.cut();
+    if (destination === undefined || flow.sandbox.isClosed(destination.address)) return void flow.cut();
     const { address, port } = destination;
     if (flow.sandbox.judge.allowsAddress(address)) {
       carryAsIs(flow, address, port).catch(() => flow.cut());

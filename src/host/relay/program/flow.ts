@@ -54,9 +54,9 @@ export class Flow implements PeerOwner, Carried {
   /** Whether what it was let through for is allowed now. */
   mayGoOn(): boolean {
     if (this.#purpose === undefined) return true;
-    const { judge, commons } = this.sandbox;
+    const { judge } = this.sandbox;
     for (const address of [this.#address, this.#proxyAddress]) {
-      if (address !== undefined && commons.isClosed(address)) return false;
+      if (address !== undefined && this.sandbox.isClosed(address)) return false;
     }
     if (this.#proxy !== undefined && this.#proxy !== JSON.stringify(judge.policy.proxy)) return false;
     if ("name" in this.#purpose && judge.allowsName(this.#purpose.name)) return true;
@@ -78,7 +78,7 @@ export class Flow implements PeerOwner, Carried {
     if (addresses.length === 0) return "unknown";
     let why: NotReached = "closed";
     for (const address of addresses.slice(0, RELAY_DIAL_ADDRESSES_MAX)) {
-      if (commons.isClosed(address)) continue;
+      if (this.sandbox.isClosed(address)) continue;
       if (performance.now() >= deadline) break;
       why = "silent";
       this.#address = address;
@@ -118,10 +118,10 @@ export class Flow implements PeerOwner, Carried {
 
   /** The first address of the proxy that is not closed. */
   async #proxyAt(host: string): Promise<string | undefined> {
-    const { commons, names } = this.sandbox;
+    const { names } = this.sandbox;
     const addresses = isAddress(host) ? [host] : await names.resolve(host);
     if (this.isOver) return undefined;
-    const open = addresses.find((address) => !commons.isClosed(address));
+    const open = addresses.find((address) => !this.sandbox.isClosed(address));
     const why = addresses.length === 0 ? "has no address" : `leads to ${addresses[0]}, which is closed to sandboxes`;
     if (open === undefined) this.#complain({ host }, why);
     return open;

@@ -66,6 +66,10 @@ export class Sandbox {
     this.#silentUntil = now + this.commons.bounds.reportEveryMs;
   }
 
+  isClosed(address: string): boolean {
+    return this.commons.isClosed(address) && !this.#judge.opens(address);
+  }
+
   get judge(): EgressJudge {
     return this.#judge;
   }

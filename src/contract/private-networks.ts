@@ -1,0 +1,67 @@
+/**
+ * Private networks that the operator opens to sandboxes: ranges, addresses and host names. Some addresses no entry
+ * opens: loopback, the sandboxes themselves, multicast. Metadata services are opened only by an entry that is exactly
+ * their address, so that neither a wide range nor an answer for a name opens them.
+ */
+import { CLOSED_IPV4 } from "./closed-ranges.ts";
+import { domainPattern } from "./domain-pattern.ts";
+import { Fault } from "./fault.ts";
+import { Ipv4Ranges, ipv4Range, isIpv6Range } from "./ip-range.ts";
+
+export interface PrivateNetworks {
+  /** As `ipv4Range` writes them, without what is never opened. */
+  ranges: readonly string[];
+  names: readonly string[];
+}
+
+export const PRIVATE_ENTRIES_MAX = 100;
+/** A wider range is a slip. */
+const PREFIX_MIN = 8;
+const rangesThatOpen = (how: "never" | "by address") =>
+  CLOSED_IPV4.filter(({ opens }) => opens === how).map(({ range }) => range);
+const NEVER = new Ipv4Ranges(rangesThatOpen("never"));
+/** Besides, metadata services of single clouds in ranges that may be opened. */
+const METADATA = new Ipv4Ranges([...rangesThatOpen("by address"), "100.100.100.200/32", "192.0.0.192/32"]);
+
+/** Fault 400 with the entry that cannot be taken. `what` is how the list is called. */
+export function parsePrivateNetworks(what: string, entries: readonly string[]): PrivateNetworks {
+  const refuse = (entry: string, why: string) => new Fault(400, `${what}: "${entry.slice(0, 300)}" ${why}`);
+  if (entries.length > PRIVATE_ENTRIES_MAX) {
+    throw new Fault(400, `${what} must have at most ${PRIVATE_ENTRIES_MAX} entries, got ${entries.length}`);
+  }
+  const exact: string[] = [];
+  const ranges: string[] = [];
+  const names: string[] = [];
+  for (const entry of entries) {
+    const range = ipv4Range(entry);
+    if (range === undefined) {
+      if (isIpv6Range(entry)) throw refuse(entry, "is IPv6, all of which is closed to sandboxes");
+      const name = domainPattern(entry);
+      if (name === undefined || name.startsWith("*")) {
+        throw refuse(entry, "is no IPv4 address, range or host name such as 10.1.0.0/16 or git.example.com");
+      }
+      names.push(name);
+      continue;
+    }
+    const prefix = Number(range.split("/")[1]);
+    const only = new Ipv4Ranges([range]);
+    if (prefix < PREFIX_MIN) throw refuse(entry, `is wider than /${PREFIX_MIN}; name the networks that are needed`);
+    if (only.without(NEVER).cidrs.length === 0) {
+      throw refuse(
+        entry,
+        "is never open to sandboxes: it is loopback, the sandboxes themselves, multicast or reserved",
+      );
+    }
+    if (prefix === 32) exact.push(range);
+    else if (only.without(METADATA).cidrs.length === 0) {
+      throw refuse(entry, "has metadata services of clouds, of which each address must be named by itself");
+    } else ranges.push(range);
+  }
+  const wide = new Ipv4Ranges(ranges).without(METADATA).cidrs;
+  return { ranges: new Ipv4Ranges([...wide, ...exact]).without(NEVER).cidrs, names };
+}
+
+/** Of the addresses that a name leads to, those that it opens. */
+export function openedByName(addresses: readonly string[]): string[] {
+  return new Ipv4Ranges(addresses).without(METADATA).without(NEVER).cidrs;
+}

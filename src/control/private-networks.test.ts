@@ -1,0 +1,84 @@
+/** What is open to sandboxes of private networks, and how a change reaches those that run. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { PRIVATE_NAME_KEPT_MS, PRIVATE_NETWORKS_LOOK_MS } from "./limits.ts";
+import { BuildCalls } from "./testing/build-calls.ts";
+import { ControlFixture } from "./testing/control-fixture.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  f.host.names.set("git.test", ["10.2.0.1"]);
+  f.privateRanges = ["10.1.0.0/16", "git.test"];
+  await f.restart();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+const opened = (id: string) => {
+  const egress = f.host.requestOf(id)?.egress;
+  return typeof egress === "object" ? egress.privateRanges : egress;
+};
+const pass = (ms: number) => f.passBy(ms);
+const USUAL = ["10.1.0.0/16", "10.2.0.1/32"];
+
+test("sandboxes and builds have what the setting names, over pause, fork and changes of their own rules", async () => {
+  const id = await f.create({ timeout: 3600 });
+  expect(opened(id)).toEqual(USUAL);
+  await f.call("PUT", `/sandboxes/${id}/network`, { denyOut: ["10.1.2.3"] });
+  expect(opened(id)).toEqual(USUAL);
+  const [fork] = (await f.call("POST", `/sandboxes/${id}/fork`, {})).body as unknown as {
+    sandbox: { sandboxID: string };
+  }[];
+  expect(opened(fork?.sandbox.sandboxID ?? "")).toEqual(USUAL);
+  await f.call("POST", `/sandboxes/${id}/pause`);
+  await f.call("POST", `/sandboxes/${id}/resume`, {});
+  expect(opened(id)).toEqual(USUAL);
+  await f.call("PUT", `/sandboxes/${id}/network`, { allow_internet_access: false });
+  expect(opened(id)).toBe("closed");
+  const calls = new BuildCalls(f);
+  const held = calls.hold();
+  await held.begun(await calls.begin("web"));
+  expect(held.requests[0]?.privateRanges).toEqual(USUAL);
+});
+
+test("a team's own limit comes in place of the setting, and reaches sandboxes that run", async () => {
+  const id = await f.create({ timeout: 3600 });
+  await f.store.people.setLimits(f.firstRun.teamId, { private: ["10.9.0.0/24"] });
+  expect(opened(await f.create())).toEqual(["10.9.0.0/24"]);
+  expect(opened(id)).toEqual(USUAL);
+  await pass(PRIVATE_NETWORKS_LOOK_MS);
+  expect(opened(id)).toEqual(["10.9.0.0/24"]);
+  await f.store.people.setLimits(f.firstRun.teamId, { private: [] });
+  await pass(PRIVATE_NETWORKS_LOOK_MS);
+  expect(opened(id)).toBe("open");
+});
+
+test("a name opens what it leads to now; metadata never, and nothing for long once it leads nowhere", async () => {
+  const id = await f.create({ timeout: 3600 });
+  f.host.names.set("git.test", ["10.2.0.2", "169.254.169.254", "127.0.0.1"]);
+  await pass(PRIVATE_NETWORKS_LOOK_MS);
+  expect(opened(id)).toEqual(["10.1.0.0/16", "10.2.0.2/32"]);
+  f.host.names.delete("git.test");
+  await pass(PRIVATE_NETWORKS_LOOK_MS);
+  expect(opened(id)).toEqual(["10.1.0.0/16", "10.2.0.2/32"]);
+  await pass(PRIVATE_NAME_KEPT_MS);
+  expect(opened(id)).toEqual(["10.1.0.0/16"]);
+});
+
+test("a changed setting holds after the next start, for sandboxes that run on, too", async () => {
+  const id = await f.create({ timeout: 3600 });
+  f.privateRanges = [];
+  await f.restart();
+  await f.control.settled();
+  expect(opened(id)).toBe("open");
+});
+
+test("a proxy may be at an address that is open", async () => {
+  for (const [address, status] of [
+    ["10.1.2.3:1080", 201],
+    ["git.test:1080", 201],
+    ["10.3.0.1:1080", 400],
+  ] as const) {
+    const network = { egressProxy: { address } };
+    expect((await f.call("POST", "/sandboxes", { templateID: "base", network })).status).toBe(status);
+  }
+});

@@ -1,0 +1,94 @@
+/**
+ * Private networks that are open to the sandboxes of each team: those of the server's setting, or those that the
+ * operator set for the team. Names are looked up again and again. When what is open to a team changes, its running
+ * sandboxes get other rules, and what is closed then is cut.
+ */
+import { Ipv4Ranges } from "../contract/ip-range.ts";
+import { type PrivateNetworks as Entries, openedByName, parsePrivateNetworks } from "../contract/private-networks.ts";
+import type { Host } from "../host/host.ts";
+import type { Store } from "../store/store.ts";
+import type { Background } from "../work/background.ts";
+import type { Clock, Timer } from "../work/clock.ts";
+import { PRIVATE_NAME_KEPT_MS, PRIVATE_NETWORKS_LOOK_MS, PRIVATE_NETWORKS_RENEWALS } from "./limits.ts";
+
+interface PrivateServices {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  /** Of what goes on beside. */
+  idleClock: Clock;
+  background: Background;
+  /** Has the rules of the team's running sandboxes put in place again. */
+  renew(teamId: string): Promise<void>;
+}
+
+interface KnownName {
+  addresses: readonly string[];
+  /** When it was asked for, and when it had an address. */
+  askedAt: number;
+  seenAt: number;
+}
+
+interface Opened {
+  ranges: string;
+  /** Sandboxes that were being made at the change are told in later rounds. */
+  renewals: number;
+}
+
+export class PrivateNetworks {
+  readonly #services: PrivateServices;
+  readonly #usual: Entries;
+  readonly #names = new Map<string, KnownName>();
+  readonly #opened = new Map<string, Opened>();
+  #timer: Timer | undefined;
+
+  constructor(services: PrivateServices, usual: readonly string[]) {
+    this.#services = services;
+    this.#usual = parsePrivateNetworks("privateRanges", usual);
+  }
+
+  /** As an EgressPolicy takes them. Undefined: of what belongs to no team. */
+  async rangesOf(teamId: string | undefined): Promise<readonly string[]> {
+    const team = teamId === undefined ? undefined : await this.#services.store.people.team(teamId);
+    const own = team?.limits.private;
+    const { ranges, names } = own === undefined ? this.#usual : parsePrivateNetworks("private", own);
+    if (names.length === 0) return ranges;
+    const addresses = await Promise.all(names.map((name) => this.#addressesOf(name)));
+    return new Ipv4Ranges([...ranges, ...openedByName(addresses.flat())]).cidrs;
+  }
+
+  /** The setting may have changed while the server was down, so all sandboxes get their rules once. */
+  start(): void {
+    this.#services.background.run("private networks could not be looked at", () => this.#look());
+    this.#timer = this.#services.idleClock.after(PRIVATE_NETWORKS_LOOK_MS, () => this.start());
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  async #look(): Promise<void> {
+    const { store, renew } = this.#services;
+    for (const { id } of await store.people.teams()) {
+      const ranges = (await this.rangesOf(id)).join();
+      const before = this.#opened.get(id);
+      // At the start nothing else is under way.
+      const changed = before === undefined ? 1 : PRIVATE_NETWORKS_RENEWALS;
+      const renewals = before?.ranges === ranges ? before.renewals : changed;
+      this.#opened.set(id, { ranges, renewals: Math.max(0, renewals - 1) });
+      if (renewals > 0) await renew(id);
+    }
+  }
+
+  /** A name server that is away for a while closes nothing. */
+  async #addressesOf(name: string): Promise<readonly string[]> {
+    const now = this.#services.clock.now();
+    const known = this.#names.get(name);
+    if (known !== undefined && known.askedAt + PRIVATE_NETWORKS_LOOK_MS > now) return known.addresses;
+    const addresses = (await this.#services.host.lookUp(name, [])).map(({ address }) => address);
+    const isKept = addresses.length === 0 && known !== undefined && known.seenAt + PRIVATE_NAME_KEPT_MS > now;
+    const found = isKept ? { ...known, askedAt: now } : { addresses, askedAt: now, seenAt: now };
+    this.#names.set(name, found);
+    return found.addresses;
+  }
+}
