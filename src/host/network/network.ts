@@ -187,6 +187,11 @@ export class Network {
     return this.#withoutFlows(this.#slots.takeRather(this.#slotOf(address)), id);
   }
 
+  /** Settles when a slot is given back, or after `withinMs`. */
+  untilFreed(withinMs: number): Promise<void> {
+    return this.#slots.untilFreed(withinMs);
+  }
+
   #slotOf(address: string): number | undefined {
     for (let slot = SLOT_FIRST; slot <= SLOT_LAST; slot++) if (this.address(slot) === address) return slot;
     return undefined;

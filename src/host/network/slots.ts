@@ -4,6 +4,7 @@ import { SLOT_FIRST, SLOT_LAST } from "./address-plan.ts";
 
 export class Slots {
   readonly #taken = new Set<number>();
+  readonly #waiting = new Set<() => void>();
   #next = SLOT_FIRST;
 
   get freeCount(): number {
@@ -36,5 +37,16 @@ export class Slots {
 
   free(slot: number): void {
     this.#taken.delete(slot);
+    for (const wake of this.#waiting) wake();
+  }
+
+  /** Settles when a slot is given back, or after `withinMs`. */
+  async untilFreed(withinMs: number): Promise<void> {
+    const freed = Promise.withResolvers<void>();
+    const timer = setTimeout(freed.resolve, withinMs);
+    this.#waiting.add(freed.resolve);
+    await freed.promise;
+    clearTimeout(timer);
+    this.#waiting.delete(freed.resolve);
   }
 }

@@ -72,7 +72,7 @@ interface Boot {
 export async function boot(request: Boot): Promise<SandboxRecord> {
   const { id, kind, origin, egress, folder, cgroup, guestFolder, network, disks } = request;
   const wall = request.walls.nameFor(kind);
-  const { slot, ids } = takePlaces(request.ranges, () => network.take());
+  const { slot, ids } = await takePlaces(request.ranges, network, () => network.take());
   const diskName = Disks.newName();
   try {
     const runtime = request.walls.of(wall);

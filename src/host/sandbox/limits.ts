@@ -13,3 +13,6 @@ export const BOOTS_AT_ONCE_MAX = Math.min(Math.max(2 * availableParallelism(), 4
 
 /** Restores, with those that are prepared while others are restored, and those whose guest has yet to answer. */
 export const RESTORES_BEGUN_MAX = 2 * RESTORES_AT_ONCE_MAX;
+
+/** How long a create waits, when all network slots are in use, for one that is given back. */
+export const SLOT_WAIT_MS = 5_000;

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { Slots } from "../network/slots.ts";
 import { idsNotedIn, makeFolder, notedIds, takePlaces } from "./places.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-places-"));
@@ -19,14 +20,25 @@ test("whoever comes after a killed server finds which ids were taken, also befor
   expect(idsNotedIn(folder)).toEqual([1_900_065_536]);
 });
 
-test("without a slot the range is given back", () => {
+test("without a slot the range is given back", async () => {
   const free: number[] = [];
   const ranges = { take: () => ({ first: 7 }), free: ({ first }: { first: number }) => void free.push(first) };
-  expect(takePlaces(ranges, () => 5)).toEqual({ slot: 5, ids: { first: 7 } });
+  const network = { untilFreed: async () => undefined };
+  expect(await takePlaces(ranges, network, () => 5)).toEqual({ slot: 5, ids: { first: 7 } });
   expect(free).toEqual([]);
   const none = () => {
     throw new Fault(503, "all network slots are in use");
   };
-  expect(() => takePlaces(ranges, none)).toThrow("all network slots are in use");
+  await expect(takePlaces(ranges, network, none, 0)).rejects.toThrow("all network slots are in use");
   expect(free).toEqual([7]);
+});
+
+// Seen to fail without the wait: a create right after a pause was refused.
+test("when all slots are in use, the next that is given back is taken", async () => {
+  const slots = new Slots();
+  const all = Array.from({ length: slots.freeCount }, () => slots.take());
+  const ranges = { take: () => ({ first: 7 }), free: () => undefined };
+  const waiting = [1, 2].map(() => takePlaces(ranges, slots, () => slots.take(), 600_000));
+  for (const slot of all.slice(0, 2)) slots.free(slot);
+  expect((await Promise.all(waiting)).map(({ slot }) => slot)).toEqual(all.slice(0, 2));
 });

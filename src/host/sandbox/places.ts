@@ -1,24 +1,38 @@
 /** What each sandbox has that no other has at the same time: a slot of the network, a range of user ids, a folder. */
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Network } from "../network/network.ts";
 import { readText } from "../system/data-folder.ts";
 import type { IdRange } from "../system/id-range.ts";
 import type { IdRanges } from "../system/id-ranges.ts";
+import { SLOT_WAIT_MS } from "./limits.ts";
 
 /** Of a sandbox that has no record yet. */
 const IDS_FILE = "ids";
 
-/** Both, or a Fault and neither. */
-export function takePlaces(
+/**
+ * Both, or a Fault and neither. When all slots are in use, it waits a moment for one that is given back: a pause or a
+ * kill is answered before the slot of the sandbox is free.
+ */
+export async function takePlaces(
   ranges: Pick<IdRanges, "take" | "free">,
+  network: Pick<Network, "untilFreed">,
   takeSlot: () => number,
-): { slot: number; ids: IdRange } {
+  waitMs = SLOT_WAIT_MS,
+): Promise<{ slot: number; ids: IdRange }> {
   const ids = ranges.take();
-  try {
-    return { slot: takeSlot(), ids };
-  } catch (cause) {
-    ranges.free(ids);
-    throw cause;
+  const deadline = performance.now() + waitMs;
+  for (;;) {
+    try {
+      return { slot: takeSlot(), ids };
+    } catch (cause) {
+      const leftMs = deadline - performance.now();
+      if (leftMs <= 0) {
+        ranges.free(ids);
+        throw cause;
+      }
+      await network.untilFreed(leftMs);
+    }
   }
 }
 

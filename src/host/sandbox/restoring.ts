@@ -63,7 +63,7 @@ interface RestoreRequest {
  */
 export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
   const { id, kind, checkpoint, memory, egress, folder, cgroup, network, disks, runtime } = request;
-  const { slot, ids } = takePlaces(request.ranges, () => network.takeFor(memory.address, request.id));
+  const { slot, ids } = await takePlaces(request.ranges, network, () => network.takeFor(memory.address, request.id));
   const diskName = Disks.newName();
   const connected = runtime.holdsConnections(Object.keys(memory.files));
   const sockets = { address: memory.address, connected };
