@@ -54,3 +54,10 @@ function mountedTrees(): string[] {
   }
   return [...seen];
 }
+
+/** A file that changes when a process in the cgroup uses a processor. There is none where nothing counts that. */
+export function processorTimeFile(cgroup: string): string {
+  if (cgroupLayout() === "v2") return join(CGROUP_ROOT, cgroup, "cpu.stat");
+  const tree = cgroupTrees().find((path) => /\bcpuacct\b/.test(path)) ?? CGROUP_ROOT;
+  return join(tree, cgroup, "cpuacct.usage");
+}

@@ -1,7 +1,8 @@
 /** What counts as standing still, seen with a cgroup that is empty first and holds a process that sleeps then. */
 import { expect, test } from "bun:test";
 import { mkdirSync, rmdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { processorTimeFile } from "../../cgroup/cgroups.ts";
 import { freezerOf } from "../../cgroup/freezer.ts";
 import { STALL_CHECK_MS } from "../../limits.ts";
 import { StallWatch } from "./stall-watch.ts";
@@ -34,6 +35,31 @@ test("who is not there yet does not stand still, and who sleeps there does", asy
     while (stalls === 0 && performance.now() < deadline) await Bun.sleep(STALL_CHECK_MS);
     expect(stalls).toBe(1);
   });
+});
+
+test("with a counter of processor time, who sleeps stands still and who works does not", async () => {
+  const cgroup = `sandlot-stall-busy-${process.pid}`;
+  const folders = [...new Set([freezerOf(cgroup), dirname(processorTimeFile(cgroup))])];
+  for (const folder of folders) mkdirSync(folder);
+  const sleeper = Bun.spawn(["sleep", "600"]);
+  const spinner = Bun.spawn(["sh", "-c", "while :; do :; done"]);
+  try {
+    for (const folder of folders) writeFileSync(join(folder, "cgroup.procs"), String(sleeper.pid));
+    for (const folder of folders) writeFileSync(join(folder, "cgroup.procs"), String(spinner.pid));
+    let [stalls, looks] = [0, 0];
+    const watched = { stalled: () => void stalls++, hasEnded: () => ++looks === 0, ended: () => undefined };
+    using _watch = new StallWatch([cgroup], 1000, watched, 200);
+    while (looks < 12) await Bun.sleep(10);
+    expect(stalls).toBe(0);
+    spinner.kill("SIGKILL");
+    while (stalls === 0) await Bun.sleep(10);
+  } finally {
+    for (const child of [sleeper, spinner]) {
+      child.kill("SIGKILL");
+      await child.exited;
+    }
+    for (const folder of folders) rmdirSync(folder);
+  }
 });
 
 // Seen to fail with one that goes by the clock: a restore was given up that waited for the word of a server that was
