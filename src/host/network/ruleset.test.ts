@@ -82,7 +82,11 @@ describe("the table of a server", () => {
   test("lets nobody but root, the edge, the relay that was asked, and what was asked for into a sandbox", () => {
     const text = ruleset(facts);
     const others = [`meta skuid ${edgeId(facts.net)} jump from_edge`, 'oifname "slotabcd-*" meta skuid != 0 drop'];
-    expect(chain(text, "from_machine")).toEqual(["meta skuid 4321 jump from_relay", ...others]);
+    expect(chain(text, "from_machine")).toEqual([
+      "ip saddr 198.18.48.1 tcp sport { 1080, 1443, 1999 } meta skuid != 4321 drop",
+      "meta skuid 4321 jump from_relay",
+      ...others,
+    ]);
     expect(chain(ruleset({ ...facts, relay: undefined }), "from_machine")).toEqual(others);
     expect(chain(text, "to_sandbox")).toEqual([
       "ip daddr vmap @slots_in",

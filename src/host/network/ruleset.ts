@@ -44,7 +44,7 @@ export function ruleset(facts: RulesetFacts): string {
   const ours = `"${interfacePrefix}-*"`;
   const gateway = gatewayAddress(net);
   const counted = `add @connections { ip saddr ct count over ${CONNECTIONS_PER_SANDBOX_MAX} }`;
-  const relayPorts = relay && `{ ${relay.ports.http}, ${relay.ports.tls}, ${relay.ports.proxied} }`;
+  const relayPorts = relay && portsOf(relay);
   return `
 table inet ${table}
 delete table inet ${table}
@@ -122,7 +122,7 @@ ${relayPorts === undefined ? "" : `    ip daddr ${gateway} tcp dport ${relayPort
   }
   chain from_machine {
     type filter hook output priority filter; policy accept;
-${relay === undefined ? "" : `    meta skuid ${relay.uid} jump from_relay\n`}    meta skuid ${edgeId(net)} jump from_edge
+${fromRelay(gateway, relay)}    meta skuid ${edgeId(net)} jump from_edge
     oifname ${ours} meta skuid != 0 drop
   }
   chain from_edge {
@@ -148,6 +148,20 @@ ${relay === undefined ? "" : `    meta skuid ${relay.uid} jump from_relay\n`}   
   }
 }
 ${fillOnLink(table, onLink)}${fill(table, "opened", openedSpans(slots))}${slots.map((slot) => makeSets(facts, slot) + fillChains(facts, slot)).join("")}`;
+}
+
+/**
+ * The table outlives the server. Until the next one starts, any process may listen on the relay's ports: sandboxes get
+ * no answer from such a process, so no connection comes about.
+ */
+function fromRelay(gateway: string, relay: RulesetFacts["relay"]): string {
+  if (relay === undefined) return "";
+  const ownPorts = `ip saddr ${gateway} tcp sport ${portsOf(relay)}`;
+  return `    ${ownPorts} meta skuid != ${relay.uid} drop\n    meta skuid ${relay.uid} jump from_relay\n`;
+}
+
+function portsOf({ ports }: NonNullable<RulesetFacts["relay"]>): string {
+  return `{ ${ports.http}, ${ports.tls}, ${ports.proxied} }`;
 }
 
 export function admitAll(table: string): string {
