@@ -72,7 +72,7 @@ export function runDaemon(): void {
   });
   const files = new LaterPart(async () => {
     const { fileRequests } = await import("./file-requests.ts");
-    return fileRequests({ settings, accounts, journal });
+    return fileRequests({ settings, accounts, journal, meminfoFile });
   });
   const services: GuestServices = {
     settings,

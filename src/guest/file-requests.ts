@@ -5,6 +5,7 @@ import { download } from "./files/download.ts";
 import { type UploadedFile, upload } from "./files/upload.ts";
 import { notingFiles } from "./journal/file-notes.ts";
 import type { Journal } from "./journal/journal.ts";
+import type { MeminfoFile } from "./system/meminfo-file.ts";
 import { demandUser } from "./users/access.ts";
 import type { Account, Accounts } from "./users/accounts.ts";
 import { resolvePath } from "./users/paths.ts";
@@ -20,6 +21,7 @@ interface Behind {
   settings: SettingsKeeper;
   accounts: Accounts;
   journal: Journal;
+  meminfoFile: MeminfoFile;
 }
 
 export function fileRequests(services: Behind): FileRequests {
@@ -36,6 +38,7 @@ async function fileAnswer(request: Request, url: URL, services: Behind, named: s
   const path = url.searchParams.get("path");
   const facts = { path: resolve(path ?? ""), user: account.name };
   if (request.method === "GET") {
+    services.meminfoFile.refreshIfAt(facts.path);
     const status = (answer: Response) => ({ status: answer.status });
     return notingFiles(services.journal, "download", facts, () => download(request, facts.path), status);
   }

@@ -113,4 +113,11 @@ describe("the file", () => {
     for await (const { json } of rest) text += Buffer.from(json.event?.data?.stdout ?? "", "base64").toString();
     expect(mebibytes(text).MemTotal).toBe(77);
   });
+
+  // Seen to fail with a guest that writes it for processes only.
+  test("and a client that reads it as a file before any process was started", async () => {
+    await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
+    const told = await (await guest.fetch(`/files?path=${encodeURIComponent(path)}`)).text();
+    expect(mebibytes(told).MemTotal).toBe(77);
+  });
 });

@@ -1,7 +1,6 @@
 /**
  * Keeps true what the sandbox shows as /proc/meminfo, which is a file of its own there. It is written when a process
- * starts or is sent input, that is, before somebody can look who has not looked before; nothing happens in a sandbox
- * that is idle.
+ * starts or is sent input, and when a client reads it as a file; nothing happens in a sandbox that is idle.
  *
  * The host watches this file while a sandbox boots: that it is touched says that the guest listens.
  */
@@ -34,6 +33,11 @@ export class MeminfoFile {
       // The host finds out by itself, later.
       logError("the meminfo file could not be touched", thrown);
     }
+  }
+
+  /** The file at `path` is about to be read for a client. */
+  refreshIfAt(path: string): void {
+    if (path === this.#path) this.refresh();
   }
 
   /** Writes it unless that was done a moment ago. */
