@@ -3,7 +3,12 @@ import { expect, test } from "bun:test";
 import type { Wake } from "../control/directory.ts";
 import { until } from "../work/testing/until.ts";
 import { SocketDuplex } from "./front/socket-duplex.ts";
-import { EDGE_HTTP2_UNTAKEN_MAX_BYTES, EDGE_HTTP2_UNTAKEN_MS, EDGE_HTTP2_WINDOW_BYTES } from "./limits.ts";
+import {
+  EDGE_HTTP2_FRAMES_AT_ONCE_MAX,
+  EDGE_HTTP2_UNTAKEN_MAX_BYTES,
+  EDGE_HTTP2_UNTAKEN_MS,
+  EDGE_HTTP2_WINDOW_BYTES,
+} from "./limits.ts";
 import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
 import { DATA, END_STREAM, FrameClient, frame, INITIAL_WINDOW } from "./testing/http2-frames.ts";
 import { untilStill } from "./testing/until-still.ts";
@@ -58,6 +63,34 @@ test("many bodies on one connection that nobody takes are not read, and arrive w
   await until("all are answered", () => streams.every((stream) => answerOf(stream) !== undefined));
   expect(new Set(streams.map(answerOf))).toEqual(new Set([String(EDGE_HTTP2_WINDOW_BYTES)]));
 }, 60_000);
+
+// Each frame takes some microseconds, whatever it carries: 40 000 in one read hold up all others for half a second.
+test("a body in tiny frames arrives whole, and leaves turns of the event loop to others", async () => {
+  await using edge = new EdgeUnderTest();
+  const content = Buffer.from(Array.from({ length: 200 * EDGE_HTTP2_FRAMES_AT_ONCE_MAX }, (_, at) => 0x61 + (at % 26)));
+  let turns = 0;
+  await using service = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: async (request) => new Response((await request.text()) === content.toString() ? "whole" : "broken"),
+  });
+  using client = await FrameClient.connect(edge.tlsPort);
+  const frames = Array.from(content, (byte) => frame(DATA, 0, 1, Buffer.from([byte])));
+  client.request(1, { ":method": "POST", ":path": "/", ":authority": hostOf(service.port ?? 0) }, 0);
+  client.send(Buffer.concat([...frames, frame(DATA, END_STREAM, 1)]));
+  const isAnswered = () => client.of(1).some(({ kind }) => kind === DATA);
+  while (!isAnswered()) {
+    await new Promise(setImmediate);
+    turns += 1;
+  }
+  expect(
+    client
+      .of(1)
+      .find(({ kind }) => kind === DATA)
+      ?.content.toString(),
+  ).toBe("whole");
+  expect(turns).toBeGreaterThan(200);
+});
 
 test("bodies of which nothing is taken for long are ended, the largest first", () => {
   let isRead = true;

@@ -74,6 +74,8 @@ export const EDGE_UNWANTED_BODY_MAX_BYTES = 1024 * 1024;
 export const EDGE_UNWANTED_BYTES_MAX = 16 * 1024 * 1024;
 /** Requests at once on one connection of HTTP/2. */
 export const EDGE_HTTP2_STREAMS_MAX = 256;
+/** Of one connection, in one turn: each takes some microseconds, whatever it carries. */
+export const EDGE_HTTP2_FRAMES_AT_ONCE_MAX = 64;
 /**
  * What a client may send before it is asked for more, of one request and of all on its connection. Equal, because Bun
  * opens the window of a stream anew only after half of the connection's.

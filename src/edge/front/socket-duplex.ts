@@ -3,10 +3,15 @@ import { Duplex } from "node:stream";
 import type { Socket } from "bun";
 import {
   EDGE_ANSWER_WAITING_MAX_BYTES,
+  EDGE_HTTP2_FRAMES_AT_ONCE_MAX,
   EDGE_HTTP2_UNTAKEN_MAX_BYTES,
   EDGE_HTTP2_UNTAKEN_MS,
   EDGE_KEEPALIVE_MS,
 } from "../limits.ts";
+import { Http2Frames } from "./http2-frames.ts";
+import { Reading } from "./reading.ts";
+
+type Bytes = Buffer<ArrayBuffer>;
 
 /** The body of a request, as far as it has come and nobody has taken it. */
 export interface UntakenBody {
@@ -19,6 +24,12 @@ export class SocketDuplex extends Duplex {
   readonly #socket: Socket<unknown>;
   #unsent: Buffer | undefined;
   #sent: ((failure?: Error) => void) | undefined;
+  readonly #frames = new Http2Frames();
+  readonly #reading = new Reading({
+    take: (bytes) => this.#take(bytes),
+    stopReading: () => void (this.#isClosed || this.#socket.pause()),
+    goOnReading: () => void (this.#isClosed || this.#socket.resume()),
+  });
   #isPaused = false;
   #isClosed = false;
   readonly #requests = new Set<UntakenBody>();
@@ -44,6 +55,7 @@ export class SocketDuplex extends Duplex {
 
   requestOver(request: UntakenBody): void {
     this.#requests.delete(request);
+    if (this.#requests.size === 0) this.#reading.beginAnew();
     this.#heardMs = performance.now();
     this.bodyTaken();
   }
@@ -79,12 +91,20 @@ export class SocketDuplex extends Duplex {
     return this.#requests.size > 0 ? null : this.#heardMs;
   }
 
-  data(bytes: Buffer): void {
+  data(bytes: Bytes): void {
     this.#heardMs = performance.now();
-    const hasRoom = this.push(bytes);
-    if ((hasRoom && !this.#isFull) || this.#isClosed) return;
+    this.#reading.data(bytes);
+  }
+
+  /** No more frames than take a moment; the others come in another turn. */
+  #take(bytes: Bytes): void {
+    if (this.#isClosed) return;
+    const end = this.#frames.take(bytes, EDGE_HTTP2_FRAMES_AT_ONCE_MAX);
+    const hasRoom = this.push(bytes.subarray(0, end));
+    if (end < bytes.length) this.#reading.later(bytes.subarray(end));
+    if (hasRoom && !this.#isFull) return;
     this.#isPaused = true;
-    this.#socket.pause();
+    this.#reading.hold();
   }
 
   drained(): void {
@@ -100,6 +120,7 @@ export class SocketDuplex extends Duplex {
 
   socketClosed(): void {
     this.#isClosed = true;
+    this.#reading.drop();
     this.destroy();
   }
 
@@ -110,7 +131,7 @@ export class SocketDuplex extends Duplex {
   override _read(): void {
     if (!this.#isPaused || this.#isClosed || this.#isFull) return;
     this.#isPaused = false;
-    this.#socket.resume();
+    this.#reading.release();
   }
 
   override _write(bytes: Buffer, _encoding: string, sent: (failure?: Error) => void): void {
