@@ -1,6 +1,6 @@
 /** A build from its request to its result: what the host is asked for, and what clients see. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { BuildCalls } from "../testing/build-calls.ts";
+import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { baseTemplate, ControlFixture, NOW } from "../testing/control-fixture.ts";
 
 let f: ControlFixture;
@@ -61,6 +61,40 @@ describe("a build that was asked for", () => {
     const reply = await f.call("POST", "/v3/templates", body);
     expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining(message)]);
   });
+
+  test("is in the server's log once it is started and when it ends, with how long it took and why it failed", async () => {
+    const held = calls.hold();
+    const [good, bad, cancelled] = [await calls.begin("good"), await calls.begin("bad"), await calls.begin("gone")];
+    for (const build of [good, bad]) await held.begun(build);
+    await f.advance(5_000);
+    held.end(good);
+    held.end(bad, { isReady: false, step: "2", message: "make ended with exit code 2" });
+    for (const build of [good, bad]) await calls.ended(build);
+    await held.begun(cancelled);
+    await f.call("DELETE", "/templates/gone");
+    await f.until(() => logged().length === 6);
+    const facts = ({ buildID: build, templateID: template }: Requested) => ({ build, template, team: "default" });
+    const failed = { event: "template build failed", level: "info" };
+    expect(logged()).toEqual([
+      ...[good, bad, cancelled].map((build) =>
+        expect.objectContaining({ event: "template build started", ...facts(build) }),
+      ),
+      expect.objectContaining({ event: "template build finished", level: "info", ms: 5_000, ...facts(good) }),
+      expect.objectContaining({
+        ...failed,
+        ms: 5_000,
+        step: "2",
+        reason: "make ended with exit code 2",
+        ...facts(bad),
+      }),
+      expect.objectContaining({ ...failed, reason: expect.stringContaining("deleted"), ...facts(cancelled) }),
+    ]);
+  });
+
+  const logged = () =>
+    f.logLines
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter(({ event }) => String(event).startsWith("template build"));
 
   test("is refused for a blocked team, and so is its start", async () => {
     const requested = await calls.request("web");

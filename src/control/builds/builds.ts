@@ -47,12 +47,16 @@ interface BuildServices {
 /** A build from its start to its end. */
 interface Job {
   id: string;
+  templateId: string;
+  startedAt: number;
   /** Undefined: it is one of the server's own. */
   team: Team | undefined;
   plan: BuildPlan;
   log: BuildLog;
   /** Why it is not to go on. */
   cancelled: string | undefined;
+  /** What has come of it, for the server's log. */
+  ended: { isReady: true } | { isReady: false; message: string; step: string | null } | undefined;
   /** Resolved when nothing more becomes of it. */
   over: PromiseWithResolvers<void>;
   followers: Set<(entries: readonly BuildLogEntry[]) => void>;
@@ -63,6 +67,8 @@ const STOPPED = "the server was stopped while the build was under way; start a n
 const NEWER_START = "cancelled: a newer build of the same template was started";
 const BROKEN = "the server could not do the build; its log has the details";
 
+/** Of a reason, for the server's log. */
+const LOGGED_REASON_MAX_CHARS = 500;
 /** In the place of a team: of builds of the server's own. */
 const OWN = "sandlot";
 
@@ -162,6 +168,9 @@ export class Builds {
     for (const other of superseded) this.cancel(other.id, NEWER_START);
     const job: Job = {
       id,
+      templateId,
+      startedAt: clock.now(),
+      ended: undefined,
       team,
       plan,
       log,
@@ -170,6 +179,7 @@ export class Builds {
       followers: new Set(),
     };
     this.#jobs.set(id, job);
+    this.#services.log.write({ level: "info", event: "template build started", ...factsOf(job) });
     const hasBegun = this.#queue.add(id, { team: ownerOf(job), share, work: () => this.#counted(this.#run(job)) });
     if (!hasBegun) {
       const message = `waiting for a place: this server does ${this.#limits.atOnce} builds at once, ${share} of one team`;
@@ -238,7 +248,18 @@ export class Builds {
 
   #forget(job: Job): void {
     this.#jobs.delete(job.id);
+    this.#logEnd(job);
     job.over.resolve();
+  }
+
+  #logEnd(job: Job): void {
+    const { clock, log } = this.#services;
+    const { ended, cancelled = "it was ended meanwhile" } = job;
+    const facts = { ...factsOf(job), ms: clock.now() - job.startedAt };
+    if (ended?.isReady) return void log.write({ level: "info", event: "template build finished", ...facts });
+    const { message, step } = ended ?? { message: cancelled, step: null };
+    const reason = message.slice(0, LOGGED_REASON_MAX_CHARS);
+    log.write({ level: "info", event: "template build failed", ...facts, step: step ?? undefined, reason });
   }
 
   async #counted(run: Promise<void>): Promise<void> {
@@ -279,6 +300,7 @@ export class Builds {
     try {
       if ((await store.builds.byId(job.id))?.status === "building") await this.#build(job);
     } catch (error) {
+      job.ended = { isReady: false, message: BROKEN, step: null };
       log.write({ level: "error", event: "a build could not be done", build: job.id, error: described(error) });
       await store.builds.fail(job.id, { message: BROKEN, step: null }, clock.now()).catch((cause: unknown) => {
         // It reads "building" until the next start, which ends what nobody builds.
@@ -302,6 +324,7 @@ export class Builds {
     // Whoever reads that it is over finds all that it said.
     await job.log.flushed();
     if (outcome.isReady) return this.#record(job, outcome);
+    job.ended = outcome;
     await store.builds.fail(job.id, { message: outcome.message, step: outcome.step }, clock.now());
   }
 
@@ -346,9 +369,15 @@ export class Builds {
     const guestVersion = checkpoint === null ? null : RUNTIME_VERSION;
     const result = { image, defaultUser, defaultWorkdir, envVars, guestVersion, checkpoint };
     const recorded = await store.transaction(({ builds }) => builds.finish(job.id, result, clock.now()));
-    if (recorded !== undefined) becameReady();
-    else if (checkpoint !== null) discard([checkpoint]);
+    if (recorded !== undefined) {
+      job.ended = { isReady: true };
+      becameReady();
+    } else if (checkpoint !== null) discard([checkpoint]);
   }
+}
+
+function factsOf({ id, templateId, team }: Job) {
+  return { build: id, template: templateId, team: team?.slug };
 }
 
 function ownerOf({ team }: Job): string {
