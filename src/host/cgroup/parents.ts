@@ -58,10 +58,8 @@ export function makeParentCgroup(path: string, place = machine()): void {
 /** The cgroup above all servers goes with the last of them, and with it what they have enabled. */
 export function removeEmptyParents(place = machine()): void {
   using _lock = lockOfAllServers(LOCK);
-  for (const tree of place.trees) {
-    const parent = join(tree, place.top);
-    if (existsSync(parent) && !removed(parent)) return;
-  }
+  const parents = place.trees.map((tree) => join(tree, place.top)).filter((parent) => existsSync(parent));
+  if (parents.map(removed).includes(false)) return;
   const before = readNote(place);
   for (const [tree, controllers] of Object.entries(before)) takeBack(tree, controllers);
   rmSync(place.note, { force: true });

@@ -15,11 +15,18 @@ const folder = foldersOfFile();
 const SANDLOT = join(import.meta.dir, "../../../bin/sandlot");
 const START_MS = 60_000;
 const PROCESSES_MAX = 1000;
+/** Helpers have it from the server. */
+const TIME_FACTOR = "2";
 
 /** As a user starts it, in a process group of its own. */
 async function started(data: string) {
   const url = `http://127.0.0.1:${freePort()}`;
-  const settings = { SANDLOT_LISTEN: url.slice("http://".length), SANDLOT_READY: "1", SANDLOT_VOLUME_SIZE_MB: "64" };
+  const settings = {
+    SANDLOT_LISTEN: url.slice("http://".length),
+    SANDLOT_READY: "1",
+    SANDLOT_VOLUME_SIZE_MB: "64",
+    SANDLOT_TIME_FACTOR: TIME_FACTOR,
+  };
   const child = Bun.spawn(["node", SANDLOT, "up"], {
     env: serverEnv(data, settings),
     stdio: ["ignore", "pipe", "pipe"],
@@ -98,8 +105,15 @@ test("signals to all processes of the server, again and again, are one orderly s
 
     // While the edge stands still, the server cannot finish its shutdown, and gets all of these signals in it.
     const own = serverOf(server.child.pid);
-    const edge = processesOf(own).filter((pid) => textOf(`/proc/${pid}/cmdline`).includes("/edge.js"));
-    expect(edge).not.toEqual([]);
+    const running = (program: string) =>
+      processesOf(own).filter((pid) => textOf(`/proc/${pid}/cmdline`).includes(`/${program}.js`));
+    const edge = running("edge");
+    for (const program of ["edge", "relay", "content"]) {
+      expect(running(program)).not.toEqual([]);
+      for (const pid of running(program)) {
+        expect(textOf(`/proc/${pid}/environ`)).toContain(`SANDLOT_TIME_FACTOR=${TIME_FACTOR}\0`);
+      }
+    }
     for (const pid of edge) signal(pid, "SIGSTOP");
     for (let times = 0; times < 3; times++) {
       stop(server.child.pid);
