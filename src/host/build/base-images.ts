@@ -2,6 +2,8 @@
  * The images that builds begin with, fetched and made what the interface promises of every sandbox. Both are done once
  * for an image, by programs of ours alone: nothing of the image is run.
  */
+
+import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import type { Checkpoints } from "../checkpoint/checkpoints.ts";
 import type { Egress, SandboxKind } from "../host.ts";
 import {
@@ -36,6 +38,7 @@ interface BaseImagesParts {
   checkpointing: Checkpointing;
   images: {
     has(name: string): boolean;
+    demandMountPoints(name: string, guest: string): void;
     add(
       name: string,
       made: { parent: string | null; disk: string; folder?: string; signal: AbortSignal },
@@ -103,6 +106,7 @@ export class BaseImages {
   }
 
   async #provision({ image }: FetchedImage, name: string, signal: AbortSignal): Promise<void> {
+    this.#parts.images.demandMountPoints(image, GUEST_MOUNT);
     await using sandbox = await this.#boot({ image, diskSizeMB: PROVISION_DISK_MB }, "closed", signal);
     await sandbox.program("provision", {
       user: USER,

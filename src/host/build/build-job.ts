@@ -33,6 +33,8 @@ export interface BuildImages {
   has(name: string): boolean;
   /** Fault 404 when there is no such image, 400 when nothing more can be stacked on it. */
   demandStackable(parent: string): void;
+  /** Fault 422 when an image has something else than folders where sandboxes have their own. */
+  demandMountPoints(name: string, guest: string): void;
   /** Of a disk, all that was written to it, or what is in a folder of it. */
   add(name: string, made: { parent: string | null; disk: string; folder?: string; signal: AbortSignal }): Promise<void>;
   remove(name: string): Promise<void>;

@@ -23,6 +23,7 @@ import { run } from "../system/command.ts";
 import type { IdForm } from "../system/id-range.ts";
 import { bytesOf, copyUpper } from "./image-copy.ts";
 import { imageBelow, imageFolder } from "./image-folder.ts";
+import { demandMountPoints } from "./mount-points.ts";
 
 const IMAGE_FORMAT = 1;
 /** Names of images have no dot. */
@@ -97,6 +98,14 @@ export class Images {
   /** Fault 404 when it is not on this machine, or something that it lies on is not. */
   demand(name: string): void {
     this.lowersOf(name);
+  }
+
+  /** Fault 422 when something else than a folder is where a sandbox has its own; `guest`: where the guest is. */
+  demandMountPoints(name: string, guest: string): void {
+    demandMountPoints(
+      this.lowersOf(name).map(({ folder }) => folder),
+      guest,
+    );
   }
 
   /** Fault 400 when nothing more can be stacked on this image; to be asked before a build begins. */

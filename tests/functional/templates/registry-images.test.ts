@@ -69,6 +69,13 @@ beforeAll(async () => {
 }, BUILD_MS);
 afterAll(() => source[Symbol.asyncDispose]());
 
+test("an image with a link in the place of /proc is refused, and the build says so", async () => {
+  const linked = ociImage({ layers: [tar([busybox, { name: "proc", kind: "symlink", target: "/etc" }])] });
+  await push(source.url, "linked", "1", linked);
+  const build = Template.build(Template().fromImage(`${source.name}/linked:1`), "linked", server().options);
+  await expect(build).rejects.toThrow("/proc in it is a symbolic link; sandboxes mount their own there");
+});
+
 describe("a template of musl and busybox", () => {
   test("has the account, the variables and the files of any sandbox, also after a pause", async () => {
     const sandbox = await Sandbox.create("small", server().options);

@@ -1,0 +1,38 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { demandMountPoints } from "./mount-points.ts";
+
+let folder: string;
+let layers: string[];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "mount-points-"));
+  layers = ["top", "bottom"].map((name) => join(folder, name));
+  for (const layer of layers) mkdirSync(layer);
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+const [top, bottom] = [(path: string) => join(layers[0] ?? "", path), (path: string) => join(layers[1] ?? "", path)];
+
+test("folders, and what is not there, are fine, and so are links where files are kept", () => {
+  demandMountPoints(layers, "/.sandlot");
+  for (const path of ["proc", "sys", "dev", "etc"]) mkdirSync(bottom(path));
+  symlinkSync("/data/var", bottom("var"));
+  // What a layer above has in its place counts.
+  symlinkSync("/elsewhere", bottom("run"));
+  mkdirSync(top("run"));
+  demandMountPoints(layers, "/.sandlot");
+});
+
+test.each([
+  ["proc", "a symbolic link", (path: string) => symlinkSync("/etc", path)],
+  ["sys", "a symbolic link", (path: string) => symlinkSync("nowhere", path)],
+  ["dev", "a file", (path: string) => writeFileSync(path, "")],
+  ["run", "a symbolic link", (path: string) => symlinkSync("/var/run", path)],
+  [".sandlot", "a symbolic link", (path: string) => symlinkSync("/", path)],
+  ["etc", "a file", (path: string) => writeFileSync(path, "")],
+])("/%s that is %s is refused by name", (name, kind, make) => {
+  mkdirSync(bottom("proc"), { recursive: true });
+  make(top(name));
+  expect(() => demandMountPoints(layers, "/.sandlot")).toThrow(`/${name} in it is ${kind}; sandboxes`);
+});
