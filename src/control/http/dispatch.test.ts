@@ -1,5 +1,6 @@
 /** What every response has in common, whatever was asked. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
 import { jsonLog } from "../../work/log.ts";
 import { RequestBudgets } from "../access/request-rates.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
@@ -46,6 +47,18 @@ describe("errors are JSON with a numeric code", () => {
     const { status, body } = await f.call(method, path);
     expect([status, body.message]).toEqual([501, expect.stringContaining("is not part of this server")]);
     expect(body.message).toContain(instead);
+  });
+
+  test("what is not built (501) and no room (507) are no errors of the server: no stack in its log", async () => {
+    await f.call("POST", "/secrets");
+    const logged = () => JSON.parse(f.logLines.at(-1) ?? "");
+    expect(logged()).toMatchObject({ level: "info", status: 501, error: "POST /secrets is not built yet" });
+    f.host.beforeCreate = async () => {
+      throw new Fault(507, "the disk is full", { cause: new Error("ENOSPC") });
+    };
+    await f.call("POST", "/sandboxes", { templateID: "base" });
+    expect(logged()).toMatchObject({ level: "warn", status: 507, error: expect.stringContaining("the disk is full") });
+    expect(logged().error).not.toContain("\n");
   });
 
   test("405 says what is possible", async () => {

@@ -127,7 +127,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
     response.headers.set("Access-Control-Allow-Origin", "*");
     response.headers.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
     log.write({
-      level: response.status >= 500 ? "error" : "info",
+      level: levelOf(response.status),
       event: "request",
       request: exchange.id,
       method: request.method,
@@ -141,8 +141,17 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   };
 }
 
+/** No failures of the server: what was asked for is not built, and the disk or a quota is full. */
+const [NOT_BUILT, NO_ROOM] = [501, 507];
+
+function levelOf(status: number): "info" | "warn" | "error" {
+  if (status === NO_ROOM) return "warn";
+  return status >= 500 && status !== NOT_BUILT ? "error" : "info";
+}
+
 /** What a log line says of an error: all of it when it is the server's, the cause when nobody else was told. */
 function reasonFor(fault: Fault): string | undefined {
+  if (fault.status === NOT_BUILT || fault.status === NO_ROOM) return fault.message;
   if (fault.status >= 500) return described(fault);
   return fault.status === CLIENT_CLOSED_REQUEST ? fault.message : undefined;
 }
