@@ -1,10 +1,11 @@
 /** For `sandlot trace`: requests to the management interface, and what they ask the store, are steps from now on. */
 import type { Store } from "../store/store.ts";
+import { masked } from "../work/log.ts";
 import { stepsOf } from "../work/steps.ts";
 import type { Control } from "./control.ts";
 
 export function traceControl(control: Control, store: Store): void {
-  stepsOf(control, { handle: ({ method, url }: Request) => `${method} ${new URL(url).pathname}` });
+  stepsOf(control, { handle: ({ method, url }: Request) => `${method} ${masked(new URL(url).pathname)}` });
   stepsOf(store, { transaction: "store: transaction" });
   for (const [table, calls] of Object.entries(store)) {
     if (typeof calls !== "object") continue;

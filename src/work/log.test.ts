@@ -1,5 +1,5 @@
 import { expect, spyOn, test } from "bun:test";
-import { described, jsonLog, stderrLog } from "./log.ts";
+import { described, jsonLog, masked, stderrLog } from "./log.ts";
 
 test("a line is one JSON object with the time, the level and the event first", () => {
   const lines: string[] = [];
@@ -45,4 +45,21 @@ test("an error without a stack is still described in words, as a cause, too", ()
   expect(described(new Error("outer", { cause: bare }))).toEndWith(
     "\ncaused by AbortError: The connection was closed.",
   );
+});
+
+const HEX = "0123456789abcdef0123456789abcdef01234567";
+test.each([
+  [`/x/e2b_${HEX}/y`, "/x/e2b_01…4567/y"],
+  [`/x/E2B%5F${HEX.toUpperCase()}?`, "/x/E2B%5F01…4567?"],
+  [`Bearer sk_e2b_${HEX}`, "Bearer sk_e2b_01…4567"],
+  // Cut with its path.
+  [`/x/e2b_${HEX.slice(0, 20)}…`, "/x/e2b_01……"],
+  ["?token=eyJhbGciOiJIUzI1NiJ9.eyJ2b2x1bWUiOiJ2In0.c2lnbmF0dXJl-_", "?token=eyJ…"],
+  [`sha256:${HEX}`, `sha256:${HEX}`],
+  ["e2b_short", "e2b_short"],
+])("of %s, a log has no secret", (text, shown) => {
+  const lines: string[] = [];
+  jsonLog((line) => lines.push(line)).write({ level: "info", event: "a request", path: text });
+  expect(JSON.parse(lines[0] ?? "").path).toBe(shown);
+  expect(masked(text)).toBe(shown);
 });

@@ -1,4 +1,7 @@
-/** One JSON object a line. Whoever writes an entry keeps secrets out of it: no header, no body, no query string. */
+/**
+ * One JSON object a line. Code that writes an entry keeps secrets out of it: no header, no body, no query string. Keys
+ * and tokens that a client put elsewhere, such as into a path, are masked.
+ */
 export interface Log {
   write(entry: LogEntry): void;
 }
@@ -12,8 +15,24 @@ export interface LogEntry {
 
 export function jsonLog(writeLine: (line: string) => void, now: () => number = Date.now): Log {
   return {
-    write: (entry) => writeLine(JSON.stringify({ time: new Date(now()).toISOString(), ...entry })),
+    write: (entry) => writeLine(masked(JSON.stringify({ time: new Date(now()).toISOString(), ...entry }))),
   };
+}
+
+/** API keys and access tokens, also with an encoded underscore; and tokens of volumes, which are signed JSON. */
+const KEYS = /((?:sk(?:_|%5f))?e2b(?:_|%5f))([0-9a-f]{8,})/gi;
+const SIGNED = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}/g;
+/** A shorter one would be guessed from its ends. */
+const ENDS_SHOWN_MIN_CHARS = 32;
+
+/** The text with keys and tokens as lists of them show them: `e2b_ab…wxyz`. */
+export function masked(text: string): string {
+  return text
+    .replace(KEYS, (_, prefix: string, value: string) => {
+      const end = value.length >= ENDS_SHOWN_MIN_CHARS ? value.slice(-4) : "";
+      return `${prefix}${value.slice(0, 2)}…${end}`;
+    })
+    .replace(SIGNED, "eyJ…");
 }
 
 /** That of a whole program, for code deep below that is told of no other. */

@@ -91,6 +91,14 @@ describe("errors are JSON with a numeric code", () => {
     expect((await f.call("POST", "/sandboxes", "")).status).toBe(400);
   });
 
+  test("a key in a path is masked, in the log and in the answer", async () => {
+    const { body } = await f.call("GET", `/api-keys/${f.apiKey}/x/y`);
+    const shown = `${f.apiKey.slice(0, 6)}…${f.apiKey.slice(-4)}`;
+    expect(body.message).toContain(`/api-keys/${shown}/x/y`);
+    expect(JSON.parse(f.logLines.at(-1) ?? "").path).toBe(`/api-keys/${shown}/x/y`);
+    expect(f.logLines.join()).not.toContain(f.apiKey);
+  });
+
   test("an error nobody foresaw is a blank 500; the log has it under the request's id", async () => {
     f.store.sandboxes.byId = async () => {
       throw new Error("secret detail", { cause: new Error("disk on fire") });

@@ -7,7 +7,7 @@ import { Hono } from "hono";
 import { Fault } from "../../contract/fault.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../../work/clock.ts";
-import { described, type Log } from "../../work/log.ts";
+import { described, type Log, masked } from "../../work/log.ts";
 import {
   type Authentication,
   authenticateBearer,
@@ -108,7 +108,10 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   }
   app.notFound((c) => {
     budgets.takeStranger(c.env.client?.address);
-    throw new Fault(404, `there is no ${c.req.method} ${shortened(c.req.path)} on this server; see /openapi.json`);
+    throw new Fault(
+      404,
+      `there is no ${c.req.method} ${masked(shortened(c.req.path))} on this server; see /openapi.json`,
+    );
   });
   app.onError((error, c) => writeError(error, c.env));
 
