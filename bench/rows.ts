@@ -8,6 +8,7 @@ import { createServed } from "./rows/creates/create-served.ts";
 import { firstOutput } from "./rows/creates/first-output.ts";
 import { PATTERN_ROWS } from "./rows/creates/patterns.ts";
 import { download } from "./rows/data/download.ts";
+import { http2Download, http2Upload } from "./rows/data/http2.ts";
 import { output } from "./rows/data/output.ts";
 import { roundTrip } from "./rows/data/round-trip.ts";
 import { streams } from "./rows/data/streams.ts";
@@ -42,6 +43,8 @@ export const ROWS: readonly Row[] = [
   roundTrip,
   download,
   upload,
+  http2Download,
+  http2Upload,
   output,
   streams,
   pause,

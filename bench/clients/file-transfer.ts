@@ -1,4 +1,4 @@
-/** What `download` and `upload` have in common: a file, a sandbox with nginx beside its guest, and an eye on memory. */
+/** What rows of large files have in common: a file, a sandbox, something to compare with, and an eye on memory. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
@@ -42,11 +42,20 @@ export async function compareWithNginx(
 ): Promise<Outcome> {
   await using sandbox = await BenchSandbox.make(context);
   await using nginx = await Nginx.startInSandbox(sandbox, BASE_TEMPLATE.defaultWorkdir);
+  return await carryFiles(context, sandbox, (place) => sides(sandbox, nginx, place));
+}
+
+/** By turns, in the same sandbox. */
+export async function carryFiles(
+  context: Context,
+  sandbox: BenchSandbox,
+  sides: (place: Place) => Promise<Sides>,
+): Promise<Outcome> {
   const name = "bench.bin";
   const inSandbox = join(BASE_TEMPLATE.defaultWorkdir, name);
   const place = { name, inSandbox, hostView: join(sandbox.root, inSandbox), source: join(context.data.path, name) };
   try {
-    const { ours, peer, clear } = await sides(sandbox, nginx, place);
+    const { ours, peer, clear } = await sides(place);
     const memory = new PeakGrowth(sandbox.pids);
     const carry = (transfer: Transfer) => async () => {
       await clear?.();
