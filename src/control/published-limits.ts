@@ -28,6 +28,8 @@ import {
   BODIES_PER_TEAM_MAX_BYTES,
   BODY_BYTES_PER_TEAM_BURST,
   BODY_BYTES_PER_TEAM_PER_SECOND,
+  BUILD_START_WITHIN_MS,
+  BUILD_WITHOUT_UPLOAD_MS,
   DELIVERIES_WAITING_MAX,
   DOCKERFILE_INSTRUCTIONS_MAX,
   DOCKERFILE_MAX_BYTES,
@@ -155,6 +157,12 @@ const OF_TEAMS: readonly Limit[] = [
     value: String(BUILD_LIMITS_DEFAULT.waitingPerTeam),
     error: NOT_LATER,
     setting: "SANDLOT_BUILDS_WAITING",
+  },
+  {
+    name: "time until a build is started",
+    scope: "build",
+    value: `${BUILD_WITHOUT_UPLOAD_MS / 60_000} minutes after the last upload; ${BUILD_START_WITHIN_MS / 3_600_000} hours`,
+    error: "the build fails",
   },
   { name: "uploads for builds at once", scope: "team", value: String(UPLOADS_AT_ONCE_PER_TEAM), error: LATER },
   {

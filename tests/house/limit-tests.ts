@@ -43,6 +43,10 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "src/control/builds/build-ends.test.ts",
     "are never all one team's where there is another, unless the operator allows it",
   ],
+  "time until a build is started": [
+    "src/control/builds/build-ends.test.ts",
+    "are kept while files are uploaded, also over a restart, for two hours at most",
+  ],
   "builds that wait": ["src/control/builds/build-ends.test.ts", "in the line are bounded per team, started or not"],
   "uploads for builds at once": [
     "src/control/builds/uploads.test.ts",
