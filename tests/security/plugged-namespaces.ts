@@ -1,7 +1,6 @@
 /** A network of a test's own: network namespaces in the place of sandboxes, and a toy in that of the relay. */
 import { expect } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Egress, EgressPolicy } from "../../src/host/host.ts";
@@ -13,31 +12,51 @@ import { until } from "../support/until.ts";
 
 const PROBE = join(import.meta.dir, "../support/services/probe.py");
 
-/** Answers every connection with its name and where it came from; remembers what it is told. */
+/** On any port each, says which, and answers every connection with its name and where it came from. */
+const TOY = `
+import os, socket, sys, threading
+os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
+def serve(name, listener):
+    while True:
+        client, (address, _) = listener.accept()
+        threading.Thread(target=answer, args=(name, client, address), daemon=True).start()
+def answer(name, client, address):
+    try:
+        if client.recv(1000): client.sendall(f"{name} {address}".encode())
+        client.close()
+    except OSError: pass
+for name in ("http", "tls", "proxied"):
+    listener = socket.create_server((sys.argv[1], 0))
+    threading.Thread(target=serve, args=(name, listener), daemon=True).start()
+    print(listener.getsockname()[1], flush=True)
+sys.stdin.read()
+`;
+
+/** Remembers what it is told. Its process has the user of a relay: from others sandboxes get no answer. */
 class ToyRelay implements ConnectionRelay {
   /** Of nobody on the machine. */
-  readonly uid = 64_321;
+  static readonly UID = 64_321;
+  readonly uid = ToyRelay.UID;
   readonly told = new Map<string, EgressPolicy | null>();
   fails = false;
 
   private constructor(
     readonly ports: ConnectionRelay["ports"],
-    readonly servers: readonly Server[],
+    readonly process: Bun.Subprocess,
   ) {}
 
   static async open(gateway: string): Promise<ToyRelay> {
-    const listen = async (name: string) => {
-      const server = createServer((client) => {
-        client.on("error", () => undefined).on("data", () => client.end(`${name} ${client.remoteAddress}`));
-      });
-      const listening = Promise.withResolvers<void>();
-      server.listen(0, gateway, () => listening.resolve());
-      await listening.promise;
-      return server;
-    };
-    const servers = [await listen("http"), await listen("tls"), await listen("proxied")];
-    const [http = 0, tls = 0, proxied = 0] = servers.map((server) => (server.address() as { port: number }).port);
-    return new ToyRelay({ http, tls, proxied }, servers);
+    const command = ["python3", "-c", TOY, gateway, String(ToyRelay.UID)];
+    const process = Bun.spawn(command, { stdin: "pipe", stdout: "pipe" });
+    const reader = process.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    let said = "";
+    for (let lines = 0; lines < 3; lines = said.split("\n").length - 1) {
+      const { value, done } = await reader.read();
+      if (done) throw new Error(`the toy relay ended after ${JSON.stringify(said)}`);
+      said += value;
+    }
+    const [http = 0, tls = 0, proxied = 0] = said.split("\n").map(Number);
+    return new ToyRelay({ http, tls, proxied }, process);
   }
 
   async set(source: string, policy: EgressPolicy | null): Promise<void> {
@@ -50,7 +69,8 @@ class ToyRelay implements ConnectionRelay {
   }
 
   async close(): Promise<void> {
-    for (const server of this.servers) server.close();
+    this.process.kill("SIGKILL");
+    await this.process.exited;
   }
 }
 
