@@ -15,7 +15,7 @@ export const BODIES_MAX_BYTES = 64 * 1024 * 1024;
 export const BODIES_RETRY_AFTER_SECONDS = 1;
 /** Of the bodies of one team: at once, and each second for good. Parsing them takes the server's only thread. */
 export const BODY_BYTES_PER_TEAM_BURST = 16 * 1024 * 1024;
-export const BODY_BYTES_PER_TEAM_PER_SECOND = 4 * 1024 * 1024;
+export const BODY_BYTES_PER_TEAM_PER_SECOND = 2 * 1024 * 1024;
 /** A body is gathered in a buffer that begins with so much and doubles. */
 export const BODY_BUFFER_MIN_BYTES = 4 * 1024;
 /** Values in a body, each entry of an object or a list counted: what is wrong is noted for each of them. */
