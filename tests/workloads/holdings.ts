@@ -138,8 +138,8 @@ export const holdings: readonly Holding[] = [
   ),
   kept(
     "shared memory: POSIX, System V, memfd, and mapped between processes",
-    "m = multiprocessing.shared_memory.SharedMemory(create=True, size=4096); m.buf[:5] = b'posix'\nlibc.shmat.restype = ctypes.c_void_p; v = libc.shmat(libc.shmget(7, 4096, 0o1600), None, 0); ctypes.memmove(v, b'sysv', 4)\nfd = os.memfd_create('x', os.MFD_ALLOW_SEALING); os.write(fd, b'memfd'); fcntl.fcntl(fd, 1033, 8)\ns = mmap.mmap(-1, 4096)\nif os.fork() == 0:\n    while True: s[0] = (s[0] + 1) % 256; time.sleep(0.005)\ndef moves():\n    first = s[0]\n    while s[0] == first: time.sleep(0.005)\n    return True",
-    "bytes(m.buf[:5]), ctypes.string_at(v, 4), os.pread(fd, 9, 0), fcntl.fcntl(fd, 1034), moves()",
+    "m = multiprocessing.shared_memory.SharedMemory(create=True, size=4096); m.buf[:5] = b'posix'\nlibc.shmat.restype = ctypes.c_void_p; v = libc.shmat(libc.shmget(7, 4096, 0o1600), None, 0); ctypes.memmove(v, b'sysv', 4)\ngone = libc.shmget(0, 4096, 0o1600); libc.shmat(gone, None, 0); libc.shmctl(gone, 0, None)\nmode = lambda: [line.split()[2] for line in open('/proc/sysvipc/shm') if line.split()[1] == str(gone)]\nfd = os.memfd_create('x', os.MFD_ALLOW_SEALING); os.write(fd, b'memfd'); fcntl.fcntl(fd, 1033, 8)\ns = mmap.mmap(-1, 4096)\nif os.fork() == 0:\n    while True: s[0] = (s[0] + 1) % 256; time.sleep(0.005)\ndef moves():\n    first = s[0]\n    while s[0] == first: time.sleep(0.005)\n    return True",
+    "bytes(m.buf[:5]), ctypes.string_at(v, 4), mode(), os.pread(fd, 9, 0), fcntl.fcntl(fd, 1034), moves()",
   ),
   keptWithin(
     "System V semaphores and message queues",

@@ -39,6 +39,7 @@ import { Crun } from "./crun.ts";
 import { adaptImage } from "./image/adapted-image.ts";
 import { type CriuFacts, criuFacts, misfit } from "./image/image-facts.ts";
 import { openFilesIn } from "./image/image-open-files.ts";
+import { markPassing, passingSegments } from "./image/image-segments.ts";
 import { mendTimers } from "./image/image-timers.ts";
 import { ImageWatch, tooLarge } from "./image/image-watch.ts";
 import { wipeForCopies } from "./image/image-wiping.ts";
@@ -181,6 +182,7 @@ export class CrunRuntime implements Runtime {
       const plugFirst = (first: number) => plug(`/proc/${first}/ns/net`);
       const pid = await this.#criu.restore({ ...request, images, simpleTmpfs, plug: plugFirst });
       limitRestored(request.cgroup, size);
+      await markPassing(pid, passingSegments(request.images));
       return { pid, rootPid: pid, left: (await adapting).mounted };
     } catch (cause) {
       await adapting.then(
