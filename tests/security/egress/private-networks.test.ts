@@ -4,6 +4,7 @@ import { Sandbox, Template } from "e2b";
 import type { EgressPolicy } from "../../../src/host/host.ts";
 import {
   CLOSED_EXAMPLES,
+  enterInternet,
   INTERNET_PORTS,
   MACHINE_ADDRESS,
   MUST_BE_CLOSED,
@@ -77,7 +78,53 @@ describe("rules", () => {
     expect(await plugged.asked(METADATA, 80)).toBe("ConnectionRefusedError");
   });
 
-  test("that close again cut what is open, in both directions", async () => {
+  test("that close again cut what still comes, although the sandbox sends nothing any more", async () => {
+    const push = `
+import socket, time
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.bind(("${PRIVATE}", 7100))
+print("ready", flush=True)
+_, whom = udp.recvfrom(10)
+while True:
+    udp.sendto(b"word", whom)
+    time.sleep(0.02)`;
+    const testRun = String(process.env.SANDLOT_TEST_RUN);
+    const pushing = Bun.spawn([...enterInternet(testRun), "python3", "-c", push], { stdout: "pipe" });
+    await pushing.stdout.getReader().read();
+    try {
+      await using plugged = await here.plug(opening(["10.0.0.0/8"]));
+      const take = `
+import socket, sys
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.sendto(b"begin", ("${PRIVATE}", 7100))
+udp.recv(10)
+print("begun", flush=True)
+sys.stdin.readline()
+# What came before the change.
+udp.setblocking(False)
+try:
+    while True: udp.recv(10)
+except BlockingIOError: pass
+udp.settimeout(2)
+try: print(udp.recv(10))
+except TimeoutError: print("silence")`;
+      const child = Bun.spawn(plugged.command(["python3", "-c", take]), { stdin: "pipe", stdout: "pipe" });
+      const reader = child.stdout.getReader();
+      expect(new TextDecoder().decode((await reader.read()).value)).toStartWith("begun");
+      await plugged.set("open");
+      child.stdin.write("\n");
+      await child.stdin.end();
+      let said = "";
+      for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+        said += new TextDecoder().decode(piece.value);
+      }
+      expect(said.trim()).toBe("silence");
+    } finally {
+      pushing.kill("SIGKILL");
+    }
+  });
+
+  test("that close again cut what is open", async () => {
     await using plugged = await here.plug(opening(["10.0.0.0/8"]));
     const holder = `
 import socket
