@@ -103,6 +103,7 @@ export const COMMANDS: readonly Command[] = [
       "builds=N": "builds at once, or usual for the server's limit (default: usual)",
       "reads=N": "reading requests each second, or usual (default: usual)",
       "changes=N": "changing requests each second, or usual (default: usual)",
+      "private=LIST": "private ranges, addresses and names that are open, none or usual (default: usual)",
       "blocked=yes|no": "refusal of all new sandboxes (default: no)",
     },
     options: {
