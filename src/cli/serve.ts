@@ -13,6 +13,7 @@ import { traceControl } from "../control/tracing.ts";
 import { TrustedProxies } from "../edge/client-address.ts";
 import { serveManagement } from "../edge/management-server.ts";
 import { answerFirst } from "../host/answering-first.ts";
+import { removeEdgeCgroups } from "../host/cgroup/edge-memory.ts";
 import { prepareStoreFiles } from "../host/disk/store-files.ts";
 import { Machine } from "../host/machine.ts";
 import { MountNamespace } from "../host/mount/mount-namespace.ts";
@@ -120,6 +121,7 @@ export async function serve(config: Config): Promise<number> {
   const edge = await startEdge({
     program: await program,
     net: host.network.net,
+    tag: data.tag,
     directory: control.directory,
     management: inner.door,
     trustedProxies,
@@ -141,6 +143,7 @@ export async function serve(config: Config): Promise<number> {
   await control.close();
   await listeners.stop(true);
   await edge.close();
+  await removeEdgeCgroups(data.tag);
   await inner.stop(true);
   await host.close();
   await store.close();

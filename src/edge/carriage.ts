@@ -11,7 +11,7 @@ import { BodyUntilClose, ChunkedBody, CountedBody, type Framing } from "./front/
 import type { AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./front/client-request.ts";
 import type { HeaderLines } from "./front/header-lines.ts";
 import { exchangeBegun, exchangeOver } from "./front/in-a-row.ts";
-import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_REQUEST_WAITING_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
+import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
 import { type Dialled, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
 import { agreedUpgrade } from "./upgrade.ts";
 
@@ -94,10 +94,12 @@ class Carriage implements SandboxSocketListener, BodySink {
   opened(socket: SandboxSocket): void {
     const client = this.#client;
     this.#socket = socket;
+    client.chargeTo?.(socket.held);
     this.#nextStep("edge: until the answer begins");
     const framing = this.#inChunks ? "transfer-encoding: chunked\r\n" : "";
     this.#before = Buffer.from(`${this.#asked.head}${framing}\r\n`, "latin1");
     socket.listen(this);
+    if (client.bodyBytes !== 0 || this.#asked.upgrade !== undefined) socket.expectToSendMuch();
     if (client.bodyBytes !== 0) client.sendBodyTo(this);
     if (this.#before.length > 0) this.#send(NOTHING);
   }
@@ -121,7 +123,7 @@ class Carriage implements SandboxSocketListener, BodySink {
     }
     this.#send(bytes);
     if (this.#socket.waitingBytes === 0) this.#spliceBody();
-    if (this.#socket.waitingBytes <= EDGE_REQUEST_WAITING_MAX_BYTES) return;
+    if (!this.#socket.isFull) return;
     this.#isHeld = true;
     this.#client.holdBody();
   }
@@ -218,7 +220,7 @@ class Carriage implements SandboxSocketListener, BodySink {
       this.#framing = framing;
       const first = this.#contentOf(framing, rest);
       this.#outcome.answered?.();
-      if (!framing.ended) this.#socket.keepAlive();
+      if (!framing.ended) this.#socket.expectMuch();
       this.#client.onDrained = () => this.#socket.resume();
       this.#client.answer(lines, framing.ended ? "whole" : "follows", first);
       if (framing.ended) this.#leave();
@@ -336,10 +338,10 @@ class Carriage implements SandboxSocketListener, BodySink {
     this.#tunnel = tunnel;
     this.#outcome.answered?.();
     this.#client.onGone = undefined;
-    this.#socket.keepAlive();
+    this.#socket.expectMuch();
     tunnel.onData = (bytes) => {
       this.#socket.pass(bytes);
-      if (this.#socket.waitingBytes <= EDGE_REQUEST_WAITING_MAX_BYTES) return;
+      if (!this.#socket.isFull) return;
       this.#isHeld = true;
       tunnel.pause();
     };

@@ -59,10 +59,12 @@ interface EdgeServices {
   shortRequests?: Pick<ShortRequests, "begin">;
   /** Moves long bodies within the kernel; if not given, all are carried here. */
   splice?: Splice;
+  /** Bounds the kernel's buffers of connections to sandboxes; if not given, the kernel does as it likes. */
+  buffers?: Dialled["buffers"];
 }
 
 export function createEdge(services: EdgeServices): Edge {
-  const { directory, routes, management, log, trustedProxies = NO_PROXIES, splice, shortRequests } = services;
+  const { directory, routes, management, log, trustedProxies = NO_PROXIES, shortRequests } = services;
   const places = services.places ?? new OwnPlaces(EDGE_CONNECTIONS_DEFAULT);
   const reach = createReach(directory, routes, log);
 
@@ -143,7 +145,7 @@ export function createEdge(services: EdgeServices): Edge {
     }
     const way = reach.atOnce(route, headers, destination);
     if (way === undefined) return toSandbox(client, target, route);
-    beginCarrying(client, askedOf(client, target, route, way), dialledFor(way, splice), {
+    beginCarrying(client, askedOf(client, target, route, way), dialledFor(way, services), {
       failed(failure) {
         const why = reach.refusalAfter(route, way, failure);
         guarded(client, () =>
@@ -176,7 +178,7 @@ export function createEdge(services: EdgeServices): Edge {
         return client.signal;
       },
     };
-    const attempt = (way: Way) => carry(client, askedOf(client, target, route, way), dialledFor(way, splice));
+    const attempt = (way: Way) => carry(client, askedOf(client, target, route, way), dialledFor(way, services));
     const outcome = await reach.to(route, asking, attempt);
     if ("refusal" in outcome) await answerWith(client, refused(outcome.refusal, client, route));
   }
@@ -197,8 +199,11 @@ export function createEdge(services: EdgeServices): Edge {
   return { handle };
 }
 
-function dialledFor({ host, port, tlsName, ended }: Way, splice: Splice | undefined): Dialled {
-  return { to: { host, port }, tlsName, until: [ended], splice };
+function dialledFor(
+  { host, port, tlsName, ended }: Way,
+  { splice, buffers }: Pick<Dialled, "splice" | "buffers">,
+): Dialled {
+  return { to: { host, port }, tlsName, until: [ended], splice, buffers };
 }
 
 /** The request as the service gets it. */

@@ -13,6 +13,15 @@ export const EDGE_JOINED_PIECE_MAX_BYTES = 16 * 1024;
 export const EDGE_ANSWER_WAITING_MAX_BYTES = 2 * 1024 * 1024;
 /** Of one request, between the client's connection and the sandbox's: above this the client is held back. */
 export const EDGE_REQUEST_WAITING_MAX_BYTES = 1024 * 1024;
+/** Of all requests and answers of a process that wait for peers that do not take them. */
+export const EDGE_HELD_MAX_BYTES = 96 * 1024 * 1024;
+/** Of one connection whose sandbox has used up its share of that: above this the side that sends is held back. */
+export const EDGE_HELD_MIN_BYTES = 64 * 1024;
+/** What the kernel keeps of a long answer that the edge has not read yet; with the share used up, the second. */
+export const EDGE_RECEIVED_MAX_BYTES = 256 * 1024;
+export const EDGE_RECEIVED_MIN_BYTES = 32 * 1024;
+/** What the kernel keeps for a client without having sent it. What is on its way does not count. */
+export const EDGE_UNSENT_MAX_BYTES = 256 * 1024;
 /** Counted for each waiting piece besides its bytes, so that a trickle of tiny pieces is bounded, too. */
 export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;
 /** So much must be left of a body of known length for the kernel to move it. */

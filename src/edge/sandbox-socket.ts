@@ -4,11 +4,21 @@
  */
 import type { Socket, SocketHandler } from "bun";
 import type { Splice, Spliced, Splicing, Way } from "../work/splicing.ts";
+import { type HeldBytes, OWN_HELD_BYTES } from "./front/held-bytes.ts";
 import { inARow } from "./front/in-a-row.ts";
 import { Reading } from "./front/reading.ts";
 import { releaseBufferOf } from "./front/release-piece.ts";
 import { descriptorOf } from "./front/socket-descriptor.ts";
-import { EDGE_CLOSE_MS, EDGE_ENDINGS_LOOK_EVERY_MS, EDGE_KEEPALIVE_MS, EDGE_SPLICED_AT_ONCE_MAX } from "./limits.ts";
+import {
+  EDGE_CLOSE_MS,
+  EDGE_KEEPALIVE_MS,
+  EDGE_RECEIVED_MAX_BYTES,
+  EDGE_RECEIVED_MIN_BYTES,
+  EDGE_REQUEST_WAITING_MAX_BYTES,
+  EDGE_SPLICED_AT_ONCE_MAX,
+  EDGE_UNSENT_MAX_BYTES,
+} from "./limits.ts";
+import { endingOf, knownEnding } from "./socket-endings.ts";
 
 export interface SandboxSocketListener {
   data(bytes: Buffer<ArrayBuffer>): void;
@@ -28,6 +38,16 @@ export interface Dialled {
   until: readonly AbortSignal[];
   /** Moves long bodies within the kernel, where it can. */
   splice?: Splice | undefined;
+  /** Bounds the kernel's buffers of a connection; if not given, the kernel does as it likes. */
+  buffers?: SocketBuffers | undefined;
+}
+
+/** What the kernel keeps of a connection, by its descriptor. */
+export interface SocketBuffers {
+  /** Of what came and was not read. */
+  boundReceived(descriptor: number, bytes: number): void;
+  /** Of what was written and is not on its way yet. Of a listener, for each of its connections. */
+  boundUnsent(descriptor: number, bytes: number): void;
 }
 
 /** Who waits for a connection to be made: one of the two is called, once. */
@@ -42,13 +62,6 @@ interface Waiting {
   /** To be freed when it is sent. */
   owned: Buffer<ArrayBuffer> | undefined;
 }
-
-/**
- * The connections that end with a signal. It has one listener for all: one for each is dear. Since a sandbox that was
- * asked is mostly asked again, one that no connection needs any more is found out later.
- */
-const endingWith = new Map<AbortSignal, Ending>();
-let looking: ReturnType<typeof setTimeout> | undefined;
 
 /** Most connections never have one. */
 const NO_SPLICINGS: Splicing[] = [];
@@ -67,6 +80,8 @@ export class SandboxSocket {
   #closed = false;
   #until: readonly AbortSignal[] = [];
   readonly #reading = new Reading(this);
+  #held = OWN_HELD_BYTES;
+  #buffers: SocketBuffers | undefined;
   #isUnwanted = false;
   #splice: Splice | undefined;
   /** At most one for each direction. */
@@ -91,9 +106,10 @@ export class SandboxSocket {
     error: (socket) => socket.data.#break(),
   };
 
-  static begin({ to, tlsName, until, splice }: Dialled, awaiting: Awaiting): SandboxSocket {
+  static begin({ to, tlsName, until, splice, buffers }: Dialled, awaiting: Awaiting): SandboxSocket {
     const connection = new SandboxSocket(awaiting);
     if (tlsName === undefined) connection.#splice = splice;
+    connection.#buffers = buffers;
     connection.endWith(...until);
     inARow("connect", () => connection.#connect(to, tlsName));
     return connection;
@@ -132,6 +148,16 @@ export class SandboxSocket {
 
   get waitingBytes(): number {
     return this.#waitingBytes;
+  }
+
+  /** So much waits that whoever sends it is to be held back until `drained`. */
+  get isFull(): boolean {
+    return this.#waitingBytes > this.held.limit(EDGE_REQUEST_WAITING_MAX_BYTES);
+  }
+
+  /** With what else is held for this sandbox. */
+  get held(): HeldBytes {
+    return this.#held;
   }
 
   get isClosed(): boolean {
@@ -190,9 +216,22 @@ export class SandboxSocket {
     return true;
   }
 
-  /** For a connection that may be silent for long: it is asked now and then whether it is still there. */
-  keepAlive(): void {
-    if (!this.#closed) this.#socket?.setKeepAlive(true, EDGE_KEEPALIVE_MS);
+  /**
+   * For a connection that may last: the kernel asks now and then whether the far side is still there, and keeps only so
+   * much of what it sends.
+   */
+  expectMuch(): void {
+    if (this.#closed) return;
+    this.#socket?.setKeepAlive(true, EDGE_KEEPALIVE_MS);
+    const own = descriptorOf(this.#socket);
+    const bytes = this.held.isSpent ? EDGE_RECEIVED_MIN_BYTES : EDGE_RECEIVED_MAX_BYTES;
+    if (own !== undefined) this.#buffers?.boundReceived(own, bytes);
+  }
+
+  /** The same for what is sent to it. */
+  expectToSendMuch(): void {
+    const own = this.#closed ? undefined : descriptorOf(this.#socket);
+    if (own !== undefined) this.#buffers?.boundUnsent(own, EDGE_UNSENT_MAX_BYTES);
   }
 
   /** Stops reading, so that the sandbox is held back. */
@@ -258,15 +297,20 @@ export class SandboxSocket {
     this.#release();
     this.#until = until;
     for (const signal of until) {
-      if (signal.aborted) this.cut();
-      else endingOf(signal).sockets.add(this);
+      if (signal.aborted) {
+        this.cut();
+        continue;
+      }
+      const ending = endingOf(signal);
+      ending.sockets.add(this);
+      this.#held = ending.held;
     }
   }
 
   /** Not while bytes are still moved: that has to end with the signals, too, and to be counted. */
   #release(): void {
     if (this.#splicings.length > 0) return;
-    for (const signal of this.#until) endingWith.get(signal)?.sockets.delete(this);
+    for (const signal of this.#until) knownEnding(signal)?.sockets.delete(this);
   }
 
   #awaited(): Awaiting | undefined {
@@ -300,15 +344,20 @@ export class SandboxSocket {
     if (this.#closed || this.#isEnding) return;
     if (this.#waiting !== undefined) {
       this.#waiting.push({ bytes, owned });
-      this.#waitingBytes += bytes.length;
+      this.#waits(bytes.length);
       return;
     }
     const sent = Math.max(this.#socket?.write(bytes) ?? 0, 0);
     if (sent === bytes.length) releaseBufferOf(owned);
     else {
       this.#waiting = [{ bytes: bytes.subarray(sent), owned }];
-      this.#waitingBytes = bytes.length - sent;
+      this.#waits(bytes.length - sent);
     }
+  }
+
+  #waits(bytes: number): void {
+    this.#waitingBytes += bytes;
+    this.#held.add(bytes);
   }
 
   #flush(): void {
@@ -325,7 +374,7 @@ export class SandboxSocket {
       if (next === undefined) return true;
       const { bytes, owned } = next;
       const sent = Math.max(this.#socket?.write(bytes) ?? 0, 0);
-      this.#waitingBytes -= sent;
+      this.#waits(-sent);
       if (sent < bytes.length) {
         next.bytes = bytes.subarray(sent);
         return false;
@@ -342,41 +391,7 @@ export class SandboxSocket {
     if (this.#ending !== undefined) clearTimeout(this.#ending);
     this.#release();
     this.#waiting = undefined;
-    this.#waitingBytes = 0;
+    this.#waits(-this.#waitingBytes);
     this.#reading.end(() => this.#listener?.closed());
   }
-}
-
-interface Ending {
-  sockets: Set<SandboxSocket>;
-  /** How many bodies the kernel moves for these connections. */
-  splicings: number;
-  cut(): void;
-}
-
-function endingOf(signal: AbortSignal): Ending {
-  const known = endingWith.get(signal);
-  if (known !== undefined) return known;
-  const sockets = new Set<SandboxSocket>();
-  const cut = () => {
-    for (const socket of [...sockets]) socket.cut();
-  };
-  const ending = { sockets, splicings: 0, cut };
-  endingWith.set(signal, ending);
-  signal.addEventListener("abort", cut);
-  lookLater();
-  return ending;
-}
-
-function lookLater(): void {
-  looking ??= setTimeout(() => {
-    looking = undefined;
-    for (const [signal, { sockets, cut }] of endingWith) {
-      if (sockets.size > 0) continue;
-      endingWith.delete(signal);
-      signal.removeEventListener("abort", cut);
-    }
-    if (endingWith.size > 0) lookLater();
-  }, EDGE_ENDINGS_LOOK_EVERY_MS);
-  looking.unref();
 }

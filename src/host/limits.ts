@@ -168,6 +168,9 @@ export const MACHINE_MEMORY_MIN_BYTES = 512 * 1024 * 1024;
  * apart: the kernel begins to hold back the whole machine at a sixteenth.
  */
 export const SOCKET_MEMORY_PART = 3 / 64;
+/** Of one process of the edge; a small machine gives it this part of its memory. */
+export const EDGE_PROCESS_MEMORY_MAX_BYTES = 1024 ** 3;
+export const EDGE_PROCESS_MEMORY_PART = 0.25;
 /**
  * What may wait in the netlink and ping sockets of a sandbox, and unsent in its UDP sockets, in all: it is in nobody's
  * memory. And how many of the first two it may have. Those of a sandbox that has no more than a few are not looked at;

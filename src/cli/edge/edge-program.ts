@@ -5,7 +5,7 @@
 import { availableParallelism } from "node:os";
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
 import { EdgeProcess } from "../../edge/process/edge-process.ts";
-import { withoutPacing } from "../../host/splice/calls.ts";
+import { boundReceived, boundUnsent, withoutPacing } from "../../host/splice/calls.ts";
 import { SPLICE_STANDS_BACK_PROCESSORS } from "../../host/splice/limits.ts";
 import { Splicer } from "../../host/splice/splicer.ts";
 import { leadToNewest } from "../../host/tls/shared-port.ts";
@@ -19,7 +19,7 @@ const edge = new EdgeProcess({
     void out.flush();
   },
   leadToNewest,
-  staysOnMachine: withoutPacing,
+  sockets: { staysOnMachine: withoutPacing, boundUnsent, boundReceived },
   splicer(shortRequests) {
     const isCrowded = availableParallelism() <= SPLICE_STANDS_BACK_PROCESSORS;
     return new Splicer(spliceProgramBeside(import.meta.path), isCrowded ? shortRequests : undefined);

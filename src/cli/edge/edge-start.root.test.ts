@@ -2,8 +2,11 @@
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { getPriority } from "node:os";
+import { join } from "node:path";
 import { SANDBOX } from "../../edge/testing/edge-under-test.ts";
 import { SELF_SIGNED } from "../../edge/testing/self-signed.ts";
+import { cgroupTrees } from "../../host/cgroup/cgroups.ts";
+import { cgroupOfEdge } from "../../host/cgroup/edge-memory.ts";
 import { run } from "../../host/system/command.ts";
 import { freePort } from "../../work/testing/free-port.ts";
 import { until } from "../../work/testing/until.ts";
@@ -73,6 +76,26 @@ test(
       // CAP_NET_BIND_SERVICE.
       expect([effective, isBound, groups]).toEqual(["0000000000000400", "1", ""]);
     }
+  },
+  TEST_MS,
+);
+
+test(
+  "each process has a memory limit of its own, and so has the one that replaces it",
+  async () => {
+    await using edge = await StartedEdge.open({ processes: 1 });
+    const limited = () =>
+      edge.pids.some((pid) => readFileSync(`/proc/${pid}/cgroup`, "utf8").includes(`${cgroupOfEdge(edge.tag)}/0\n`));
+    expect(limited()).toBe(true);
+    const files = cgroupTrees().flatMap((tree) =>
+      ["memory.max", "memory.limit_in_bytes"].map((name) => join(tree, cgroupOfEdge(edge.tag), "0", name)),
+    );
+    const limits = files.filter(existsSync).map((file) => Number(readFileSync(file, "utf8")));
+    expect(limits).toHaveLength(1);
+    expect(limits[0]).toBeLessThanOrEqual(1024 ** 3);
+    process.kill(edge.pids[0] ?? 0, "SIGKILL");
+    await until("it is told", () => edge.logged.some((line) => line.includes("a process of the edge ended")));
+    await until("another is there", () => edge.pids.length === 1 && limited());
   },
   TEST_MS,
 );

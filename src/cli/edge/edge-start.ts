@@ -10,6 +10,7 @@ import type { StartedProcess } from "../../edge/process/process-hold.ts";
 import { countsBytes, SharedCounts } from "../../edge/process/shared-counts.ts";
 import type { EdgeLog } from "../../edge/reach.ts";
 import { answerFirst } from "../../host/answering-first.ts";
+import { limitEdgeMemory } from "../../host/cgroup/edge-memory.ts";
 import type { DataFolder } from "../../host/system/data-folder.ts";
 import { edgeId } from "../../host/system/id-range.ts";
 import { openFilesMax } from "../../host/system/open-files.ts";
@@ -38,6 +39,8 @@ interface EdgeAbout {
   trustedProxies: readonly string[];
   limits: ConnectionLimits;
   log: EdgeLog;
+  /** Of the server, whose cgroups have it; without one, the memory of the processes is not limited. */
+  tag?: string;
   /** How many, if not as many as is usual on this machine. */
   processes?: number;
   /** How often each is asked whether it is of use, if not as often as is usual. */
@@ -54,6 +57,7 @@ export async function bundleEdge({ runFolder }: Pick<DataFolder, "runFolder">): 
 export async function startEdge({
   program,
   net,
+  tag,
   log,
   processes = usual(),
   ...about
@@ -63,7 +67,11 @@ export async function startEdge({
   const countsFile = shared("counts", countsBytes(processes));
   const shortRequestsFile = shared("short-requests", shortRequestsBytes(processes));
   const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
-  const start = () => started(program, uid, log);
+  const start = (process: number) => {
+    const one = started(program, uid, log);
+    if (tag !== undefined) limitEdgeMemory(tag, process, one.pid);
+    return one;
+  };
   return await EdgeProcesses.open({ ...about, processes, start, counts, countsFile, shortRequestsFile, log });
 }
 
@@ -79,11 +87,12 @@ function usual(): number {
   return Math.min(availableParallelism(), EDGE_PROCESSES_MAX);
 }
 
-function started(program: string, uid: number, log: EdgeLog): StartedProcess {
+function started(program: string, uid: number, log: EdgeLog): StartedProcess & { pid: number } {
   const child = spawnUnprivileged({ program, uid, files: openFilesMax(), capability: CAPABILITY, env: ENVIRONMENT });
   answerFirst(child.pid);
   void logComplaints(child.stderr, log);
   return {
+    pid: child.pid,
     lines: boundedLines(child.stdout, EDGE_PROCESS_LINE_MAX_BYTES),
     send(line) {
       try {

@@ -3,9 +3,11 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Directory, Route, RouteEvent } from "../../control/directory.ts";
+import type { ConnectionLimits } from "../../edge/limits.ts";
 import { serveManagement } from "../../edge/management-server.ts";
 import type { EdgeProcesses } from "../../edge/process/edge-processes.ts";
 import { hostOf, SANDBOX } from "../../edge/testing/edge-under-test.ts";
+import { removeEdgeCgroups } from "../../host/cgroup/edge-memory.ts";
 import { freePort } from "../../work/testing/free-port.ts";
 import { bundleEdge, startEdge } from "../edge/edge-start.ts";
 
@@ -17,10 +19,12 @@ chmodSync(folder, 0o711);
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
 let nets = 0;
+let tags = 0;
 
 export class StartedEdge implements AsyncDisposable {
   readonly port = freePort();
   readonly logged: string[] = [];
+  readonly tag = `edge-${process.pid}-${++tags}`;
   readonly #management = serveManagement({ management: async () => new Response("management") });
   #tell: (event: RouteEvent) => void = () => undefined;
   wake: Directory["wake"] = async () => ({ refused: "not-found" });
@@ -29,9 +33,11 @@ export class StartedEdge implements AsyncDisposable {
   static async open({
     pingMs,
     processes = PROCESSES,
+    limits = LIMITS,
   }: {
     pingMs?: number;
     processes?: number;
+    limits?: ConnectionLimits;
   } = {}): Promise<StartedEdge> {
     const edge = new StartedEdge();
     const net = ++nets;
@@ -51,9 +57,10 @@ export class StartedEdge implements AsyncDisposable {
       },
       management: edge.#management.door,
       trustedProxies: [],
-      limits: LIMITS,
+      limits,
       log: (message) => edge.logged.push(message),
       processes,
+      tag: edge.tag,
       ...(pingMs !== undefined && { pingMs }),
     });
     await edge.processes.begin({ hostname: "127.0.0.1", port: edge.port, idleMs: 60_000 });
@@ -84,6 +91,7 @@ export class StartedEdge implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.processes.close();
+    await removeEdgeCgroups(this.tag);
     await this.#management.stop(true);
   }
 }

@@ -1,5 +1,6 @@
 /** One request of a client and its answer, over whichever protocol it came. Bytes pass by calls, without streams. */
 import type { HeaderLines } from "./header-lines.ts";
+import type { HeldBytes } from "./held-bytes.ts";
 
 export interface ClientRequest {
   readonly method: string;
@@ -20,6 +21,9 @@ export interface ClientRequest {
   onOver: (() => void) | undefined;
   /** The same as a signal, for who needs one. */
   readonly signal: AbortSignal;
+
+  /** What it has not taken of its answer counts as held by these. Absent: it is bounded in another way. */
+  chargeTo?(held: HeldBytes): void;
 
   /** From now on the body comes to the sink. What comes before is held back. */
   sendBodyTo(sink: BodySink): void;

@@ -55,9 +55,14 @@ export class Front implements Http1Owner {
     return this.#listener.port;
   }
 
-  /** Of the listener, if only programs of this machine can connect to it. */
-  get localDescriptor(): number | undefined {
-    return LOOPBACK.test(this.#listener.hostname) ? descriptorOf(this.#listener) : undefined;
+  /** Of the listener. */
+  get descriptor(): number | undefined {
+    return descriptorOf(this.#listener);
+  }
+
+  /** Only programs of this machine can connect to it. */
+  get isLocal(): boolean {
+    return LOOPBACK.test(this.#listener.hostname);
   }
 
   /** Requests that are being answered, and tunnels. */

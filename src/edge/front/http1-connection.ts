@@ -13,6 +13,7 @@ import {
 } from "../limits.ts";
 import type { AnswerLines, ClientRequest, ClientTunnel } from "./client-request.ts";
 import { headText } from "./head-text.ts";
+import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import { Http1Request, type RequestConnection } from "./http1-request.ts";
 import { inARow } from "./in-a-row.ts";
 import { Reading } from "./reading.ts";
@@ -131,11 +132,16 @@ export class Http1Connection implements RequestConnection {
     this.#closed = true;
     this.#deadlineMs = NEVER;
     this.#reading.drop();
+    this.#unsent.drop();
     this.#tunnel?.onClosed();
     this.#tunnel?.over();
     const request = this.#request;
     this.#request = undefined;
     request?.leave();
+  }
+
+  chargeTo(held: HeldBytes): void {
+    this.#unsent.chargeTo(held);
   }
 
   send(bytes: Bytes): boolean {
@@ -194,6 +200,7 @@ export class Http1Connection implements RequestConnection {
   #awaitRequest(): void {
     this.#deadlineMs = performance.now() + this.#owner.idleMs;
     this.#reading.beginAnew();
+    if (this.#unsent.isEmpty) this.#unsent.chargeTo(OWN_HELD_BYTES);
     // Who takes no answers is asked for no more requests.
     if (this.#unsent.isFull) {
       this.pause();

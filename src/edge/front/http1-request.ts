@@ -3,6 +3,7 @@ import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES, EDGE_UNWANTED_BODY
 import { ChunkedBody, CountedBody, type Framing } from "./body-framing.ts";
 import type { AnswerBody, AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./client-request.ts";
 import { headText, joined } from "./head-text.ts";
+import type { HeldBytes } from "./held-bytes.ts";
 import type { RequestHead } from "./request-head.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
@@ -25,6 +26,7 @@ export interface RequestConnection {
   pause(): void;
   resume(): void;
   cut(): void;
+  chargeTo(held: HeldBytes): void;
   /** What was received and is too much for one turn: it is received again in another. */
   later(bytes: Bytes): void;
   /** What has come of the body already. */
@@ -94,6 +96,10 @@ export class Http1Request implements ClientRequest {
   /** What arrives is for `received`. */
   get takesBody(): boolean {
     return this.#sink !== undefined && this.#framing !== undefined;
+  }
+
+  chargeTo(held: HeldBytes): void {
+    this.#connection.chargeTo(held);
   }
 
   sendBodyTo(sink: BodySink): void {

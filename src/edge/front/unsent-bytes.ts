@@ -1,10 +1,12 @@
 /** What a client has not taken yet. It says when there is too much of it, and when there is room again. */
 import type { Socket } from "bun";
 import { EDGE_ANSWER_PIECE_OVERHEAD_BYTES, EDGE_ANSWER_WAITING_MAX_BYTES } from "../limits.ts";
+import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import { releaseBufferOf } from "./release-piece.ts";
 
 export class UnsentBytes {
   readonly #pieces: Buffer<ArrayBuffer>[] = [];
+  #held: HeldBytes = OWN_HELD_BYTES;
   #cost = 0;
   #isFull = false;
 
@@ -17,6 +19,13 @@ export class UnsentBytes {
     return this.#isFull;
   }
 
+  /** From now on it counts as held by these. */
+  chargeTo(held: HeldBytes): void {
+    this.#held.add(-this.#cost);
+    this.#held = held;
+    held.add(this.#cost);
+  }
+
   /** Sends the bytes, or as much as can be; nobody else may hold any part of their buffer. False: no more for now. */
   send<Data>(socket: Socket<Data>, bytes: Buffer<ArrayBuffer>): boolean {
     if (this.#pieces.length > 0) this.#keep(bytes);
@@ -25,14 +34,12 @@ export class UnsentBytes {
       if (sent === bytes.length) releaseBufferOf(bytes);
       else this.#keep(sent === 0 ? bytes : bytes.subarray(sent));
     }
-    if (this.#cost >= EDGE_ANSWER_WAITING_MAX_BYTES) this.#isFull = true;
     return !this.#isFull;
   }
 
   /** Keeps the bytes until `flush` is called. */
   sendLater(bytes: Buffer<ArrayBuffer>): void {
     this.#keep(bytes);
-    if (this.#cost >= EDGE_ANSWER_WAITING_MAX_BYTES) this.#isFull = true;
   }
 
   /** The client takes more. True: there is room again where there was none. */
@@ -43,20 +50,36 @@ export class UnsentBytes {
       const sent = Math.max(socket.write(next), 0);
       if (sent < next.length) {
         this.#pieces[0] = next.subarray(sent);
-        this.#cost -= sent;
+        this.#costs(-sent);
         break;
       }
       this.#pieces.shift();
-      this.#cost -= next.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES;
+      this.#costs(-next.length - EDGE_ANSWER_PIECE_OVERHEAD_BYTES);
       releaseBufferOf(next);
     }
-    if (!this.#isFull || this.#cost > EDGE_ANSWER_WAITING_MAX_BYTES / 2) return false;
+    if (!this.#isFull || this.#cost > this.#limit / 2) return false;
     this.#isFull = false;
     return true;
   }
 
+  /** The client is gone. */
+  drop(): void {
+    this.#pieces.length = 0;
+    this.#costs(-this.#cost);
+  }
+
+  get #limit(): number {
+    return this.#held.limit(EDGE_ANSWER_WAITING_MAX_BYTES);
+  }
+
   #keep(bytes: Buffer<ArrayBuffer>): void {
     this.#pieces.push(bytes);
-    this.#cost += bytes.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES;
+    this.#costs(bytes.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES);
+    if (this.#cost >= this.#limit) this.#isFull = true;
+  }
+
+  #costs(bytes: number): void {
+    this.#cost += bytes;
+    this.#held.add(bytes);
   }
 }

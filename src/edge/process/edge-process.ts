@@ -8,7 +8,9 @@ import { recordSteps } from "../../work/steps.ts";
 import { TrustedProxies } from "../client-address.ts";
 import { createEdge, type Edge } from "../edge.ts";
 import { Front } from "../front/front.ts";
+import { EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
 import { RouteTable } from "../route-table.ts";
+import type { SocketBuffers } from "../sandbox-socket.ts";
 import type { ProcessCalls, ProcessSettings, ServerCalls } from "./calls.ts";
 import { Channel } from "./channel.ts";
 import { SharedCounts } from "./shared-counts.ts";
@@ -19,8 +21,11 @@ interface Surroundings {
   send(line: string): void;
   /** Of several generations of listeners on a port, each of so many processes, the last gets new connections. */
   leadToNewest(port: number, processes: number): void;
-  /** Whoever comes to the listener that has this descriptor runs on this machine. */
-  staysOnMachine(listener: number): void;
+  /** Settings of the kernel for sockets with these descriptors. */
+  sockets: SocketBuffers & {
+    /** All clients of this listener run on this machine. */
+    staysOnMachine(listener: number): void;
+  };
   /** Moves long bodies, and stands back for short requests, of which this file tells. */
   splicer(shortRequests: string): Splice;
 }
@@ -30,14 +35,14 @@ export class EdgeProcess {
   readonly #routes = new RouteTable();
   readonly #fronts = new Map<number, Front>();
   readonly #leadToNewest: Surroundings["leadToNewest"];
-  readonly #staysOnMachine: Surroundings["staysOnMachine"];
+  readonly #sockets: Surroundings["sockets"];
   readonly #splicer: Surroundings["splicer"];
   #processes = 1;
   #edge: Edge | undefined;
 
-  constructor({ send, leadToNewest, staysOnMachine, splicer }: Surroundings) {
+  constructor({ send, leadToNewest, sockets, splicer }: Surroundings) {
     this.#leadToNewest = leadToNewest;
-    this.#staysOnMachine = staysOnMachine;
+    this.#sockets = sockets;
     this.#splicer = splicer;
     this.#channel = new Channel<ServerCalls>(send, this.#calls());
   }
@@ -56,7 +61,9 @@ export class EdgeProcess {
         const options = { hostname, port, idleMs, reusePort: true, handle: this.#begun.handle };
         const listening = new Front(tls === undefined ? options : { ...options, tls });
         this.#fronts.set(front, listening);
-        if (listening.localDescriptor !== undefined) this.#staysOnMachine(listening.localDescriptor);
+        const { descriptor } = listening;
+        if (descriptor !== undefined) this.#sockets.boundUnsent(descriptor, EDGE_UNSENT_MAX_BYTES);
+        if (descriptor !== undefined && listening.isLocal) this.#sockets.staysOnMachine(descriptor);
         if (tls !== undefined) this.#leadToNewest(port, this.#processes);
       },
       carriesAnything: (front) => (this.#fronts.get(front)?.pendingRequests ?? 0) > 0,
@@ -93,6 +100,7 @@ export class EdgeProcess {
       places: new SharedPlaces(counts, process, processes, limits),
       shortRequests: new ShortRequests(Bun.mmap(shortRequestsFile, { shared: true }), process),
       splice: this.#splicer(shortRequestsFile),
+      buffers: this.#sockets,
     });
   }
 }

@@ -24,7 +24,7 @@ import type { SharedCounts } from "./shared-counts.ts";
 interface EdgeOptions {
   /** How many. */
   processes: number;
-  start(): StartedProcess;
+  start(process: number): StartedProcess;
   directory: Directory;
   management: InnerDoor;
   trustedProxies: readonly string[];
@@ -142,7 +142,7 @@ export class EdgeProcesses implements Fronts {
     const { processes, management, trustedProxies, limits, counts, directory, log } = this.#options;
     const { countsFile, shortRequestsFile } = this.#options;
     const shared = { countsFile, shortRequestsFile, management, trustedProxies, limits };
-    const hold = new ProcessHold(this.#options.start(), {
+    const hold = new ProcessHold(this.#options.start(process), {
       wake: (id, request) => directory.wake(id, request),
       forward: (id, port) => directory.forward(id, port),
       findSigned: (link, client) => directory.findSigned(link, client),

@@ -9,7 +9,7 @@ import { makeParentCgroup, removeEmptyParents } from "./parents.ts";
 const folder = mkdtempSync(join(tmpdir(), "sandlot-parents-"));
 const tree = join(folder, "tree");
 const top = `sandlot-parents-${process.pid}`;
-const place = { trees: [tree], top, note: join(folder, "note"), wanted: [] as string[] };
+const place = { trees: [tree], tops: [top, `${top}-edge`], note: join(folder, "note"), wanted: [] as string[] };
 
 beforeAll(async () => {
   await run(["mkdir", tree]);

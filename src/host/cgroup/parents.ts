@@ -18,17 +18,20 @@ const LOCK = "cgroups";
 /** Where cgroups of servers are; the machine's unless a test says otherwise. */
 interface Place {
   trees: readonly string[];
-  /** The cgroup above all servers. */
-  top: string;
+  /** The cgroups above those of all servers. */
+  tops: readonly string[];
   /** File with what each root of v2 passed on before. */
   note: string;
   wanted: readonly string[];
 }
 
+/** Above those of all servers' edges. */
+export const EDGE_TOP = "sandlot-edge";
+
 function machine(): Place {
   return {
     trees: cgroupTrees(),
-    top: "sandlot",
+    tops: ["sandlot", EDGE_TOP],
     note: noteOfAllServers("controllers-before.json"),
     wanted: WANTED_CONTROLLERS,
   };
@@ -55,10 +58,11 @@ export function makeParentCgroup(path: string, place = machine()): void {
   }
 }
 
-/** The cgroup above all servers goes with the last of them, and with it what they have enabled. */
+/** The cgroups above all servers go with the last of them, and with them what servers have enabled. */
 export function removeEmptyParents(place = machine()): void {
   using _lock = lockOfAllServers(LOCK);
-  const parents = place.trees.map((tree) => join(tree, place.top)).filter((parent) => existsSync(parent));
+  const all = place.trees.flatMap((tree) => place.tops.map((top) => join(tree, top)));
+  const parents = all.filter((parent) => existsSync(parent));
   if (parents.map(removed).includes(false)) return;
   const before = readNote(place);
   for (const [tree, controllers] of Object.entries(before)) takeBack(tree, controllers);
@@ -77,9 +81,10 @@ function removed(folder: string): boolean {
 }
 
 /** Once, by the first of all servers: a note without a server is of before a reboot. */
-function noteControllers({ trees, top, note }: Place): void {
+function noteControllers({ trees, tops, note }: Place): void {
   const roots = trees.filter(isV2);
-  if (roots.length === 0 || (existsSync(note) && roots.some((tree) => existsSync(join(tree, top))))) return;
+  if (roots.length === 0 || (existsSync(note) && roots.some((tree) => tops.some((top) => existsSync(join(tree, top))))))
+    return;
   const before = Object.fromEntries(roots.map((tree) => [tree, words(join(tree, PASSED_ON))]));
   writeFileSync(note, JSON.stringify(before), { mode: 0o600 });
 }

@@ -6,6 +6,7 @@
 import { existsSync, statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { removeEdgeCgroups } from "../cgroup/edge-memory.ts";
 import { freezerOf, processesBelow } from "../cgroup/freezer.ts";
 import { removeCgroups } from "../cgroup/removal.ts";
 import { GONE_SERVER_AFTER_MS } from "../limits.ts";
@@ -60,6 +61,7 @@ async function removeAll(runFolder: string): Promise<void> {
   // Without a net it never had a network.
   if (existsSync(join(runFolder, "net"))) await new Network(gone).remove();
   await removeCgroups(cgroupOfServer(gone.tag));
+  await removeEdgeCgroups(gone.tag);
   new MountNamespace(gone).remove();
   // Noted in the run folder, which may itself be mounted.
   undoSettings(gone);

@@ -7,6 +7,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { scaled } from "../../work/time-factor.ts";
+import { removeEdgeCgroups } from "../cgroup/edge-memory.ts";
 import { removeEmptyParents } from "../cgroup/parents.ts";
 import { removeCgroups, Unended } from "../cgroup/removal.ts";
 import { dropGuestMarks } from "../image/guest-folders.ts";
@@ -32,6 +33,7 @@ export async function teardown(data: DataFolder, cacheFolder: string, options: {
       if (!(cause instanceof Unended)) throw cause;
       throw new Fault(500, `cannot end all sandboxes: ${cause.message}: ${cause.processes}`, { cause });
     });
+    await removeEdgeCgroups(data.tag);
     removeEmptyParents();
     namespace.remove();
     undoSettings(data);

@@ -34,6 +34,10 @@ const EPOLLET = 2 ** 31;
 const AF_UNSPEC = 0;
 const IPPROTO_TCP = 6;
 const TCP_CONGESTION = 13;
+const TCP_NOTSENT_LOWAT = 25;
+const SOL_SOCKET = 1;
+const SO_RCVBUF = 8;
+const INT_BYTES = 4;
 const MSG_PEEK_DONTWAIT = 0x02 | 0x40;
 
 export const EAGAIN = 11;
@@ -97,6 +101,16 @@ export function disconnect(fd: number): void {
 export function withoutPacing(listener: number): void {
   const name = Buffer.from(LOCAL_CONGESTION);
   libc().setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, ptr(name), name.length);
+}
+
+/** What the kernel keeps unsent of a connection; of a listener, of each connection that it takes from now on. */
+export function boundUnsent(fd: number, bytes: number): void {
+  libc().setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, ptr(new Int32Array([bytes])), INT_BYTES);
+}
+
+/** What the kernel keeps of what came on a connection and was not read. With overhead it takes twice as much. */
+export function boundReceived(fd: number, bytes: number): void {
+  libc().setsockopt(fd, SOL_SOCKET, SO_RCVBUF, ptr(new Int32Array([bytes])), INT_BYTES);
 }
 
 /** As the kernel is asked: a descriptor, and what of it is of interest. Of an end it tells unasked. */

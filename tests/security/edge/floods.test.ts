@@ -90,6 +90,8 @@ const FLOODED: [keyof typeof FLOODS, "the management API" | "a sandbox", number]
   ["tiny chunks", "a sandbox", 4],
   ["tiny chunks of a service", "a sandbox", 4],
   ["tiny frames", "a sandbox", 4],
+  ["an endless message", "a sandbox", 220],
+  ["slow readers", "a sandbox", 800],
 ];
 
 for (const [kind, to, connections] of FLOODED) {
