@@ -7,6 +7,11 @@ import { beforeAll, expect } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { createIds } from "../../../src/control/access/ids.ts";
+import { createApiKey } from "../../../src/control/access/keys.ts";
+import { DataFolder } from "../../../src/host/system/data-folder.ts";
+import { openStore } from "../../../src/store/store.ts";
+import { systemClock } from "../../../src/work/clock.ts";
 import { timed } from "../../../src/work/testing/timed.ts";
 import { startService } from "../../support/listening.ts";
 import type { FLOODS } from "../../support/programs/flood.ts";
@@ -23,11 +28,26 @@ const TEST_MS = 120_000;
 
 const server = serverOfFile("edge-floods");
 let host: string;
+/** Of another team than the requests that are measured. */
+let attackersKey: string;
 beforeAll(async () => {
+  attackersKey = await keyOfAnotherTeam();
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   await startService(sandbox, "flood-service", PORT, "0.0.0.0", 19);
   host = `${PORT}-${sandbox.sandboxId}.example.com`;
 }, TEST_MS);
+
+async function keyOfAnotherTeam(): Promise<string> {
+  const store = await openStore(`sqlite://${new DataFolder(server().dataFolder).storeFile}`, Date.now());
+  try {
+    const services = { store, ids: createIds(), clock: systemClock };
+    const team = { id: services.ids.uuid(), name: "flood", slug: "flood", limits: {}, createdAt: Date.now() };
+    await store.people.addTeam(team);
+    return (await createApiKey(services, { teamId: team.id, name: "flood", createdBy: null })).secret;
+  } finally {
+    await store.close();
+  }
+}
 
 /** A request of somebody else, over a connection of its own: how long it took. */
 async function ask(): Promise<number> {
@@ -66,6 +86,8 @@ class Flood implements AsyncDisposable {
   constructor(kind: keyof typeof FLOODS, to: string, connections: number) {
     const { port } = new URL(server().url);
     const command = ["nice", "-n", "19", process.execPath, PROGRAM, port, to, kind, String(connections)];
+    // Only what needs a key has one.
+    if (kind.startsWith("bodies")) command.push(attackersKey);
     this.#child = Bun.spawn(command, { stdin: "ignore", stdout: "pipe", stderr: "inherit" });
   }
 
@@ -87,6 +109,9 @@ class Flood implements AsyncDisposable {
 const FLOODED: [keyof typeof FLOODS, "the management API" | "a sandbox", number][] = [
   ["tiny chunks", "the management API", 4],
   ["long chunks", "the management API", 12],
+  ["bodies of brackets", "the management API", 4],
+  ["bodies of escapes", "the management API", 4],
+  ["bodies without an end", "the management API", 120],
   ["tiny chunks", "a sandbox", 4],
   ["tiny chunks of a service", "a sandbox", 4],
   ["tiny frames", "a sandbox", 4],

@@ -1,19 +1,30 @@
 /**
  * Clients that flood the edge, in a process of their own, which a test can stop and continue:
- * `flood.ts PORT HOST KIND CONNECTIONS`. It prints a line once all are connected. A connection that ends is made again.
+ * `flood.ts PORT HOST KIND CONNECTIONS [KEY]`. It prints a line once all are connected. A connection that ends is made
+ * again.
  */
 import net from "node:net";
 
-/** What is asked, what is sent behind it without end, and whether answers are read. */
+/** What is asked, what is sent behind it, and whether answers are read. */
 interface Flood {
   head: string;
   sent?: Buffer;
+  /** Without end, or once, or once more after each answer. */
+  sends?: "endlessly" | "once" | "again";
   isRead: boolean;
 }
 
 const UPGRADE =
   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 const CHUNKS = { head: "POST /sandboxes HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", isRead: true };
+
+/** The longest that the management API takes. */
+const JSON_BYTES = 4 * 1024 * 1024;
+const JSON_BODY = { head: `POST /sandboxes HTTP/1.1\r\nContent-Length: ${JSON_BYTES}\r\n`, isRead: true };
+const escapes = () => {
+  const text = `{"templateID":"${"\\u0061".repeat(Math.floor(JSON_BYTES / 6) - 10)}"}`;
+  return Buffer.from(text.padEnd(JSON_BYTES));
+};
 
 export const FLOODS = {
   "tiny chunks": { ...CHUNKS, sent: Buffer.from("1\r\na\r\n".repeat(40_000)) },
@@ -29,33 +40,43 @@ export const FLOODS = {
     isRead: false,
   },
   "tiny chunks of a service": { head: "GET /tiny HTTP/1.1\r\n", isRead: true },
+  "bodies of brackets": { ...JSON_BODY, sent: Buffer.alloc(JSON_BYTES, "["), sends: "again" },
+  "bodies of escapes": { ...JSON_BODY, sent: escapes(), sends: "again" },
+  "bodies without an end": { ...JSON_BODY, sent: Buffer.alloc(JSON_BYTES - 1, " "), sends: "once" },
   "slow readers": { head: "GET /long HTTP/1.1\r\n", isRead: false },
 } as const satisfies Record<string, Flood>;
 
-function flood(port: number, host: string, { head, sent, isRead }: Flood, connected: () => void): void {
+function flood(port: number, lines: string, kind: Flood, connected: () => void): void {
+  const { head, sent, sends = "endlessly", isRead } = kind;
   const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
   const pour = () => {
-    while (sent !== undefined && socket.writable && socket.write(sent));
+    while (sent !== undefined && socket.writable && socket.write(sent) && sends === "endlessly");
+  };
+  const ask = () => {
+    if (!socket.writable) return;
+    socket.write(`${head}${lines}\r\n`);
+    pour();
   };
   socket.on("error", () => undefined);
   socket.on("connect", () => {
     connected();
-    socket.write(`${head}Host: ${host}\r\n\r\n`);
-    if (isRead) socket.on("data", () => undefined);
+    if (isRead) socket.on("data", () => sends === "again" && ask());
     else socket.pause();
-    pour();
+    ask();
   });
-  socket.on("drain", pour);
-  socket.on("close", () => setTimeout(() => flood(port, host, { head, sent, isRead } as Flood, () => undefined), 10));
+  if (sends === "endlessly") socket.on("drain", pour);
+  if (sends === "again") socket.on("end", () => socket.destroy());
+  socket.on("close", () => setTimeout(() => flood(port, lines, kind, () => undefined), 10));
 }
 
 if (import.meta.main) {
-  const [port = "", host = "", kind = "", connections = ""] = process.argv.slice(2);
+  const [port = "", host = "", kind = "", connections = "", key] = process.argv.slice(2);
+  const lines = `Host: ${host}\r\n${key === undefined ? "" : `X-API-Key: ${key}\r\n`}`;
   let left = Number(connections);
   const connected = () => {
     if (--left === 0) console.log("connected");
   };
   for (let at = 0; at < Number(connections); at++) {
-    flood(Number(port), host, FLOODS[kind as keyof typeof FLOODS], connected);
+    flood(Number(port), lines, FLOODS[kind as keyof typeof FLOODS], connected);
   }
 }
