@@ -136,26 +136,34 @@ test("a client that takes nothing holds the service back", async () => {
   client.terminate();
 });
 
-test("a service that takes nothing holds the client back", async () => {
-  await using deaf = await RawService.start((socket) => void socket.pause());
-  let taken = 0;
-  const body = pieces(PIECES).pipeThrough(
-    new TransformStream<Uint8Array, Uint8Array>({
-      transform(piece, controller) {
-        taken += piece.length;
-        controller.enqueue(piece);
-      },
-    }),
-  );
-  const leaving = new AbortController();
-  const answered = edge
-    .fetch(deaf.port, "/", { method: "POST", body, signal: leaving.signal })
-    .catch((failure: Error) => failure.name);
-  while (taken === 0) await Bun.sleep(1);
-  expect(await settled(() => taken)).toBeLessThan(HELD_MAX_BYTES);
-  leaving.abort();
-  expect(await answered).toBe("AbortError");
-});
+test.each(["a service that takes nothing", "the management interface, while it looks a key up,"])(
+  "%s holds the client back",
+  async (who) => {
+    const isManagement = who.includes("management");
+    await using deaf = await RawService.start((socket) => void socket.pause());
+    const lookedUp = Promise.withResolvers<Response>();
+    edge.management = () => lookedUp.promise;
+    let taken = 0;
+    const body = pieces(PIECES).pipeThrough(
+      new TransformStream<Uint8Array, Uint8Array>({
+        transform(piece, controller) {
+          taken += piece.length;
+          controller.enqueue(piece);
+        },
+      }),
+    );
+    const leaving = new AbortController();
+    const host = isManagement ? "127.0.0.1" : hostOf(deaf.port);
+    const answered = fetch(edge.url, { method: "POST", body, signal: leaving.signal, headers: { host } }).catch(
+      (failure: Error) => failure.name,
+    );
+    while (taken === 0) await Bun.sleep(1);
+    expect(await settled(() => taken)).toBeLessThan(HELD_MAX_BYTES);
+    leaving.abort();
+    expect(await answered).toBe("AbortError");
+    lookedUp.resolve(new Response());
+  },
+);
 
 /** The value once it has stopped to change. */
 async function settled(value: () => number): Promise<number> {
