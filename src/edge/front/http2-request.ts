@@ -3,6 +3,7 @@ import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "nod
 import { EDGE_REQUEST_WAITING_MAX_BYTES } from "../limits.ts";
 import type { AnswerBody, AnswerLines, BodySink, ClientRequest } from "./client-request.ts";
 import type { Http2Head } from "./http2-head.ts";
+import { releaseBufferOf } from "./release-piece.ts";
 import type { SocketDuplex, UntakenBody } from "./socket-duplex.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
@@ -116,7 +117,7 @@ export class Http2Request implements ClientRequest, UntakenBody {
 
   write(bytes: Bytes): boolean {
     if (this.#state !== "begun" || this.isGone) return true;
-    return this.#stream.write(bytes);
+    return this.#stream.write(bytes, () => releaseBufferOf(bytes));
   }
 
   end(): void {
@@ -180,6 +181,8 @@ class GatheredFrames {
     const frames = this.#frames;
     if (frames.length === 0) return;
     this.#frames = [];
-    this.#flushed(Buffer.concat(frames));
+    const piece = Buffer.concat(frames);
+    for (const one of frames) if (one.length === one.buffer.byteLength) releaseBufferOf(one);
+    this.#flushed(piece);
   }
 }
