@@ -92,12 +92,12 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
     await installPackages((line) => console.error(`  ${line}`), NAMES_OF_TESTS);
   }
   await removeStaleNetworks();
-  await removeStaleServers();
   const network = await makeOuterNetwork();
   const enter = [...network.enter, ...OWN_MOUNTS];
   const env = { SANDLOT_TEST_RUN: String(process.pid) };
   const found: Outcome[] = [];
   try {
+    await removeStaleServers(network.enter);
     await run([...enter, process.execPath, APPLY_SETTINGS, newDataFolder("settings")]);
     for (const lane of chosen) {
       const parallel = isWhole && isSideBySide(lane);
@@ -109,7 +109,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
       found.push(await clocked(lane, bunTest(filesOfLane(lane, files), way)));
     }
   } finally {
-    await removeServersOf(String(process.pid));
+    await removeServersOf(String(process.pid), network.enter);
     await network.remove();
   }
   return found;

@@ -91,26 +91,29 @@ export async function startServer(
   };
 }
 
-/** What `sandlot down` does, through the command itself. */
-export async function tearDownServer(dataFolder: string): Promise<void> {
-  const command = [process.execPath, join(PROJECT, "src/cli/main.ts"), "down"];
+/** What `sandlot down` does, through the command itself, in the network that `enter` leads into. */
+export async function tearDownServer(dataFolder: string, enter: readonly string[] = []): Promise<void> {
+  const command = [...enter, process.execPath, join(PROJECT, "src/cli/main.ts"), "down"];
   await run(command, { env: serverEnv(dataFolder), timeoutMs: 120_000 });
 }
 
-/** Servers of test runs that were killed: whatever they left is torn down before a new run begins. */
-export async function removeStaleServers(): Promise<void> {
+/**
+ * Tears down the servers of test runs that were killed, before a new run begins. That is done in the network of the new
+ * run: a server of the machine may have the address that a server of a test had in its own network.
+ */
+export async function removeStaleServers(enter: readonly string[]): Promise<void> {
   if (!existsSync(TEST_ROOT)) return;
-  for (const run of readdirSync(TEST_ROOT)) if (!isRunning(Number(run))) await removeServersOf(run);
+  for (const run of readdirSync(TEST_ROOT)) if (!isRunning(Number(run))) await removeServersOf(run, enter);
 }
 
 /** Tears down whatever servers a run has left, and removes their data. */
-export async function removeServersOf(run: string): Promise<void> {
+export async function removeServersOf(run: string, enter: readonly string[]): Promise<void> {
   const folder = join(TEST_ROOT, run);
   if (!existsSync(folder)) return;
   for (const name of readdirSync(folder)) {
     const dataFolder = join(folder, name);
     if (!existsSync(join(dataFolder, "server.json"))) continue;
-    await tearDownServer(dataFolder);
+    await tearDownServer(dataFolder, enter);
     dropGuestMarks(CACHE, new DataFolder(dataFolder).tag);
   }
   await rm(folder, { recursive: true, force: true });
