@@ -25,7 +25,7 @@ beforeEach(async () => {
 afterEach(() => f[Symbol.asyncDispose]());
 
 /** A body that comes piece by piece, as the test sends them. */
-function slowBody(path: string, apiKey = f.apiKey) {
+function slowBody(path: string, apiKey = f.apiKey, announced?: number) {
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
   const writer = writable.getWriter();
   const request = new Request(`http://localhost${path}`, {
@@ -33,6 +33,7 @@ function slowBody(path: string, apiKey = f.apiKey) {
     headers: { "X-API-Key": apiKey },
     body: readable,
   });
+  if (announced !== undefined) request.headers.set("Content-Length", String(announced));
   let status = 0;
   const answered = f.control.handle(request).then(async (response) => {
     status = response.status;
@@ -174,6 +175,8 @@ describe("bodies under way", () => {
     const refused = await send();
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"]);
     expect(refused.body.message).toContain(`${BODY_BYTES_PER_TEAM_PER_SECOND} bytes of request bodies each second`);
+    // What announces its length is refused unread.
+    expect((await slowBody("/sandboxes", f.apiKey, held).answered).status).toBe(429);
     await f.advance((1_000 * held) / BODY_BYTES_PER_TEAM_PER_SECOND);
     expect((await send()).status).toBe(400);
   });

@@ -21,7 +21,7 @@ const FORM = "application/x-www-form-urlencoded";
 interface BodyTerms {
   maxBytes: number;
   clock: Clock;
-  /** Called with the length of each piece as it arrives; throws when there is no room for it. */
+  /** Called with the announced length, or else with that of each piece; throws when there is no room for it. */
   take(bytes: number): void;
 }
 
@@ -37,8 +37,11 @@ export function uploadOf(request: Request): Upload {
 }
 
 async function readBytes(request: Request, { maxBytes, clock, take }: BodyTerms): Promise<Uint8Array> {
-  if (Number(request.headers.get("content-length")) > maxBytes) throw tooLarge(maxBytes);
+  const { bytes: announced } = uploadOf(request);
+  if (announced !== undefined && announced > maxBytes) throw tooLarge(maxBytes);
   if (request.body === null) return new Uint8Array();
+  // Before anything is read: a flood of bodies that are refused must cost nothing.
+  if (announced !== undefined) take(announced);
   const reader = request.body.getReader();
   const leave = () => void reader.cancel().catch(() => undefined);
   let isLate = false;
@@ -55,7 +58,7 @@ async function readBytes(request: Request, { maxBytes, clock, take }: BodyTerms)
       if (done) return gathered.bytes;
       if (gathered.size === 0) refuseForeign(request.headers.get("content-type"), value);
       if (gathered.size + value.length > maxBytes) throw tooLarge(maxBytes);
-      take(value.length);
+      if (announced === undefined) take(value.length);
       bounds.take(value);
       gathered.add(value);
     }
