@@ -220,7 +220,7 @@ class Carriage implements SandboxSocketListener, BodySink {
       this.#framing = framing;
       const first = this.#contentOf(framing, rest);
       this.#outcome.answered?.();
-      if (!framing.ended) this.#socket.expectMuch();
+      if (!framing.ended) this.#socket.keepAlive();
       this.#client.onDrained = () => this.#socket.resume();
       this.#client.answer(lines, framing.ended ? "whole" : "follows", first);
       if (framing.ended) this.#leave();
@@ -289,7 +289,7 @@ class Carriage implements SandboxSocketListener, BodySink {
   }
 
   #pass(hasRoom: boolean): void {
-    if (!hasRoom) this.#socket.pause();
+    if (!hasRoom) this.#socket.holdBack();
   }
 
   #finish(): void {
@@ -338,7 +338,7 @@ class Carriage implements SandboxSocketListener, BodySink {
     this.#tunnel = tunnel;
     this.#outcome.answered?.();
     this.#client.onGone = undefined;
-    this.#socket.expectMuch();
+    this.#socket.keepAlive();
     tunnel.onData = (bytes) => {
       this.#socket.pass(bytes);
       if (!this.#socket.isFull) return;

@@ -17,11 +17,10 @@ export const EDGE_REQUEST_WAITING_MAX_BYTES = 1024 * 1024;
 export const EDGE_HELD_MAX_BYTES = 96 * 1024 * 1024;
 /** Of one connection whose sandbox has used up its share of that: above this the side that sends is held back. */
 export const EDGE_HELD_MIN_BYTES = 64 * 1024;
-/** What the kernel keeps of a long answer that the edge has not read yet; with the share used up, the second. */
-export const EDGE_RECEIVED_MAX_BYTES = 256 * 1024;
-export const EDGE_RECEIVED_MIN_BYTES = 32 * 1024;
+/** What the kernel keeps of an answer that the edge does not read because its client does not keep up. */
+export const EDGE_RECEIVED_MAX_BYTES = 64 * 1024;
 /** What the kernel keeps for a client without having sent it. What is on its way does not count. */
-export const EDGE_UNSENT_MAX_BYTES = 256 * 1024;
+export const EDGE_UNSENT_MAX_BYTES = 512 * 1024;
 /** Counted for each waiting piece besides its bytes, so that a trickle of tiny pieces is bounded, too. */
 export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;
 /** So much must be left of a body of known length for the kernel to move it. */
@@ -36,7 +35,7 @@ export const EDGE_CHUNK_LINE_MAX_BYTES = 1024;
 /** Of one connection, in one turn of the event loop; what is behind them waits for another turn. */
 export const EDGE_CHUNKS_AT_ONCE_MAX = 2048;
 /** So long all long pieces together may hold up a turn of the event loop; the others wait for the next one. */
-export const EDGE_TURN_MS = 0.5;
+export const EDGE_TURN_MS = 1;
 /** A request, and an answer, waits for no turn until so much of it has come. */
 export const EDGE_SHORT_BODY_MAX_BYTES = 64 * 1024;
 export const EDGE_CHUNK_TRAILER_MAX_LINES = 64;

@@ -13,7 +13,6 @@ import {
   EDGE_CLOSE_MS,
   EDGE_KEEPALIVE_MS,
   EDGE_RECEIVED_MAX_BYTES,
-  EDGE_RECEIVED_MIN_BYTES,
   EDGE_REQUEST_WAITING_MAX_BYTES,
   EDGE_SPLICED_AT_ONCE_MAX,
   EDGE_UNSENT_MAX_BYTES,
@@ -82,6 +81,7 @@ export class SandboxSocket {
   readonly #reading = new Reading(this);
   #held = OWN_HELD_BYTES;
   #buffers: SocketBuffers | undefined;
+  #isBounded = false;
   #isUnwanted = false;
   #splice: Splice | undefined;
   /** At most one for each direction. */
@@ -216,19 +216,21 @@ export class SandboxSocket {
     return true;
   }
 
-  /**
-   * For a connection that may last: the kernel asks now and then whether the far side is still there, and keeps only so
-   * much of what it sends.
-   */
-  expectMuch(): void {
-    if (this.#closed) return;
-    this.#socket?.setKeepAlive(true, EDGE_KEEPALIVE_MS);
-    const own = descriptorOf(this.#socket);
-    const bytes = this.held.isSpent ? EDGE_RECEIVED_MIN_BYTES : EDGE_RECEIVED_MAX_BYTES;
-    if (own !== undefined) this.#buffers?.boundReceived(own, bytes);
+  /** For a connection that may be silent for long: the kernel asks now and then whether the far side is still there. */
+  keepAlive(): void {
+    if (!this.#closed) this.#socket?.setKeepAlive(true, EDGE_KEEPALIVE_MS);
   }
 
-  /** The same for what is sent to it. */
+  /** Stops reading what a client does not take, and has the kernel keep little of it. */
+  holdBack(): void {
+    this.pause();
+    const own = this.#isBounded || this.#closed ? undefined : descriptorOf(this.#socket);
+    if (own === undefined) return;
+    this.#isBounded = true;
+    this.#buffers?.boundReceived(own, EDGE_RECEIVED_MAX_BYTES);
+  }
+
+  /** Has the kernel keep little of what this service does not take. */
   expectToSendMuch(): void {
     const own = this.#closed ? undefined : descriptorOf(this.#socket);
     if (own !== undefined) this.#buffers?.boundUnsent(own, EDGE_UNSENT_MAX_BYTES);
