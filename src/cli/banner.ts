@@ -43,7 +43,7 @@ Sandlot is ready at ${own}${also === undefined ? "" : ` and ${also}`}
   export E2B_DOMAIN=${clientDomain(addresses)}
   export E2B_API_KEY=${shownKey(key)}
 ${tls === undefined || publicUrl !== undefined ? "" : overTls(tls)}
-Try it (npm install e2b):
+Try it: save this as hello.mjs here, and run node hello.mjs (elsewhere: npm install e2b).
 
   import { Sandbox } from "e2b";
   const sandbox = await Sandbox.create();
