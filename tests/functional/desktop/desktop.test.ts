@@ -49,6 +49,33 @@ test.each([
   expect(await desktop().getCursorPosition()).toEqual({ x, y });
 });
 
+test("nothing at the end of the panel is cut", async () => {
+  const picture = await pictureOf(desktop());
+  const edge = [...Array(4 * 20).keys()].map((at) => picture.at(1023 - (at % 4), 3 + Math.floor(at / 4)));
+  expect(new Set(edge)).toEqual(new Set(["#f6f5f4"]));
+});
+
+test.each(["zh-cn", "zh-tw", "ja", "ko"])("there is a font for %s", async (language) => {
+  const { stdout } = await desktop().commands.run(`fc-list :lang=${language} family`);
+  expect(stdout).toContain("WenQuanYi Micro Hei");
+});
+
+test.each([
+  ["mousepad", "mousepad", /Mousepad$/],
+  ["no-such-program", "xmessage", /^Application not found$/],
+])("launch of %s opens a window", async (application, owner, title) => {
+  await desktop().launch(application);
+  const windows = async () =>
+    await desktop()
+      .getApplicationWindows(owner)
+      .catch(() => []);
+  await until(`a window of ${owner} is there`, async () => (await windows()).length > 0);
+  const titles = await Promise.all((await windows()).map((id) => desktop().getWindowTitle(id)));
+  expect(titles.filter((each) => title.test(each))).not.toEqual([]);
+  await desktop().commands.run(`pkill -x ${owner}`);
+  await until("it is gone", async () => (await windows()).length === 0);
+});
+
 test("a right click on the desktop brings its menu", async () => {
   const before = await pictureOf(desktop());
   await desktop().rightClick(700, 300);

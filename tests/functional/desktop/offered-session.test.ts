@@ -48,14 +48,16 @@ test.each([
   async ({ display, resolution: [width, height], dpi }) => {
     const wanted = { display, resolution: [width, height] as [number, number], dpi };
     const desktop = await Sandbox.create("desktop", { ...optionsOf(server()), ...wanted });
+    const picture = await pictureOf(desktop);
     expect(await desktop.getScreenSize()).toEqual({ width, height });
     expect(await desktop.getCursorPosition()).toEqual({ x: width / 2, y: height / 2 });
     // What X says of it is changed by the session's settings.
     const screen = `Xvfb ${display} -ac -screen 0 ${width}x${height}x24 -retro -dpi ${dpi} -nolisten tcp -nolisten unix`;
     expect((await desktop.commands.run("pgrep -xa Xvfb")).stdout).toEndWith(`${screen}\n`);
     await expectRunning(desktop, { Xvfb: ["own"], "xfce4-session": ["own"], xfwm4: ["own"] });
-    const picture = await pictureOf(desktop);
-    expect([picture.width, picture.height]).toEqual([width, height]);
+    // The first picture is of a session that is painted.
+    expect([picture.width, picture.height, picture.at((3 * width) / 4, 2)]).toEqual([width, height, "#f6f5f4"]);
+    expect(picture.count("#000000")).toBeLessThan((width * height) / 50);
   },
   90_000,
 );

@@ -6,6 +6,7 @@
 #   offered   what Xvfb was called with; nobody has asked yet
 #   deciding  somebody has, for one or the other
 #   taken     the screen is the client's; its session is still to be asked for
+#   painting  a session was started; it is not painted yet
 offer=/dev/shm/sandlot-desktop
 # Every process of that session has this in its environment.
 offer_mark=SANDLOT_DESKTOP_OFFER=1
@@ -17,6 +18,18 @@ await_decision() {
     tries=$((tries + 1))
     sleep 0.02
   done
+}
+
+# Panel and desktop are on the screen, and nothing has changed for this many seconds.
+is_painted() {
+  for class in xfce4-panel xfdesktop; do
+    /usr/bin/xdotool search --onlyvisible --class "$class" >/dev/null 2>&1 || return 1
+  done
+  folder=$(mktemp -d /dev/shm/painted.XXXXXX)
+  scrot "$folder/first.png" && sleep "$1" && scrot "$folder/second.png" && cmp -s "$folder/first.png" "$folder/second.png"
+  set -- $?
+  rm -r "$folder"
+  return "$1"
 }
 
 end_offer() {
