@@ -18,15 +18,17 @@ export const KERNEL_VARIABLES = {
 export class KernelProcess {
   readonly pid: number;
   readonly ended: Promise<void>;
-  #log = "";
+  readonly #log: () => string;
   #hasEnded = false;
 
-  private constructor(child: Bun.Subprocess<"ignore", "ignore", "pipe">) {
-    this.pid = child.pid;
-    void this.#read(child.stderr);
-    this.ended = child.exited.then(() => {
+  /** `log` gives what it wrote to its own error output last. */
+  constructor(pid: number, ended: Promise<unknown>, log: () => string) {
+    this.pid = pid;
+    this.#log = log;
+    this.ended = ended.then(() => {
       this.#hasEnded = true;
     });
+    preferForOom(pid);
   }
 
   static start(argv: readonly string[], folder: string, variables: Readonly<Record<string, string>>): KernelProcess {
@@ -36,8 +38,7 @@ export class KernelProcess {
       detached: true,
       stdio: ["ignore", "ignore", "pipe"],
     });
-    preferForOom(child.pid);
-    return new KernelProcess(child);
+    return new KernelProcess(child.pid, child.exited, lastOf(child.stderr));
   }
 
   /** To it and what it has started, as far as that stayed in its process group. */
@@ -52,15 +53,21 @@ export class KernelProcess {
 
   /** The last that it wrote to its own error output. */
   log(): string {
-    return this.#log.trim();
+    return this.#log().trim();
   }
+}
 
-  async #read(stream: ReadableStream<Uint8Array>): Promise<void> {
+/** Reads a stream to its end, and gives the last of it. */
+export function lastOf(stream: ReadableStream<Uint8Array>): () => string {
+  let last = "";
+  const read = async () => {
     const decoder = new TextDecoder();
     for await (const piece of stream) {
-      this.#log = (this.#log + decoder.decode(piece, { stream: true })).slice(-KERNEL_LOG_MAX_CHARS);
+      last = (last + decoder.decode(piece, { stream: true })).slice(-KERNEL_LOG_MAX_CHARS);
     }
-  }
+  };
+  void read();
+  return () => last;
 }
 
 export function preferForOom(pid: number): void {

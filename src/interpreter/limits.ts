@@ -17,6 +17,8 @@ export const KERNEL_CHORE_MS = 20_000;
 export const KERNEL_EXIT_MS = 5_000;
 /** For reading what a kernel that has ended said before. */
 export const KERNEL_LAST_WORDS_MS = 2_000;
+/** Of what the process that kernels are forked from says: a number or two. */
+export const SEED_LINE_MAX_BYTES = 1_024;
 /** Of what a kernel writes to its own error output while it starts; shown when it does not. */
 export const KERNEL_LOG_MAX_CHARS = 4_000;
 

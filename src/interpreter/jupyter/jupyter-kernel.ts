@@ -3,7 +3,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { type Kernel, KernelEnded, type KernelOutput } from "../kernel.ts";
-import { KernelProcess } from "../kernel-process.ts";
+import type { KernelProcess } from "../kernel-process.ts";
 import { KERNEL_CHORE_MS, KERNEL_EXIT_MS, KERNEL_LAST_WORDS_MS, KERNEL_START_MS } from "../limits.ts";
 import { logFailure } from "../log.ts";
 import { freshId } from "../random.ts";
@@ -13,8 +13,8 @@ import { outputsOf } from "./outputs.ts";
 
 /** What differs from language to language. */
 export interface JupyterLanguage {
-  argv(connectionFile: string): string[];
-  variables: Readonly<Record<string, string>>;
+  /** Starts its process, which takes what it needs to know from the file. */
+  launch(connectionFile: string, folder: string): Promise<KernelProcess>;
   /** Code for the kernel, which leaves nothing behind in the user's names. */
   chores: {
     setVariables(variables: Readonly<Record<string, string | null>>): string;
@@ -60,7 +60,7 @@ export class JupyterKernel implements Kernel {
     // A new one each time: sockets that another kernel has left break a start.
     const file = join(runFolder, `${freshId()}.json`);
     const session = await KernelConnection.describe(file);
-    const process = KernelProcess.start(language.argv(file), workFolder, language.variables);
+    const process = await language.launch(file, workFolder);
     const kernel = new JupyterKernel(process, language);
     kernel.ended.then(() => removeSockets(file)).catch(() => undefined);
     const giveUp = new AbortController();

@@ -2,29 +2,28 @@
 import { asciiLine } from "../json-text.ts";
 import type { Language } from "../kernel.ts";
 import { JupyterKernel, type JupyterLanguage } from "./jupyter-kernel.ts";
+import { Seed } from "./seed.ts";
 
 const PACKAGE_FOLDER = "/opt/sandlot/python";
 
-const PYTHON: JupyterLanguage = {
-  argv: (connectionFile) => [
-    "python3",
-    "-m",
-    "ipykernel_launcher",
-    "-f",
-    connectionFile,
-    "--ext=sandlot_kernel",
-    "--HistoryManager.enabled=False",
-  ],
-  variables: { PYTHONPATH: PACKAGE_FOLDER },
-  chores: {
-    setVariables: (variables) => call("set_variables", variables),
-    setFolder: (path) => call("set_folder", path),
-    reseed: () => "__import__('sandlot_kernel').reseed()",
-  },
+/** Its program, and the kernels', which are copies of it. */
+const SEED = ["python3", "-m", "sandlot_kernel.seed"];
+const KERNEL_OPTIONS = ["--ext=sandlot_kernel", "--HistoryManager.enabled=False"];
+
+const CHORES: JupyterLanguage["chores"] = {
+  setVariables: (variables) => call("set_variables", variables),
+  setFolder: (path) => call("set_folder", path),
+  reseed: () => "__import__('sandlot_kernel').reseed()",
 };
 
 export function pythonLanguage(runFolder: string): Language {
-  return { name: "python", start: (folder) => JupyterKernel.start(runFolder, PYTHON, folder) };
+  let seed: Seed | undefined;
+  const launch: JupyterLanguage["launch"] = (connectionFile, folder) => {
+    // Code in the sandbox may have ended it.
+    if (seed === undefined || seed.hasEnded) seed = new Seed(SEED, { PYTHONPATH: PACKAGE_FOLDER });
+    return seed.fork(["-f", connectionFile, ...KERNEL_OPTIONS], folder);
+  };
+  return { name: "python", start: (folder) => JupyterKernel.start(runFolder, { launch, chores: CHORES }, folder) };
 }
 
 /** Twice JSON: what it is for Python's own reading of strings is JSON for its reading of JSON. */

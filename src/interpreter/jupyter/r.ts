@@ -1,13 +1,14 @@
 /** R, by IRkernel. */
 import { existsSync } from "node:fs";
 import type { Language } from "../kernel.ts";
+import { KernelProcess } from "../kernel-process.ts";
 import { JupyterKernel, type JupyterLanguage } from "./jupyter-kernel.ts";
 
 const INSTALLED = "/usr/bin/R";
 
 const R: JupyterLanguage = {
-  argv: (connectionFile) => ["R", "--slave", "-e", "IRkernel::main()", "--args", connectionFile],
-  variables: {},
+  launch: async (connectionFile, folder) =>
+    KernelProcess.start(["R", "--slave", "-e", "IRkernel::main()", "--args", connectionFile], folder, {}),
   chores: {
     setVariables: (variables) => {
       const removed = Object.keys(variables).filter((name) => variables[name] === null);

@@ -98,7 +98,7 @@ test("a kernel that is ended under its code is replaced, in the same context and
 }, 300_000);
 
 test("a server that is killed is back, without its kernels, and Python works", async () => {
-  const kernels = async () => (await sandbox().commands.run("pgrep -f '[i]pykernel_launcher'")).stdout.split("\n");
+  const kernels = async () => (await sandbox().commands.run("pgrep -f '[s]andlot_kernel.seed'")).stdout.split("\n");
   const before = (await kernels()).filter((pid) => pid !== "");
   await sandbox().commands.run("kill -9 $(pgrep -f '[i]nterpreter/server.js')", { user: "root" });
   const health = "curl -s -o /dev/null -w '%{http_code}' http://0.0.0.0:49999/health || true";

@@ -46,6 +46,23 @@ timed(
   120_000,
 );
 
+timed(
+  "a context that is restarted again and again does not wait for Python to load its packages",
+  async () => {
+    const packages = "ipykernel.kernelapp, ipykernel.debugger, matplotlib.pyplot, pandas";
+    const load = () => took(() => sandbox().commands.run(`python3 -c 'import ${packages}'`));
+    const loads = [await load(), await load(), await load()];
+    const context = await sandbox().createCodeContext();
+    const restarts: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      restarts.push(await took(() => sandbox().restartCodeContext(context)));
+    }
+    await sandbox().removeCodeContext(context);
+    expect(median(restarts) / median(loads)).toBeLessThan(0.7);
+  },
+  120_000,
+);
+
 const LEFT_MS = 5_000;
 const ANSWERED_WITHIN_MS = 10_000;
 /** Endless, each in its own way; and what prints the same in that language. */

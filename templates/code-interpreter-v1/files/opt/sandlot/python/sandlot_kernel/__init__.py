@@ -34,9 +34,10 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         lambda: shows.register(shell),
         images.display_what_is_saved,
         warm.load_matplotlib,
+        warm.use_inline_backend,
         warm.load_pandas,
         warm.load_network,
-        lambda: warm.load_tracebacks(shell),
+        warm.load_tracebacks,
     )
     for step in steps:
         try:

@@ -1,0 +1,93 @@
+/**
+ * The process that kernels of Python are forked from, see `sandlot_kernel/seed.py`: what every kernel loads is loaded
+ * there once. It goes with the server, and kernels go with it.
+ */
+import { Fault } from "../../contract/fault.ts";
+import { boundedLines } from "../../work/bounded-lines.ts";
+import { KERNEL_VARIABLES, KernelProcess, lastOf } from "../kernel-process.ts";
+import { KERNEL_START_MS, SEED_LINE_MAX_BYTES } from "../limits.ts";
+import { logFailure } from "../log.ts";
+
+interface Said {
+  for?: number;
+  pid?: number;
+  fault?: string;
+  ended?: number;
+}
+
+export class Seed {
+  readonly #child: Bun.Subprocess<"pipe", "pipe", "pipe">;
+  readonly #log: () => string;
+  /** Of kernels that were asked for, by the number of the request. */
+  readonly #asked = new Map<number, PromiseWithResolvers<KernelProcess>>();
+  readonly #running = new Map<number, () => void>();
+  #requests = 0;
+  #hasEnded = false;
+
+  constructor(argv: readonly string[], variables: Readonly<Record<string, string>>) {
+    this.#child = Bun.spawn(["setpriv", "--pdeathsig", "KILL", ...argv], {
+      cwd: "/",
+      env: Object.assign({}, KERNEL_VARIABLES, variables),
+      detached: true,
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+    this.#log = lastOf(this.#child.stderr);
+    void this.#listen();
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** Resolves when the kernel's process is there, the first of a session of its own. */
+  async fork(argv: readonly string[], folder: string): Promise<KernelProcess> {
+    const number = ++this.#requests;
+    const asked = Promise.withResolvers<KernelProcess>();
+    this.#asked.set(number, asked);
+    const late = setTimeout(() => this.#refuse(number, `not within ${KERNEL_START_MS} ms`), KERNEL_START_MS);
+    try {
+      if (this.#hasEnded) this.#refuse(number, "it has ended");
+      this.#child.stdin.write(`${JSON.stringify({ for: number, folder, argv })}\n`);
+      this.#child.stdin.flush();
+      return await asked.promise;
+    } finally {
+      clearTimeout(late);
+      this.#asked.delete(number);
+    }
+  }
+
+  async #listen(): Promise<void> {
+    try {
+      for await (const line of boundedLines(this.#child.stdout, SEED_LINE_MAX_BYTES)) this.#hear(line);
+    } catch (error) {
+      // Code in the sandbox is root, and may write there.
+      logFailure("seed", error);
+    } finally {
+      this.#hasEnded = true;
+      this.#child.kill("SIGKILL");
+      for (const number of this.#asked.keys()) this.#refuse(number, "it has ended");
+      for (const end of this.#running.values()) end();
+    }
+  }
+
+  #hear(line: string): void {
+    const { for: number, pid, fault, ended } = JSON.parse(line) as Said;
+    if (ended !== undefined) {
+      this.#running.get(ended)?.();
+      this.#running.delete(ended);
+    }
+    if (number !== undefined && fault !== undefined) this.#refuse(number, fault.slice(0, SEED_LINE_MAX_BYTES));
+    if (number === undefined || pid === undefined) return;
+    const gone = Promise.withResolvers<void>();
+    this.#running.set(pid, gone.resolve);
+    const kernel = new KernelProcess(pid, gone.promise, this.#log);
+    const asked = this.#asked.get(number);
+    if (asked === undefined) kernel.signal("SIGKILL");
+    else asked.resolve(kernel);
+  }
+
+  #refuse(number: number, why: string): void {
+    const words = `no kernel can be forked: ${why}; the process that kernels are forked from wrote: ${this.#log()}`;
+    this.#asked.get(number)?.reject(new Fault(500, words));
+  }
+}
