@@ -49,16 +49,23 @@ describe("errors are JSON with a numeric code", () => {
     expect(body.message).toContain(instead);
   });
 
-  test("what is not built (501) and no room (507) are no errors of the server: no stack in its log", async () => {
+  test("501, 503 and 507 are no errors of the server: its log has no stack", async () => {
     await f.call("POST", "/secrets");
     const logged = () => JSON.parse(f.logLines.at(-1) ?? "");
     expect(logged()).toMatchObject({ level: "info", status: 501, error: "POST /secrets is not built yet" });
-    f.host.beforeCreate = async () => {
-      throw new Fault(507, "the disk is full", { cause: new Error("ENOSPC") });
-    };
-    await f.call("POST", "/sandboxes", { templateID: "base" });
-    expect(logged()).toMatchObject({ level: "warn", status: 507, error: expect.stringContaining("the disk is full") });
-    expect(logged().error).not.toContain("\n");
+    const refusals = [
+      new Fault(507, "the disk is full", { cause: new Error("ENOSPC") }),
+      new Fault(503, "the template is being built"),
+    ];
+    for (const refusal of refusals) {
+      f.host.beforeCreate = async () => {
+        throw refusal;
+      };
+      await f.call("POST", "/sandboxes", { templateID: "base" });
+      const { status, message } = refusal;
+      expect(logged()).toMatchObject({ level: "warn", status, error: expect.stringContaining(message) });
+      expect(logged().error).not.toContain("\n");
+    }
   });
 
   test("405 says what is possible", async () => {

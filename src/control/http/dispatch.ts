@@ -144,17 +144,23 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   };
 }
 
-/** No failures of the server: what was asked for is not built, and the disk or a quota is full. */
-const [NOT_BUILT, NO_ROOM] = [501, 507];
+/** No failures of the server: the feature is not built; the server is busy; the disk or a quota is full. */
+const [NOT_BUILT, BUSY, NO_ROOM] = [501, 503, 507];
 
 function levelOf(status: number): "info" | "warn" | "error" {
-  if (status === NO_ROOM) return "warn";
+  if (status === BUSY || status === NO_ROOM) return "warn";
   return status >= 500 && status !== NOT_BUILT ? "error" : "info";
+}
+
+/** The server decided so: nothing that it caught is behind the fault. */
+function isRefusal({ cause }: Fault): boolean {
+  return cause === undefined || (cause instanceof Fault && isRefusal(cause));
 }
 
 /** What a log line says of an error: all of it when it is the server's, the cause when nobody else was told. */
 function reasonFor(fault: Fault): string | undefined {
-  if (fault.status === NOT_BUILT || fault.status === NO_ROOM) return fault.message;
+  if ((fault.status === BUSY && isRefusal(fault)) || fault.status === NOT_BUILT || fault.status === NO_ROOM)
+    return fault.message;
   if (fault.status >= 500) return described(fault);
   return fault.status === CLIENT_CLOSED_REQUEST ? fault.message : undefined;
 }
