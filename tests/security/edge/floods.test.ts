@@ -21,6 +21,8 @@ const PROGRAM = join(import.meta.dir, "../../support/programs/flood.ts");
 const ROUNDS = 4;
 const REQUESTS = 40;
 const SLOWER_MAX = 3;
+/** A request passes three processes, and each may wait for a turn of a few milliseconds on one of two processors. */
+const TURNS_MS = 5;
 const P95_MAX_MS = 50;
 const GROWTH_MAX_BYTES = 256 * 1024 * 1024;
 const PORT = 8000;
@@ -112,7 +114,7 @@ const FLOODED: [keyof typeof FLOODS, "the management API" | "a sandbox", number]
   ["bodies of brackets", "the management API", 4],
   ["bodies of escapes", "the management API", 4],
   ["bodies without an end", "the management API", 120],
-  ["tiny chunks", "a sandbox", 4],
+  ["tiny chunks at a pace", "a sandbox", 4],
   ["tiny chunks of a service", "a sandbox", 4],
   ["tiny frames", "a sandbox", 4],
   ["an endless message", "a sandbox", 220],
@@ -141,7 +143,7 @@ for (const [kind, to, connections] of FLOODED) {
       const seen = { quietMs: p95(quiet), floodedMs: p95(flooded), growthMiB: Math.max(...growth) / 2 ** 20 };
       if (process.env.SANDLOT_TEST_LONG !== undefined) console.log(kind, to, JSON.stringify(seen));
       expect(Math.max(...growth)).toBeLessThan(GROWTH_MAX_BYTES);
-      expect(seen.floodedMs).toBeLessThan(Math.min(P95_MAX_MS, SLOWER_MAX * seen.quietMs));
+      expect(seen.floodedMs).toBeLessThan(Math.min(P95_MAX_MS, SLOWER_MAX * Math.max(seen.quietMs, TURNS_MS)));
     },
     TEST_MS,
   );
