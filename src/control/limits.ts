@@ -73,6 +73,8 @@ export const HOUSEKEEPING_EVERY_MS = 60_000;
 /** A snapshot that a newer one has taken the tag of can be used by its build id for so long. */
 export const SUPERSEDED_SNAPSHOT_KEPT_MS = 86_400_000;
 export const SUPERSEDED_SNAPSHOTS_PER_ROUND = 100;
+/** A build of an earlier version of a template that comes with Sandlot can be used by its version for so long. */
+export const SUPERSEDED_BUILTIN_KEPT_MS = 86_400_000;
 /** Rows read at a time while a list is filtered by metadata. */
 export const SCAN_BATCH_ROWS = 500;
 export const METADATA_FILTER_PAIRS_MAX = 64;

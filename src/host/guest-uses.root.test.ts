@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Checkpoints } from "./checkpoint/checkpoints.ts";
 import { MANIFEST_FORMAT, type Manifest } from "./checkpoint/manifest.ts";
-import { guestUses } from "./guest-uses.ts";
+import { guestUses, imageUses } from "./guest-uses.ts";
 import { type SandboxRecord, writeRecord } from "./sandbox/sandbox-record.ts";
 import { DataFolder } from "./system/data-folder.ts";
 
@@ -15,7 +15,7 @@ afterAll(() => {
   for (const path of [folder, ...servers.map(({ runFolder }) => runFolder)]) rmSync(path, { recursive: true });
 });
 
-test("guests are needed by sandboxes of all servers, and by checkpoints with memory of the own one", async () => {
+test("guests and images are needed by sandboxes of all servers, and by checkpoints of the own one", async () => {
   const checkpoints = new Checkpoints(join(folder, "checkpoints"));
   await writeCheckpoint(checkpoints, "paused", "/cache/guests/paused");
   await writeCheckpoint(checkpoints, "without-memory", undefined);
@@ -23,7 +23,8 @@ test("guests are needed by sandboxes of all servers, and by checkpoints with mem
     data.makeRunFolder();
     const sandbox = join(data.sandboxesFolder, "sandbox");
     mkdirSync(sandbox);
-    writeRecord(sandbox, { guestFolder: `/cache/guests/running-${at}` } as SandboxRecord);
+    const kind = { image: `running-${at}` };
+    writeRecord(sandbox, { guestFolder: `/cache/guests/running-${at}`, kind } as SandboxRecord);
     // One that is being made.
     mkdirSync(join(data.sandboxesFolder, "other"));
   }
@@ -33,6 +34,10 @@ test("guests are needed by sandboxes of all servers, and by checkpoints with mem
   expect(await uses.own()).toEqual(["/cache/guests/running-0", "/cache/guests/paused"]);
   expect(uses.others()).toContain("/cache/guests/running-1");
   expect(uses.others()).not.toContain("/cache/guests/running-0");
+  const images = imageUses(own, checkpoints, () => ["current"]);
+  expect(await images.own()).toEqual(["running-0", "base"]);
+  expect(images.others()).toEqual(expect.arrayContaining(["running-1", "current"]));
+  expect(images.others()).not.toContain("running-0");
   await uses.letGo("/cache/guests/old");
   expect(letGo).toEqual(["/cache/guests/old"]);
 });

@@ -1,4 +1,4 @@
-/** Which guests are needed: by the sandboxes and checkpoints of this server, and by sandboxes of others. */
+/** Which guests and images are needed: by sandboxes and checkpoints of this server, and by sandboxes of others. */
 import type { Checkpoints } from "./checkpoint/checkpoints.ts";
 import type { GuestPages } from "./guest-link/guest-pages.ts";
 import type { GuestUses } from "./image/guest-folders.ts";
@@ -15,6 +15,23 @@ export function guestUses(
     others: () => guestsIn(recordsOfOthers(tag)),
     letGo: (folder) => pages.letGo(folder),
   };
+}
+
+/** Images, likewise; `current`: of what comes with this server, made or not. */
+export function imageUses(
+  { sandboxesFolder, tag }: DataFolder,
+  checkpoints: Pick<Checkpoints, "images">,
+  current: () => readonly string[],
+) {
+  return {
+    // In this order: a sandbox that is being paused has a record until its checkpoint exists.
+    own: async () => [...imagesIn(recordsIn(sandboxesFolder)), ...(await checkpoints.images())],
+    others: () => [...imagesIn(recordsOfOthers(tag)), ...current()],
+  };
+}
+
+function imagesIn(records: readonly SandboxRecord[]): string[] {
+  return records.map(({ kind }) => kind.image);
 }
 
 function guestsIn(records: readonly SandboxRecord[]): string[] {

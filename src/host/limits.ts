@@ -226,12 +226,13 @@ export const IMAGE_ROOM_CHECK_MS = 500;
 /** An image that was just made or used stays for so long, until whoever keeps the books has written that down. */
 export const IMAGE_FRESH_MS = 60_000;
 /**
- * Guests that nobody needs are looked for so often, and stay for so long after one was last chosen: by then the server
- * that chose it has marked it. The mark of a server whose data folder is not to be seen counts for so long.
+ * Guests and images of the cache folder that no server needs are looked for so often, and stay for so long after one
+ * was last chosen: by then the server that chose it has marked it. The mark of a server whose data folder cannot be
+ * found counts for so long.
  */
-export const GUESTS_COLLECTED_EVERY_MS = 3_600_000;
-export const GUEST_KEPT_MS = 24 * 3_600_000;
-export const GUEST_MARK_KEPT_MS = 30 * 24 * 3_600_000;
+export const CACHE_COLLECTED_EVERY_MS = 3_600_000;
+export const CACHE_KEPT_MS = 24 * 3_600_000;
+export const CACHE_MARK_KEPT_MS = 30 * 24 * 3_600_000;
 export const GUEST_REMOVE_MS = scaled(60_000);
 /** A pool in a file has at least this size; when it is let go, its loop device is waited for so long. */
 export const POOL_MIN_BYTES = 4 * 1024 ** 3;

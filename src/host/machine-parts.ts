@@ -1,10 +1,12 @@
 /** Opens what a machine is put together from, in this order: each part finds there what it builds on. */
 import { join } from "node:path";
+import { systemClock } from "../work/clock.ts";
 import { stderrLog } from "../work/log.ts";
 import type { BuildOptions } from "./build/open-builds.ts";
 import { Checkpoints } from "./checkpoint/checkpoints.ts";
 import { Disks } from "./disk/disks.ts";
 import type { Wall } from "./host.ts";
+import { cachedImages } from "./image/cached-images.ts";
 import { GuestFolders } from "./image/guest-folders.ts";
 import { imageFolder } from "./image/image-folder.ts";
 import { Images } from "./image/images.ts";
@@ -92,7 +94,9 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
     runsc: await RunscRuntime.open(options.runsc ?? toolbox.runsc, data),
   });
   const checkpoints = new Checkpoints(disks.checkpointsFolder);
-  const images = await Images.open(cacheFolder, disks);
+  const images = await Images.open(cacheFolder, disks, systemClock, cachedImages(cacheFolder, data));
+  // For as long as the server runs, whatever its sandboxes and builds are.
+  if (options.ownImage !== undefined) images.hold(options.ownImage);
   const volumes = await Volumes.open(data, mounts);
   const content = new ProcessedContent(volumes, join(data.runFolder, "volume-content"));
   return { walls, network, ranges, disks, mounts, dns, checkpoints, images, volumes, content, guests };

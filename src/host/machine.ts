@@ -17,7 +17,7 @@ import type { Checkpoints } from "./checkpoint/checkpoints.ts";
 import type { Disks } from "./disk/disks.ts";
 import { GuestJournals } from "./guest-link/guest-journal.ts";
 import { GuestPages } from "./guest-link/guest-pages.ts";
-import { guestUses } from "./guest-uses.ts";
+import { guestUses, imageUses } from "./guest-uses.ts";
 import type {
   Belongings,
   BuildOutcome,
@@ -309,13 +309,11 @@ export class Machine implements Host {
 
   async collectImages(keep: readonly string[]): Promise<StoredImages> {
     this.#pool.forget(({ kind }) => !keep.includes(kind.image));
-    await this.images.collect(keep, async () => {
-      // In this order: what is being paused has a record until its checkpoint is there.
-      const records = recordsIn(this.options.data.sandboxesFolder);
-      return [...records.map(({ kind }) => kind.image), ...(await this.checkpoints.images())];
-    });
+    const { data, builtinImages } = this.options;
+    const uses = imageUses(data, this.checkpoints, () => builtinImages?.current() ?? []);
+    await this.images.collect(keep, uses.own, uses.others);
     await this.#builds.collect();
-    await this.guests.collectNowAndThen(guestUses(this.options.data, this.checkpoints, this.#pages));
+    await this.guests.collectNowAndThen(guestUses(data, this.checkpoints, this.#pages));
     return { images: this.images.list(), layerBytes: await this.#layers.bytes() };
   }
 

@@ -53,6 +53,32 @@ export function buildsInUseIn(sql: Statement) {
       return retired;
     },
 
+    /**
+     * Of templates that come with the server, builds that have not been the default since `before` and have no
+     * sandboxes: nobody starts from them any more. Answers how many, and their checkpoints.
+     */
+    async retireBuiltins(before: number, at: number): Promise<{ count: number; checkpoints: string[] }> {
+      const reason = JSON.stringify({ message: "a newer version has taken its place", step: null });
+      const superseded = sqlPart`status = 'ready' AND source_sandbox IS NULL AND updated_at < ${before}
+        AND EXISTS (SELECT 1 FROM templates WHERE templates.id = builds.template_id AND templates.team_id IS NULL)
+        AND EXISTS (SELECT 1 FROM template_tags JOIN builds AS current ON current.id = template_tags.build_id
+          WHERE template_tags.template_id = builds.template_id AND template_tags.tag = 'default'
+            AND current.status = 'ready' AND current.id <> builds.id)
+        AND NOT EXISTS (SELECT 1 FROM sandboxes WHERE sandboxes.build_id = builds.id)`;
+      const { rows } = await sql`SELECT id, checkpoint FROM builds WHERE ${superseded}`;
+      const checkpoints: string[] = [];
+      let retired = 0;
+      for (const { id, checkpoint } of rows) {
+        // It may have become the default, or got a sandbox, between the two.
+        const { count } = await sql`UPDATE builds SET status = 'error', reason = ${reason}, checkpoint = NULL,
+            updated_at = ${at} WHERE id = ${text(id)} AND ${superseded}`;
+        const name = textOrNull(checkpoint);
+        if (count === 1 && name !== null) checkpoints.push(name);
+        retired += count;
+      }
+      return { count: retired, checkpoints };
+    },
+
     async checkpointsOf(templateId: string): Promise<string[]> {
       const { rows } = await sql`SELECT DISTINCT checkpoint FROM builds
         WHERE template_id = ${templateId} AND checkpoint IS NOT NULL`;

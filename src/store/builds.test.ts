@@ -166,6 +166,31 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await store.builds.checkpointsOf(T)).sort()).toEqual(["c1", "c2"]);
     });
 
+    test("builds of what comes with the server are over once another is the default and no sandbox has them", async () => {
+      await store.templates.add(template("builtin"));
+      await add("b1", { image: "base-1", tags: ["default", "v1"], checkpoint: "c1" }, "builtin");
+      await add("b2", { image: "base-2", tags: ["default", "v2"] }, "builtin");
+      await add("b3", { image: "base-3", tags: ["default", "v3"] }, "builtin");
+      await add("mine", {});
+      await add("newer", {});
+      const ending = aSandbox("i1", { buildId: "b2", state: "killing" });
+      await store.sandboxes.add(ending);
+      const retired = (before: number) => store.builds.retireBuiltins(before, LATER);
+      expect(await retired(NOW)).toEqual({ count: 0, checkpoints: [] });
+      expect(await retired(NOW + 1)).toEqual({ count: 1, checkpoints: ["c1"] });
+      expect(await store.builds.images()).toEqual(["base", "base-2", "base-3"]);
+      expect(await store.builds.tagged("builtin", "v1")).toBeUndefined();
+      expect(await store.builds.byId("b1")).toMatchObject({ status: "error", checkpoint: null });
+      await store.sandboxes.remove(ending);
+      // Without one that could be started in its place, the version before stays.
+      await store.builds.lose("b3", { message: "gone", step: null }, NOW);
+      expect(await retired(NOW + 1)).toEqual({ count: 0, checkpoints: [] });
+      await add("b4", { image: "base-4" }, "builtin");
+      expect(await retired(NOW + 1)).toEqual({ count: 1, checkpoints: [] });
+      expect(await store.builds.images()).toEqual(["base", "base-4"]);
+      expect(idsOf(await store.builds.readyOf(T)).sort()).toEqual(["mine", "newer"]);
+    });
+
     test("an overview has all templates but deleted ones, with their teams, names and builds", async () => {
       await store.templates.add(template("builtin"));
       await store.templates.addAlias("", "base", "builtin");

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { serverEnv } from "../../src/cli/testing/server-env.ts";
+import { dropImageMarks } from "../../src/host/image/cached-images.ts";
 import { dropGuestMarks } from "../../src/host/image/guest-folders.ts";
 import { run } from "../../src/host/system/command.ts";
 import { DataFolder } from "../../src/host/system/data-folder.ts";
@@ -114,7 +115,9 @@ export async function removeServersOf(run: string, enter: readonly string[]): Pr
     const dataFolder = join(folder, name);
     if (!existsSync(join(dataFolder, "server.json"))) continue;
     await tearDownServer(dataFolder, enter);
-    dropGuestMarks(CACHE, new DataFolder(dataFolder).tag);
+    const { tag } = new DataFolder(dataFolder);
+    dropGuestMarks(CACHE, tag);
+    dropImageMarks(CACHE, tag);
   }
   await rm(folder, { recursive: true, force: true });
 }

@@ -1,6 +1,7 @@
 /** Templates that come with the server: built when somebody asks, one build for all who do. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { BuildOutcome, BuildRequest } from "../../host/host.ts";
+import { HOUSEKEEPING_EVERY_MS, SUPERSEDED_BUILTIN_KEPT_MS } from "../limits.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import { setKeptReady } from "../templates/operator-templates.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
@@ -225,6 +226,36 @@ describe("built ahead", () => {
     await create();
     expect([started()?.kind.image, requests.length]).toEqual(["pocket-v1", 2]);
   });
+});
+
+test("a build of the version before is over a day after another is the default and no sandbox has it", async () => {
+  const round = () => f.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => f.control.settled());
+  await create();
+  await ended(ready());
+  const { sandboxID } = (await create()).body;
+  await f.call("POST", `/sandboxes/${sandboxID}/pause`, {});
+  version = "v2";
+  next();
+  const built = f.control.buildTemplate("pocket", () => undefined);
+  await ended(ready());
+  await built;
+  await f.advance(SUPERSEDED_BUILTIN_KEPT_MS + 1);
+  await round();
+  expect(f.host.keptImages).toEqual(expect.arrayContaining(["pocket-v1", "pocket-v2"]));
+  expect((await f.call("POST", `/sandboxes/${sandboxID}/connect`, { timeout: 60 })).status).toBe(201);
+  await f.call("DELETE", `/sandboxes/${sandboxID}`);
+  await round();
+  expect(f.host.keptImages).toContain("pocket-v2");
+  expect(f.host.keptImages).not.toContain("pocket-v1");
+  expect((await create("pocket:v1")).status).toBe(404);
+  expect((await create()).status).toBe(201);
+  // After a way back it is built again.
+  version = "v1";
+  next();
+  const again = f.control.buildTemplate("pocket", () => undefined);
+  await ended(ready());
+  await again;
+  expect((await create("pocket:v1")).status).toBe(201);
 });
 
 describe("asked for beside the server", () => {

@@ -1,13 +1,19 @@
 /**
  * Removes what templates have left behind: images that nobody can start from any more, snapshots that a newer one has
- * taken the tag of, and builds that nobody starts. From time to time, and soon after something was deleted.
+ * taken the tag of, builds of earlier versions of what comes with the server, and builds that nobody starts. From time
+ * to time, and soon after something was deleted.
  */
 import type { Host } from "../../host/host.ts";
 import type { Store } from "../../store/store.ts";
 import type { Background } from "../../work/background.ts";
 import type { Clock, Timer } from "../../work/clock.ts";
 import type { Log } from "../../work/log.ts";
-import { HOUSEKEEPING_EVERY_MS, SUPERSEDED_SNAPSHOT_KEPT_MS, SUPERSEDED_SNAPSHOTS_PER_ROUND } from "../limits.ts";
+import {
+  HOUSEKEEPING_EVERY_MS,
+  SUPERSEDED_BUILTIN_KEPT_MS,
+  SUPERSEDED_SNAPSHOT_KEPT_MS,
+  SUPERSEDED_SNAPSHOTS_PER_ROUND,
+} from "../limits.ts";
 
 interface HousekeepingServices {
   store: Store;
@@ -65,8 +71,18 @@ export class Housekeeping {
     const { store, host, imagesInHand } = this.#services;
     await this.#services.endAbandonedBuilds();
     await this.#retireSnapshots();
+    await this.#retireBuiltins();
     const named = await store.builds.images();
     await host.collectImages([...new Set([...named, ...imagesInHand()])]);
+  }
+
+  async #retireBuiltins(): Promise<void> {
+    const { store, clock, log, discard } = this.#services;
+    const now = clock.now();
+    const { count, checkpoints } = await store.builds.retireBuiltins(now - SUPERSEDED_BUILTIN_KEPT_MS, now);
+    if (count === 0) return;
+    log.write({ level: "info", event: "builds of earlier versions of built-in templates removed", count });
+    discard(checkpoints);
   }
 
   async #retireSnapshots(): Promise<void> {

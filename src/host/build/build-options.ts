@@ -7,6 +7,8 @@ import type { LocalImage } from "../registry/local-images.ts";
 export interface BuiltinImages {
   /** Answers the name of the image, once it is whole. Fault 404 when no such template comes with Sandlot. */
   make(template: string, signal: AbortSignal, say: (message: string) => void): Promise<string>;
+  /** Names of the images of all these templates, whether they are made or not, with what they are stacked on. */
+  current(): readonly string[];
 }
 
 export interface FetchOptions {

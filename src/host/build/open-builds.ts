@@ -14,6 +14,7 @@ import {
   LAYERS_MAX_BYTES,
 } from "../limits.ts";
 import type { Network } from "../network/network.ts";
+import { FETCH_IMAGE } from "../registry/fetch-tools.ts";
 import type { Walls } from "../runtime/walls.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
@@ -55,6 +56,7 @@ const NO_FILES: Pick<Blobs, "open"> = {
 
 const NO_BUILTINS: BuiltinImages = {
   make: (template) => Promise.reject(new Fault(404, `no template ${JSON.stringify(template)} comes with this machine`)),
+  current: () => [],
 };
 
 interface MachineParts extends BuildOptions {
@@ -75,6 +77,8 @@ interface MachineParts extends BuildOptions {
 
 export function openBuilds(parts: MachineParts): { sandboxes: TemplateSandboxes; layers: Layers; builds: Builds } {
   const { disks, running } = parts;
+  // For as long as the server runs, whether it fetches anything or not.
+  if (parts.fetching !== undefined) parts.images.hold(FETCH_IMAGE);
   const bounds = { ...BOUNDS, ...parts.builds };
   const sandboxes = new TemplateSandboxes({ ...parts, bounds });
   const written = new Checkpoints(disks.layersFolder);

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ManualClock } from "../../work/testing/manual-clock.ts";
-import { GUEST_KEPT_MS, GUEST_MARK_KEPT_MS, GUESTS_COLLECTED_EVERY_MS } from "../limits.ts";
+import { CACHE_COLLECTED_EVERY_MS, CACHE_KEPT_MS, CACHE_MARK_KEPT_MS } from "../limits.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { chooseGuest, dropGuestMarks, GuestFolders, type GuestUses, guestFolderNamed } from "./guest-folders.ts";
 
@@ -38,7 +38,7 @@ describe("a guest that nobody needs", () => {
     await server.collect(uses());
     expect(there()).toEqual(["a", "b"]);
 
-    clock.jump(GUEST_KEPT_MS + 1);
+    clock.jump(CACHE_KEPT_MS + 1);
     await server.collect(uses());
     expect(there()).toEqual(["b"]);
     expect(marks()).toEqual([`${named("b")}.${first.tag}`]);
@@ -48,7 +48,7 @@ describe("a guest that nobody needs", () => {
     const old = made("a");
     open(old, first);
     const server = open(made("b"), first);
-    clock.jump(GUEST_KEPT_MS + 1);
+    clock.jump(CACHE_KEPT_MS + 1);
     const letGo: [string, number][] = [];
     await server.collect(
       uses({
@@ -68,7 +68,7 @@ describe("a guest that nobody needs", () => {
     for (const name of ["a", "b"]) age(name);
     await server.collectNowAndThen(uses());
     expect(there()).toEqual(["a", "b"]);
-    clock.jump(GUESTS_COLLECTED_EVERY_MS);
+    clock.jump(CACHE_COLLECTED_EVERY_MS);
     await server.collectNowAndThen(uses());
     expect(there()).toEqual(["b"]);
   });
@@ -110,7 +110,7 @@ describe("a guest stays", () => {
   test("that another server has marked, whether that runs or not", async () => {
     open(join(guests(), named("a")), second);
     age("a");
-    clock.jump(2 * GUEST_MARK_KEPT_MS);
+    clock.jump(2 * CACHE_MARK_KEPT_MS);
     await server.collect(uses());
     expect(there()).toEqual(["a", "b"]);
     expect(marks()).toContain(`${named("a")}.${second.tag}`);
@@ -120,7 +120,7 @@ describe("a guest stays", () => {
     open(join(guests(), named("a")), second);
     age("a");
     renameSync(second.path, `${second.path}-elsewhere`);
-    clock.jump(GUEST_MARK_KEPT_MS);
+    clock.jump(CACHE_MARK_KEPT_MS);
     await server.collect(uses());
     expect(there()).toEqual(["a", "b"]);
     clock.jump(1);
@@ -226,7 +226,7 @@ function made(name: string): string {
 
 /** As if it had been chosen long ago. */
 function age(name: string, ending = ""): void {
-  const at = (clock.now() - GUEST_KEPT_MS - 1) / 1000;
+  const at = (clock.now() - CACHE_KEPT_MS - 1) / 1000;
   utimesSync(join(guests(), named(name) + ending), at, at);
 }
 

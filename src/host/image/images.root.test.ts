@@ -15,11 +15,14 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { ManualClock } from "../../work/testing/manual-clock.ts";
 import { Disks } from "../disk/disks.ts";
-import { IMAGE_FRESH_MS, IMAGE_LEVELS_MAX } from "../limits.ts";
+import { CACHE_KEPT_MS, IMAGE_FRESH_MS, IMAGE_LEVELS_MAX } from "../limits.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import { Mounts } from "../mount/mounts.ts";
 import { attempt, run } from "../system/command.ts";
+import { DataFolder } from "../system/data-folder.ts";
 import { SHARED_IDS } from "../system/id-range.ts";
+import { cachedImages, noteImage } from "./cached-images.ts";
+import { belowFile, imageFolder } from "./image-folder.ts";
 import { Images } from "./images.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-images-"));
@@ -124,6 +127,39 @@ describe("an image", () => {
     });
     expect(() => images.demandStackable(levels.at(-2) ?? "")).not.toThrow();
   });
+});
+
+test("what images lie on in the cache folder is marked before use, and stays while one of a build needs it", async () => {
+  const shared = join(folder, "shared-cache");
+  const data = new DataFolder(join(folder, "data"));
+  const other = cachedImages(shared, new DataFolder(join(folder, "other-data")), clock);
+  for (const name of ["debian-1", "desktop-1", "debian-2"]) {
+    noteImage(shared, name, clock);
+    mkdirSync(imageFolder(shared, name), { recursive: true });
+  }
+  writeFileSync(belowFile(shared, "desktop-1"), "debian-1");
+  const own = await Images.open(shared, disks, clock, cachedImages(shared, data, clock));
+  const marks = () => readdirSync(join(shared, "images/.in-use")).sort();
+  const othersCollect = () => other.collect({ own: async () => [], others: () => [], letGo: async () => undefined });
+  await own.add("one", { parent: "desktop-1", disk: small });
+  expect(marks()).toEqual([`debian-1.${data.tag}`, `desktop-1.${data.tag}`]);
+  clock.jump(CACHE_KEPT_MS + 1);
+  await othersCollect();
+  expect(own.lowersOf("one")).toHaveLength(3);
+  expect(own.has("debian-2")).toBe(false);
+  // Nothing names it but its parent's mark, which the image of a build has set; so it stays after this round, too.
+  await own.collect(["one"], async () => []);
+  clock.jump(CACHE_KEPT_MS + 1);
+  await othersCollect();
+  expect(own.lowersOf("one")).toHaveLength(3);
+  await own.collect([], async () => []);
+  expect(marks()).toEqual([]);
+  // A request may just have begun with it.
+  await othersCollect();
+  expect(own.has("desktop-1")).toBe(true);
+  clock.jump(CACHE_KEPT_MS + 1);
+  await othersCollect();
+  expect(own.has("desktop-1")).toBe(false);
 });
 
 describe("the files of a tenant", () => {

@@ -21,8 +21,10 @@ import type { Lower } from "../mount/lower.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import { run } from "../system/command.ts";
 import type { IdForm } from "../system/id-range.ts";
+import { cachedStack, stackedOn } from "./cached-images.ts";
 import { bytesOf, copyUpper } from "./image-copy.ts";
 import { imageBelow, imageFolder } from "./image-folder.ts";
+import type { MarkedFolders } from "./marked-folders.ts";
 import { demandMountPoints } from "./mount-points.ts";
 
 const IMAGE_FORMAT = 1;
@@ -59,17 +61,28 @@ export class Images {
   /** Since when those are there that nobody but its build has named yet. */
   readonly #freshSince = new Map<string, number>();
 
-  private constructor(cacheFolder: string, disks: Disks, clock: Clock) {
+  readonly #cached: MarkedFolders | undefined;
+  /** Those of which all that is in the cache folder has this server's mark. */
+  readonly #marked = new Set<string>();
+
+  private constructor(cacheFolder: string, disks: Disks, clock: Clock, cached: MarkedFolders | undefined) {
     this.#cacheFolder = cacheFolder;
     this.#disks = disks;
     this.#clock = clock;
+    this.#cached = cached;
     this.#folder = disks.imagesFolder;
     // Files in here have the owners and modes that a tenant gave them, set-id bits among them: for root alone.
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
   }
 
-  static async open(cacheFolder: string, disks: Disks, clock: Clock = systemClock): Promise<Images> {
-    const images = new Images(cacheFolder, disks, clock);
+  /** Without `cached`, images of the cache folder are neither marked nor removed. */
+  static async open(
+    cacheFolder: string,
+    disks: Disks,
+    clock: Clock = systemClock,
+    cached?: MarkedFolders,
+  ): Promise<Images> {
+    const images = new Images(cacheFolder, disks, clock, cached);
     await images.#removeRemains();
     return images;
   }
@@ -168,14 +181,21 @@ export class Images {
 
   /** The images of builds, each with the room that it takes besides the ones below. */
   list(): { name: string; bytes: number }[] {
-    return this.#names().flatMap((name) => {
+    return this.names().flatMap((name) => {
       const facts = this.#factsOf(name);
       return facts === undefined ? [] : [{ name, bytes: facts.bytes }];
     });
   }
 
-  /** Until it is let go, this image is not collected; it need not be there yet. */
+  /**
+   * Until it is let go, this image is not collected; it need not be there yet. What it lies on in the cache folder gets
+   * this server's mark, so that no other server removes it.
+   */
   hold(name: string): Disposable {
+    if (this.#cached !== undefined && !this.#marked.has(name)) {
+      const stack = this.cachedUnder([name]);
+      if (stack.length > 0 && this.#cached.mark(stack).length === 0) this.#marked.add(name);
+    }
     return this.#holds.hold(name);
   }
 
@@ -183,8 +203,15 @@ export class Images {
    * Removes the images of builds that are needed by nobody: not named in `keep`, not in use as `inUse` finds, not held,
    * and below none of those. One that was just made stays until it has been named once, or a while has passed: whoever
    * keeps the books may not have written it down yet.
+   *
+   * Then, once an hour, removes images of the cache folder that no server needs; `elsewhere` names what is needed for
+   * other reasons than these.
    */
-  async collect(keep: readonly string[], inUse: () => Promise<readonly string[]>): Promise<void> {
+  async collect(
+    keep: readonly string[],
+    inUse: () => Promise<readonly string[]>,
+    elsewhere: () => readonly string[] = () => [],
+  ): Promise<void> {
     using held = this.#holds.watch();
     const freshFrom = this.#clock.now() - IMAGE_FRESH_MS;
     for (const name of keep) this.#freshSince.delete(name);
@@ -192,10 +219,20 @@ export class Images {
     // From here to the end of the choice nobody else has a turn, so what was held until now is all that is.
     const fresh = [...this.#freshSince].flatMap(([name, since]) => (since >= freshFrom ? [name] : []));
     const needed = this.#withParents([...keep, ...used, ...held.seen, ...fresh]);
-    const removals = this.#names()
+    const removals = this.names()
       .filter((name) => !needed.has(name))
       .map((name) => this.remove(name));
     await Promise.all(removals);
+    await this.#cached?.collectNowAndThen({
+      own: async () => this.cachedUnder([...keep, ...used, ...held.seen, ...this.names()]),
+      others: () => [...stackedOn(this.#cacheFolder), ...this.cachedUnder(elsewhere())],
+      letGo: async () => this.#marked.clear(),
+    });
+  }
+
+  /** What these lie on in the cache folder, themselves included. */
+  cachedUnder(names: readonly string[]): string[] {
+    return [...this.#withParents(names)].flatMap((name) => cachedStack(this.#cacheFolder, name));
   }
 
   #withParents(names: readonly string[]): Set<string> {
@@ -224,7 +261,8 @@ export class Images {
     return facts;
   }
 
-  #names(): string[] {
+  /** Of images of builds. */
+  names(): string[] {
     return readdirSync(this.#folder).filter((name) => !name.includes("."));
   }
 

@@ -1,18 +1,18 @@
 /** The root filesystem of the built-in template `base`: plain Debian packages, no image registry needed. */
-import { chmodSync, existsSync, lchownSync, lstatSync, readdirSync } from "node:fs";
+import { chmodSync, lchownSync, lstatSync, readdirSync } from "node:fs";
 import { appendFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import { buildFile, hosts, profile } from "../../contract/runtime/image-files.ts";
 import { scaled } from "../../work/time-factor.ts";
-import { imageFolder } from "../image/image-folder.ts";
+import { chooseImage } from "../image/cached-images.ts";
 import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../network/address-plan.ts";
 import { HOSTNAME } from "../network/hostname.ts";
 import { run } from "../system/command.ts";
 import { shiftedId } from "../system/id-range.ts";
 import { debianPlace, fetchFault } from "./fetch-faults.ts";
 import { fetchDebian } from "./fetching.ts";
-import { makeWhole, type SetupStep } from "./step.ts";
+import { makeImage, type SetupStep } from "./step.ts";
 
 const SUITE = "trixie";
 const MAKE_MS = scaled(2_400_000);
@@ -93,12 +93,11 @@ export function debianImageStep(
   mirror: string | undefined,
   { image, title, packages, finish = [] }: DebianImage,
 ): SetupStep {
-  const target = imageFolder(cacheFolder, image);
   return {
     title,
-    done: () => existsSync(target),
+    done: () => chooseImage(cacheFolder, image),
     make: (progress) =>
-      makeWhole(target, async (folder) => {
+      makeImage(cacheFolder, image, async (folder) => {
         const options = [
           "--variant=apt",
           `--include=${packages.join(",")}`,

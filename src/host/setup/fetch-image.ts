@@ -5,14 +5,14 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { chmod, copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { imageFolder } from "../image/image-folder.ts";
+import { chooseImage } from "../image/cached-images.ts";
 import { NAMESERVER_ADDRESS } from "../network/address-plan.ts";
 import { FETCH_IMAGE } from "../registry/fetch-tools.ts";
 import { run } from "../system/command.ts";
 import { architecture } from "../system/toolbox.ts";
 import { shiftOwners } from "./base-image.ts";
 import { extractPackages } from "./extracted-packages.ts";
-import { makeWhole, type SetupStep } from "./step.ts";
+import { makeImage, type SetupStep } from "./step.ts";
 
 /** Of the tool folder's suite: its umoci knows how to unpack without privileges, and layers packed with zstd. */
 const PACKAGES = ["skopeo", "umoci", "ca-certificates"];
@@ -23,12 +23,11 @@ const AUTHORITIES = "usr/share/ca-certificates/mozilla";
 const POLICY = JSON.stringify({ default: [{ type: "insecureAcceptAnything" }] });
 
 export function fetchImageStep(cacheFolder: string, mirror: string | undefined): SetupStep {
-  const target = imageFolder(cacheFolder, FETCH_IMAGE);
   return {
     title: "the tools that fetch images",
-    done: () => existsSync(target),
+    done: () => chooseImage(cacheFolder, FETCH_IMAGE),
     make: (progress) =>
-      makeWhole(target, async (folder) => {
+      makeImage(cacheFolder, FETCH_IMAGE, async (folder) => {
         const packages = `${folder}.packages`;
         await rm(packages, { recursive: true, force: true });
         try {

@@ -4,12 +4,24 @@
  */
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
+import { noteImage } from "../image/cached-images.ts";
+import { imageFolder } from "../image/image-folder.ts";
 
 export interface SetupStep {
   /** What is being made, as the person at the terminal reads it. */
   title: string;
   done(): boolean;
   make(progress: (line: string) => void): Promise<void>;
+}
+
+/** Makes an image of the cache folder. */
+export async function makeImage(
+  cacheFolder: string,
+  image: string,
+  fill: (folder: string) => Promise<void>,
+): Promise<void> {
+  noteImage(cacheFolder, image);
+  await makeWhole(imageFolder(cacheFolder, image), fill);
 }
 
 /** Fills a folder beside `target` and moves it into place only when it is whole. */

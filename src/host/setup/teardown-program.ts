@@ -1,6 +1,7 @@
 /** The part of a teardown that runs inside the mount namespace: end every sandbox, let go of the disks. */
 import { removeCgroups } from "../cgroup/removal.ts";
 import { isPoolBroken, releasePool } from "../disk/pool.ts";
+import { dropImageMarks } from "../image/cached-images.ts";
 import { dropGuestMarks } from "../image/guest-folders.ts";
 import { Machine } from "../machine.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
@@ -20,6 +21,8 @@ try {
   await machine.adopt({ sandboxes: [], checkpoints: await machine.checkpoints.list() });
   await machine.close();
   dropGuestMarks(cacheFolder, data.tag, await machine.checkpoints.guestFolders());
+  const images = machine.images.cachedUnder([...(await machine.checkpoints.images()), ...machine.images.names()]);
+  dropImageMarks(cacheFolder, data.tag, images);
   const below = mountPoints().filter((path) => path.startsWith(`${data.path}/`));
   for (const path of below.reverse()) await attempt(["umount", "--lazy", path]);
   process.exit(0);

@@ -10,6 +10,7 @@ import { scaled } from "../../work/time-factor.ts";
 import { removeEdgeCgroups } from "../cgroup/edge-memory.ts";
 import { removeEmptyParents } from "../cgroup/parents.ts";
 import { removeCgroups, Unended } from "../cgroup/removal.ts";
+import { dropImageMarks } from "../image/cached-images.ts";
 import { dropGuestMarks } from "../image/guest-folders.ts";
 import { detachBelow, MountNamespace } from "../mount/mount-namespace.ts";
 import { Network } from "../network/network.ts";
@@ -44,4 +45,5 @@ export async function teardown(data: DataFolder, cacheFolder: string, options: {
   if (options.keepData) return;
   await rm(data.path, { recursive: true, force: true });
   dropGuestMarks(cacheFolder, data.tag);
+  dropImageMarks(cacheFolder, data.tag);
 }

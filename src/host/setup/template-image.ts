@@ -21,6 +21,7 @@ import { dirname, join, relative } from "node:path";
 import { buildFile } from "../../contract/runtime/image-files.ts";
 import { BUN_IN_TEMPLATE, FILES_OF_TEMPLATE, type TemplateDefinition } from "../../contract/template-definition.ts";
 import { scaled } from "../../work/time-factor.ts";
+import { chooseImage } from "../image/cached-images.ts";
 import { belowFile, imageBelow, imageFolder } from "../image/image-folder.ts";
 import { run } from "../system/command.ts";
 import { shiftedId } from "../system/id-range.ts";
@@ -29,7 +30,7 @@ import { fetchFault, npmPlace } from "./fetch-faults.ts";
 import { fetching } from "./fetching.ts";
 import { sourcesOf } from "./guest-sources.ts";
 import { lines } from "./packages.ts";
-import { makeWhole, type SetupStep } from "./step.ts";
+import { makeImage, type SetupStep } from "./step.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
 /** Programs whose names end so are for Node, which is in every template; all others are for Bun. */
@@ -48,10 +49,15 @@ export function templateImage(definition: TemplateDefinition): string {
   return `${definition.name}-${templateVersion(definition)}`;
 }
 
-/** Whether an image of any version is there, with what it lies on. */
+/** The images of this version: its own, and the one on which it is stacked. */
+export function templateImages(definition: TemplateDefinition): string[] {
+  return [templateImage(definition), debianImage(definition)];
+}
+
+/** Whether an image of any version is there, with what it lies on; if so, a server that starts now finds both. */
 export function hasTemplateImage(cacheFolder: string, image: string): boolean {
   const below = imageBelow(cacheFolder, image);
-  return [image, ...(below === null ? [] : [below])].every((name) => existsSync(imageFolder(cacheFolder, name)));
+  return [image, ...(below === null ? [] : [below])].every((name) => chooseImage(cacheFolder, name));
 }
 
 export function templateImageSteps(
@@ -136,12 +142,11 @@ function contentOf(file: string): Buffer | string {
 
 function topStep(cacheFolder: string, definition: TemplateDefinition, below: string): SetupStep {
   const image = templateImage(definition);
-  const target = imageFolder(cacheFolder, image);
   return {
     title: `the template ${definition.name}`,
-    done: () => existsSync(target),
+    done: () => chooseImage(cacheFolder, image),
     make: (progress) =>
-      makeWhole(target, async (folder) => {
+      makeImage(cacheFolder, image, async (folder) => {
         copyFiles(definition, folder);
         if (definition.npm !== undefined)
           await installNpm(definition, definition.npm, { root: folder, cacheFolder }, progress);

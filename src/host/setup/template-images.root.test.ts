@@ -66,6 +66,10 @@ test("one without packages lies on base and says of which template and build it 
   const again: string[] = [];
   expect(await images().make("pocket", never(), (line) => again.push(line))).toBe(image);
   expect(again).toEqual([]);
+  // What the server has definitions of stays in the cache folder; of what it made itself, the rest goes one day.
+  expect(images().current()).toEqual(expect.arrayContaining([image, BASE_IMAGE, templateImage(larger)]));
+  const noted = [image, BASE_IMAGE].map((name) => existsSync(`${imageFolder(cacheFolder, name)}.chosen`));
+  expect(noted).toEqual([true, false]);
 });
 
 test("those with programs share one Bun, which is root's in a sandbox", async () => {

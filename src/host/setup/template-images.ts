@@ -9,7 +9,7 @@ import type { TemplateDefinition } from "../../contract/template-definition.ts";
 import { IMAGE_PROGRAM_LINE_MAX_CHARS } from "../limits.ts";
 import { MINIMAL_ENV } from "../system/command.ts";
 import { lines } from "./packages.ts";
-import { templateImage, templateImageSteps } from "./template-image.ts";
+import { templateImage, templateImageSteps, templateImages } from "./template-image.ts";
 
 const PROGRAM = join(import.meta.dir, "template-image-program.ts");
 
@@ -39,6 +39,11 @@ export class TemplateImages {
   constructor(places: Places, definitions: readonly TemplateDefinition[]) {
     this.#places = places;
     this.#definitions = definitions;
+  }
+
+  /** Of all definitions, with what they are stacked on; some may not be made. Reads the sources of all. */
+  current(): string[] {
+    return this.#definitions.flatMap(templateImages);
   }
 
   /** As builds ask for it: answers the name of the image, once it is whole. */

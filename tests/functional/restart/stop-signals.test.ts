@@ -128,8 +128,12 @@ test("signals to all processes of the server, again and again, are one orderly s
     expect(server.output().match(/^.*"level":"(?:warn|error)".*$/gm)).toBeNull();
     expect(existsSync(join(data, "store.sqlite-wal"))).toBe(false);
   }
-  const marks = () => readdirSync(join(CACHE, "guests/in-use")).filter((name) => name.endsWith(`.${tagOf(data)}`));
-  expect(marks()).toHaveLength(1);
+  const marks = () =>
+    ["guests/in-use", "images/.in-use"].flatMap((folder) =>
+      readdirSync(join(CACHE, folder)).filter((name) => name.endsWith(`.${tagOf(data)}`)),
+    );
+  // Of its guest, its base and what fetches images.
+  expect(marks()).toHaveLength(3);
   await tearDownServer(data);
   expect(marks()).toEqual([]);
 });
