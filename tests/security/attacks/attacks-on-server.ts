@@ -1,4 +1,4 @@
-/** Attacks 20 to 48: on the server's work with files, on networks, between teams, and on what must not be lost. */
+/** Attacks 20 to 49: on the server's work with files, on networks, between teams, and on what must not be lost. */
 import type { Attack } from "./attacks.ts";
 
 const WALLS_TEST = "tests/security/walls.ts";
@@ -387,6 +387,18 @@ const RELIABILITY: Attack[] = [
       ["tests/functional/sandboxes/sdk-on-node.test.ts", "commands, files, terminals and watchers work"],
     ],
     open: "one version of the JavaScript client is run, not several, nor the Python one",
+  },
+  {
+    number: 49,
+    either: true,
+    name: "Floods of the edge: tiny chunks and frames, messages without an end, slow readers, hostile JSON",
+    tests: [
+      ["tests/security/edge/floods.test.ts", " hold up nobody else, and fill no memory"],
+      [
+        "src/edge/http2-uploads.test.ts",
+        "many bodies on one connection that nobody takes are not read, and arrive whole once they are taken",
+      ],
+    ],
   },
 ];
 
