@@ -62,14 +62,16 @@ test("a process that ended before it was put behind the guest is no error in the
   const script = `
     import { fallBehindTheGuest } from ${JSON.stringify(`${import.meta.dir}/precedence.ts`)};
     import { readFileSync } from "node:fs";
-    // The shell becomes a program that does not wait for its children.
-    const shell = Bun.spawn(["/bin/sh", "-c", "true & echo $!; exec sleep 600"], { stdout: "pipe" });
+    // The shell becomes a program that does not wait for its children, and only then the child ends.
+    const child = "(until read -r name < /proc/$$/comm && [ $name = sleep ]; do :; done) &";
+    const shell = Bun.spawn(["/bin/sh", "-c", child + " echo $!; exec sleep 600"], { stdout: "pipe" });
+    process.on("exit", () => shell.kill("SIGKILL"));
     const { value } = await shell.stdout.getReader().read();
     const pid = Number(new TextDecoder().decode(value));
     while (!/ Z /.test(readFileSync("/proc/" + pid + "/stat", "utf8"))) await Bun.sleep(5);
     fallBehindTheGuest(pid);
-    shell.kill("SIGKILL");
-    console.log("called");`;
+    console.log("called");
+    process.exit();`;
   const asRootOfNamespace = ["setpriv", "--reuid=4321", "--regid=4321", "--clear-groups", "unshare", "-Ur"];
   const { stdout, stderr } = Bun.spawnSync([...asRootOfNamespace, process.execPath, "-e", script], { env: {} });
   expect([stdout.toString(), stderr.toString()]).toEqual(["called\n", ""]);

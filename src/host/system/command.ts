@@ -46,9 +46,9 @@ export const MINIMAL_ENV: Readonly<Record<string, string>> = {
 
 /**
  * For a shell that becomes a helper of the server. systemd and a terminal signal every process that was started; the
- * server alone decides when its helpers end.
+ * server alone decides when its helpers end. The shell exports PWD, which helpers do not need.
  */
-export const IGNORE_STOP_SIGNALS = "trap '' INT TERM HUP; ";
+export const IGNORE_STOP_SIGNALS = "trap '' INT TERM HUP; unset PWD; ";
 
 let areShielded = false;
 
