@@ -28,7 +28,7 @@ export async function examineAndPrint(config: Config, options: { onlyProblems: b
 /** By the setting, and by limits of teams, as far as a server has run here. */
 async function privateNetworksOf(config: Config) {
   const usual = { whose: "SANDLOT_PRIVATE_RANGES", entries: config.privateRanges };
-  if (!existsSync(new DataFolder(config.dataFolder).storeFile)) return [usual];
+  if (!DataFolder.isAt(config.dataFolder) || !existsSync(new DataFolder(config.dataFolder).storeFile)) return [usual];
   const teams = await withStore(config, (store) => store.people.teams());
   return [
     usual,

@@ -30,6 +30,11 @@ const TAG_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 export class DataFolder {
   readonly tag: string;
 
+  /** Whether one was made here; the constructor makes one that is missing. */
+  static isAt(path: string): boolean {
+    return existsSync(join(path, IDENTITY));
+  }
+
   constructor(readonly path: string) {
     mkdirSync(path, { recursive: true, mode: 0o700 });
     // Tokens and disks of tenants are in here: for root alone, whatever the folder was before.
