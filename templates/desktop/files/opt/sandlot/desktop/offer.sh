@@ -20,11 +20,12 @@ await_decision() {
   done
 }
 
-# Panel and desktop are on the screen, and nothing has changed for this many seconds.
+# Panel and desktop are on the screen and drawn, and nothing has changed for this many seconds.
 is_painted() {
   for class in xfce4-panel xfdesktop; do
     /usr/bin/xdotool search --onlyvisible --class "$class" >/dev/null 2>&1 || return 1
   done
+  /opt/sandlot/desktop/is-drawn || return 1
   folder=$(mktemp -d /dev/shm/painted.XXXXXX)
   scrot "$folder/first.png" && sleep "$1" && scrot "$folder/second.png" && cmp -s "$folder/first.png" "$folder/second.png"
   set -- $?
