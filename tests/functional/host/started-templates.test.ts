@@ -135,7 +135,7 @@ test("what the server inside drew when it was built is served by every sandbox, 
   const answers = await Promise.all(all.map(served));
   expect(answers[0]).toMatch(/^[0-9a-f]{32}$/);
   expect(new Set(answers).size).toBe(1);
-  const look = "cat /etc/machine-id /proc/sys/kernel/random/boot_id /run/e2b/.E2B_SANDBOX_ID; hostname";
+  const look = "cat /etc/machine-id /proc/sys/kernel/random/boot_id /run/e2b/.E2B_SANDBOX_ID; echo; hostname";
   const seen = await Promise.all(
     all.map(async ({ sandboxId }) => (await shell(server.data, sandboxId, look)).split("\n")),
   );

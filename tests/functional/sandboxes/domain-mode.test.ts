@@ -138,7 +138,8 @@ test.each(["node", "bun"] as const)("the SDK on %s works with the domain alone",
 
 test("the example of a private sandbox in docs/network.md prints what the page says", async () => {
   const [, , example = ""] = readText("docs/network.md").split("```ts\n");
-  const code = example.slice(0, example.indexOf("```"));
+  // The comment in the example says so of a server with TLS, such as this one.
+  const code = example.slice(0, example.indexOf("```")).replace("`http://", "`https://");
   const env = { PATH: process.env.PATH ?? "", ...exported() };
   const printed = await attempt([process.execPath, "-e", code], { cwd: PROJECT, env, timeoutMs: 60_000 });
   expect([printed.stdout, printed.stderr]).toEqual(["403\nfor friends\n\n", ""]);
