@@ -318,7 +318,7 @@ function keys(): string[] {
   return SETTINGS.map((setting) => setting.key);
 }
 
-/** What somebody who wrote this name may have meant. */
+/** The nearest known name, as a hint for a misspelt one. */
 export function likeliest(name: string, names: readonly string[]): string {
   const near = nearest(name, names);
   return near === undefined ? "docs/configuration.md lists all settings" : `did you mean ${near}?`;
