@@ -44,7 +44,7 @@ const config = () => loadConfig(process.env);
 export const COMMANDS: readonly Command[] = [
   {
     usage: "up",
-    about: "Set up what is missing, then start the server (npm start does this)",
+    about: "Set up the machine if needed, then start the server (same as npm start)",
     options: {
       with: {
         type: "string",
@@ -103,8 +103,8 @@ export const COMMANDS: readonly Command[] = [
       "builds=N": "builds at once, or usual for the server's limit (default: usual)",
       "reads=N": "reading requests each second, or usual (default: usual)",
       "changes=N": "changing requests each second, or usual (default: usual)",
-      "private=LIST": "private ranges, addresses and names that are open, none or usual (default: usual)",
-      "blocked=yes|no": "refusal of all new sandboxes (default: no)",
+      "private=LIST": "reachable private ranges, addresses and names, none or usual (default: usual)",
+      "blocked=yes|no": "rejection of all new sandboxes (default: no)",
     },
     options: {
       all: { type: "boolean", about: "every limit of the server instead of the limits of teams (default: no)" },
@@ -123,31 +123,31 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     usage: "templates build NAME...",
-    about: "Build built-in templates before they are first used",
+    about: "Build built-in templates before their first use",
     arguments: { NAME: DEFINITIONS.map(({ name }) => name).join(", ") },
     run: async ({ positionals }) => (await import("./builtin-templates.ts")).buildTemplates(config(), positionals),
   },
   {
     usage: "templates ready NAME COUNT",
-    about: "Set how many sandboxes of a template are kept booted (default: 0)",
+    about: "Set the minimum of ready sandboxes of a template (default: 0)",
     run: async ({ positionals: [name = "", count = ""] }) =>
       (await import("./templates.ts")).changeReady(config(), name, count),
   },
   {
     usage: "templates wall NAME WALL",
     arguments: { WALL: "crun, runsc, or default for the setting SANDLOT_WALL" },
-    about: "Set the isolation of a template",
+    about: "Set the isolation runtime of a template",
     run: async ({ positionals: [name = "", wall = ""] }) =>
       (await import("./templates.ts")).changeWall(config(), name, wall),
   },
   {
     usage: "templates metrics",
-    about: "Print metrics of booted sandboxes for Prometheus",
+    about: "Print metrics of the ready pool for Prometheus",
     run: async () => (await import("./templates.ts")).metrics(config()),
   },
   {
     usage: "bench",
-    about: "Run the benchmark: each figure beside that of a peer",
+    about: "Run the benchmark and compare each figure with a peer",
     options: {
       rounds: { type: "string", value: "N", about: "measurements of each row (default: 20, or 5 with --quick)" },
       row: { type: "string", multiple: true, value: "NAME", about: "row to run; may be repeated (default: all rows)" },
@@ -161,8 +161,8 @@ export const COMMANDS: readonly Command[] = [
   {
     usage: "trace OPERATION...",
     arguments: { OPERATION: "create, exec, fork, pause or resume" },
-    about: "Show the time of every step of an operation, on a server of its own",
-    options: { ready: { type: "boolean", about: "a create that is served by a sandbox booted ahead (default: no)" } },
+    about: "Show the time of every step of an operation, on a separate server",
+    options: { ready: { type: "boolean", about: "a create served from the ready pool (default: no)" } },
     run: async ({ words }) => (await import("./bench.ts")).trace(config(), words),
   },
 ];

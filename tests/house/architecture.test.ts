@@ -11,16 +11,16 @@ const page = readText("docs/architecture.md");
 const folders = Object.keys(MAY_IMPORT);
 
 describe("docs/architecture.md", () => {
-  test("has every room, and what it may import from others", () => {
-    const rows = tableRows(page, ["Room", "Its one job", "May import from other rooms"]);
-    const documented = rows.map((row) => [row.Room, namesIn(row["May import from other rooms"])] as const);
+  test("lists every module and its imports from others", () => {
+    const rows = tableRows(page, ["Module", "Its one job", "May import from other modules"]);
+    const documented = rows.map((row) => [row.Module, namesIn(row["May import from other modules"])] as const);
     const rooms = new Set(folders.map(topOf));
     expect(Object.fromEntries(documented)).toEqual(
       Object.fromEntries([...rooms].map((room) => [`src/${room}`, fromOtherRooms(room)])),
     );
   });
 
-  test("has every sub-room, and what it builds on", () => {
+  test("lists every sub-folder and its imports", () => {
     const rows = tableRows(page, ["Folder", "Its one job", "Builds on"]);
     const documented = rows.map((row) => [row.Folder, namesIn(row["Builds on"])] as const);
     const subRooms = folders.filter((folder) => folder.includes("/"));
@@ -31,7 +31,7 @@ describe("docs/architecture.md", () => {
 
   test("says of each folder what it is for", () => {
     const jobs = [
-      ...tableRows(page, ["Room", "Its one job", "May import from other rooms"]),
+      ...tableRows(page, ["Module", "Its one job", "May import from other modules"]),
       ...tableRows(page, ["Folder", "Its one job", "Builds on"]),
     ];
     expect(jobs.filter((row) => row["Its one job"] === "")).toEqual([]);
