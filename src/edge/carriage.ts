@@ -10,7 +10,6 @@ import { linesTowardsClient } from "./carried-headers.ts";
 import { BodyUntilClose, ChunkedBody, CountedBody, type Framing } from "./front/body-framing.ts";
 import type { AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./front/client-request.ts";
 import type { HeaderLines } from "./front/header-lines.ts";
-import { exchangeBegun, exchangeOver } from "./front/in-a-row.ts";
 import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
 import { type Dialled, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
 import { agreedUpgrade } from "./upgrade.ts";
@@ -84,7 +83,6 @@ class Carriage implements SandboxSocketListener, BodySink {
 
   begin(dialled: Dialled): void {
     const client = this.#client;
-    exchangeBegun();
     const socket = SandboxSocket.begin(dialled, this);
     this.#socket = socket;
     client.onGone = () => socket.cut();
@@ -105,7 +103,7 @@ class Carriage implements SandboxSocketListener, BodySink {
   }
 
   notOpened(failure: unknown): void {
-    this.#over();
+    this.#isOver = true;
     this.#client.onGone = undefined;
     this.#outcome.failed(failure);
   }
@@ -184,7 +182,7 @@ class Carriage implements SandboxSocketListener, BodySink {
     // What it had sent may still be on its way past this.
     if (this.#isOver || this.#isSpliced) return;
     if (this.#tunnel !== undefined) {
-      this.#over();
+      this.#isOver = true;
       // A connection that broke is no end, as below.
       if (this.#socket.farEnded) this.#tunnel.end();
       else this.#tunnel.cut();
@@ -299,19 +297,14 @@ class Carriage implements SandboxSocketListener, BodySink {
 
   /** The service has nothing more to say that anybody wants to hear. */
   #leave(): void {
-    this.#over();
+    this.#isOver = true;
     this.#endStep();
     this.#client.onGone = undefined;
     this.#socket.finish();
   }
 
-  #over(): void {
-    if (!this.#isOver) exchangeOver();
-    this.#isOver = true;
-  }
-
   #fail(failure: unknown): void {
-    this.#over();
+    this.#isOver = true;
     this.#endStep();
     const wasBegun = this.#framing !== undefined;
     this.#client.onGone = undefined;
@@ -347,7 +340,7 @@ class Carriage implements SandboxSocketListener, BodySink {
     };
     tunnel.onDrained = () => this.#socket.resume();
     tunnel.onClosed = () => {
-      this.#over();
+      this.#isOver = true;
       this.#socket.finish();
     };
     if (rest.length > 0) tunnel.write(Buffer.from(rest));

@@ -15,7 +15,6 @@ import { Fault } from "../contract/fault.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Directory } from "../control/directory.ts";
-import type { ShortRequests } from "../work/short-requests.ts";
 import type { Splice } from "../work/splicing.ts";
 import { answerWith } from "./answer-with.ts";
 import { type Asked, beginCarrying, carry } from "./carriage.ts";
@@ -55,8 +54,6 @@ interface EdgeServices {
   trustedProxies?: TrustedProxies;
   /** How much is carried at once; if not given, as much as is usual. */
   places?: Places;
-  /** Told of those for which long bodies stand back, if any do. */
-  shortRequests?: Pick<ShortRequests, "begin">;
   /** Moves long bodies within the kernel; if not given, all are carried here. */
   splice?: Splice;
   /** Bounds the kernel's buffers of connections to sandboxes; if not given, the kernel does as it likes. */
@@ -64,7 +61,7 @@ interface EdgeServices {
 }
 
 export function createEdge(services: EdgeServices): Edge {
-  const { directory, routes, management, log, trustedProxies = NO_PROXIES, shortRequests } = services;
+  const { directory, routes, management, log, trustedProxies = NO_PROXIES } = services;
   const places = services.places ?? new OwnPlaces(EDGE_CONNECTIONS_DEFAULT);
   const reach = createReach(directory, routes, log);
 
@@ -108,7 +105,6 @@ export function createEdge(services: EdgeServices): Edge {
   }
 
   async function handManagement(client: ClientRequest): Promise<void> {
-    if (!client.isGone) client.onOver = shortRequests?.begin();
     const { method, target, headers } = client;
     const lines = linesTowardsManagement(headers, PEER_HEADER) + peerLine(management, client);
     const asked = { head: `${method} ${target} HTTP/1.1\r\n${lines}`, isGuest: false };

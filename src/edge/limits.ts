@@ -27,8 +27,6 @@ export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;
 export const EDGE_SPLICED_MIN_BYTES = 1024 * 1024;
 /** Of one sandbox, in one process. One whose bodies never end must leave room for those of others. */
 export const EDGE_SPLICED_AT_ONCE_MAX = 4;
-/** So many exchanges must be under way in a process for work of one kind to be put off and done in a row. */
-export const EDGE_IN_A_ROW_MIN = 4;
 /** A smaller piece is not worth the work of freeing it by hand. */
 export const EDGE_RELEASED_PIECE_MIN_BYTES = 16 * 1024;
 export const EDGE_CHUNK_LINE_MAX_BYTES = 1024;

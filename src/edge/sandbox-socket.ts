@@ -5,7 +5,6 @@
 import type { Socket, SocketHandler } from "bun";
 import type { Splice, Spliced, Splicing, Way } from "../work/splicing.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./front/held-bytes.ts";
-import { inARow } from "./front/in-a-row.ts";
 import { Reading } from "./front/reading.ts";
 import { releaseBufferOf } from "./front/release-piece.ts";
 import { descriptorOf } from "./front/socket-descriptor.ts";
@@ -111,7 +110,7 @@ export class SandboxSocket {
     if (tlsName === undefined) connection.#splice = splice;
     connection.#buffers = buffers;
     connection.endWith(...until);
-    inARow("connect", () => connection.#connect(to, tlsName));
+    connection.#connect(to, tlsName);
     return connection;
   }
 
@@ -123,7 +122,7 @@ export class SandboxSocket {
   }
 
   #connect(to: Dialled["to"], tlsName: string | undefined): void {
-    // Somebody has left before its turn came.
+    // A signal in `until` was already aborted.
     if (this.#isUnwanted) {
       this.#ended();
       return;
@@ -263,12 +262,7 @@ export class SandboxSocket {
     for (const splicing of this.#splicings) splicing.stop();
     if (this.#closed || this.#isEnding) return;
     this.#isEnding = true;
-    if (this.#waiting === undefined) inARow("close", () => this.#end());
-    else this.#end();
-  }
-
-  #end(): void {
-    if (!this.#closed && this.#waiting === undefined) this.#socket?.end();
+    if (this.#waiting === undefined) this.#socket?.end();
     if (this.#closed) return;
     this.#ending = setTimeout(() => this.cut(), EDGE_CLOSE_MS);
     this.#ending.unref();

@@ -19,7 +19,7 @@ test("pages have a title, a date, a status and every heading", () => {
   const incomplete = pages.filter(({ path, text }) => {
     const number = path.slice(FOLDER.length, FOLDER.length + 3);
     const top = new RegExp(
-      `^# ${number}: .+\n\n- Date: \\d{4}-\\d{2}-\\d{2}\n- Status: (?:accepted|replaced by \\d{3})\n`,
+      `^# ${number}: .+\n\n- Date: \\d{4}-\\d{2}-\\d{2}\n- Status: (?:accepted|withdrawn|replaced by \\d{3})\n`,
     );
     const headings = [...text.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading);
     return !top.test(text) || !Bun.deepEquals(headings, HEADINGS);

@@ -13,7 +13,6 @@ import { createMs } from "../../sandboxes/creating.ts";
 
 const FILE = "bench.bin";
 const FOLDER = BASE_TEMPLATE.defaultWorkdir;
-const BOUNDS = { atLeast: 1.5, aim: 1.2 };
 /** Until curl is under way. */
 const UNDER_WAY_MS = 300;
 const CREATES = 3;
@@ -21,14 +20,14 @@ const CREATES = 3;
 export const createBesideDownload: Row = {
   name: "create-beside-download",
   what: "create through the API while another sandbox is read from as fast as can be",
-  beside: { peer: "the same while nothing else is asked for", ratio: "cost", bounds: BOUNDS },
+  beside: { peer: "the same while nothing else is asked for", ratio: "cost" },
   run: (context) => compare(context, "GET"),
 };
 
 export const createBesideUpload: Row = {
   name: "create-beside-upload",
   what: "create through the API while another sandbox is written to as fast as can be",
-  beside: { peer: "the same while nothing else is asked for", ratio: "cost", bounds: BOUNDS },
+  beside: { peer: "the same while nothing else is asked for", ratio: "cost" },
   run: (context) => compare(context, "POST"),
 };
 

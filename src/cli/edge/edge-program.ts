@@ -2,11 +2,9 @@
  * The program of a process of the edge. It has no rights but to listen on any port, and nothing to read but what
  * clients and sandboxes send, and what the server tells it on standard input; it ends when that does.
  */
-import { availableParallelism } from "node:os";
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
 import { EdgeProcess } from "../../edge/process/edge-process.ts";
 import { boundReceived, boundUnsent, withoutPacing } from "../../host/splice/calls.ts";
-import { SPLICE_STANDS_BACK_PROCESSORS } from "../../host/splice/limits.ts";
 import { Splicer } from "../../host/splice/splicer.ts";
 import { leadToNewest } from "../../host/tls/shared-port.ts";
 import { boundedLines } from "../../work/bounded-lines.ts";
@@ -20,10 +18,7 @@ const edge = new EdgeProcess({
   },
   leadToNewest,
   sockets: { staysOnMachine: withoutPacing, boundUnsent, boundReceived },
-  splicer(shortRequests) {
-    const isCrowded = availableParallelism() <= SPLICE_STANDS_BACK_PROCESSORS;
-    return new Splicer(spliceProgramBeside(import.meta.path), isCrowded ? shortRequests : undefined);
-  },
+  splice: new Splicer(spliceProgramBeside(import.meta.path)),
 });
 
 for await (const line of boundedLines(Bun.stdin.stream(), EDGE_PROCESS_LINE_MAX_BYTES)) edge.received(line);

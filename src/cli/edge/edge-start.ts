@@ -16,7 +16,6 @@ import { edgeId } from "../../host/system/id-range.ts";
 import { openFilesMax } from "../../host/system/open-files.ts";
 import { bundleProgram, spawnUnprivileged } from "../../host/system/unprivileged-process.ts";
 import { boundedLines } from "../../work/bounded-lines.ts";
-import { shortRequestsBytes } from "../../work/short-requests.ts";
 import { SPLICE_NAME } from "./splice-place.ts";
 
 const PROGRAM = join(import.meta.dir, "edge-program.ts");
@@ -63,16 +62,14 @@ export async function startEdge({
   ...about
 }: EdgeAbout): Promise<EdgeProcesses> {
   const uid = edgeId(net);
-  const shared = (name: string, bytes: number) => sharedFile(join(dirname(program), name), bytes, uid);
-  const countsFile = shared("counts", countsBytes(processes));
-  const shortRequestsFile = shared("short-requests", shortRequestsBytes(processes));
+  const countsFile = sharedFile(join(dirname(program), "counts"), countsBytes(processes), uid);
   const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
   const start = (process: number) => {
     const one = started(program, uid, log);
     if (tag !== undefined) limitEdgeMemory(tag, process, one.pid);
     return one;
   };
-  return await EdgeProcesses.open({ ...about, processes, start, counts, countsFile, shortRequestsFile, log });
+  return await EdgeProcesses.open({ ...about, processes, start, counts, countsFile, log });
 }
 
 /** Memory of all processes that have this user id. */

@@ -15,7 +15,6 @@ import type { AnswerLines, ClientRequest, ClientTunnel } from "./client-request.
 import { headText } from "./head-text.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import { Http1Request, type RequestConnection } from "./http1-request.ts";
-import { inARow } from "./in-a-row.ts";
 import { Reading } from "./reading.ts";
 import { BadHead, readRequestHead } from "./request-head.ts";
 import { descriptorOf } from "./socket-descriptor.ts";
@@ -147,14 +146,6 @@ export class Http1Connection implements RequestConnection {
   send(bytes: Bytes): boolean {
     if (this.#closed || this.#ending !== undefined) return true;
     return this.#unsent.send(this.#socket, bytes);
-  }
-
-  sendLast(bytes: Bytes): void {
-    if (this.#closed || this.#ending !== undefined) return;
-    this.#unsent.sendLater(bytes);
-    inARow("send", () => {
-      if (!this.#closed) this.drained();
-    });
   }
 
   pause(): void {

@@ -21,8 +21,6 @@ export interface RequestConnection {
   readonly hasSentAll: boolean;
   /** False: the client does not keep up. */
   send(bytes: Bytes): boolean;
-  /** The same for all of a short answer: perhaps with those of others. */
-  sendLast(bytes: Bytes): void;
   pause(): void;
   resume(): void;
   cut(): void;
@@ -297,8 +295,8 @@ export class Http1Request implements ClientRequest {
 
   #sendWhole(text: string, body: Bytes | undefined): void {
     const length = body?.length ?? 0;
-    if (body === undefined || length === 0) this.#connection.sendLast(Buffer.from(text, "latin1"));
-    else if (length <= EDGE_JOINED_PIECE_MAX_BYTES) this.#connection.sendLast(joined(text, body));
+    if (body === undefined || length === 0) this.#connection.send(Buffer.from(text, "latin1"));
+    else if (length <= EDGE_JOINED_PIECE_MAX_BYTES) this.#connection.send(joined(text, body));
     else this.#sendHead(text, body);
   }
 

@@ -37,11 +37,6 @@ export class UnsentBytes {
     return !this.#isFull;
   }
 
-  /** Keeps the bytes until `flush` is called. */
-  sendLater(bytes: Buffer<ArrayBuffer>): void {
-    this.#keep(bytes);
-  }
-
   /** The client takes more. True: there is room again where there was none. */
   flush<Data>(socket: Socket<Data>): boolean {
     for (;;) {

@@ -35,8 +35,6 @@ export interface ProcessSettings {
   process: number;
   /** Where all of them count what they carry. */
   countsFile: string;
-  /** Where each tells of its short requests, which go before long bodies of all. */
-  shortRequestsFile: string;
   management: InnerDoor;
   trustedProxies: readonly string[];
   limits: ConnectionLimits;

@@ -2,7 +2,6 @@
  * The edge as a process of its own has it: its routes come by calls of the server, and what it has to ask goes there.
  * Bytes between clients and sandboxes pass through this process alone.
  */
-import { ShortRequests } from "../../work/short-requests.ts";
 import type { Splice } from "../../work/splicing.ts";
 import { recordSteps } from "../../work/steps.ts";
 import { TrustedProxies } from "../client-address.ts";
@@ -26,8 +25,8 @@ interface Surroundings {
     /** All clients of this listener run on this machine. */
     staysOnMachine(listener: number): void;
   };
-  /** Moves long bodies, and stands back for short requests, of which this file tells. */
-  splicer(shortRequests: string): Splice;
+  /** Moves long bodies. */
+  splice: Splice;
 }
 
 export class EdgeProcess {
@@ -36,14 +35,14 @@ export class EdgeProcess {
   readonly #fronts = new Map<number, Front>();
   readonly #leadToNewest: Surroundings["leadToNewest"];
   readonly #sockets: Surroundings["sockets"];
-  readonly #splicer: Surroundings["splicer"];
+  readonly #splice: Splice;
   #processes = 1;
   #edge: Edge | undefined;
 
-  constructor({ send, leadToNewest, sockets, splicer }: Surroundings) {
+  constructor({ send, leadToNewest, sockets, splice }: Surroundings) {
     this.#leadToNewest = leadToNewest;
     this.#sockets = sockets;
-    this.#splicer = splicer;
+    this.#splice = splice;
     this.#channel = new Channel<ServerCalls>(send, this.#calls());
   }
 
@@ -81,7 +80,7 @@ export class EdgeProcess {
   }
 
   #begin(settings: ProcessSettings): void {
-    const { processes, process, countsFile, shortRequestsFile, management, trustedProxies, limits } = settings;
+    const { processes, process, countsFile, management, trustedProxies, limits } = settings;
     const channel = this.#channel;
     if (settings.recordsSteps) tellSteps(channel);
     const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
@@ -98,8 +97,7 @@ export class EdgeProcess {
       log: (message, context) => void channel.call("log", message, toldOf(context)).catch(() => undefined),
       trustedProxies: new TrustedProxies(trustedProxies),
       places: new SharedPlaces(counts, process, processes, limits),
-      shortRequests: new ShortRequests(Bun.mmap(shortRequestsFile, { shared: true }), process),
-      splice: this.#splicer(shortRequestsFile),
+      splice: this.#splice,
       buffers: this.#sockets,
     });
   }

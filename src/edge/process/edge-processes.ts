@@ -31,7 +31,6 @@ interface EdgeOptions {
   limits: ConnectionLimits;
   counts: SharedCounts;
   countsFile: string;
-  shortRequestsFile: string;
   log: EdgeLog;
   /** How often each is asked whether it is of use, if not as often as is usual. */
   pingMs?: number;
@@ -139,9 +138,8 @@ export class EdgeProcesses implements Fronts {
 
   /** Resolves when it is there and listens. All that is told meanwhile is told it, too, behind what it begins with. */
   async #start(process: number): Promise<ProcessHold> {
-    const { processes, management, trustedProxies, limits, counts, directory, log } = this.#options;
-    const { countsFile, shortRequestsFile } = this.#options;
-    const shared = { countsFile, shortRequestsFile, management, trustedProxies, limits };
+    const { processes, management, trustedProxies, limits, counts, countsFile, directory, log } = this.#options;
+    const shared = { countsFile, management, trustedProxies, limits };
     const hold = new ProcessHold(this.#options.start(process), {
       wake: (id, request) => directory.wake(id, request),
       forward: (id, port) => directory.forward(id, port),

@@ -4,7 +4,6 @@
 import net from "node:net";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { Directory, RouteAccess } from "../../control/directory.ts";
-import type { ShortRequests } from "../../work/short-requests.ts";
 import type { Splice } from "../../work/splicing.ts";
 import { freePort } from "../../work/testing/free-port.ts";
 import { TrustedProxies } from "../client-address.ts";
@@ -25,7 +24,6 @@ interface EdgeOptions {
   trustedProxies?: TrustedProxies;
   limits?: ConnectionLimits;
   splice?: Splice;
-  shortRequests?: Pick<ShortRequests, "begin">;
 }
 
 export class EdgeUnderTest implements AsyncDisposable {

@@ -13,9 +13,5 @@ export const SPLICE_CHUNK_MIN_BYTES = 16 * 1024;
 export const SPLICE_SHORT_CHUNKS_MAX = 64;
 /** A body in chunks of which none follows for so long is given back: it may be silent for hours. */
 export const SPLICE_SILENT_MS = 250;
-/** How long nothing is moved before it is asked again whether others still go first. */
-export const SPLICE_STANDS_BACK_MS = 1;
-/** On so many processors, or fewer, short requests go before bodies. With more of them, a request finds one. */
-export const SPLICE_STANDS_BACK_PROCESSORS = 4;
 /** Numbers of bodies begin anew above this. */
 export const SPLICE_NUMBERS = 1_000_000_000;

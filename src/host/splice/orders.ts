@@ -27,8 +27,6 @@ export const READY = "ready";
 export interface SpliceThreadData {
   /** Where orders are read. */
   orders: number;
-  /** The file with the memory of short requests, which go first. */
-  shortRequests: string | undefined;
 }
 
 /** The thread is to end. */

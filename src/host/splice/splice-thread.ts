@@ -5,26 +5,17 @@
  */
 import { closeSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
-import { StandingBack } from "../../work/short-requests.ts";
 import { EAGAIN, Events, pipe } from "./calls.ts";
-import {
-  SPLICE_IDLE_PIPES_MAX,
-  SPLICE_PIPE_BYTES,
-  SPLICE_SILENT_MS,
-  SPLICE_STANDS_BACK_MS,
-  SPLICES_MAX,
-} from "./limits.ts";
+import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICE_SILENT_MS, SPLICES_MAX } from "./limits.ts";
 import { END, ORDER_BYTES, type Order, type Outcome, READY, readOrders, type SpliceThreadData } from "./orders.ts";
 import { Transfer } from "./transfer.ts";
-import { giveTurns } from "./turns.ts";
 
 const ORDERS = 0;
 
 /** Returns when it is told to end. */
 export function runSpliceThread(): void {
-  const { orders, shortRequests } = workerData as SpliceThreadData;
-  const memory = shortRequests === undefined ? new Uint8Array() : Bun.mmap(shortRequests, { shared: true });
-  const thread = new SpliceThread(orders, new StandingBack(memory));
+  const { orders } = workerData as SpliceThreadData;
+  const thread = new SpliceThread(orders);
   tell(READY);
   thread.work();
 }
@@ -46,11 +37,9 @@ class SpliceThread {
   #inChunks = 0;
   #lookAtMs = 0;
   #isEnding = false;
-  readonly #standsBack: () => boolean;
 
-  constructor(orders: number, standing: StandingBack) {
+  constructor(orders: number) {
     this.#orders = orders;
-    this.#standsBack = () => standing.isDue();
     this.#events.add(orders, ORDERS, "orders");
   }
 
@@ -58,7 +47,9 @@ class SpliceThread {
     const happened = (number: number) => this.#happened(number);
     while (!this.#isEnding) {
       this.#events.await(this.#awaitMs(), happened);
-      giveTurns(this.#waiting, this.#standsBack);
+      for (const transfer of this.#waiting) {
+        if (transfer.isOver || !transfer.turn()) this.#waiting.delete(transfer);
+      }
       for (const transfer of [...this.#transfers.values()]) if (transfer.isOver) this.#end(transfer);
       if (this.#inChunks > 0) this.#endSilent();
     }
@@ -69,7 +60,7 @@ class SpliceThread {
 
   /** Nothing else happens meanwhile; -1: for as long as nothing does. */
   #awaitMs(): number {
-    if (this.#waiting.size > 0) return this.#standsBack() ? SPLICE_STANDS_BACK_MS : 0;
+    if (this.#waiting.size > 0) return 0;
     return this.#inChunks > 0 ? SPLICE_SILENT_MS : -1;
   }
 

@@ -1,14 +1,11 @@
 /** Real connections over loopback, of which one side is the test's and the other is handed to the kernel. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, readdirSync } from "node:fs";
 import net from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Socket } from "bun";
-import { ShortRequests, shortRequestsBytes } from "../../work/short-requests.ts";
 import type { Spliced, Splicing, Way } from "../../work/splicing.ts";
 import { until } from "../../work/testing/until.ts";
-import { duplicate, peek, pipe } from "./calls.ts";
+import { duplicate, pipe } from "./calls.ts";
 import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICE_SHORT_CHUNKS_MAX, SPLICES_MAX } from "./limits.ts";
 import { Splicer } from "./splicer.ts";
 import { Transfer } from "./transfer.ts";
@@ -229,62 +226,6 @@ test("what is left of a connection that was reset is not moved: its owner reads 
   await until("the rest has come", () => to.got().length > 0);
   expect(to.got().toString()).toBe("before");
   for (const fd of [own, ...ends]) closeSync(fd);
-});
-
-test("nothing is moved while others go first, and all of it afterwards", async () => {
-  using from = await connect();
-  using to = await connect();
-  const ends = pipe(SPLICE_PIPE_BYTES);
-  const transfer = new Transfer({ number: 1, from: from.fd, to: to.fd, bytes: 5, inChunks: false }, ends);
-  from.far.write("moved");
-  await until("it has come", () => peek(from.fd, Buffer.alloc(5)) === 5);
-  expect(transfer.turn(() => true)).toBe(true);
-  expect(transfer).toMatchObject({ taken: 0, isOver: false });
-  transfer.turn(() => false);
-  expect(transfer).toMatchObject({ taken: 5, isWhole: true });
-  for (const fd of ends) closeSync(fd);
-});
-
-describe("beside short requests", () => {
-  const folder = mkdtempSync(join(tmpdir(), "short-"));
-  const file = join(folder, "requests");
-  writeFileSync(file, new Uint8Array(shortRequestsBytes(1)));
-  const standing = new Splicer(new URL("./splice-program.ts", import.meta.url), file);
-  beforeAll(() => untilThere(standing));
-  afterAll(() => {
-    standing.close();
-    rmSync(folder, { recursive: true });
-  });
-
-  test("the thread moves nothing until they have had their time", async () => {
-    using from = await connect();
-    using to = await connect();
-    const { over } = begin({ from: from.fd, to: to.fd, bytes: MIB }, standing);
-    const sent = someBytes(MIB);
-    let cameMs = 0;
-    to.far.once("data", () => {
-      cameMs = Date.now();
-    });
-    const begunMs = Date.now();
-    new ShortRequests(Bun.mmap(file, { shared: true }), 0).begin();
-    from.far.write(sent);
-    await over;
-    await until("it has come", () => cameMs > 0);
-    expect(cameMs - begunMs).toBeGreaterThanOrEqual(8);
-  });
-
-  test("however many there are, a body gets there", async () => {
-    using from = await connect();
-    using to = await connect();
-    const program = join(import.meta.dir, "testing/flood-of-requests.ts");
-    await using _flood = Bun.spawn([process.execPath, program, file], { stdio: ["ignore", "ignore", "ignore"] });
-    const sent = someBytes(32 * MIB);
-    const { over } = begin({ from: from.fd, to: to.fd, bytes: sent.length }, standing);
-    from.far.write(sent);
-    expect(await over).toMatchObject({ given: sent.length, isWhole: true });
-    await until("all has come", () => to.got().length === sent.length);
-    expect(to.got().equals(sent)).toBe(true);
-  });
 });
 
 describe("in chunks", () => {

@@ -17,7 +17,6 @@ interface Held {
 
 export class Splicer implements Splice {
   readonly #program: string | URL;
-  readonly #shortRequests: string | undefined;
   #thread: Worker | undefined;
   #orders = -1;
   #isReady = false;
@@ -25,13 +24,9 @@ export class Splicer implements Splice {
   #last = 0;
   readonly #held = new Map<number, Held>();
 
-  /**
-   * `program` is that of the thread, which calls `runSpliceThread`. `shortRequests` is the file with the memory of
-   * those that go first, if any do.
-   */
-  constructor(program: string | URL, shortRequests?: string) {
+  /** `program` is that of the thread, which calls `runSpliceThread`. */
+  constructor(program: string | URL) {
     this.#program = program;
-    this.#shortRequests = shortRequests;
   }
 
   begin({ from, to, bytes, cuts, inChunks = false }: Way, over: (spliced: Spliced) => void): Splicing | undefined {
@@ -89,7 +84,7 @@ export class Splicer implements Splice {
     try {
       const [read, write] = pipe(SPLICES_MAX * ORDER_BYTES);
       this.#orders = write;
-      const workerData: SpliceThreadData = { orders: read, shortRequests: this.#shortRequests };
+      const workerData: SpliceThreadData = { orders: read };
       const thread = new Worker(this.#program, { workerData });
       this.#thread = thread;
       thread.unref();

@@ -43,9 +43,9 @@ export class Transfer {
     return this.#grows && this.isWhole && this.#movedMs <= ms;
   }
 
-  /** Moves what can be moved. True: there may be more, but others have their turn first, whom `standsBack` tells of. */
-  turn(standsBack = () => false): boolean {
-    for (let moved = 0; moved < SPLICE_TURN_BYTES && !standsBack(); ) {
+  /** Moves what can be moved. True: there may be more, but other transfers have their turn first. */
+  turn(): boolean {
+    for (let moved = 0; moved < SPLICE_TURN_BYTES; ) {
       const step = this.#take() + this.#give();
       if (step === 0 || this.isOver) return false;
       moved += step;

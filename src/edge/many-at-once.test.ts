@@ -1,55 +1,11 @@
-/** What is put off when much is carried, and what becomes of it when somebody leaves before its turn. */
-import { afterEach, describe, expect, test } from "bun:test";
-import { EDGE_IN_A_ROW_MIN } from "../limits.ts";
-import { SandboxSocket } from "../sandbox-socket.ts";
-import { EdgeUnderTest, hostOf, RawService } from "../testing/edge-under-test.ts";
-import { exchangeBegun, exchangeOver, inARow } from "./in-a-row.ts";
+/** Many exchanges at once, and connections whose client or sandbox leaves before they are made. */
+import { describe, expect, test } from "bun:test";
+import { until } from "../work/testing/until.ts";
+import { SandboxSocket } from "./sandbox-socket.ts";
+import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
-let begun = 0;
-function carrying(exchanges: number): void {
-  for (; begun < exchanges; begun++) exchangeBegun();
-}
-afterEach(() => {
-  for (; begun > 0; begun--) exchangeOver();
-});
-
-const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
-
-describe("work", () => {
-  test("is done at once where little is carried", () => {
-    carrying(EDGE_IN_A_ROW_MIN - 1);
-    const done: string[] = [];
-    inARow("close", () => done.push("close"));
-    expect(done).toEqual(["close"]);
-  });
-
-  test("is done by its kind, in the order it came in, where much is", async () => {
-    carrying(EDGE_IN_A_ROW_MIN);
-    const done: string[] = [];
-    for (const name of ["a", "b"]) {
-      for (const kind of ["close", "connect", "send"] as const) inARow(kind, () => done.push(`${kind} ${name}`));
-    }
-    expect(done).toEqual([]);
-    await turn();
-    expect(done).toEqual(["send a", "send b", "connect a", "connect b", "close a", "close b"]);
-  });
-
-  test("that comes while others are done has a turn of its own", async () => {
-    carrying(EDGE_IN_A_ROW_MIN);
-    const done: string[] = [];
-    inARow("send", () => {
-      done.push("first");
-      inARow("send", () => done.push("second"));
-    });
-    await turn();
-    await turn();
-    expect(done).toEqual(["first", "second"]);
-  });
-});
-
-test("no connection is made for who has left before its turn, whichever side that was", async () => {
+test("a connection is closed when the client or the sandbox leaves before it is made", async () => {
   await using service = await RawService.start(() => undefined);
-  carrying(EDGE_IN_A_ROW_MIN);
   const to = { host: "127.0.0.1", port: service.port };
   const ended = new AbortController();
   const failures: unknown[] = [];
@@ -59,16 +15,20 @@ test("no connection is made for who has left before its turn, whichever side tha
   left.cut();
   ended.abort();
   expect(failures).toEqual([expect.any(Error), expect.any(Error)]);
-  await turn();
-  expect([left.isClosed, gone.isClosed]).toEqual([true, true]);
-  const last = await SandboxSocket.dial({ to, tlsName: undefined, until: [] });
-  last.terminate();
+  await until("both are closed", () => left.isClosed && gone.isClosed);
   expect(failures).toHaveLength(2);
-  expect(service.sockets.length).toBeLessThanOrEqual(1);
+});
+
+test("no connection is made to a sandbox that has ended", () => {
+  const failures: unknown[] = [];
+  const awaiting = { opened: () => failures.push("opened"), notOpened: (failure: unknown) => failures.push(failure) };
+  const dialled = { to: { host: "127.0.0.1", port: 9 }, tlsName: undefined, until: [AbortSignal.abort()] };
+  expect(SandboxSocket.begin(dialled, awaiting).isClosed).toBe(true);
+  expect(failures).toEqual([expect.any(Error)]);
 });
 
 describe("many at once", () => {
-  const AT_ONCE = 16 * EDGE_IN_A_ROW_MIN;
+  const AT_ONCE = 64;
   const answerTo = (head: string) => {
     const path = head.split(" ")[1] ?? "";
     return `HTTP/1.1 200 OK\r\nContent-Length: ${path.length}\r\nConnection: close\r\n\r\n${path}`;
