@@ -3,12 +3,12 @@ import { expect, test } from "bun:test";
 import { closeSync } from "node:fs";
 import { join } from "node:path";
 import { socketPair } from "../../system/syscalls.ts";
-import { criuRequest } from "./criu-messages.ts";
+import { restoreRequest } from "./criu-messages.ts";
 import { CriuProcess } from "./criu-process.ts";
 
 /** Takes the descriptor as CRIU does, as its last argument. */
 const PLAYED = [process.execPath, join(import.meta.dir, "testing/played-criu.ts")];
-const REQUEST = criuRequest("restore", { images: "/images", logLevel: 1 });
+const REQUEST = restoreRequest({ imagesFolder: "/images", logLevel: 1, cgroup: "/c" });
 const start = (part: string) => CriuProcess.start([...PLAYED, part], {});
 const WITHIN_MS = 60_000;
 

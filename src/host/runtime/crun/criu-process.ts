@@ -9,7 +9,7 @@ import { closeSync } from "node:fs";
 import { attempt } from "../../system/command.ts";
 import { overloaded } from "../../system/overload.ts";
 import { socketPair } from "../../system/syscalls.ts";
-import { afterStage, criuAnswer } from "./criu-messages.ts";
+import { criuResponse, stageReply } from "./criu-messages.ts";
 
 /** What happens at a stage, while CRIU waits; `pid` is the first process. When it throws, CRIU fails. */
 type Stages = Readonly<Record<string, (pid: number) => Promise<void> | undefined>>;
@@ -95,7 +95,7 @@ export class CriuProcess implements AsyncDisposable {
    * Throws when it could not be started, or was started and took longer than `withinMs`. Who says that all went well
    * has nothing left to do but to end, which nobody has to wait for.
    */
-  async do(request: Buffer, stages: Stages, withinMs?: number): Promise<Outcome> {
+  async do(request: Uint8Array, stages: Stages, withinMs?: number): Promise<Outcome> {
     this.#stages = stages;
     if (withinMs !== undefined) {
       const timer = setTimeout(() => this.#late?.abort(), withinMs);
@@ -133,23 +133,23 @@ export class CriuProcess implements AsyncDisposable {
 
   async #hear(message: Buffer): Promise<void> {
     try {
-      const answer = criuAnswer(message);
-      if (answer.pid !== undefined) this.#pid = answer.pid;
-      if ("success" in answer) {
-        this.#hasSucceeded = answer.success;
-        if (answer.success) this.#succeeded.resolve();
+      const { stage, success = false, restored } = criuResponse(message);
+      this.#pid = stage?.pid ?? restored?.pid ?? this.#pid;
+      if (stage === undefined) {
+        this.#hasSucceeded = success;
+        if (success) this.#succeeded.resolve();
         return;
       }
-      await this.#stages[answer.stage]?.(this.#pid);
-      this.#say(afterStage(true));
+      await this.#stages[stage.name ?? ""]?.(this.#pid);
+      this.#say(stageReply(true));
     } catch (cause) {
       this.#reason ??= cause;
-      this.#say(afterStage(false));
+      this.#say(stageReply(false));
     }
   }
 
   /** There is room for the one message that is on its way. Who does not take it is gone, as is heard otherwise. */
-  #say(message: Buffer): void {
+  #say(message: Uint8Array): void {
     this.#socket.write(message);
   }
 }

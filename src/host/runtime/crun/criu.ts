@@ -25,7 +25,7 @@ import { type ToolAction, toolCgroup, waitForDump } from "../tool-work.ts";
 import { explain } from "./criu-complaint.ts";
 import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
 import { isGuest, lossOf, SIGNALLED_MIN } from "./criu-loss.ts";
-import { criuRequest } from "./criu-messages.ts";
+import { dumpRequest, restoreRequest } from "./criu-messages.ts";
 import { CriuProcess } from "./criu-process.ts";
 import { CriuService } from "./criu-service.ts";
 import { rememberKernelFacts } from "./kernel-facts.ts";
@@ -34,10 +34,10 @@ import { StallWatch } from "./stall-watch.ts";
 
 /** There is one only if a process held a lock. */
 const LOCKS_IMAGE = "filelocks.img";
-/** How much CRIU writes into its log. */
-/** In the folder of the sandbox, written while it is. */
+/** CRIU's logs, in the folder of the sandbox. */
 export const DUMP_LOG = "dump.log";
 const RESTORE_LOG = "restore.log";
+/** Log levels of CRIU. */
 const QUIET = 1;
 const TALKATIVE = 4;
 /** For a server that is killed: who writes to it gets an error, and not a signal (SIGPIPE). */
@@ -175,14 +175,14 @@ export class Criu {
   /** `whileLoaded` is done before a process is stopped, while CRIU gets ready. */
   async #dump({ id, pid, cgroup, images, ...dump }: Dump, logLevel: number, whileLoaded?: () => Promise<void>) {
     const external = dump.mounts.map(({ inside }) => `mnt[${inside}]:${inside}`);
-    const workDescriptor = openSync(dump.folder, "r");
+    const workFd = openSync(dump.folder, "r");
     try {
       const started = await this.#ready.take();
       await using criu = started.criu;
       // For the next server, if this one is killed.
       writeFileSync(this.#noteOf(id), started.cgroup);
       await whileLoaded?.();
-      const request = criuRequest("dump", { images, logLevel, pid, workDescriptor, external });
+      const request = dumpRequest({ imagesFolder: images, logLevel, pid, workFd, external });
       let usedMs = 0;
       const stages = {
         [NOTHING_STOPPED]: () => started.entered,
@@ -198,7 +198,7 @@ export class Criu {
       return done;
     } finally {
       rmSync(this.#noteOf(id), { force: true });
-      closeSync(workDescriptor);
+      closeSync(workFd);
       this.#ready.renewSoon();
     }
   }
@@ -267,14 +267,15 @@ export class Criu {
       hasEnded: () => worker !== undefined && !existsSync(`/proc/${worker}`),
       ended: () => giveUp(undefined),
     });
-    const workFolder = openSync(folder, "r");
+    const workFd = openSync(folder, "r");
     const late = setTimeout(() => giveUp(overloaded(`CRIU restore did not end within ${RESTORE_MS} ms`)), RESTORE_MS);
     let plugged: Promise<void> | undefined;
     try {
       const external = restore.mounts.map(({ inside, outside }) => `mnt[${inside}]:${outside}`);
-      const given = { config: this.#config, log: RESTORE_LOG, root: restore.root, cgroup };
-      const request = { images, logLevel: QUIET, workDescriptor: workFolder, external, restore: given };
-      const done = await criu.do(criuRequest("restore", request), {
+      const logs = { logLevel: QUIET, logFile: RESTORE_LOG };
+      const places = { imagesFolder: images, configFile: this.#config, workFd, root: restore.root, cgroup };
+      const request = restoreRequest({ ...logs, ...places, external });
+      const done = await criu.do(request, {
         [IMAGE_READ]: () => {
           worker = service.pidIn(folder);
           const entered = enter(worker, [place, ...homes]);
@@ -300,7 +301,7 @@ export class Criu {
       throw new Fault(500, `CRIU could not restore ${id}: ${failure}${log}`, { cause: done.reason });
     } finally {
       clearTimeout(late);
-      closeSync(workFolder);
+      closeSync(workFd);
     }
   }
 

@@ -93,18 +93,8 @@ export function withFields(message: Buffer, wanted: number, change: (content: Bu
 
 /** A whole number, or what has a length, as a field. */
 export function encodeField(number: number, content: number | Buffer): Buffer {
-  if (typeof content === "number") return Buffer.concat([encodeVarint(number * 8 + VARINT), encodeWhole(content)]);
+  if (typeof content === "number") return Buffer.concat([encodeVarint(number * 8 + VARINT), encodeVarint(content)]);
   return Buffer.concat([encodeVarint(number * 8 + DELIMITED), encodeVarint(content.length), content]);
-}
-
-/** One below zero is what 64 bits make of it. */
-function encodeWhole(value: number): Buffer {
-  if (value >= 0) return encodeVarint(value);
-  const bytes = Buffer.alloc(VARINT_MAX_BYTES);
-  for (let at = 0, left = BigInt.asUintN(64, BigInt(value)); at < bytes.length; at++, left >>= 7n) {
-    bytes[at] = Number(left & 0x7fn) + (at < bytes.length - 1 ? 0x80 : 0);
-  }
-  return bytes;
 }
 
 /** Seven bits in each byte, the lowest first. Exact up to 2^53. */
