@@ -43,27 +43,27 @@ export const PORT_LOOK_MS = 20;
 /** What clients can run into at the listeners. Streams to sandboxes may be silent for as long as they like. */
 export const CLI_LIMITS: readonly Limit[] = [
   {
-    name: "head of a request, its URL included",
+    name: "request head, including the URL",
     scope: "request",
     value: inBytes(EDGE_REQUEST_HEAD_MAX_BYTES),
     error: "431",
   },
   {
-    name: "headers of a request",
+    name: "request headers",
     scope: "request",
     value: `${EDGE_REQUEST_HEAD_MAX_LINES}`,
     error: "431",
   },
   {
-    name: "time until the head of a request is there",
+    name: "time to receive a request head",
     scope: "connection",
     value: `${EDGE_REQUEST_HEAD_MS / 1000} seconds`,
-    error: "closed, however the bytes trickle",
+    error: "the connection is closed, even if bytes still arrive",
   },
   {
-    name: "silence between client and management interface",
+    name: "idle time of a management connection",
     scope: "connection",
     value: `${IDLE_SECONDS} seconds`,
-    error: "closed; a body that trickles, and an answer that nobody takes, count as silence",
+    error: "the connection is closed; a very slow body or reader counts as idle",
   },
 ];

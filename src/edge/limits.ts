@@ -119,35 +119,35 @@ export const EDGE_CONNECTIONS_DEFAULT: ConnectionLimits = { perSandbox: 2_500, p
 /** What clients of sandbox URLs, and services behind them, can run into. */
 export const EDGE_LIMITS: readonly Limit[] = [
   {
-    name: "requests, streams and WebSockets to a sandbox",
+    name: "concurrent requests, streams and WebSockets to a sandbox",
     scope: "sandbox",
     value: `${EDGE_CONNECTIONS_DEFAULT.perSandbox} at once`,
     error: "429 without `Retry-After`",
     setting: "SANDLOT_CONNECTIONS_PER_SANDBOX",
   },
   {
-    name: "requests, streams and WebSockets to all sandboxes of a team",
+    name: "concurrent requests, streams and WebSockets of a team",
     scope: "team",
     value: `${EDGE_CONNECTIONS_DEFAULT.perTeam} at once`,
     error: "429 without `Retry-After`",
     setting: "SANDLOT_CONNECTIONS_PER_TEAM",
   },
   {
-    name: "answer that a client has not taken",
+    name: "response bytes not yet read by a client",
     scope: "connection",
     value: inBytes(EDGE_ANSWER_WAITING_MAX_BYTES),
-    error: "the service in the sandbox waits; nothing is lost",
+    error: "the service blocks; no data is lost",
   },
   {
-    name: "bodies on one HTTP/2 connection that services have not taken",
+    name: "HTTP/2 request bodies not yet read by services",
     scope: "connection",
     value: inBytes(EDGE_HTTP2_UNTAKEN_MAX_BYTES),
-    error: `the client waits; if nothing is taken for ${EDGE_HTTP2_UNTAKEN_MS / 1000} s, the largest are reset`,
+    error: `the client waits; after ${EDGE_HTTP2_UNTAKEN_MS / 1000} s without progress the largest are reset`,
   },
   {
-    name: "head of a service's answer",
+    name: "response head of a service",
     scope: "request",
     value: inBytes(EDGE_ANSWER_HEAD_MAX_BYTES),
-    error: "502, the port counts as closed",
+    error: "502; the port counts as closed",
   },
 ];
