@@ -93,7 +93,7 @@ describe("host-changes.md", () => {
 
 describe("troubleshooting.md", () => {
   test("explains every line of the doctor, in its order", () => {
-    const rows = tableRows(readText("docs/troubleshooting.md"), ["Line", "What it is about", "Usual cause"]);
+    const rows = tableRows(readText("docs/troubleshooting.md"), ["Line", "Tests", "Usual cause of a problem"]);
     const checks = allChecks({ dataFolder: "/d", cacheFolder: "/c", guestFolder: "/g" });
     expect(rows.map(({ Line }) => Line)).toEqual(checks.map(({ name }) => name));
   });

@@ -13,13 +13,13 @@ import { readText } from "./source-files.ts";
 const page = readText("docs/pause.md");
 
 test("what runs", () => {
-  const rows = [...workloads, ...browsers].map(({ what, fate }) => ({ "What runs": what, "What becomes of it": fate }));
-  expect(tableRows(page, ["What runs", "What becomes of it"])).toEqual(rows);
+  const rows = [...workloads, ...browsers].map(({ what, fate }) => ({ "What runs": what, Result: fate }));
+  expect(tableRows(page, ["What runs", "Result"])).toEqual(rows);
 });
 
 test("what a process has", () => {
-  const rows = holdings.map(({ what, fate }) => ({ "What a process has": what, "What becomes of it": fate }));
-  expect(tableRows(page, ["What a process has", "What becomes of it"])).toEqual(rows);
+  const rows = holdings.map(({ what, fate }) => ({ "What a process has": what, Result: fate }));
+  expect(tableRows(page, ["What a process has", "Result"])).toEqual(rows);
 });
 
 test("what a copy shares with its original", () => {

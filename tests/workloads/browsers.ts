@@ -33,7 +33,7 @@ for number, line in enumerate(sys.stdin):
 
 export const browsers: Workload[] = [
   {
-    what: "headless Chromium (--no-sandbox) with a page, its scripts and workers, and the client that steers it",
+    what: "headless Chromium (--no-sandbox) with a page, scripts, workers and the client that controls it",
     fate: "kept",
     async play(stage) {
       await stage.sandbox.files.write("/home/user/page.html", PAGE);

@@ -43,7 +43,7 @@ for line in sys.stdin:
 
 export const outside: Workload[] = [
   {
-    what: "a connection to the outside: ECONNABORTED (Python's ConnectionAbortedError), and a new one can be made",
+    what: "an outside connection: ECONNABORTED (Python's ConnectionAbortedError); programs can reconnect",
     fate: "closed",
     async play(stage) {
       const client = await stage.python(CLIENT);

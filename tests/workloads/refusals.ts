@@ -36,7 +36,7 @@ export const refusals: Workload[] = [
     "n.close()",
   ),
   refused(
-    "a connection to a Unix socket that was not accepted yet, with data in it",
+    "an unaccepted connection to a Unix socket, with data",
     /Non-empty write queue on an in-flight socket/,
     "l = socket.socket(socket.AF_UNIX); l.bind('/tmp/late'); l.listen(); c = socket.socket(socket.AF_UNIX); c.connect('/tmp/late'); c.send(b'early')",
     "l.accept()[0].close(); c.close()",

@@ -30,25 +30,25 @@ for line in sys.stdin: print("<%r>" % (eval(line),))
 `;
 
 export const sharings: readonly Sharing[] = [
-  { what: "everything in memory and on disk, secrets among it", inCopy: "the same", look: "word, read('/tmp/file')" },
+  { what: "everything in memory and on disk, including secrets", inCopy: "the same", look: "word, read('/tmp/file')" },
   {
     what: "random numbers of Python and numpy",
     inCopy: "the same",
     look: "random.getrandbits(64), generator.bytes(16)",
   },
-  { what: "random numbers of OpenSSL, and so the keys it makes next", inCopy: "the same", look: "ssl.RAND_bytes(16)" },
+  { what: "random numbers of OpenSSL, and keys made from them", inCopy: "the same", look: "ssl.RAND_bytes(16)" },
   {
     what: "random numbers of OpenSSL after ssl.RAND_add(os.urandom(32), 32)",
     inCopy: "its own",
     look: "ssl.RAND_add(os.urandom(32), 32), ssl.RAND_bytes(16)",
   },
   {
-    what: "random numbers of BoringSSL (Bun, Chromium), and so the keys it makes next",
+    what: "random numbers of BoringSSL (Bun, Chromium), and keys made from them",
     inCopy: "its own",
     look: "boring()",
   },
   {
-    what: "memory that a program has marked to be wiped in forks (MADV_WIPEONFORK): empty",
+    what: "memory marked to be wiped in forks (MADV_WIPEONFORK): empty",
     inCopy: "its own",
     look: "marked[:4]",
   },
@@ -63,12 +63,12 @@ export const sharings: readonly Sharing[] = [
   { what: "process ids", inCopy: "the same", look: "os.getpid(), os.getppid()" },
   { what: "boot_id", inCopy: "its own", look: "read('/proc/sys/kernel/random/boot_id')" },
   {
-    what: "E2B_SANDBOX_ID in the environment of a process that ran already",
+    what: "E2B_SANDBOX_ID in the environment of processes in the checkpoint",
     inCopy: "the same",
     look: "os.environ['E2B_SANDBOX_ID']",
   },
   {
-    what: "the sandbox id in /run/e2b, and in the environment of processes that clients start from then on",
+    what: "the sandbox id in /run/e2b and in the environment of new processes",
     inCopy: "its own",
     look: "read('/run/e2b/.E2B_SANDBOX_ID')",
   },

@@ -53,7 +53,7 @@ export const shells: Workload[] = [
     },
   },
   {
-    what: "timers, and waits until a point in time: what was left of the time is still left",
+    what: "timers and absolute waits, with the time they had left",
     fate: "kept",
     async play(stage) {
       const [asleep, paused, before] = [7, 3, 2];
