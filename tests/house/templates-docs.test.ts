@@ -38,7 +38,7 @@ test("has the bounds, and the settings that change them", () => {
     `${UPLOADS_AT_ONCE_PER_TEAM} at once; ${UPLOADS_PER_TEAM_MAX} and ${UPLOADS_PER_TEAM_MAX_BYTES / 1024 ** 3} GiB kept, for a day after their last use`,
     `${DOCKERFILE_MAX_BYTES} bytes, ${DOCKERFILE_INSTRUCTIONS_MAX} instructions`,
     `${CPU_COUNT_MIN} to ${CPU_COUNT_MAX}, ${MEMORY_MIN_MB} to ${MEMORY_MAX_MB} MiB`,
-    `${DISK_SIZE_DEFAULT_MB / 1024} GiB, of which a sandbox takes what it writes`,
+    `${DISK_SIZE_DEFAULT_MB / 1024} GiB; takes only the space that is written`,
   ]);
 });
 
