@@ -57,7 +57,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
     for (const row of running) expect(f.host.requestOf(row.id)?.egress).toEqual(egressOf(row, []));
     expect(f.host.running.toSorted()).toEqual(running.map(({ id }) => id).toSorted());
     const paused = (await f.store.sandboxes.inState("paused")).flatMap(({ checkpoint }) => checkpoint ?? []);
-    const kept = [...paused, ...(await f.store.builds.checkpoints())];
+    const kept = [...paused, ...(await f.store.buildsInUse.checkpoints())];
     expect(f.host.checkpoints.toSorted()).toEqual(kept.toSorted());
     expect(f.host.collisions).toEqual([]);
     for (const { id } of running) await f.call("DELETE", `/sandboxes/${id}`);

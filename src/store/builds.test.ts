@@ -158,12 +158,15 @@ for (const { title, missing, fresh } of bothEngines()) {
       await add("b2", { image: "new", checkpoint: "c2" });
       await add("b3", { image: "other", checkpoint: "c3" }, "template2");
       await store.sandboxes.add(aSandbox("i1", { buildId: "b1" }));
-      expect(await store.builds.images()).toEqual(["new", "old", "other"]);
+      expect(await store.buildsInUse.images()).toEqual(["new", "old", "other"]);
       await store.templates.delete(T, LATER);
-      expect(await store.builds.images()).toEqual(["old", "other"]);
-      expect(await store.builds.checkpoints()).toEqual(["c3"]);
-      expect([await store.builds.startsFrom("c1"), await store.builds.startsFrom("c3")]).toEqual([false, true]);
-      expect((await store.builds.checkpointsOf(T)).sort()).toEqual(["c1", "c2"]);
+      expect(await store.buildsInUse.images()).toEqual(["old", "other"]);
+      expect(await store.buildsInUse.checkpoints()).toEqual(["c3"]);
+      expect([await store.buildsInUse.startsFrom("c1"), await store.buildsInUse.startsFrom("c3")]).toEqual([
+        false,
+        true,
+      ]);
+      expect((await store.buildsInUse.checkpointsOf(T)).sort()).toEqual(["c1", "c2"]);
     });
 
     test("builds of what comes with the server are over once another is the default and no sandbox has them", async () => {
@@ -175,10 +178,10 @@ for (const { title, missing, fresh } of bothEngines()) {
       await add("newer", {});
       const ending = aSandbox("i1", { buildId: "b2", state: "killing" });
       await store.sandboxes.add(ending);
-      const retired = (before: number) => store.builds.retireBuiltins(before, LATER);
+      const retired = (before: number) => store.buildsInUse.retireBuiltins(before, LATER);
       expect(await retired(NOW)).toEqual({ count: 0, checkpoints: [] });
       expect(await retired(NOW + 1)).toEqual({ count: 1, checkpoints: ["c1"] });
-      expect(await store.builds.images()).toEqual(["base", "base-2", "base-3"]);
+      expect(await store.buildsInUse.images()).toEqual(["base", "base-2", "base-3"]);
       expect(await store.builds.tagged("builtin", "v1")).toBeUndefined();
       expect(await store.builds.byId("b1")).toMatchObject({ status: "error", checkpoint: null });
       await store.sandboxes.remove(ending);
@@ -187,7 +190,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await retired(NOW + 1)).toEqual({ count: 0, checkpoints: [] });
       await add("b4", { image: "base-4" }, "builtin");
       expect(await retired(NOW + 1)).toEqual({ count: 1, checkpoints: [] });
-      expect(await store.builds.images()).toEqual(["base", "base-4"]);
+      expect(await store.buildsInUse.images()).toEqual(["base", "base-4"]);
       expect(idsOf(await store.builds.readyOf(T)).sort()).toEqual(["mine", "newer"]);
     });
 
@@ -225,7 +228,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       await add("b2", {}, "builtin");
       await add("b3", {});
       const kept = async () =>
-        (await store.builds.keptReady()).map(({ build, ...rest }) => ({ id: build.id, ...rest }));
+        (await store.buildsInUse.keptReady()).map(({ build, ...rest }) => ({ id: build.id, ...rest }));
       expect(await kept()).toEqual([{ id: "b2", isBuiltIn: true, count: 0 }]);
       await store.templates.setKeptReady(T, 3);
       expect(await kept()).toContainEqual({ id: "b3", isBuiltIn: false, count: 3 });
@@ -316,7 +319,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       await add("b1", { tags: ["default", "v1"], checkpoint: "c1", sourceSandbox: "i1" });
       await add("b2", { tags: ["default"], checkpoint: "c2", sourceSandbox: "i1", createdAt: NOW + 10 });
       await add("built", { tags: [], checkpoint: "c3" });
-      const retire = (before: number) => store.builds.retireSnapshots(before, LATER, 5);
+      const retire = (before: number) => store.buildsInUse.retireSnapshots(before, LATER, 5);
       expect(await retire(NOW + 100)).toEqual([]);
       await store.builds.untag(T, "v1", NOW + 20);
       expect(await retire(NOW + 20)).toEqual([]);

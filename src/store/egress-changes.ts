@@ -8,7 +8,7 @@ import { readSandbox, type Sandbox, type SandboxRun } from "./sandboxes.ts";
 export function egressChangesIn(sql: Statement) {
   return {
     /** Marks a running sandbox. Undefined: it does not run any more, or its end has come. */
-    async beginEgress(run: SandboxRun, now: number): Promise<Sandbox | undefined> {
+    async begin(run: SandboxRun, now: number): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET egress_unsettled = 1
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
@@ -18,10 +18,7 @@ export function egressChangesIn(sql: Statement) {
      * The host does as these say. Whatever the run has come to since, it goes on with them, or is resumed with them.
      * Undefined: it is over.
      */
-    async finishEgress(
-      run: SandboxRun,
-      to: Pick<Sandbox, "network" | "allowInternetAccess">,
-    ): Promise<Sandbox | undefined> {
+    async finish(run: SandboxRun, to: Pick<Sandbox, "network" | "allowInternetAccess">): Promise<Sandbox | undefined> {
       const internet = to.allowInternetAccess === null ? null : Number(to.allowInternetAccess);
       const { rows } = await sql`UPDATE sandboxes SET egress_unsettled = 0, network = ${JSON.stringify(to.network)},
           allow_internet_access = ${internet}
@@ -42,7 +39,7 @@ export function egressChangesIn(sql: Statement) {
     },
 
     /** The host does as the row says. */
-    async settleEgress(run: SandboxRun): Promise<void> {
+    async settle(run: SandboxRun): Promise<void> {
       await sql`UPDATE sandboxes SET egress_unsettled = 0
         WHERE id = ${run.id} AND execution_id = ${run.executionId}`;
     },

@@ -63,8 +63,8 @@ async function expectCarried(store: Store): Promise<void> {
   ]);
   expect((await store.builds.tagged("snapshot", "default"))?.id).toBe("snapshot-new");
   expect(await store.templates.byAlias("a", "shot")).toMatchObject({ id: "snapshot", keptReady: 0, buildCount: 2 });
-  expect((await store.builds.checkpoints()).sort()).toEqual(["c1", "c2"]);
-  expect(await store.builds.images()).toEqual(["base-1", "base-2"]);
+  expect((await store.buildsInUse.checkpoints()).sort()).toEqual(["c1", "c2"]);
+  expect(await store.buildsInUse.images()).toEqual(["base-1", "base-2"]);
   expect(await store.sandboxes.byId("i1")).toEqual(
     aSandbox("i1", { timeoutSeconds: 0, buildId: "base-build", templateId: "base" }),
   );

@@ -61,28 +61,28 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     test("what may leave changes while it runs, or whatever the same run has come to; a mark tells of it", async () => {
-      const { sandboxes } = store;
+      const { sandboxes, egressChanges } = store;
       const run = aSandbox("i1", { allowInternetAccess: true });
       const to = { network: { denyOut: ["9.9.9.9"] }, allowInternetAccess: null };
       await sandboxes.add(run);
-      expect(await sandboxes.beginEgress({ ...run, executionId: "other" }, NOW)).toBeUndefined();
-      expect(await sandboxes.beginEgress(run, LATER)).toBeUndefined();
-      expect(await sandboxes.beginEgress(run, NOW)).toEqual({ ...run, egressUnsettled: true });
-      expect(await sandboxes.unsettled()).toEqual(["i1"]);
-      await sandboxes.settleEgress({ ...run, executionId: "other" });
-      expect(await sandboxes.unsettled()).toEqual(["i1"]);
-      await sandboxes.settleEgress(run);
-      expect(await sandboxes.unsettled()).toEqual([]);
-      await sandboxes.beginEgress(run, NOW);
+      expect(await egressChanges.begin({ ...run, executionId: "other" }, NOW)).toBeUndefined();
+      expect(await egressChanges.begin(run, LATER)).toBeUndefined();
+      expect(await egressChanges.begin(run, NOW)).toEqual({ ...run, egressUnsettled: true });
+      expect(await egressChanges.unsettled()).toEqual(["i1"]);
+      await egressChanges.settle({ ...run, executionId: "other" });
+      expect(await egressChanges.unsettled()).toEqual(["i1"]);
+      await egressChanges.settle(run);
+      expect(await egressChanges.unsettled()).toEqual([]);
+      await egressChanges.begin(run, NOW);
       const pausing = await sandboxes.beginPause(run, { checkpoint: "c", memory: true, now: NOW });
-      expect(await sandboxes.beginEgress(run, NOW)).toBeUndefined();
-      expect(await sandboxes.finishEgress(run, to)).toEqual({ ...(pausing ?? run), ...to, egressUnsettled: false });
+      expect(await egressChanges.begin(run, NOW)).toBeUndefined();
+      expect(await egressChanges.finish(run, to)).toEqual({ ...(pausing ?? run), ...to, egressUnsettled: false });
       await sandboxes.finishPause(run);
       await sandboxes.beginResume(run, "next");
-      expect(await sandboxes.finishEgress(run, to)).toBeUndefined();
+      expect(await egressChanges.finish(run, to)).toBeUndefined();
       await sandboxes.kill({ ...run, executionId: "next" });
       await sandboxes.abandonResume({ ...run, executionId: "next" });
-      expect(await sandboxes.finishEgress({ ...run, executionId: "next" }, to)).toBeUndefined();
+      expect(await egressChanges.finish({ ...run, executionId: "next" }, to)).toBeUndefined();
     });
 
     test("a database from a newer program is refused and left as it was", async () => {

@@ -8,7 +8,7 @@ import { buildLogsIn } from "./build-logs.ts";
 import { buildsIn } from "./builds.ts";
 import { buildsInUseIn } from "./builds-in-use.ts";
 import { egressChangesIn } from "./egress-changes.ts";
-import { type Engine, type Outlasts, openEngine, type Statement } from "./engine.ts";
+import { type Outlasts, openEngine, type Statement } from "./engine.ts";
 import { keysIn } from "./keys.ts";
 import { listedTemplatesIn } from "./listed-templates.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
@@ -23,7 +23,7 @@ import { volumesIn } from "./volumes.ts";
 import { webhooksIn } from "./webhooks.ts";
 
 /** The tables, seen through one connection or one transaction. */
-export type Tables = { readonly [Name in keyof typeof TABLES]: ReturnType<(typeof TABLES)[Name]> };
+export type Tables = Readonly<ReturnType<typeof tablesIn>>;
 
 export interface Store extends Tables {
   /** All that `work` does with the tables it is given happens, or nothing of it. It must not use the store itself. */
@@ -49,53 +49,32 @@ export async function openStore(url: string, now: number): Promise<Store> {
     throw new Fault(500, `the database cannot be brought up to date: ${reasonOf(cause)}`, { cause });
   }
   return {
-    ...allTablesIn(engine),
+    ...tablesIn(engine.sql, engine.quick),
     transaction: (work, outlasts) => engine.transaction((sql) => work(tablesIn(sql)), outlasts),
     makeRoom: () => engine.makeRoom(),
     close: () => engine.close(),
   };
 }
 
-/** How each is made. Nothing of one that is not used: a transaction is about two or three. */
-const TABLES = {
-  people: peopleIn,
-  keys: keysIn,
-  templates: templatesIn,
-  listedTemplates: listedTemplatesIn,
-  builds: (sql: Statement) => ({ ...buildsIn(sql), ...buildsInUseIn(sql) }),
-  buildLogs: buildLogsIn,
-  sandboxes: (sql: Statement, quick: Statement) => ({ ...sandboxesIn(sql, quick), ...egressChangesIn(sql) }),
-  sandboxLogs: sandboxLogsIn,
-  metricBlocks: metricBlocksIn,
-  sandboxEvents: sandboxEventsIn,
-  teamActivity: teamActivityIn,
-  volumes: volumesIn,
-  webhooks: webhooksIn,
-} as const;
-
-class MadeOnUse {
-  constructor(readonly sql: Statement) {}
-}
-
-for (const [name, make] of Object.entries(TABLES)) {
-  Object.defineProperty(MadeOnUse.prototype, name, {
-    get(this: MadeOnUse) {
-      // What a transaction outlasts is said of all of it.
-      const value = make(this.sql, this.sql);
-      Object.defineProperty(this, name, { value });
-      return value;
-    },
-  });
-}
-
-function tablesIn(sql: Statement): Tables {
-  return new MadeOnUse(sql) as unknown as Tables;
-}
-
-function allTablesIn({ sql, quick }: Engine): Tables {
-  return Object.fromEntries(
-    Object.entries(TABLES).map(([name, make]) => [name, make(sql, quick)]),
-  ) as unknown as Tables;
+/** `quick` is for statements that need only outlast the server; a transaction as a whole says what it outlasts. */
+function tablesIn(sql: Statement, quick: Statement = sql) {
+  return {
+    people: peopleIn(sql),
+    keys: keysIn(sql),
+    templates: templatesIn(sql),
+    listedTemplates: listedTemplatesIn(sql),
+    builds: buildsIn(sql),
+    buildsInUse: buildsInUseIn(sql),
+    buildLogs: buildLogsIn(sql),
+    sandboxes: sandboxesIn(sql, quick),
+    egressChanges: egressChangesIn(sql),
+    sandboxLogs: sandboxLogsIn(sql),
+    metricBlocks: metricBlocksIn(sql),
+    sandboxEvents: sandboxEventsIn(sql),
+    teamActivity: teamActivityIn(sql),
+    volumes: volumesIn(sql),
+    webhooks: webhooksIn(sql),
+  };
 }
 
 function reasonOf(cause: unknown): string {

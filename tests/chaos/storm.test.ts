@@ -206,7 +206,7 @@ class Storm {
       await this.#send("DELETE", `/sandboxes/${id}`, undefined);
     }
     await control.settled();
-    const templates = new Set(await store.builds.checkpoints());
+    const templates = new Set(await store.buildsInUse.checkpoints());
     const leaked = (await machine.checkpoints.list()).filter((name) => !templates.has(name));
     if (leaked.length > 0) this.model.faults.push(`checkpoints that nobody knows of: ${leaked.join(", ")}`);
     let left = "";

@@ -278,7 +278,7 @@ class BuildStorm {
       for (const id of [...this.#inHand.keys()]) {
         if ((await store.builds.byId(id))?.status !== "building") this.#inHand.delete(id);
       }
-      const named = await store.builds.images();
+      const named = await store.buildsInUse.images();
       const before = machine.images.list().length;
       await machine.collectImages([...named, ...this.#inHand.values()]);
       if (machine.images.list().length < before) this.#count("collection");
@@ -304,7 +304,7 @@ class BuildStorm {
     if (unfinished.length > 0) this.faults.push(`builds that never end: ${JSON.stringify(unfinished)}`);
     // What has been named once is not taken for new any more.
     await machine.collectImages(machine.images.list().map(({ name }) => name));
-    await machine.collectImages(await store.builds.images());
+    await machine.collectImages(await store.buildsInUse.images());
     expect({ images: machine.images.list(), checkpoints: await machine.checkpoints.list() }).toEqual({
       images: [],
       checkpoints: [],

@@ -242,7 +242,7 @@ test("an image is kept from the moment its build has ended, also from one who re
   const held = calls.hold();
   const build = await calls.begin("web");
   await held.begun(build);
-  const images = spyOn(f.store.builds, "images");
+  const images = spyOn(f.store.buildsInUse, "images");
   const asked = Promise.withResolvers<string[]>();
   images.mockReturnValueOnce(asked.promise);
   await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, async () => undefined);

@@ -111,13 +111,13 @@ describe("of several at once", () => {
   test("each begins when the one before is written down, and the last one holds", async () => {
     const id = await f.create();
     const steps: string[] = [];
-    const { beginEgress, finishEgress } = f.store.sandboxes;
-    f.store.sandboxes.beginEgress = async (...given) => {
+    const { begin, finish } = f.store.egressChanges;
+    f.store.egressChanges.begin = async (...given) => {
       steps.push("begin");
-      return beginEgress(...given);
+      return begin(...given);
     };
-    f.store.sandboxes.finishEgress = async (...given) => {
-      const row = await finishEgress(...given);
+    f.store.egressChanges.finish = async (...given) => {
+      const row = await finish(...given);
       steps.push(row?.network.denyOut?.[0] ?? "nothing");
       return row;
     };
@@ -181,7 +181,7 @@ describe("what comes between", () => {
   test("a crash: the next start tells the host what the row says", async () => {
     const [id, other] = [await f.create({ network: { denyOut: ["8.8.8.8"] } }), await f.create()];
     const row = await f.store.sandboxes.byId(id);
-    await f.store.sandboxes.beginEgress(row ?? fail(), f.clock.now());
+    await f.store.egressChanges.begin(row ?? fail(), f.clock.now());
     await f.host.setEgress(id, "open");
     const told: string[] = [];
     f.host.beforeEgressHolds = async (each) => void told.push(each);
@@ -265,11 +265,11 @@ describe("what comes between", () => {
 
   test("a store that is away: the answer comes when the row says it", async () => {
     const id = await f.create({ timeout: 3600 });
-    const { finishEgress } = f.store.sandboxes;
+    const { finish } = f.store.egressChanges;
     let tries = 0;
-    f.store.sandboxes.finishEgress = async (...given) => {
+    f.store.egressChanges.finish = async (...given) => {
       if (++tries < 3) throw new Error("away");
-      return finishEgress(...given);
+      return finish(...given);
     };
     const change = put(id, { denyOut: ["9.9.9.9"] });
     await f.until(async () => {

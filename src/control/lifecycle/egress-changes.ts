@@ -78,7 +78,7 @@ export class EgressChanges {
 
   /** What is open to running sandboxes of the team may be something else than before; their rows say the same. */
   async renew(teamId: string): Promise<void> {
-    const ids = await this.#core.store.sandboxes.runningOf(teamId);
+    const ids = await this.#core.store.egressChanges.runningOf(teamId);
     for (const id of ids) this.#toRenew.add(id);
     this.repair(ids);
   }
@@ -94,7 +94,7 @@ export class EgressChanges {
 
   async #apply(sandbox: Sandbox, { egress, allowInternetAccess }: EgressChange): Promise<Sandbox | undefined> {
     const { store, host, clock, log, listener } = this.#core;
-    const begun = await store.sandboxes.beginEgress(sandbox, clock.now());
+    const begun = await store.egressChanges.begin(sandbox, clock.now());
     if (begun === undefined) return undefined;
     const to = {
       network: { ...ingressOf(begun.network), ...egress },
@@ -106,7 +106,7 @@ export class EgressChanges {
       return await this.#failed(begun, cause);
     }
     const changed = await this.#core.untilRecorded("a change of network rules", () =>
-      store.sandboxes.finishEgress(begun, to),
+      store.egressChanges.finish(begun, to),
     );
     if (changed === undefined) return undefined;
     log.write({ level: "info", event: "network rules changed", sandbox: begun.id });
@@ -129,7 +129,7 @@ export class EgressChanges {
     const isRunning = row?.state === "running" || row?.state === "pausing" || row?.state === "snapshotting";
     if (isRunning && (row.egressUnsettled || this.#toRenew.has(id))) {
       await host.setEgress(id, egressOf(row, await this.#core.privateRangesOf(row.teamId)));
-      if (row.egressUnsettled) await store.sandboxes.settleEgress(row);
+      if (row.egressUnsettled) await store.egressChanges.settle(row);
     }
     this.#toRenew.delete(id);
     this.#toRepair.delete(id);

@@ -96,7 +96,7 @@ export class LifecycleCore {
     if (checkpoints.length === 0) return;
     this.background.run("checkpoints could not be discarded; the next start removes them", async () => {
       const unused: string[] = [];
-      for (const name of checkpoints) if (!(await this.store.builds.startsFrom(name))) unused.push(name);
+      for (const name of checkpoints) if (!(await this.store.buildsInUse.startsFrom(name))) unused.push(name);
       this.checkpointRemoval.enqueue(unused);
     });
   }

@@ -75,7 +75,7 @@ export class Lifecycle {
   /** Takes back what there was before a restart. Nothing else may be called before it is done. */
   async start(): Promise<void> {
     await recover(this.#core);
-    this.#egressChanges.repair(await this.#core.store.sandboxes.unsettled());
+    this.#egressChanges.repair(await this.#core.store.egressChanges.unsettled());
   }
 
   /** Tells the host again what may leave the running sandboxes of a team. */

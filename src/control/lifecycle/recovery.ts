@@ -37,7 +37,7 @@ export async function recover(core: LifecycleCore): Promise<void> {
   const named = [...pausing, ...paused, ...resuming].flatMap(({ checkpoint }) => checkpoint ?? []);
   const adopted = await host.adopt({
     sandboxes: [...running, ...pausing, ...snapshotting].map(({ id }) => id),
-    checkpoints: [...named, ...(await store.builds.checkpoints())],
+    checkpoints: [...named, ...(await store.buildsInUse.checkpoints())],
   });
   const there = { sandboxes: new Set(adopted.sandboxes), checkpoints: new Set(adopted.checkpoints) };
   removal.enqueue(await sandboxes.inState("killing"));

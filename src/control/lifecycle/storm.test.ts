@@ -195,7 +195,7 @@ class Storm {
       if (Bun.deepEquals(host.requestOf(row.id)?.egress, egressOf(row, []))) continue;
       this.model.faults.push(`${row.id} runs with other network rules than its row says`);
     }
-    const named = [...rows.flatMap(({ checkpoint }) => checkpoint ?? []), ...(await store.builds.checkpoints())];
+    const named = [...rows.flatMap(({ checkpoint }) => checkpoint ?? []), ...(await store.buildsInUse.checkpoints())];
     this.#compare("checkpoints", host.checkpoints, named);
     this.model.faults.push(...host.collisions);
   }

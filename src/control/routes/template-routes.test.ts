@@ -354,7 +354,7 @@ describe("DELETE", () => {
     expect(await statusOf("DELETE", "/templates/shown")).toBe(400);
     await f.call("DELETE", `/sandboxes/${own}`);
     expect(await statusOf("DELETE", "/templates/shown")).toBe(204);
-    expect(await f.store.builds.images()).toContain("base");
+    expect(await f.store.buildsInUse.images()).toContain("base");
     for (const [act, body] of [
       ["fork", {}],
       ["pause", {}],

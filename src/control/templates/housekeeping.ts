@@ -72,14 +72,14 @@ export class Housekeeping {
     await this.#services.endAbandonedBuilds();
     await this.#retireSnapshots();
     await this.#retireBuiltins();
-    const named = await store.builds.images();
+    const named = await store.buildsInUse.images();
     await host.collectImages([...new Set([...named, ...imagesInHand()])]);
   }
 
   async #retireBuiltins(): Promise<void> {
     const { store, clock, log, discard } = this.#services;
     const now = clock.now();
-    const { count, checkpoints } = await store.builds.retireBuiltins(now - SUPERSEDED_BUILTIN_KEPT_MS, now);
+    const { count, checkpoints } = await store.buildsInUse.retireBuiltins(now - SUPERSEDED_BUILTIN_KEPT_MS, now);
     if (count === 0) return;
     log.write({ level: "info", event: "builds of earlier versions of built-in templates removed", count });
     discard(checkpoints);
@@ -88,7 +88,7 @@ export class Housekeeping {
   async #retireSnapshots(): Promise<void> {
     const { store, clock, log, discard } = this.#services;
     const before = clock.now() - SUPERSEDED_SNAPSHOT_KEPT_MS;
-    const retired = await store.builds.retireSnapshots(before, clock.now(), SUPERSEDED_SNAPSHOTS_PER_ROUND);
+    const retired = await store.buildsInUse.retireSnapshots(before, clock.now(), SUPERSEDED_SNAPSHOTS_PER_ROUND);
     if (retired.length === 0) return;
     log.write({ level: "info", event: "superseded snapshots removed", count: retired.length });
     discard(retired);

@@ -63,7 +63,7 @@ export class ReadyOrders {
     this.#waits = false;
     const { store, host } = this.#services;
     const kept: KeptReady[] = [];
-    for (const { build, isBuiltIn, count } of await store.builds.keptReady()) {
+    for (const { build, isBuiltIn, count } of await store.buildsInUse.keptReady()) {
       const wanted = isBuiltIn ? this.#countOf(build.templateId, count) : count;
       kept.push({ kind: kindOf(build), count: wanted, checkpoint: build.checkpoint });
     }

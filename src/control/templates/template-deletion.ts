@@ -51,7 +51,7 @@ export async function deleteTemplate(services: DeletionServices, team: Team, wri
     ];
     for (const { id } of unfinished) await tables.builds.fail(id, { message: REASON, step: null }, now);
     return {
-      checkpoints: await tables.builds.checkpointsOf(template.id),
+      checkpoints: await tables.buildsInUse.checkpointsOf(template.id),
       cancelled: unfinished.map(({ id }) => id),
     };
   });

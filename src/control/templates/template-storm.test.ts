@@ -203,8 +203,8 @@ class TemplateStorm {
     await control.settled();
     const rows = [...(await store.sandboxes.inState("running")), ...(await store.sandboxes.inState("paused"))];
     const paused = rows.flatMap(({ checkpoint }) => checkpoint ?? []);
-    this.#same("images", host.images.names, ["base", ...(await store.builds.images())]);
-    this.#same("checkpoints", host.checkpoints, [...paused, ...(await store.builds.checkpoints())]);
+    this.#same("images", host.images.names, ["base", ...(await store.buildsInUse.images())]);
+    this.#same("checkpoints", host.checkpoints, [...paused, ...(await store.buildsInUse.checkpoints())]);
     for (const row of rows) {
       const image = (await store.builds.byId(row.buildId))?.image ?? "";
       if (!host.images.names.includes(image)) this.faults.push(`the image of sandbox ${row.id} is gone`);
@@ -266,11 +266,11 @@ test(`a storm of ${CALLS} calls leaves every tag, count, image and checkpoint as
 
 describe("it finds", () => {
   const plants: Record<string, Plant> = {
-    "images that are removed under those who need them": ({ builds }) => {
-      builds.images = async () => [];
+    "images that are removed under those who need them": ({ buildsInUse }) => {
+      buildsInUse.images = async () => [];
     },
-    "checkpoints that nobody removes": ({ builds }) => {
-      builds.startsFrom = async () => true;
+    "checkpoints that nobody removes": ({ buildsInUse }) => {
+      buildsInUse.startsFrom = async () => true;
     },
     "a new checkpoint that is not written down": ({ builds }) => {
       builds.replaceCheckpoint = async () => true;

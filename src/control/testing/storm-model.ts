@@ -91,19 +91,20 @@ export class StormModel {
 
   /** Listens at the store. `unsettle` is awaited around each statement, so that others come between. */
   listenTo(store: Store, unsettle: () => Promise<void>): void {
-    const { sandboxes, transaction } = store;
-    for (const change of [...Object.keys(CHANGES), "kill"] as (keyof typeof sandboxes)[]) {
-      const original = sandboxes[change] as (...given: unknown[]) => Promise<Sandbox | Sandbox[] | undefined>;
-      Object.assign(sandboxes, {
-        [change]: async (...given: unknown[]) => {
-          await unsettle();
-          const answer = await original(...given);
-          for (const row of [answer ?? []].flat()) this.changed(change, row);
-          await unsettle();
-          return answer;
-        },
+    const { sandboxes, egressChanges, transaction } = store;
+    const listen = (table: object, method: string, change = method) => {
+      const original = Reflect.get(table, method) as (...given: unknown[]) => Promise<Sandbox | Sandbox[] | undefined>;
+      Reflect.set(table, method, async (...given: unknown[]) => {
+        await unsettle();
+        const answer = await original(...given);
+        for (const row of [answer ?? []].flat()) this.changed(change, row);
+        await unsettle();
+        return answer;
       });
-    }
+    };
+    for (const change of [...Object.keys(CHANGES), "kill"]) if (!change.endsWith("Egress")) listen(sandboxes, change);
+    listen(egressChanges, "begin", "beginEgress");
+    listen(egressChanges, "finish", "finishEgress");
     const { remove } = sandboxes;
     sandboxes.remove = async (run) => {
       await remove(run);
@@ -115,8 +116,7 @@ export class StormModel {
           await tables.sandboxes.add(row);
           this.#note(row.id, row, "add");
         };
-        // The others are made when they are asked for.
-        return work(Object.create(tables, { sandboxes: { value: { ...tables.sandboxes, add } } }));
+        return work({ ...tables, sandboxes: { ...tables.sandboxes, add } });
       }, outlasts);
   }
 

@@ -165,7 +165,7 @@ test(
 test(
   "when its memory does not fit any more, sandboxes start the server anew, until it is kept again",
   async () => {
-    const [kept = ""] = await server.store.builds.checkpoints();
+    const [kept = ""] = await server.store.buildsInUse.checkpoints();
     const { manifest } = server.machine.checkpoints.folderOf(kept);
     const { memory, ...rest } = JSON.parse(readFileSync(manifest, "utf8"));
     writeFileSync(manifest, JSON.stringify({ ...rest, memory: { ...memory, kernel: "99.1.0" } }));
