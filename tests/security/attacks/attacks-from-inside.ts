@@ -9,47 +9,46 @@ const FETCH = "tests/functional/host/fetch-image.test.ts";
 const KERNEL: Attack[] = [
   {
     number: 1,
-    name: "Sockets of families with holes behind them: AF_ALG, RxRPC, IPsec keys, XFRM, vsock, packet and all others but Unix, IPv4, IPv6 and route netlink",
+    name: "Socket families with known vulnerabilities: AF_ALG, RxRPC, IPsec keys, XFRM, vsock, packet and all others except Unix, IPv4, IPv6 and route netlink",
     inside: true,
-    underRunsc: "sockets are those of gVisor's own network; the machine's kernel is asked for none of them",
+    underRunsc: "gVisor has its own network stack and asks the machine's kernel for none of them",
   },
   {
     number: 2,
-    name: "Having the kernel load a module, by hand or by asking for what is in one",
+    name: "Loading a kernel module, directly or through a request that needs one",
     inside: true,
-    underRunsc: "gVisor's kernel has no modules, and the machine's is not asked for any",
+    underRunsc: "gVisor's kernel has no modules and requests none from the machine's",
     tests: [
       [
         "src/host/doctor/wall-checks.test.ts",
         "rare protocols that the kernel loads when asked are told of, and nothing that machines use",
       ],
     ],
-    open: "no list of refused modules is installed on the machine; the doctor writes one down",
+    open: "the machine has no list of forbidden modules; the doctor prints one",
   },
   {
     number: 3,
-    name: "Calls that have been ways out: io_uring, Linux AIO, bpf, perf, userfaultfd, mounts of both generations, namespaces, handles, memory of other processes, clocks, swap, reboot",
+    name: "System calls used in earlier escapes: io_uring, Linux AIO, bpf, perf, userfaultfd, mounts of both generations, namespaces, handles, memory of other processes, clocks, swap, reboot",
     inside: true,
-    underRunsc:
-      "answered by gVisor's kernel for itself; what that may ask of the machine's is behind a filter of its own",
+    underRunsc: "gVisor's kernel answers them; a separate filter limits its own calls to the machine's kernel",
   },
   {
     number: 4,
     name: "Kernel keyrings, own and others'",
     inside: true,
-    underRunsc: "keyrings are those of gVisor's kernel, of which each sandbox has its own",
+    underRunsc: "keyrings belong to gVisor's kernel, and each sandbox has its own",
   },
   {
     number: 5,
     name: "Reading the kernel's memory, symbols, log, timers, devices, debugging and pressure files",
     inside: true,
-    underRunsc: "what is read is of gVisor's kernel",
+    underRunsc: "the files belong to gVisor's kernel",
   },
   {
     number: 6,
     name: "Writing kernel settings and switches, also where the image has links in place of /dev, /proc, /sys or their files",
     inside: true,
-    underRunsc: "settings are those of gVisor's kernel, and end with the sandbox",
+    underRunsc: "settings belong to gVisor's kernel and end with the sandbox",
     tests: [
       [HOSTILE_ROOT, "an image with links in place of what is mounted and hidden"],
       [
@@ -62,11 +61,11 @@ const KERNEL: Attack[] = [
     number: 7,
     name: "Own limits and `release_agent` through the cgroup file system, and the cgroups of others",
     inside: true,
-    underRunsc: "the cgroups inside are made up by gVisor's kernel; the real one is around it and not to be seen",
+    underRunsc: "gVisor's kernel emulates cgroups; the real one is not visible inside",
   },
   {
     number: 8,
-    name: "Descriptors left open, a working directory in /proc/self/fd, the runtime's own program, loader and path of the image",
+    name: "Leaked descriptors, a working directory in /proc/self/fd, the runtime's own program, loader and path of the image",
     inside: true,
     tests: [
       [WALLS_TEST, "a working directory by a descriptor leads nowhere else"],
@@ -81,7 +80,7 @@ const KERNEL: Attack[] = [
     number: 9,
     name: "Capabilities beyond the short list, identities of the machine",
     inside: true,
-    underRunsc: "ids inside are those of gVisor's kernel, which has ids of the sandbox's own range on the machine",
+    underRunsc: "ids belong to gVisor's kernel, which runs with the sandbox's own id range",
     tests: [
       [WALLS_TEST, "set-uid programs work inside, so sudo does"],
       ["src/host/mount/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
@@ -90,9 +89,9 @@ const KERNEL: Attack[] = [
   },
   {
     number: 10,
-    name: "Devices beyond the harmless ones, and making more",
+    name: "Other than the harmless devices, and making new ones",
     inside: true,
-    underRunsc: "devices are those of gVisor's kernel, and lead to its own network and files",
+    underRunsc: "devices belong to gVisor's kernel and its own network and files",
   },
   {
     number: 11,
@@ -108,7 +107,7 @@ const RESOURCES: Attack[] = [
     number: 13,
     name: "Fork bombs",
     inside: true,
-    underRunsc: "the bound is around gVisor's kernel, not inside",
+    underRunsc: "the limit applies to gVisor's kernel as a whole",
     tests: [
       [GUEST, "a fork bomb"],
       ["tests/security/resource-limits.test.ts", "a fork bomb stays inside, and the guest still answers"],
@@ -118,7 +117,7 @@ const RESOURCES: Attack[] = [
     number: 14,
     name: "Memory bombs: anonymous, shared, in files of memory, in sockets",
     inside: true,
-    underRunsc: "the bound is around gVisor's kernel, not inside",
+    underRunsc: "the limit applies to gVisor's kernel as a whole",
     tests: [
       [GUEST, "a memory bomb of "],
       [
@@ -154,13 +153,13 @@ const RESOURCES: Attack[] = [
     number: 16,
     name: "Taking processors from others, by number, priority or realtime",
     inside: true,
-    underRunsc: "the bound is around gVisor's kernel, not inside",
+    underRunsc: "the limit applies to gVisor's kernel as a whole",
     tests: [["tests/security/resource-limits.test.ts", "a sandbox gets the processors of its template and no more"]],
   },
   {
     number: 17,
     either: true,
-    name: "Output and logs without an end",
+    name: "Endless output and logs",
     tests: [
       [
         "src/guest/process/output-bytes.root.test.ts",
@@ -173,7 +172,7 @@ const RESOURCES: Attack[] = [
   },
   {
     number: 18,
-    name: "Open files, processes, terminals, watches, connections and slow streams without a bound",
+    name: "Unbounded open files, processes, terminals, watches, connections and slow streams",
     inside: true,
     tests: [
       ["src/guest/filesystem/watching/watching-limits.root.test.ts", "are told as what they are"],
@@ -200,7 +199,7 @@ const RESOURCES: Attack[] = [
   {
     number: 19,
     either: true,
-    name: "Archives and layers that grow without end when they are unpacked",
+    name: "Archive and layer bombs",
     tests: [
       [FETCH, "that would grow without end fill no more than a disk of their own"],
       ["src/guest/files/files.root.test.ts", "256 MiB out of a small gzip body"],

@@ -23,7 +23,7 @@ const FILES: Attack[] = [
   },
   {
     number: 21,
-    name: "Links and folders that change places while somebody works on them",
+    name: "Links and folders swapped during an operation",
     tests: [
       [SWAPS, "is led nowhere else by folders and links that change places"],
       [SWAPS, "opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it"],
@@ -45,7 +45,7 @@ const FILES: Attack[] = [
   {
     number: 23,
     either: true,
-    name: "Archives that write through links, or as somebody else",
+    name: "Archives that write through links, or as another user",
     tests: [
       [ARCHIVES, "refused: "],
       [ARCHIVES, "harmless: "],
@@ -85,7 +85,7 @@ const FILES: Attack[] = [
     behindRunsc: [
       [RUNSC, "a sandbox outlives a server that is killed; the next one serves it, and leaves nothing of it"],
     ],
-    open: "a checkpoint is hashed against decay, not signed: whoever can write to the data folder is root already",
+    open: "a checkpoint is hashed against corruption, not signed: only root can write to the data folder",
   },
 ];
 
@@ -128,7 +128,7 @@ const NET: Attack[] = [
   },
   {
     number: 30,
-    name: "Getting round rules: before the first packet, after a resume, by other DNS, by names in TLS and HTTP that disagree, by IPv6, ICMP and UDP, by connections from before",
+    name: "Bypassing rules: before the first packet, after a resume, by other DNS, by different names in TLS and HTTP, by IPv6, ICMP and UDP, by earlier connections",
     tests: [
       [NAMES, "are not reached by two Hosts, an absolute target, or a Host that is folded"],
       [NAMES, "stay out of reach with a hosts file: the relay asks for itself where a name leads"],
@@ -143,7 +143,7 @@ const NET: Attack[] = [
   {
     number: 31,
     either: true,
-    name: "The edge as a way inside: hosts, ports, absolute targets, CONNECT, smuggled requests, control paths",
+    name: "The edge as an entry: hosts, ports, absolute targets, CONNECT, smuggled requests, control paths",
     tests: [
       ["src/edge/raw-requests.test.ts", "a request whose length is ambiguous is refused and not forwarded"],
       ["src/edge/raw-requests.test.ts", "an absolute target leads nowhere but to the host's sandbox"],
@@ -174,7 +174,7 @@ const NET: Attack[] = [
   {
     number: 33,
     either: true,
-    name: "Webhooks and image pulls that lead inside, at once or by a name that changes",
+    name: "Webhooks and image pulls to private addresses, directly or by a name that changes",
     tests: [
       [
         "src/control/webhooks/webhook-post.test.ts",
@@ -191,7 +191,7 @@ const NET: Attack[] = [
   {
     number: 34,
     either: true,
-    name: "Connections and bytes to the outside without a bound",
+    name: "Unbounded outgoing connections and traffic",
     tests: [
       [
         "src/host/network/ruleset.test.ts",
@@ -202,7 +202,7 @@ const NET: Attack[] = [
         "connections to the outside are bounded, and the neighbour has its own",
       ],
     ],
-    open: "ports of mail are open, as all others: the operator's choice, by rules",
+    open: "mail ports are open by default; close them with rules",
   },
 ];
 
@@ -228,7 +228,7 @@ const TENANCY: Attack[] = [
   {
     number: 36,
     either: true,
-    name: "Keys from the store, keys that were revoked, doors without a key",
+    name: "Keys from the store, revoked keys, endpoints without a key",
     tests: [
       ["src/control/access/authentication.test.ts", "is listed masked, with its last use, and stored only as a hash"],
       ["src/control/access/authentication.test.ts", "opens nothing from the moment it is revoked"],
@@ -273,7 +273,7 @@ const TENANCY: Attack[] = [
   {
     number: 39,
     either: true,
-    name: "Builds: their walls, their cache, layers of another team",
+    name: "Builds: their isolation, their cache, layers of another team",
     tests: [
       ["src/host/build/layer-key.test.ts", "whatever differs, differs in the key"],
       [
@@ -290,9 +290,9 @@ const TENANCY: Attack[] = [
   {
     number: 40,
     either: true,
-    name: "Files of shared layers, changed in memory by a hole of the kernel; pages that are merged; sibling threads",
+    name: "Files of shared layers changed through a kernel vulnerability; merged pages; sibling threads",
     tests: [["src/host/doctor/wall-checks.test.ts", "merged pages and holes of the processors are told of"]],
-    open: "layers are not compared with what they were: a hole that writes to the page cache of a template's files is seen by all its sandboxes until the machine forgets them",
+    open: "layers are not verified: a vulnerability that writes to the page cache of a template's files affects all its sandboxes until the pages are evicted",
   },
 ];
 
@@ -323,7 +323,7 @@ const RELIABILITY: Attack[] = [
   {
     number: 43,
     either: true,
-    name: "A full disk, a clock that jumps, a registry or name server that is away, two servers on one data folder",
+    name: "A full disk, a clock jump, an unreachable registry or DNS server, two servers on one data folder",
     tests: [
       ["tests/chaos/full-disk.test.ts", "a sandbox goes on changing its state"],
       ["src/control/lifecycle/clock-jump.test.ts", "back and forth again: as if nothing had been"],
@@ -333,7 +333,7 @@ const RELIABILITY: Attack[] = [
         "a second server on the same data folder is refused and the first goes on",
       ],
     ],
-    open: "a failover of Postgres in the middle of a change is not played",
+    open: "a Postgres failover during a change is not tested",
   },
   {
     number: 44,
@@ -354,8 +354,8 @@ const RELIABILITY: Attack[] = [
   },
   {
     number: 46,
-    name: "A machine that is lost and comes back, with its sandboxes elsewhere",
-    notApplicable: "one server is one machine; a second one on its data folder is refused",
+    name: "A lost machine that comes back while its sandboxes run elsewhere",
+    notApplicable: "a server has one machine; a second server on its data folder does not start",
   },
   {
     number: 47,
@@ -376,22 +376,22 @@ const RELIABILITY: Attack[] = [
       ["src/cli/slow-clients.test.ts", "who sends no whole head in time is cut, however it trickles"],
     ],
     behindRunsc: [[RUNSC, "leaves a command running that nobody waits for, to be followed again"]],
-    open: "ten GiB over hours are not played",
+    open: "ten GiB over hours are not tested",
   },
   {
     number: 48,
     either: true,
-    name: "Clients of other versions, fields that nobody knows",
+    name: "Clients of other versions, unknown fields",
     tests: [
       ["src/control/sdk.test.ts", "the JS SDK"],
       ["tests/functional/sandboxes/sdk-on-node.test.ts", "commands, files, terminals and watchers work"],
     ],
-    open: "one version of the JavaScript client is run, not several, nor the Python one",
+    open: "only one version of the JavaScript client is tested, and no Python client",
   },
   {
     number: 49,
     either: true,
-    name: "Floods of the edge: tiny chunks and frames, messages without an end, slow readers, hostile JSON",
+    name: "Floods of the edge: tiny chunks and frames, endless messages, slow readers, hostile JSON",
     tests: [
       ["tests/security/edge/floods.test.ts", " hold up nobody else, and fill no memory"],
       [
