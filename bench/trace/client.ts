@@ -22,8 +22,8 @@ class Client {
 
   readonly acts: Record<Traced, Act> = {
     create: async () => {
-      const from = this.task.ready ? "of which one was ready" : "of which none was ready";
-      return { title: `create of base, ${from}`, ask: () => this.create() };
+      const title = this.task.ready ? "create of base from the ready pool" : "cold create of base";
+      return { title, ask: () => this.create() };
     },
     exec: async () => {
       const sandbox = await this.create();
