@@ -47,11 +47,11 @@ test("says why others are not served", () => {
 
 test.each([
   `all within ${START_ALL_MS / 1000} seconds`,
-  `${RESTARTS_MAX} times within a minute, then it rests ${RESTART_PAUSE_MS / 1000} s`,
-  `${SESSIONS_MAX} at most: the one that was idle for longest is closed`,
-  `${MESSAGE_MAX_BYTES / 1024 ** 2} MiB at most, to a server and from it`,
-  `${CALL_MS / 3_600_000} h from the last sign of progress; ${CALLS_MAX} at once`,
-  `has ${UNREAD_NOTIFICATIONS_MAX} notifications kept for it`,
+  `restarts it up to ${RESTARTS_MAX} times within a minute, then waits ${RESTART_PAUSE_MS / 1000} s`,
+  `at most ${SESSIONS_MAX}; a new one closes the longest idle session`,
+  `at most ${MESSAGE_MAX_BYTES / 1024 ** 2} MiB, to and from a server`,
+  `at most ${CALL_MS / 3_600_000} h from the last progress; ${CALLS_MAX} at once`,
+  `has up to ${UNREAD_NOTIFICATIONS_MAX} queued notifications`,
   `Sandboxes have ${mcpGateway.cpuCount} processors and ${mcpGateway.memoryMB} MiB of memory`,
 ])("says so: %s", (sentence) => {
   expect(page.replaceAll(/\s+/g, " ")).toContain(sentence);
