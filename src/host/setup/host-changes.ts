@@ -21,37 +21,37 @@ export const SETTINGS: readonly Setting[] = [
     name: "net.ipv4.ip_forward",
     atLeast: 1,
     perNetwork: true,
-    why: "packets of sandboxes are forwarded to the outside",
+    why: "forwarding of packets of sandboxes",
   },
   {
     name: "fs.inotify.max_user_instances",
     atLeast: 2_147_483_647,
     perNetwork: false,
-    why: "those of all sandboxes count together",
+    why: "one limit for all sandboxes",
   },
   {
     name: "fs.inotify.max_user_watches",
     atLeast: 2_147_483_647,
     perNetwork: false,
-    why: "those of all sandboxes count together",
+    why: "one limit for all sandboxes",
   },
-  { name: "kernel.pid_max", atLeast: 4_194_304, perNetwork: false, why: "processes of all sandboxes count together" },
+  { name: "kernel.pid_max", atLeast: 4_194_304, perNetwork: false, why: "one limit for processes of all sandboxes" },
   {
     name: "kernel.threads-max",
     atLeast: 4_194_304,
     perNetwork: false,
-    why: "processes of all sandboxes count together",
+    why: "one limit for processes of all sandboxes",
   },
   // What these count, and inotify, is paid for with the memory of the sandbox that has it, or is bounded for each: with
   // these out of the way, nobody uses up what others need.
-  { name: "fs.file-max", atLeast: 1_000_000_000, perNetwork: false, why: "open files of all sandboxes count together" },
+  { name: "fs.file-max", atLeast: 1_000_000_000, perNetwork: false, why: "one limit for open files of all sandboxes" },
   {
     name: "net.ipv4.tcp_max_orphans",
     atLeast: 1_000_000_000,
     perNetwork: false,
-    why: "connections that programs have left count together",
+    why: "one limit for orphaned connections of all sandboxes",
   },
-  { name: "kernel.pty.max", atLeast: 1_048_576, perNetwork: false, why: "terminals of all sandboxes count together" },
+  { name: "kernel.pty.max", atLeast: 1_048_576, perNetwork: false, why: "one limit for terminals of all sandboxes" },
 ];
 
 interface Noted {
