@@ -10,8 +10,8 @@ import { expectedMs, recordMs } from "./timings.ts";
 const TEST_MS = 120_000;
 /** Long enough for the counts at the end of a report. */
 const REPORT_END_MAX_CHARS = 20_000;
-/** One more than computes at a time: many tests wait. */
-const WORKERS = availableParallelism() + 1;
+/** Processes that run files side by side: one more than computes at a time, because many tests wait. */
+export const WORKERS = availableParallelism() + 1;
 const NOBODY = 65_534;
 /** Of what `bun test` printed before a failure, these last lines are told again at the end. */
 const REASON_MAX_LINES = 60;
@@ -53,8 +53,8 @@ export interface Way {
   enter?: readonly string[];
   options?: readonly string[];
   env?: Readonly<Record<string, string>>;
-  /** Files side by side in several processes; otherwise one after the other in one. */
-  parallel?: boolean;
+  /** Files side by side in so many processes, longest first; otherwise one after the other. */
+  workers?: number | undefined;
   /** Tests of a bound of time: left out, or these alone. Otherwise as they come. */
   timed?: "apart" | "only" | undefined;
   /** As a user without rights, where root asks: what needs root must fail. */
@@ -68,10 +68,10 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
     const timings = join(home, "timings.json");
     const options = ["--timeout", String(TEST_MS), `--timings=${timings}`, "--update-timings", ...(way.options ?? [])];
     if (way.timed === "only") options.push("--test-name-pattern", `${RegExp.escape(TIMED_MARK)}$`);
-    if (way.parallel === true) {
+    if (way.workers !== undefined) {
       writeFileSync(timings, JSON.stringify({ version: 1, files: expectedMs(files) }));
       if (drop.length > 0) chownSync(timings, NOBODY, NOBODY);
-      options.push(`--parallel=${WORKERS}`, "--no-isolate");
+      options.push(`--parallel=${way.workers}`, "--no-isolate");
     }
     const paths = files.map((file) => `./${file}`);
     const child = Bun.spawn([...(way.enter ?? []), ...drop, process.execPath, "test", ...options, ...paths], {
@@ -90,7 +90,7 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
     const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}s?$`, "m").exec(report)?.[1] ?? 0);
     const failed = count("fail") + count("error");
     const fileMs = readTimings(timings);
-    if (way.parallel === true) recordMs(fileMs);
+    if (way.workers !== undefined) recordMs(fileMs);
     return {
       passed: count("pass"),
       failed: exitCode === 0 ? failed : Math.max(failed, 1),

@@ -1,11 +1,11 @@
 /** The lane `check`: side by side in several processes, as nobody where root asks, and with one Postgres for all. */
 import { postgresPrograms, SHARED_POSTGRES, startPostgres } from "../src/store/testing/postgres.ts";
-import { bunTest, type Outcome, type Way } from "./bun-test.ts";
+import { bunTest, type Outcome, type Way, WORKERS } from "./bun-test.ts";
 import { filesOfLane } from "./lanes.ts";
 
 export async function runCheckLane(files: readonly string[], given: Pick<Way, "options" | "timed">): Promise<Outcome> {
   const chosen = filesOfLane("check", files);
-  const way: Way = { ...given, parallel: true, asNobody: true };
+  const way: Way = { ...given, workers: WORKERS, asNobody: true };
   if (postgresPrograms === undefined) return await bunTest(chosen, way);
   await using postgres = await startPostgres(postgresPrograms);
   return await bunTest(chosen, { ...way, env: { [SHARED_POSTGRES]: postgres.address } });

@@ -3,7 +3,7 @@
  *
  *   tests/performance/                  performance  how much the machine carries: last, alone, one after the other
  *   tests/functional/, tests/workloads/ sandboxes    uses sandboxes as clients do, side by side; needs root
- *   tests/security/egress/              sandboxes    likewise: floods nothing, and looks at its own sandboxes alone
+ *   tests/chaos/, tests/security/egress/ sandboxes   likewise: floods nothing, and looks at its own sandboxes alone
  *   other folders of tests/, but house  machine      attacks, or looks at the whole machine: one after the other; root
  *   x.root.test.ts                      root         switches users, mounts, or looks at the whole machine; needs root
  *   all others                          check        runs anywhere, also as `npm run check`
@@ -32,7 +32,7 @@ const WITH_VALUE: ReadonlySet<string> = new Set([
 
 export function laneOf(path: string): Lane {
   if (path.startsWith("tests/performance/")) return "performance";
-  if (/^tests\/(?:functional\/|workloads\/|security\/egress\/)/.test(path)) return "sandboxes";
+  if (/^tests\/(?:functional\/|workloads\/|chaos\/|security\/egress\/)/.test(path)) return "sandboxes";
   if (path.startsWith("tests/") && !path.startsWith("tests/house/")) return "machine";
   return path.endsWith(".root.test.ts") ? "root" : "check";
 }

@@ -11,13 +11,13 @@ import { installPackages } from "../src/host/setup/packages.ts";
 import { run } from "../src/host/system/command.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { isFound, lookUp } from "../src/host/tls/name-lookup.ts";
-import { bunTest, hasPassed, type Outcome, type Way } from "./bun-test.ts";
+import { bunTest, hasPassed, type Outcome, type Way, WORKERS } from "./bun-test.ts";
 import { runCheckLane } from "./check-lane.ts";
 import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, type Lane, laneOf, selectTests } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
 import { LONG } from "./support/long.ts";
 import { newDataFolder, removeServersOf, removeStaleServers } from "./support/server.ts";
-import { templateStepsFor } from "./support/templates-of-tests.ts";
+import { templateStepsFor, usesTemplate } from "./support/templates-of-tests.ts";
 import { imageSteps } from "./workloads/images.ts";
 
 /** What tests call on the machine itself, beyond what the server needs, with the Debian package of each. */
@@ -100,13 +100,16 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
     await removeStaleServers(network.enter);
     await run([...enter, process.execPath, APPLY_SETTINGS, newDataFolder("settings")]);
     for (const lane of chosen) {
-      const parallel = isWhole && isSideBySide(lane);
       if (isWhole && lane === "performance") {
         const apart = filesWithTimedTests(files).filter((file) => isSideBySide(laneOf(file)));
         found.push(await clocked("timed", bunTest(apart, { enter, env, options, timed: "only" })));
       }
-      const way: Way = { enter, env, options, parallel, timed: parallel ? timed : undefined };
-      found.push(await clocked(lane, bunTest(filesOfLane(lane, files), way)));
+      const own = filesOfLane(lane, files);
+      const way: Way = { enter, env, options };
+      const sideBySide: Way = { ...way, workers: WORKERS, timed };
+      if (!isWhole || !isSideBySide(lane)) found.push(await clocked(lane, bunTest(own, way)));
+      else if (lane === "sandboxes") found.push(...(await clocked(lane, runSandboxes(own, sideBySide))));
+      else found.push(await clocked(lane, bunTest(own, sideBySide)));
     }
   } finally {
     await removeServersOf(String(process.pid), network.enter);
@@ -115,12 +118,26 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   return found;
 }
 
+/**
+ * Each process has servers of its own, and one with a template takes up to a minute to start. So files with templates
+ * go to few processes, beside all others.
+ */
+async function runSandboxes(own: readonly string[], way: Way): Promise<Outcome[]> {
+  return await Promise.all([
+    bunTest(own.filter(usesTemplate), { ...way, workers: Math.ceil(WORKERS / 4) }),
+    bunTest(
+      own.filter((file) => !usesTemplate(file)),
+      way,
+    ),
+  ]);
+}
+
 /** Says how long it took: where a run could be shorter is seen from this. */
-async function clocked(title: string, tests: Promise<Outcome>): Promise<Outcome> {
+async function clocked<Result>(title: string, tests: Promise<Result>): Promise<Result> {
   const startedMs = performance.now();
-  const outcome = await tests;
+  const result = await tests;
   console.error(`${title}: ${((performance.now() - startedMs) / 1000).toFixed(0)} s`);
-  return outcome;
+  return result;
 }
 
 /** SANDLOT_TEST_LONG, SANDLOT_TEST_SEED and the like are for tests, not for a server. */

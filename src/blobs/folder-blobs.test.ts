@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { ManualClock } from "../work/testing/manual-clock.ts";
+import { untilTrue } from "../work/testing/until.ts";
 import { FolderBlobs } from "./folder-blobs.ts";
 
 const NOW = Date.parse("2027-01-15T08:00:00Z");
@@ -160,7 +161,7 @@ describe("nothing comes of", () => {
     // Until then it makes the folder anew.
     await child.stdout.getReader().read();
     const written = () => incoming().some((name) => statSync(join(folder, "incoming", name)).size === 1000);
-    while (!written()) await Bun.sleep(1);
+    await untilTrue(() => written());
     child.kill("SIGKILL");
     await child.exited;
     expect(incoming()).toHaveLength(1);

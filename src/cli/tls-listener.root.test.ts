@@ -11,6 +11,7 @@ import { CertbotFolder, makeCertificate } from "../host/tls/testing/certificates
 import { jsonLog } from "../work/log.ts";
 import { freePort } from "../work/testing/free-port.ts";
 import { ManualClock } from "../work/testing/manual-clock.ts";
+import { untilTrue } from "../work/testing/until.ts";
 import { CERTIFICATE_LOOK_EVERY_MS, LEAVING_LISTENER_MS } from "./limits.ts";
 import { TlsListener } from "./tls-listener.ts";
 
@@ -210,7 +211,7 @@ test("who connects while certificates change is never turned away", async () => 
   /** Nobody's connection is from before: each has made another one since. */
   const more = async () => {
     const before = [...answered];
-    while (answered.some((count, caller) => count < (before[caller] ?? 0) + 2)) await Bun.sleep(1);
+    await untilTrue(() => !answered.some((count, caller) => count < (before[caller] ?? 0) + 2));
   };
   for (let change = 0; change < CHANGES; change++) {
     await more();

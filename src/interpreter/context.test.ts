@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { createConnection } from "node:net";
+import { untilTrue } from "../work/testing/until.ts";
 import { EXECUTIONS_WAITING_MAX, KEEPALIVE_MS } from "./limits.ts";
 import { type Line, linesOf, post, type ScriptedServer, scriptedServer } from "./testing/scripted-kernel.ts";
 
@@ -12,10 +13,6 @@ async function run(server: ScriptedServer, code: string, more: Fields = {}, head
 async function contextOf(server: ScriptedServer): Promise<string> {
   const answer = await post(`${server.url}/contexts`, {});
   return ((await answer.json()) as { id: string }).id;
-}
-
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await Bun.sleep(1);
 }
 
 function errorIn(lines: readonly Line[]): unknown {
@@ -128,7 +125,7 @@ describe("a client that leaves", () => {
   test("while its code runs has it interrupted", async () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait");
-    await until(() => server.kernels[0]?.cells.length === 1);
+    await untilTrue(() => server.kernels[0]?.cells.length === 1);
     first.leave();
     expect(textOf(await run(server, "say next"))).toBe("next");
     expect(server.kernels).toHaveLength(1);
@@ -138,7 +135,7 @@ describe("a client that leaves", () => {
   test("from code that hears no interrupt gets its context a new kernel", async () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait deaf");
-    await until(() => server.kernels[0]?.cells.length === 1);
+    await untilTrue(() => server.kernels[0]?.cells.length === 1);
     first.leave();
     expect(textOf(await run(server, "say next"))).toBe("next");
     expect(server.kernels.map(({ isAlive }) => isAlive)).toEqual([false, true]);
@@ -159,7 +156,7 @@ describe("a kernel", () => {
     await using server = await scriptedServer();
     await contextOf(server);
     await server.kernels[0]?.kill();
-    await until(() => server.kernels.length === 2);
+    await untilTrue(() => server.kernels.length === 2);
   });
 
   test("that cannot be replaced is told about, and tried again", async () => {
@@ -177,7 +174,7 @@ describe("a kernel", () => {
     await using server = await scriptedServer();
     const id = await contextOf(server);
     const running = await begin(server, "wait", { context_id: id });
-    await until(() => server.kernels[0]?.cells.length === 1);
+    await untilTrue(() => server.kernels[0]?.cells.length === 1);
     const answer = await fetch(`${server.url}/contexts/${id}${path}`, { method });
     expect(answer.status).toBe(200);
     expect(errorIn(await running.lines)).toBe("UnexpectedEndOfExecution");
@@ -190,7 +187,7 @@ describe("a kernel", () => {
     const { id } = (await answer.json()) as { id: string };
     const running = await begin(server, "wait", { context_id: id });
     const waiting = await begin(server, "say x", { context_id: id });
-    await until(() => server.kernels[0]?.cells.length === 1);
+    await untilTrue(() => server.kernels[0]?.cells.length === 1);
     await fetch(`${server.url}/contexts/${id}/restart`, { method: "POST" });
     await running.lines;
     expect(textOf(await waiting.lines)).toBe("x");
@@ -214,7 +211,7 @@ describe("a kernel", () => {
     expect(server.kernels).toHaveLength(2);
     server.kernels[1]?.interrupt();
     await running.lines;
-    await until(() => server.kernels.length === 3);
+    await untilTrue(() => server.kernels.length === 3);
   }, 30_000);
 
   test("draws new seeds before its first code in another sandbox, and not again", async () => {
@@ -254,7 +251,7 @@ describe("variables", () => {
   test("of a call are gone also when its client has left", async () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait", { env_vars: { A: "call" } });
-    await until(() => server.kernels[0]?.cells.length === 1);
+    await untilTrue(() => server.kernels[0]?.cells.length === 1);
     first.leave();
     expect(textOf(await run(server, "show A"))).toBe("(none)");
   });

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stepsInto } from "./step-file.ts";
 import { isRecording, recordSteps, step } from "./steps.ts";
+import { untilTrue } from "./testing/until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "steps-"));
 afterEach(() => {
@@ -29,5 +30,5 @@ test("steps are written until the file is full", async () => {
 test("a file that cannot be written to ends the recording, not the server", async () => {
   recordSteps({ read: () => ({}), write: stepsInto(join(folder, "none", "x"), { writeEveryMs: 1, maxBytes: 300 }) });
   step("one", () => undefined);
-  while (isRecording()) await Bun.sleep(1);
+  await untilTrue(() => !isRecording());
 });

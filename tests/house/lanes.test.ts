@@ -23,7 +23,7 @@ test("the lane of a test is told by its place and name", () => {
   expect(ALL.map(laneOf)).toEqual([
     "check",
     "root",
-    "machine",
+    "sandboxes",
     "sandboxes",
     "sandboxes",
     "check",

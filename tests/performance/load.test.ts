@@ -16,7 +16,7 @@ import { serverOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";
 
 const COUNT = LONG ? 300 : 12;
-const LOAD_MS = LONG ? 600_000 : 6_000;
+const LOAD_MS = LONG ? 600_000 : 3_000;
 const HOG_ROUNDS = 10;
 const HOG_MS = 5_000;
 const WORKERS = LONG ? 8 : 4;

@@ -1,17 +1,5 @@
-/** Waits for what nobody announces: asks until the answer is yes, and fails loudly when it never is. */
-const ASK_AGAIN_MS = 20;
-
-type What = string | (() => string);
-
-export async function until(what: What, isSo: () => boolean | Promise<boolean>, withinMs = 30_000): Promise<void> {
-  const deadline = performance.now() + withinMs;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) {
-      throw new Error(`not within ${withinMs} ms: ${typeof what === "string" ? what : what()}`);
-    }
-    await Bun.sleep(ASK_AGAIN_MS);
-  }
-}
+/** Waits that are bounded, and refusals that are expected. */
+export { until } from "../../src/work/testing/until.ts";
 
 /** What `promise` was rejected with; fails when it was not. */
 export async function refusalOf(promise: Promise<unknown>): Promise<Error> {

@@ -17,7 +17,7 @@ for line in sys.stdin: print("<%s>" % hashlib.blake2b(memory).hexdigest())
 `;
       const holder = await stage.python(program);
       const before = await holder.ask("", /<(\w+)>/);
-      await stage.pauseAndResume();
+      await stage.pauseAndResumeOnce();
       expect(await holder.ask("", /<(\w+)>/)).toBe(before);
     },
   },

@@ -69,6 +69,11 @@ export class Stage {
   /** Twice: what was restored can be written again. All conversations go on afterwards. */
   async pauseAndResume(whilePaused?: () => Promise<void>): Promise<void> {
     await this.#pauseAndResumeOnce(whilePaused);
+    await this.pauseAndResumeOnce();
+  }
+
+  /** For a sandbox that takes long to write. */
+  async pauseAndResumeOnce(): Promise<void> {
     await this.#pauseAndResumeOnce();
     this.sandbox = await clientOf(this.machine, this.id);
     for (const conversation of this.#conversations) await conversation.reconnect(this.sandbox);

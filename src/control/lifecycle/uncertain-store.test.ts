@@ -3,8 +3,12 @@ import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { bothEngines } from "../../store/testing/engines.ts";
+import { untilTrue } from "../../work/testing/until.ts";
 import { EXPIRY_RETRY_MS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
+
+/** A fraction of what is waited for before a next try. */
+const STEP_MS = 20;
 
 type Change =
   | "finishPause"
@@ -40,10 +44,10 @@ async function done<T>({ clock }: ControlFixture, work: Promise<T>): Promise<T> 
   void work.finally(() => {
     isDone = true;
   });
-  while (!isDone) {
-    await Bun.sleep(1);
-    await clock.advance(1, async () => undefined);
-  }
+  await untilTrue(async () => {
+    await clock.advance(STEP_MS, async () => undefined);
+    return isDone;
+  });
   return work;
 }
 

@@ -19,6 +19,7 @@ import { openStore, type Store } from "../../store/store.ts";
 import { newDatabaseFolder } from "../../store/testing/database-folder.ts";
 import { jsonLog } from "../../work/log.ts";
 import { ManualClock } from "../../work/testing/manual-clock.ts";
+import { untilTrue } from "../../work/testing/until.ts";
 import { createIds, type FillRandom, type Ids } from "../access/ids.ts";
 import { createApiKey } from "../access/keys.ts";
 import type { BuildLimits } from "../builds/build-limits.ts";
@@ -233,7 +234,7 @@ export class ControlFixture implements AsyncDisposable {
 
   /** Waits for what nobody announces. */
   async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-    while (!(await isSo())) await Bun.sleep(1);
+    await untilTrue(isSo);
   }
 
   /** Long enough for every request that was begun to come to where it waits for somebody else. */

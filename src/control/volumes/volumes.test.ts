@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
+import { untilTrue } from "../../work/testing/until.ts";
 import { VOLUME_TOKEN_MS, VOLUMES_MADE_AT_ONCE } from "../limits.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
 
@@ -82,7 +83,7 @@ describe("volumes", () => {
       return open.promise;
     };
     const many = Array.from({ length: 3 * VOLUMES_MADE_AT_ONCE }, (_, nth) => make(`volume-${nth}`));
-    while ((await f.call("GET", "/volumes")).status === 200 && underWay < VOLUMES_MADE_AT_ONCE) await Bun.sleep(1);
+    await untilTrue(async () => (await f.call("GET", "/volumes")).status !== 200 || underWay >= VOLUMES_MADE_AT_ONCE);
     // All have asked; of the store each has its turn before this one.
     await f.call("GET", "/volumes");
     expect(underWay).toBe(VOLUMES_MADE_AT_ONCE);

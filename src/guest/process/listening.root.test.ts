@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { timed } from "../../work/testing/timed.ts";
-import { until } from "../../work/testing/until.ts";
+import { until, untilTrue } from "../../work/testing/until.ts";
 import { OUTPUT_DRAIN_AFTER_SIGNAL_MS, OUTPUT_TOGETHER_MAX_BYTES, SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, shell } from "../testing/process-calls.ts";
@@ -258,7 +258,7 @@ describe("the memory of the table", () => {
       }
     };
     const began = performance.now();
-    while (!forgotten()) await Bun.sleep(5);
+    await untilTrue(() => forgotten());
     expect(performance.now() - began).toBeLessThan(2_000);
   });
 

@@ -1,5 +1,6 @@
 /** Input of processes of a real daemon: order, end, backpressure and bounded memory. */
 import { describe, expect, test } from "bun:test";
+import { untilTrue } from "../../work/testing/until.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
 import { envelope, envelopes, type StreamedEvent } from "../testing/running-guest.ts";
@@ -97,7 +98,7 @@ describe("stdin", () => {
         { "Connect-Timeout-Ms": String(deadlineMs) },
       );
     const waiting = send(60_000);
-    while ((await refusal(send(2_000)))[1] !== "resource_exhausted") await Bun.sleep(20);
+    await untilTrue(async () => (await refusal(send(2_000)))[1] === "resource_exhausted");
     await processes.kill(pid);
     await waiting;
     await follow(rest);

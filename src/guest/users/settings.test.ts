@@ -5,6 +5,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { SETTINGS_LOST_STATUS } from "../../contract/runtime/guest-control.ts";
+import { untilTrue } from "../../work/testing/until.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { envelope, RunningGuest, SECRET } from "../testing/running-guest.ts";
 
@@ -89,7 +90,7 @@ test("the log says that the settings are unusable, and nothing of what is in the
   writeFileSync(file, readFileSync(file, "utf8").slice(0, -5));
   const before = guest.log.length;
   await guest.respawn();
-  while (!guest.log.slice(before).includes("unusable")) await Bun.sleep(5);
+  await untilTrue(() => guest.log.slice(before).includes("unusable"));
   expect(guest.log).not.toContain(TOKEN);
 });
 

@@ -1,7 +1,9 @@
+/** Checkpoints on a real filesystem: how they are written, found and removed. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { untilTrue } from "../../work/testing/until.ts";
 import { run } from "../system/command.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
@@ -21,7 +23,7 @@ test("a checkpoint that is removed while it is being restored goes when that is 
   void removal.then(() => {
     isOver = true;
   });
-  while (readdirSync(path).join() !== "memory") await Bun.sleep(5);
+  await untilTrue(() => readdirSync(path).join() === "memory");
   expect(isOver).toBe(false);
   await run(["umount", file]);
   await removal;

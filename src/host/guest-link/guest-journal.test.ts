@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
 import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
+import { untilTrue } from "../../work/testing/until.ts";
 import type { LogEvent } from "../host.ts";
 import { JOURNAL_BURST_MAX_BYTES } from "../limits.ts";
 import { GuestJournals } from "./guest-journal.ts";
@@ -158,7 +159,7 @@ describe("an honest guest", () => {
       for (let seq = after + 1; seq <= 3; seq++) socket.write(entry(seq));
     });
     const { reader } = follow(port, { isNew: true, isReady: false });
-    while (requests.length === 0) await Bun.sleep(1);
+    await untilTrue(() => requests.length !== 0);
     await Bun.sleep(20);
     expect(reader.lines).toEqual([]);
     reader.isReady = true;
@@ -177,12 +178,12 @@ describe("an honest guest", () => {
     const told: LogEvent[] = [];
     journals.tell((event) => void told.push(event));
     journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
-    while (told.length === 0) await Bun.sleep(1);
+    await untilTrue(() => told.length !== 0);
     more?.();
     await Bun.sleep(50);
     expect(told).toMatchObject([{ kind: "log", position: `${JOURNAL}:1` }]);
     journals.hear("i1", `${JOURNAL}:1`);
-    while (told.length === 1) await Bun.sleep(1);
+    await untilTrue(() => told.length !== 1);
     expect(told[1]).toMatchObject({ kind: "log", position: `${JOURNAL}:2` });
     journals.hear("i1", `${JOURNAL}:2`);
     // An answer that nobody waits for is nothing.
@@ -198,7 +199,7 @@ describe("an honest guest", () => {
     journals.tell((event) => void told.push(event));
     journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
     journals.leaveSoon("i1");
-    while (told.length === 0) await Bun.sleep(1);
+    await untilTrue(() => told.length !== 0);
     expect(told).toMatchObject([{ kind: "log", lines: [{ message: "m1" }] }]);
   });
 });
@@ -298,7 +299,7 @@ describe("many at once", () => {
   test("are taken up a few at a time, in the end all", async () => {
     const { asked, askedAt, requests } = await manyFollowed();
     expect(asked).toEqual([]);
-    while (requests.length < numbers.length) await Bun.sleep(1);
+    await untilTrue(() => requests.length >= numbers.length);
     expect(new Set(asked)).toEqual(new Set(numbers.map((at) => `i${at}`)));
     // Each begins a turn.
     const [first = 0, second = 0, third = 0] = [0, 1, 2].map((turn) => askedAt[turn * JOURNAL_TURN]);
@@ -310,7 +311,7 @@ describe("many at once", () => {
     const { journals, asked, requests } = await manyFollowed();
     journals.leave("i1");
     journals.leaveSoon("i2");
-    while (requests.length < numbers.length - 2) await Bun.sleep(1);
+    await untilTrue(() => requests.length >= numbers.length - 2);
     expect(new Set(asked)).toEqual(new Set(numbers.filter((at) => at !== 1 && at !== 2).map((at) => `i${at}`)));
   });
 

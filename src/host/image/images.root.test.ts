@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { ManualClock } from "../../work/testing/manual-clock.ts";
+import { untilTrue } from "../../work/testing/until.ts";
 import { Disks } from "../disk/disks.ts";
 import { CACHE_KEPT_MS, IMAGE_FRESH_MS, IMAGE_LEVELS_MAX } from "../limits.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
@@ -267,7 +268,7 @@ test("a server that is killed while it copies leaves nothing that goes on, and n
   for (let isKilled = false; !isKilled; ) {
     await images.remove("killed");
     const server = Bun.spawn(argv, { stdout: "ignore", stderr: "inherit" });
-    while (!existsSync(join(layer, "1")) && server.exitCode === null) await Bun.sleep(1);
+    await untilTrue(() => existsSync(join(layer, "1")) || server.exitCode !== null);
     server.kill("SIGKILL");
     expect(await server.exited).not.toBe(1);
     isKilled = !images.has("killed");

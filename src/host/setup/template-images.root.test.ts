@@ -5,6 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { BUN_IN_TEMPLATE, type TemplateDefinition } from "../../contract/template-definition.ts";
+import { untilTrue } from "../../work/testing/until.ts";
 import { imageBelow, imageFolder } from "../image/image-folder.ts";
 import { shiftedId } from "../system/id-range.ts";
 import { takeLock } from "../system/syscalls.ts";
@@ -154,7 +155,7 @@ function isHeld(): boolean {
 
 /** Nothing of it runs, and the lock is free. */
 async function untilLeft(): Promise<void> {
-  while (isHeld() || processesOf(cacheFolder).length > 0) await Bun.sleep(10);
+  await untilTrue(() => !isHeld() && processesOf(cacheFolder).length === 0);
 }
 
 function processesOf(word: string): string[] {

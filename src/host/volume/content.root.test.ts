@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { untilTrue } from "../../work/testing/until.ts";
 import { CONTENT_LIST_MAX_ENTRIES } from "../limits.ts";
 import { attempt, run } from "../system/command.ts";
 import { HOST_ID_FIRST } from "../system/id-range.ts";
@@ -228,7 +229,7 @@ while True: swap(-100, b"real", -100, b"link", 2)
 `;
     const swapper = Bun.spawn(inside("/usr/bin/python3", "-c", swap));
     try {
-      while (!existsSync(join(tree, "begun"))) await Bun.sleep(1);
+      await untilTrue(() => existsSync(join(tree, "begun")));
       const seen = new Set<string>();
       // Whoever changes their places may not get a turn for so long.
       for (let round = 0; round < 100 || (!seen.has("mine") && round < 10_000); round++) {
@@ -262,7 +263,7 @@ describe("the process", () => {
       );
     }
     await f.content.close();
-    while ((await attempt(["pgrep", "--full", `content.js ${tree}`])).exitCode === 0) await Bun.sleep(5);
+    await untilTrue(async () => (await attempt(["pgrep", "--full", `content.js ${tree}`])).exitCode !== 0);
     expect(await f.content.stat(VOLUME, "/")).toMatchObject({ path: "/", name: "/", type: "directory" });
   });
 
@@ -270,6 +271,6 @@ describe("the process", () => {
     await f.content.stat(VOLUME, "/");
     await run(["pkill", "--signal", "KILL", "--full", `content.js ${tree}`]);
     const ask = () => f.content.stat(VOLUME, "/").catch(() => undefined);
-    while ((await ask()) === undefined) await Bun.sleep(5);
+    await untilTrue(async () => (await ask()) !== undefined);
   });
 });

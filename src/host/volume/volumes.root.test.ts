@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { untilTrue } from "../../work/testing/until.ts";
 import { deviceOf } from "../mount/loop-devices.ts";
 import { mountPoints } from "../mount/mount-namespace.ts";
 import { attempt, run } from "../system/command.ts";
@@ -26,7 +27,7 @@ async function forgotten(): Promise<void> {
 }
 
 async function untilGone(name: string): Promise<void> {
-  while (mountsOf(name).length > 0) await Bun.sleep(5);
+  await untilTrue(() => mountsOf(name).length === 0);
 }
 
 describe("a volume", () => {

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { untilTrue } from "../../work/testing/until.ts";
 import { KernelSocket } from "./socket.ts";
 import { greeting, type Message, message, ready } from "./zmtp.ts";
 
@@ -30,10 +31,6 @@ function peer(path: string, first: Buffer) {
   return { sent: () => sent, send: (bytes: Buffer) => socket?.write(bytes), close: () => socket?.destroy() };
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await Bun.sleep(1);
-}
-
 test("a socket waits for its kernel, and what ends the wait does not end the socket", async () => {
   const path = join(mkdtempSync(join(root, "x")), "kernel");
   const start = new AbortController();
@@ -50,13 +47,13 @@ test("a socket waits for its kernel, and what ends the wait does not end the soc
   await connecting;
   start.abort();
   kernel.send(message([Buffer.from("topic"), Buffer.from("x")]));
-  await until(() => heard.length === 1);
+  await untilTrue(() => heard.length === 1);
   expect(heard).toEqual([{ frames: [Buffer.from("topic"), Buffer.from("x")] }]);
   const subscription = Buffer.from([0, 1, 1]);
-  await until(() => kernel.sent().includes(subscription));
+  await untilTrue(() => kernel.sent().includes(subscription));
   expect(isLost).toBe(false);
   kernel.close();
-  await until(() => isLost);
+  await untilTrue(() => isLost);
 });
 
 test.each([

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
+import { untilTrue } from "../../work/testing/until.ts";
 import { KernelEnded, type KernelOutput } from "../kernel.ts";
 import { bash } from "./bash/language.ts";
 import { RUNNER_LAST_WORDS_MS } from "./limits.ts";
@@ -19,7 +20,7 @@ test("a kernel that has ended leaves no descriptor open, also when others hold i
   await start("kill -9 $$");
   const before = openFiles();
   await Promise.all([start("kill -9 $$"), start(`setsid sleep ${RUNNER_LAST_WORDS_MS / 1000 + 60} & kill -9 $$`)]);
-  while (openFiles() > before) await Bun.sleep(20);
+  await untilTrue(() => openFiles() <= before);
 });
 
 test("what does not start says why, and takes no folder that is none", async () => {

@@ -1,11 +1,20 @@
-/** Asks until the answer is yes, and fails loudly when it never is. */
-const ASK_AGAIN_MS = 5;
+/** Waits for what no event announces: asks until the answer is yes, and fails when it never is. */
+const ASK_AGAIN_MAX_MS = 20;
 const WITHIN_MS = 30_000;
 
-export async function until(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + WITHIN_MS;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`not within ${WITHIN_MS} ms: ${what}`);
-    await Bun.sleep(ASK_AGAIN_MS);
+type Condition = () => boolean | Promise<boolean>;
+
+export async function until(what: string | (() => string), isSo: Condition, withinMs = WITHIN_MS): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  for (let pauseMs = 1; !(await isSo()); pauseMs = Math.min(2 * pauseMs, ASK_AGAIN_MAX_MS)) {
+    if (performance.now() > deadline) {
+      throw new Error(`not within ${withinMs} ms: ${typeof what === "string" ? what : what()}`);
+    }
+    await Bun.sleep(pauseMs);
   }
+}
+
+/** For a condition that speaks for itself: the failure shows its source. */
+export async function untilTrue(isSo: Condition, withinMs?: number): Promise<void> {
+  await until(String(isSo), isSo, withinMs);
 }

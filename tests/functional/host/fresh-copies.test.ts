@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { CONTROL_SECRET_HEADER } from "../../../src/contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
+import { untilTrue } from "../../../src/work/testing/until.ts";
 import { recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 
@@ -120,7 +121,7 @@ test("a resume has a new secret and the same boot; a guest that is started again
   expect(running.controlSecret).not.toBe(before.secret);
   // What is kept for the next server opens it.
   const status = async () => (await knock(id, running.controlSecret).catch(() => ({ status: 0 }))).status;
-  while ((await status()) !== 200) await Bun.sleep(20);
+  await untilTrue(async () => (await status()) === 200);
   await here.machine.destroy(id);
   await here.machine.removeCheckpoint("resumed");
 });

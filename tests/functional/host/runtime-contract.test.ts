@@ -34,6 +34,7 @@ import { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { HOST_ID_FIRST, SHARED_IDS } from "../../../src/host/system/id-range.ts";
 import { startTicks } from "../../../src/host/system/start-ticks.ts";
 import { Toolbox } from "../../../src/host/system/toolbox.ts";
+import { untilTrue } from "../../../src/work/testing/until.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { until } from "../../support/until.ts";
 
@@ -162,7 +163,7 @@ function isListening(pid: number): boolean {
 }
 
 async function gone(pid: number): Promise<void> {
-  while (startTicks(pid) !== undefined) await Bun.sleep(5);
+  await untilTrue(() => startTicks(pid) === undefined);
 }
 
 describe.each(WALLS)("%s", (name) => {

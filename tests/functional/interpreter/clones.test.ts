@@ -4,13 +4,14 @@
  */
 import { expect, test } from "bun:test";
 import { type Execution, Sandbox } from "@e2b/code-interpreter";
+import { LONG } from "../../support/long.ts";
 import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("code-interpreter-v1");
 
-const CLONES = 20;
+const CLONES = LONG ? 20 : 6;
 /** Each has kernels of some hundred megabytes. */
-const CLONES_AT_ONCE = 5;
+const CLONES_AT_ONCE = 3;
 /** They take a minute where nothing else runs. */
 const CLONES_MS = 400_000;
 

@@ -1,6 +1,7 @@
 /** Volumes in sandboxes, through the official client: mounted, shared, kept, and not deleted under anybody's feet. */
 import { describe, expect, test } from "bun:test";
 import { Sandbox, Volume } from "e2b";
+import { untilTrue } from "../../../src/work/testing/until.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { VolumesOfServer } from "../../support/volumes.ts";
 
@@ -44,9 +45,9 @@ test("stay over pause, resume, fork and snapshot, with what is open on them", as
   const length = async () => (await volume.readFile("/log", volumes.at)).length;
   const goesOn = async () => {
     const before = await length();
-    while ((await length()) <= before) await Bun.sleep(10);
+    await untilTrue(async () => (await length()) > before);
   };
-  while (!(await volume.exists("/log", volumes.at))) await Bun.sleep(10);
+  await untilTrue(async () => await volume.exists("/log", volumes.at));
   await sandbox.pause();
   const paused = await length();
   expect((await Sandbox.getInfo(sandbox.sandboxId, server().options)).volumeMounts).toHaveLength(1);
@@ -71,7 +72,7 @@ test("a resume whose open file is gone is 422 and names it; without memory it st
   const volume = await volumes.make();
   const sandbox = await mounted(volume);
   await sandbox.commands.run("exec 3<>/mnt/data/held; echo held >&3; sleep 1000", { background: true, timeoutMs: 0 });
-  while (!(await volume.exists("/held", volumes.at))) await Bun.sleep(10);
+  await untilTrue(async () => await volume.exists("/held", volumes.at));
   await sandbox.pause();
   await volume.remove("/held", volumes.at);
   await expect(Sandbox.connect(sandbox.sandboxId, server().options)).rejects.toThrow(/422.*\/mnt\/data\/held.*gone/);

@@ -18,7 +18,7 @@ import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
 const server = sharedServer();
-const UPDATES = LONG ? 1_000 : 250;
+const UPDATES = LONG ? 1_000 : 80;
 /** Many steps one after the other, on a machine that may be busy. */
 const STEPS_MS = 300_000;
 const ALLOWED_SITE = SITES["allowed.test"];

@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { mkdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { timed } from "../../../work/testing/timed.ts";
+import { untilTrue } from "../../../work/testing/until.ts";
 import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../limits.ts";
 import { guestOfFile } from "../../testing/guest-of-file.ts";
 import { envelope, envelopes } from "../../testing/running-guest.ts";
@@ -306,7 +307,7 @@ describe("a network file system", () => {
       const { watcherId = "" } = await mounted.create({ path: mounted.folder, recursive: true, allowNetworkMounts });
       const [watched = 0] = kernelWatches(mounted.pid);
       await mounted.remove(watcherId);
-      while (kernelWatches(mounted.pid).length > 0) await Bun.sleep(5);
+      await untilTrue(() => kernelWatches(mounted.pid).length === 0);
       return watched;
     };
     expect((await directories(true)) - (await directories(false))).toBe(1);

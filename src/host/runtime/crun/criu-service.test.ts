@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, spyOn, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { untilTrue } from "../../../work/testing/until.ts";
 import { CriuService } from "./criu-service.ts";
 import { PLAYED_SERVICE } from "./testing/played-service.ts";
 import { talkTo } from "./testing/talk.ts";
@@ -29,10 +30,6 @@ function madeFolder(name: string): string {
   return join(folder, name);
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await Bun.sleep(5);
-}
-
 test("each who connects has one of its own, which is found by the folder that it works in", async () => {
   const service = played();
   const [here, there] = [madeFolder("here"), madeFolder("there")];
@@ -42,7 +39,7 @@ test("each who connects has one of its own, which is found by the folder that it
   const pids = [await first?.ask(here), await second?.ask(there)];
   expect(both.map(({ pidIn }) => [String(pidIn(here)), String(pidIn(there))])).toEqual([pids, pids] as string[][]);
   first?.end();
-  await until(() => !existsSync(`/proc/${pids[0]}`));
+  await untilTrue(() => !existsSync(`/proc/${pids[0]}`));
   expect(() => both[0]?.pidIn(here)).toThrow("no CRIU is at work");
   expect(String(both[0]?.pidIn(there))).toBe(pids[1] ?? "");
   second?.end();
@@ -61,7 +58,7 @@ test("one that was killed is started again, and those that it had forked go on",
   const worker = await talk.ask(before);
   const killed = parentOf(worker);
   process.kill(killed, "SIGKILL");
-  await until(() => !existsSync(`/proc/${killed}`));
+  await untilTrue(() => !existsSync(`/proc/${killed}`));
   const other = await service.connect();
   const next = await talkTo(other.fd);
   expect(await next.ask(after)).toBe(String(other.pidIn(after)));
@@ -128,7 +125,7 @@ test("it ends with who started it, however that ends", async () => {
   const service = Number(new TextDecoder().decode(value));
   expect(existsSync(`/proc/${service}`)).toBe(true);
   starter.kill("SIGKILL");
-  await until(() => !existsSync(`/proc/${service}`));
+  await untilTrue(() => !existsSync(`/proc/${service}`));
 });
 
 function parentOf(pid: string): number {

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { untilTrue } from "../../../work/testing/until.ts";
 import { processorTimeFile } from "../../cgroup/cgroups.ts";
 import { freezerOf } from "../../cgroup/freezer.ts";
 import { STALL_CHECK_MS } from "../../limits.ts";
@@ -49,10 +50,10 @@ test("with a counter of processor time, who sleeps stands still and who works do
     let [stalls, looks] = [0, 0];
     const watched = { stalled: () => void stalls++, hasEnded: () => ++looks === 0, ended: () => undefined };
     using _watch = new StallWatch([cgroup], 1000, watched, 200);
-    while (looks < 12) await Bun.sleep(10);
+    await untilTrue(() => looks >= 12);
     expect(stalls).toBe(0);
     spinner.kill("SIGKILL");
-    while (stalls === 0) await Bun.sleep(10);
+    await untilTrue(() => stalls !== 0);
   } finally {
     for (const child of [sleeper, spinner]) {
       child.kill("SIGKILL");
@@ -72,12 +73,12 @@ test("who may have waited for this server does not stand still, for as long as n
     const stalled = () => void stalls++;
     const hasEnded = () => ++looks === 0;
     using _watch = new StallWatch([cgroup], 1000, { stalled, hasEnded, ended: () => undefined }, 100);
-    while (looks < 3) await Bun.sleep(10);
+    await untilTrue(() => looks >= 3);
     Bun.sleepSync(1500);
     const before = looks;
-    while (looks < before + 2) await Bun.sleep(10);
+    await untilTrue(() => looks >= before + 2);
     expect(stalls).toBe(0);
-    while (stalls === 0) await Bun.sleep(10);
+    await untilTrue(() => stalls !== 0);
     expect(looks).toBeGreaterThanOrEqual(11);
   });
 });
@@ -92,7 +93,7 @@ test("who has ended is told of when it was so twice in a row: what it said at la
     ended: () => void told.push(looks.length),
   };
   using _watch = new StallWatch([], 60_000, watched, 5);
-  while (told.length === 0) await Bun.sleep(1);
+  await untilTrue(() => told.length !== 0);
   await Bun.sleep(50);
   expect(told).toEqual([1]);
 });

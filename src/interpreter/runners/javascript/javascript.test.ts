@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { until } from "../../../work/testing/until.ts";
+import { until, untilTrue } from "../../../work/testing/until.ts";
 import { type Kernel, KernelEnded } from "../../kernel.ts";
 import { run, runInterrupted } from "../testing/cells.ts";
 import { javascriptRunner } from "../testing/javascript-runner.ts";
@@ -340,7 +340,7 @@ test("one that is ended takes with it what it has started", async () => {
   await own.kill();
   await own.kill();
   const pid = Number(results[0]);
-  while (isRunning(pid)) await Bun.sleep(10);
+  await untilTrue(() => !isRunning(pid));
 });
 
 test("one that cannot start says why", async () => {
