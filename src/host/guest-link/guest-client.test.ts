@@ -25,9 +25,19 @@ function answering(status: number): GuestClient {
 }
 
 test("a guest that answers takes its settings", async () => {
-  const guest = answering(204);
+  const asked: string[] = [];
+  server = Bun.serve({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    fetch: async (request) => {
+      asked.push(`${request.method} ${new URL(request.url).pathname.split("/").at(-1)} ${await request.text()}`);
+      return new Response(null, { status: 204 });
+    },
+  });
+  const guest = new GuestClient(ADDRESS, "secret");
   await guest.ready(() => true);
   await guest.configure(settings);
+  expect(asked).toEqual(["GET ping ", "POST configure {}"]);
 });
 
 test("a sandbox that ended is not waited for", async () => {
@@ -124,8 +134,19 @@ describe("a guest that looks for its settings", () => {
     expect(asked).toBe(2);
   });
 
-  test("is copied all the same when it does not answer", async () => {
-    await new GuestClient(ADDRESS, "secret", files).settle();
+  test("is copied all the same when it does not answer, and is asked again before the next copy", async () => {
+    const guest = new GuestClient(ADDRESS, "secret", files);
+    await guest.settle();
+    let asked = 0;
+    server = Bun.serve({
+      hostname: ADDRESS,
+      port: RUNTIME_PORT,
+      fetch: () => new Response(null, { status: ++asked === 1 ? 503 : 204 }),
+    });
+    for (const times of [1, 2, 2]) {
+      await guest.settle();
+      expect(asked).toBe(times);
+    }
   });
 });
 

@@ -157,9 +157,11 @@ describe.each(Object.keys(subjects))("%s", (name) => {
   });
 
   test("an answer about a log that nobody asked for is nothing", async () => {
-    const { host } = subject();
+    const { host, heard } = subject();
+    const before = heard.events.length;
     await host.hearLog("i00000000000000000000", "journal:1");
     await host.putOffLog("i00000000000000000000");
+    expect(heard.events.slice(before)).toEqual([]);
   });
 
   test("two sandboxes never share an id", async () => {

@@ -1,6 +1,6 @@
 /** The talk with a CRIU that was started, played by a program that says what CRIU would. */
 import { expect, test } from "bun:test";
-import { closeSync } from "node:fs";
+import { closeSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { socketPair } from "../../system/syscalls.ts";
 import { restoreRequest } from "./criu-messages.ts";
@@ -11,6 +11,23 @@ const PLAYED = [process.execPath, join(import.meta.dir, "testing/played-criu.ts"
 const REQUEST = restoreRequest({ imagesFolder: "/images", logLevel: 1, cgroup: "/c" });
 const start = (part: string) => CriuProcess.start([...PLAYED, part], {});
 const WITHIN_MS = 60_000;
+
+/** How many processes play CRIU for this one. */
+function playing(): number {
+  return readdirSync("/proc").filter((pid) => {
+    const [command, status] = ["cmdline", "status"].map((name) => read(`/proc/${pid}/${name}`));
+    return command?.includes(PLAYED.join("\0")) && status?.includes(`\nPPid:\t${process.pid}\n`);
+  }).length;
+}
+
+/** Nothing of a process that has ended since. */
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
 
 test("is told to go on after each stage, and in the end says what it made", async () => {
   await using criu = await start("restores");
@@ -78,7 +95,9 @@ test("nothing that was begun for one that is killed meanwhile goes on when it is
 
 test("one that nobody asked for anything ends when it is not needed", async () => {
   const criu = await start("restores");
+  expect(playing()).toBe(1);
   await criu[Symbol.asyncDispose]();
+  expect(playing()).toBe(0);
 });
 
 test("one that cannot be started is an error", async () => {
