@@ -94,6 +94,7 @@ while time.time() < end: pass
     expect(last?.cpuCount).toBe(own.cpu_count ?? 0);
     expect(last?.memTotal).toBe(own.mem_total ?? 0);
     expect(last?.diskTotal).toBe(own.disk_total ?? 0);
+    expect(own.disk_total).toBe(Number((await sandbox.commands.run("df --output=size -B1 / | tail -1")).stdout));
     expect(Math.abs((last?.memUsed ?? 0) - (own.mem_used ?? 0))).toBeLessThan(48 * MIB);
     expect(Math.abs((last?.diskUsed ?? 0) - (own.disk_used ?? 0))).toBeLessThan(16 * MIB);
     // One busy processor of two; on a machine that is busy otherwise it gets less.
