@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { cgroupLayout, cgroupTrees } from "../cgroup/cgroups.ts";
 import { imageFolder } from "../image/image-folder.ts";
 import { attempt } from "../system/command.ts";
-import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
+import { canDestroyConnections } from "../system/socket-destroy.ts";
+import { broken, type Check, type DoctorOptions, degraded, type Finding, ok } from "./finding.ts";
 import { firewall } from "./firewall-check.ts";
 
 const KERNEL_MIN: [number, number] = [5, 11];
@@ -24,6 +25,7 @@ export function kernelChecks(options: DoctorOptions): Check[] {
     { name: "reflink pool", run: () => reflinkPool(options.dataFolder) },
     { name: "nftables", run: nftables },
     { name: "firewall", run: firewall },
+    { name: "sockets", run: async () => socketsFinding(canDestroyConnections()) },
   ];
 }
 
@@ -161,5 +163,14 @@ async function nftables() {
   return broken(
     `cannot load our kind of rules: ${result.stderr.trim().split("\n")[0] ?? ""}`,
     "load the modules: modprobe -a nf_tables nft_fib_inet nft_nat nft_masq nft_ct nft_reject_inet nft_limit nft_connlimit",
+  );
+}
+
+export function socketsFinding(canDestroy: boolean): Finding {
+  if (canDestroy) return ok("connections to a sandbox can be closed when it pauses or ends");
+  return degraded(
+    "the kernel cannot close connections of other processes (no CONFIG_INET_DIAG_DESTROY)",
+    "programs on this machine that connect to a sandbox directly notice its pause or end late",
+    "use a kernel with CONFIG_INET_DIAG_DESTROY; clients of the server are not affected",
   );
 }

@@ -1,6 +1,8 @@
 /** Interfaces of sandboxes, asynchronously: they are made and removed on a thread of their own, in order. */
+import { described, stderrLog } from "../../work/log.ts";
 import { JobThread } from "../system/job-thread.ts";
 import { LINK_JOB_MS } from "../system/limits.ts";
+import { canDestroyConnections } from "../system/socket-destroy.ts";
 import type { LinkJob } from "./plugging.ts";
 
 type PlugJob = Extract<LinkJob, { kind: "plug" }>;
@@ -18,6 +20,7 @@ export class Links {
   /** At most one for each slot. */
   #leaving: { name: string; done: PromiseWithResolvers<void> }[] = [];
   #isBusy = false;
+  #canDisconnect: boolean | undefined;
 
   constructor(net: number) {
     this.#group = GROUP_FIRST + net;
@@ -34,6 +37,20 @@ export class Links {
   /** It is done before whatever is asked for next. */
   async forget(address: string): Promise<void> {
     await this.#thread.do({ kind: "forget", address });
+  }
+
+  /**
+   * Closes the machine's TCP connections to the address of a sandbox that is gone; their owners would wait for minutes.
+   * Never rejects.
+   */
+  async disconnect(address: string): Promise<void> {
+    try {
+      this.#canDisconnect ??= canDestroyConnections();
+      if (this.#canDisconnect) await this.#thread.do({ kind: "disconnect", address });
+    } catch (error) {
+      const event = "connections to a sandbox that has ended could not be closed";
+      stderrLog.write({ level: "warn", event, address, error: described(error) });
+    }
   }
 
   /**

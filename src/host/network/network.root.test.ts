@@ -89,6 +89,24 @@ test("a slot is nobody else's before its address has been left", async () => {
   expect(network.takeFor(network.address(slot), "a third")).toBe(slot);
 });
 
+test("connections of this machine to a slot are closed before it is given back, and those to others stay", async () => {
+  const [slot, other] = [network.take(), network.take()];
+  const addresses = [network.address(slot), network.address(other)];
+  for (const address of addresses) await run(["ip", "address", "add", `${address}/32`, "dev", "lo"]);
+  const closed: string[] = [];
+  const handlers = { data: () => undefined, error: () => undefined };
+  const listeners = addresses.map((hostname) => Bun.listen({ hostname, port: 0, socket: handlers }));
+  for (const { hostname, port } of listeners) {
+    await Bun.connect({ hostname, port, socket: { ...handlers, close: () => void closed.push(hostname) } });
+  }
+  await network.free(slot);
+  await until("the connection is closed", () => closed.length > 0);
+  expect(closed).toEqual([network.address(slot)]);
+  for (const listener of listeners) listener.stop(true);
+  for (const address of addresses) await run(["ip", "address", "del", `${address}/32`, "dev", "lo"]);
+  await network.free(other);
+});
+
 // Seen to fail: the second try heard at once that there is nothing to leave, and gave the slot back.
 test("nor when its rules could be removed at the second try alone, and it is still being left", async () => {
   const [slot, free] = [network.take(), network.freeSlots];

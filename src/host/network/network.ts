@@ -317,6 +317,8 @@ export class Network {
     // Both come to their end: another try is told that there is nothing to leave, while this one still waits for it.
     const done = await Promise.allSettled([this.#egress.forget(slot), this.leave(this.address(slot))]);
     for (const each of done) if (each.status === "rejected") throw each.reason;
+    // The edge has answered its clients by now. The address is not yet another sandbox's.
+    await this.#links.disconnect(this.address(slot));
     this.#withFlows.delete(slot);
     this.#flows.delete(slot);
     if (comesBack === undefined && (await this.#forgetFlows(slot))) this.#flows.set(slot, "nobody");

@@ -4,6 +4,7 @@ import { Fault } from "../../contract/fault.ts";
 import { SystemError } from "../../work/c-library.ts";
 import { forgetFlows } from "../system/conntrack.ts";
 import { NETLINK_ROUTE, NetlinkSocket, OtherNamespace } from "../system/netlink.ts";
+import { destroyConnections } from "../system/socket-destroy.ts";
 import { GATEWAY_MAC, NAMESERVER_ADDRESS, SANDBOX_ADDRESS, SANDBOX_MAC } from "./address-plan.ts";
 import {
   addAddress,
@@ -31,6 +32,8 @@ export type LinkJob =
   | { kind: "settle"; process: string; addressBefore: string }
   /** The kernel knows nothing any more of connections from and to this address. */
   | { kind: "forget"; address: string }
+  /** The kernel closes the machine's own connections to this address. */
+  | { kind: "disconnect"; address: string }
   /** Those of these interfaces that there are. */
   | { kind: "unplug"; names: readonly string[]; group: number };
 
@@ -54,6 +57,7 @@ export function performLinkJob(job: LinkJob): void {
   if (job.kind === "plug") plug(ownSocket, job.end, job.anew);
   else if (job.kind === "settle") settle(job);
   else if (job.kind === "unplug") unplug(ownSocket, job);
+  else if (job.kind === "disconnect") destroyConnections(job.address);
   else forgetFlows(job.address);
 }
 

@@ -2,12 +2,12 @@
  * The one way this project runs a system tool: arguments as an array, a time limit, bounded output, and an error that
  * says which command failed and what it printed.
  */
+
 import { basename } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { step } from "../../work/steps.ts";
+import { isRecording, noteUse, step } from "../../work/steps.ts";
 import { timeFactorEnv } from "../../work/time-factor.ts";
 import { COMMAND_DEFAULT_MS, COMMAND_OUTPUT_MAX_BYTES } from "../limits.ts";
-import { noteProcess } from "./noted-process.ts";
 import { overloaded, shortageOf } from "./overload.ts";
 
 interface CommandOptions {
@@ -149,4 +149,11 @@ async function collect(stream: ReadableStream<Uint8Array>, onOutput?: (text: str
 function commandLine(argv: readonly string[]): string {
   const line = argv.join(" ");
   return line.length > 300 ? `${line.slice(0, 300)}…` : line;
+}
+
+/** Records the processor time of a program that has ended, with that of its children that it has waited for. */
+export function noteProcess(child: Pick<Bun.Subprocess, "resourceUsage">): void {
+  if (!isRecording()) return;
+  const microseconds = child.resourceUsage()?.cpuTime.total;
+  if (microseconds !== undefined) noteUse("helpers", Number(microseconds) / 1000);
 }

@@ -31,6 +31,7 @@ const ACK_WORDS_AT = 4 + 16;
 const ACK_WORDS = 1;
 
 export const NETLINK_ROUTE = 0;
+export const NETLINK_SOCK_DIAG = 4;
 export const NETLINK_NETFILTER = 12;
 
 const NLMSG_ERROR = 2;

@@ -18,6 +18,7 @@ const NAMES = [
   "reflink pool",
   "nftables",
   "firewall",
+  "sockets",
   "inotify",
   "processes",
   "open files",
