@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import type { Wake } from "../control/directory.ts";
 import { until } from "../work/testing/until.ts";
-import { SocketDuplex } from "./front/socket-duplex.ts";
+import { Http2Connection } from "./front/http2-connection.ts";
 import {
   EDGE_HTTP2_FRAMES_AT_ONCE_MAX,
   EDGE_HTTP2_UNTAKEN_MAX_BYTES,
@@ -104,11 +104,16 @@ test("bodies of which nothing is taken for long are ended, the largest first", (
     },
     terminate: () => undefined,
   };
-  const connection = new SocketDuplex(socket as unknown as Bun.Socket);
-  connection.resume();
+  const connection = new Http2Connection(socket as unknown as Bun.Socket);
   const refused: number[] = [];
   for (const mebibytes of [2, 9, 1, 6]) {
     const request = {
+      id: mebibytes,
+      window: 0,
+      bodyComes: () => true,
+      bodyCame: () => undefined,
+      bodyEnded: () => true,
+      flush: () => undefined,
       untakenBytes: mebibytes * MIB,
       refuseBody() {
         refused.push(mebibytes);
@@ -117,7 +122,7 @@ test("bodies of which nothing is taken for long are ended, the largest first", (
     };
     connection.requestBegun(request);
   }
-  connection.data(Buffer.from("more"));
+  connection.received(Buffer.from("more"));
   expect(isRead).toBe(false);
   connection.lookForStuck(0);
   connection.lookForStuck(EDGE_HTTP2_UNTAKEN_MS - 1);

@@ -6,9 +6,9 @@ import type { Socket, SocketHandler, TCPSocketListener, TLSOptions } from "bun";
 import { EDGE_IDLE_LOOK_EVERY_MS, EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MS } from "../limits.ts";
 import type { ClientRequest } from "./client-request.ts";
 import { Http1Connection, type Http1Owner } from "./http1-connection.ts";
+import { Http2Connection } from "./http2-connection.ts";
 import { Http2Sessions } from "./http2-sessions.ts";
 import { descriptorOf } from "./socket-descriptor.ts";
-import { SocketDuplex } from "./socket-duplex.ts";
 
 interface FrontOptions {
   hostname: string;
@@ -116,9 +116,9 @@ export class Front implements Http1Owner {
       socket.data.http1 = new Http1Connection(socket, this);
       return;
     }
-    const duplex = new SocketDuplex(socket);
-    socket.data.http2 = duplex;
-    this.#http2.begin(duplex);
+    const connection = new Http2Connection(socket);
+    socket.data.http2 = connection;
+    this.#http2.begin(connection);
   }
 
   #look(): void {
@@ -136,7 +136,7 @@ export class Front implements Http1Owner {
 /** Neither of the two: it has not been said yet what is spoken. */
 class Connection {
   http1: Http1Connection | undefined;
-  http2: SocketDuplex | undefined;
+  http2: Http2Connection | undefined;
   readonly #socket: Socket<Connection>;
   readonly #openedMs = performance.now();
 
@@ -146,7 +146,7 @@ class Connection {
 
   data(bytes: Buffer<ArrayBuffer>): void {
     if (this.http1 !== undefined) this.http1.data(bytes);
-    else this.http2?.data(bytes);
+    else this.http2?.received(bytes);
   }
 
   drained(): void {

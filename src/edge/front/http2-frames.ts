@@ -1,37 +1,215 @@
 /**
- * Where frames of HTTP/2 end in the bytes of a connection. What they say is for the library; how many there are decides
- * how long it takes to read them, whether they carry a byte each or 16 KiB.
+ * Reads the frames that an HTTP/2 client sends. The content of DATA frames goes past the library, which would copy each
+ * frame into an object of its own; what a client is ready to take of answers is counted here for the same reason. All
+ * other frames go to the library as they are.
  */
+
+type Bytes = Buffer<ArrayBuffer>;
 
 /** What a client sends before its first frame (RFC 9113, 3.4). */
 const PREFACE_BYTES = 24;
-const HEAD_BYTES = 9;
-const LENGTH_BYTES = 3;
+export const FRAME_HEAD_BYTES = 9;
+/** RFC 9113, 6.5.2: we announce no other, and a client may not ask for less. */
+export const FRAME_MAX_BYTES = 16_384;
+export const [DATA, WINDOW_UPDATE] = [0, 8] as const;
+const SETTINGS = 4;
+const END_STREAM = 1;
+const ACKNOWLEDGED = 1;
+const PADDED = 8;
+const SETTING_BYTES = 6;
+const INITIAL_WINDOW_SIZE = 4;
+const STREAM_MASK = 0x7fffffff;
+
+export interface FrameTaker {
+  /** Frames for the library, or parts of them, in order. They are its only until the call returns. */
+  pass(bytes: Bytes): void;
+  /** A DATA frame begins that counts as so many bytes of the client's windows. False: it is the library's. */
+  takesData(stream: number, bytes: number): boolean;
+  /** Content of DATA frames. Nobody else holds any part of its buffer. */
+  data(stream: number, content: Bytes): void;
+  /** The last DATA frame has come. True: the library gets an empty one in its place. */
+  dataEnded(stream: number): boolean;
+  /** The client takes so much more, of one stream or of all (0). False: the frame is the library's. */
+  windowOpened(stream: number, bytes: number): boolean;
+  /** So much the client takes of a stream before it opens the stream's window. */
+  initialWindow(bytes: number): void;
+}
 
 export class Http2Frames {
+  readonly #taker: FrameTaker;
   /** Of the frame that is being read. */
   #left = PREFACE_BYTES;
-  #headBytes = 0;
-  #length = 0;
+  /** Its stream, if its content is taken here. */
+  #stream: number | undefined;
+  #padding = 0;
+  #isLast = false;
+  /** The beginning of a frame of which too little has come to know what it is. */
+  #begun: Bytes | undefined;
 
-  /** How many of the bytes that come next hold so many frames, or all of them if they hold fewer. */
-  take(bytes: Uint8Array, most: number): number {
-    let [at, frames] = [0, 0];
-    while (at < bytes.length) {
-      if (this.#left > 0) {
-        const taken = Math.min(this.#left, bytes.length - at);
-        this.#left -= taken;
-        at += taken;
-      } else if (this.#headBytes === 0 && frames === most) break;
-      else {
-        if (this.#headBytes < LENGTH_BYTES) this.#length = this.#length * 256 + (bytes[at] as number);
-        at += 1;
-        this.#headBytes += 1;
-        if (this.#headBytes < HEAD_BYTES) continue;
-        frames += 1;
-        [this.#left, this.#headBytes, this.#length] = [this.#length, 0, 0];
+  constructor(taker: FrameTaker) {
+    this.#taker = taker;
+  }
+
+  /** Reads so many frames of the bytes that come next, and gives back what is behind them. */
+  take(arrived: Bytes, most: number): Bytes | undefined {
+    const bytes = this.#begun === undefined ? arrived : Buffer.concat([this.#begun, arrived]);
+    this.#begun = undefined;
+    const reading = new Gathering(bytes, this.#taker);
+    let at = 0;
+    for (let frames = 0; ; frames++) {
+      at = this.#takeContent(reading, at);
+      if (at === bytes.length || frames === most) break;
+      const after = this.#takeHead(reading, at);
+      if (after === undefined) {
+        this.#begun = Buffer.from(bytes.subarray(at));
+        reading.pass(at);
+        reading.skip(bytes.length);
+        at = bytes.length;
+        break;
+      }
+      at = after;
+    }
+    reading.finish(at);
+    return at < bytes.length ? bytes.subarray(at) : undefined;
+  }
+
+  #takeContent(reading: Gathering, at: number): number {
+    const end = Math.min(reading.bytes.length, at + this.#left);
+    const contentEnd = Math.min(end, at + Math.max(0, this.#left - this.#padding));
+    this.#left -= end - at;
+    const stream = this.#stream;
+    if (stream === undefined) return end;
+    reading.add(stream, at, contentEnd);
+    reading.skip(end);
+    if (this.#left > 0) return end;
+    this.#stream = undefined;
+    if (this.#isLast) reading.last(stream);
+    return end;
+  }
+
+  /** Where its content begins, or undefined when more of it must be there to say what it is. */
+  #takeHead(reading: Gathering, at: number): number | undefined {
+    const { bytes } = reading;
+    if (bytes.length < at + FRAME_HEAD_BYTES) return undefined;
+    const [length, kind, flags = 0] = [bytes.readUIntBE(at, 3), bytes[at + 3], bytes[at + 4]];
+    const stream = bytes.readUInt32BE(at + 5) & STREAM_MASK;
+    const content = at + FRAME_HEAD_BYTES;
+    // The library ends the connection because of it.
+    const isTooLong = length > FRAME_MAX_BYTES;
+    const isCounted = kind === WINDOW_UPDATE || (kind === SETTINGS && (flags & ACKNOWLEDGED) === 0);
+    if (!isTooLong && isCounted) {
+      if (bytes.length < content + length) return undefined;
+      reading.pass(at);
+      if (this.#count(kind, stream, bytes.subarray(content, content + length))) {
+        reading.skip(content + length);
+        return content + length;
       }
     }
-    return at;
+    const isPadded = kind === DATA && (flags & PADDED) !== 0;
+    if (isPadded && length > 0 && bytes.length === content) return undefined;
+    this.#left = length;
+    if (isTooLong || kind !== DATA) return content;
+    const padding = isPadded ? (bytes[content] ?? 0) + 1 : 0;
+    if (padding > length || (isPadded && length === 0)) return content;
+    // What comes before it may be what opens its stream.
+    reading.pass(at);
+    if (!this.#taker.takesData(stream, length)) return content;
+    [this.#stream, this.#isLast] = [stream, (flags & END_STREAM) !== 0];
+    this.#padding = Math.max(0, padding - 1);
+    const first = isPadded ? content + 1 : content;
+    this.#left -= first - content;
+    reading.skip(first);
+    return first;
   }
+
+  /** True: the library need not see it. */
+  #count(kind: number, stream: number, content: Bytes): boolean {
+    if (kind === WINDOW_UPDATE) {
+      const bytes = content.length === 4 ? content.readUInt32BE(0) & STREAM_MASK : 0;
+      return bytes > 0 && this.#taker.windowOpened(stream, bytes);
+    }
+    for (let at = 0; at + SETTING_BYTES <= content.length; at += SETTING_BYTES) {
+      if (content.readUInt16BE(at) === INITIAL_WINDOW_SIZE) this.#taker.initialWindow(content.readUInt32BE(at + 2));
+    }
+    return false;
+  }
+}
+
+/** Content of one stream that came in the same bytes is moved together, in place: frames' heads stand between. */
+class Gathering {
+  readonly bytes: Bytes;
+  readonly #taker: FrameTaker;
+  /** From here on, nothing was passed to the library yet. */
+  #unpassed = 0;
+  #stream = 0;
+  #from = 0;
+  #to = 0;
+
+  constructor(bytes: Bytes, taker: FrameTaker) {
+    this.bytes = bytes;
+    this.#taker = taker;
+  }
+
+  add(stream: number, from: number, to: number): void {
+    if (from === to) return;
+    if (this.#stream !== stream) {
+      this.#deliver(false);
+      [this.#stream, this.#from, this.#to] = [stream, from, from];
+    }
+    if (this.#to !== from) this.bytes.copyWithin(this.#to, from, to);
+    this.#to += to - from;
+  }
+
+  /** The library gets what is before this. */
+  pass(to: number): void {
+    if (to <= this.#unpassed) return;
+    this.#deliver(false);
+    const from = this.#unpassed;
+    this.#unpassed = to;
+    this.#taker.pass(this.bytes.subarray(from, to));
+  }
+
+  /** It does not get what is before this. */
+  skip(to: number): void {
+    this.#unpassed = to;
+  }
+
+  last(stream: number): void {
+    this.#deliver(false);
+    if (this.#taker.dataEnded(stream)) this.#taker.pass(frameHead(0, DATA, END_STREAM, stream));
+  }
+
+  finish(at: number): void {
+    this.pass(at);
+    this.#deliver(at === this.bytes.length);
+  }
+
+  /** Without a copy only if the rest of the buffer is not needed any more. */
+  #deliver(isAll: boolean): void {
+    const [stream, from, to] = [this.#stream, this.#from, this.#to];
+    this.#stream = 0;
+    if (stream === 0) return;
+    const content = this.bytes.subarray(from, to);
+    this.#taker.data(stream, isAll ? content : Buffer.from(content));
+  }
+}
+
+export function frameHead(length: number, kind: number, flags: number, stream: number): Bytes {
+  const head = Buffer.allocUnsafe(FRAME_HEAD_BYTES);
+  writeFrameHead(head, 0, length, kind, flags, stream);
+  return head;
+}
+
+export function writeFrameHead(
+  into: Bytes,
+  at: number,
+  length: number,
+  kind: number,
+  flags: number,
+  stream: number,
+): void {
+  into.writeUIntBE(length, at, 3);
+  into[at + 3] = kind;
+  into[at + 4] = flags;
+  into.writeUInt32BE(stream, at + 5);
 }

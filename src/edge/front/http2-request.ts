@@ -1,22 +1,45 @@
-/** One request over HTTP/2, a stream of its own, and its answer. */
+/** One request over HTTP/2, a stream of its own, and its answer. Bodies go past the library that has the stream. */
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
-import { EDGE_REQUEST_WAITING_MAX_BYTES } from "../limits.ts";
+import {
+  EDGE_ANSWER_PIECE_OVERHEAD_BYTES,
+  EDGE_HTTP2_WINDOW_BYTES,
+  EDGE_REQUEST_WAITING_MAX_BYTES,
+} from "../limits.ts";
 import type { AnswerBody, AnswerLines, BodySink, ClientRequest } from "./client-request.ts";
+import type { HeldBytes } from "./held-bytes.ts";
+import type { Http2Carried, Http2Connection } from "./http2-connection.ts";
 import type { Http2Head } from "./http2-head.ts";
-import { releaseBufferOf } from "./release-piece.ts";
-import type { SocketDuplex, UntakenBody } from "./socket-duplex.ts";
+import { UnsentBytes } from "./unsent-bytes.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
-export class Http2Request implements ClientRequest, UntakenBody {
+/** The client is told that it may send more of a body when so much of it was taken. */
+const WINDOW_STEP_BYTES = EDGE_HTTP2_WINDOW_BYTES / 2;
+
+export class Http2Request implements ClientRequest, Http2Carried {
   readonly method: string;
   readonly target: string;
   readonly headers: Http2Head["headers"];
   readonly bodyBytes: number | undefined;
   readonly isSecure = true;
+  readonly id: number;
+  window = 0;
   readonly #stream: ServerHttp2Stream;
-  readonly #connection: SocketDuplex | undefined;
+  readonly #connection: Http2Connection;
+  /** Of the body: what has come and nobody has taken, and what is missing of its announced length. */
+  #untaken: Bytes[] = [];
+  #untakenBytes = 0;
+  #left: number | undefined;
+  /** Since the client was last told that it may send more. */
+  #takenBytes = 0;
+  #sink: BodySink | undefined;
   #isHeld = false;
+  /** No DATA comes any more; and: all that came before was seen. */
+  #hasAll: boolean;
+  #isWhole = false;
+  readonly #unsent = new UnsentBytes();
+  readonly #writer = { write: (bytes: Bytes) => this.#connection.send(this, bytes) };
+  #isEnding = false;
   #state: "awaited" | "begun" | "over" = "awaited";
   #abort: AbortController | undefined;
   onGone: (() => void) | undefined;
@@ -24,27 +47,30 @@ export class Http2Request implements ClientRequest, UntakenBody {
   onOver: (() => void) | undefined;
   isGone = false;
 
-  constructor(
-    stream: ServerHttp2Stream,
-    { method, target, headers, bodyBytes }: Http2Head,
-    connection: SocketDuplex | undefined,
-  ) {
+  constructor(stream: ServerHttp2Stream, head: Http2Head, connection: Http2Connection, hasEnded: boolean) {
     this.#stream = stream;
+    this.id = stream.id ?? 0;
     this.#connection = connection;
-    this.method = method;
-    this.target = target;
-    this.headers = headers;
-    this.bodyBytes = bodyBytes;
-    stream.on("drain", () => this.onDrained?.());
+    this.method = head.method;
+    this.target = head.target;
+    this.headers = head.headers;
+    this.bodyBytes = head.bodyBytes;
+    this.#left = head.bodyBytes;
+    this.#hasAll = hasEnded;
+    stream.on("end", () => {
+      // A stream that the client reset, or whose connection broke, "ends", too. Its close follows.
+      if (!this.#isBroken) this.#cameWhole();
+    });
+    stream.resume();
   }
 
   get peer(): string {
-    return this.#connection?.remoteAddress ?? "";
+    return this.#connection.remoteAddress;
   }
 
   /** What is here of its body, and what waits for the service if that does not keep up. */
   get untakenBytes(): number {
-    return this.#stream.readableLength + (this.#isHeld ? EDGE_REQUEST_WAITING_MAX_BYTES : 0);
+    return this.#untakenBytes + (this.#isHeld ? EDGE_REQUEST_WAITING_MAX_BYTES : 0);
   }
 
   get signal(): AbortSignal {
@@ -53,44 +79,87 @@ export class Http2Request implements ClientRequest, UntakenBody {
     return this.#abort.signal;
   }
 
-  /** A body that is not as long as announced ends the stream: behind us it would end in another place. */
   sendBodyTo(sink: BodySink): void {
     if (this.bodyBytes === 0) return;
-    let left = this.bodyBytes;
-    const frames = new GatheredFrames((bytes) => {
-      sink.piece(bytes);
-      this.#connection?.bodyTaken();
-    });
-    this.#stream.on("data", (bytes: Bytes) => {
-      if (left !== undefined) {
-        left -= bytes.length;
-        if (left < 0) this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
-        if (left < 0) return;
-      }
-      frames.add(bytes);
-    });
-    this.#stream.on("end", () => {
-      // A stream that the client reset, or whose connection broke, "ends", too. Its close follows.
-      if (this.#isBroken) return;
-      frames.flush();
-      if (left === undefined || left === 0) sink.ended();
-      else this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
-    });
+    this.#sink = sink;
+    this.#handOn();
+  }
+
+  bodyComes(bytes: number): boolean {
+    if (this.#hasAll || this.#stream.closed) return false;
+    this.#takenBytes += bytes;
+    // More than it was told that it may send.
+    if (this.#takenBytes > EDGE_HTTP2_WINDOW_BYTES) this.#reset(constants.NGHTTP2_FLOW_CONTROL_ERROR);
+    return true;
+  }
+
+  /** A body that is not as long as announced ends the stream: behind us it would end in another place. */
+  bodyCame(content: Bytes): void {
+    if (this.#isBroken) return;
+    if (this.#left !== undefined) this.#left -= content.length;
+    if (this.#left !== undefined && this.#left < 0) {
+      this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
+      return;
+    }
+    this.#untaken.push(content);
+    this.#untakenBytes += content.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES;
+    this.#handOn();
+  }
+
+  /** The library would miss the bytes that it did not see, if their number was announced. */
+  bodyEnded(): boolean {
+    this.#hasAll = true;
+    if (this.bodyBytes === undefined || this.bodyBytes === 0) return true;
+    this.#cameWhole();
+    return false;
+  }
+
+  #cameWhole(): void {
+    this.#hasAll = true;
+    this.#isWhole = true;
+    if (this.#left === undefined || this.#left === 0) this.#handOn();
+    else this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
+  }
+
+  /** To the service, as long as that takes it. */
+  #handOn(): void {
+    const sink = this.#sink;
+    if (sink === undefined || this.#isBroken) return;
+    let isTaken = false;
+    while (!this.#isHeld) {
+      const piece = this.#untaken.shift();
+      if (piece === undefined) break;
+      this.#untakenBytes -= piece.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES;
+      sink.piece(piece);
+      isTaken = true;
+    }
+    if (isTaken) this.#connection.bodyTaken();
+    if (this.#untaken.length > 0 || this.#isHeld) return;
+    if (this.#isWhole) {
+      this.#sink = undefined;
+      sink.ended();
+    } else if (this.#takenBytes >= WINDOW_STEP_BYTES && !this.#hasAll) {
+      this.#connection.open(this.id, this.#takenBytes);
+      this.#takenBytes = 0;
+    }
   }
 
   holdBody(): void {
     this.#isHeld = true;
-    this.#stream.pause();
   }
 
   releaseBody(): void {
     this.#isHeld = false;
-    this.#stream.resume();
-    this.#connection?.bodyTaken();
+    this.#handOn();
+    this.#connection.bodyTaken();
   }
 
   refuseBody(): void {
     this.#reset(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  }
+
+  chargeTo(held: HeldBytes): void {
+    this.#unsent.chargeTo(held);
   }
 
   answer({ status, headers }: AnswerLines, body: AnswerBody, first?: Bytes): void {
@@ -103,27 +172,40 @@ export class Http2Request implements ClientRequest, UntakenBody {
       else lines[name] = Array.isArray(before) ? [...before, value] : [String(before), value];
     });
     const hasNone = body === "none" || (body === "whole" && (first?.length ?? 0) === 0);
+    // A short answer is one piece.
+    this.#connection.cork();
     try {
       this.#stream.respond(lines, { endStream: hasNone });
+      // The library sends what it has: the head has to be before the body.
+      this.#connection.emit("drain");
+      if (hasNone) this.#over();
+      else if (first !== undefined && first.length > 0) this.write(first);
+      if (body === "whole") this.end();
     } catch {
       // HTTP/1.1 has letters in headers that HTTP/2 has not.
       this.cut();
-      return;
+    } finally {
+      this.#connection.uncork();
     }
-    if (hasNone) this.#over();
-    else if (first !== undefined && first.length > 0) this.write(first);
-    if (body === "whole") this.end();
+    if (!this.#unsent.isEmpty) this.flush();
   }
 
   write(bytes: Bytes): boolean {
     if (this.#state !== "begun" || this.isGone) return true;
-    return this.#stream.write(bytes, () => releaseBufferOf(bytes));
+    return this.#unsent.send(this.#writer, bytes);
+  }
+
+  flush(): void {
+    const hasRoom = this.#unsent.flush(this.#writer);
+    if (this.#isEnding && this.#unsent.isEmpty) this.#stream.end();
+    else if (hasRoom) this.onDrained?.();
   }
 
   end(): void {
     if (this.#state !== "begun") return;
     this.#over();
-    if (!this.isGone) this.#stream.end();
+    this.#isEnding = true;
+    if (!this.isGone && this.#unsent.isEmpty) this.#stream.end();
   }
 
   cut(): void {
@@ -132,6 +214,9 @@ export class Http2Request implements ClientRequest, UntakenBody {
 
   /** The stream is closed. */
   leave(): void {
+    this.#unsent.drop();
+    this.#untaken = [];
+    this.#untakenBytes = 0;
     if (this.#state === "over" || this.isGone) return;
     this.isGone = true;
     this.onOver?.();
@@ -149,40 +234,15 @@ export class Http2Request implements ClientRequest, UntakenBody {
 
   get #isBroken(): boolean {
     const { destroyed, aborted, rstCode } = this.#stream;
-    return destroyed || aborted || rstCode !== constants.NGHTTP2_NO_ERROR;
+    return destroyed || aborted || (rstCode ?? constants.NGHTTP2_NO_ERROR) !== constants.NGHTTP2_NO_ERROR;
   }
 
   /** Bun's `close` ends the stream before it resets it: the client would take a part of the answer for all of it. */
   #reset(code: number): void {
     const stream = this.#stream;
     if (stream.closed) return;
+    this.#unsent.drop();
     if (!stream.writableEnded) stream.end = () => stream;
     stream.close(code);
-  }
-}
-
-/**
- * What comes of a body in one turn, as one piece: clients send frames of 16 KiB, and each would be a system call.
- */
-class GatheredFrames {
-  readonly #flushed: (bytes: Bytes) => void;
-  #frames: Bytes[] = [];
-
-  constructor(flushed: (bytes: Bytes) => void) {
-    this.#flushed = flushed;
-  }
-
-  add(bytes: Bytes): void {
-    if (this.#frames.push(bytes) === 1) queueMicrotask(() => this.flush());
-  }
-
-  /** A copy, which is the sink's to free: of what a frame is a part of, somebody else may hold the other part. */
-  flush(): void {
-    const frames = this.#frames;
-    if (frames.length === 0) return;
-    this.#frames = [];
-    const piece = Buffer.concat(frames);
-    for (const one of frames) if (one.length === one.buffer.byteLength) releaseBufferOf(one);
-    this.#flushed(piece);
   }
 }

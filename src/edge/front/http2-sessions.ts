@@ -10,18 +10,18 @@ import {
   EDGE_REQUEST_HEAD_MAX_LINES,
 } from "../limits.ts";
 import type { ClientRequest } from "./client-request.ts";
+import type { Http2Connection } from "./http2-connection.ts";
 import { headOf } from "./http2-head.ts";
 import { Http2Request } from "./http2-request.ts";
-import type { SocketDuplex } from "./socket-duplex.ts";
 
 /** No DATA follows. */
 const END_STREAM = 1;
 
 export class Http2Sessions {
   readonly #server: Http2Server;
-  readonly #sessions = new Map<ServerHttp2Session, SocketDuplex | undefined>();
+  readonly #sessions = new Map<ServerHttp2Session, Http2Connection | undefined>();
   /** Whose session is the next that begins. */
-  #beginning: SocketDuplex | undefined;
+  #beginning: Http2Connection | undefined;
   readonly #requests = new Set<Http2Request>();
   readonly #handle: (request: ClientRequest) => void;
 
@@ -52,7 +52,7 @@ export class Http2Sessions {
     return this.#requests.size;
   }
 
-  begin(connection: SocketDuplex): void {
+  begin(connection: Http2Connection): void {
     this.#beginning = connection;
     this.#server.emit("connection", connection);
     this.#beginning = undefined;
@@ -66,19 +66,19 @@ export class Http2Sessions {
   #begun(stream: ServerHttp2Stream, flags: number, raw: readonly string[]): void {
     // Nobody else may throw because of it.
     stream.on("error", () => undefined);
-    const head = headOf(raw, (flags & END_STREAM) !== 0);
-    if (head === undefined) {
+    const hasEnded = (flags & END_STREAM) !== 0;
+    const head = headOf(raw, hasEnded);
+    const connection = this.#sessions.get(stream.session as ServerHttp2Session);
+    if (head === undefined || connection === undefined) {
       stream.close(constants.NGHTTP2_PROTOCOL_ERROR);
       return;
     }
-    const connection =
-      stream.session === undefined ? undefined : this.#sessions.get(stream.session as ServerHttp2Session);
-    const request = new Http2Request(stream, head, connection);
+    const request = new Http2Request(stream, head, connection, hasEnded);
     this.#requests.add(request);
-    connection?.requestBegun(request);
+    connection.requestBegun(request);
     stream.on("close", () => {
       this.#requests.delete(request);
-      connection?.requestOver(request);
+      connection.requestOver(request);
       request.leave();
     });
     this.#handle(request);

@@ -1,8 +1,12 @@
 /** What a client has not taken yet. It says when there is too much of it, and when there is room again. */
-import type { Socket } from "bun";
 import { EDGE_ANSWER_PIECE_OVERHEAD_BYTES, EDGE_ANSWER_WAITING_MAX_BYTES } from "../limits.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import { releaseBufferOf } from "./release-piece.ts";
+
+/** A socket, or what stands before one: it takes as much as it can now, and tells how much that was. */
+interface Written {
+  write(bytes: Buffer<ArrayBuffer>): number;
+}
 
 export class UnsentBytes {
   readonly #pieces: Buffer<ArrayBuffer>[] = [];
@@ -27,7 +31,7 @@ export class UnsentBytes {
   }
 
   /** Sends the bytes, or as much as can be; nobody else may hold any part of their buffer. False: no more for now. */
-  send<Data>(socket: Socket<Data>, bytes: Buffer<ArrayBuffer>): boolean {
+  send(socket: Written, bytes: Buffer<ArrayBuffer>): boolean {
     if (this.#pieces.length > 0) this.#keep(bytes);
     else {
       const sent = Math.max(socket.write(bytes), 0);
@@ -38,7 +42,7 @@ export class UnsentBytes {
   }
 
   /** The client takes more. True: there is room again where there was none. */
-  flush<Data>(socket: Socket<Data>): boolean {
+  flush(socket: Written): boolean {
     for (;;) {
       const next = this.#pieces[0];
       if (next === undefined) break;

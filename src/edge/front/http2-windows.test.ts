@@ -1,0 +1,131 @@
+/** What windows of HTTP/2 allow, in both directions. The frames are the client's own: libraries keep to the rules. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { constants } from "node:http2";
+import { until } from "../../work/testing/until.ts";
+import { EDGE_ANSWER_WAITING_MAX_BYTES, EDGE_HTTP2_WINDOW_BYTES } from "../limits.ts";
+import {
+  DATA,
+  END_STREAM,
+  FrameClient,
+  frame,
+  INITIAL_WINDOW,
+  RST_STREAM,
+  SETTINGS,
+  WINDOW_UPDATE,
+} from "../testing/http2-frames.ts";
+import { SELF_SIGNED } from "../testing/self-signed.ts";
+import { untilStill } from "../testing/until-still.ts";
+import type { ClientRequest } from "./client-request.ts";
+import { Front } from "./front.ts";
+import { HeaderLines } from "./header-lines.ts";
+import { HeldBytes } from "./held-bytes.ts";
+
+const ANSWER_BYTES = 200_000;
+const REQUEST = { ":method": "GET", ":path": "/", ":authority": "a.test" };
+const WINDOW_MAX = 2 ** 31 - 1;
+
+let front: Front;
+let held: HeldBytes;
+let handle: (request: ClientRequest) => void;
+beforeAll(() => {
+  front = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: (request) => handle(request) });
+});
+afterAll(() => front.stop(true));
+
+/** Bytes that tell their place, so that none can be lost or sent twice. */
+const content = (bytes: number) => Buffer.from(Uint8Array.from({ length: bytes }, (_, at) => at % 251));
+
+function answerWith(...pieces: Buffer<ArrayBuffer>[]): void {
+  held = new HeldBytes();
+  handle = (request) => {
+    request.chargeTo?.(held);
+    const [first, ...others] = pieces.map((piece) => Buffer.from(piece));
+    request.answer({ status: 200, statusText: "OK", headers: new HeaderLines() }, "follows", first);
+    for (const piece of others) request.write(piece);
+    request.end();
+  };
+}
+
+function bodyOf(client: FrameClient, stream: number): Buffer {
+  return Buffer.concat(
+    client
+      .of(stream)
+      .filter(({ kind }) => kind === DATA)
+      .map((one) => one.content),
+  );
+}
+
+const hasEnded = (client: FrameClient, stream: number) =>
+  client.of(stream).some(({ kind, flags }) => kind === DATA && (flags & END_STREAM) !== 0);
+
+function setting(kind: number, value: number): Buffer {
+  const bytes = Buffer.alloc(6);
+  bytes.writeUInt16BE(kind);
+  bytes.writeUInt32BE(value, 2);
+  return frame(SETTINGS, 0, 0, bytes);
+}
+
+test("no more of an answer is sent than the client takes, it counts as held, and it arrives whole", async () => {
+  answerWith(content(100), content(ANSWER_BYTES));
+  using client = await FrameClient.connect(front.port);
+  client.request(1, REQUEST);
+  await untilStill(() => bodyOf(client, 1).length);
+  expect(bodyOf(client, 1).length).toBe(INITIAL_WINDOW);
+  expect(held.bytes).toBeGreaterThanOrEqual(ANSWER_BYTES + 100 - INITIAL_WINDOW);
+  client.open(1, ANSWER_BYTES);
+  await until("the answer ends", () => hasEnded(client, 1));
+  expect(bodyOf(client, 1)).toEqual(Buffer.concat([content(100), content(ANSWER_BYTES)]));
+  expect(held.bytes).toBe(0);
+});
+
+test("answers share the connection's window, and one that has none does not hold up others", async () => {
+  answerWith(content(ANSWER_BYTES));
+  using client = await FrameClient.connect(front.port);
+  client.send(setting(constants.NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0));
+  for (const stream of [1, 3]) client.request(stream, REQUEST);
+  client.open(3, ANSWER_BYTES);
+  await until("the second answer ends", () => hasEnded(client, 3));
+  expect(bodyOf(client, 1).length).toBe(0);
+  client.send(setting(constants.NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, ANSWER_BYTES));
+  await untilStill(() => bodyOf(client, 1).length);
+  expect(bodyOf(client, 1).length).toBe(INITIAL_WINDOW);
+  client.open(1, ANSWER_BYTES);
+  await until("the first answer ends", () => hasEnded(client, 1));
+  expect(bodyOf(client, 1)).toEqual(content(ANSWER_BYTES));
+});
+
+test("a client that leaves has nothing held for it", async () => {
+  answerWith(content(EDGE_ANSWER_WAITING_MAX_BYTES));
+  using client = await FrameClient.connect(front.port);
+  client.request(1, REQUEST);
+  await until("it is held", () => held.bytes > 0);
+  client.reset(1, constants.NGHTTP2_CANCEL);
+  await until("nothing is held", () => held.bytes === 0);
+  client.request(3, REQUEST);
+  await until("it is held again", () => held.bytes > 0);
+  client.socket.destroy();
+  await until("nothing is held again", () => held.bytes === 0);
+});
+
+test("a window beyond all ends the connection", async () => {
+  answerWith(content(1));
+  using client = await FrameClient.connect(front.port);
+  const most = Buffer.alloc(4);
+  most.writeUInt32BE(WINDOW_MAX);
+  client.send(frame(WINDOW_UPDATE, 0, 0, most));
+  await until("the connection is closed", () => client.socket.destroyed);
+});
+
+test("a body of which more comes than may come is reset", async () => {
+  handle = () => undefined;
+  using client = await FrameClient.connect(front.port);
+  client.request(1, { ...REQUEST, ":method": "POST" }, 0);
+  const isReset = () => client.of(1).some(({ kind }) => kind === RST_STREAM);
+  for (let left = EDGE_HTTP2_WINDOW_BYTES; left > 0; left -= 16_384) client.send(frame(DATA, 0, 1, content(16_384)));
+  await until("the connection's window is opened", () => client.windowOf(0) > EDGE_HTTP2_WINDOW_BYTES);
+  expect(isReset()).toBe(false);
+  client.send(frame(DATA, 0, 1, content(1)));
+  await until("it is reset", isReset);
+  const reset = client.of(1).find(({ kind }) => kind === RST_STREAM);
+  expect(reset?.content.readUInt32BE(0)).toBe(constants.NGHTTP2_FLOW_CONTROL_ERROR);
+});
