@@ -24,8 +24,8 @@ describe("private networks", () => {
     ["127.0.0.1", "never open to sandboxes"],
     ["198.18.0.0/16", "never open to sandboxes"],
     ["224.0.0.0/8", "never open to sandboxes"],
-    ["169.254.0.0/16", "each address must be named by itself"],
-    ["169.254.169.0/24", "each address must be named by itself"],
+    ["169.254.0.0/16", "list each of their addresses by itself"],
+    ["169.254.169.0/24", "list each of their addresses by itself"],
   ])("%j is refused: %s", (entry, why) => {
     const refused = expect(() => parse("10.0.0.0/8", entry));
     refused.toThrow(`privateRanges: "${entry}" `);

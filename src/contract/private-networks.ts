@@ -35,7 +35,7 @@ export function parsePrivateNetworks(what: string, entries: readonly string[]): 
   for (const entry of entries) {
     const range = ipv4Range(entry);
     if (range === undefined) {
-      if (isIpv6Range(entry)) throw refuse(entry, "is IPv6, all of which is closed to sandboxes");
+      if (isIpv6Range(entry)) throw refuse(entry, "is IPv6, which is closed to sandboxes");
       const name = domainPattern(entry);
       if (name === undefined || name.startsWith("*")) {
         throw refuse(entry, "is no IPv4 address, range or host name such as 10.1.0.0/16 or git.example.com");
@@ -54,7 +54,7 @@ export function parsePrivateNetworks(what: string, entries: readonly string[]): 
     }
     if (prefix === 32) exact.push(range);
     else if (only.without(METADATA).cidrs.length === 0) {
-      throw refuse(entry, "has metadata services of clouds, of which each address must be named by itself");
+      throw refuse(entry, "contains cloud metadata services; list each of their addresses by itself");
     } else ranges.push(range);
   }
   const wide = new Ipv4Ranges(ranges).without(METADATA).cidrs;

@@ -53,7 +53,7 @@ test.each([
 test("has the types of steps", () => {
   const types = tableRows(page, ["Type", "Arguments", "What it does"]).flatMap(({ Type }) => words(Type));
   const known = () => parseSteps("team", [{ type: "NONE", args: [] }], 1);
-  expect(known).toThrow("known are COPY, ADD, RUN, ENV, ARG, WORKDIR and USER");
+  expect(known).toThrow("known types are COPY, ADD, RUN, ENV, ARG, WORKDIR and USER");
   expect(types.toSorted()).toEqual(["ADD", "ARG", "COPY", "ENV", "RUN", "USER", "WORKDIR"]);
 });
 

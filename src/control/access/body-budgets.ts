@@ -109,7 +109,7 @@ export class BodyShare implements Disposable {
 }
 
 function refusal(why: string, retryAfterSeconds = BODIES_RETRY_AFTER_SECONDS): Fault {
-  return new Fault(429, `${why}; send less at once, or come again when Retry-After says`, {
+  return new Fault(429, `${why}; send less at once, or try again after Retry-After seconds`, {
     headers: { "Retry-After": String(Math.max(retryAfterSeconds, BODIES_RETRY_AFTER_SECONDS)) },
   });
 }

@@ -27,7 +27,7 @@ describe("a team", () => {
     const { status, body, headers } = await f.call("GET", "/v2/sandboxes");
     expect([status, headers.get("retry-after")]).toEqual([429, "1"]);
     expect(body.message).toBe(
-      "this team may send 2 requests that read each second, and sent more; come again when Retry-After says, " +
+      "this team may send 2 requests that read each second, and sent more; try again after Retry-After seconds, " +
         "or ask the operator of this server to allow more",
     );
     await f.advance(1_000);

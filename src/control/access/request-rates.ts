@@ -87,7 +87,7 @@ export class RequestBudgets {
   }
 }
 
-const SLOW_DOWN = "come again when Retry-After says, or ask the operator of this server to allow more";
+const SLOW_DOWN = "try again after Retry-After seconds, or ask the operator of this server to allow more";
 const WORDS: Readonly<Record<RequestKind, string>> = {
   reads: "requests that read",
   changes: "requests that change something",

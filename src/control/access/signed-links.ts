@@ -48,7 +48,7 @@ export class SignedLinks {
     const leftMs = misses.since + LINK_MISSES_WINDOW_MS - this.#clock.now();
     if (leftMs <= 0) this.#misses.delete(client);
     else if (misses.count >= LINK_MISSES_MAX) {
-      throw new Fault(429, "too many links that no sandbox has signed; wait before the next", {
+      throw new Fault(429, "too many links with an invalid signature; wait before the next", {
         headers: { "retry-after": String(Math.ceil(leftMs / 1000)) },
       });
     }

@@ -57,7 +57,7 @@ export async function resolveOrigin(
   { from }: BuildPlan,
 ): Promise<BuildOrigin> {
   if ("builtin" in from) return { kind: "builtin", name: from.builtin };
-  if (team === undefined) throw new Fault(500, "a build of no team begins with a template of one");
+  if (team === undefined) throw new Fault(500, "a build without a team cannot start from a template of a team");
   const template = "image" in from ? templateOf(from.image) : from.template;
   if ("image" in from && template === undefined) {
     return { kind: "registry", image: from.image, credentials: from.credentials };

@@ -46,7 +46,7 @@ describe("a step becomes what the host does:", () => {
 
 describe("is refused with its number:", () => {
   test.each([
-    [step("FROM", "x"), 'step 2 is of the unknown type "FROM"; known are COPY, ADD, RUN'],
+    [step("FROM", "x"), 'step 2 is of the unknown type "FROM"; known types are COPY, ADD, RUN'],
     [step("RUN"), "step 2, RUN, takes a command"],
     [step("RUN", " "), "step 2, RUN, takes a command"],
     [step("RUN", "a", "b", "c"), "takes a command"],

@@ -53,14 +53,17 @@ class StepReader {
       case "USER":
         return { type: "user", force, ...this.#user() };
       default:
-        throw new Fault(400, `step ${this.number} is of the unknown type ${shown(this.step.type)}; known are ${TYPES}`);
+        throw new Fault(
+          400,
+          `step ${this.number} is of the unknown type ${shown(this.step.type)}; known types are ${TYPES}`,
+        );
     }
   }
 
   #run() {
     const [command, user] = this.#args;
     if (command === undefined || command.trim() === "" || this.#args.length > 2) {
-      throw this.#refuse("takes a command, and a user if you like");
+      throw this.#refuse("takes a command and optionally a user");
     }
     return { command, user: user === undefined || user === "" ? null : this.#checkedUser(user) };
   }
@@ -68,7 +71,7 @@ class StepReader {
   #copy() {
     const [source, target, owner = "", mode = ""] = this.#args;
     if (source === undefined || target === undefined || this.#args.length > 4) {
-      throw this.#refuse("takes a source, a target, and an owner and a mode if you like");
+      throw this.#refuse("takes a source, a target and optionally an owner and a mode");
     }
     const { filesHash } = this.step;
     if (filesHash === undefined || filesHash === null)

@@ -54,7 +54,7 @@ export class Uploads {
 
   /** Breaks off what is under way. */
   close(): void {
-    const reason = new Fault(503, "the server is stopping; ask for a new link in a moment");
+    const reason = new Fault(503, "the server is stopping; request a new link in a moment");
     for (const stop of this.#stops) stop.abort(reason);
   }
 
@@ -140,9 +140,9 @@ export class Uploads {
     const template = await this.#services.store.templates.byId(templateId);
     const permit = { teamId: template?.teamId ?? "", templateId, hash: checkedHash(hash), maxBytes: bytes, expires };
     if (!isSigned(permit, signature, this.#secret)) {
-      throw new Fault(403, "this link was not made by this server, or its template was deleted; ask for a new link");
+      throw new Fault(403, "this link was not made by this server, or its template was deleted; request a new link");
     }
-    if (expires * 1000 <= this.#services.clock.now()) throw new Fault(403, "this link has expired; ask for a new link");
+    if (expires * 1000 <= this.#services.clock.now()) throw new Fault(403, "this link has expired; request a new link");
     return permit;
   }
 

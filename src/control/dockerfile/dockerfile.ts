@@ -93,7 +93,7 @@ class Translation {
   }
 
   end(): ParsedDockerfile {
-    if (this.#from === undefined) throw new Fault(400, "the Dockerfile has no FROM; say which image to begin with");
+    if (this.#from === undefined) throw new Fault(400, "the Dockerfile has no FROM; name the base image");
     // Sandboxes have a user of their own, unless the Dockerfile says otherwise.
     if (!this.#hasUser) this.#steps.push({ type: "user", name: "user", sudo: false, force: false });
     if (!this.#hasWorkdir) this.#steps.push({ type: "workdir", path: "/home/user", force: false });

@@ -142,7 +142,7 @@ describe("bodies under way", () => {
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"]);
     expect(refused.body.message).toBe(
       `this team may have ${BODIES_PER_TEAM_MAX_BYTES} bytes of request bodies under way, and sent more; ` +
-        "send less at once, or come again when Retry-After says",
+        "send less at once, or try again after Retry-After seconds",
     );
     const other = { "X-API-Key": await f.anotherTeam("other") };
     expect((await f.call("POST", "/sandboxes", create, other)).status).toBe(201);

@@ -126,7 +126,7 @@ function hungUp(size: number, cause: unknown): Fault {
 }
 
 function tooLarge(maxBytes: number): Fault {
-  return new Fault(413, `the body is larger than ${maxBytes} bytes, which is all that this endpoint takes`);
+  return new Fault(413, `the body is larger than ${maxBytes} bytes, the maximum of this endpoint`);
 }
 
 function tooLate(size: number): Fault {

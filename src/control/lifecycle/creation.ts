@@ -195,5 +195,5 @@ async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): P
 }
 
 function deletedMeanwhile(templateId: string): Fault {
-  return new Fault(404, `template "${templateId}" was deleted while a sandbox was made of it`);
+  return new Fault(404, `template "${templateId}" was deleted while a sandbox was created from it`);
 }

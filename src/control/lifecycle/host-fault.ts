@@ -28,7 +28,7 @@ export function egressFault(cause: unknown, id: string): Fault {
   const fault = Fault.from(cause);
   if (FOR_CALLERS.has(fault.status) || fault.status === 503) return fault;
   if (fault.status === 404) return new Fault(404, `sandbox "${id}" does not exist, or it has ended`, { cause });
-  const message = `the network rules of sandbox "${id}" could not be changed; those before stay; the server's log has the details`;
+  const message = `the network rules of sandbox "${id}" could not be changed; the earlier rules stay; the server's log has the details`;
   return new Fault(500, message, { cause });
 }
 
@@ -37,7 +37,11 @@ export function captureFault(cause: unknown, id: string): Fault {
   const fault = Fault.from(cause);
   if (FOR_CALLERS.has(fault.status) || fault.status === 503) return fault;
   if (fault.status === 404) return new Fault(404, `sandbox "${id}" does not exist, or it has ended`, { cause });
-  return new Fault(500, `sandbox "${id}" could not be written down and runs on; the server's log has the details`, {
-    cause,
-  });
+  return new Fault(
+    500,
+    `sandbox "${id}" could not be checkpointed and is still running; the server's log has the details`,
+    {
+      cause,
+    },
+  );
 }

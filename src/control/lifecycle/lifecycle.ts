@@ -204,7 +204,7 @@ export class Lifecycle {
       const most = limit === 1 ? "1 sandbox" : `${limit} sandboxes`;
       throw new Fault(
         400,
-        `this team may run ${most} at once, the original among them; count must be less, got ${count}`,
+        `this team may run ${most} at once, including the original; count must be less, got ${count}`,
       );
     }
     return this.#whenAtRest(team, id, {

@@ -21,7 +21,7 @@ describe("a team with a limit", () => {
       expect([(await create(path)).status, (await create(path)).status]).toEqual([201, 201]);
       const reply = await create(path);
       expect(reply.status).toBe(429);
-      expect(reply.body.message).toContain("may run 2 sandboxes at once, and does; kill or pause one");
+      expect(reply.body.message).toContain("this team already runs 2 sandboxes, its limit; kill or pause one");
       // Clients that find this header wait and try again, which would only make the refusal late.
       expect(reply.headers.has("retry-after")).toBe(false);
       expect(f.host.running).toHaveLength(2);
@@ -178,7 +178,10 @@ describe("a team with a limit", () => {
       ["v1 connect", () => f.call("POST", `/sandboxes/${asleep}/connect`, { timeout: 5 })],
     ])("%s of a paused sandbox is 429 and leaves it paused", async (_, act) => {
       const reply = await act();
-      expect([reply.status, reply.body.message]).toEqual([429, expect.stringContaining("1 sandbox at once")]);
+      expect([reply.status, reply.body.message]).toEqual([
+        429,
+        expect.stringContaining("already runs 1 sandbox, its limit"),
+      ]);
       expect(reply.headers.has("retry-after")).toBe(false);
       expect((await f.call("GET", `/sandboxes/${asleep}`)).body.state).toBe("paused");
       await f.call("DELETE", `/sandboxes/${awake}`);

@@ -80,7 +80,7 @@ export function limitReached({ limits }: Team): Fault {
   const most = limits.sandboxes === 1 ? "1 sandbox" : `${limits.sandboxes} sandboxes`;
   return new Fault(
     429,
-    `this team may run ${most} at once, and does; kill or pause one, or ask the operator of this server to allow more`,
+    `this team already runs ${most}, its limit; kill or pause one, or ask the operator of this server to allow more`,
   );
 }
 

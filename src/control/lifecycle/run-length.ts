@@ -10,7 +10,7 @@ export function secondsOf(team: Team, asked: number | null | undefined, otherwis
   if (asked <= most) return asked;
   throw new Fault(
     400,
-    `timeout must be at most ${most}, the seconds that a sandbox of this team may run, got ${asked}; ` +
+    `timeout must be at most ${most}, the maximum seconds of a sandbox of this team, got ${asked}; ` +
       "ask for less, or ask the operator of this server to allow more",
   );
 }

@@ -44,8 +44,8 @@ export function beingEnded(id: string): Fault {
 export function notGoneYet(id: string, cause?: unknown): Fault {
   return new Fault(
     503,
-    `sandbox "${id}" is being ended, and nobody can reach it, but not all of it has ended yet; ` +
-      "that goes on by itself, and deleting it again tells whether it is done",
+    `sandbox "${id}" is being ended and is cut off from the network, but not all of it has ended yet; ` +
+      "the server continues to end it; delete it again to check the result",
     { cause },
   );
 }

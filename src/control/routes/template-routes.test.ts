@@ -247,10 +247,13 @@ describe("PATCH", () => {
     expect((await f.call("POST", "/sandboxes", { templateID: known })).body.templateID).toBe(known);
   });
 
-  test("never gives a team the names that clients ask for by themselves", async () => {
+  test("never gives a team the name of a built-in template", async () => {
     await storeTemplate(f, "desktop");
     const refused = await f.call("PATCH", "/templates/desktop", { public: true });
-    expect([refused.status, refused.body.message]).toEqual([409, expect.stringContaining("clients ask for")]);
+    expect([refused.status, refused.body.message]).toEqual([
+      409,
+      expect.stringContaining("is reserved for a built-in template"),
+    ]);
     expect(await statusOf("POST", "/sandboxes", { templateID: "desktop" })).toBe(201);
     expect((await f.call("POST", "/sandboxes", { templateID: "desktop" }, stranger)).status).toBe(404);
   });

@@ -127,7 +127,7 @@ export const volumeContentRoutes: readonly Route[] = [
 /** Fault 403 when the token opens another volume than the one that is named. */
 function idOf({ volume }: { volume: Volume }, params: Readonly<Record<string, string>>): string {
   if (volume.id === params.volumeID?.toLowerCase()) return volume.id;
-  throw new Fault(403, "this token opens another volume");
+  throw new Fault(403, "this token is for another volume");
 }
 
 /** Without "..", which means nothing above the root and would be taken for its own folder by who shows the path. */

@@ -71,7 +71,7 @@ async function findVisible(store: Store, team: Team, reference: TemplateReferenc
 /** What the host must know of a build. */
 export function kindOf(build: Build): SandboxKind {
   const { id, templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir, wall } = build;
-  if (image === null) throw new Fault(500, `build "${id}" has no image, though sandboxes are made of it`);
+  if (image === null) throw new Fault(500, `build "${id}" has no image, although sandboxes were created from it`);
   const kind = { templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir };
   return wall === null ? kind : { ...kind, wall };
 }

@@ -61,7 +61,7 @@ async function claimNames(tables: Tables, template: Template): Promise<void> {
       throw new Fault(409, `"${alias}" has the form of a template's id, and is no name for all teams; choose another`);
     }
     if (NAMES_OF_CLIENTS.has(alias)) {
-      throw new Fault(409, `"${alias}" is what clients ask for by themselves, and no team's to give; choose another`);
+      throw new Fault(409, `"${alias}" is reserved for a built-in template; choose another`);
     }
     if (await tables.templates.addAlias(GLOBAL_NAMESPACE, alias, template.id)) continue;
     const holder = await tables.templates.byAlias(GLOBAL_NAMESPACE, alias);

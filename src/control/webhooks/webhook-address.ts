@@ -45,11 +45,11 @@ export function checkedUrl(text: string, allowInside: boolean): URL {
     throw new Fault(400, "url must be an http or https address");
   }
   if (url.username !== "" || url.password !== "") {
-    throw new Fault(400, "url must not hold a user name or password; receivers know us by the signature");
+    throw new Fault(400, "url must not contain a user name or password; receivers check the signature");
   }
   const literal = bareHost(url);
   if (!allowInside && (isIPv4(literal) || isIPv6(literal)) && isInside(literal)) {
-    throw new Fault(400, `url leads to ${literal}, an address inside; webhooks lead outside only`);
+    throw new Fault(400, `url points to ${literal}, a private address; webhooks must target public addresses`);
   }
   return url;
 }

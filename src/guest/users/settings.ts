@@ -24,7 +24,7 @@ export class SettingsKeeper {
     if (this.#current !== undefined) return this.#current;
     throw new Fault(
       503,
-      "this sandbox's settings were damaged: it answers nobody until its server configures it again",
+      "this sandbox's settings were damaged: it rejects all requests until its server configures it again",
       {
         headers: { "Retry-After": "1" },
       },

@@ -100,5 +100,5 @@ async function becomeUser(
 /** It becomes the template's default user, and root in the sandbox may have put anything in the guest's place. */
 function demandUserName(name: string): string {
   if (/^[\w.][\w.$-]{0,63}$/.test(name)) return name;
-  throw new Fault(502, "the sandbox's runtime did not say which user there is now: something took its place");
+  throw new Fault(502, "the sandbox's runtime did not report the current user: another program took its place");
 }

@@ -23,7 +23,10 @@ export async function freeze(cgroup: string): Promise<void> {
   while (!isFrozen(cgroup)) {
     if (performance.now() > deadline) {
       set(cgroup, false);
-      throw new Fault(503, `the sandbox could not be stopped within ${FREEZE_MS} ms; it runs on. Try again later`);
+      throw new Fault(
+        503,
+        `the sandbox could not be stopped within ${FREEZE_MS} ms; it is still running. Try again later`,
+      );
     }
     await Bun.sleep(LOOK_EVERY_MS);
   }

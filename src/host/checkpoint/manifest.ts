@@ -79,7 +79,7 @@ export function demandSameVolumes(memory: MemoryFacts, wanted: readonly VolumeMo
   if (written.length === asked.length && written.every((each, at) => each === asked[at])) return;
   throw new Fault(
     422,
-    "the memory that this sandbox would start with has other volumes mounted than it is to have; " +
+    "the memory of this snapshot has other volumes mounted than this sandbox; " +
       "use the same ones, or a snapshot that was made with memory: false",
   );
 }

@@ -222,7 +222,7 @@ async function follow(
       if (event.kind === "output") await onOutput(event.bytes, event.from);
       else if (event.kind === "end") return { exitCode: event.exitCode, signal: event.signal };
     }
-    throw new Fault(502, "the sandbox's runtime did not say how the command ended");
+    throw new Fault(502, "the sandbox's runtime did not report the end of the command");
   } finally {
     silence.end();
   }

@@ -14,9 +14,7 @@ export function lastCall(address: string, port = RUNTIME_PORT): Promise<void> {
     const socket = connect({ host: address, port, allowHalfOpen: true });
     const give = (cause?: unknown) => {
       socket.destroy();
-      reject(
-        new Fault(503, "the guest did not answer before its sandbox was to be written down; try again", { cause }),
-      );
+      reject(new Fault(503, "the guest did not answer before the checkpoint; try again", { cause }));
     };
     socket.setTimeout(LAST_CALL_MS, give);
     socket.on("error", give);

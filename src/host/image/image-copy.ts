@@ -115,7 +115,7 @@ async function copyWatched(disks: Disks, from: string, to: string, signal: Abort
 /** Each line that cp says names a path of this machine, and ends with the kernel's reason. */
 function copyFault(said: string): Fault {
   const reason = said.trim().split("\n").at(-1)?.split(": ").at(-1) ?? "";
-  if (reason === "No space left on device") return new Fault(507, "there is no room on the disk for this image");
+  if (reason === "No space left on device") return new Fault(507, "the disk has no space for this image");
   const hint = reason === "File name too long" ? ". FIX: remove folders that are nested so deeply" : "";
   const cause = new Error(said.slice(-2000));
   return new Fault(422, `the files of the build cannot be kept as an image: ${reason}${hint}`, { cause });

@@ -152,6 +152,8 @@ async function document(path: string, layout: string): Promise<string> {
 
 async function demand(path: string) {
   return await stat(path).catch((cause) => {
-    throw new Fault(422, `the operator keeps it at ${path}, where it is not. FIX: see the setting images`, { cause });
+    throw new Fault(422, `the setting images has it at ${path}, where it is not. FIX: see the setting images`, {
+      cause,
+    });
   });
 }

@@ -23,7 +23,7 @@ export class Walls {
 
   of(wall: Wall): Runtime {
     const runtime = this.#runtimes[wall];
-    if (runtime === undefined) throw new Fault(501, `this server cannot keep sandboxes behind the wall ${wall}`);
+    if (runtime === undefined) throw new Fault(501, `this server has no isolation runtime ${wall}`);
     return runtime;
   }
 

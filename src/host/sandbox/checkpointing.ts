@@ -267,15 +267,15 @@ function demandRoom(demand: () => void): void {
   try {
     demand();
   } catch (cause) {
-    throw new Fault(507, `there is no room for a checkpoint: ${Fault.from(cause).message}`, { cause });
+    throw new Fault(507, `the disk has no space for a checkpoint: ${Fault.from(cause).message}`, { cause });
   }
 }
 
 function withStatus(cause: unknown): Fault {
   const code = (cause as NodeJS.ErrnoException | null)?.code;
   if (code === "ENOSPC" || code === "EDQUOT") {
-    return new Fault(507, "there is no room on the disk for this checkpoint; the sandbox runs on", { cause });
+    return new Fault(507, "the disk has no space for this checkpoint; the sandbox is still running", { cause });
   }
   if (cause instanceof Fault) return cause;
-  return new Fault(500, "the checkpoint could not be written; the sandbox runs on", { cause });
+  return new Fault(500, "the checkpoint could not be written; the sandbox is still running", { cause });
 }

@@ -160,7 +160,7 @@ export class Endings {
 function runsOn(id: string, cause?: unknown): Fault {
   const message =
     `sandbox ${id} was told to end, and something in it still runs. ` +
-    "Nobody can reach it, nor it anybody; it is gone as soon as the kernel lets go of it";
+    "It is cut off from the network; the server removes it as soon as the kernel releases it";
   return new Fault(503, message, { cause });
 }
 

@@ -25,5 +25,5 @@ export async function silence(network: Network, record: SandboxRecord): Promise<
     await still.end();
     await Bun.sleep(SILENCE_RETRY_MS * 2 ** tries);
   }
-  throw new Fault(503, "others connect to this sandbox all the time, so that it cannot be written down; try again");
+  throw new Fault(503, "this sandbox gets new connections all the time and cannot be checkpointed; try again");
 }

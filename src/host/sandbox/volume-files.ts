@@ -41,7 +41,7 @@ export async function demandVolumeFiles(
 function unfit({ shownPath }: OpenFile, what: string): Fault {
   return new Fault(
     422,
-    `${JSON.stringify(shownPath)}, which a process of this sandbox has open, ${what} since the sandbox was written down. ` +
+    `${JSON.stringify(shownPath)}, which a process of this sandbox has open, ${what} since the checkpoint. ` +
       "Put it back as it was, or memory: false starts the sandbox from its disk",
   );
 }

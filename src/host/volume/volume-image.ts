@@ -53,9 +53,13 @@ export async function checkImage(path: string): Promise<void> {
   const { exitCode, stdout, stderr } = await attempt(command, { timeoutMs: VOLUME_CHECK_MS, name: "e2fsck" });
   if (exitCode <= SOUND_MAX || exitCode === LOCKED) return;
   const cause = new Error(`${stdout.trim()}\n${stderr.trim()}`.trim());
-  throw new Fault(500, "the filesystem of this volume is damaged; its operator finds in the log how to repair it", {
-    cause: new Error(`e2fsck -p ended with ${exitCode}. FIX: run e2fsck on ${path} by hand`, { cause }),
-  });
+  throw new Fault(
+    500,
+    "the filesystem of this volume is damaged; the server's log tells the operator how to repair it",
+    {
+      cause: new Error(`e2fsck -p ended with ${exitCode}. FIX: run e2fsck on ${path} by hand`, { cause }),
+    },
+  );
 }
 
 export async function mountImage(path: string, target: string, mounts: Mounts): Promise<void> {

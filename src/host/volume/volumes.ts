@@ -288,7 +288,7 @@ async function sync(path: string): Promise<void> {
 function roomFault(cause: unknown): Fault {
   const said = cause instanceof Error ? cause.message : String(cause);
   if (!/ENOSPC|no space left/i.test(said)) return Fault.from(cause);
-  return new Fault(507, "there is no room on the disk for a new volume", { cause });
+  return new Fault(507, "the disk has no space for a new volume", { cause });
 }
 
 function demandName(name: string): string {

@@ -38,7 +38,7 @@ export class StdioProcess implements Transport {
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#program === undefined || this.#end !== undefined) throw new Fault(503, "the server has ended");
     if (this.#waitingBytes > INPUT_WAITING_MAX_BYTES) {
-      throw new Fault(503, "the server does not read what it is sent; call again later");
+      throw new Fault(503, "the server does not read its input; try again later");
     }
     const line = Buffer.from(`${JSON.stringify(message)}\n`);
     const { stdin } = this.#program;

@@ -83,7 +83,7 @@ describe("a disk that is full", () => {
       const refused = await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {});
       expect(refused).toMatchObject({
         status: 507,
-        body: { message: expect.stringMatching(/no room for a checkpoint.*MiB are free/) },
+        body: { message: expect.stringMatching(/no space for a checkpoint.*MiB are free/) },
       });
       expect(namesIn(stage.checkpoints)).toEqual([]);
       await expectItself(stage, hero);
@@ -100,7 +100,7 @@ describe("a disk that is full", () => {
       const answer = await disturbedPause(stage, hero, { begin: () => disk.fill(), end: () => disk.empty() });
       expect(answer).toMatchObject({
         status: 507,
-        body: { message: expect.stringMatching(/no room (on the disk|for a checkpoint)/) },
+        body: { message: expect.stringMatching(/no space for (a|this)/) },
       });
       expect(namesIn(stage.checkpoints)).toEqual([]);
       await expectItself(stage, hero);
@@ -160,7 +160,7 @@ test("a disk that can only be read from the middle of a pause on: an error, and 
     begin: async () => void (await mount("sh", "-c", readOnly, checkpoints)),
     end: async () => void (await mount("umount", checkpoints)),
   });
-  expect(answer).toMatchObject({ status: 500, body: { message: expect.stringMatching(/runs on/) } });
+  expect(answer).toMatchObject({ status: 500, body: { message: expect.stringMatching(/still running/) } });
   await expectItself(stage, hero);
   // The next one does not even begin.
   expect((await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}))?.status).toBe(500);

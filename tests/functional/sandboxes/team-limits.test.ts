@@ -45,7 +45,7 @@ test("no more sandboxes at once than allowed: the client's RateLimitError, and 4
   }
   expect(ms).toBeLessThan(AT_ONCE_MS);
   expect(refusal).toBeInstanceOf(RateLimitError);
-  expect(String(refusal)).toContain("2 sandboxes at once");
+  expect(String(refusal)).toContain("already runs 2 sandboxes");
   await expect(asleep.connect()).rejects.toBeInstanceOf(RateLimitError);
   const visited = await visit(asleep.sandboxId);
   expect([visited.status, await visited.json()]).toEqual([

@@ -41,11 +41,11 @@ export function explain(log: string, ours: string, processes: readonly number[])
   const errors = log.split("\n").filter((line) => /\bError \(/.test(line) && !/RLIMIT_NOFILE for self/.test(line));
   const cause = new Error([...errors.slice(-20), ours].join("\n").slice(-4000));
   if (NO_SPACE.test(errors.join("\n")) || NO_SPACE.test(ours)) {
-    return new Fault(507, "there is no room on the disk for this sandbox's memory; it runs on", { cause });
+    return new Fault(507, "the disk has no space for this sandbox's memory; it is still running", { cause });
   }
   const first = errors[0];
   if (first === undefined || ours !== "") {
-    return new Fault(500, "the checkpoint could not be written; the sandbox runs on", { cause });
+    return new Fault(500, "the checkpoint could not be written; the sandbox is still running", { cause });
   }
   const said = printable(first.replace(/^.*?Error \([^)]*\):\s*/, "")).trim();
   const reason = REASONS.find(([pattern]) => pattern.test(errors.join("\n")))?.[1] ?? `CRIU says: ${said}`;

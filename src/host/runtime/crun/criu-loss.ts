@@ -26,7 +26,7 @@ export async function lossOf(
 ): Promise<Fault | undefined> {
   await Bun.sleep(CRIU_AFTERMATH_MS);
   const after = existsSync(freezerOf(cgroup)) ? await processesBelow(freezerOf(cgroup)) : [];
-  if (!after.includes(pid)) throw new Fault(404, `sandbox ${id} ended while CRIU was writing it down`);
+  if (!after.includes(pid)) throw new Fault(404, `sandbox ${id} ended while CRIU wrote its checkpoint`);
   const gone = before.filter((each) => !after.includes(each));
   const wasKilled = exitCode >= SIGNALLED_MIN;
   // Others come and go as they like; a guest that is gone was killed under CRIU's hands, and is replaced by itself.

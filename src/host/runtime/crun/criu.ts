@@ -383,12 +383,12 @@ function lockedByAnother(): Fault {
   return new Fault(
     422,
     "a process of this sandbox held a lock on a file of a volume that another sandbox seems to hold now. " +
-      "Try again when it has let go, or memory: false starts this one from its disk",
+      "Try again when the lock is free, or start this sandbox from its disk with memory: false",
   );
 }
 
 function killedTwice(): Fault {
   const message =
-    "the tool that wrote this sandbox down was killed, twice; the sandbox runs on. Connections in it may hang";
+    "checkpointing failed twice (CRIU was killed); the sandbox is still running. Connections in it may hang";
   return new Fault(503, message);
 }

@@ -16,15 +16,15 @@ export function explain(cause: unknown): Fault {
     return new Fault(
       422,
       `the memory of this sandbox cannot be kept: a process has ${JSON.stringify(`/${deleted}`)} open, which was ` +
-        "deleted, and the wall runsc cannot write that down. Close the file, or keep the files alone with memory: false",
+        "deleted, and runsc cannot checkpoint that. Close the file, or keep only the files with memory: false",
       { cause },
     );
   }
   if (NO_ROOM.test(message)) {
-    return new Fault(507, "there is no room on the disk for this checkpoint; the sandbox runs on", { cause });
+    return new Fault(507, "the disk has no space for this checkpoint; the sandbox is still running", { cause });
   }
   const reason = REASON.exec(message)?.[1] ?? "it said nothing";
-  return new Fault(422, `the memory of this sandbox cannot be kept: ${reason}. memory: false keeps the files alone`, {
+  return new Fault(422, `the memory of this sandbox cannot be kept: ${reason}. memory: false keeps only the files`, {
     cause,
   });
 }

@@ -98,7 +98,7 @@ export class RunscRuntime implements Runtime {
     throw new Fault(
       422,
       `the memory of this sandbox cannot be kept: it would take more than ${most} MiB on disk. ` +
-        "End some of its processes, or pause with memory: false to keep the files alone",
+        "End some of its processes, or pause with memory: false to keep only the files",
     );
   }
 
@@ -114,7 +114,7 @@ export class RunscRuntime implements Runtime {
       await freeze(cgroup);
     } catch (cause) {
       if (startTicks(pid) === undefined) {
-        throw new Fault(404, `sandbox ${id} ended while runsc was writing it down`, { cause });
+        throw new Fault(404, `sandbox ${id} ended while runsc wrote its checkpoint`, { cause });
       }
       await this.letGo(id, cgroup);
       throw explain(cause);

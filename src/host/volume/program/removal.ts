@@ -81,5 +81,5 @@ function ignoreMissing(thrown: NodeJS.ErrnoException): void {
 }
 
 function stillThere(): Fault {
-  return new Fault(503, "there is more to remove than fits into one call, or it is being filled meanwhile; try again");
+  return new Fault(503, "the folder has too many entries for one call, or is being filled meanwhile; try again");
 }

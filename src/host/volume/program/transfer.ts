@@ -36,7 +36,7 @@ export async function writeFile(
   options: EntryOptions,
   content: ReadableStream<Uint8Array> | null,
 ): Promise<VolumeEntry> {
-  if (path === "/") throw new Fault(400, "the root of a volume is a folder");
+  if (path === "/") throw new Fault(400, "the root of a volume is a directory");
   try {
     if (options.force) await ensureFolder(join(path, ".."), options);
     const { folder, name } = await placeOf(path);

@@ -62,7 +62,7 @@ export function tooLarge(maxBytes: number): Fault {
   return new Fault(
     422,
     "the memory of this sandbox cannot be kept: its processes have so much of it in common that it would take more than " +
-      `${Math.floor(maxBytes / MIB)} MiB on disk. End some of them, or pause with memory: false to keep the files alone`,
+      `${Math.floor(maxBytes / MIB)} MiB on disk. End some of them, or pause with memory: false to keep only the files`,
   );
 }
 
@@ -70,7 +70,7 @@ function tooSlow(maxMs: number): Fault {
   return new Fault(
     422,
     `the memory of this sandbox cannot be kept: it could not be written within ${Math.ceil(maxMs / 1000)} s. Its processes may ` +
-      "hold very many files open, or very large ones. End some of them, or pause with memory: false to keep the files alone",
+      "hold very many files open, or very large ones. End some of them, or pause with memory: false to keep only the files",
   );
 }
 
