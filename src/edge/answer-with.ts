@@ -1,6 +1,7 @@
 /** Answers a client with a short answer of ours. */
+
+import { HeaderLines } from "../http1/header-lines.ts";
 import type { ClientRequest } from "./front/client-request.ts";
-import { HeaderLines } from "./front/header-lines.ts";
 
 export async function answerWith(client: ClientRequest, response: Response): Promise<void> {
   const body = Buffer.from(await response.arrayBuffer());

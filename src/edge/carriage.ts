@@ -3,14 +3,14 @@
  * long body is gathered, each side is held back when the other does not keep up, and each side's end or failure reaches
  * the other. An answer that is not framed as HTTP says, or ends before its end, breaks the client's, too.
  */
+import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../http1/body.ts";
+import { isBodiless, type ResponseHead, responseLength } from "../http1/response-head.ts";
 import type { Spliced } from "../work/splicing.ts";
 import { beginStep } from "../work/steps.ts";
 import { type AnswerHead, AnswerHeadReader } from "./answer-head.ts";
 import { linesTowardsClient } from "./carried-headers.ts";
-import { BodyUntilClose, ChunkedBody, CountedBody, type Framing } from "./front/body-framing.ts";
 import type { AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./front/client-request.ts";
-import type { HeaderLines } from "./front/header-lines.ts";
-import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
+import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
 import { type Dialled, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
 import { agreedUpgrade } from "./upgrade.ts";
 
@@ -31,7 +31,6 @@ const STATUS_MAX = 599;
 const SWITCHING_PROTOCOLS = 101;
 const NO_CONTENT = 204;
 const RESET_CONTENT = 205;
-const NOT_MODIFIED = 304;
 const NOTHING: Bytes = Buffer.alloc(0);
 
 /** What becomes of an exchange before its answer has begun; what comes then goes on by itself. */
@@ -61,7 +60,7 @@ class Carriage implements SandboxSocketListener, BodySink {
   #socket!: SandboxSocket;
   #reader: AnswerHeadReader | undefined;
   /** Of the answer. */
-  #framing: Framing | undefined;
+  #framing: Body | undefined;
   #tunnel: ClientTunnel | undefined;
   #isOver = false;
   /** What stands before the next piece of the request's body. */
@@ -210,10 +209,10 @@ class Carriage implements SandboxSocketListener, BodySink {
       return;
     }
     if (status < STATUS_MIN || status > STATUS_MAX) throw new Error("the service's answer has no status of HTTP");
-    if (this.#client.method === "HEAD" || status === NOT_MODIFIED) this.#answerWithout(lines);
-    else if (status === NO_CONTENT || status === RESET_CONTENT) this.#answerWithout(withoutLength(lines));
+    if (status === NO_CONTENT || status === RESET_CONTENT) this.#answerWithout(withoutLength(lines));
+    else if (isBodiless(this.#client.method, { status })) this.#answerWithout(lines);
     else {
-      const framing = framingOf(headers);
+      const framing = bodyOf({ headers });
       if (this.#asked.isGuest && framing.endsWithConnection) throw new Error("the runtime's answer has no length");
       this.#framing = framing;
       const first = this.#contentOf(framing, rest);
@@ -231,7 +230,7 @@ class Carriage implements SandboxSocketListener, BodySink {
     this.#leave();
   }
 
-  #takeBody(framing: Framing, bytes: Bytes): void {
+  #takeBody(framing: Body, bytes: Bytes): void {
     this.#carriedBytes += bytes.length;
     this.#pass(this.#client.write(this.#contentOf(framing, bytes)));
     if (framing.ended) this.#finish();
@@ -241,7 +240,7 @@ class Carriage implements SandboxSocketListener, BodySink {
   }
 
   /** A part, if the whole would be too much for one turn: copied then, since the rest of its buffer is still needed. */
-  #contentOf(framing: Framing, bytes: Bytes): Bytes {
+  #contentOf(framing: Body, bytes: Bytes): Bytes {
     const content = framing.take(bytes);
     const { untaken = 0 } = framing;
     if (untaken === 0) return content;
@@ -250,7 +249,7 @@ class Carriage implements SandboxSocketListener, BodySink {
   }
 
   /** An answer that has been long so far goes on past this for as long as it comes in long chunks. */
-  #spliceChunks(framing: Framing, left: number): void {
+  #spliceChunks(framing: Body, left: number): void {
     if (this.#carriedBytes < EDGE_SPLICED_MIN_BYTES) return;
     const descriptor = this.#client.divertChunk?.(left);
     if (descriptor === undefined) return;
@@ -269,7 +268,7 @@ class Carriage implements SandboxSocketListener, BodySink {
     if (this.#isSpliced) this.#socket.pause();
   }
 
-  #spliceAnswer(framing: Framing): void {
+  #spliceAnswer(framing: Body): void {
     const { left = 0 } = framing;
     if (left < EDGE_SPLICED_MIN_BYTES) return;
     const descriptor = this.#client.answerDescriptor;
@@ -348,16 +347,10 @@ class Carriage implements SandboxSocketListener, BodySink {
 }
 
 /** Throws when the headers leave any doubt about where the body ends. */
-function framingOf(headers: HeaderLines): Framing {
-  const coding = headers.get("transfer-encoding");
-  const length = headers.get("content-length");
-  if (coding !== null) {
-    if (length !== null || coding.toLowerCase() !== "chunked") throw new Error("the service's answer is framed twice");
-    return new ChunkedBody();
-  }
-  if (length === null) return new BodyUntilClose();
-  if (!/^\d{1,15}$/.test(length)) throw new Error("the service's answer has no clear length");
-  return new CountedBody(Number(length));
+function bodyOf(head: Pick<ResponseHead, "headers">): Body {
+  const length = responseLength(head);
+  if (length === "chunked") return new ChunkedBody({ chunksAtOnce: EDGE_CHUNKS_AT_ONCE_MAX });
+  return length === "close" ? new BodyUntilClose() : new CountedBody(length);
 }
 
 /** 204 has no body and tells no length; that of 205 is 0 whatever it says (RFC 9110, 8.6 and 15.3.6). */

@@ -5,7 +5,7 @@
  */
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../contract/management/identifiers.ts";
 import { CONTROL_SECRET_HEADER } from "../contract/runtime/guest-control.ts";
-import { HeaderLines, isToken } from "./front/header-lines.ts";
+import { HeaderLines, isToken } from "../http1/header-lines.ts";
 
 const CONNECTION_ONLY: ReadonlySet<string> = new Set([
   "connection",

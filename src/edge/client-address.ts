@@ -6,7 +6,7 @@
  */
 import { BlockList, isIP, isIPv4 } from "node:net";
 import { ipv4Range, isIpv6Range } from "../contract/ip-range.ts";
-import type { ReadHeaders } from "./front/header-lines.ts";
+import type { ReadHeaders } from "../http1/header-lines.ts";
 import { EDGE_FORWARDED_HOPS_MAX } from "./limits.ts";
 
 export class TrustedProxies {

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import net from "node:net";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { EDGE_CHUNK_LINE_MAX_BYTES, EDGE_CHUNK_TRAILER_MAX_LINES } from "./limits.ts";
+import { CHUNK_LINE_MAX_BYTES, CHUNK_TRAILERS_MAX } from "../http1/body.ts";
 import { EdgeUnderTest, hostOf, SANDBOX } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
@@ -180,12 +180,12 @@ describe("an end on one side reaches the other", () => {
     ["sends a chunk without a length", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\nx\r\n", "stay"],
     [
       "sends an endless line",
-      `Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1;${"x".repeat(EDGE_CHUNK_LINE_MAX_BYTES)}`,
+      `Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1;${"x".repeat(CHUNK_LINE_MAX_BYTES)}`,
       "stay",
     ],
     [
       "sends endless trailers",
-      `Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n${"a: b\r\n".repeat(EDGE_CHUNK_TRAILER_MAX_LINES + 1)}`,
+      `Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n${"a: b\r\n".repeat(CHUNK_TRAILERS_MAX + 1)}`,
       "stay",
     ],
   ])("the guest %s: the client's body breaks", async (_name, rest, then) => {

@@ -1,11 +1,9 @@
 /** Parsers of the edge: of what clients write about whom they mean, and of what a sandbox answers. */
 import { expect } from "bun:test";
 import { isIP } from "node:net";
-import { fuzzBytes, fuzzText, type Lot } from "../work/testing/fuzz.ts";
-import { type AnswerHead, AnswerHeadReader } from "./answer-head.ts";
+import { fuzzText } from "../work/testing/fuzz.ts";
 import { clientAddress, TrustedProxies } from "./client-address.ts";
 import { internalPath } from "./control-path.ts";
-import { ChunkedBody } from "./front/body-framing.ts";
 import { addressOf } from "./sandbox-address.ts";
 import { signedLinkOf } from "./signed-link.ts";
 
@@ -100,92 +98,5 @@ fuzzText("a signed link is one, or a request like any other", {
   check(target) {
     const link = signedLinkOf({ target, method: "GET", headers: new Headers() });
     if (link !== undefined) expect([typeof link.path, typeof link.signature]).toEqual(["string", "string"]);
-  },
-});
-
-function answerOf(pieces: readonly Buffer[]): string {
-  try {
-    const reader = new AnswerHeadReader();
-    let head: AnswerHead | undefined;
-    for (const piece of pieces) head ??= reader.take(piece as Buffer<ArrayBuffer>);
-    if (head === undefined) return "refused";
-    const { status, headers, rest } = head;
-    const lines: [string, string][] = [];
-    headers.forEach((value, name) => {
-      lines.push([name, value]);
-    });
-    return JSON.stringify([status, lines, rest.length === 0 ? "" : "rest"]);
-  } catch (refused) {
-    expect((refused as Error).message).toContain("the service");
-    return "refused";
-  }
-}
-
-fuzzBytes("the head of a service's answer is read the same, however it arrives, and has no line within", {
-  seeds: [
-    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: y\r\n\r\nok",
-    "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.0 404\nA: b\n\nbody",
-    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n",
-    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-  ].map((text) => Buffer.from(text)),
-  check(bytes, lot) {
-    const whole = answerOf([bytes]);
-    // What follows the head may come with it or not.
-    const heads = [whole, answerOf(lot.split(bytes))].map((answer) => answer.replace('"rest"', '""'));
-    expect(heads[0]).toBe(heads[1] ?? "");
-    if (whole === "refused") return;
-    const [status, headers] = JSON.parse(whole) as [number, [string, string][]];
-    expect(status >= 200 || status === 101).toBe(true);
-    for (const [name, value] of headers) {
-      expect(name).toMatch(/^[!#$%&'*+.^_`|~0-9a-z-]+$/);
-      expect(value).not.toMatch(/[\r\n\0]/);
-    }
-  },
-});
-
-/** All content up to the end of the body, or undefined where it is not framed as it must be. */
-function contentOf(pieces: readonly Buffer[]): { content: string; ended: boolean } | undefined {
-  const framing = new ChunkedBody();
-  let content = "";
-  try {
-    for (const piece of pieces) {
-      for (let rest = piece as Buffer<ArrayBuffer>; rest.length > 0 && !framing.ended; ) {
-        content += framing.take(rest).toString("latin1");
-        rest = rest.subarray(rest.length - framing.untaken);
-      }
-    }
-  } catch {
-    return undefined;
-  }
-  return { content, ended: framing.ended };
-}
-
-/** The plainest reader of chunks there is; undefined when they are not whole and in order. */
-function plainChunks(text: string): string | undefined {
-  let content = "";
-  for (let rest = text; ; ) {
-    const [line, digits] = /^([0-9a-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n/i.exec(rest) ?? [];
-    if (line === undefined || digits === undefined) return undefined;
-    const size = Number.parseInt(digits, 16);
-    rest = rest.slice(line.length);
-    if (size === 0) return /^(?:[^\r\n]+\r\n)*?\r\n/.test(rest) ? content : undefined;
-    if (rest.slice(size, size + 2) !== "\r\n") return undefined;
-    content += rest.slice(0, size);
-    rest = rest.slice(size + 2);
-  }
-}
-
-fuzzBytes("a body in chunks is what the plainest reader makes of it", {
-  seeds: [
-    "5\r\nhello\r\n0\r\n\r\n",
-    "1;a=b\r\nx\r\n0A\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\nmore",
-    "fffffff\r\nx",
-  ].map((text) => Buffer.from(text)),
-  check(bytes, lot: Lot) {
-    const whole = contentOf([Buffer.from(bytes)]);
-    expect(contentOf(lot.split(bytes))).toEqual(whole as never);
-    const expected = plainChunks(bytes.toString("latin1"));
-    if (whole?.ended) expect(whole.content).toBe(expected ?? "nothing");
-    else if (expected !== undefined) expect(whole).toBeUndefined();
   },
 });

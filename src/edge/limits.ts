@@ -29,14 +29,12 @@ export const EDGE_SPLICED_MIN_BYTES = 1024 * 1024;
 export const EDGE_SPLICED_AT_ONCE_MAX = 4;
 /** A smaller piece is not worth the work of freeing it by hand. */
 export const EDGE_RELEASED_PIECE_MIN_BYTES = 16 * 1024;
-export const EDGE_CHUNK_LINE_MAX_BYTES = 1024;
 /** Of one connection, in one turn of the event loop; what is behind them waits for another turn. */
 export const EDGE_CHUNKS_AT_ONCE_MAX = 2048;
 /** So long all long pieces together may hold up a turn of the event loop; the others wait for the next one. */
 export const EDGE_TURN_MS = 1;
 /** A request, and an answer, waits for no turn until so much of it has come. */
 export const EDGE_SHORT_BODY_MAX_BYTES = 64 * 1024;
-export const EDGE_CHUNK_TRAILER_MAX_LINES = 64;
 /** How long a refused connection to a sandbox's port is tried again before the port counts as closed. */
 export const EDGE_CONNECT_BUDGET_MS = 1000;
 /** The same for the runtime port, which is always meant to be up: its daemon may be coming back. */

@@ -3,7 +3,7 @@
  * not the one that names a sandbox, and not the token of a private one. So it is answered here, as every runtime would.
  */
 import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/runtime/cors.ts";
-import type { ReadHeaders } from "./front/header-lines.ts";
+import type { ReadHeaders } from "../http1/header-lines.ts";
 import { SANDBOX_ID_HEADER } from "./sandbox-address.ts";
 
 interface Asked {

@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { TRANSITION_ROUNDS_MAX } from "../contract/limits.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Directory, RouteAccess, WakeRefusal } from "../control/directory.ts";
-import type { ReadHeaders } from "./front/header-lines.ts";
+import type { ReadHeaders } from "../http1/header-lines.ts";
 import {
   EDGE_CONNECT_BUDGET_MS,
   EDGE_CONNECT_PAUSE_MAX_MS,

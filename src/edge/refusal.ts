@@ -2,7 +2,7 @@
  * What the edge answers when it does not carry a request: JSON for programs, a page for people, the same status for
  * both. Clients compare some messages and read members in the order given here.
  */
-import type { ReadHeaders } from "./front/header-lines.ts";
+import type { ReadHeaders } from "../http1/header-lines.ts";
 import { EDGE_RETRY_AFTER_SECONDS } from "./limits.ts";
 
 export type Refusal =

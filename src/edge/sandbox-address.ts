@@ -2,7 +2,7 @@
  * Which sandbox and port a request is for. Two spellings: the host name `{port}-{sandboxID}.{domain}`, or the headers
  * E2b-Sandbox-Id and E2b-Sandbox-Port on any other host. A host name of the first kind wins over the headers.
  */
-import type { ReadHeaders } from "./front/header-lines.ts";
+import type { ReadHeaders } from "../http1/header-lines.ts";
 
 export interface SandboxAddress {
   sandboxId: string;

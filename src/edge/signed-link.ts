@@ -1,6 +1,6 @@
 /** A signed file link that names no sandbox: `/files?path=…&signature=…` on an address that all sandboxes share. */
 import type { FileOperation, SignedLink } from "../contract/runtime/file-signature.ts";
-import type { ReadHeaders } from "./front/header-lines.ts";
+import type { ReadHeaders } from "../http1/header-lines.ts";
 
 const PATH = "/files";
 

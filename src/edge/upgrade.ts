@@ -2,8 +2,9 @@
  * Connections that go on in another protocol than HTTP, such as WebSockets. The edge passes the offer on and, once the
  * service has agreed, carries bytes both ways without reading them.
  */
+
+import { type HeaderLines, isToken } from "../http1/header-lines.ts";
 import type { ClientRequest } from "./front/client-request.ts";
-import { type HeaderLines, isToken } from "./front/header-lines.ts";
 
 /**
  * HTTP/2 without TLS is never offered to a service: requests within it would reach the service with headers that the

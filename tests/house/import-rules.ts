@@ -15,6 +15,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "contract/runtime": list("contract"),
 
   work: list("contract"),
+  http1: [],
   store: list("contract contract/management work"),
   blobs: list("contract work"),
 
@@ -54,12 +55,12 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "host/cgroup": list("contract work host/limits.ts host/system"),
   "host/image": list("contract work host/limits.ts host/system host/mount host/disk"),
   "host/mount": list("contract work host/limits.ts host/system"),
-  "host/relay": list("contract work host/limits.ts host/host.ts host/system"),
+  "host/relay": list("contract work http1 host/limits.ts host/host.ts host/system"),
   "host/network": list("contract work host/limits.ts host/host.ts host/system host/relay"),
   "host/disk": list("contract work host/limits.ts host/system host/mount host/network"),
   "host/volume": list("contract work host/limits.ts host/volume-content.ts host/system host/mount host/disk"),
   "host/checkpoint": list("contract work host/limits.ts host/host.ts host/system host/runtime"),
-  "host/guest-link": list("contract contract/runtime work host/limits.ts host/host.ts host/system host/mount"),
+  "host/guest-link": list("contract contract/runtime work http1 host/limits.ts host/host.ts host/system host/mount"),
   "host/runtime": list("contract contract/runtime host/limits.ts host/system host/cgroup"),
   "host/runtime/crun": list(`
     contract contract/runtime work host/limits.ts host/system host/cgroup host/mount host/image
@@ -80,7 +81,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     host/registry
   `),
   "host/tls": list("contract work host/limits.ts host/system"),
-  "host/splice": list("work"),
+  "host/splice": list("work http1"),
   "host/setup": list(`
     contract contract/management contract/runtime work host/system host/cgroup host/mount host/image host/network
     host/registry host/disk host
@@ -125,7 +126,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     control/webhooks control/chronicle control/volumes
   `),
 
-  edge: list("contract contract/management contract/runtime work control/directory.ts"),
+  edge: list("contract contract/management contract/runtime work http1 control/directory.ts"),
   cli: list(`
     contract contract/management work store blobs control control/access control/templates control/builds edge guest/published-limits.ts
     host host/system

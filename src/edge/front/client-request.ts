@@ -1,5 +1,5 @@
 /** One request of a client and its answer, over whichever protocol it came. Bytes pass by calls, without streams. */
-import type { HeaderLines } from "./header-lines.ts";
+import type { HeaderLines } from "../../http1/header-lines.ts";
 import type { HeldBytes } from "./held-bytes.ts";
 
 export interface ClientRequest {

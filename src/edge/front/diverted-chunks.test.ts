@@ -1,9 +1,9 @@
 /** Chunks that are begun for somebody else to send, and what becomes of them when nobody does. */
 import { expect, test } from "bun:test";
-import { ChunkedBody } from "./body-framing.ts";
-import { HeaderLines } from "./header-lines.ts";
+import { ChunkedBody } from "../../http1/body.ts";
+import { HeaderLines } from "../../http1/header-lines.ts";
+import { RequestHeadReader } from "../../http1/request-head.ts";
 import { Http1Request, type RequestConnection } from "./http1-request.ts";
-import { readRequestHead } from "./request-head.ts";
 
 const DESCRIPTOR = 7;
 
@@ -39,7 +39,9 @@ class Taken {
 
 function begun(minorVersion = 1, length?: string): { request: Http1Request; connection: Taken } {
   const connection = new Taken();
-  const read = readRequestHead(Buffer.from(`GET / HTTP/1.${minorVersion}\r\nHost: a\r\n\r\n`));
+  const read = new RequestHeadReader({ maxBytes: 1000 }).take(
+    Buffer.from(`GET / HTTP/1.${minorVersion}\r\nHost: a\r\n\r\n`),
+  );
   if (read === undefined) throw new Error("the head is not whole");
   const request = new Http1Request(connection as unknown as RequestConnection, read.head);
   const headers = new HeaderLines();

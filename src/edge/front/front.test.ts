@@ -4,6 +4,7 @@ import { connect as connectHttp2 } from "node:http2";
 import net from "node:net";
 import { text } from "node:stream/consumers";
 import type { Socket } from "bun";
+import { HeaderLines } from "../../http1/header-lines.ts";
 import {
   EDGE_CLOSE_MS,
   EDGE_EARLY_MAX_BYTES,
@@ -16,7 +17,6 @@ import { SELF_SIGNED } from "../testing/self-signed.ts";
 import { untilStill } from "../testing/until-still.ts";
 import type { BodySink, ClientRequest } from "./client-request.ts";
 import { Front } from "./front.ts";
-import { HeaderLines } from "./header-lines.ts";
 import { Http1Connection } from "./http1-connection.ts";
 
 let front: Front;

@@ -4,10 +4,14 @@
  * closed.
  */
 import type { Socket } from "bun";
+import { BadHead } from "../../http1/head-reader.ts";
+import { RequestHeadReader } from "../../http1/request-head.ts";
 import {
   EDGE_CLOSE_MS,
   EDGE_EARLY_MAX_BYTES,
   EDGE_KEEPALIVE_MS,
+  EDGE_REQUEST_HEAD_MAX_BYTES,
+  EDGE_REQUEST_HEAD_MAX_LINES,
   EDGE_REQUEST_HEAD_MS,
   EDGE_UNWANTED_BYTES_MAX,
 } from "../limits.ts";
@@ -16,7 +20,6 @@ import { headText } from "./head-text.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import { Http1Request, type RequestConnection } from "./http1-request.ts";
 import { Reading } from "./reading.ts";
-import { BadHead, readRequestHead } from "./request-head.ts";
 import { descriptorOf } from "./socket-descriptor.ts";
 import { UnsentBytes } from "./unsent-bytes.ts";
 
@@ -32,13 +35,19 @@ export interface Http1Owner {
 type Bytes = Buffer<ArrayBuffer>;
 
 const NEVER = Number.POSITIVE_INFINITY;
+const HEAD_BOUNDS = {
+  maxBytes: EDGE_REQUEST_HEAD_MAX_BYTES,
+  maxLines: EDGE_REQUEST_HEAD_MAX_LINES,
+  skipsEmptyLines: true,
+};
 
 export class Http1Connection implements RequestConnection {
   readonly #socket: Socket<unknown>;
   readonly #owner: Http1Owner;
   readonly #unsent = new UnsentBytes();
   readonly #reading = new Reading(this);
-  /** What came behind the request that is being answered, or of a head that is not whole. */
+  readonly #head = new RequestHeadReader(HEAD_BOUNDS);
+  /** What came behind the request that is being answered. */
   #early: Bytes | undefined;
   #request: Http1Request | undefined;
   #tunnel: Tunnel | undefined;
@@ -230,16 +239,12 @@ export class Http1Connection implements RequestConnection {
 
   #readHead(bytes: Bytes): void {
     try {
-      const read = readRequestHead(bytes);
-      if (read === undefined) {
-        if (this.#early === undefined) this.#awaitHead();
-        this.#early = bytes;
-        return;
-      }
+      if (this.#head.isEmpty) this.#awaitHead();
+      const found = this.#head.take(bytes);
+      if (found === undefined) return;
       this.#deadlineMs = NEVER;
-      this.#isHeadAwaited = false;
-      if (read.end < bytes.length) this.#keepEarly(bytes.subarray(read.end));
-      const request = new Http1Request(this, read.head);
+      if (found.rest.length > 0) this.#keepEarly(found.rest);
+      const request = new Http1Request(this, found.head);
       this.#request = request;
       this.#owner.handle(request);
     } catch (failure) {
@@ -248,12 +253,8 @@ export class Http1Connection implements RequestConnection {
     }
   }
 
-  #isHeadAwaited = false;
-
   /** From its first byte on: one that comes byte by byte has no more time than any other. */
   #awaitHead(): void {
-    if (this.#isHeadAwaited) return;
-    this.#isHeadAwaited = true;
     this.#deadlineMs = performance.now() + EDGE_REQUEST_HEAD_MS;
   }
 

@@ -1,10 +1,15 @@
 /** One request over HTTP/1.1 and its answer. */
-import { EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES, EDGE_UNWANTED_BODY_MAX_BYTES } from "../limits.ts";
-import { ChunkedBody, CountedBody, type Framing } from "./body-framing.ts";
+import { type Body, ChunkedBody, CountedBody } from "../../http1/body.ts";
+import type { RequestHead } from "../../http1/request-head.ts";
+import {
+  EDGE_CHUNKS_AT_ONCE_MAX,
+  EDGE_JOINED_PIECE_MAX_BYTES,
+  EDGE_SPLICED_MIN_BYTES,
+  EDGE_UNWANTED_BODY_MAX_BYTES,
+} from "../limits.ts";
 import type { AnswerBody, AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./client-request.ts";
 import { headText, joined } from "./head-text.ts";
 import type { HeldBytes } from "./held-bytes.ts";
-import type { RequestHead } from "./request-head.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
@@ -47,7 +52,7 @@ export class Http1Request implements ClientRequest {
   readonly #connection: RequestConnection;
   readonly #head: RequestHead;
   /** Undefined: there is no body, or it has been read to its end. */
-  #framing: Framing | undefined;
+  #framing: Body | undefined;
   #sink: BodySink | undefined;
   /** Of the answer. */
   #state: "awaited" | "begun" | "over" = "awaited";
@@ -73,7 +78,7 @@ export class Http1Request implements ClientRequest {
     this.target = head.target;
     this.headers = head.headers;
     this.bodyBytes = head.bodyBytes;
-    if (head.bodyBytes === undefined) this.#framing = new ChunkedBody();
+    if (head.bodyBytes === undefined) this.#framing = new ChunkedBody({ chunksAtOnce: EDGE_CHUNKS_AT_ONCE_MAX });
     else if (head.bodyBytes > 0) this.#framing = new CountedBody(head.bodyBytes);
   }
 

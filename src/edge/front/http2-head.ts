@@ -2,7 +2,7 @@
  * The head of a request of HTTP/2, read as strictly as one of HTTP/1.1: its headers become lines of HTTP/1.1 behind us,
  * and must not be read in another way there.
  */
-import { HeaderLines, isToken } from "./header-lines.ts";
+import { HeaderLines, isToken } from "../../http1/header-lines.ts";
 
 /** They are about one connection, and HTTP/2 has its own ways for what they say (RFC 9113, 8.2.2). */
 const CONNECTION_ONLY: ReadonlySet<string> = new Set([

@@ -1,10 +1,10 @@
 /** A client of HTTP/2 that asks again and again and takes no answers. The frames are its own: clients take answers. */
 import { expect, test } from "bun:test";
+import { HeaderLines } from "../../http1/header-lines.ts";
 import { FrameClient, frame, HEADERS } from "../testing/http2-frames.ts";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
 import { untilStill } from "../testing/until-still.ts";
 import { Front } from "./front.ts";
-import { HeaderLines } from "./header-lines.ts";
 
 const END_OF_STREAM_AND_HEADERS = 5;
 const HOST = "a.test";

@@ -4,7 +4,6 @@ import { LOG_LEVELS } from "../../contract/sandbox-log.ts";
 import { fuzzBytes, fuzzText, orRefusedLater } from "../../work/testing/fuzz.ts";
 import { envelope, messagesOf } from "./connect-stream.ts";
 import { forwardedPort } from "./guest-client.ts";
-import { readAnswer } from "./guest-question.ts";
 import { readJournalLine } from "./journal-line.ts";
 
 const NOW = Date.parse("2027-01-15T08:00:00Z");
@@ -34,29 +33,6 @@ fuzzText("a port that is forwarded is one, or none", {
   check(text) {
     const port = forwardedPort(text);
     if (port !== undefined) expect(Number.isInteger(port) && port > 0 && port < 65_536).toBe(true);
-  },
-});
-
-fuzzBytes("an answer is short, of a status that there is, and no more than was sent", {
-  seeds: [
-    "HTTP/1.1 204 No Content\r\nDate: now\r\n\r\n",
-    'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"port":40000}',
-    "HTTP/1.1 404 \r\ncontent-length:  3 \r\nX: y\r\n\r\nno\n",
-    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "HTTP/1.1 100 Continue\r\n\r\n",
-  ].map((text) => Buffer.from(text)),
-  check(bytes) {
-    const read = () => {
-      try {
-        return readAnswer(Buffer.from(bytes));
-      } catch (error) {
-        return void expect(String(error)).toContain("the guest");
-      }
-    };
-    const answer = read();
-    if (answer === undefined) return;
-    expect(answer.status >= 200 && answer.status < 600).toBe(true);
-    expect(Buffer.byteLength(answer.text)).toBeLessThanOrEqual(3 * bytes.length);
   },
 });
 

@@ -5,6 +5,9 @@
  * than a guest's answer, or none, is a failure.
  */
 import type { Socket, SocketHandler } from "bun";
+import { CountedBody } from "../../http1/body.ts";
+import { BadHead } from "../../http1/head-reader.ts";
+import { isBodiless, ResponseHeadReader, responseLength } from "../../http1/response-head.ts";
 import { GUEST_ANSWER_MAX_BYTES } from "../limits.ts";
 
 interface Question {
@@ -21,29 +24,46 @@ export interface GuestAnswer {
   text: string;
 }
 
-const HEAD_END = "\r\n\r\n";
-const STATUS = /^HTTP\/1\.1 ([2-5]\d\d)(?: |\r)/;
-const LENGTH = /\r\ncontent-length: *(\d{1,9}) *\r\n/i;
-const NO_CONTENT = 204;
+type Bytes = Buffer<ArrayBuffer>;
+
+const STATUS_MIN = 200;
+const STATUS_MAX = 599;
 
 /** Rejects with a `TimeoutError` when it takes too long, and with ECONNREFUSED where nobody listens. */
 export function askGuest(question: Question, timeoutMs: number): Promise<GuestAnswer> {
   return new Asking(question, timeoutMs).begun();
 }
 
-/** Undefined: it is not all there yet. Throws when it is no answer of a guest. */
-export function readAnswer(bytes: Buffer): GuestAnswer | undefined {
-  const text = bytes.toString("latin1");
-  const end = text.indexOf(HEAD_END);
-  if (end < 0) return undefined;
-  const head = text.slice(0, end + HEAD_END.length);
-  const status = Number(STATUS.exec(head)?.[1]);
-  const length = status === NO_CONTENT ? 0 : Number(LENGTH.exec(head)?.[1]);
-  if (Number.isNaN(status) || Number.isNaN(length)) throw new Error("the guest answered with something else");
-  if (length > GUEST_ANSWER_MAX_BYTES) throw new Error(`the guest said more than ${GUEST_ANSWER_MAX_BYTES} bytes`);
-  const from = head.length;
-  if (bytes.length < from + length) return undefined;
-  return { status, text: bytes.toString("utf8", from, from + length) };
+/** Reads one short response in pieces. `take` throws when a guest would not send it. */
+class AnswerReader {
+  readonly #head = new ResponseHeadReader({ maxBytes: GUEST_ANSWER_MAX_BYTES });
+  readonly #method: string;
+  #body: CountedBody | undefined;
+  #status = 0;
+  #content = Buffer.alloc(0);
+
+  constructor(method: string) {
+    this.#method = method;
+  }
+
+  /** Undefined: it is not complete. */
+  take(bytes: Bytes): GuestAnswer | undefined {
+    let content = bytes;
+    if (this.#body === undefined) {
+      const found = this.#head.take(bytes);
+      if (found === undefined) return undefined;
+      const { status } = found.head;
+      if (status < STATUS_MIN || status > STATUS_MAX) throw new BadHead(400, `The status is ${status}`);
+      const length = isBodiless(this.#method, found.head) ? 0 : responseLength(found.head);
+      if (typeof length !== "number") throw new BadHead(400, "The response has no length");
+      if (length > GUEST_ANSWER_MAX_BYTES) throw new Error(`the guest said more than ${GUEST_ANSWER_MAX_BYTES} bytes`);
+      this.#status = status;
+      this.#body = new CountedBody(length);
+      content = found.rest;
+    }
+    this.#content = Buffer.concat([this.#content, this.#body.take(content)]);
+    return this.#body.ended ? { status: this.#status, text: this.#content.toString() } : undefined;
+  }
 }
 
 class Asking {
@@ -52,12 +72,13 @@ class Asking {
   readonly #late: ReturnType<typeof setTimeout>;
   #socket: Socket<Asking> | undefined;
   #unsent: Buffer;
-  #heard = Buffer.alloc(0);
+  readonly #reader: AnswerReader;
   #isOver = false;
 
   constructor(question: Question, timeoutMs: number) {
     this.#question = question;
     this.#unsent = requestOf(question);
+    this.#reader = new AnswerReader(question.method);
     const late = () => this.#fail(new DOMException(`no answer within ${timeoutMs} ms`, "TimeoutError"));
     this.#late = setTimeout(late, timeoutMs);
   }
@@ -65,7 +86,7 @@ class Asking {
   /** One for all. */
   static readonly #HANDLER: SocketHandler<Asking> = {
     open: (socket) => socket.data.#opened(socket),
-    data: (socket, bytes) => socket.data.#received(bytes),
+    data: (socket, bytes) => socket.data.#received(bytes as Bytes),
     drain: (socket) => socket.data.#send(),
     close: (socket) => socket.data.#fail(new Error("the guest hung up")),
     connectError: (socket, error) => socket.data.#fail(error),
@@ -92,15 +113,13 @@ class Asking {
     this.#unsent = this.#unsent.subarray(sent);
   }
 
-  #received(bytes: Uint8Array): void {
+  #received(bytes: Bytes): void {
     if (this.#isOver) return;
-    this.#heard = Buffer.concat([this.#heard, bytes]);
     try {
-      const answer = readAnswer(this.#heard);
+      const answer = this.#reader.take(bytes);
       if (answer !== undefined) this.#end(() => this.#answer.resolve(answer));
-      else if (this.#heard.length > 2 * GUEST_ANSWER_MAX_BYTES) throw new Error("the guest's answer has no end");
     } catch (error) {
-      this.#fail(error);
+      this.#fail(error instanceof BadHead ? notOfGuest(error) : error);
     }
   }
 
@@ -123,4 +142,9 @@ function requestOf({ address, port, method, path, headers = {}, body }: Question
   if (body !== undefined) lines.push("Content-Type: application/json", `Content-Length: ${Buffer.byteLength(body)}`);
   lines.push("", body ?? "");
   return Buffer.from(lines.join("\r\n"));
+}
+
+function notOfGuest(cause: BadHead): Error {
+  const what = cause.status === 431 ? "the guest's answer has no end" : "the guest answered with something else";
+  return new Error(what, { cause });
 }

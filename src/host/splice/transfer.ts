@@ -1,7 +1,7 @@
 /** Bytes on their way from one connection to another, by a pipe. */
 
+import { CHUNK_LINES_MAX_BYTES, chunkAhead } from "../../http1/body.ts";
 import { EAGAIN, ECONNRESET, isHungUp, peek, splice } from "./calls.ts";
-import { CHUNK_LINES_MAX_BYTES, chunkAhead } from "./chunk-ahead.ts";
 import { SPLICE_CHUNK_MIN_BYTES, SPLICE_PIPE_BYTES, SPLICE_SHORT_CHUNKS_MAX, SPLICE_TURN_BYTES } from "./limits.ts";
 import type { Order } from "./orders.ts";
 

@@ -5,7 +5,7 @@
 import { RELAY_HELLO_MAX_BYTES } from "../../limits.ts";
 
 /** Undefined: there has to be more. */
-export type Said<Subject> = { said: Subject } | { refused: string } | undefined;
+type Said<Subject> = { said: Subject } | { refused: string } | undefined;
 
 const RECORD_HEADER_BYTES = 5;
 const RECORD_MAX_BYTES = 16 * 1024;

@@ -3,20 +3,27 @@
  * its response is through, so that requests for different hosts go to different servers, and a refusal comes where the
  * client expects it. All bytes of requests and responses are passed on as they are.
  */
-import { Body } from "./body.ts";
+import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../../http1/body.ts";
+import { BadHead } from "../../../http1/head-reader.ts";
+import { type RequestHead, RequestHeadReader } from "../../../http1/request-head.ts";
+import { isBodiless, type ResponseHead, ResponseHeadReader, responseLength } from "../../../http1/response-head.ts";
+import { RELAY_HELLO_MAX_BYTES } from "../../limits.ts";
 import type { Flow, NotReached } from "./flow.ts";
-import { HeadReader } from "./head-reader.ts";
-import { type HttpRequest, requestOf, responseOf } from "./http-head.ts";
+import { type HttpRequest, requestOf } from "./http-head.ts";
 import type { Peer } from "./peer.ts";
+
+type Bytes = Buffer<ArrayBuffer>;
 
 const SHOWN_NAME_MAX_CHARS = 253;
 const SWITCHING_PROTOCOLS = 101;
+const HEAD_BOUNDS = { maxBytes: RELAY_HELLO_MAX_BYTES };
+const NOTHING: Bytes = Buffer.alloc(0);
 
 /** A request and its response. */
 interface Exchange {
   request: HttpRequest;
   requestBody: Body;
-  responseHead: HeadReader;
+  responseHead: ResponseHeadReader;
   /** Undefined: its head is not whole yet. */
   responseBody: Body | undefined;
 }
@@ -25,7 +32,7 @@ export class HttpFlow {
   readonly #flow: Flow;
   readonly #client: Peer;
   readonly #port: number;
-  readonly #head = new HeadReader();
+  readonly #head = new RequestHeadReader(HEAD_BOUNDS);
   /** The host that the flow is connected to. */
   #host: string | undefined;
 
@@ -44,14 +51,14 @@ export class HttpFlow {
         // The pause before a further request may be long; the request itself may not.
         if (this.#head.isEmpty && this.#host !== undefined) this.#flow.expect(helloMs);
         this.#flow.collect(piece.length);
-        const found = this.#head.add(piece);
+        const found = orBad(() => this.#head.take(piece));
         if (found === undefined) return;
         this.#client.pause();
         this.#flow.expect(undefined);
         this.#flow.collect(undefined);
-        if ("refused" in found) return this.#refuse(400, found.refused);
-        this.#client.putBack(found.said.rest);
-        this.#begin(found.said.head).catch(() => this.#flow.cut());
+        if (found instanceof BadHead) return this.#refuse(400, found.message);
+        this.#client.putBack(found.rest);
+        this.#begin(found.head, found.raw).catch(() => this.#flow.cut());
       },
       end: () => (this.#head.isEmpty ? this.#leave() : this.#flow.cut()),
       room: () => this.#flow.upstream?.resume(),
@@ -59,7 +66,7 @@ export class HttpFlow {
     this.#client.resume();
   }
 
-  async #begin(head: Buffer): Promise<void> {
+  async #begin(head: RequestHead, raw: Bytes): Promise<void> {
     const request = requestOf(head);
     if ("refused" in request) return this.#refuse(400, request.refused);
     const host = request.host.toLowerCase();
@@ -73,15 +80,15 @@ export class HttpFlow {
       upstream = reached;
       this.#host = host;
     }
-    this.#exchange(upstream, head, {
+    this.#exchange(upstream, raw, {
       request,
-      requestBody: new Body(request.framing, true),
-      responseHead: new HeadReader(),
+      requestBody: bodyOfRequest(request),
+      responseHead: new ResponseHeadReader(HEAD_BOUNDS),
       responseBody: undefined,
     });
   }
 
-  #exchange(upstream: Peer, head: Buffer, exchange: Exchange): void {
+  #exchange(upstream: Peer, head: Bytes, exchange: Exchange): void {
     const { requestBody } = exchange;
     this.#client.events = {
       data: (bytes) => this.#passRequest(upstream, bytes, exchange),
@@ -92,57 +99,57 @@ export class HttpFlow {
       data: (bytes) => this.#passResponse(upstream, bytes, exchange),
       end: () => this.#serverEnded(exchange),
       room: () => {
-        if (!requestBody.isDone) this.#client.resume();
+        if (!requestBody.ended) this.#client.resume();
       },
     };
-    if (upstream.write(head) && !requestBody.isDone) this.#client.resume();
+    if (upstream.write(head) && !requestBody.ended) this.#client.resume();
     upstream.resume();
   }
 
-  #passRequest(upstream: Peer, bytes: Buffer, { requestBody, responseBody }: Exchange): void {
-    const length = requestBody.take(bytes);
-    if (requestBody.isBroken) return void this.#flow.cut();
+  #passRequest(upstream: Peer, bytes: Bytes, { requestBody, responseBody }: Exchange): void {
+    const length = lengthTaken(requestBody, bytes);
+    if (length === undefined) return void this.#flow.cut();
     const hasRoom = upstream.write(length === bytes.length ? bytes : bytes.subarray(0, length));
-    if (hasRoom && !requestBody.isDone) return;
+    if (hasRoom && !requestBody.ended) return;
     this.#client.pause();
     // What follows waits, unread by us, until this one has been answered.
     if (length < bytes.length) this.#client.putBack(bytes.subarray(length));
     // A server may answer before it has heard all, and then nothing more comes from it.
-    if (requestBody.isDone && responseBody?.isDone) this.#next(upstream);
+    if (requestBody.ended && responseBody?.ended) this.#next(upstream);
   }
 
-  #passResponse(upstream: Peer, bytes: Buffer, exchange: Exchange): void {
+  #passResponse(upstream: Peer, bytes: Bytes, exchange: Exchange): void {
     if (exchange.responseBody === undefined) {
-      const found = exchange.responseHead.add(bytes);
+      const { responseHead } = exchange;
+      const found = orBad(() => responseHead.take(bytes));
       if (found === undefined) return;
-      // Not ours to mend: it goes on until the server ends it.
-      const head = "said" in found ? found.said.head : exchange.responseHead.bytes;
-      const rest = "said" in found ? found.said.rest : Buffer.alloc(0);
-      const response = "said" in found ? responseOf(head, exchange.request.method) : undefined;
-      upstream.putBack(rest);
-      this.#toClient(upstream, head);
-      if (response?.status === SWITCHING_PROTOCOLS) return void this.#switch(upstream, exchange);
-      // One that announces another.
-      if (response !== undefined && response.status < 200) return;
-      exchange.responseBody = new Body(response?.framing ?? { kind: "close" }, false);
+      // A malformed response is relayed until the server closes the connection.
+      const isBad = found instanceof BadHead;
+      const status = isBad ? undefined : found.head.status;
+      upstream.putBack(isBad ? NOTHING : found.rest);
+      this.#toClient(upstream, isBad ? responseHead.bytes : found.raw);
+      if (status === SWITCHING_PROTOCOLS) return void this.#switch(upstream, exchange);
+      // An interim response.
+      if (status !== undefined && status < 200) return;
+      exchange.responseBody = isBad ? new BodyUntilClose() : bodyOfResponse(exchange.request.method, found.head);
     } else {
       const { responseBody } = exchange;
-      const length = responseBody.take(bytes);
-      if (responseBody.isBroken) return void this.#flow.cut();
+      const length = lengthTaken(responseBody, bytes);
+      if (length === undefined) return void this.#flow.cut();
       this.#toClient(upstream, length === bytes.length ? bytes : bytes.subarray(0, length));
       // More than was announced: whatever it is, it is no answer to what comes next.
       if (length < bytes.length) return void this.#leave();
     }
-    if (exchange.responseBody.isDone && exchange.requestBody.isDone) this.#next(upstream);
+    if (exchange.responseBody.ended && exchange.requestBody.ended) this.#next(upstream);
   }
 
-  #toClient(upstream: Peer, bytes: Buffer): void {
+  #toClient(upstream: Peer, bytes: Bytes): void {
     if (!this.#client.write(bytes)) upstream.pause();
   }
 
   /** From here on it is something else than HTTP, with the host that was judged. */
   #switch(upstream: Peer, { request, requestBody }: Exchange): void {
-    if (!request.upgrade || !requestBody.isDone) return void this.#flow.cut();
+    if (!request.upgrade || !requestBody.ended) return void this.#flow.cut();
     this.#flow.join(upstream);
   }
 
@@ -158,7 +165,7 @@ export class HttpFlow {
 
   /** The server says no more; what it had to say may have been all. */
   #serverEnded({ responseBody }: Exchange): void {
-    if (responseBody?.framing.kind === "close" || responseBody?.isDone) return void this.#leave();
+    if (responseBody?.endsWithConnection || responseBody?.ended) return void this.#leave();
     this.#flow.cut();
   }
 
@@ -180,6 +187,37 @@ export class HttpFlow {
     this.#client.write(Buffer.from(`${head.join("\r\n")}\r\n\r\n${why}\n`));
     this.#flow.finish(this.#flow.sandbox.commons.bounds.lingerMs);
   }
+}
+
+/** What `read` gives, or why it refuses the head. */
+function orBad<Found>(read: () => Found): Found | BadHead {
+  try {
+    return read();
+  } catch (thrown) {
+    if (thrown instanceof BadHead) return thrown;
+    throw thrown;
+  }
+}
+
+/** Number of bytes that belong to the body; undefined: they break its framing. */
+function lengthTaken(body: Body, bytes: Bytes): number | undefined {
+  try {
+    return body.take(bytes).length;
+  } catch {
+    return undefined;
+  }
+}
+
+function bodyOfRequest({ bodyBytes }: HttpRequest): Body {
+  if (bodyBytes !== undefined) return new CountedBody(bodyBytes);
+  return new ChunkedBody({ keepsLines: true, refusesExtensions: true });
+}
+
+function bodyOfResponse(method: string, head: ResponseHead): Body {
+  if (isBodiless(method, head)) return new CountedBody(0);
+  const length = orBad(() => responseLength(head));
+  if (length === "chunked") return new ChunkedBody({ keepsLines: true });
+  return typeof length === "number" ? new CountedBody(length) : new BodyUntilClose();
 }
 
 function notAllowed(host: string): string {

@@ -6,7 +6,7 @@
 import { RELAY_KEEPALIVE_MS } from "../../limits.ts";
 
 interface PeerEvents {
-  data(bytes: Buffer): void;
+  data(bytes: Buffer<ArrayBuffer>): void;
   /** Nothing more comes from it. It may still take something. */
   end(): void;
   /** What waited has been taken. */
@@ -34,7 +34,7 @@ export class Peer {
   /** Not taken by the kernel yet. */
   #outgoing: Buffer[] = [];
   /** Came while nobody wanted it. */
-  #incoming: Buffer[] = [];
+  #incoming: Buffer<ArrayBuffer>[] = [];
   #incomingBytes = 0;
   #paused = false;
   #stopped = false;
@@ -124,7 +124,7 @@ export class Peer {
   }
 
   /** These bytes come again, before all others. */
-  putBack(bytes: Buffer): void {
+  putBack(bytes: Buffer<ArrayBuffer>): void {
     if (bytes.length === 0) return;
     this.#incoming.unshift(bytes);
     this.#countIncoming();
@@ -165,7 +165,8 @@ export class Peer {
     data: ({ data: peer }, bytes) => {
       if (peer === undefined) return;
       peer.#owner.moved();
-      peer.#incoming.push(bytes);
+      // A socket never hands out shared memory, though its type allows it.
+      peer.#incoming.push(bytes as Buffer<ArrayBuffer>);
       peer.#deliver();
     },
     drain: ({ data: peer }) => {

@@ -44,7 +44,7 @@ export async function askProxy(peer: Peer, proxy: Proxy, address: string, port: 
 /** What comes from the server, so many bytes at a time. Once it has ended, nothing. */
 class Answers {
   readonly #peer: Peer;
-  #bytes: Buffer = Buffer.alloc(0);
+  #bytes = Buffer.alloc(0);
   #wanted = 0;
   #isOver = false;
   #wake: () => void = () => undefined;

@@ -1,49 +1,58 @@
 /**
- * Where a body ends in the bytes of a connection: counted, in chunks, or with the connection. One reading for both
- * sides, requests and answers, and a strict one.
+ * Where a body ends in the bytes of a connection: by its length, by its chunks, or with the connection. The same for
+ * requests and responses.
  */
-import { EDGE_CHUNK_LINE_MAX_BYTES, EDGE_CHUNK_TRAILER_MAX_LINES, EDGE_CHUNKS_AT_ONCE_MAX } from "../limits.ts";
+import {
+  CARRIAGE_RETURN,
+  COLON,
+  DELETE,
+  HEX_DIGITS,
+  IN_TOKEN,
+  IN_VALUE,
+  LINE_FEED,
+  NO_DIGIT,
+  SEMICOLON,
+  SPACE,
+  TAB,
+} from "./bytes.ts";
 
-/** How a body's end is told. */
-export interface Framing {
-  /**
-   * Takes what arrived and gives the content that is in it; may overwrite it. Throws when it is not framed as it must
-   * be.
-   */
+/** Reads one body. */
+export interface Body {
+  /** Returns the part of the bytes to pass on; may overwrite them. Throws if they break the framing. */
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer>;
   readonly ended: boolean;
-  /** How many of the bytes that were taken last, at their end, are behind the body. */
+  /** Number of bytes at the end of the last piece that follow the body. */
   readonly surplus: number;
-  /** How many of them, at their end, were left for another call: enough was done for one turn. */
+  /** Number of bytes at the end of the last piece that were left for another call, because enough was done for one. */
   readonly untaken?: number;
-  /** Nothing but the end of the connection tells. */
+  /** Only the end of the connection ends it. */
   readonly endsWithConnection?: true;
-  /** How many bytes of content are still to come, if that is known. */
+  /** Number of content bytes still to come, if known. */
   readonly left?: number;
-  /** So many of them went another way. */
+  /** So many of them were moved by the kernel. */
   skip?(bytes: number): void;
-  /** The same of a body in chunks: of the one that has begun. */
+  /** The same for a chunked body: bytes left of the current chunk. */
   readonly chunkLeft?: number;
-  /** It went another way, and perhaps others behind it; what comes next is the line end of the last of them. */
+  /** The kernel moved the current chunk, and maybe more; the next bytes are the line end of the last one. */
   skipChunks?(): void;
 }
 
-const TAB = 0x09;
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
-const SPACE = 0x20;
-const SEMICOLON = 0x3b;
-const DELETE = 0x7f;
-/** By byte; `NO_DIGIT` for all others. */
-const NO_DIGIT = 16;
-const HEX_DIGITS = Uint8Array.from({ length: 256 }, (_, byte) => {
-  const digit = Number.parseInt(String.fromCharCode(byte), 16);
-  return Number.isNaN(digit) ? NO_DIGIT : digit;
-});
+/** Longest line of a chunk size with its extensions, or of a trailer. */
+export const CHUNK_LINE_MAX_BYTES = 1024;
+export const CHUNK_TRAILERS_MAX = 64;
 const SIZE_DIGITS_MAX = 8;
 const MOVED_BY_HAND_MAX_BYTES = 32;
 
-/** What a body in chunks goes on with: within a chunk, its length, or a trailer. */
+/** Refused as trailers: they come too late to be judged, and another reader might apply them. */
+const NEVER_TRAILERS: ReadonlySet<string> = new Set([
+  "host",
+  "content-length",
+  "transfer-encoding",
+  "connection",
+  "upgrade",
+]);
+
+/** What the next byte of a chunked body is part of. */
 const State = {
   SizeStart: 0,
   Size: 1,
@@ -54,14 +63,15 @@ const State = {
   ContentCr: 6,
   ContentLf: 7,
   TrailerStart: 8,
-  Trailer: 9,
-  TrailerLf: 10,
-  LastLf: 11,
-  Ended: 12,
+  TrailerName: 9,
+  TrailerValue: 10,
+  TrailerLf: 11,
+  LastLf: 12,
+  Ended: 13,
 } as const;
 type State = (typeof State)[keyof typeof State];
 
-export class CountedBody implements Framing {
+export class CountedBody implements Body {
   #left: number;
   surplus = 0;
 
@@ -90,7 +100,7 @@ export class CountedBody implements Framing {
   }
 }
 
-export class BodyUntilClose implements Framing {
+export class BodyUntilClose implements Body {
   readonly ended = false;
   readonly surplus = 0;
   readonly endsWithConnection = true;
@@ -100,18 +110,37 @@ export class BodyUntilClose implements Framing {
   }
 }
 
+interface ChunkRules {
+  /** `take` returns the bytes with their chunk lines, for a relay that does not rewrite them. */
+  keepsLines?: boolean;
+  /** For requests that are relayed unchanged: not all servers read extensions in the same way. */
+  refusesExtensions?: boolean;
+  /** Chunks read by one call; the rest of the bytes is `untaken`. Unlimited unless given. */
+  chunksAtOnce?: number;
+}
+
 /**
- * A body in chunks, read byte by byte. Nothing is allocated for a chunk, and the content is moved together within the
- * bytes that arrived. What one call reads of tiny chunks is bounded: the rest is `untaken`, for a later turn.
+ * A chunked body, read byte by byte without any allocation for a chunk. The content is moved together within the bytes
+ * that arrived. Extensions are skipped. Trailers must be well-formed, and are dropped with the lines.
  */
-export class ChunkedBody implements Framing {
+export class ChunkedBody implements Body {
+  readonly #keepsLines: boolean;
+  readonly #refusesExtensions: boolean;
+  readonly #chunksAtOnce: number;
   #state: State = State.SizeStart;
   #lineBytes = 0;
   #digits = 0;
   #trailers = 0;
+  #trailerName = "";
   #left = 0;
   surplus = 0;
   untaken = 0;
+
+  constructor({ keepsLines, refusesExtensions, chunksAtOnce }: ChunkRules = {}) {
+    this.#keepsLines = keepsLines ?? false;
+    this.#refusesExtensions = refusesExtensions ?? false;
+    this.#chunksAtOnce = chunksAtOnce ?? Number.MAX_SAFE_INTEGER;
+  }
 
   get ended(): boolean {
     return this.#state === State.Ended;
@@ -128,14 +157,16 @@ export class ChunkedBody implements Framing {
 
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {
     const end = bytes.length;
+    const keepsLines = this.#keepsLines;
+    const chunksAtOnce = this.#chunksAtOnce;
     let gathered = 0;
     let at = 0;
-    for (let chunks = 0; at < end && chunks < EDGE_CHUNKS_AT_ONCE_MAX; ) {
+    for (let chunks = 0; at < end && chunks < chunksAtOnce; ) {
       const state = this.#state;
       if (state === State.Ended) break;
       if (state === State.Content) {
         const taken = Math.min(this.#left, end - at);
-        move(bytes, at, taken, gathered);
+        if (!keepsLines) move(bytes, at, taken, gathered);
         gathered += taken;
         at += taken;
         this.#left -= taken;
@@ -147,7 +178,7 @@ export class ChunkedBody implements Framing {
         at += 2;
         continue;
       }
-      // Nearly all lengths stand alone on their line and arrive whole; all others go byte by byte.
+      // Nearly all sizes stand alone on their line and arrive complete; the others are read byte by byte.
       let size = 0;
       let digits = 0;
       if (state === State.SizeStart) {
@@ -160,7 +191,7 @@ export class ChunkedBody implements Framing {
           digits += 1;
         }
       }
-      const isPlain = digits > 0 && digits <= SIZE_DIGITS_MAX && size > 0;
+      const isPlain = size > 0 && digits <= SIZE_DIGITS_MAX;
       if (isPlain && bytes[at + digits] === CARRIAGE_RETURN && bytes[at + digits + 1] === LINE_FEED) {
         this.#left = size;
         this.#state = State.Content;
@@ -169,7 +200,7 @@ export class ChunkedBody implements Framing {
     }
     this.surplus = this.ended ? end - at : 0;
     this.untaken = this.ended ? 0 : end - at;
-    return bytes.subarray(0, gathered);
+    return bytes.subarray(0, keepsLines ? at : gathered);
   }
 
   /** Of anything but content. */
@@ -210,9 +241,9 @@ export class ChunkedBody implements Framing {
     }
   }
 
-  /** Behind a chunk's length, where an extension is passed over and never passed on; or of a trailer. */
+  /** Behind a chunk's size, or of a trailer. */
   #takeRestOfLine(byte: number): void {
-    if (++this.#lineBytes > EDGE_CHUNK_LINE_MAX_BYTES) throw new Error("the body has too long a line");
+    if (++this.#lineBytes > CHUNK_LINE_MAX_BYTES) throw new Error("the body has too long a line");
     switch (this.#state) {
       case State.SizeLf:
       case State.TrailerLf:
@@ -226,15 +257,9 @@ export class ChunkedBody implements Framing {
         this.#state = State.Ended;
         return;
       case State.TrailerStart:
-        if (byte !== CARRIAGE_RETURN && ++this.#trailers > EDGE_CHUNK_TRAILER_MAX_LINES) {
-          throw new Error("the body has no clear end");
-        }
-        this.#state = byte === CARRIAGE_RETURN ? State.LastLf : State.Trailer;
-        if (byte === LINE_FEED) throw new Error("the body has a malformed line");
-        return;
-      case State.Trailer:
-        if (byte === LINE_FEED) throw new Error("the body has a malformed line");
-        if (byte === CARRIAGE_RETURN) this.#state = State.TrailerLf;
+      case State.TrailerName:
+      case State.TrailerValue:
+        this.#takeTrailer(byte);
         return;
       default:
         this.#takeBehindSize(byte);
@@ -243,15 +268,63 @@ export class ChunkedBody implements Framing {
 
   #takeBehindSize(byte: number): void {
     if (byte === CARRIAGE_RETURN) this.#state = State.SizeLf;
+    else if (this.#refusesExtensions) throw new Error("the body has a chunk with an extension");
     else if (byte === SEMICOLON) this.#state = State.Extension;
     else if (byte === TAB || byte === SPACE) return;
     else if (this.#state !== State.Extension || byte < SPACE || byte === DELETE) {
       throw new Error("the body has a chunk without a length");
     }
   }
+
+  #takeTrailer(byte: number): void {
+    if (this.#state === State.TrailerStart) {
+      if (byte === CARRIAGE_RETURN) {
+        this.#state = State.LastLf;
+        return;
+      }
+      if (++this.#trailers > CHUNK_TRAILERS_MAX) throw new Error("the body has too many trailers");
+      this.#trailerName = "";
+      this.#state = State.TrailerName;
+    }
+    if (this.#state === State.TrailerName) {
+      if (IN_TOKEN[byte] === 1) this.#trailerName += String.fromCharCode(byte);
+      else if (byte === COLON && this.#trailerName !== "") this.#takeTrailerName(this.#trailerName.toLowerCase());
+      else throw new Error("the body has a malformed trailer");
+    } else if (byte === CARRIAGE_RETURN) this.#state = State.TrailerLf;
+    else if (IN_VALUE[byte] !== 1) throw new Error("the body has a malformed trailer");
+  }
+
+  #takeTrailerName(name: string): void {
+    if (NEVER_TRAILERS.has(name)) throw new Error(`the body has the trailer ${name}`);
+    this.#state = State.TrailerValue;
+  }
 }
 
-function hex(bytes: Buffer<ArrayBuffer>, at: number): number {
+/** Longest end of a chunk and size of the next one that `chunkAhead` looks at. */
+export const CHUNK_LINES_MAX_BYTES = 2 + SIZE_DIGITS_MAX + 2;
+
+/**
+ * Where the next chunk ends, seen from the end of the content before it: the line end, the size line and the content.
+ * 0: `ChunkedBody` has to read on, because it is the last chunk, has an extension or is malformed. Undefined: more
+ * bytes are needed.
+ */
+export function chunkAhead(bytes: Buffer): number | undefined {
+  for (const [at, expected] of [CARRIAGE_RETURN, LINE_FEED].entries()) {
+    if (at === bytes.length) return undefined;
+    if (bytes[at] !== expected) return 0;
+  }
+  let size = 0;
+  let at = 2;
+  for (let digit = hex(bytes, at); digit < NO_DIGIT && at < 2 + SIZE_DIGITS_MAX; digit = hex(bytes, at)) {
+    size = size * 16 + digit;
+    at += 1;
+  }
+  if (at === 2 || bytes[at] !== CARRIAGE_RETURN) return at === bytes.length ? undefined : 0;
+  if (at + 1 === bytes.length) return undefined;
+  return size > 0 && bytes[at + 1] === LINE_FEED ? at + 2 + size : 0;
+}
+
+function hex(bytes: Buffer, at: number): number {
   return at < bytes.length ? (HEX_DIGITS[bytes[at] as number] as number) : NO_DIGIT;
 }
 

@@ -1,0 +1,114 @@
+/** Chunked bodies: their end, what is refused, and how far a splice may go on without reading. */
+import { describe, expect, test } from "bun:test";
+import { CHUNK_LINE_MAX_BYTES, CHUNK_LINES_MAX_BYTES, CHUNK_TRAILERS_MAX, ChunkedBody, chunkAhead } from "./body.ts";
+
+type Rules = ConstructorParameters<typeof ChunkedBody>[0];
+
+/** What is passed on and what is left behind the body, in pieces of so many bytes. */
+function follow(text: string, rules: Rules, pieceBytes = text.length): { passed: string; surplus: number } | string {
+  const body = new ChunkedBody(rules);
+  let passed = "";
+  for (let at = 0; at < text.length && !body.ended; at += pieceBytes) {
+    const piece = Buffer.from(text.slice(at, at + pieceBytes), "latin1");
+    try {
+      passed += body.take(piece).toString("latin1");
+    } catch {
+      return "refused";
+    }
+  }
+  return body.ended ? { passed, surplus: body.surplus } : "more";
+}
+
+const RELAYED: Rules = { keepsLines: true, refusesExtensions: true };
+
+describe("a chunked body", () => {
+  test.each([
+    ["one chunk", "3\r\nabc\r\n0\r\n\r\n", "abc"],
+    ["in hex, of either case", "A\r\n0123456789\r\n0a\r\n0123456789\r\n00\r\n\r\n", "01234567890123456789"],
+    ["with trailers", "1\r\na\r\n0\r\nX-Sum: 1\r\nY:\r\n\r\n", "a"],
+  ])("is read to its end: %s", (_, text, content) => {
+    expect(follow(`${text}GET`, {})).toEqual({ passed: content, surplus: 3 });
+    expect(follow(text, {}, 1)).toEqual({ passed: content, surplus: 0 });
+    expect(follow(`${text}GET`, RELAYED)).toEqual({ passed: text, surplus: 3 });
+    expect(follow(text, RELAYED, 1)).toEqual({ passed: text, surplus: 0 });
+    expect(follow(text.slice(0, -1), {})).toBe("more");
+  });
+
+  test.each([
+    ["no size", "\r\nabc"],
+    ["a size with a prefix", "0x3\r\nabc\r\n"],
+    ["a size with a sign", "+3\r\nabc\r\n"],
+    ["a size of LF alone", "3\nabc\r\n"],
+    ["a CR behind a size", "3\rabc\r\n"],
+    ["a chunk longer than it says", "3\r\nabcd\r\n"],
+    ["a chunk that ends with LF", "3\r\nabc\n0\r\n\r\n"],
+    ["a size that is too long", "100000000\r\n"],
+    ["a line that is too long", `1;${"x".repeat(CHUNK_LINE_MAX_BYTES)}`],
+    ["a Host that comes too late", "0\r\nHost: b.test\r\n\r\n"],
+    ["a length that comes too late", "0\r\nContent-LENGTH: 1\r\n\r\n"],
+    ["a trailer that is none", "0\r\nGET / HTTP/1.1\r\n\r\n"],
+    ["a folded trailer", "0\r\nA: b\r\n c\r\n\r\n"],
+    ["a trailer that ends with LF", "0\r\nA: b\n\r\n"],
+    ["a trailer with a control character", "0\r\nA: \x01\r\n\r\n"],
+    ["a trailer that is too long", `0\r\nX: ${"x".repeat(CHUNK_LINE_MAX_BYTES)}`],
+    ["too many trailers", `0\r\n${"A: b\r\n".repeat(CHUNK_TRAILERS_MAX + 1)}`],
+  ])("is refused for %s", (_, text) => {
+    expect(follow(text, {})).toBe("refused");
+    expect(follow(text, RELAYED, 1)).toBe("refused");
+  });
+
+  test("may have extensions and blanks, except in a request that is relayed unchanged", () => {
+    for (const text of ["3;a=b\r\nabc\r\n0\r\n\r\n", "3 \r\nabc\r\n0\r\n\r\n", "3 ;a=b\r\nabc\r\n0\r\n\r\n"]) {
+      expect(follow(text, {})).toEqual({ passed: "abc", surplus: 0 });
+      expect(follow(text, { keepsLines: true })).toEqual({ passed: text, surplus: 0 });
+      expect(follow(text, RELAYED)).toBe("refused");
+    }
+  });
+
+  test("is read in parts where a call may read so many chunks", () => {
+    const body = new ChunkedBody({ chunksAtOnce: 2 });
+    const bytes = Buffer.from("1\r\na\r\n".repeat(5));
+    expect([body.take(bytes).toString(), body.untaken]).toEqual(["aa", 18]);
+    expect([body.take(bytes.subarray(12)).toString(), body.untaken]).toEqual(["aa", 6]);
+  });
+});
+
+const look = (text: string) => chunkAhead(Buffer.from(text, "latin1"));
+
+test.each([
+  ["\r\n1\r\n", 6],
+  ["\r\n4000\r\n", 8 + 0x4000],
+  ["\r\n0004000\r\nabcdef", 11 + 0x4000],
+  ["\r\nABCDEF\r\n", 10 + 0xabcdef],
+  ["\r\nffffffff\r\n", 12 + 0xffffffff],
+])("%j begins a chunk, and no part of it does", (text, bytes) => {
+  expect(look(text)).toBe(bytes);
+  const lineEnd = text.indexOf("\r\n", 2) + 2;
+  for (let length = 0; length < lineEnd; length++) expect(look(text.slice(0, length))).toBeUndefined();
+});
+
+// `ChunkedBody` has to judge each of these.
+test.each([
+  "\r\n0\r\n\r\n",
+  "\r\n00000000\r\n",
+  "\r\n4000;name=value\r\n",
+  "\r\n4000 \r\n",
+  "\r\n 4000\r\n",
+  "\r\n+4000\r\n",
+  "\r\n0x4000\r\n",
+  "\r\n-1\r\n",
+  "\r\n\r\n",
+  "\r\n4000\n",
+  "\n4000\r\n",
+  "\r4000\r\n",
+  "\r\n4000\r4000",
+  "\r\n123456789\r\n",
+  "4000\r\n",
+  "more\r\n4000\r\n",
+])("%j is left", (text) => {
+  expect(look(text)).toBe(0);
+});
+
+test("no more is looked at than the longest lines are", () => {
+  expect(look("\r\n4000\r\n".padEnd(10 * CHUNK_LINES_MAX_BYTES, "x"))).toBe(8 + 0x4000);
+});

@@ -1,0 +1,94 @@
+/**
+ * The header lines of one message in the order they came: names in lower case, values byte for byte (latin1). Cheaper
+ * than `Headers`, and lines with the same name stay separate.
+ */
+
+/** The part of `Headers` that `HeaderLines` also has. */
+export interface ReadHeaders {
+  /** The joined values of all lines with that name; null: there is none. */
+  get(name: string): string | null;
+  has(name: string): boolean;
+}
+
+export class HeaderLines implements ReadHeaders {
+  readonly #names: string[] = [];
+  readonly #values: string[] = [];
+
+  get size(): number {
+    return this.#names.length;
+  }
+
+  /** `name` is in lower case, here and below. */
+  append(name: string, value: string): void {
+    this.#names.push(name);
+    this.#values.push(value);
+  }
+
+  has(name: string): boolean {
+    return this.#names.includes(name);
+  }
+
+  get(name: string): string | null {
+    const first = this.#names.indexOf(name);
+    if (first < 0) return null;
+    let value = this.#values[first] ?? "";
+    for (let at = this.#names.indexOf(name, first + 1); at >= 0; at = this.#names.indexOf(name, at + 1)) {
+      value += `${name === "cookie" ? "; " : ", "}${this.#values[at] ?? ""}`;
+    }
+    return value;
+  }
+
+  /** Number of lines with this name. */
+  count(name: string): number {
+    let count = 0;
+    for (const one of this.#names) if (one === name) count += 1;
+    return count;
+  }
+
+  /** A copy without that name, or with `instead` as its only value. */
+  without(name: string, instead?: string): HeaderLines {
+    const lines = new HeaderLines();
+    this.forEach((value, own) => {
+      if (own !== name) lines.append(own, value);
+    });
+    if (instead !== undefined) lines.append(name, instead);
+    return lines;
+  }
+
+  forEach(each: (value: string, name: string) => void): void {
+    for (let at = 0; at < this.#names.length; at += 1) each(this.#values[at] ?? "", this.#names[at] ?? "");
+  }
+
+  /** As they are written in HTTP/1.1. */
+  get text(): string {
+    let text = "";
+    for (let at = 0; at < this.#names.length; at += 1) text += `${this.#names[at]}: ${this.#values[at]}\r\n`;
+    return text;
+  }
+}
+
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+
+/** Whether the text can be a header name or a method. */
+export function isToken(text: string): boolean {
+  return TOKEN.test(text);
+}
+
+/** The name in lower case. */
+export function headerName(written: string): string {
+  return KNOWN.get(written) ?? written.toLowerCase();
+}
+
+/** Common names as they are usually written: a lookup is cheaper than `toLowerCase`. */
+const KNOWN: ReadonlyMap<string, string> = new Map(
+  [
+    ["Accept", "Accept-Encoding", "Accept-Language", "Authorization", "Cache-Control", "Connection", "Content-Length"],
+    ["Content-Type", "Cookie", "Date", "ETag", "Host", "Last-Modified", "Server", "Transfer-Encoding", "User-Agent"],
+    ["E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "Accept-Ranges", "Location", "Vary"],
+  ]
+    .flat()
+    .flatMap((name): [string, string][] => [
+      [name, name.toLowerCase()],
+      [name.toLowerCase(), name.toLowerCase()],
+    ]),
+);

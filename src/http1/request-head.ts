@@ -1,0 +1,61 @@
+/** Heads of requests. Lines end with CR LF only, there is one Host, and the body's length is told once. */
+import { BadHead, type HeadBounds, HeadReader, type MessageKind, toldLength } from "./head-reader.ts";
+import type { HeaderLines } from "./header-lines.ts";
+
+export interface RequestHead {
+  method: string;
+  /** As it was sent. */
+  target: string;
+  minorVersion: 0 | 1;
+  headers: HeaderLines;
+  /** Length of the body. 0: there is none; undefined: it is chunked. */
+  bodyBytes: number | undefined;
+  /** The connection may be used for another request. */
+  isKept: boolean;
+  /** The client waits for 100 Continue before it sends the body. */
+  awaitsContinue: boolean;
+}
+
+type RequestLine = Pick<RequestHead, "method" | "target" | "minorVersion">;
+
+// Single spaces between the three parts. Callers check the target where they use it.
+const REQUEST_LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}) ([!-~\x80-\xff]+) HTTP\/1\.([01])$/;
+const OTHER_VERSION = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32} [!-~\x80-\xff]+ HTTP\/\d(?:\.\d)?$/;
+const CLOSES = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/;
+
+const REQUEST: MessageKind<RequestLine, RequestHead> = {
+  name: "request",
+  allowsBareLineFeeds: false,
+
+  first(line) {
+    const [, method, target, minor] = REQUEST_LINE.exec(line) ?? [];
+    if (method !== undefined && target !== undefined) return { method, target, minorVersion: minor === "1" ? 1 : 0 };
+    if (OTHER_VERSION.test(line)) throw new BadHead(505, "Only HTTP/1.1 and HTTP/1.0 are supported");
+    throw new BadHead(400, "The request does not begin with a request line of HTTP/1.1");
+  },
+
+  head({ method, target, minorVersion }, headers) {
+    const hosts = headers.count("host");
+    if (hosts > 1 || (hosts === 0 && minorVersion === 1)) throw new BadHead(400, "A request must have one Host header");
+    const told = toldLength(headers, "request");
+    if (told === "chunked" && minorVersion === 0) throw new BadHead(400, "HTTP/1.0 has no chunked bodies");
+    const bodyBytes = told === "chunked" ? undefined : told === "untold" ? 0 : told;
+    const connection = headers.get("connection")?.toLowerCase();
+    return {
+      method,
+      target,
+      minorVersion,
+      headers,
+      bodyBytes,
+      // A connection of HTTP/1.0 is closed after its response, whatever the client asks for.
+      isKept: minorVersion === 1 && !(connection !== undefined && CLOSES.test(connection)),
+      awaitsContinue: minorVersion === 1 && bodyBytes !== 0 && headers.get("expect")?.toLowerCase() === "100-continue",
+    };
+  },
+};
+
+export class RequestHeadReader extends HeadReader<RequestLine, RequestHead> {
+  constructor(bounds: HeadBounds) {
+    super(REQUEST, bounds);
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * Heads of responses. Lines may end with a bare LF, as those of small services do: no reader takes a response for two
+ * because of that, and a head that is forwarded to a client of the edge is written anew.
+ */
+import { BadHead, type HeadBounds, HeadReader, type MessageKind, toldLength } from "./head-reader.ts";
+import type { HeaderLines } from "./header-lines.ts";
+
+export interface ResponseHead {
+  status: number;
+  statusText: string;
+  headers: HeaderLines;
+}
+
+type StatusLine = Pick<ResponseHead, "status" | "statusText">;
+
+const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
+const FINAL_MIN = 200;
+const NO_CONTENT = 204;
+const NOT_MODIFIED = 304;
+
+const RESPONSE: MessageKind<StatusLine, ResponseHead> = {
+  name: "response",
+  allowsBareLineFeeds: true,
+
+  first(line) {
+    const [, status, statusText = ""] = STATUS_LINE.exec(line) ?? [];
+    if (status === undefined) throw new BadHead(400, "The response does not begin with a status line of HTTP/1.1");
+    return { status: Number(status), statusText };
+  },
+
+  head({ status, statusText }, headers) {
+    return { status, statusText, headers };
+  },
+};
+
+export class ResponseHeadReader extends HeadReader<StatusLine, ResponseHead> {
+  constructor(bounds: HeadBounds) {
+    super(RESPONSE, bounds);
+  }
+}
+
+/** Whether the response has no body, whatever its headers say (RFC 9112, 6.3). */
+export function isBodiless(method: string, { status }: Pick<ResponseHead, "status">): boolean {
+  return method === "HEAD" || status < FINAL_MIN || status === NO_CONTENT || status === NOT_MODIFIED;
+}
+
+/** "close": the end of the connection is the end of the body. Throws `BadHead` for two lengths. */
+export function responseLength({ headers }: Pick<ResponseHead, "headers">): number | "chunked" | "close" {
+  const told = toldLength(headers, "response");
+  return told === "untold" ? "close" : told;
+}
