@@ -1,9 +1,10 @@
 /** The edge as the server runs it: processes without rights, on loopback. Needs root to give rights up. */
 import { expect, test } from "bun:test";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import net from "node:net";
 import { getPriority } from "node:os";
 import { join } from "node:path";
-import { SANDBOX } from "../../edge/testing/edge-under-test.ts";
+import { hostOf, SANDBOX } from "../../edge/testing/edge-under-test.ts";
 import { SELF_SIGNED } from "../../edge/testing/self-signed.ts";
 import { cgroupTrees } from "../../host/cgroup/cgroups.ts";
 import { cgroupOfEdge } from "../../host/cgroup/edge-memory.ts";
@@ -13,6 +14,7 @@ import { until } from "../../work/testing/until.ts";
 import { LIMITS, PROCESSES, StartedEdge } from "../testing/started-edge.ts";
 
 const TEST_MS = 120_000;
+const MIB = 1024 * 1024;
 /** A service that begins its answers and ends them when it is stopped. */
 function holding() {
   const server = Bun.serve({
@@ -96,6 +98,66 @@ test(
     process.kill(edge.pids[0] ?? 0, "SIGKILL");
     await until("it is told", () => edge.logged.some((line) => line.includes("a process of the edge ended")));
     await until("another is there", () => edge.pids.length === 1 && limited());
+  },
+  TEST_MS,
+);
+
+/** Files of a process's memory cgroup, by its number. They have other names in the two versions of cgroups. */
+function memoryFile(edge: StartedEdge, number: number, ...names: string[]): string {
+  const files = cgroupTrees().flatMap((tree) =>
+    names.map((name) => join(tree, cgroupOfEdge(edge.tag), String(number), name)),
+  );
+  const found = files.find(existsSync);
+  if (found === undefined) throw new Error(`none of these files is there: ${files.join(", ")}`);
+  return found;
+}
+
+test(
+  "a process that the kernel ends for its memory is replaced at once; the others and their streams go on",
+  async () => {
+    const readers = 80;
+    await using edge = await StartedEdge.open({ limits: { perSandbox: 200, perTeam: 200 } });
+    const piece = Buffer.alloc(4 * MIB);
+    await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response(piece) });
+    await using quick = answering("answered");
+    await using held = holding();
+    const streams = await Promise.all(Array.from({ length: 12 }, () => begun(edge, held.port)));
+    let cut = 0;
+    for (const stream of streams) void ending(stream).then(() => cut++);
+    const before = edge.pids;
+    const inUse = Number(readFileSync(memoryFile(edge, 0, "memory.current", "memory.usage_in_bytes"), "utf8"));
+    const limit = memoryFile(edge, 0, "memory.max", "memory.limit_in_bytes");
+    const usual = readFileSync(limit, "utf8");
+    writeFileSync(limit, String(inUse + 4 * MIB));
+    // The edge holds what these do not read; one process alone has too little memory for that.
+    const unread = Array.from({ length: readers }, () => {
+      const socket = net.connect(edge.port, "127.0.0.1").on("error", () => undefined);
+      socket.pause();
+      socket.write(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port ?? 0)}\r\n\r\n`);
+      return socket;
+    });
+    try {
+      await until("one has ended", () => edge.logged.some((line) => line.includes("a process of the edge ended")));
+      // Most are answered, also before it is replaced: those of the others.
+      const answers = await Promise.all(
+        Array.from({ length: 30 }, () =>
+          edge.fetch(quick.port).then(
+            ({ status }) => status,
+            () => 0,
+          ),
+        ),
+      );
+      expect(answers.filter((status) => status === 200).length).toBeGreaterThan(10);
+      await until("another is there", () => edge.pids.length === PROCESSES);
+      const kept = before.filter((pid) => edge.pids.includes(pid));
+      expect(kept).toHaveLength(PROCESSES - 1);
+      const killed = readFileSync(memoryFile(edge, 0, "memory.events", "memory.oom_control"), "utf8");
+      expect(Number(/^oom_kill (\d+)$/m.exec(killed)?.[1])).toBeGreaterThan(0);
+      await until("it has the usual limit", () => readFileSync(limit, "utf8") === usual);
+      expect(cut).toBeLessThan(streams.length);
+    } finally {
+      for (const socket of unread) socket.destroy();
+    }
   },
   TEST_MS,
 );
