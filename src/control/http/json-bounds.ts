@@ -30,13 +30,14 @@ export class JsonBounds {
     let [depth, values] = [this.#depth, this.#values];
     let [inString, isEscaped, isOpened] = [this.#inString, this.#isEscaped, this.#isOpened];
     for (let at = 0; at < bytes.length; at++) {
-      const byte = bytes[at] as number;
       if (inString) {
-        if (isEscaped) isEscaped = false;
-        else if (byte === BACKSLASH) isEscaped = true;
-        else if (byte === QUOTE) inString = false;
+        if (isEscaped) at += 1;
+        while (at < bytes.length && bytes[at] !== QUOTE && bytes[at] !== BACKSLASH) at++;
+        isEscaped = bytes[at] === BACKSLASH;
+        inString = bytes[at] !== QUOTE;
         continue;
       }
+      const byte = bytes[at] as number;
       if (byte <= SPACE) continue;
       const isEnd = byte === LIST_END || byte === OBJECT_END;
       if (byte === COMMA || (isOpened && !isEnd)) values += 1;
