@@ -105,15 +105,8 @@ describe("the client's body breaks", () => {
 describe("it is a closed port", () => {
   test.each([
     ["a folded header", "HTTP/1.1 200 OK\r\nX-A: 1\r\n  2\r\nContent-Length: 0\r\n\r\n"],
-    ["a space before a colon", "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n"],
-    ["a carriage return in a value", "HTTP/1.1 200 OK\r\nX-A: 1\rX-B: 2\r\nContent-Length: 0\r\n\r\n"],
-    ["a zero byte in a value", "HTTP/1.1 200 OK\r\nX-A: 1\x002\r\nContent-Length: 0\r\n\r\n"],
     ["a status out of range", "HTTP/1.1 700 Odd\r\nContent-Length: 0\r\n\r\n"],
-    ["a status of four digits", "HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n"],
-    ["HTTP/2", "HTTP/2 200 OK\r\nContent-Length: 0\r\n\r\n"],
-    ["another coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"],
     ["chunks and a length", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"],
-    ["two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"],
     ["an endless head", `HTTP/1.1 200 OK\r\nX: ${"x".repeat(EDGE_ANSWER_HEAD_MAX_BYTES)}`],
     ["endless interim answers", "HTTP/1.1 100 Continue\r\n\r\n".repeat(EDGE_ANSWER_HEAD_MAX_BYTES / 20)],
     ["a switch of protocols unasked", "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"],

@@ -5,7 +5,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import net from "node:net";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { CHUNK_LINE_MAX_BYTES, CHUNK_TRAILERS_MAX } from "../http1/body.ts";
 import { EdgeUnderTest, hostOf, SANDBOX } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
@@ -177,17 +176,6 @@ describe("an end on one side reaches the other", () => {
     ["hangs up within a chunk", "Transfer-Encoding: chunked\r\n\r\n5\r\nok", "end"],
     ["hangs up between chunks", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", "end"],
     ["sends a chunk longer than announced", "Transfer-Encoding: chunked\r\n\r\n2\r\nokay\r\n0\r\n\r\n", "stay"],
-    ["sends a chunk without a length", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\nx\r\n", "stay"],
-    [
-      "sends an endless line",
-      `Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1;${"x".repeat(CHUNK_LINE_MAX_BYTES)}`,
-      "stay",
-    ],
-    [
-      "sends endless trailers",
-      `Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n${"a: b\r\n".repeat(CHUNK_TRAILERS_MAX + 1)}`,
-      "stay",
-    ],
   ])("the guest %s: the client's body breaks", async (_name, rest, then) => {
     answer = (socket) => {
       const [head, body] = [rest.slice(0, rest.indexOf("\r\n\r\n") + 4), rest.slice(rest.indexOf("\r\n\r\n") + 4)];
@@ -204,15 +192,8 @@ describe("an end on one side reaches the other", () => {
 
   test.each([
     ["does not speak HTTP", "SSH-2.0-x\r\n\r\n"],
-    ["gives two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nokay"],
-    [
-      "gives a length and chunks",
-      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    ],
     ["gives no length", "HTTP/1.1 200 OK\r\n\r\nokay"],
-    ["gives a negative length", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"],
     ["switches protocols unasked", "HTTP/1.1 101 Switching\r\nConnection: upgrade\r\n\r\n"],
-    ["sends an endless head", `HTTP/1.1 200 OK\r\nX: ${"x".repeat(70_000)}`],
     ["hangs up before its answer", ""],
   ])("the guest %s: closed port", async (_name, text) => {
     answering(text);

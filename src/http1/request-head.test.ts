@@ -55,6 +55,7 @@ describe("a head is refused", () => {
     ["with the same length twice", `GET / HTTP/1.1\r\n${HOST}Content-Length: 1\r\nContent-Length: 1\r\n\r\n`, 400],
     ["with a list of lengths", `GET / HTTP/1.1\r\n${HOST}Content-Length: 1, 1\r\n\r\n`, 400],
     ["with a signed length", `GET / HTTP/1.1\r\n${HOST}Content-Length: +1\r\n\r\n`, 400],
+    ["with a negative length", `GET / HTTP/1.1\r\n${HOST}Content-Length: -1\r\n\r\n`, 400],
     ["with a hexadecimal length", `GET / HTTP/1.1\r\n${HOST}Content-Length: 0x1\r\n\r\n`, 400],
     ["with an empty length", `GET / HTTP/1.1\r\n${HOST}Content-Length:\r\n\r\n`, 400],
     ["with a length beyond all", `GET / HTTP/1.1\r\n${HOST}Content-Length: ${"9".repeat(16)}\r\n\r\n`, 400],
