@@ -1,7 +1,9 @@
 /** `sandlot doctor`: every prerequisite, tested by doing it, one line each. */
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { Fault } from "../contract/fault.ts";
 import { examine } from "../host/doctor/doctor.ts";
-import { findingLines } from "../host/doctor/finding.ts";
+import { type Finding, findingLines } from "../host/doctor/finding.ts";
 import { DataFolder } from "../host/system/data-folder.ts";
 import type { Config } from "./config.ts";
 import { withStore } from "./own-store.ts";
@@ -23,6 +25,22 @@ export async function examineAndPrint(config: Config, options: { onlyProblems: b
     if (options.onlyProblems && finding.status === "ok") return;
     for (const line of findingLines(name, finding)) console.log(line);
   });
+}
+
+/** Examines this machine unless the file says that it was found fit before. A check that timed out refuses no start. */
+export async function markExamined(
+  mark: string,
+  examineNow: () => Promise<ReadonlySet<Finding["status"]>>,
+): Promise<void> {
+  if (existsSync(mark)) return;
+  const found = await examineNow();
+  if (found.has("broken")) {
+    throw new Fault(500, "this machine cannot run sandboxes yet; the lines above say what to do");
+  }
+  // What is not known yet is tested again at the next start.
+  if (found.has("timeout")) return;
+  mkdirSync(dirname(mark), { recursive: true });
+  writeFileSync(mark, "");
 }
 
 /** By the setting, and by limits of teams, as far as a server has run here. */

@@ -1,5 +1,4 @@
 /** `sandlot up`: make sure that everything is there, then become the server, inside its own mount namespace. */
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { release } from "node:os";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
@@ -11,7 +10,7 @@ import { DataFolder } from "../host/system/data-folder.ts";
 import { replaceProcess } from "../host/system/syscalls.ts";
 import { described, stderrLog } from "../work/log.ts";
 import type { Config } from "./config.ts";
-import { examineAndPrint } from "./doctor.ts";
+import { examineAndPrint, markExamined } from "./doctor.ts";
 import { FILE_ACCESSES_AT_ONCE_MAX, MEMORY_GIVEN_BACK_EVERY_MS, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { currentGuestFolder, demandRoot, prepare, runscSteps } from "./prepare.ts";
 
@@ -70,15 +69,8 @@ async function examineOnce(config: Config): Promise<void> {
   const about = Bun.hash(
     JSON.stringify([release(), cgroupTrees(), currentGuestFolder(config), config.wall, config.runsc]),
   ).toString(36);
-  const mark = join(EXAMINED_FOLDER, about);
-  if (existsSync(mark)) return;
-  console.error("sandlot: testing this machine");
-  const found = await examineAndPrint(config, { onlyProblems: true });
-  if (found.has("broken")) {
-    throw new Fault(500, "this machine cannot run sandboxes yet; the lines above say what to do");
-  }
-  // What is not known yet is tested again at the next start.
-  if (found.has("timeout")) return;
-  mkdirSync(EXAMINED_FOLDER, { recursive: true });
-  writeFileSync(mark, "");
+  await markExamined(join(EXAMINED_FOLDER, about), () => {
+    console.error("sandlot: testing this machine");
+    return examineAndPrint(config, { onlyProblems: true });
+  });
 }

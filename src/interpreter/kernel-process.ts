@@ -1,6 +1,6 @@
 /** The process of a kernel, in a session of its own. It goes when the server goes, however that ends. */
 import { writeFileSync } from "node:fs";
-import { KERNEL_LOG_MAX_CHARS } from "./limits.ts";
+import { KERNEL_LAST_WORDS_MS, KERNEL_LOG_MAX_CHARS } from "./limits.ts";
 
 /** When memory runs out, the system ends what has the highest score: a kernel, which can be replaced. */
 const OOM_SCORE = 800;
@@ -18,11 +18,11 @@ export const KERNEL_VARIABLES = {
 export class KernelProcess {
   readonly pid: number;
   readonly ended: Promise<void>;
-  readonly #log: () => string;
+  readonly #log: () => Promise<string>;
   #hasEnded = false;
 
   /** `log` gives what it wrote to its own error output last. */
-  constructor(pid: number, ended: Promise<unknown>, log: () => string) {
+  constructor(pid: number, ended: Promise<unknown>, log: () => Promise<string>) {
     this.pid = pid;
     this.#log = log;
     this.ended = ended.then(() => {
@@ -38,7 +38,8 @@ export class KernelProcess {
       detached: true,
       stdio: ["ignore", "ignore", "pipe"],
     });
-    return new KernelProcess(child.pid, child.exited, lastOf(child.stderr));
+    const log = new LastWords(child.stderr);
+    return new KernelProcess(child.pid, child.exited, () => log.whole());
   }
 
   /** To it and what it has started, as far as that stayed in its process group. */
@@ -51,23 +52,33 @@ export class KernelProcess {
     }
   }
 
-  /** The last that it wrote to its own error output. */
-  log(): string {
-    return this.#log().trim();
+  /** The last that it wrote to its own error output, once it has ended. */
+  async log(): Promise<string> {
+    return (await this.#log()).trim();
   }
 }
 
-/** Reads a stream to its end, and gives the last of it. */
-export function lastOf(stream: ReadableStream<Uint8Array>): () => string {
-  let last = "";
-  const read = async () => {
+/** Reads a process's error output to its end and keeps the last of it. */
+export class LastWords {
+  text = "";
+  readonly #read: Promise<void>;
+
+  constructor(stream: ReadableStream<Uint8Array>) {
+    this.#read = this.#readAll(stream);
+  }
+
+  /** Once the process has ended: its output may not have been read yet, and another process may hold it open. */
+  async whole(): Promise<string> {
+    await Promise.race([this.#read, Bun.sleep(KERNEL_LAST_WORDS_MS)]);
+    return this.text;
+  }
+
+  async #readAll(stream: ReadableStream<Uint8Array>): Promise<void> {
     const decoder = new TextDecoder();
     for await (const piece of stream) {
-      last = (last + decoder.decode(piece, { stream: true })).slice(-KERNEL_LOG_MAX_CHARS);
+      this.text = (this.text + decoder.decode(piece, { stream: true })).slice(-KERNEL_LOG_MAX_CHARS);
     }
-  };
-  void read();
-  return () => last;
+  }
 }
 
 export function preferForOom(pid: number): void {

@@ -75,7 +75,8 @@ export class JupyterKernel implements Kernel {
       });
     } catch (error) {
       await kernel.kill();
-      throw new Fault(500, `the kernel did not start: ${String(error)}; it wrote: ${process.log()}`, { cause: error });
+      const wrote = await process.log();
+      throw new Fault(500, `the kernel did not start: ${String(error)}; it wrote: ${wrote}`, { cause: error });
     } finally {
       clearTimeout(late);
     }

@@ -32,7 +32,7 @@ test("each kernel is a process of its own, and its end is told", async () => {
 
 test("one that ends refuses, and takes no more", async () => {
   const broken = new Seed(["sh", "-c", "read -r line; echo 'no module named pandas' >&2"], {});
-  await expect(broken.fork([], "/tmp")).rejects.toThrow("it has ended");
+  await expect(broken.fork([], "/tmp")).rejects.toThrow(/it has ended; .* wrote: no module named pandas\n$/);
   expect(broken.hasEnded).toBeTrue();
   await expect(broken.fork([], "/tmp")).rejects.toThrow("it has ended");
 });

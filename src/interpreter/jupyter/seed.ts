@@ -4,7 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { boundedLines } from "../../work/bounded-lines.ts";
-import { KERNEL_VARIABLES, KernelProcess, lastOf } from "../kernel-process.ts";
+import { KERNEL_VARIABLES, KernelProcess, LastWords } from "../kernel-process.ts";
 import { KERNEL_START_MS, SEED_LINE_MAX_BYTES } from "../limits.ts";
 import { logFailure } from "../log.ts";
 
@@ -17,7 +17,7 @@ interface Said {
 
 export class Seed {
   readonly #child: Bun.Subprocess<"pipe", "pipe", "pipe">;
-  readonly #log: () => string;
+  readonly #log: LastWords;
   /** Of kernels that were asked for, by the number of the request. */
   readonly #asked = new Map<number, PromiseWithResolvers<KernelProcess>>();
   readonly #running = new Map<number, () => void>();
@@ -31,7 +31,7 @@ export class Seed {
       detached: true,
       stdio: ["pipe", "pipe", "pipe"],
     });
-    this.#log = lastOf(this.#child.stderr);
+    this.#log = new LastWords(this.#child.stderr);
     void this.#listen();
   }
 
@@ -65,8 +65,9 @@ export class Seed {
     } finally {
       this.#hasEnded = true;
       this.#child.kill("SIGKILL");
-      for (const number of this.#asked.keys()) this.#refuse(number, "it has ended");
       for (const end of this.#running.values()) end();
+      await this.#log.whole();
+      for (const number of this.#asked.keys()) this.#refuse(number, "it has ended");
     }
   }
 
@@ -80,14 +81,14 @@ export class Seed {
     if (number === undefined || pid === undefined) return;
     const gone = Promise.withResolvers<void>();
     this.#running.set(pid, gone.resolve);
-    const kernel = new KernelProcess(pid, gone.promise, this.#log);
+    const kernel = new KernelProcess(pid, gone.promise, async () => this.#log.text);
     const asked = this.#asked.get(number);
     if (asked === undefined) kernel.signal("SIGKILL");
     else asked.resolve(kernel);
   }
 
   #refuse(number: number, why: string): void {
-    const words = `no kernel can be forked: ${why}; the process that kernels are forked from wrote: ${this.#log()}`;
+    const words = `no kernel can be forked: ${why}; the process that kernels are forked from wrote: ${this.#log.text}`;
     this.#asked.get(number)?.reject(new Fault(500, words));
   }
 }

@@ -1,0 +1,32 @@
+/** What the doctor's findings mean for a start of the server. */
+import { afterAll, expect, test } from "bun:test";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Finding } from "../host/doctor/finding.ts";
+import { markExamined } from "./doctor.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-examined-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test.each<[Finding["status"][], boolean, number]>([
+  [["ok", "degraded"], true, 1],
+  [["ok", "timeout"], true, 2],
+  [["ok", "timeout", "broken"], false, 2],
+])(
+  "a machine with findings %j can start a server: %p; two starts examine it %d times",
+  async (found, starts, times) => {
+    const mark = join(folder, "examined", found.join("-"));
+    let examined = 0;
+    const start = async () => {
+      await markExamined(mark, async () => {
+        examined += 1;
+        return new Set(found);
+      });
+      return true;
+    };
+    const isStarted = [await start().catch(() => false), await start().catch(() => false)];
+    expect({ isStarted, examined }).toEqual({ isStarted: [starts, starts], examined: times });
+    expect(existsSync(mark)).toBe(times === 1);
+  },
+);
