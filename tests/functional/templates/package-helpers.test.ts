@@ -1,38 +1,17 @@
 /** What the SDK offers for installing packages and for waiting, in builds with an internet of the test's own. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { createHash } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, Template, waitForFile, waitForPort, waitForProcess, waitForTimeout, waitForURL } from "e2b";
-import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
-import { writePackages } from "../../support/services/package-source.ts";
-import { startFileServer } from "../../support/services/registry.ts";
+import { packageSourceOfFile } from "../../support/services/package-source.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { buildDockerfile } from "./built-dockerfile.ts";
 
 const BUILD_MS = 120_000;
-const PORT = 5080;
-const URL = `http://${OUTSIDE}:${PORT}`;
-const SOURCES = {
-  PIP_INDEX_URL: `${URL}/pip`,
-  PIP_TRUSTED_HOST: OUTSIDE,
-  npm_config_registry: `${URL}/npm/`,
-  npm_config_audit: "false",
-  npm_config_fund: "false",
-};
+const { url: URL, folder, variables: SOURCES } = packageSourceOfFile(5080);
 const APT_SOURCE = `rm -rf /etc/apt/sources.list.d/*; echo 'deb [trusted=yes] ${URL}/apt ./' > /etc/apt/sources.list`;
 const server = sharedServer();
-const folder = mkdtempSync(join(tmpdir(), "sandlot-packages-"));
-let source: AsyncDisposable | undefined;
-beforeAll(async () => {
-  await writePackages(folder, URL);
-  source = await startFileServer(folder, OUTSIDE, PORT);
-});
-afterAll(async () => {
-  await source?.[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true, force: true });
-});
 
 test(
   "apt, pip and npm install packages, and every way to wait is understood",

@@ -2,13 +2,41 @@
  * A source of packages on the internet of the tests: one package each for apt, pip and npm, all of which say hello, and
  * newer versions of two that Debian has: pip, which many renew first, and xlrd.
  */
+import { afterAll, beforeAll } from "bun:test";
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../../../src/host/system/command.ts";
+import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
+import { startFileServer } from "./registry.ts";
+
+/** Of its own for each file: files run side by side in one network. */
+export function packageSourceOfFile(port: number) {
+  const url = `http://${OUTSIDE}:${port}`;
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-packages-"));
+  let source: AsyncDisposable | undefined;
+  beforeAll(async () => {
+    await writePackages(folder, url);
+    source = await startFileServer(folder, OUTSIDE, port);
+  });
+  afterAll(async () => {
+    await source?.[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  /** Variables by which pip and npm find it. */
+  const variables = {
+    PIP_INDEX_URL: `${url}/pip`,
+    PIP_TRUSTED_HOST: OUTSIDE,
+    npm_config_registry: `${url}/npm/`,
+    npm_config_audit: "false",
+    npm_config_fund: "false",
+  };
+  return { url, folder, variables };
+}
 
 /** Fills a folder that is served at `url`. */
-export async function writePackages(folder: string, url: string): Promise<void> {
+async function writePackages(folder: string, url: string): Promise<void> {
   for (const name of ["apt", "npm"]) mkdirSync(join(folder, name), { recursive: true });
   await writeDebian(folder);
   await writeWheel(join(folder, "pip/hello-pip"), "hello-pip", "1.0");
