@@ -21,6 +21,10 @@ test.each([
   "/fsthaw",
   "/unfreeze",
   "/upgrade",
+  "//upgrade/",
+  "/init%2f",
+  "/%2finit",
+  "/init%3f/../init",
 ])("the original's control endpoint is refused as %s", (target) => {
   expect(internalPath(target)).toBeDefined();
 });
@@ -47,6 +51,13 @@ test.each([
   "/CONTROL",
   "/control//ping",
   "/control/../control/ping",
+  "/control/anything/else",
+  "/x/..//control/ping",
+  "/control/./ping",
+  "/control%252fping",
+  "/x/%2e%2e/control/ping",
+  "/control\\ping",
+  "/%5ccontrol/ping",
 ])("the control channel is refused as %s", (target) => {
   expect(internalPath(target)).toBeDefined();
 });

@@ -16,7 +16,7 @@ const NOBODY = "i00000000000000000000";
 
 test("a wrong key opens nothing", async () => {
   const sandbox = await Sandbox.create(server().options);
-  for (const apiKey of [`e2b_${"0".repeat(40)}`, "e2b_", "not a key", "e2b_zz"]) {
+  for (const apiKey of [`e2b_${"0".repeat(40)}`, "not a key"]) {
     const intruder = { ...server().options, apiKey };
     for (const call of [
       () => Sandbox.create(intruder),
@@ -62,28 +62,6 @@ test("an unknown template is 404 and named", async () => {
   }
 });
 
-test("what is no template reference is 400 and shown", async () => {
-  for (const template of ["Bad Name!", "a/b/c", "base:", ":tag", "../../etc"]) {
-    const error = await refusalOf(Sandbox.create(template, server().options));
-    expect(error.message).toStartWith("400: ");
-    expect(error.message).toContain(template);
-  }
-});
-
-test.each<{ asked: string; field: string; options: SandboxOpts }>([
-  { asked: "a name without a denial", field: "allowOut", options: { network: { allowOut: ["a.test"] } } },
-  { asked: "a name that is denied", field: "denyOut", options: { network: { denyOut: ["a.test"] } } },
-  { asked: "another header", field: "maskRequestHost", options: { network: { maskRequestHost: "a\r\nb: c" } } },
-  { asked: "rules of headers", field: "network.rules", options: { network: { rules: { "a.test": [] } } } },
-  { asked: "an unknown volume", field: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },
-])("$asked is refused by the name $field, and no sandbox is made", async ({ field, options }) => {
-  const error = await refusalOf(Sandbox.create({ ...server().options, ...options }));
-  expect(error).toBeInstanceOf(SandboxError);
-  expect(error.message).toStartWith("400: ");
-  expect(error.message).toContain(field);
-  expect(await Sandbox.list(server().options).nextItems()).toEqual([]);
-});
-
 test("options that ask for nothing are never refused", async () => {
   const sandbox = await Sandbox.create({
     ...server().options,
@@ -98,31 +76,17 @@ test("options that ask for nothing are never refused", async () => {
   await sandbox.kill();
 });
 
-test.each([0, -1000, 2 ** 31 * 1000])("a life of %p ms is refused", async (timeoutMs) => {
-  const error = await refusalOf(Sandbox.create({ ...server().options, timeoutMs }));
+// All of them: src/control/lifecycle/create.test.ts, src/control/routes/network-fields.test.ts and others.
+test.each<{ asked: string; named: string; options: SandboxOpts }>([
+  { asked: "a name without a denial", named: "allowOut", options: { network: { allowOut: ["a.test"] } } },
+  { asked: "an unknown volume", named: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },
+  { asked: "a life without an end", named: "timeout", options: { timeoutMs: 2 ** 31 * 1000 } },
+])("$asked is refused by the name $named, and no sandbox is made", async ({ named, options }) => {
+  const error = await refusalOf(Sandbox.create({ ...server().options, ...options }));
+  expect(error).toBeInstanceOf(SandboxError);
   expect(error.message).toStartWith("400: ");
-  expect(error.message).toContain("timeout");
-});
-
-test.each<{ what: string; body: string; named: string }>([
-  { what: "no JSON at all", body: "{", named: "JSON" },
-  { what: "a body that is no object", body: "[]", named: "object" },
-  { what: "no template", body: "{}", named: "templateID" },
-  { what: "a template that is a number", body: '{"templateID":1}', named: "templateID" },
-  { what: "a time in words", body: '{"templateID":"base","timeout":"soon"}', named: "timeout" },
-  { what: "part of a second", body: '{"templateID":"base","timeout":1.5}', named: "timeout" },
-  { what: "metadata that is a list", body: '{"templateID":"base","metadata":["a"]}', named: "metadata" },
-  { what: "a metadata value that is a number", body: '{"templateID":"base","metadata":{"a":1}}', named: "metadata.a" },
-  { what: "a variable that is null", body: '{"templateID":"base","envVars":{"A":null}}', named: "envVars.A" },
-])("$what is a validation error that names $named", async ({ body, named }) => {
-  const answer = await fetch(`${server().url}/v2/sandboxes`, {
-    method: "POST",
-    headers: { "X-API-Key": server().apiKey, "Content-Type": "application/json" },
-    body,
-  });
-  const { code, message } = (await answer.json()) as { code: number; message: string };
-  expect({ status: answer.status, code }).toEqual({ status: 400, code: 400 });
-  expect(message).toContain(named);
+  expect(error.message).toContain(named);
+  expect(await Sandbox.list(server().options).nextItems()).toEqual([]);
 });
 
 test("fields that nobody knows are ignored: clients send extras", async () => {

@@ -4,9 +4,9 @@ import { Sandbox } from "e2b";
 import { startService } from "../../support/listening.ts";
 import { type RawRequest, rawRequest } from "../../support/raw-request.ts";
 import { runtimeTokenOf } from "../../support/runtime-calls.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 
-const server = serverOfFile("sandbox-url-refusals");
+const server = sharedServer();
 const RUNTIME = 49983;
 const CLOSED = 4444;
 const NOBODY = "i00000000000000000000";
@@ -49,79 +49,10 @@ describe("nothing there", () => {
     expect(closed.body).toContain("<title>Closed Port Error</title>");
     expect(closed.body).toContain(String(CLOSED));
   });
-
-  test.each<{ asker: string; headers: Record<string, string> }>([
-    { asker: "a page's script", headers: { "Sec-Fetch-Mode": "cors" } },
-    { asker: "a program that wants JSON", headers: { Accept: "application/json" } },
-    { asker: "an old page's script", headers: { "X-Requested-With": "XMLHttpRequest" } },
-  ])("$asker gets JSON although it has a browser's name", async ({ headers }) => {
-    const { body } = await ask({ target: "/", host: hostOf(80, NOBODY), headers: { ...BROWSER, ...headers } });
-    expect(JSON.parse(body)).toMatchObject({ code: 502 });
-  });
-
-  test.each([
-    { host: "80-UPPER.a.test", text: "Invalid sandbox ID" },
-    { host: "80-a_b.a.test", text: "Invalid sandbox ID" },
-    { host: "80-.a.test", text: "Invalid sandbox ID" },
-    { host: "0-abc.a.test", text: "Invalid sandbox port" },
-    { host: "65536-abc.a.test", text: "Invalid sandbox port" },
-    { host: "99999999999999999999-abc.a.test", text: "Invalid sandbox port" },
-  ])("the host $host is 400: $text", async ({ host, text }) => {
-    const { status, body } = await ask({ target: "/", host });
-    expect({ status, body }).toEqual({ status: 400, body: text });
-  });
-
-  test("one of the two headers without the other is 400", async () => {
-    for (const headers of [{ "E2b-Sandbox-Id": sandbox.sandboxId }, { "E2b-Sandbox-Port": "80" }]) {
-      expect(await ask({ target: "/", headers })).toMatchObject({ status: 400, body: "missing header" });
-    }
-  });
 });
 
-/** Written so that each leads to a control path for somebody who reads it loosely. */
-const CONTROL_TARGETS = [
-  "/control/ping",
-  "/control/configure",
-  "/control/forward",
-  "/control",
-  "/control/",
-  "/control/anything/else",
-  "//control/ping",
-  "/./control/ping",
-  "/x/../control/ping",
-  "/x/..//control/ping",
-  "/control/./ping",
-  "/Control/ping",
-  "/control%2fping",
-  "/control%2Fping",
-  "/%63ontrol/ping",
-  "/control%252fping",
-  "/%2563ontrol/ping",
-  "/%2e/control/ping",
-  "/x/%2e%2e/control/ping",
-  "/control/ping?x=1",
-  "/control\\ping",
-  "/\\control/ping",
-  "/%5ccontrol/ping",
-  "/init",
-  "//init",
-  "/init/",
-  "/init?x",
-  "/files/../init",
-  "/%69nit",
-  "/init%2f",
-  "/./init",
-  "/%2finit",
-  "/init%3f/../init",
-  "/freeze",
-  "/unfreeze",
-  "/collapse",
-  "/fsfreeze",
-  "/fsthaw",
-  "/upgrade",
-  "//upgrade/",
-  "/files/%2e%2e/freeze",
-];
+/** All spellings: src/edge/control-path.test.ts and src/edge/reach.test.ts. */
+const CONTROL_TARGETS = ["/control/ping", "//control%2fping", "/init", "/files/%2e%2e/freeze"];
 
 describe("control paths of the runtime", () => {
   test.each(CONTROL_TARGETS)("%s is 404 for every method, with the token or without", async (target) => {
