@@ -91,7 +91,7 @@ export class Context {
   /**
    * Waits until the server has all its sandboxes ready, and so nothing more to do. It tells nobody, so this looks at
    * its run folder: a sandbox that is ready has a record and no longer any disk in the host's view, and its report says
-   * that none is made or rehearsed. It may keep more than it must; then it has nothing to do when they stay as many.
+   * that none is being made. It may keep more than it must; then it has nothing to do when they stay as many.
    */
   async untilReady(): Promise<void> {
     const running = (await this.call("GET", "/v2/sandboxes")) as unknown[];

@@ -41,7 +41,6 @@ test("without a setting the documented defaults hold", () => {
     runsc: undefined,
     readyPerKind: 2,
     readyMax: 128,
-    readySpare: true,
     resolver: undefined,
     privateRanges: [],
     debianMirror: undefined,
@@ -101,7 +100,6 @@ test("a variable wins over the file, and an empty one counts as unset", () => {
   expect(loadConfig({ ...env, SANDLOT_LISTEN: "127.0.0.1:8080", SANDLOT_READY: "" })).toMatchObject({
     listen: { hostname: "127.0.0.1", port: 8080 },
     readyPerKind: 5,
-    readySpare: false,
     dataFolder: "/srv/a",
   });
 });

@@ -34,8 +34,6 @@ export interface Config {
   readyPerKind: number;
   /** Of all kinds together, as they are asked for. */
   readyMax: number;
-  /** Whether more than are set are kept for a first burst: who sets a number gets that. */
-  readySpare: boolean;
   resolver: string | undefined;
   /** As the operator wrote them. */
   privateRanges: readonly string[];
@@ -80,7 +78,6 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     runsc: parsePath("runsc", value("runsc")),
     readyPerKind,
     readyMax: parseCount("readyMax", value("readyMax") ?? (readyPerKind === 0 ? "0" : "128"), 0, READY_ALL_MAX),
-    readySpare: value("ready") === undefined,
     resolver: parseResolver(value("resolver")),
     privateRanges: parsePrivate("privateRanges", value("privateRanges") ?? NONE),
     debianMirror: value("debianMirror"),

@@ -75,7 +75,6 @@ export async function serve(config: Config): Promise<number> {
     wall: config.wall,
     runsc: config.runsc,
     readyMax: config.readyMax,
-    readySpare: config.readySpare,
     ownImage: BASE_IMAGE,
     files: blobs,
     builds: config.buildBounds,

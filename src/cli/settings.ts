@@ -97,7 +97,7 @@ export const SETTINGS = [
   {
     key: "ready",
     variable: "SANDLOT_READY",
-    default: "2, more if memory allows",
+    default: "2",
     description:
       "Minimum number of booted base sandboxes in the ready pool; 0 disables the minimum of all built-in templates. 0 to 64.",
   },

@@ -41,7 +41,6 @@ export interface MachineOptions extends BuildOptions {
   quotas?: SandboxQuotas;
   /** How many may be kept ready because of what is asked for; none unless given. */
   readyMax?: number;
-  readySpare?: boolean;
   /** The image that is made on this machine, by nobody but the server. */
   ownImage?: string;
   /** How long the end of a sandbox is waited for; absent: as long as is usual. */

@@ -76,7 +76,6 @@ function nameSteps(): void {
     readyWith: "guest: until it has its settings",
     configure: "guest: settings",
     settle: "guest: until it has taken its settings",
-    rehearse: "guest: rehearse a command",
   });
   stepsOf(Network.prototype, {
     setEgress: "network: rules",

@@ -15,7 +15,7 @@ const IN_A_ROW = 30;
 const ROUNDS_MIN = 3;
 /** Each is a hundred boots, of which every one fills the caches for the next. */
 const FEW_ROUNDS = 2;
-/** For what is kept for a first burst; a busy machine keeps none. */
+/** For what the server keeps ready. */
 const PREPARED_MS = 15_000;
 const LOOK_MS = 100;
 const BOUNDS = { atLeast: 3, aim: 2 };

@@ -51,22 +51,6 @@ test("settings that nobody takes are not a wait that ran out", async () => {
   await expect(refused).rejects.toMatchObject({ status: 500, message: "the guest could not be told its settings" });
 });
 
-test("a rehearsal is a hand-over to nobody and a command that prints", async () => {
-  const asked: unknown[] = [];
-  server = Bun.serve({
-    hostname: ADDRESS,
-    port: RUNTIME_PORT,
-    fetch: async (request) => {
-      const name = new URL(request.url).pathname.split("/").at(-1);
-      asked.push(name === "configure" ? await request.json() : await request.text());
-      return new Response(null, { status: name === "configure" ? 204 : 200 });
-    },
-  });
-  await new GuestClient(ADDRESS, "secret").rehearse("user");
-  const nobodys = { sandboxId: "", templateId: "", envVars: {}, accessTokens: [], defaultUser: "root" };
-  expect(asked).toEqual([{ ...nobodys, defaultWorkdir: "" }, expect.stringContaining('["-l","-c","echo"]')]);
-});
-
 describe("a guest that looks for its settings", () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-shown-"));
   const files = { settings: join(folder, "settings.json"), shown: join(folder, "control-secret") };

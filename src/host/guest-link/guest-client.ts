@@ -9,7 +9,6 @@ import {
   type ForwardAnswer,
   type ForwardRequest,
   type GuestSettings,
-  SETTINGS_OF_NOBODY,
 } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import {
@@ -141,15 +140,6 @@ export class GuestClient {
       if (sign === undefined) await Bun.sleep(pauseAfter(elapsedMs));
       else isExpected = await sign.within(GUEST_ALIVE_EVERY_MS);
     }
-  }
-
-  /**
-   * Takes settings that are nobody's, and runs a command of the kind that clients run, to its end. It prints something:
-   * what carries output takes longer the first time, too. An image without a shell is none the worse for it.
-   */
-  async rehearse(user: string): Promise<void> {
-    await this.#tell(SETTINGS_OF_NOBODY);
-    await boundedText(await this.start(["/bin/bash", "-l", "-c", "echo"], user));
   }
 
   /**

@@ -6,13 +6,8 @@
 /** How long the ready pool rests after a start ahead that failed, and after the first that is taken in a while. */
 export const READY_RETRY_MS = 5_000;
 export const READY_REFILL_DELAY_MS = 100;
-/** Nobody has taken any for so long: one can run a first command ahead, which makes the next one most faster. */
-export const READY_GAP_MS = 50;
-/** And for so long: all that makes the next commands faster can be done. */
+/** Nobody has taken any for so long: whoever takes the next one is about to use it. */
 export const READY_QUIET_MS = 250;
-/** So many of a template, and all that are kept in any case, have run so many commands; the others one. */
-export const READY_REHEARSED_OFTEN = 4;
-export const READY_REHEARSALS = 3;
 /** While they are taken one after another, none is made until this part is left. */
 export const READY_LOW_PART = 0.25;
 /** And so long after that none as long as others have much to do: whoever took one is about to use it. */
@@ -33,15 +28,6 @@ export const READY_OWNERS_PART = 0.8;
 export const READY_OWNERS_MAX = 256;
 /** Templates of which it is known how they are asked for. */
 export const READY_STOCKS_MAX = 256;
-/**
- * Of a template that is booted and of which some are kept in any case, so many for each processor and in all are ready
- * for the first burst, while all together take no more than a part of the memory that is for ready ones.
- */
-export const READY_SPARE_EACH_PROCESSOR = 12;
-export const READY_SPARE_MAX = 48;
-export const READY_SPARE_PART = 0.125;
-/** They are begun when none was taken for so long. */
-export const READY_SPARE_QUIET_MS = 2_000;
 /** Of the network slots that are not in use. */
 export const READY_SLOTS_PART = 0.125;
 /**
@@ -57,7 +43,5 @@ export const READY_REGROW_MS = 10_000;
 /** What one takes, until the first is there: one that boots, and one with the memory of a checkpoint. */
 export const READY_GUESS_BYTES = 32 * 1024 ** 2;
 export const READY_GUESS_RESTORED_BYTES = 256 * 1024 ** 2;
-/** So many tasks for each processor wait on average: too many for work that is not needed. */
-export const READY_LOAD_MAX = 2;
 /** What is ready is written down for the operator no more often. */
 export const SHELF_REPORT_EVERY_MS = 250;

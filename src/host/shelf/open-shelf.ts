@@ -8,35 +8,25 @@ import type { Network } from "../network/network.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { Starting } from "../sandbox/starting.ts";
 import type { DataFolder } from "../system/data-folder.ts";
-import {
-  READY_LOAD_MAX,
-  READY_RUNNABLE_MAX,
-  READY_SLOTS_PART,
-  READY_SPARE_EACH_PROCESSOR,
-  READY_SPARE_MAX,
-} from "./limits.ts";
+import { READY_RUNNABLE_MAX, READY_SLOTS_PART } from "./limits.ts";
 import { MemoryRoom, memoryLeft } from "./memory-room.ts";
 import { ReadyPool } from "./ready-pool.ts";
 import type { Room } from "./shares.ts";
 import { ShelfReports } from "./shelf-report.ts";
-import { noteCommand, noteGuest, putAside, takeUp } from "./standing-still.ts";
+import { noteGuest, putAside, takeUp } from "./standing-still.ts";
 
 interface ShelfOptions {
   data: DataFolder;
   /** Of all together; none beyond what is kept in any case unless given. */
   readyMax?: number;
-  /** Whether some are ready for a first burst. */
-  readySpare?: boolean;
   network: Pick<Network, "freeSlots">;
   running: RunningSandboxes;
   starting: Starting;
   discard(id: string): Promise<void>;
-  /** Of this machine's own making: nothing in it means harm. */
-  ownImage?: string;
 }
 
 export function openShelf(options: ShelfOptions): ReadyPool {
-  const { data, readyMax = 0, readySpare = false, network, running, starting, discard, ownImage } = options;
+  const { data, readyMax = 0, network, running, starting, discard } = options;
   const memory = new MemoryRoom(() => memoryLeft(data.cgroup), systemClock);
   const failed = (error: unknown) => {
     const event = "the report of ready sandboxes is not written";
@@ -55,11 +45,6 @@ export function openShelf(options: ShelfOptions): ReadyPool {
       if (sandbox !== undefined) await noteGuest(sandbox);
       return id;
     },
-    async rehearse(id) {
-      const sandbox = running.demand(id);
-      noteCommand(sandbox, ownImage);
-      await sandbox.guest.rehearse(sandbox.record.kind.defaultUser);
-    },
     stop: (id) => putAside(running.demand(id)),
     letGo(id) {
       if (!running.isAlive(id)) return false;
@@ -74,10 +59,8 @@ export function openShelf(options: ShelfOptions): ReadyPool {
     discard,
     bytesOf: (id) => memoryInUse(running.demand(id).record.cgroup),
     followsDemand: readyMax > 0,
-    spare: readySpare ? Math.min(READY_SPARE_MAX, READY_SPARE_EACH_PROCESSOR * processors) : 0,
     room,
-    isBusy: () => load().ofMinute > READY_LOAD_MAX * processors,
-    isBusyNow: () => load().now > READY_RUNNABLE_MAX * processors,
+    isBusyNow: () => runnable() > READY_RUNNABLE_MAX * processors,
     processors,
     clock: systemClock,
     log: stderrLog,
@@ -86,7 +69,6 @@ export function openShelf(options: ShelfOptions): ReadyPool {
 }
 
 /** Tasks that run or wait. From the file: the call for it counts much else, longer the more disks there are. */
-function load(): { ofMinute: number; now: number } {
-  const [ofMinute = "0", , , now = "0"] = readFileSync("/proc/loadavg", "utf8").split(" ");
-  return { ofMinute: Number.parseFloat(ofMinute), now: Number.parseInt(now, 10) };
+function runnable(): number {
+  return Number.parseInt(readFileSync("/proc/loadavg", "utf8").split(" ")[3] ?? "0", 10);
 }

@@ -1,14 +1,6 @@
-/** When ready sandboxes are made and rehearsed: clients go first. */
+/** When ready sandboxes are made: clients go first. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import {
-  READY_BURST_MS,
-  READY_GAP_MS,
-  READY_LOOK_MS,
-  READY_REFILL_DELAY_MS,
-  READY_REHEARSED_OFTEN,
-  READY_RETRY_MS,
-  READY_USE_MS,
-} from "./limits.ts";
+import { READY_BURST_MS, READY_LOOK_MS, READY_REFILL_DELAY_MS, READY_USE_MS } from "./limits.ts";
 import type { ReadyPool } from "./ready-pool.ts";
 import { KIND as kind, PLAIN as plain, ShelfFixture } from "./testing/shelf-fixture.ts";
 
@@ -106,64 +98,4 @@ test("one template that can wait does not keep another waiting", async () => {
   await Promise.all([asked(6), askOther()]);
   await f.pass(READY_REFILL_DELAY_MS);
   expect(f.starts.map(({ checkpoint }) => checkpoint)).toEqual(["c1"]);
-});
-
-test("rehearsals wait until nobody asks and the machine has little to do", async () => {
-  let isBusy = true;
-  pool = f.open({ isBusy: () => isBusy });
-  pool.keep([
-    { ...plain, count: 1 },
-    { kind, checkpoint: "c1", count: 1 },
-  ]);
-  await f.filled();
-  expect(f.rehearsed).toEqual([]);
-  isBusy = false;
-  await f.filled();
-  const id = [...f.machine.keys()].find((each) => each.startsWith("booted"));
-  expect(f.rehearsed).toEqual(Array(3).fill(`${id} runs`));
-  expect(f.machine.get(id ?? "")).toBe("stands still");
-});
-
-test("in a gap between those who take some, each is rehearsed once", async () => {
-  pool.keep([{ ...plain, count: 3 }]);
-  await f.filled();
-  f.rehearsed.length = 0;
-  await asked(2);
-  await f.pass(READY_REFILL_DELAY_MS);
-  await ask();
-  const made = [await f.endStart(), await f.endStart()];
-  await f.pass(READY_GAP_MS - 1);
-  expect(f.rehearsed).toEqual([]);
-  await f.pass(1);
-  expect(f.rehearsed).toEqual(made.map((id) => `${id} runs`));
-});
-
-test("all are rehearsed, some and those that are kept in any case often, and these are given out first", async () => {
-  const often = () => [...new Set(f.rehearsed)].filter((id) => f.rehearsed.filter((each) => each === id).length > 1);
-  await asked(8);
-  await f.filled();
-  const first = often();
-  expect([f.machine.size, new Set(f.rehearsed).size, first.length]).toEqual([8, 8, READY_REHEARSED_OFTEN]);
-  expect(await asked(READY_REHEARSED_OFTEN)).toSatisfy((ids: string[]) =>
-    ids.every((id) => first.includes(`${id} runs`)),
-  );
-  pool.keep([{ ...plain, count: 6 }]);
-  await f.filled();
-  expect(often().length).toBe(READY_REHEARSED_OFTEN + 6);
-});
-
-test("one in which a rehearsal does not end is given to nobody, and others of its kind are not rehearsed", async () => {
-  const tried: string[] = [];
-  const rehearse = async (id: string) => {
-    tried.push(id);
-    throw new Error("no end");
-  };
-  pool = f.open({ rehearse });
-  pool.keep([{ ...plain, count: 2 }]);
-  await f.filled();
-  await f.pass(READY_RETRY_MS);
-  await f.filled();
-  expect([tried.length, f.machine.size, f.report.templates[0]?.ready]).toEqual([1, 2, 2]);
-  expect(f.machine.has(tried[0] ?? "")).toBe(false);
-  expect(f.entries).toMatchObject([{ event: "sandbox could not be rehearsed" }]);
 });

@@ -1,13 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import {
-  READY_BURST_MS,
-  READY_HALVED_MS,
-  READY_HELD_MS,
-  READY_LOOK_MS,
-  READY_QUIET_MS,
-  READY_RETRY_MS,
-} from "./limits.ts";
+import { READY_BURST_MS, READY_HALVED_MS, READY_HELD_MS, READY_LOOK_MS, READY_RETRY_MS } from "./limits.ts";
 import type { ReadyPool } from "./ready-pool.ts";
 import type { Beginning } from "./stock.ts";
 import { KIND as kind, MIB, PLAIN as plain, ShelfFixture } from "./testing/shelf-fixture.ts";
@@ -203,21 +196,15 @@ test("what one takes is known before several are made", async () => {
   expect(f.starts.length).toBe(2);
 });
 
-test("whoever asks while one is on its way gets that one, also while it is rehearsed", async () => {
-  const rehearsals = Promise.withResolvers<void>();
-  pool = f.open({ rehearse: () => rehearsals.promise });
+test("whoever asks while one is on its way gets that one", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   const early = ask();
   const late = ask();
   expect(await late).toBe("made for it");
-  expect(await f.endStart()).toBe(await early);
-  await f.pass(READY_QUIET_MS);
   const id = await f.endStart();
-  await f.pass(READY_QUIET_MS);
-  const waiting = ask();
-  rehearsals.resolve();
-  expect(await waiting).toBe(id);
+  expect(await early).toBe(id);
   expect(f.machine.get(id)).toBe("runs");
+  await f.filled();
   expect(f.report).toMatchObject({ hits: 0, joined: 1, misses: 1 });
 });
 

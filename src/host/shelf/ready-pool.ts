@@ -14,13 +14,11 @@ import { described, type Log } from "../../work/log.ts";
 import type { KeptReady } from "../host.ts";
 import {
   READY_DISCARDS_AT_ONCE,
-  READY_GAP_MS,
   READY_LOOK_MS,
   READY_LOW_PART,
   READY_QUIET_MS,
   READY_REFILL_DELAY_MS,
   READY_RETRY_MS,
-  READY_SPARE_QUIET_MS,
   READY_STARTS_AT_ONCE_MAX,
   READY_STOCKS_MAX,
   READY_USE_MS,
@@ -32,8 +30,6 @@ import { type Beginning, floorsOf, keyOf, Making, type Ready, Stock } from "./st
 export interface ReadyPoolParts {
   /** Nobody waits for it. */
   startAhead(wanted: Beginning): Promise<string>;
-  /** Has one command run: the first ones of a guest take longest, so some go first that nobody waits for. */
-  rehearse(id: string): Promise<void>;
   /** Nothing in it goes on until it is let go. */
   stop(id: string): Promise<void>;
   /** False: it has ended. */
@@ -43,12 +39,8 @@ export interface ReadyPoolParts {
   bytesOf(id: string): number;
   /** False: what the operator has set is kept, and nothing else. */
   followsDemand: boolean;
-  /** How many of a template that is kept are ready while nobody asks and there is room. */
-  spare: number;
   /** For all ready ones, of which there are so many, with so much memory. */
   room(ready: number, heldBytes: number): Room;
-  /** Whether so much is to be done on the machine that nothing is to be added without need. */
-  isBusy(): boolean;
   /** Whether more is to be done at this moment than there are processors for. */
   isBusyNow(): boolean;
   processors: number;
@@ -173,8 +165,6 @@ export class ReadyPool {
   }
 
   #take(stock: Stock): string | undefined {
-    // Those that were rehearsed most come first.
-    stock.ready.sort((one, other) => other.rehearsals - one.rehearsals);
     for (let ready = stock.ready.shift(); ready !== undefined; ready = stock.ready.shift()) {
       const now = this.#parts.clock.now();
       if (now - this.#takenAt > READY_QUIET_MS) this.#restsUntil = now + READY_REFILL_DELAY_MS;
@@ -218,19 +208,17 @@ export class ReadyPool {
     }
     if (now < this.#restsUntil) this.#lookIn(this.#restsUntil - now);
     else for (let stock = this.#neediest(now); stock !== undefined; stock = this.#neediest(now)) this.#start(stock);
-    this.#rehearseSome(now);
     this.#parts.report(this.#report());
     // What room there is changes by itself, and so does what was asked for.
-    const changes = ({ demand, spare }: Stock) => spare > 0 || !demand.isOver(now);
-    if ([...this.#stocks.values()].some(changes)) this.#lookIn(READY_LOOK_MS);
+    if ([...this.#stocks.values()].some(({ demand }) => !demand.isOver(now))) this.#lookIn(READY_LOOK_MS);
   }
 
   #aim(now: number): void {
     const stocks = [...this.#stocks.values()];
     const ready = stocks.reduce((sum, stock) => sum + stock.ready.length, 0);
     const held = stocks.reduce((sum, stock) => sum + stock.heldBytes, 0);
-    const claims = stocks.map((stock) => stock.claim(now, this.#parts.spare));
-    for (const [{ stock }, share] of shareOut(claims, this.#parts.room(ready, held))) Object.assign(stock, share);
+    const claims = stocks.map((stock) => stock.claim(now));
+    for (const [{ stock }, count] of shareOut(claims, this.#parts.room(ready, held))) stock.target = count;
   }
 
   #trim(stock: Stock, count: number): void {
@@ -244,20 +232,17 @@ export class ReadyPool {
     const places = this.#placesMax - this.#served - making;
     if (places < 1) return undefined;
     const fullness = ({ size, floor, target }: Stock) => (size < floor ? size / floor - 1 : size / target);
-    const isForSpare = making === 0 && this.#isQuiet(now);
-    const needy = stocks.filter(
-      (stock) => stock.missing > 0 && stock.retryAt <= now && (isForSpare || stock.size < stock.needed),
-    );
+    const needy = stocks.filter((stock) => stock.missing > 0 && stock.retryAt <= now);
     const urgent = needy.filter((stock) => !this.#canWait(stock, now));
     if (urgent.length < needy.length) this.#lookIn(READY_REFILL_DELAY_MS);
     return urgent.sort((one, other) => fullness(one) - fullness(other))[0];
   }
 
   /** Whether enough are left for those who ask, who need the processors now. */
-  #canWait({ size, needed }: Stock, now: number): boolean {
+  #canWait({ size, target }: Stock, now: number): boolean {
     const sinceMs = now - this.#askedAt;
     if (size < this.#placesMax || sinceMs >= READY_USE_MS) return false;
-    return sinceMs < READY_REFILL_DELAY_MS ? size >= needed * READY_LOW_PART : this.#parts.isBusyNow();
+    return sinceMs < READY_REFILL_DELAY_MS ? size >= target * READY_LOW_PART : this.#parts.isBusyNow();
   }
 
   /** What is made ahead and what clients wait for, together. */
@@ -265,63 +250,15 @@ export class ReadyPool {
     return Math.min(this.#parts.processors, READY_STARTS_AT_ONCE_MAX);
   }
 
-  /** Nobody has asked for a while, what is there is as it should be, and the machine has little else to do. */
-  #isQuiet(now: number): boolean {
-    if (this.#served > 0 || now - this.#takenAt < READY_SPARE_QUIET_MS) return false;
-    return [...this.#stocks.values()].every(({ unrehearsed }) => unrehearsed === undefined) && !this.#parts.isBusy();
-  }
-
+  /** What is made is whoever's has claimed it, or goes on the shelf. */
   #start(stock: Stock): void {
-    this.#make(stock, "sandbox could not be booted ahead", async () => {
-      const id = await this.#parts.startAhead(stock);
-      return { id, bytes: this.#parts.bytesOf(id), rehearsals: 0 };
-    });
-  }
-
-  /** In gaps between those who ask, one after another. */
-  #rehearseSome(now: number): void {
-    const stocks = [...this.#stocks.values()];
-    if (this.#served > 0 || stocks.some(({ making }) => making.size > 0)) return;
-    const stock = stocks.find(({ unrehearsed }) => unrehearsed !== undefined);
-    if (stock?.unrehearsed === undefined) return;
-    const quietIn = this.#parts.isBusy() ? READY_LOOK_MS : this.#takenAt + READY_GAP_MS - now;
-    if (quietIn > 0) this.#lookIn(quietIn);
-    else this.#rehearseOne(stock, stock.unrehearsed);
-  }
-
-  #rehearseOne(stock: Stock, ready: Ready): void {
-    stock.ready.splice(stock.ready.indexOf(ready), 1);
-    this.#make(stock, "sandbox could not be rehearsed", async (making) => {
-      if (!this.#parts.letGo(ready.id)) throw new Fault(500, `sandbox ${ready.id} ended while it was ready`);
-      const rehearsals = await this.#rehearse(stock, making, ready.id).catch((error: unknown) => {
-        // What did not end goes on in it, and is nobody's.
-        stock.canRehearse = false;
-        this.#discard(ready.id);
-        throw error;
-      });
-      return { id: ready.id, bytes: Math.max(ready.bytes, this.#parts.bytesOf(ready.id)), rehearsals };
-    });
-  }
-
-  /** How often it was. */
-  async #rehearse(stock: Stock, making: Making, id: string): Promise<number> {
-    const most = stock.rehearsals;
-    let times = 0;
-    // The first time counts most: in a gap between those who ask, it is the turn of the next one.
-    const isOver = () => making.isClaimed || this.#parts.clock.now() - this.#takenAt < READY_QUIET_MS;
-    do await this.#parts.rehearse(id);
-    while (++times < most && !isOver());
-    return times;
-  }
-
-  /** What comes of `work` is whoever's has claimed it, or goes on the shelf. */
-  #make(stock: Stock, event: string, work: (making: Making) => Promise<Ready>): void {
+    const event = "sandbox could not be booted ahead";
     const making = new Making();
     stock.making.add(making);
     this.#background.run(event, async () => {
       try {
-        const made = await work(making);
-        if (!making.give(made.id)) await this.#shelve(stock, making, made);
+        const id = await this.#parts.startAhead(stock);
+        if (!making.give(id)) await this.#shelve(stock, making, { id, bytes: this.#parts.bytesOf(id) });
       } catch (error) {
         this.#failed(stock, event, error);
       } finally {

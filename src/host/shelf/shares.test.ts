@@ -8,12 +8,12 @@ interface Named extends Claim {
 function claim(name: string, owners: Record<string, number>, other: Partial<Claim> = {}): Named {
   const each = Object.entries(owners).map(([owner, count], at) => ({ owner, count, lastAt: at }));
   const most = each.reduce((sum, { count }) => sum + count, 0);
-  return { name, floor: 0, bytesEach: 10, most, owners: each, spare: 0, ...other };
+  return { name, floor: 0, bytesEach: 10, most, owners: each, ...other };
 }
 
 function shared(claims: Named[], room: Partial<Room>): Record<string, number> {
   const shares = shareOut(claims, { places: 1000, bytes: 100_000, ...room });
-  return Object.fromEntries([...shares].map(([{ name }, { needed, spare }]) => [name, needed + spare]));
+  return Object.fromEntries([...shares].map(([{ name }, count]) => [name, count]));
 }
 
 test.each<[string, Named[], Partial<Room>, Record<string, number>]>([
@@ -39,11 +39,6 @@ test.each<[string, Named[], Partial<Room>, Record<string, number>]>([
     { places: 10 },
     { a: 4, b: 6 },
   ],
-  ["some for the first burst", [claim("a", {}, { floor: 2, spare: 24 })], {}, { a: 24 }],
-  ["not beside what is asked for", [claim("a", { x: 20 }, { floor: 2, spare: 24 })], {}, { a: 24 }],
-  ["of a part of the memory", [claim("a", {}, { floor: 2, spare: 24 })], { bytes: 400 }, { a: 7 }],
-  ["of places that are left", [claim("a", {}, { spare: 24 }), claim("b", { x: 9 })], { places: 12 }, { a: 3, b: 9 }],
-  ["none where there is no room", [claim("a", {}, { floor: 2, spare: 24 })], { places: 0, bytes: 0 }, { a: 2 }],
 ])("%s", (_, claims, room, expected) => {
   expect(shared(claims, room)).toEqual(expected);
 });

@@ -1,11 +1,11 @@
 /**
  * Shares out the room there is for ready sandboxes. What the operator has set is kept in any case. The rest goes to
  * owners in turn, one sandbox at a time, and no owner gets all of it: whoever asks for many, of many templates, leaves
- * something to those who ask next. What is left then is for those that nobody has asked for yet.
+ * something to those who ask next.
  */
 
 import type { OwnersDemand } from "./demand.ts";
-import { READY_OWNERS_PART, READY_SPARE_PART } from "./limits.ts";
+import { READY_OWNERS_PART } from "./limits.ts";
 
 export interface Claim {
   /** How many are kept in any case. */
@@ -14,15 +14,6 @@ export interface Claim {
   /** The most that are of use to all owners together. */
   most: number;
   owners: readonly OwnersDemand[];
-  /** How many are kept ready while there is room that nobody else needs. */
-  spare: number;
-}
-
-interface Share {
-  /** For what was asked for, and in any case. */
-  needed: number;
-  /** Beyond that. */
-  spare: number;
 }
 
 export interface Room {
@@ -36,26 +27,13 @@ interface Purse extends Room {
 }
 
 /** How many to keep of each. */
-export function shareOut<Each extends Claim>(claims: readonly Each[], room: Room): Map<Each, Share> {
+export function shareOut<Each extends Claim>(claims: readonly Each[], room: Room): Map<Each, number> {
   const granted = new Map<Claim, number>(claims.map((claim) => [claim, 0]));
   const left = { ...room };
   for (const { floor, bytesEach } of claims) spend(left, floor, bytesEach);
   let purses = pursesOf(claims, room);
   while (purses.length > 0) purses = purses.filter((purse) => grantOne(purse, left, granted));
-  left.bytes = Math.min(left.bytes, room.bytes * READY_SPARE_PART);
-  return new Map(
-    claims.map((claim) => {
-      const needed = Math.max(claim.floor, granted.get(claim) ?? 0);
-      return [claim, { needed, spare: spareOf(claim, needed, left) }];
-    }),
-  );
-}
-
-function spareOf(claim: Claim, needed: number, left: Room): number {
-  const fitting = Math.min(left.places, Math.floor(left.bytes / claim.bytesEach));
-  const spare = Math.max(0, Math.min(claim.spare - needed, fitting));
-  spend(left, spare, claim.bytesEach);
-  return spare;
+  return new Map(claims.map((claim) => [claim, Math.max(claim.floor, granted.get(claim) ?? 0)]));
 }
 
 /** What each owner wants and may have. Whoever asked last is first. */

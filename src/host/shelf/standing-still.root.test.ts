@@ -6,7 +6,7 @@ import { cgroupTrees } from "../cgroup/cgroups.ts";
 import { freezerOf, isFrozen } from "../cgroup/freezer.ts";
 import { removeCgroups } from "../cgroup/removal.ts";
 import type { RunningSandbox } from "../sandbox/running-sandboxes.ts";
-import { noteCommand, noteGuest, putAside, takeUp } from "./standing-still.ts";
+import { noteGuest, putAside, takeUp } from "./standing-still.ts";
 
 const PATH = `/sandlot-test-shelf-${process.pid}`;
 
@@ -72,17 +72,6 @@ test.each([
   expect(isFrozen(PATH)).toBe(true);
   takeUp(sandbox);
   expect(isFrozen(PATH)).toBe(false);
-});
-
-test.each([
-  ["of this machine's own image does not", "own", false],
-  ["of any other image does", "other", true],
-])("after a command, one %s", async (_, image, stands) => {
-  const sandbox = await booted(shown());
-  sandbox.record.kind = { ...sandbox.record.kind, image };
-  noteCommand(sandbox, "own");
-  await putAside(sandbox);
-  expect(isFrozen(PATH)).toBe(stands);
 });
 
 test("one whose processes could not be listed when it was new does", async () => {

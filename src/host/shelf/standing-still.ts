@@ -13,14 +13,6 @@ export async function noteGuest({ record: { cgroup }, ahead }: RunningSandbox): 
   if (guest !== undefined) ahead.guest = guest;
 }
 
-/**
- * A command is about to run. Root in an image that is not this machine's own can do anything to the processes of the
- * guest, and they are the same still: from now on it does not count that they are.
- */
-export function noteCommand({ record: { kind }, ahead }: RunningSandbox, ownImage: string | undefined): void {
-  if (kind.image !== ownImage) delete ahead?.guest;
-}
-
 /** When it throws, it runs on. */
 export async function putAside({ record: { cgroup }, ahead }: RunningSandbox): Promise<void> {
   if (ahead?.guest !== undefined && ahead.guest === (await processesOf(cgroup))) return;

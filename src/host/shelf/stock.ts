@@ -1,7 +1,7 @@
 /** What is on the shelf of one kind and checkpoint, what is about to be, and how it was asked for. */
 import type { KeptReady, SandboxKind } from "../host.ts";
 import { Demand } from "./demand.ts";
-import { READY_GUESS_BYTES, READY_GUESS_RESTORED_BYTES, READY_REHEARSALS, READY_REHEARSED_OFTEN } from "./limits.ts";
+import { READY_GUESS_BYTES, READY_GUESS_RESTORED_BYTES } from "./limits.ts";
 import type { Claim } from "./shares.ts";
 import type { TemplateOnShelf } from "./shelf-report.ts";
 
@@ -14,8 +14,6 @@ export interface Beginning {
 export interface Ready {
   id: string;
   bytes: number;
-  /** How often it has run a command. */
-  rehearsals: number;
 }
 
 /** One that is on its way to the shelf. Whoever needs one meanwhile waits for it rather than begin anew. */
@@ -44,9 +42,8 @@ export class Stock {
   readonly checkpoint: string | null;
   /** How many are kept in any case. */
   floor = 0;
-  /** How many there should be for what is asked for, and how many more while nobody asks. */
-  needed = 0;
-  spare = 0;
+  /** How many there should be. */
+  target = 0;
   readonly ready: Ready[] = [];
   readonly making = new Set<Making>();
   #demand = new Demand();
@@ -55,15 +52,11 @@ export class Stock {
   retryAt = 0;
   /** Its checkpoint does not fit this machine, or is gone: it is not tried again. */
   isUnfit = false;
-  /** What does not end there is no use. */
-  canRehearse: boolean;
   #bytesEach: number | undefined;
 
   constructor({ kind, checkpoint }: Beginning) {
     this.kind = kind;
     this.checkpoint = checkpoint;
-    // What runs in one that was restored has been through that.
-    this.canRehearse = checkpoint === null;
   }
 
   /** How many there are, or will be, for the next who ask. */
@@ -77,21 +70,6 @@ export class Stock {
 
   get heldBytes(): number {
     return this.ready.reduce((sum, { bytes }) => sum + bytes, 0);
-  }
-
-  /** One that is to be made faster. */
-  get unrehearsed(): Ready | undefined {
-    return this.canRehearse ? this.ready.find(({ rehearsals }) => rehearsals === 0) : undefined;
-  }
-
-  /** How often to do so. The first time counts most, and more of it takes memory: that is for those taken first. */
-  get rehearsals(): number {
-    const often = this.ready.filter(({ rehearsals }) => rehearsals > 1).length;
-    return often < Math.max(this.floor, READY_REHEARSED_OFTEN) ? READY_REHEARSALS : 1;
-  }
-
-  get target(): number {
-    return this.needed + this.spare;
   }
 
   /** How many can be begun now. What one takes must be known before there are several. */
@@ -119,13 +97,11 @@ export class Stock {
     return { templateId: kind.templateId, ready: ready.length, making: making.size, target, floor, ...counts };
   }
 
-  /** `spare`: how many are ready of one that is booted, while there is room. */
-  claim(now: number, spare: number): Claim & { stock: Stock } {
+  claim(now: number): Claim & { stock: Stock } {
     const guess = this.checkpoint === null ? READY_GUESS_BYTES : READY_GUESS_RESTORED_BYTES;
     const bytesEach = this.#bytesEach ?? guess;
     const { demand, floor } = this;
-    const first = floor > 0 && this.checkpoint === null ? spare : 0;
-    return { stock: this, floor, bytesEach, most: demand.total(now), owners: demand.byOwner(now), spare: first };
+    return { stock: this, floor, bytesEach, most: demand.total(now), owners: demand.byOwner(now) };
   }
 }
 

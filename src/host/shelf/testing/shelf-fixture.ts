@@ -21,7 +21,6 @@ export class ShelfFixture {
   readonly machine = new Map<string, "runs" | "stands still">();
   /** Those under way. */
   readonly starts: (Beginning & { done: PromiseWithResolvers<string> })[] = [];
-  readonly rehearsed: string[] = [];
   readonly entries: LogEntry[] = [];
   report: ShelfReport = { templates: [], hits: 0, joined: 0, misses: 0 };
   room: Room = { places: 100, bytes: 1000 * MIB };
@@ -29,14 +28,13 @@ export class ShelfFixture {
 
   /** Each sandbox takes 10 MiB. */
   open(other: Partial<ReadyPoolParts> = {}): ReadyPool {
-    const { clock, machine, starts, rehearsed, entries } = this;
+    const { clock, machine, starts, entries } = this;
     return new ReadyPool({
       startAhead(wanted) {
         const done = Promise.withResolvers<string>();
         starts.push({ ...wanted, done });
         return done.promise;
       },
-      rehearse: async (id) => void rehearsed.push(`${id} ${machine.get(id)}`),
       stop: async (id) => void machine.set(id, "stands still"),
       letGo(id) {
         if (!machine.has(id)) return false;
@@ -46,9 +44,7 @@ export class ShelfFixture {
       discard: async (id) => void machine.delete(id),
       bytesOf: () => 10 * MIB,
       followsDemand: true,
-      spare: 0,
       room: () => this.room,
-      isBusy: () => false,
       isBusyNow: () => false,
       processors: 2,
       clock,
