@@ -1,32 +1,39 @@
 /**
- * The services of the wire, put together: what answers calls, loaded with the first of them that is no plain Start.
- * Calls about the file tree are a part of their own: most sandboxes only run commands.
+ * The Connect services, put together. This part of the guest is loaded by the first call. Calls about the file tree are
+ * a part of their own: most sandboxes only run commands.
  */
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Filesystem } from "../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import type { Journal } from "./journal/journal.ts";
 import { LaterPart } from "./later-part.ts";
+import { createLaunch } from "./process/launcher.ts";
+import { handOutputsOver } from "./process/pipes.ts";
 import { processService } from "./process/process-service.ts";
-import type { Processes } from "./processes.ts";
 import { createRpcRoutes, type RpcRoutes } from "./rpc/rpc.ts";
 import type { MeminfoFile } from "./system/meminfo-file.ts";
 import type { Accounts } from "./users/accounts.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
+
+export interface Calls extends RpcRoutes {
+  /** Lets all processes go on without this guest. */
+  letGo(): void;
+}
 
 export function createCalls(
   settings: SettingsKeeper,
   accounts: Accounts,
   journal: Journal,
   meminfoFile: MeminfoFile,
-  { table, start }: Processes,
-): RpcRoutes {
-  return createRpcRoutes(
-    processService(table, start, meminfoFile),
+  { path, setpriv }: { path: string | undefined; setpriv: string | undefined },
+): Calls {
+  const routes = createRpcRoutes(
+    processService(createLaunch(settings, path, setpriv), journal, meminfoFile),
     laterFilesystem(async () => {
       const { filesystemService } = await import("./filesystem/filesystem-service.ts");
       return filesystemService(settings, accounts, journal);
     }),
   );
+  return { ...routes, letGo: handOutputsOver };
 }
 
 function laterFilesystem(load: () => Promise<ServiceImpl<typeof Filesystem>>): ServiceImpl<typeof Filesystem> {

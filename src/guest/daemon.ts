@@ -62,13 +62,9 @@ export function runDaemon(): void {
   const meter = new Meter(numeric("SANDLOT_CPU_COUNT"), numeric("SANDLOT_MEMORY_MB"));
   const meminfoFile = new MeminfoFile(variable("SANDLOT_MEMORY_FILE"), () => meter.memory());
   const start = { path: process.env.PATH, setpriv: variable("SANDLOT_SETPRIV") };
-  const processes = new LaterPart(async () => {
-    const { createProcesses } = await import("./processes.ts");
-    return createProcesses(settings, journal, meminfoFile, start);
-  });
   const rpc = new LaterPart(async () => {
     const { createCalls } = await import("./calls.ts");
-    return createCalls(settings, accounts, journal, meminfoFile, await processes.take());
+    return createCalls(settings, accounts, journal, meminfoFile, start);
   });
   const files = new LaterPart(async () => {
     const { fileRequests } = await import("./file-requests.ts");
@@ -84,10 +80,9 @@ export function runDaemon(): void {
       meminfoFile,
       variablesFolder: stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
       // Without a call so far there is no process.
-      letGo: async () => (processes.isNeeded ? (await processes.take()).letGo() : undefined),
+      letGo: async () => (rpc.isNeeded ? (await rpc.take()).letGo() : undefined),
       end: () => process.exit(0),
     }),
-    processes,
     rpc,
     files,
     meter,

@@ -4,12 +4,11 @@
  */
 import { Fault } from "../contract/fault.ts";
 import { CONTROL_PREFIX } from "../contract/runtime/guest-control.ts";
+import type { Calls } from "./calls.ts";
 import type { ControlChannel } from "./control-channel.ts";
 import { allowOrigin, preflightAnswer } from "./cors.ts";
 import type { FileRequests } from "./file-requests.ts";
 import type { LaterPart } from "./later-part.ts";
-import type { Processes } from "./processes.ts";
-import type { RpcRoutes } from "./rpc/rpc.ts";
 import { collectLater } from "./system/garbage.ts";
 import { logError } from "./system/log.ts";
 import type { Meter } from "./system/metrics.ts";
@@ -25,16 +24,13 @@ export interface GuestServices {
   settings: SettingsKeeper;
   accounts: Accounts;
   control: ControlChannel;
-  processes: LaterPart<Processes>;
-  rpc: LaterPart<RpcRoutes>;
+  rpc: LaterPart<Calls>;
   files: LaterPart<FileRequests>;
   meter: Meter;
 }
 
 /** Where calls are: only a request for one of these makes the guest load what answers them. */
 const CALL = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
-
-const START = "/process.Process/Start";
 
 const PLAIN_SCHEME = "http://";
 
@@ -97,20 +93,9 @@ async function checkedAnswer(request: Request, url: URL, services: GuestServices
   return plainAnswer(request, url, services, named);
 }
 
-async function callAnswer(
-  request: Request,
-  url: URL,
-  { processes, rpc }: GuestServices,
-  user: () => Account,
-): Promise<Response> {
-  let unanswered = request;
-  if (url.pathname === START) {
-    const answer = await (await processes.take()).plainStarts.answer(request, user);
-    if (answer instanceof Response) return answer;
-    unanswered = answer;
-  }
-  const routes = await rpc.take();
-  if (routes.has(url.pathname)) return routes.handle(unanswered, url, user);
+async function callAnswer(request: Request, url: URL, { rpc }: GuestServices, user: () => Account): Promise<Response> {
+  const calls = await rpc.take();
+  if (calls.has(url.pathname)) return calls.handle(request, url, user);
   return new Response("404 page not found\n", { status: 404, headers: TEXT });
 }
 

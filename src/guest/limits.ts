@@ -7,8 +7,6 @@
 export const SANDBOX_PIDS_FOR_ROOT = 256;
 
 export const GUEST_RPC_MESSAGE_MAX_BYTES = 64 * 1024 * 1024;
-/** A longer Start is read by the protocol library. */
-export const PLAIN_START_MAX_BYTES = 64 * 1024;
 /** Outside of its strings a JSON message takes many times its size in memory once it is parsed. */
 export const GUEST_JSON_STRUCTURE_MAX_BYTES = 4 * 1024 * 1024;
 export const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;

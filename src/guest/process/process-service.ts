@@ -7,23 +7,43 @@ import {
   type ProcessInput,
   type ProcessSelector,
   Signal,
+  type StartRequest,
   type StreamInputRequest,
 } from "../../contract/runtime/wire/process/process_pb.ts";
+import type { Journal } from "../journal/journal.ts";
 import { keepaliveMs } from "../rpc/keepalive.ts";
 import { callShortcut, callUser } from "../rpc/rpc.ts";
 import type { MeminfoFile } from "../system/meminfo-file.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import { GuestProcess } from "./guest-process.ts";
+import type { Launch } from "./launcher.ts";
 import { passOutputBy } from "./passing-output.ts";
-import type { ProcessTable } from "./process-table.ts";
-import type { StartProcess } from "./starting.ts";
+import { noteFailedStart, noteProcess } from "./process-notes.ts";
+import { ProcessTable } from "./process-table.ts";
 import type { ProcessEventInit, Subscription } from "./subscription.ts";
 
 export function processService(
-  table: ProcessTable,
-  start: StartProcess,
+  launch: Launch,
+  journal: Journal,
   meminfoFile: MeminfoFile,
 ): ServiceImpl<typeof Process> {
+  const table = new ProcessTable();
+
+  function start(request: StartRequest, context: HandlerContext): GuestProcess {
+    const account = callUser(context);
+    const lifetimeMs = context.timeoutMs();
+    meminfoFile.refresh();
+    try {
+      const started = launch(request, account, lifetimeMs);
+      table.add(started);
+      noteProcess(journal, started, account, lifetimeMs);
+      return started;
+    } catch (thrown) {
+      noteFailedStart(journal, request, account, thrown);
+      throw thrown;
+    }
+  }
+
   async function sendInput(selector: ProcessSelector | undefined, input: ProcessInput | undefined): Promise<void> {
     const target = table.findRunning(selector);
     meminfoFile.refresh();
@@ -42,8 +62,9 @@ export function processService(
     }),
 
     async *start(request, context) {
-      const { pid, subscription } = start(request, callUser(context), context.timeoutMs());
-      yield* narrate(pid, subscription, context);
+      const started = start(request, context);
+      // Same turn of the event loop as the spawn: no output can have been read before this listener exists.
+      yield* narrate(started.pid, started.subscribe(), context);
     },
 
     async *connect(request, context) {

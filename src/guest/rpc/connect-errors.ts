@@ -1,7 +1,8 @@
-/** The one place where what a service threw becomes an error of the Connect protocol. */
+/** The one place where an error of a service becomes an error of the Connect protocol. */
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { RpcCode } from "../system/rpc-fault.ts";
-import { wireError } from "./wire-error.ts";
+import { Fault } from "../../contract/fault.ts";
+import { logError } from "../system/log.ts";
+import { isAbort, isRpcCode, type RpcCode } from "../system/rpc-fault.ts";
 
 const CODES: Record<RpcCode, Code> = {
   canceled: Code.Canceled,
@@ -17,8 +18,13 @@ const CODES: Record<RpcCode, Code> = {
   unauthenticated: Code.Unauthenticated,
 };
 
+/** The details of an unforeseen error go to the log, not to the caller. */
 export function toConnectError(thrown: unknown): ConnectError {
   if (thrown instanceof ConnectError) return thrown;
-  const { code, message } = wireError(thrown);
-  return new ConnectError(message, CODES[code], undefined, undefined, thrown);
+  const told = (message: string, code: RpcCode) => new ConnectError(message, CODES[code], undefined, undefined, thrown);
+  if (isAbort(thrown)) return told("the client went away", "canceled");
+  const { errorCode, message } = Fault.from(thrown);
+  if (errorCode !== undefined && isRpcCode(errorCode)) return told(message, errorCode);
+  logError("a call failed for an unforeseen reason", thrown);
+  return told("internal error; the guest's log has the details", "internal");
 }

@@ -16,10 +16,3 @@ export function envelope(json: string, flags = 0): Uint8Array<ArrayBuffer> {
 export function endOfStream(json: string): Uint8Array<ArrayBuffer> {
   return envelope(json, END_OF_STREAM_FLAG);
 }
-
-/** What is in the only envelope that there is; undefined when it is not one, or not a plain one. */
-export function onlyPayload(bytes: Uint8Array): Uint8Array | undefined {
-  if (bytes.length < HEAD_BYTES || bytes[0] !== 0) return undefined;
-  const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
-  return length === bytes.length - HEAD_BYTES ? bytes.subarray(HEAD_BYTES) : undefined;
-}
