@@ -17,25 +17,11 @@ export const OUTPUT_FLOWS_AGAIN_AFTER_READS = 4;
 /** With less in it, the pipe of such a process is left to fill for a moment. */
 export const OUTPUT_READ_BYTES = 64 * 1024;
 export const OUTPUT_GATHER_MS = 1;
-/**
- * Where so much was read at once, the process is first let run until as much is there again, or so many times in a row
- * brought nothing.
- */
-export const OUTPUT_FILLED_BYTES = 256 * 1024;
-export const OUTPUT_VAIN_YIELDS_MAX = 32;
 /** What fits into that pipe, and how many processes have one: a quarter of what a user may have in pipes. */
 export const PIPE_LARGE_BYTES = 1024 * 1024;
 export const PIPES_LARGE_MAX = 16;
-/** So much of it is read at once. Pieces of output that wait for a listener are sent together up to this size. */
+/** So much is read at once. Pieces of output that wait for a listener are sent together up to this size. */
 export const OUTPUT_TOGETHER_MAX_BYTES = 1024 * 1024;
-/** The memory that so much is read into is kept for the next read, of so many processes at once, for so long. */
-export const LENT_MEMORY_BYTES = OUTPUT_TOGETHER_MAX_BYTES;
-export const LENT_MEMORY_KEPT_MAX = 2;
-export const LENT_MEMORY_KEPT_MS = 500;
-/** The memory that longer ones are written to is kept for the next. */
-export const ENVELOPES_KEPT_MIN_BYTES = 32 * 1024;
-/** It is let go when none was written for so long: a stream may be silent for hours. */
-export const ENVELOPES_KEPT_MS = 500;
 export const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
 export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
 /** Counted for each queued chunk besides its bytes, so that a flood of tiny chunks is bounded, too. */

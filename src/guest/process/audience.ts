@@ -2,7 +2,7 @@
  * All listeners of one process. Each gets every chunk that is read while it listens, and none gets what came before.
  */
 import { SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
-import { giveBack } from "../system/lent-memory.ts";
+import { discard } from "../system/garbage.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { OutputKind, OutputPiece } from "./output-envelopes.ts";
 import { type ProcessEventInit, Subscription, type SubscriptionBounds } from "./subscription.ts";
@@ -34,7 +34,7 @@ export class Audience {
   publish(kind: OutputKind, chunk: Uint8Array, pieceBytes: number): Promise<unknown> | undefined {
     const listeners = this.#listeners;
     if (listeners.size === 0) {
-      giveBack(chunk);
+      discard(chunk);
       return undefined;
     }
     const pieces: OutputPiece[] = [];

@@ -314,6 +314,7 @@ describe("a daemon's streams", () => {
     const began = performance.now();
     while (written() < before + 200_000_000) {
       expect(performance.now() - began).toBeLessThan(30_000);
+      expect((await guest.fetch("/health")).status).toBe(204);
       await Bun.sleep(10);
     }
     expect((await guest.memoryKib()).peak).toBeLessThan(200 * 1024);

@@ -1,5 +1,5 @@
 /** Output of real processes through real pipes: whole and in order at every pace, in large pieces where it flows. */
-import { expect, spyOn, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { closeSync } from "node:fs";
 import { until } from "../../work/testing/until.ts";
 import { OUTPUT_READ_BYTES, OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
@@ -70,31 +70,6 @@ test("a flow is read in few large pieces, each no longer than it may be", async 
   const large = lengths.filter((length) => length > OUTPUT_READ_BYTES && length <= OUTPUT_TOGETHER_MAX_BYTES);
   expect(large.reduce((sum, length) => sum + length, 0)).toBeGreaterThan(32 * MIB);
 });
-
-// Seen to fail with a reader that sleeps whenever there is little in the pipe: it slept 75 to 93 times.
-test("a process that waits for the reader's processor gets it, and no time passes", async () => {
-  const naps = spyOn(Bun, "sleep");
-  const [only = "0"] = onProcessors(process.pid).split(/[,-]/);
-  const before = onProcessors(process.pid, only);
-  try {
-    await readFrom(`head -c ${256 * MIB} /dev/zero`, (piece) => {
-      // What the guest does with it.
-      for (let at = 0; at < piece.length; at += 32 * 1024) piece.subarray(at, at + 32 * 1024).toBase64();
-      return undefined;
-    });
-    expect(naps.mock.calls.length).toBeLessThan(32);
-  } finally {
-    onProcessors(process.pid, before);
-    naps.mockRestore();
-  }
-});
-
-/** Where a process may run, and from now on, if that is said. What it starts begins with the same. */
-function onProcessors(pid: number, processors?: string): string {
-  const set = processors === undefined ? [String(pid)] : [processors, String(pid)];
-  const { stdout } = Bun.spawnSync(["taskset", "-pc", ...set]);
-  return /current affinity list: (\S+)/.exec(stdout.toString())?.[1] ?? "";
-}
 
 // Seen to fail with a reader that does not wait.
 test("no more than one portion is on its way while nobody takes any", async () => {

@@ -48,7 +48,6 @@ const library = onFirstUse({
   setfsgid: { args: ["int"], returns: "int" },
   syscall: { args: ["u64", "u64", "u64", "u64"], returns: FFIType.i64_fast },
   setresgid: { args: ["u32", "u32", "u32"], returns: "int" },
-  sched_yield: { args: [], returns: "int" },
 });
 
 /** A pipe whose ends are closed on exec. */
@@ -79,11 +78,6 @@ const waiting = new Int32Array(1);
 /** How many bytes wait to be read from a pipe. */
 export function waitingInPipe(fd: number): number {
   return library().ioctl(fd, BigInt(FIONREAD), BigInt(ptr(waiting))) === 0 ? (waiting[0] ?? 0) : 0;
-}
-
-/** Lets others of this sandbox run that wait for the same processor. Where there are none, it returns at once. */
-export function yieldProcessor(): void {
-  library().sched_yield();
 }
 
 /** Suspends or resumes the output of a terminal. False when the kernel refuses. */

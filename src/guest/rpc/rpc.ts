@@ -22,7 +22,6 @@ import { GUEST_RPC_MESSAGE_MAX_BYTES } from "../limits.ts";
 import { noteGarbage } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
 import type { Account } from "../users/accounts.ts";
-import { answerStream } from "./answer-stream.ts";
 import { toConnectError } from "./connect-errors.ts";
 import { endOfStream } from "./envelopes.ts";
 import { Shortcut } from "./shortcut.ts";
@@ -174,10 +173,26 @@ function toStream(
   gone: AbortController,
   shortcut: Shortcut,
 ): ReadableStream<Uint8Array> {
-  return answerStream(shortcut.joined(messages[Symbol.asyncIterator]()), (reason) => {
-    shortcut.close();
-    gone.abort(reason ?? new ConnectError("the client went away", Code.Canceled));
-  });
+  const next = shortcut.joined(messages[Symbol.asyncIterator]());
+  // Each piece is made only when the socket asks for it, so a slow client holds the source back.
+  return new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        const piece = next();
+        return piece instanceof Promise ? piece.then((late) => pass(late, controller)) : pass(piece, controller);
+      },
+      cancel(reason) {
+        shortcut.close();
+        gone.abort(reason ?? new ConnectError("the client went away", Code.Canceled));
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+function pass(piece: Uint8Array | undefined, controller: ReadableStreamDefaultController<Uint8Array>): void {
+  if (piece === undefined) controller.close();
+  else controller.enqueue(piece);
 }
 
 function errorAnswer(request: Request, error: ConnectError, status: number): Response {

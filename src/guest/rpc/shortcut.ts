@@ -1,8 +1,11 @@
 /**
- * A way past the protocol library for what most of a long stream consists of. The library makes and checks every
- * message by description, in a dozen steps; output of a process is always the same message around other bytes. A
- * service may open a source of such envelopes, ready for the wire. It is asked whenever the client's stream takes more,
- * before what the library makes: so a slow client is felt at the source, and a fast one waits for no step in between.
+ * A way past the protocol library for the bulk of a long stream. The library makes and checks every message by its
+ * description; output of a process is always the same message around other bytes. A service may open a source of such
+ * envelopes, ready for the wire. It is asked whenever the client's stream takes more, before the library: a slow client
+ * holds the source back, and a fast one waits for no step in between.
+ *
+ * Kept because the benchmark row `output` misses its bound (at least 0.2 ×) without it: 0.07 × (73 MiB/s) with every
+ * message made by the library, 0.42 × (248 MiB/s) with this, in the same minute.
  */
 import { GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
 import { noteGarbage } from "../system/garbage.ts";
