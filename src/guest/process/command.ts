@@ -1,7 +1,6 @@
 /**
- * From a request to the exact command the kernel runs: whose user and groups, which program, which directory. Beside
- * other processes, a change of user goes through setpriv, which sets all supplementary groups and then becomes the
- * program, so the pid stays the same.
+ * From a request to the exact command that the kernel runs: user and groups, program, directory. A change of user goes
+ * through setpriv, which sets all supplementary groups and then becomes the program, so the pid stays the same.
  */
 import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
@@ -11,7 +10,6 @@ import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { demandNameable } from "../users/paths.ts";
-import { canStartAsOthers } from "./as-user.ts";
 import { type Identity, whyBarred } from "./system-calls.ts";
 
 export interface Command {
@@ -23,8 +21,6 @@ export interface Command {
   /** The owner of the pipes or the terminal that the process is connected with. */
   uid: number;
   gid: number;
-  /** As whom it is started. Without it, it is as whoever starts it. */
-  as?: Identity;
 }
 
 const SETPRIV_OURS = `${GUEST_MOUNT}/bin/setpriv`;
@@ -66,16 +62,11 @@ function sameIdentity(account: Account, own: Identity): boolean {
   return wanted.size === present.size && [...wanted].every((gid) => present.has(gid));
 }
 
-/**
- * Run by ourselves when the program can be found, and we are that user or alone; undefined when setpriv has to do it.
- */
+/** For the guest's own user and a program that can be found; undefined when setpriv has to start it. */
 export function directCommand(command: Command, account: Account, own: Identity): Command | undefined {
-  const isOwn = sameIdentity(account, own);
-  if (!isOwn && !canStartAsOthers()) return undefined;
+  if (!sameIdentity(account, own)) return undefined;
   const program = findProgram(command);
-  if (program === undefined) return undefined;
-  const direct = { ...command, argv: [program, ...command.argv.slice(1)] };
-  return isOwn ? direct : { ...direct, as: account };
+  return program === undefined ? undefined : { ...command, argv: [program, ...command.argv.slice(1)] };
 }
 
 function findProgram({ argv0, cwd, env }: Command): string | undefined {

@@ -1,20 +1,17 @@
 /** Programs that cannot be executed and texts that the kernel cannot be given, sent to a real daemon. */
-import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { chmodSync, closeSync, copyFileSync, mkdirSync, openSync, writeFileSync } from "node:fs";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
 import { ProcessCalls } from "../testing/process-calls.ts";
-import { basic, RunningGuest } from "../testing/running-guest.ts";
+import { basic } from "../testing/running-guest.ts";
 
 const guest = await guestOfFile();
-const alone = await RunningGuest.startAlone();
-afterAll(() => alone[Symbol.asyncDispose]());
 const processes = new ProcessCalls(guest);
 const home = emptyFolderOf(guest);
 
 const USERS = [
-  ["root", {}, processes],
-  ["daemon", basic("daemon"), processes],
-  ["daemon, with nothing else running", basic("daemon"), new ProcessCalls(alone)],
+  ["root", {}],
+  ["daemon", basic("daemon")],
 ] as const;
 
 function program(name: string, content: string | Uint8Array, mode = 0o755): string {
@@ -30,7 +27,7 @@ const FOREIGN = Buffer.concat([
   Buffer.alloc(200),
 ]);
 
-describe.each(USERS)("run by %s,", (_, headers, processes) => {
+describe.each(USERS)("run by %s,", (_, headers) => {
   beforeEach(() => {
     chmodSync(guest.folder, 0o755);
     chmodSync(home, 0o755);

@@ -9,7 +9,6 @@ import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import { INPUT_SLICE_MAX_BYTES, OUTPUTS_HANDED_OVER_MAX } from "../limits.ts";
 import { logError } from "../system/log.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
-import { asUser } from "./as-user.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { readOutput } from "./output-reading.ts";
@@ -22,17 +21,14 @@ export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputS
     const input = withStdin ? ends.toChild() : undefined;
     const stdout = ends.fromChild();
     const stderr = ends.fromChild();
-    const child = asUser(command.as, (ids) =>
-      Bun.spawn(command.argv, {
-        argv0: command.argv0,
-        ...ids,
-        cwd: command.cwd,
-        env: command.env,
-        stdin: input?.theirs ?? "ignore",
-        stdout: stdout.theirs,
-        stderr: stderr.theirs,
-      }),
-    );
+    const child = Bun.spawn(command.argv, {
+      argv0: command.argv0,
+      cwd: command.cwd,
+      env: command.env,
+      stdin: input?.theirs ?? "ignore",
+      stdout: stdout.theirs,
+      stderr: stderr.theirs,
+    });
     fallBehindTheGuest(child.pid);
     ends.closeTheirs();
     const outputs = [new Output(stdout.ours, "stdout", sink), new Output(stderr.ours, "stderr", sink)];

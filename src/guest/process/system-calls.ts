@@ -20,13 +20,8 @@ const SCHED_OTHER = 0;
 const SCHED_RESET_ON_FORK = 0x40000000;
 
 /** By number: the C library's own functions change all threads. */
-const CALLS =
-  process.arch === "arm64"
-    ? { setgroups: 159n, setresgid: 149n, capget: 90n, capset: 91n, prctl: 167n }
-    : { setgroups: 116n, setresgid: 119n, capget: 125n, capset: 126n, prctl: 157n };
+const CALLS = process.arch === "arm64" ? { setgroups: 159n, prctl: 167n } : { setgroups: 116n, prctl: 157n };
 const PR_SET_DUMPABLE = 4n;
-const CAPABILITY_VERSION = 0x20080522;
-const CAP_SETGID = 1 << 6;
 
 /** As whom a process runs. */
 export interface Identity {
@@ -47,7 +42,6 @@ const library = onFirstUse({
   setfsuid: { args: ["int"], returns: "int" },
   setfsgid: { args: ["int"], returns: "int" },
   syscall: { args: ["u64", "u64", "u64", "u64"], returns: FFIType.i64_fast },
-  setresgid: { args: ["u32", "u32", "u32"], returns: "int" },
 });
 
 /** A pipe whose ends are closed on exec. */
@@ -131,42 +125,17 @@ export function whyBarred(directory: string, { uid, gid, groups }: Account): str
 }
 
 /** As they are: Node's list has the primary one in any case. */
-export function ownGroups(): number[] {
+function ownGroups(): number[] {
   const groups = new Uint32Array(Math.max(1, library().getgroups(0, null)));
   return [...groups.subarray(0, Math.max(0, library().getgroups(groups.length, ptr(groups))))];
 }
 
+/** Of this thread alone. */
 function setRights(uid: number, gid: number, groups: readonly number[]): void {
-  setGroups(groups);
+  const list = Uint32Array.of(...groups, 0);
+  library().syscall(CALLS.setgroups, BigInt(groups.length), BigInt(ptr(list)), 0n);
   library().setfsgid(gid);
   library().setfsuid(uid);
-}
-
-/** Of this thread alone, like the next two. False when the kernel refuses. */
-export function setGroups(groups: readonly number[]): boolean {
-  const list = Uint32Array.of(...groups, 0);
-  return library().syscall(CALLS.setgroups, BigInt(groups.length), BigInt(ptr(list)), 0n) === 0;
-}
-
-/** `effective` is the one that counts; `own` are those that may become it without the right to change groups. */
-export function setGids(own: number, effective: number): boolean {
-  return library().syscall(CALLS.setresgid, BigInt(own), BigInt(effective), BigInt(own)) === 0;
-}
-
-/** It is put aside, and can be taken up again. */
-export function setRightOverGroups(has: boolean): boolean {
-  const head = Uint32Array.of(CAPABILITY_VERSION, 0);
-  // Rights of which there are more than 32, in two parts of three sets: in force, allowed, inherited.
-  const sets = new Uint32Array(6);
-  const call = (number: bigint) => library().syscall(number, BigInt(ptr(head)), BigInt(ptr(sets)), 0n) === 0;
-  if (!call(CALLS.capget)) return false;
-  sets[0] = has ? (sets[0] ?? 0) | CAP_SETGID : (sets[0] ?? 0) & ~CAP_SETGID;
-  return call(CALLS.capset);
-}
-
-/** A thread without the right over groups can only take one that it has. False when the kernel refuses. */
-export function setGidsOfAllThreads(gid: number): boolean {
-  return library().setresgid(gid, gid, gid) === 0;
 }
 
 /**

@@ -7,7 +7,6 @@ import { chownSync, closeSync, constants, openSync, readdirSync, readlinkSync, s
 import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
 import { logError, logNotice } from "../system/log.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
-import { asUser } from "./as-user.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { fallBehindTheGuest } from "./precedence.ts";
@@ -33,20 +32,17 @@ export function spawnInTerminal(command: Command, size: TerminalSize, sink: Outp
   const flow = new TerminalFlow();
   let drained: (() => void) | undefined;
   const known = openTerminals();
-  const child = asUser(command.as, (ids) =>
-    Bun.spawn(command.argv, {
-      argv0: command.argv0,
-      ...ids,
-      cwd: command.cwd,
-      env: command.env,
-      terminal: {
-        ...size,
-        data: (_terminal, chunk) => flow.follow(sink("pty", chunk)),
-        drain: () => drained?.(),
-        exit: () => ended.resolve(),
-      },
-    }),
-  );
+  const child = Bun.spawn(command.argv, {
+    argv0: command.argv0,
+    cwd: command.cwd,
+    env: command.env,
+    terminal: {
+      ...size,
+      data: (_terminal, chunk) => flow.follow(sink("pty", chunk)),
+      drain: () => drained?.(),
+      exit: () => ended.resolve(),
+    },
+  });
   fallBehindTheGuest(child.pid);
   flow.path = openTerminals().find((path) => !known.includes(path));
   handOver(flow.path, command.uid);

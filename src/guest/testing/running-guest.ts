@@ -55,12 +55,6 @@ export class RunningGuest implements AsyncDisposable {
     return RunningGuest.#startIn(folder, {}, ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, ...harmless]);
   }
 
-  /** The only process that it can see, as in a sandbox in which nothing else runs. */
-  static async startAlone(env: Record<string, string> = {}): Promise<RunningGuest> {
-    const alone = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
-    return RunningGuest.#startIn(await mkdtemp(`${tmpdir()}/sandlot-guest-`), env, alone);
-  }
-
   static async #startIn(folder: string, env: Record<string, string>, through: string[]): Promise<RunningGuest> {
     const port = freePort();
     const guest = new RunningGuest(folder, port, spawnGuest(folder, port, env, through));
@@ -87,7 +81,7 @@ export class RunningGuest implements AsyncDisposable {
     return exitCode;
   }
 
-  /** Itself first: one that has been another user for a moment does not end with what it was started through. */
+  /** Ends the guest and what it started. */
   async [Symbol.asyncDispose](): Promise<void> {
     Bun.spawnSync(["pkill", "--signal", "KILL", "--parent", String(this.#child.pid)]);
     this.#child.kill("SIGKILL");
