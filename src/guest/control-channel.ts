@@ -12,6 +12,7 @@ import {
   SETTINGS_LOST_STATUS,
 } from "../contract/runtime/guest-control.ts";
 import type { Journal } from "./journal/journal.ts";
+import type { LaterPart } from "./later-part.ts";
 import { CONTROL_BODY_MAX_BYTES, RENEWED_AFTER_MS } from "./limits.ts";
 import type { Forwarders } from "./system/forwarder.ts";
 import { collectLater } from "./system/garbage.ts";
@@ -41,7 +42,7 @@ export interface ControlChannel {
 /** What the host's words have an effect on. */
 interface Controlled {
   settings: SettingsKeeper;
-  forwarders: Forwarders;
+  forwarders: LaterPart<Forwarders>;
   journal: Journal;
   meminfoFile: MeminfoFile;
   variablesFolder: string;
@@ -79,7 +80,7 @@ export function createControlChannel(secretFile: string, controlled: Controlled)
         case "POST replace":
           return replace(controlled);
         case "POST forward":
-          return forward(controlled.forwarders, await readJson(request));
+          return forward(await controlled.forwarders.take(), await readJson(request));
         default:
           throw new Fault(404, `no control operation ${request.method} ${quote(path)}`);
       }

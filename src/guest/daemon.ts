@@ -8,7 +8,6 @@ import { createControlChannel } from "./control-channel.ts";
 import { answer, type GuestServices } from "./front-door.ts";
 import { Journal } from "./journal/journal.ts";
 import { LaterPart } from "./later-part.ts";
-import { Forwarders } from "./system/forwarder.ts";
 import { logError, mirrorLog } from "./system/log.ts";
 import { MeminfoFile } from "./system/meminfo-file.ts";
 import { Meter } from "./system/metrics.ts";
@@ -75,7 +74,10 @@ export function runDaemon(): void {
     accounts,
     control: createControlChannel(variable("SANDLOT_CONTROL_SECRET_FILE") ?? CONTROL_SECRET_FILE, {
       settings,
-      forwarders: new Forwarders(),
+      forwarders: new LaterPart(async () => {
+        const { Forwarders } = await import("./system/forwarder.ts");
+        return new Forwarders();
+      }),
       journal,
       meminfoFile,
       variablesFolder: stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,

@@ -2,21 +2,16 @@
  * Services that listen on a loopback address only cannot be reached from outside of the sandbox. A forwarder listens on
  * the sandbox's network address and carries bytes to such a service, both ways, with backpressure and half-close.
  */
-import type { Socket, TCPSocketListener } from "bun";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { Fault } from "../../contract/fault.ts";
 import { FORWARD_CONNECTIONS_MAX, FORWARD_IDLE_MS, FORWARD_PROBE_MS, FORWARDERS_MAX } from "../limits.ts";
 import { logError } from "./log.ts";
 import { systemCode } from "./rpc-fault.ts";
 
 const LOOPBACK_ADDRESSES = ["127.0.0.1", "::1"];
-
-/** One side of a carried connection. `waiting` is what the other side sent and this socket has not taken yet. */
-interface Side {
-  peer: Socket<Side> | undefined;
-  waiting: Uint8Array;
-  /** The other side has said that it sends no more. */
-  lastByteQueued: boolean;
-}
+/** Connections of which one side went away. */
+const USUAL_ERRORS: readonly string[] = ["ECONNREFUSED", "ECONNRESET", "EPIPE"];
 
 export class Forwarders {
   readonly #byPort = new Map<number, Forwarder>();
@@ -30,14 +25,15 @@ export class Forwarders {
   async open(port: number): Promise<number | undefined> {
     const address = await findListener(port);
     if (address === undefined) return undefined;
-    const present = this.#byPort.get(port);
-    if (present !== undefined) return present.leadTo(address);
-    if (this.#byPort.size >= FORWARDERS_MAX) {
-      throw new Fault(503, `all ${FORWARDERS_MAX} forwarders are in use; close connections to other ports first`);
+    let forwarder = this.#byPort.get(port);
+    if (forwarder === undefined) {
+      if (this.#byPort.size >= FORWARDERS_MAX) {
+        throw new Fault(503, `all ${FORWARDERS_MAX} forwarders are in use; close connections to other ports first`);
+      }
+      forwarder = new Forwarder(port, this.#idleMs, () => this.#byPort.delete(port));
+      this.#byPort.set(port, forwarder);
     }
-    const fresh = new Forwarder(port, this.#idleMs, () => this.#byPort.delete(port));
-    this.#byPort.set(port, fresh);
-    return fresh.leadTo(address);
+    return forwarder.leadTo(address);
   }
 }
 
@@ -45,8 +41,9 @@ class Forwarder {
   readonly #port: number;
   readonly #idleMs: number;
   readonly #onClose: () => void;
-  readonly #listener: TCPSocketListener<Side>;
-  readonly #clients = new Set<Socket<Side>>();
+  readonly #server: Server;
+  readonly #listening: Promise<unknown>;
+  #connections = 0;
   #address = "127.0.0.1";
   #idleTimer: Timer | undefined;
 
@@ -54,131 +51,58 @@ class Forwarder {
     this.#port = port;
     this.#idleMs = idleMs;
     this.#onClose = onClose;
-    this.#listener = Bun.listen<Side>({
-      hostname: "0.0.0.0",
-      port: 0,
-      allowHalfOpen: true,
-      socket: {
-        ...sideHandlers,
-        open: (client) => this.#accept(client),
-        close: (client) => {
-          sideHandlers.close(client);
-          this.#release(client);
-        },
-      },
-    });
+    this.#server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client));
+    this.#server.listen(0, "0.0.0.0");
+    this.#listening = once(this.#server, "listening");
+    // Whoever waits for it is told.
+    this.#listening.catch(() => this.#close());
   }
 
-  leadTo(address: string): number {
+  async leadTo(address: string): Promise<number> {
     this.#address = address;
+    await this.#listening;
     this.#rest();
-    return this.#listener.port;
+    return (this.#server.address() as AddressInfo).port;
   }
 
-  #accept(client: Socket<Side>): void {
-    client.data = freshSide();
-    if (this.#clients.size >= FORWARD_CONNECTIONS_MAX) {
-      client.terminate();
+  #accept(client: Socket): void {
+    if (this.#connections >= FORWARD_CONNECTIONS_MAX) {
+      client.resetAndDestroy();
       return;
     }
-    this.#clients.add(client);
+    this.#connections++;
     clearTimeout(this.#idleTimer);
-    // Nothing is read before there is somebody to give it to.
-    client.pause();
-    void this.#join(client);
-  }
-
-  async #join(client: Socket<Side>): Promise<void> {
-    try {
-      const service = await Bun.connect<Side>({
-        hostname: this.#address,
-        port: this.#port,
-        allowHalfOpen: true,
-        data: { ...freshSide(), peer: client },
-        socket: sideHandlers,
+    const service = connect({ host: this.#address, port: this.#port, allowHalfOpen: true });
+    client.pipe(service);
+    service.pipe(client);
+    for (const [side, other] of [
+      [client, service],
+      [service, client],
+    ] as const) {
+      side.on("error", (error) => {
+        if (!USUAL_ERRORS.includes(systemCode(error))) logError("a forwarded connection broke", error);
+        other.destroy();
       });
-      if (!this.#clients.has(client)) {
-        service.end();
-        return;
-      }
-      client.data.peer = service;
-      client.resume();
-    } catch (thrown) {
-      if (systemCode(thrown) !== "ECONNREFUSED")
-        logError("a forwarded connection failed", thrown, { port: this.#port });
-      client.terminate();
+      // What the other side has not taken yet is still written.
+      side.on("close", () => other.destroySoon());
     }
-  }
-
-  #release(client: Socket<Side>): void {
-    this.#clients.delete(client);
-    this.#rest();
+    client.on("close", () => {
+      this.#connections--;
+      this.#rest();
+    });
   }
 
   #rest(): void {
     clearTimeout(this.#idleTimer);
-    if (this.#clients.size > 0) return;
+    if (this.#connections > 0) return;
     this.#idleTimer = setTimeout(() => this.#close(), this.#idleMs);
     this.#idleTimer.unref();
   }
 
   #close(): void {
-    this.#listener.stop();
+    this.#server.close();
     this.#onClose();
   }
-}
-
-const NOTHING = new Uint8Array(0);
-
-function freshSide(): Side {
-  return { peer: undefined, waiting: NOTHING, lastByteQueued: false };
-}
-
-const sideHandlers = {
-  data(from: Socket<Side>, chunk: Uint8Array): void {
-    const to = from.data.peer;
-    if (to === undefined) {
-      // Paused sockets may still deliver what was read already.
-      from.data.waiting = NOTHING;
-      from.terminate();
-      return;
-    }
-    give(to, to.data.waiting.length === 0 ? chunk : Buffer.concat([to.data.waiting, chunk]));
-    if (to.data.waiting.length > 0) from.pause();
-  },
-  drain(to: Socket<Side>): void {
-    give(to, to.data.waiting);
-    if (to.data.waiting.length > 0) return;
-    if (to.data.lastByteQueued) to.shutdown();
-    else to.data.peer?.resume();
-  },
-  end(from: Socket<Side>): void {
-    const to = from.data.peer;
-    if (to === undefined) return;
-    to.data.lastByteQueued = true;
-    if (to.data.waiting.length === 0) to.shutdown();
-  },
-  close(socket: Socket<Side>): void {
-    const peer = socket.data?.peer;
-    if (peer === undefined) return;
-    peer.data.peer = undefined;
-    if (peer.data.waiting.length === 0) peer.end();
-  },
-  error(socket: Socket<Side>, thrown: Error): void {
-    if (!["ECONNRESET", "EPIPE"].includes(systemCode(thrown))) logError("a forwarded connection broke", thrown);
-    socket.terminate();
-  },
-};
-
-/** Writes what the socket takes and keeps a copy of the rest: the source's buffer is reused. */
-function give(to: Socket<Side>, bytes: Uint8Array): void {
-  const written = to.write(bytes);
-  if (written < 0) {
-    to.data.waiting = NOTHING;
-    to.terminate();
-    return;
-  }
-  to.data.waiting = written === bytes.length ? NOTHING : bytes.slice(written);
 }
 
 async function findListener(port: number): Promise<string | undefined> {
@@ -186,23 +110,15 @@ async function findListener(port: number): Promise<string | undefined> {
   return LOOPBACK_ADDRESSES.find((_, index) => answers[index]);
 }
 
-async function accepts(hostname: string, port: number): Promise<boolean> {
-  const late = Promise.withResolvers<boolean>();
-  const timer = setTimeout(() => late.resolve(false), FORWARD_PROBE_MS);
+async function accepts(host: string, port: number): Promise<boolean> {
+  const socket = connect({ host, port });
   try {
-    return await Promise.race([probe(hostname, port), late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-async function probe(hostname: string, port: number): Promise<boolean> {
-  try {
-    const socket = await Bun.connect({ hostname, port, socket: { data: (early) => void early.end() } });
-    socket.end();
+    await once(socket, "connect", { signal: AbortSignal.timeout(FORWARD_PROBE_MS) });
     return true;
   } catch {
-    // Refused, unreachable, no such address family: nobody listens there, which is the answer.
+    // Refused, unreachable, no such address family, too late: nobody listens there, which is the answer.
     return false;
+  } finally {
+    socket.on("error", () => undefined).destroy();
   }
 }
