@@ -25,10 +25,8 @@ const LIBRARIES = "LD_LIBRARY_PATH";
 /** Of a variable that is a number. */
 const DIGITS_MAX = 9;
 
-/** By a loop: what `some` needs, the engine would have to compile first, for this alone at a boot. */
 function isOwn(name: string): boolean {
-  for (const prefix of OWN_PREFIXES) if (name.startsWith(prefix)) return true;
-  return name === LIBRARIES;
+  return name === LIBRARIES || OWN_PREFIXES.some((prefix) => name.startsWith(prefix));
 }
 
 /** Reads the guest's own variables and removes them, so that nothing of this program can hand them on. */

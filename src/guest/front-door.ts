@@ -3,7 +3,6 @@
  * token, user, route. It is a plain function from Request to Response, so tests need no socket.
  */
 import { Fault } from "../contract/fault.ts";
-import { CONTROL_PREFIX } from "../contract/runtime/guest-control.ts";
 import type { Calls } from "./calls.ts";
 import type { ControlChannel } from "./control-channel.ts";
 import { allowOrigin, preflightAnswer } from "./cors.ts";
@@ -32,8 +31,6 @@ export interface GuestServices {
 /** Where calls are: only a request for one of these makes the guest load what answers them. */
 const CALL = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
 
-const PLAIN_SCHEME = "http://";
-
 const UNCACHED = { "Cache-Control": "no-store" };
 const PLAIN_METHODS: Record<string, readonly string[]> = {
   "/health": ["GET"],
@@ -46,27 +43,12 @@ const PLAIN_METHODS: Record<string, readonly string[]> = {
 export async function answer(request: Request, services: GuestServices): Promise<Response> {
   try {
     services.control.takeSettings();
-    const plain = plainControlPath(request.url);
-    if (plain !== undefined && services.control.admits(request, plain)) {
-      return await services.control.handle(request, plain);
-    }
     const url = requestUrl(request);
     if (services.control.admits(request, url.pathname)) return await services.control.handle(request, url.pathname);
     return preflightAnswer(request) ?? allowOrigin(request, await checkedAnswer(request, url, services));
   } catch (thrown) {
     return allowOrigin(request, faultAnswer(thrown));
   }
-}
-
-/**
- * Of a request as the host makes it: a boot need not have the engine compile an expression, nor make it a parser of
- * addresses. What is written in any other way goes the usual way.
- */
-function plainControlPath(url: string): string | undefined {
-  const begin = url.indexOf("/", PLAIN_SCHEME.length);
-  if (!url.startsWith(PLAIN_SCHEME) || !url.startsWith(CONTROL_PREFIX, begin)) return undefined;
-  const end = url.indexOf("?", begin);
-  return end < 0 ? url.slice(begin) : url.slice(begin, end);
 }
 
 /** Only path and query matter; a client may have put anything into the Host header, also what is no host at all. */

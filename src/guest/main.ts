@@ -9,8 +9,8 @@
  *   users/          users, tokens, paths, settings              system/       the sandbox's kernel and C library
  *   journal/        what happened, for the sandbox's log        programs/     what the host starts for templates
  *
- * What every boot needs is small (daemon.ts). The Connect services (calls.ts; the Filesystem service apart) and file
- * transfers (file-requests.ts) are loaded by the first request for them.
+ * What every boot needs is small (daemon.ts). The Connect services (calls.ts) and file transfers
+ * (file-requests.ts) are loaded by the first request for them.
  *
  * The same binary is a handful of programs, which the host starts inside a sandbox while it builds a template.
  */

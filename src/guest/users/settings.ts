@@ -88,7 +88,7 @@ function text(given: Record<string, unknown>, field: string): string {
 function textList(given: Record<string, unknown>, field: string): string[] {
   const value = given[field];
   const isText = (item: unknown) => typeof item === "string" && item !== "";
-  if (!Array.isArray(value) || !all(value, isText)) {
+  if (!Array.isArray(value) || !value.every(isText)) {
     throw new Fault(400, `settings: ${field} must be a list of non-empty strings`);
   }
   return value;
@@ -99,14 +99,8 @@ function textRecord(given: Record<string, unknown>, field: string): Record<strin
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new Fault(400, `settings: ${field} must be an object`);
   }
-  if (!all(Object.values(value), (item) => typeof item === "string")) {
+  if (!Object.values(value).every((item) => typeof item === "string")) {
     throw new Fault(400, `settings: every value of ${field} must be a string`);
   }
   return { ...value };
-}
-
-/** As `every` does, which the engine would have to compile first, for this alone at a boot. */
-function all(items: readonly unknown[], isRight: (item: unknown) => boolean): boolean {
-  for (const item of items) if (!isRight(item)) return false;
-  return true;
 }
