@@ -22,6 +22,10 @@ export const PIPE_LARGE_BYTES = 1024 * 1024;
 export const PIPES_LARGE_MAX = 16;
 /** So much is read at once. Pieces of output that wait for a listener are sent together up to this size. */
 export const OUTPUT_TOGETHER_MAX_BYTES = 1024 * 1024;
+/** The memory that longer ones are written to is kept for the next. */
+export const ENVELOPES_KEPT_MIN_BYTES = 32 * 1024;
+/** It is let go when none was written for so long: a stream may be silent for hours. */
+export const ENVELOPES_KEPT_MS = 500;
 export const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
 export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
 /** Counted for each queued chunk besides its bytes, so that a flood of tiny chunks is bounded, too. */

@@ -1,9 +1,14 @@
 /** Output in both encodings, beside what the protocol library makes of it: not a byte may differ. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, jest, test } from "bun:test";
+import { randomBytes } from "node:crypto";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { StartResponseSchema } from "../../contract/runtime/wire/process/process_pb.ts";
+import { ENVELOPES_KEPT_MIN_BYTES, ENVELOPES_KEPT_MS } from "../limits.ts";
 import { envelopeOf } from "../testing/running-guest.ts";
-import { type OutputPiece, outputEnvelopes } from "./output-envelopes.ts";
+import { EnvelopeWriter, type OutputPiece } from "./output-envelopes.ts";
+
+const outputEnvelopes = (pieces: readonly OutputPiece[], codec: "json" | "proto") =>
+  new EnvelopeWriter().write(pieces, codec);
 
 function ofLibrary({ kind, bytes }: OutputPiece, codec: "json" | "proto"): Uint8Array {
   const message = create(StartResponseSchema, {
@@ -32,5 +37,35 @@ describe.each(["json", "proto"] as const)("in %s", (codec) => {
     const pieces = KINDS.map((kind, at) => ({ kind, bytes: whole.subarray(at * 300 + 1, at * 300 + 250) }));
     const expected = Buffer.concat(pieces.map((piece) => ofLibrary(piece, codec)));
     expect(Buffer.from(outputEnvelopes(pieces, codec)).equals(expected)).toBe(true);
+  });
+
+  test("a writer writes the same, and leaves what it wrote last as it is, whatever their lengths", () => {
+    const writer = new EnvelopeWriter();
+    let last: { written: Uint8Array; expected: Uint8Array } | undefined;
+    for (const length of [70_000, 1, 100_000, 90_000, 3, 120_000, 120_000, 50_000]) {
+      const pieces = [{ kind: "stdout" as const, bytes: randomBytes(length) }];
+      const now = { written: writer.write(pieces, codec), expected: outputEnvelopes(pieces, codec) };
+      for (const { written, expected } of [now, last ?? now]) expect(Buffer.compare(written, expected)).toBe(0);
+      last = now;
+    }
+  });
+
+  test("a writer keeps its memory for what is long, until none was written for a while", () => {
+    jest.useFakeTimers();
+    try {
+      const writer = new EnvelopeWriter();
+      const long = [{ kind: "pty" as const, bytes: new Uint8Array(ENVELOPES_KEPT_MIN_BYTES) }];
+      const memory = Array.from({ length: 6 }, () => writer.write(long, codec).buffer);
+      expect(new Set(memory).size).toBe(2);
+      jest.advanceTimersByTime(ENVELOPES_KEPT_MS - 1);
+      expect(memory).toContain(writer.write(long, codec).buffer);
+      // What is short is no reason to keep it.
+      jest.advanceTimersByTime(ENVELOPES_KEPT_MS - 1);
+      writer.write([{ kind: "pty", bytes: new Uint8Array(1) }], codec);
+      jest.advanceTimersByTime(1);
+      expect(memory).not.toContain(writer.write(long, codec).buffer);
+    } finally {
+      jest.useRealTimers();
+    }
   });
 });

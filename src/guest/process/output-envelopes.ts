@@ -1,5 +1,5 @@
 /** Output of processes as the wire has it: the bytes that the protocol library would make of it, in both encodings. */
-import { GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
+import { ENVELOPES_KEPT_MIN_BYTES, ENVELOPES_KEPT_MS, GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
 import type { Codec } from "../rpc/shortcut.ts";
 import { noteGarbage } from "../system/garbage.ts";
 
@@ -27,11 +27,43 @@ const JSON_STARTS: Record<OutputKind, Buffer> = {
 };
 const JSON_END = Buffer.from('"}}}');
 const JSON_AROUND_MAX_BYTES = JSON_STARTS.stdout.length + JSON_END.length;
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * Writes the envelopes of one stream. Long ones go into the same memory again and again: with new memory for each, 128
+ * MiB of output take 400 ms of the guest's processor time instead of 210.
+ */
+export class EnvelopeWriter {
+  /** In turns: while one is on its way to the client, the other is written. */
+  readonly #kept: [Buffer, Buffer] = [NOTHING, NOTHING];
+  #letGoTimer: Timer | undefined;
+
+  /** What was written the time before last is overwritten. */
+  write(pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
+    const room = roomForAll(pieces, codec);
+    if (room < ENVELOPES_KEPT_MIN_BYTES) {
+      noteGarbage(room + GARBAGE_PER_MESSAGE_BYTES);
+      return writeAll(Buffer.allocUnsafeSlow(room), pieces, codec);
+    }
+    clearTimeout(this.#letGoTimer);
+    this.#letGoTimer = setTimeout(() => this.#letGo(), ENVELOPES_KEPT_MS);
+    const [other, next] = this.#kept;
+    const out = next.length < room ? Buffer.allocUnsafeSlow(room) : next;
+    this.#kept[0] = out;
+    this.#kept[1] = other;
+    return writeAll(out, pieces, codec);
+  }
+
+  /** The burst seems to be over, and the stream may have little to say for as long as it lives. */
+  #letGo(): void {
+    const [one, other] = this.#kept;
+    this.#kept.fill(NOTHING);
+    noteGarbage(one.length + other.length);
+  }
+}
 
 /** An envelope for each piece, one behind the other. */
-export function outputEnvelopes(pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
-  const out = Buffer.allocUnsafeSlow(roomForAll(pieces, codec));
-  noteGarbage(out.length + GARBAGE_PER_MESSAGE_BYTES);
+function writeAll(out: Buffer, pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
   let at = 0;
   for (const piece of pieces) {
     const start = at + HEAD_BYTES;

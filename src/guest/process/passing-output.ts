@@ -1,11 +1,12 @@
 /** Output on its way from a listener to the client's stream. */
 import type { Shortcut } from "../rpc/shortcut.ts";
 import { discard } from "../system/garbage.ts";
-import { outputEnvelopes } from "./output-envelopes.ts";
+import { EnvelopeWriter } from "./output-envelopes.ts";
 import type { Subscription } from "./subscription.ts";
 
 /** It goes whenever the stream takes some. */
 export function passOutputBy(subscription: Subscription, shortcut: Shortcut): void {
+  const writer = new EnvelopeWriter();
   let isTold = false;
   subscription.setOutputApart(() => {
     if (isTold) return;
@@ -19,7 +20,7 @@ export function passOutputBy(subscription: Subscription, shortcut: Shortcut): vo
   shortcut.open(() => {
     const pieces = subscription.takeOutput();
     if (pieces.length === 0) return undefined;
-    const envelopes = outputEnvelopes(pieces, shortcut.codec);
+    const envelopes = writer.write(pieces, shortcut.codec);
     for (const { whole } of pieces) if (whole !== undefined) discard(whole);
     return envelopes;
   });
