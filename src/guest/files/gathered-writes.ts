@@ -1,6 +1,9 @@
 /**
- * Pieces that are written to a file in their order, one call of the kernel at a time: what comes while one is under way
- * waits, and goes together with the next. So whoever has the pieces reads on, and there are fewer calls than pieces.
+ * Writes pieces to a file in their order, one system call at a time. Pieces that arrive during a call wait and go out
+ * together with the next: the reader goes on, and there are fewer calls than pieces.
+ *
+ * Not `fs.createWriteStream` with `pipeline`, which does the same: an upload of 256 MiB took 580 and 590 ms of the
+ * guest's processor time with it, 380 and 390 with this, in turns.
  */
 import type { FileHandle } from "node:fs/promises";
 import { UPLOAD_PIECE_OVERHEAD_BYTES, UPLOAD_WAITING_MAX_BYTES } from "../limits.ts";
