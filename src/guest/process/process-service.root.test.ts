@@ -35,15 +35,6 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       expect(end).toEqual({ exitCode: -1, status: "signal: terminated", error: "signal: terminated" });
     });
 
-    test.each([{}, basic("daemon")])("whose program does not exist (%p)", async (headers) => {
-      const told = await processes.run({ process: { cmd: "no-such-program" } }, headers);
-      expect(told.pid).toBeGreaterThan(0);
-      expect(told.stderr).toBe(
-        '"no-such-program" could not be executed: there is no such program in the directories of its PATH\n',
-      );
-      expect(told.end).toMatchObject({ exitCode: 127, exited: true });
-    });
-
     // Seen to fail with an end that is told at the exit.
     test("waits for a descendant that holds the output", async () => {
       const told = await processes.run(shell("(sleep 0.3; echo late) & exit 2"));
@@ -113,11 +104,6 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       const told = await processes.run(message, basic("daemon"));
       const expected = Bun.spawnSync(["id", "-G", "daemon"]).stdout.toString().trim();
       expect(told.stdout.trim().split("\n")).toEqual(["1", "1", expected, "/usr/sbin daemon"]);
-    });
-
-    test("is refused when there is no such user", async () => {
-      expect((await processes.run(shell("true"), basic("ghost"))).error?.code).toBe("unauthenticated");
-      expect(await refusal(speaker.call("process.Process/List", {}, basic("ghost")))).toEqual([401, "unauthenticated"]);
     });
   });
 
