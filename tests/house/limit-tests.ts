@@ -267,7 +267,7 @@ export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: s
     "src/guest/filesystem/watching/watching-limits.root.test.ts",
     "end the watching, stream or polled, and the daemon stays small",
   ],
-  "RPC message": ["src/guest/rpc/rpc.root.test.ts", "a message beyond the bound is refused before it is received"],
+  "RPC message": ["src/guest/rpc/broken-requests.root.test.ts", "longer than the limit"],
   "JSON structure of an RPC, without strings": [
     "src/guest/rpc/broken-requests.root.test.ts",
     "has a little in very many places",

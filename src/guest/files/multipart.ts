@@ -4,8 +4,8 @@
  *
  * Our own, because the parsers on npm cost more and do less. Processor time for 512 MiB in chunks of 64 KiB, medians of
  * three in turns: this one 284 ms, @fastify/busboy 3.2.5 429 ms, multipasta 0.2.8 534 ms, busboy 1.6.0 1596 ms;
- * @remix-run/multipart-parser 0.16.3 keeps whole parts in memory. @fastify/busboy also drops parts with a long header or
- * none without an error, ignores `filename*`, and hangs on content that begins like the delimiter.
+ * @remix-run/multipart-parser 0.16.3 keeps whole parts in memory. @fastify/busboy also drops parts with a long header
+ * or none without an error, ignores `filename*`, and hangs on content that begins like the delimiter.
  */
 import { Fault } from "../../contract/fault.ts";
 import { MULTIPART_BOUNDARY_MAX_BYTES, MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX } from "../limits.ts";
