@@ -1,6 +1,7 @@
 /** Exchanges on bare sockets, with all kinds of services. What file-download.test.ts shows is not shown again. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
+import { untilTrue } from "../work/testing/until.ts";
 import { EDGE_ANSWER_HEAD_MAX_BYTES } from "./limits.ts";
 import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
@@ -164,7 +165,7 @@ describe("the service gets the body", () => {
       () => true,
       { afterMs: 1, text: "not a chunk\r\n" },
     );
-    while (service.sockets[0]?.destroyed !== true) await Bun.sleep(1);
+    await untilTrue(() => service.sockets[0]?.destroyed === true);
     expect(service.received[0]).not.toContain("\r\n0\r\n");
     await leaving;
   });

@@ -1,6 +1,7 @@
 /** What a service gets of a request, what the client gets of its answer, and that an end reaches the other side. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
+import { untilTrue } from "../work/testing/until.ts";
 import { EdgeProcess, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
@@ -142,10 +143,10 @@ describe("the request reaches the service", () => {
     const answered = edge.fetch(service.port, "/", { method: "POST", body: body.readable });
     for (const part of ["first", "second"]) {
       await writer.write(Buffer.from(part));
-      while (!service.received[0]?.includes(part)) await Bun.sleep(1);
+      await untilTrue(() => service.received[0]?.includes(part) === true);
     }
     await writer.close();
-    while (!service.received[0]?.endsWith("0\r\n\r\n")) await Bun.sleep(1);
+    await untilTrue(() => service.received[0]?.endsWith("0\r\n\r\n") === true);
     service.sockets[0]?.end(OK);
     expect((await answered).status).toBe(200);
 

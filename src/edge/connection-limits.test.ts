@@ -1,5 +1,6 @@
 /** Requests, streams and WebSockets of a sandbox, and of a team: so many at once, and one that ends makes room. */
 import { describe, expect, test } from "bun:test";
+import { untilTrue } from "../work/testing/until.ts";
 import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 const under = (limits: { perSandbox: number; perTeam: number }) => new EdgeUnderTest({ limits });
@@ -64,7 +65,7 @@ describe.each(Object.entries(WAYS))("%s", (_, open) => {
     });
     held.shift()?.();
     await using quick = await RawService.start((socket) => void socket.end(PLAIN));
-    while ((await edge.fetch(quick.port, "/")).status !== 200) await Bun.sleep(5);
+    await untilTrue(async () => (await edge.fetch(quick.port, "/")).status === 200);
     for (const leave of held) leave();
   });
 });
@@ -116,7 +117,7 @@ describe("a place is free again after", () => {
     await using service = await RawService.start((socket) => void socket.end(text));
     await using quick = await RawService.start((socket) => void socket.end(PLAIN));
     await send(edge, service.port).catch(() => undefined);
-    while ((await edge.fetch(quick.port, "/")).status !== 200) await Bun.sleep(5);
+    await untilTrue(async () => (await edge.fetch(quick.port, "/")).status === 200);
   });
 
   test("a port that is closed", async () => {

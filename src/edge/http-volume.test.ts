@@ -1,5 +1,6 @@
 /** Much data through the edge: whole, in little memory, and no faster than the slower side takes it. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { untilTrue } from "../work/testing/until.ts";
 import { EdgeProcess, EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
@@ -157,7 +158,7 @@ test.each(["a service that takes nothing", "the management interface, while it l
     const answered = fetch(edge.url, { method: "POST", body, signal: leaving.signal, headers: { host } }).catch(
       (failure: Error) => failure.name,
     );
-    while (taken === 0) await Bun.sleep(1);
+    await untilTrue(() => taken !== 0);
     expect(await settled(() => taken)).toBeLessThan(HELD_MAX_BYTES);
     leaving.abort();
     expect(await answered).toBe("AbortError");

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { timed } from "../work/testing/timed.ts";
+import { untilTrue } from "../work/testing/until.ts";
 import { EDGE_CONNECT_BUDGET_MS } from "./limits.ts";
 import { closedPort, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
@@ -55,7 +56,7 @@ describe("when nobody listens on the port", () => {
     const port = await closedPort();
     const body = new Uint8Array(3 * 1024 * 1024);
     const answered = edge.fetch(port, "/", { method: "POST", body });
-    while (edge.forwardsAsked < 2) await Bun.sleep(1);
+    await untilTrue(() => edge.forwardsAsked >= 2);
     await using _service = echoingLength(port);
     expect(await (await answered).text()).toBe(String(body.length));
   });
@@ -77,7 +78,7 @@ describe("when nobody listens on the port", () => {
   test("a sandbox that ends meanwhile is not found", async () => {
     const port = await closedPort();
     const answered = edge.fetch(port, "/");
-    while (edge.forwardsAsked < 2) await Bun.sleep(1);
+    await untilTrue(() => edge.forwardsAsked >= 2);
     edge.end();
     expect(await (await answered).json()).toMatchObject({ message: "The sandbox was not found" });
   });
@@ -86,7 +87,7 @@ describe("when nobody listens on the port", () => {
     const port = await closedPort();
     const leaving = new AbortController();
     const answered = edge.fetch(port, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
-    while (edge.forwardsAsked < 1) await Bun.sleep(1);
+    await untilTrue(() => edge.forwardsAsked >= 1);
     leaving.abort();
     expect(await answered).toBe("AbortError");
     const asked = edge.forwardsAsked;
@@ -113,7 +114,7 @@ describe("when the service listens on a loopback address only", () => {
     const { promise, resolve } = Promise.withResolvers<number>();
     edge.forward = () => promise;
     const answered = Array.from({ length: 8 }, () => edge.fetch(port, "/", { method: "POST", body: "x" }));
-    while (edge.lookups < 8) await Bun.sleep(1);
+    await untilTrue(() => edge.lookups >= 8);
     resolve(service.port ?? 0);
     for (const response of await Promise.all(answered)) expect(await response.text()).toBe("1");
     expect(edge.forwardsAsked).toBeLessThanOrEqual(2);
@@ -179,7 +180,7 @@ test("the runtime port is waited for, and never asked for a way around", async (
   const runtimePort = await closedPort();
   edge.place({ runtimePort });
   const answered = edge.fetch(RUNTIME_PORT, "/health");
-  while (edge.lookups < 5) await Bun.sleep(1);
+  await untilTrue(() => edge.lookups >= 5);
   await using _guest = await RawService.start(
     (socket) => void socket.end("HTTP/1.1 204 No Content\r\n\r\n"),
     runtimePort,

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Wake, WakeRefusal, WakeRequest } from "../control/directory.ts";
+import { untilTrue } from "../work/testing/until.ts";
 import { closedPort, closing, EdgeUnderTest, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
@@ -22,7 +23,7 @@ beforeEach(() => {
 afterEach(() => edge[Symbol.asyncDispose]());
 
 async function untilAsked(times = 1): Promise<void> {
-  while (asked.length < times) await Bun.sleep(1);
+  await untilTrue(() => asked.length >= times);
 }
 
 describe("a request to a paused sandbox", () => {
@@ -127,7 +128,7 @@ describe("a request to a paused sandbox", () => {
     const port = await closedPort();
     edge.place();
     const answered = edge.fetch(port, "/", { method: "POST", body: "kept" });
-    while (edge.forwardsAsked < 1) await Bun.sleep(1);
+    await untilTrue(() => edge.forwardsAsked >= 1);
     edge.hide();
     await untilAsked();
     await using _service = Bun.serve({
@@ -257,7 +258,7 @@ describe("when the sandbox is paused or ends", () => {
       socket.close();
       await closed;
     }
-    while (listeners > 0) await Bun.sleep(1);
+    await untilTrue(() => listeners === 0);
     expect(listeners).toBe(0);
   });
 

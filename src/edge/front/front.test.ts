@@ -5,6 +5,7 @@ import net from "node:net";
 import { text } from "node:stream/consumers";
 import type { Socket } from "bun";
 import { HeaderLines } from "../../http1/header-lines.ts";
+import { untilTrue } from "../../work/testing/until.ts";
 import {
   EDGE_CLOSE_MS,
   EDGE_EARLY_MAX_BYTES,
@@ -86,7 +87,7 @@ describe("a connection", () => {
     const asked = ["/1", "/2", "/3"].map((path) => `GET ${path} HTTP/1.1\r\n${HOST}\r\n`);
     client.send(asked.join(""));
     for (const [nth, path] of ["/1", "/2", "/3"].entries()) {
-      while (held.length === nth) await Bun.sleep(1);
+      await untilTrue(() => held.length !== nth);
       expect(held.map(({ target }) => target)).toEqual(["/1", "/2", "/3"].slice(0, nth + 1));
       ok(held[nth] as ClientRequest);
       await client.until(new RegExp(`${path}$`));
@@ -109,13 +110,10 @@ describe("a connection", () => {
 
   test("is told to continue when somebody wants the body, and not before", async () => {
     using client = new Client();
-    let asked: ClientRequest | undefined;
-    handle = (request) => {
-      asked = request;
-    };
+    const asked = Promise.withResolvers<ClientRequest>();
+    handle = asked.resolve;
     client.send(`GET /c HTTP/1.1\r\n${HOST}Expect: 100-continue\r\nContent-Length: 3\r\n\r\n`);
-    while (asked === undefined) await Bun.sleep(1);
-    echo(asked);
+    echo(await asked.promise);
     expect(await client.until(/\r\n\r\n/)).toBe("HTTP/1.1 100 Continue\r\n\r\n");
     client.send("abc");
     expect(await client.until(/abc/)).toEndWith("/c abc");
@@ -197,16 +195,14 @@ describe("a connection", () => {
 
   test("that sends far more than its turn is held back", async () => {
     using client = new Client();
-    let asked: ClientRequest | undefined;
-    handle = (request) => {
-      asked = request;
-    };
+    const asked = Promise.withResolvers<ClientRequest>();
+    handle = asked.resolve;
     client.send(`GET /1 HTTP/1.1\r\n${HOST}\r\n`);
-    while (asked === undefined) await Bun.sleep(1);
+    const first = await asked.promise;
     const many = 2000;
     client.send(`GET /2 HTTP/1.1\r\n${HOST}A: ${"x".repeat(100)}\r\n\r\n`.repeat(many));
     handle = (request) => ok(request);
-    ok(asked);
+    ok(first);
     client.send(`GET /last HTTP/1.1\r\n${HOST}\r\n`);
     const received = await client.until(/\/last$/);
     expect(received.match(/HTTP\/1\.1 200/g)).toHaveLength(many + 2);
@@ -219,11 +215,11 @@ test("to stop is to finish what has begun, and to take nothing more", async () =
   using busy = new Client(leaving.port);
   using idle = new Client(leaving.port);
   idle.send(`GET /idle HTTP/1.1\r\n${HOST}\r\n`);
-  while (held.length === 0) await Bun.sleep(1);
+  await untilTrue(() => held.length !== 0);
   ok(held.pop() as ClientRequest);
   await idle.until(/idle$/);
   busy.send(`GET /busy HTTP/1.1\r\n${HOST}\r\n`);
-  while (held.length === 0) await Bun.sleep(1);
+  await untilTrue(() => held.length !== 0);
   expect(leaving.pendingRequests).toBe(1);
   const stopped = leaving.stop(false);
   expect(await idle.closed).toEndWith("/idle");
@@ -238,7 +234,7 @@ test("over HTTP/2 each request has the peer's address, and is counted while it i
   const secure = new Front({ ...options, handle: (request) => void held.push(request) });
   const session = connectHttp2(`https://127.0.0.1:${secure.port}`, { rejectUnauthorized: false });
   const answered = Promise.all(["/1", "/2"].map((path) => text(session.request({ ":path": path }))));
-  while (held.length < 2) await Bun.sleep(1);
+  await untilTrue(() => held.length >= 2);
   expect(held.map(({ peer, isSecure, bodyBytes }) => [peer, isSecure, bodyBytes])).toEqual([
     ["127.0.0.1", true, 0],
     ["127.0.0.1", true, 0],

@@ -1,6 +1,7 @@
 /** A client of HTTP/2 that asks again and again and takes no answers. The frames are its own: clients take answers. */
 import { expect, test } from "bun:test";
 import { HeaderLines } from "../../http1/header-lines.ts";
+import { untilTrue } from "../../work/testing/until.ts";
 import { FrameClient, frame, HEADERS } from "../testing/http2-frames.ts";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
 import { untilStill } from "../testing/until-still.ts";
@@ -36,7 +37,7 @@ test("who takes no answers is asked for no more, and for the rest when it takes 
     await untilStill(() => answered);
     expect(answered).toBeLessThan(asked / 2);
     client.socket.resume();
-    while (answered < asked) await Bun.sleep(10);
+    await untilTrue(() => answered >= asked);
   } finally {
     client.socket.destroy();
     await front.stop(true);
