@@ -80,8 +80,11 @@ export const EDGE_UNWANTED_BYTES_MAX = 16 * 1024 * 1024;
 export const EDGE_HTTP2_STREAMS_MAX = 256;
 /** Of one connection, in one turn: each takes some microseconds, whatever it carries. */
 export const EDGE_HTTP2_FRAMES_AT_ONCE_MAX = 64;
-/** What a client may send before it is asked for more, of one request and of all on its connection. */
-export const EDGE_HTTP2_WINDOW_BYTES = 2 * 1024 * 1024;
+/**
+ * What a client may send before it is asked for more, of one request and of all on its connection. With 2 MiB, uploads
+ * wait for processors that are busy.
+ */
+export const EDGE_HTTP2_WINDOW_BYTES = 8 * 1024 * 1024;
 /**
  * Of the bodies on one connection that services have not taken: above this the connection is not read. Its window is
  * opened whether a service takes the bytes or not, so that one slow service does not hold up the others.

@@ -6,6 +6,7 @@ import { Duplex } from "node:stream";
 import type { Socket } from "bun";
 import {
   EDGE_ANSWER_WAITING_MAX_BYTES,
+  EDGE_HELD_MIN_BYTES,
   EDGE_HTTP2_FRAMES_AT_ONCE_MAX,
   EDGE_HTTP2_UNTAKEN_MAX_BYTES,
   EDGE_HTTP2_UNTAKEN_MS,
@@ -32,6 +33,8 @@ export interface Http2Carried {
   readonly id: number;
   /** Of the body of the request, as far as it has come and nobody has taken it. */
   readonly untakenBytes: number;
+  /** Its sandbox has used up its share of what this process holds for all. */
+  readonly isSpent: boolean;
   /** Ends the request, so that nothing is kept of it. */
   refuseBody(): void;
   /** DATA of so many bytes comes. False: its body has ended. */
@@ -156,13 +159,16 @@ export class Http2Connection extends Duplex implements FrameTaker {
 
   /** Ends the largest bodies if nothing was taken of any for too long. */
   lookForStuck(nowMs: number): void {
-    if (!this.#isPaused || this.#untakenBytes < EDGE_HTTP2_UNTAKEN_MAX_BYTES) return;
+    // Others may have left room since.
+    this.#readOn();
+    if (!this.#isPaused || this.#untakenBytes < this.#untakenMaxBytes) return;
     this.#stuckSinceMs ??= nowMs;
     if (nowMs < this.#stuckSinceMs + EDGE_HTTP2_UNTAKEN_MS) return;
     const largest = [...this.#requests.values()].sort((a, b) => b.untakenBytes - a.untakenBytes);
     let left = this.#untakenBytes;
+    const most = this.#untakenMaxBytes / 2;
     for (const request of largest) {
-      if (left < EDGE_HTTP2_UNTAKEN_MAX_BYTES / 2) break;
+      if (left < most) break;
       left -= request.untakenBytes;
       request.refuseBody();
     }
@@ -172,6 +178,13 @@ export class Http2Connection extends Duplex implements FrameTaker {
     let bytes = 0;
     for (const { untakenBytes } of this.#requests.values()) bytes += untakenBytes;
     return bytes;
+  }
+
+  get #untakenMaxBytes(): number {
+    for (const { untakenBytes, isSpent } of this.#requests.values()) {
+      if (isSpent && untakenBytes >= EDGE_HELD_MIN_BYTES) return EDGE_HELD_MIN_BYTES;
+    }
+    return EDGE_HTTP2_UNTAKEN_MAX_BYTES;
   }
 
   /** Nothing is asked for on it, and has not been since then. Null: something is. */
@@ -252,7 +265,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
 
   /** Heads of answers wait for no window: who takes none is asked for nothing more. */
   get #isFull(): boolean {
-    return this.writableLength >= EDGE_ANSWER_WAITING_MAX_BYTES || this.#untakenBytes >= EDGE_HTTP2_UNTAKEN_MAX_BYTES;
+    return this.writableLength >= EDGE_ANSWER_WAITING_MAX_BYTES || this.#untakenBytes >= this.#untakenMaxBytes;
   }
 
   socketClosed(): void {

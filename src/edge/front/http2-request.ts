@@ -6,7 +6,7 @@ import {
   EDGE_REQUEST_WAITING_MAX_BYTES,
 } from "../limits.ts";
 import type { AnswerBody, AnswerLines, BodySink, ClientRequest } from "./client-request.ts";
-import type { HeldBytes } from "./held-bytes.ts";
+import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import type { Http2Carried, Http2Connection } from "./http2-connection.ts";
 import type { Http2Head } from "./http2-head.ts";
 import { UnsentBytes } from "./unsent-bytes.ts";
@@ -29,6 +29,8 @@ export class Http2Request implements ClientRequest, Http2Carried {
   /** Of the body: what has come and nobody has taken, and what is missing of its announced length. */
   #untaken: Bytes[] = [];
   #untakenBytes = 0;
+  /** Whose share both bodies count towards, as far as they wait here. */
+  #held: HeldBytes = OWN_HELD_BYTES;
   #left: number | undefined;
   /** Since the client was last told that it may send more. */
   #takenBytes = 0;
@@ -73,6 +75,10 @@ export class Http2Request implements ClientRequest, Http2Carried {
     return this.#untakenBytes + (this.#isHeld ? EDGE_REQUEST_WAITING_MAX_BYTES : 0);
   }
 
+  get isSpent(): boolean {
+    return this.#held.isSpent;
+  }
+
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
     if (this.isGone) this.#abort.abort();
@@ -95,14 +101,14 @@ export class Http2Request implements ClientRequest, Http2Carried {
 
   /** A body that is not as long as announced ends the stream: behind us it would end in another place. */
   bodyCame(content: Bytes): void {
-    if (this.#isBroken) return;
+    if (this.#isBroken || this.#stream.closed) return;
     if (this.#left !== undefined) this.#left -= content.length;
     if (this.#left !== undefined && this.#left < 0) {
       this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
       return;
     }
     this.#untaken.push(content);
-    this.#untakenBytes += content.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES;
+    this.#hold(content.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES);
     this.#handOn();
   }
 
@@ -129,7 +135,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     while (!this.#isHeld) {
       const piece = this.#untaken.shift();
       if (piece === undefined) break;
-      this.#untakenBytes -= piece.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES;
+      this.#hold(-piece.length - EDGE_ANSWER_PIECE_OVERHEAD_BYTES);
       sink.piece(piece);
       isTaken = true;
     }
@@ -160,6 +166,14 @@ export class Http2Request implements ClientRequest, Http2Carried {
 
   chargeTo(held: HeldBytes): void {
     this.#unsent.chargeTo(held);
+    this.#held.add(-this.#untakenBytes);
+    this.#held = held;
+    held.add(this.#untakenBytes);
+  }
+
+  #hold(bytes: number): void {
+    this.#untakenBytes += bytes;
+    this.#held.add(bytes);
   }
 
   answer({ status, headers }: AnswerLines, body: AnswerBody, first?: Bytes): void {
@@ -216,7 +230,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   leave(): void {
     this.#unsent.drop();
     this.#untaken = [];
-    this.#untakenBytes = 0;
+    this.#hold(-this.#untakenBytes);
     if (this.#state === "over" || this.isGone) return;
     this.isGone = true;
     this.onOver?.();

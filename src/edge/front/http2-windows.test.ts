@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { constants } from "node:http2";
 import { HeaderLines } from "../../http1/header-lines.ts";
 import { until } from "../../work/testing/until.ts";
-import { EDGE_ANSWER_WAITING_MAX_BYTES, EDGE_HTTP2_WINDOW_BYTES } from "../limits.ts";
+import { EDGE_ANSWER_WAITING_MAX_BYTES, EDGE_HELD_MAX_BYTES, EDGE_HTTP2_WINDOW_BYTES } from "../limits.ts";
 import {
   DATA,
   END_STREAM,
@@ -20,6 +20,7 @@ import type { ClientRequest } from "./client-request.ts";
 import { Front } from "./front.ts";
 import { HeldBytes } from "./held-bytes.ts";
 
+const MIB = 1024 * 1024;
 const ANSWER_BYTES = 200_000;
 const REQUEST = { ":method": "GET", ":path": "/", ":authority": "a.test" };
 const WINDOW_MAX = 2 ** 31 - 1;
@@ -128,4 +129,21 @@ test("a body of which more comes than may come is reset", async () => {
   await until("it is reset", isReset);
   const reset = client.of(1).find(({ kind }) => kind === RST_STREAM);
   expect(reset?.content.readUInt32BE(0)).toBe(constants.NGHTTP2_FLOW_CONTROL_ERROR);
+});
+
+test("a body is read no further when its sandbox has used up its share, and read on when there is room", async () => {
+  const [sent, others] = [6 * MIB, EDGE_HELD_MAX_BYTES / 2];
+  held = new HeldBytes();
+  held.add(others);
+  handle = (request) => request.chargeTo?.(held);
+  using client = await FrameClient.connect(front.port);
+  client.request(1, { ...REQUEST, ":method": "POST" }, 0);
+  for (let left = sent; left > 0; left -= 16_384) client.send(frame(DATA, 0, 1, content(16_384)));
+  await until("it is held", () => held.bytes > others);
+  await untilStill(() => held.bytes);
+  expect(held.bytes - others).toBeLessThan(2 * MIB);
+  held.add(-others);
+  await until("the rest is read", () => held.bytes >= sent);
+  client.socket.destroy();
+  await until("nothing is held", () => held.bytes === 0);
 });
