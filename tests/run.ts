@@ -16,7 +16,7 @@ import { runCheckLane } from "./check-lane.ts";
 import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, type Lane, laneOf, selectTests } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
 import { LONG } from "./support/long.ts";
-import { newDataFolder, removeServersOf, removeStaleServers } from "./support/server.ts";
+import { newDataFolder, removeServersOf, removeStaleServers, runFoldersLeftBy } from "./support/server.ts";
 import { templateStepsFor, usesTemplate } from "./support/templates-of-tests.ts";
 import { imageSteps } from "./workloads/images.ts";
 
@@ -113,6 +113,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
     }
   } finally {
     await removeServersOf(String(process.pid), network.enter);
+    for (const left of runFoldersLeftBy(String(process.pid))) console.error(`left behind by a test: ${left}`);
     await network.remove();
   }
   return found;

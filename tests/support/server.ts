@@ -6,7 +6,7 @@ import { serverEnv } from "../../src/cli/testing/server-env.ts";
 import { dropImageMarks } from "../../src/host/image/cached-images.ts";
 import { dropGuestMarks } from "../../src/host/image/guest-folders.ts";
 import { run } from "../../src/host/system/command.ts";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { DataFolder, dataFolderOf, otherServers } from "../../src/host/system/data-folder.ts";
 import { isRunning } from "../../src/host/testing/outer-network.ts";
 import { freePort } from "../../src/work/testing/free-port.ts";
 
@@ -120,4 +120,12 @@ export async function removeServersOf(run: string, enter: readonly string[]): Pr
     dropImageMarks(CACHE, tag);
   }
   await rm(folder, { recursive: true, force: true });
+}
+
+/** Run folders that tests of this run have left: each takes one of the few nets of the machine. */
+export function runFoldersLeftBy(run: string): string[] {
+  return otherServers("").flatMap((runFolder) => {
+    const dataFolder = dataFolderOf(runFolder) ?? "";
+    return dataFolder.startsWith(join(TEST_ROOT, run, "/")) ? [`${runFolder}, of ${dataFolder}`] : [];
+  });
 }
