@@ -11,7 +11,7 @@ import { sandboxId } from "../../sandboxes/creating.ts";
 export const buildCached: Row = {
   name: "build-cached",
   what: "build of ten steps that are all cached, until it is ready",
-  beside: { peer: "one create of the same template, of which none is ready", ratio: "cost" },
+  beside: { peer: "one cold create of the same template", ratio: "cost" },
   async run(context) {
     const ten = { name: "bench-cached", from: { fromTemplate: "base" }, commands: TEN_COMMANDS };
     await using cold = await ColdServer.start(context);

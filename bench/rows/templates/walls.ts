@@ -7,7 +7,7 @@ import { type Moment, momentBehindBoth, PROCESSES } from "./wall-lives.ts";
 const PEER = "the same behind crun";
 
 export const WALL_ROWS: readonly Row[] = [
-  rowOf("wall-create", "create", "create through the SDK behind runsc, of a template of which none is ready"),
+  rowOf("wall-create", "create", "cold create through the SDK with runsc"),
   rowOf("wall-first-output", "firstOutput", "the same create → first command's output behind runsc"),
   rowOf("wall-command", "command", 'commands.run("true") through the SDK behind runsc'),
   rowOf("wall-processes", "processes", `a shell that starts ${PROCESSES} processes one by one, behind runsc`),
