@@ -221,14 +221,6 @@ describe("a guest", () => {
     expect(JSON.stringify(heard)).not.toContain("token-of-mine");
   });
 
-  test("opens its journal to nobody but the host", async () => {
-    await using guest = await RunningGuest.start();
-    await guest.configure({});
-    expect((await guest.fetch("/control/journal")).status).toBe(404);
-    const wrong = await guest.fetch("/control/journal", { headers: { [CONTROL_SECRET_HEADER]: "guessed" } });
-    expect(wrong.status).toBe(404);
-  });
-
   test("tells a host nothing of what ran before the sandbox was given out", async () => {
     await using guest = await RunningGuest.start();
     await run(guest, { process: { cmd: "/bin/echo", args: ["rehearsal"] } });

@@ -81,15 +81,3 @@ timed("an orphan may go on writing when the end of its parent was told", async (
     await Bun.sleep(20);
   }
 });
-
-test.each([
-  ["HUP", "hangup"],
-  ["INT", "interrupt"],
-  ["KILL", "killed"],
-  ["SEGV", "segmentation fault"],
-  ["USR1", "user defined signal 1"],
-  ["TERM", "terminated"],
-])("a process that ends by SIG%s says so", async (name, text) => {
-  const { end } = await processes.run(shell(`ulimit -c 0; kill -${name} $$`));
-  expect(end).toEqual({ exitCode: -1, status: `signal: ${text}`, error: `signal: ${text}` });
-});

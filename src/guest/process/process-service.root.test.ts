@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { ENCODINGS, type Speaker, speaking } from "../testing/encodings.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
-import { follow, nextPid, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
+import { follow, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
 import { basic } from "../testing/running-guest.ts";
 
 const guest = await guestOfFile({ SANDLOT_LEAK: "must not be seen" });
@@ -173,21 +173,6 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       await processes.kill(pid);
       await follow(rest);
       expect((await list()).some((each) => each.pid === pid)).toBe(false);
-    });
-
-    test("a tag is found among other tags", async () => {
-      const started = await Promise.all(
-        ["red", "green", "blue"].map((tag) => processes.start({ process: { cmd: "/bin/sleep", args: ["30"] }, tag })),
-      );
-      for (const [index, tag] of ["red", "green", "blue"].entries()) {
-        const connection = processes.connect({ tag });
-        expect(await nextPid(connection)).toBe(started[index]?.pid ?? Number.NaN);
-        await connection.return(undefined);
-      }
-      for (const { pid, rest } of started) {
-        await processes.kill(pid);
-        await follow(rest);
-      }
     });
 
     test("answers by the table of errors", async () => {
